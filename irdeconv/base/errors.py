@@ -292,7 +292,7 @@ def no_access(
 
 
 class LayerPlace(Protocol):
-    """A layer, by what its diagnostics have of it."""
+    """What a diagnostic needs to know of a layer."""
 
     name: str
     location: Location | None
@@ -333,7 +333,7 @@ class Collector:
             )
 
     def add_at(self, layer: LayerPlace, code: str, message: str, **more: Any) -> None:
-        """Record a diagnostic of a layer at its place; `more` may have a more exact one."""
+        """Record a diagnostic of a layer; `more` may have a more exact location, notes, a hint."""
         self.add(code, message, **{"location": layer.location, "layer": layer.name, **more})
 
     def take(self, diagnostics: Iterable[Diagnostic]) -> None:

@@ -179,8 +179,8 @@ def _require_apart(args: argparse.Namespace, items: list[BatchItem]) -> None:
     names = {path for item in items for path in (item.file, *item.sources)}
     read = {os.path.realpath(path) for path in names}
     journal = journal_of(args)
-    written = [] if journal is None else [("--journal", str(journal))]
-    for name, path in [*written, *(("--report", path) for path in args.report)]:
+    outputs = [] if journal is None else [("--journal", str(journal))]
+    for name, path in [*outputs, *(("--report", path) for path in args.report)]:
         real = os.path.realpath(path)
         if real in read or (real.endswith(".xml") and not _is_report(real)):
             raise misused(f"{name} {path} would replace what is there", "name a new file")

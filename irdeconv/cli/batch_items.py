@@ -144,8 +144,11 @@ def found_files(
         kept = [(i, file) for i, file in names if not any(within(i, o) for o in hidden)]
         if not kept:
             message = f'"{path}" names no file that ends in {" or ".join([*suffixes, *folders])}'
-            hint = "name files, folders or patterns such as 'models/**/*.xml'; links that lead out "
-            raise misused(message, f"{hint}of a folder are not followed in it")
+            hint = (
+                "name files, folders or patterns such as 'models/**/*.xml'; "
+                "links that lead out of a folder are not followed in it"
+            )
+            raise misused(message, hint)
         for key, file in kept:
             out.setdefault(key, file)
     return list(out.values())

@@ -149,8 +149,9 @@ def _wrong(parts: list[Joint]) -> Iterator[tuple[str, str]]:
     first = parts[0]
     for part in parts:
         if part.of != first.of:
-            here = f"{part.of:,} in {part.folder}"
-            text = f"{part.file} has {first.of:,} rows in {first.folder}, {here}"
+            text = (
+                f"{part.file} has {first.of:,} rows in {first.folder}, {part.of:,} in {part.folder}"
+            )
             yield text, "run the parts with one and the same file"
             return
     reached = replace(first, begin=0, end=0)
@@ -177,8 +178,11 @@ def _require_one_origin(parts: list[Joint]) -> None:
     for part in parts:
         if part.origin != parts[0].origin:
             message = f"{parts[0].rows} and {part.rows} are not made alike"
-            where = f"in {parts[0].folder} and {part.folder}: run one of them again"
-            raise misused(message, f"another model, other options or another irdeconv, {where}")
+            hint = (
+                "another model, other options or another irdeconv, "
+                f"in {parts[0].folder} and {part.folder}: run one of them again"
+            )
+            raise misused(message, hint)
 
 
 def _outputs(parts: list[Joint]) -> dict[str, ArrayHeader]:
@@ -199,8 +203,10 @@ def _outputs(parts: list[Joint]) -> dict[str, ArrayHeader]:
                 raise misused(message, "leave it out")
             texts = header.dtype.kind == total.dtype.kind == "U"  # as long as its longest one
             if shape[1:] != total.shape[1:] or not (texts or header.dtype == total.dtype):
-                then = f"then {header.dtype}{list(shape[1:])}"
-                what = f'"{name}" has rows of {total.dtype}{list(total.shape[1:])}, {then}'
+                what = (
+                    f'"{name}" has rows of {total.dtype}{list(total.shape[1:])}, '
+                    f"then {header.dtype}{list(shape[1:])}"
+                )
                 raise _unlike(parts[0], part, what)
             dtype = np.promote_types(total.dtype, header.dtype)
             rows = total.shape[0] + shape[0]

@@ -78,7 +78,7 @@ def _run_verb(verb: str, args: list[str], consoles: Consoles) -> int:
             options = verb_parser(verb).parse(args[1:])
         except SystemExit:  # --help
             return 0
-        from irdeconv.cli.checks import check_arguments  # --version and --help need none
+        from irdeconv.cli.checks import check_arguments  # not needed for --version and --help
 
         console = consoles(options.format, quiet=options.quiet, color=options.color)
         check_arguments(verb_record(verb), options)

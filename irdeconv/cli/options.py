@@ -295,11 +295,11 @@ def _row(plain: VerbOption, fields: dict[str, Any]) -> VerbOption:
     return plain._replace(parse=parse, default=default, **fields)
 
 
-@dataclass(eq=False, repr=False)  # every start of the program pays for what it generates
+@dataclass(eq=False, repr=False)  # generated methods slow down each start
 class Verb:
     """What a verb takes, and what its page says of it.
 
-    `text` is that of `--help`, and behind it the options (`options.rows`). `no` is the meaning of
+    `text` is what `--help` says, followed by the options (`options.rows`). `no` is the meaning of
     exit code 1; with `partly` there is exit code 7, too. The commands of `example` are run for the
     page, unless their output `differs` by machine. Options of `one_of` exclude each other. `models`
     is False if the verb reads no model of the user's. A batch `passes` options on to other verbs.
@@ -323,7 +323,7 @@ class Verb:
 
     @cached_property
     def options(self) -> tuple[VerbOption, ...]:
-        """The arguments, from the first line that is indented as far as an option."""
+        """The arguments: the lines of `text` from the first indented one on."""
         return tuple(rows("    " + self.text.partition("\n    ")[2]))
 
     def named(self, name: str) -> VerbOption:

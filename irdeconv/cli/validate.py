@@ -19,17 +19,17 @@ def run(args: argparse.Namespace, console: Console) -> Answer:
         raise misused("--weights goes with a single file", "validate one model at a time")
     shapes = parse_shapes(args.shape)
     found = {file: _diagnostics(file, shapes, args) for file in dict.fromkeys(args.files)}
-    everything = [d for ds in found.values() for d in ds]
-    refused = code_of(everything)
+    diagnostics = [d for ds in found.values() for d in ds]
+    refused = code_of(diagnostics)
     code = refused if refused in (5, 6) else 1
 
     def text() -> None:
         if console.format == "text":
             _text(found, console, args)
         else:
-            console.raw(sarif(everything) if console.format == "sarif" else junit(found))
+            console.raw(sarif(diagnostics) if console.format == "sarif" else junit(found))
 
-    good = valid(everything, args.strict)
+    good = valid(diagnostics, args.strict)
     return Answer(lambda: _json(found, args.strict), text, 0 if good else code)
 
 
@@ -69,24 +69,24 @@ def _text(found: dict[str, list[Diagnostic]], console: Console, args: argparse.N
         name = STDIN if file == "-" else file
         console.text(f"{name}: ", verdict, counts)
     # On a terminal, suggest `irdeconv codes` for the first codes, errors before warnings.
-    everything = [d for ds in found.values() for d in ds]
-    errors_of = [d.code for d in everything if d.severity == "error"]
-    codes = list(dict.fromkeys(errors_of or [d.code for d in everything]))
+    diagnostics = [d for ds in found.values() for d in ds]
+    error_codes = [d.code for d in diagnostics if d.severity == "error"]
+    codes = list(dict.fromkeys(error_codes or [d.code for d in diagnostics]))
     if codes and console.out.isatty():
         console.log(f"irdeconv codes {' '.join(codes[:3])} explains what this means, with examples")
 
 
 def _json(found: dict[str, list[Diagnostic]], strict: bool) -> dict[str, object]:
-    everything = [d for ds in found.values() for d in ds]
-    errors, warnings = tally(everything)
+    diagnostics = [d for ds in found.values() for d in ds]
+    errors, warnings = tally(diagnostics)
     return {
-        "valid": valid(everything, strict),
+        "valid": valid(diagnostics, strict),
         "errors": errors,
         "warnings": warnings,
         "files": [
             {"file": f, "errors": tally(ds)[0], "warnings": tally(ds)[1]} for f, ds in found.items()
         ],
-        "diagnostics": [d.to_dict() for d in everything],
+        "diagnostics": [d.to_dict() for d in diagnostics],
     }
 
 

@@ -289,7 +289,7 @@ def _end(
 
 
 _LAYERS_NAMED = 12
-_CYCLES = 21
+_CYCLES = 21  # that are reported
 
 
 def live_layers(wiring: Wiring) -> set[int]:

@@ -457,7 +457,7 @@ class Graph:
 
 
 def reached(starts: Iterable[int], near: Callable[[int], Iterable[int]]) -> set[int]:
-    """Return the nodes where walks begin and all that they come to; `near` yields the next ones."""
+    """Return the start nodes and all that are reached; `near` yields the neighbours of a node."""
     seen = set(starts)
     stack = list(seen)
     while stack:
@@ -469,7 +469,7 @@ def reached(starts: Iterable[int], near: Callable[[int], Iterable[int]]) -> set[
 
 
 def cycle_in(producers: Mapping[int, Sequence[int]], others: Collection[int] = ()) -> list[int]:
-    """Return the nodes along one cycle that has none of the others; empty where there is none."""
+    """Return the nodes of one cycle without the `others`, each behind its producer; or none."""
     waiting = {n: 0 if n in others else len(sources) for n, sources in producers.items()}
     users: dict[int, list[int]] = {n: [] for n in producers}
     for node, sources in producers.items():
@@ -484,7 +484,7 @@ def cycle_in(producers: Mapping[int, Sequence[int]], others: Collection[int] = (
     left = waiting.keys() - set(ready)
     if not left:
         return []
-    # Each of these has a producer among them: walking back comes round.
+    # Each of these has a producer among them, so walking back must return to a node.
     at, walked = min(left), dict[int, int]()
     while at not in walked:
         walked[at] = len(walked)
@@ -493,7 +493,7 @@ def cycle_in(producers: Mapping[int, Sequence[int]], others: Collection[int] = (
 
 
 def upstream(graph: Graph, nodes: Iterable[int], follows: Callable[[Value], bool]) -> set[int]:
-    """Return the ids of nodes and of all producers behind inputs that `follows` accepts."""
+    """Return the ids of nodes and of all that feed them through inputs that `follows` accepts."""
     return reached(nodes, lambda n: (v.node for v in graph.inputs_of(n) if follows(v)))
 
 

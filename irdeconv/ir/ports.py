@@ -8,7 +8,7 @@ integer input: `= N` a size, `= *O` the sizes of a group, `of data` axes of an i
 
 - Types are a kind (`KINDS`), element types (`f32|f16`) or the name of an attribute that is a type.
   A lower-case letter behind them, or alone, names one type: all inputs with this letter have it.
-  The first of them says of which kind it is.
+  The first of them gives its kind.
 - An axis is a letter (one size wherever it stands), a number, `?` (any size), the name of an
   attribute, or a product of these (`4*A`). `*I` is a group of any number of axes, equal wherever it
   stands; of `*I:2` there are at most two, of `*I:1..3` one to three, of `*K:I` as many as of I.

@@ -132,7 +132,7 @@ class Identity(Op):
 
 
 class _Drawn(Op):
-    """Base of random numbers. Where the seed is the time, all that a runtime draws is right."""
+    """Base of random numbers. If the clock is the seed, any numbers of a runtime are right."""
 
     pure: ClassVar[bool] = False
     global_seed: int

@@ -153,7 +153,7 @@ class LayerDefinition:
         kernel: Sequence[int],
         numbers: Callable[[int], Sequence[Size]],
     ) -> list[tuple[Size, Size]]:
-        """Return (begin, O) along each spatial axis; `numbers` are those of an input port."""
+        """Return (begin, O) along each spatial axis; `numbers` returns those of an input."""
         n, shape, pads = len(self.strides), self.output_shape, self.pads
         wanted = [None] * n if shape is None else numbers(shape)
         ends = [[0] * n] * 2 if pads is None else [numbers(pads + end) for end in (0, 1)]

@@ -477,5 +477,5 @@ def move(layer: Layer, inputs: Sequence[Any]) -> list[Array]:
     """
     ports, (c, rule) = MOVES.get(layer.type, ()), listed_call(layer, inputs)
     known = all(p in ports or isinstance(x, TypedArray) for p, x in enumerate(inputs))
-    c.need(ports and known, "it does not only move elements, or by what is not known")
+    c.need(ports and known, "it does more than move elements, or its operands are not known")
     return computed(replace(c, nothing=-1), rule.run, inputs)

@@ -1,8 +1,9 @@
 """Proofs at exact sizes of everything that is linear in the data, element by element.
 
-A `ModelWalk` evaluates constants and vectors of sizes as arrays. What all other values are, its
-subclasses say: in a `LinearWalk` sums of numbered elements (sums.py). A convolution, a
-deconvolution by its definition, and a product of matrices add numbers for their outputs.
+A `ModelWalk` evaluates constants and vectors of sizes as arrays. Its subclasses define how values
+that depend on data are represented: a `LinearWalk` uses sums of numbered elements (sums.py),
+`verify.evaluation` residues modulo a prime. A convolution, a deconvolution by its definition, and a
+product of matrices add numbers for their outputs.
 """
 
 from __future__ import annotations

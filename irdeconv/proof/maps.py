@@ -109,14 +109,14 @@ class KernelSums:
 class View:
     """A tensor computed from the data; `blocks` None: nothing but moved elements of the data.
 
-    `table` has the row of the base that each element comes from, -1 for zero; rows of several
-    blocks are counted through. A block is a sum of convolutions with the same rows. Of moved
-    elements of the data, channel + COPY_STEP * i is one of copy i. With (move, bounds) =
-    `copies[i][c]` its t along coordinate c is `move` more, and also within `bounds`, or it is
-    zero; i is the same along open axes of the table. Each axis of the tensor is a run of `axes`, in
-    row-major order, of as many as `runs` says (0: it has the size 1). `bias` has a number for each
-    element of the table (with `bias_numbered` that of an element of an input); then comes the
-    `activation`.
+    `table` has one axis for each of `axes`: the row of the base that each element comes from, -1
+    for zero; rows of several blocks are counted through. A block is a sum of convolutions with the
+    same rows. Of moved elements of the data, channel + COPY_STEP * i is one of copy i. With (move,
+    bounds) = `copies[i][c]` its t along coordinate c is `move` more, and also within `bounds`, or
+    it is zero; i is the same along open axes of the table. Each axis of the tensor is a run of
+    `axes`, in row-major order, of as many as `runs` says (0: it has the size 1). `bias` has a
+    number for each element of the table (with `bias_numbered` that of an element of an input); then
+    comes the `activation`.
     """
 
     type: str | None

@@ -292,7 +292,7 @@ class Call:
         return pick(x, axis, at, self.nothing)
 
     def pad(self, x: Any, rows: Sequence[tuple[Any, Any]]) -> Any:
-        """Put nothing before and behind each axis; negative numbers cut off."""
+        """Pad each axis before and behind with `nothing`; negative numbers crop."""
         sizes = [(n, *row) for n, row in zip(x.shape, rows, strict=True)]
         # At run time OpenVINO reads foreign memory where an axis is cropped by more than its size.
         self.need(
@@ -308,13 +308,13 @@ class Call:
         return np.asarray(x[tuple(parts)], x.dtype)
 
     def insert(self, x: Any, axis: int, stride: int, trailing: bool) -> Any:
-        """Put nothing between elements, `trailing`: also behind the last one."""
+        """Insert stride - 1 times `nothing` between elements; `trailing`: behind the last, too."""
         n = x.shape[axis]
         o = np.arange(*self.room([stride * n if trailing or not n else stride * (n - 1) + 1]))
         return self.pick(x, axis, np.where(o % stride, -1, o // stride))
 
     def resize(self, x: Any, axis: int, f: int, h: int) -> Any:
-        """Return f elements for each: output o takes element floor((2*o + h) / (2*f))."""
+        """Repeat each element f times: output o is element floor((2*o + h) / (2*f))."""
         n = x.shape[axis]
         self.need(f * n < MOST_RESIZED, f"{f * n} elements may be too many for f32")
         at = np.clip((2 * np.arange(f * n) + h) // (2 * f), 0, n - 1)
@@ -334,9 +334,9 @@ class Call:
         return np.broadcast_to(x, self.room(shape))
 
     def reshape(self, x: Any, shape: Sequence[Any], kept: Sequence[int] | None = None) -> Any:
-        """Return x in another shape, in which -1 is what is left.
+        """Return x in another shape; a size of -1 follows from the others.
 
-        `kept` axes are as they were; None: a size of 0 would not have meant that.
+        `kept` are the axes whose size special_zero copies from x; None: special_zero is off.
         """
         out, kept = list(shape), kept or ()
         if -1 in out:  # kept dimensions cancel, even those of 0
@@ -410,6 +410,7 @@ def vector(given: Any, far: bool = False) -> list[Any]:
     """
     known = isinstance(given, TypedArray) and given.array.ndim < 2 and given.type in ("i32", "i64")
     need(known, "a vector of integers is not known")
+    # Python integers; open sizes (Expr) have no __index__.
     found = [v.__index__() if hasattr(v, "__index__") else v for v in given.array.flat]
     near = far or all(abs(v) < 1 << 31 for v in found if isinstance(v, int))
     need(near, f"a vector has numbers beyond 32 bits: {found[:9]}")

@@ -1,7 +1,7 @@
 """Pairs the values of two models, by equal layers, and by a proof where a region was rewritten.
 
-It begins with their interface: inputs, outputs and variables. Some layers OpenVINO does not run
-unless it knows an input beforehand; that must not change.
+It begins with inputs, outputs and variables. OpenVINO executes some layers only if an input is
+constant, so such an input must stay constant.
 """
 
 from __future__ import annotations

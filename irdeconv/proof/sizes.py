@@ -129,12 +129,12 @@ def _parts(value: Any) -> tuple[Mapping[Monomial, int], int]:
 
 
 def is_int(n: Any, value: int) -> bool:
-    """Return whether a size is known to be a number; to compare an open one splits the sizes."""
+    """Return whether a size is known to be `value`; an open one is not compared: no case splits."""
     return type(n) is int and n == value
 
 
 def is_empty(shape: Iterable[Any]) -> bool:
-    """Return whether a size is known to be 0."""
+    """Return whether one of the sizes is known to be 0."""
     return any(is_int(n, 0) for n in shape)
 
 

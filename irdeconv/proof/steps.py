@@ -389,7 +389,7 @@ def _add(c: _OpenCall, a: Any, b: Any) -> Any:
     need(x is a or not minus, f"{c.layer} subtracts the data")
     numbers, is_numbered = elements(other), isinstance(other, Numbers)
     need(other.type == x.type and not (minus and is_numbered), f"{c.layer} mixes element types")
-    c.need(not minus or x.type in FLOATS, f"of {x.type}")
+    c.need(not minus or x.type in FLOATS, f"it subtracts {x.type}")
     numbers = -numbers if minus else numbers
     if isinstance(x, View):
         x, numbers = _spread(c, x, numbers)
@@ -569,7 +569,7 @@ def _outer_axes(
         axis = x.axes[place]
         if a > 1 and axis.coordinate is None:
             one = axis.length == filter[a + 1] == 1 and windows[a - 2][2:] == (0, 1)
-            c.need(one, "an axis that is none of the data")
+            c.need(one, "it has an axis that the data do not have")
             x = rebuilt(x, place, place + 1, (), (*x.runs[:a], x.runs[a] - 1, *x.runs[a + 1 :]))
         elif a > 1 and axis.coordinate is not None:
             outer[axis.coordinate] = a - 2
@@ -635,12 +635,13 @@ def deconvolved(
 
 def biased(c: _OpenCall, x: View, bias: Any) -> View:
     """Return a deconvolution inside with its bias, one number per channel."""
-    c.need(elements(bias).shape == x.shape[1:2], "the bias")
+    c.need(elements(bias).shape == x.shape[1:2], "its bias has not one number per channel")
     y: View = _add(c, x, bias._replace(array=bias.array.reshape(-1, *(1,) * (x.ndim - 2))))
     return y
 
 
 BEHIND = ("Add", "Subtract", *ACTIVATIONS)
+# The rule of a movement is the same for all opsets: it reads that of the call.
 _MOVING = (
     "Broadcast Concat DepthToSpace Identity Interpolate Pad Reshape Slice Squeeze StridedSlice "
     "Tile Transpose Unsqueeze ZeroInsertion"

@@ -6,8 +6,8 @@ element which number it is a multiple of. Two values are equal where for each ou
 of the data the weights of all taps that read there add up to the same, channel by channel. Outputs
 whose taps coincide in the same way are one class, so few equations between weights are left.
 
-Sums of weights are equal exactly, or up to the rounding of one weight. Of constants only weights
-may be stored in f16, no number that decides a size or an index.
+Two sums of weights are equal exactly, or up to the rounding of one weight. Only weights may be
+stored in f16, never a number that decides a size or an index.
 """
 
 from __future__ import annotations

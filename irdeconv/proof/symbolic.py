@@ -191,7 +191,7 @@ def is_constant(model: Model, port: Port, most: int = 64) -> bool:
 
 
 def open_leaf(case: Case, port: Port, name: str, fact: Fact, least: int) -> Leaf:
-    """Return a value as it is; its open sizes are symbols, `least` at least where they may be."""
+    """Return a value as a leaf; an open size is a symbol of `least` or its upper bound at least."""
     if fact.shape is None:
         raise Unproved(f'the rank of "{name}" is not known')
     sizes = list[Size]()
@@ -209,7 +209,9 @@ class RegionWalk:
     ob: Obligation
     case: Case
     least: int = 0  # of the open sizes
-    leaves: dict[Port, Value] = field(default_factory=dict)  # by their roles
+    leaves: dict[Port, Value] = field(
+        default_factory=dict
+    )  # data as a View, weights as Numbers, else a vector of symbols
     count: int = 0  # of the numbers that leaves have
     shapes: list[tuple[Size, ...]] = field(default_factory=list)  # of tensors
     products: list[tuple[Layer, Expr]] = field(default_factory=list)  # of open sizes

@@ -35,7 +35,7 @@ class ConvolutionLayer(Generic[X]):
 
     The pads `begin` and `end` have one number per spatial axis; negative ones crop. The bias
     [1, M, 1, ...] is added directly behind. `pads_apart` says that pads should be a Pad in front.
-    `spared` says that two outputs of the last axis are not used. `stage` is that of the last rule
+    With `spare_outputs` the last axis has two more than wanted. `stage` is that of the last rule
     that made it.
     """
 
@@ -47,7 +47,7 @@ class ConvolutionLayer(Generic[X]):
     end: Vector
     bias: X | None = None
     pads_apart: bool = False
-    spared: bool = False
+    spare_outputs: bool = False
     stage: int = 0
     forward: ClassVar[bool] = True  # the filter has the outputs in front of the inputs
 
@@ -82,9 +82,10 @@ def convolve(b: FormBuilder[X], layer: ConvolutionLayer[X]) -> X:
 def plain_convolution(b: FormBuilder[X], layer: ConvolutionLayer[X]) -> X:
     """Emit a convolution with its own pads, or behind a Pad, or behind a Concat with zeros."""
     if _may_have_one_output(b, layer):
-        axes = len(layer.strides)  # so two more outputs than wanted, which are cut off
+        # Two more than wanted: those may be none, and a single output meets the fault as well.
+        axes = len(layer.strides)
         more = IntVector((*(0,) * (axes - 1), 2 * layer.strides[-1]))
-        y = plain_convolution(b, replace(layer, end=layer.end + more, spared=True))
+        y = plain_convolution(b, replace(layer, end=layer.end + more, spare_outputs=True))
         return crop(b, y, (0,) * (axes + 2), (*(0,) * (axes + 1), 2))
     own = Option("own pads", partial(_with_own_pads, b, layer))
     if not layer.has_known_pads:
@@ -168,13 +169,13 @@ def _beyond_one_output(
 
 
 def _may_have_one_output(b: FormBuilder[X], layer: ConvolutionLayer[X]) -> bool:
-    """Whether a convolution of one channel may meet the fault of `emit_convolution` at some size.
+    """Whether a convolution of one channel may have a single output on its last axis at some size.
 
-    A last axis of known size is left to that function.
+    oneDNN may compute that wrongly, see `emit_convolution`, which handles axes of known size.
     """
     size, filter = b.spec(layer.x).shape, b.spec(layer.w).shape
     strided = len(layer.strides) > 1 and layer.strides[-1] > 1
-    if layer.spared or not strided or filter is None or (filter[0], filter[2]) != (1, 1):
+    if layer.spare_outputs or not strided or filter is None or (filter[0], filter[2]) != (1, 1):
         return False
     return size is None or not (isinstance(size[-1], int) and isinstance(filter[-1], int))
 

@@ -1,6 +1,6 @@
 """Inference of shapes, element types and values over a graph.
 
-What a file declares of an unknown operation counts as far as it holds of the inferred inputs. A
+For an unknown operation the file's declaration is used if the inferred inputs agree with it. A
 caller may give the model's inputs other shapes than the declared ones.
 """
 

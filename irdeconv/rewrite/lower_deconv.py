@@ -254,7 +254,15 @@ def _costs(
     every = request.all_costs or alone is not None
     sums = request.target.wide_sums or not (request.quantized or is_quantized(state.graph, node))
     task = PlanningTask(
-        state.graph, node, request.target, state.style, biased, spread, alone, every, sums
+        state.graph,
+        node,
+        request.target,
+        state.style,
+        bias=biased,
+        spread=spread,
+        alone=alone,
+        all_costs=every,
+        sums=sums,
     )
     return cost_table(task)
 

@@ -20,7 +20,7 @@ filter spans (`*` is a product over axes), the forms cost:
 An unknown batch counts as 1, an unknown size as 32 (or the nearest that its bounds allow).
 Constant filters are rearranged before anything runs, at no cost.
 
-Of a table of costs per deconvolution the cheapest form is chosen that is allowed:
+Each deconvolution gets a table of costs. The cheapest allowed form is chosen:
 
     score = mac * MACs' + byte * bytes + scratch * scratch bytes + node * nodes
 
@@ -522,7 +522,7 @@ class FormCost:
 class PlanningTask:
     """A core.Deconvolution to be planned, for a target and a style of emitting.
 
-    If a form is to be planned `alone`, it is that one. Without `all_costs` a form is given up if
+    `alone` names the only form to plan; None: all. Without `all_costs` a form is given up if
     another one is cheaper; without `sums` no partial sums of convolutions are added, which int8
     would round. With `copies` a deconvolution of the target may be replaced by copies of the data,
     which multiply a thousand times as much.
@@ -551,7 +551,8 @@ def cost_table(task: PlanningTask) -> tuple[FormCost, ...]:
         found = _planned_rows(forms, site, task)
         if NATIVE.name in found and all(r.refused for r in found.values()):
             # Copies multiply so much that they never win where anything else is legal, and most
-            # layers would pay for looking at them.
+            # layers would pay for looking at them. If `native` is planned alone, they are all that
+            # is left.
             last = replace(task, copies=True, memo=PlanningMemo())
             found |= _planned_rows([NATIVE], site, last)
         rows = [found[form.name] for form in forms]

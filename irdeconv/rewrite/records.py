@@ -27,8 +27,9 @@ class LoweredLayer:
 
     `form` is None where it stayed (`reason` says why). MACs are products: `direct` those of the
     scatter, `lowered` those of the emitted convolution, inserted zeros included; None where sizes
-    are unknown. `nodes` are the types of the new nodes. `costs` has a row per form where a form was
-    chosen or costs were asked for, `spread` what non-finite constants do (None: there are none).
+    are unknown. `nodes` are the types of the new nodes. `costs` has a row for each form that was
+    planned: all of them with `auto` or `explain_costs`, else only the requested one. `spread` says
+    what non-finite constants do (None: there are none).
     """
 
     name: str

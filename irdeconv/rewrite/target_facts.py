@@ -262,9 +262,9 @@ def facts_of(
     constants: Sequence[bool],
     has_bias: bool = False,
 ) -> tuple[str, Facts]:
-    """Return what a condition may ask of an operation that is applied to these inputs.
+    """Return an operation's name and its facts for conditions.
 
-    The name of the operation comes first. `has_bias`: a constant per channel is added behind it.
+    `has_bias` says that a constant per channel is added behind it.
     """
     varying = [s for s, constant in zip(inputs, constants, strict=True) if not constant]
     tensors = Tensors.of((*varying, *outputs))

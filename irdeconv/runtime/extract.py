@@ -160,7 +160,7 @@ class _Assembly:
         else:
             spec = self.whole.spec(value)
             assert spec.dtype is not None
-            made = self._beginning(value, Parameter(spec.shape, spec.dtype))
+            made = self._stand_in(value, Parameter(spec.shape, spec.dtype))
         self.made[value] = Value(made.id)
 
     def known(self, value: Value) -> None:
@@ -170,10 +170,10 @@ class _Assembly:
         assert array is not None
         assert dtype is not None
         op = Const(element_type=dtype, shape=array.shape, data=ArrayData.of(array, dtype))
-        self.made[value] = Value(self._beginning(value, op).id)
+        self.made[value] = Value(self._stand_in(value, op).id)
 
-    def _beginning(self, value: Value, op: Op) -> Node:
-        """Add what takes the place of a tensor from outside, with its names and its place."""
+    def _stand_in(self, value: Value, op: Op) -> Node:
+        """Add a node in place of a tensor from outside, with its names and its location."""
         producer = self.whole.node(value.node)
         made = self.graph.add(op, name=self.names.fresh(producer.output_key(value.port)))
         made.location, made.origins = producer.location, producer.origins
@@ -250,10 +250,10 @@ def extract(
     to: Sequence[str] = (),
     add: Sequence[str] = (),
 ) -> Graph:
-    """Return the piece of a graph that `irdeconv.extract` describes; texts are of `Selection`.
+    """Return the piece of a graph as `irdeconv.extract` does; names are written as for `Selection`.
 
-    Raises UsageError (E503, E507), InferenceError where the layers of the piece do not fit
-    together; others need not.
+    Raises UsageError for unknown names (E503) and if nothing can be cut out (E507), InferenceError
+    if the layers of the piece do not fit together; others need not.
     """
     return cut_out(graph, from_, to, add).graph
 

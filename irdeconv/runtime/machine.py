@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from threading import get_ident
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -183,7 +183,11 @@ WAKES = 200
 NOISE = 1.2  # times a packaged number; what differs less is that number
 
 
-SpeedProbe = tuple[Call, float]  # a call, and how many of what a number counts it does
+class SpeedProbe(NamedTuple):
+    """A call to time, and how many units of work it does."""
+
+    call: Call
+    units: float
 
 
 def calibrate(
@@ -240,18 +244,18 @@ def probes() -> dict[str, SpeedProbe]:
     far, target = np.ones(FAR_ELEMENTS, np.float32), np.ones(FAR_ELEMENTS, np.float32)
     tiny = some(4, 4)
     found = {
-        f"product {m}x{k}x{n}": (
+        f"product {m}x{k}x{n}": SpeedProbe(
             _product(some(m, k), some(k, n), np.empty((m, n), np.float32)),
             float(m * k * n),
         )
         for m, k, n in PROBE_SHAPES
     }
     found |= {
-        "copy": (lambda: _again(np.copyto, out, a), many),
-        "far": (lambda: np.copyto(target, far), FAR_ELEMENTS),
-        "strided": (lambda: _again(np.copyto, apart, a), many),
-        "added": (lambda: _again(np.add, a, b, out), many),
-        "call": (lambda: _views(tiny), PROBE_CALLS),
+        "copy": SpeedProbe(lambda: _again(np.copyto, out, a), many),
+        "far": SpeedProbe(lambda: np.copyto(target, far), FAR_ELEMENTS),
+        "strided": SpeedProbe(lambda: _again(np.copyto, apart, a), many),
+        "added": SpeedProbe(lambda: _again(np.add, a, b, out), many),
+        "call": SpeedProbe(lambda: _views(tiny), PROBE_CALLS),
     }
     return found | (_compiled_probes(some) if jit.available() and jit.works() else {})
 
@@ -289,8 +293,8 @@ def _compiled_probes(some: Callable[..., Array]) -> dict[str, SpeedProbe]:
         kernel(x, out, None, team)
 
     return {
-        "sums": (multiply_constant, m * c * n // jit.lanes()),
-        "compiled": (lambda: _again(finish_rows, *arguments), PROBE_CALLS),
+        "sums": SpeedProbe(multiply_constant, m * c * n // jit.lanes()),
+        "compiled": SpeedProbe(lambda: _again(finish_rows, *arguments), PROBE_CALLS),
     }
 
 

@@ -57,7 +57,8 @@ def rename(
     """Return a copy with other names, given as to `irdeconv.rename`, and the changes.
 
     `substitutions` apply in turn to all names of `kinds` that `names` has not. What lies in bodies
-    keeps its names. Raises UsageError (E503, E508).
+    keeps its names. Raises UsageError for unknown old names (E503) and for new names that are
+    empty or not unique (E508).
     """
     out, problems = graph.copy(), Collector()
     known = {kind: _counted(out, kind, {}) for kind in KINDS}

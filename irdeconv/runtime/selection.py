@@ -202,7 +202,7 @@ def _values(
 
 
 def values_at(graph: Graph, place: Place) -> list[Value]:
-    """Return the tensors at a place: of a layer its outputs, of a Result what it reads."""
+    """Return the tensors at a place: outputs of a layer, the input of a Result or of a port."""
     node = graph.node(place.node)
     if place.side == "input" or node.type == "Result":
         return [graph.inputs_of(node.id)[place.port]]

@@ -341,7 +341,7 @@ def _join_reshapes(graph: Graph, node: Node, producer: Node) -> bool:
 
 
 def _reads(graph: Graph, node: Node, source: Value, op: Op, sizes: Sequence[int]) -> bool:
-    """Replace a node by an operation that reads a tensor in front, and a list of sizes or axes."""
+    """Replace a node by an operation that is applied to `source` and a constant vector."""
     replace_node(
         graph, node, lambda _, b, *__: b.keep(op, source, b.const(np.array(sizes, np.int64)))
     )

@@ -429,8 +429,11 @@ def _checked(wanted: tuple[int, ...] | None, graph: Graph, node: Node) -> tuple[
         raise misused(f"the wanted size {shape_text(wanted)} must be at least 1 on every axis")
     rank = graph.input_specs(node.id)[0].rank if graph.inputs_of(node.id) else None
     if rank is not None and len(wanted) not in (1, rank - 2):
-        sizes = f'{len(wanted)} wanted sizes for the {rank - 2} axes of "{node.name}"'
-        raise misused(f"{sizes}; give one for all or one per axis")
+        message = (
+            f'{len(wanted)} wanted sizes for the {rank - 2} axes of "{node.name}"; '
+            "give one for all or one per axis"
+        )
+        raise misused(message)
     return wanted
 
 

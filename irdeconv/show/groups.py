@@ -91,7 +91,7 @@ def _adopt(paths: dict[int, tuple[str, ...]], arrows: Sequence[Arrow]) -> None:
 
 
 def beginning(a: Names, b: Names) -> Names:
-    """Return what two names or scopes begin with."""
+    """Return the common prefix of two names or scopes."""
     same = (n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y)
     return a[: next(same, min(len(a), len(b)))]
 
@@ -137,7 +137,7 @@ def _weed(group: LayerGroup, arrows: Sequence[Arrow]) -> None:
 
 
 def connected(nodes: Iterable[int], links: Iterable[Arrow]) -> dict[int, int]:
-    """Return for each node the lowest of those that links connect it with."""
+    """Return for each node the lowest node that links connect it with."""
     root = {v: v for v in nodes}
 
     def find(v: int) -> int:

@@ -253,8 +253,8 @@ class Inspection:
     """What `inspect` found; `str()` is a table.
 
     `shown` are the layers asked for, in the order asked for; `deconvolutions` are those among them.
-    `lowered` is the same for the lowered graph, `target` the name of the target that the layers
-    were checked for.
+    `lowered` is the inspection of the lowered graph, `target` the name of the target that the
+    layers were checked for.
     """
 
     graph: Graph

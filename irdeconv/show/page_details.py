@@ -163,7 +163,7 @@ def _info(node: Node) -> dict[str, str]:
 
 def _costs(graph: Graph, report: LoweringReport | None) -> dict[str, tuple[FormCost, ...]]:
     """Return the costs of all forms by layer; none where the graph cannot be lowered."""
-    if report is None or not any(r.costs for r in report):
+    if report is None or all(len(r.costs) < 2 for r in report):
         try:
             report = lower(graph, explain_costs=True).report
         except IrdeconvError:

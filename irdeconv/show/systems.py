@@ -165,8 +165,10 @@ class TensorFlow(System):
             assert isinstance(dk, int)
             allowed = geometry.tensorflow_sizes(self.padding, i, stride, dk)
             if o not in allowed:
-                message = f"a convolution over {o} elements on spatial axis {axis} does not give "
-                message += f"{i}; output_shape must be {allowed[0]} to {allowed[-1]}"
+                message = (
+                    f"a convolution over {o} elements on spatial axis {axis} does not give {i}; "
+                    f"output_shape must be {allowed[0]} to {allowed[-1]}"
+                )
                 raise OpError(message, code="E306")
         return _crop(s, geometry.tensorflow(self.padding, full, IntVector(size)))
 

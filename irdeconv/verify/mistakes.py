@@ -123,7 +123,7 @@ def group_mistake(
 
 
 def gives(y: Array, b: Array, allowed: float) -> bool:
-    """Whether a computed array is the other side's within `allowed`."""
+    """Whether two arrays have the same shape and differ by at most `allowed`."""
     return y.shape == b.shape and same(y.astype(np.float64), b.astype(np.float64), allowed)
 
 

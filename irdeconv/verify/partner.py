@@ -125,7 +125,7 @@ class _Stopped(Exception):
 
 
 class PlanPartner(Partner):
-    """Another graph, executed with NumPy; its run is at most two layers ahead."""
+    """Another graph, executed with NumPy in a thread that waits until each layer is taken."""
 
     wide = False
 
@@ -134,7 +134,7 @@ class PlanPartner(Partner):
         self._twins = {a: b for a, b in matched(first, plan.graph).items() if b in steps}
         self._queue: Queue[tuple[int, Fetched] | dict[str, Array] | BaseException] = Queue(1)
         self._waiting: dict[int, Fetched] = {}
-        self._outputs: dict[str, Array] | None = None
+        self._outputs: dict[str, Array] | BaseException | None = None
         self._stopped = False
         self._thread = threading.Thread(target=self._work, args=(plan, inputs), daemon=True)
         self._thread.start()
@@ -144,6 +144,7 @@ class PlanPartner(Partner):
         twin = self._twins.get(node.id)
         while twin is not None and twin not in self._waiting and self._outputs is None:
             self._take()
+        self._results()
         return None if twin is None else self._waiting.pop(twin, None)
 
     def outputs(self) -> list[Array | None]:
@@ -151,7 +152,13 @@ class PlanPartner(Partner):
         while self._outputs is None:
             self._take()
             self._waiting.clear()
-        return list(self._outputs.values())
+        return list((self._results() or {}).values())
+
+    def _results(self) -> dict[str, Array] | None:
+        """Return the outputs, None before the end of the run; raise the error that ended it."""
+        if isinstance(self._outputs, BaseException):
+            raise self._outputs
+        return self._outputs
 
     def close(self) -> None:
         """Stop the run."""
@@ -166,10 +173,8 @@ class PlanPartner(Partner):
         found = self._queue.get()
         if isinstance(found, tuple):
             self._waiting[found[0]] = found[1]
-            return
-        self._outputs = found if isinstance(found, dict) else {}
-        if isinstance(found, BaseException):
-            raise found
+        else:
+            self._outputs = found
 
     def _work(self, plan: Plan, inputs: Feeds) -> None:
         offered = set(self._twins.values())

@@ -389,10 +389,10 @@ def find_around(
     result: Comparison,
     other: Graph | None,
 ) -> Around | None:
-    """Cut out what first differs, by asking the partner once more; None where nothing does.
+    """Cut out the first layer that differs, by asking the partner once more; None if nothing does.
 
-    `result` is the comparison of the plan with the partner that `start` makes; `other` is that
-    side's graph, where it is one.
+    `result` compares the plan with the partner that `start` starts. `other` is the partner's graph,
+    if it has one.
     """
     first = result.first_difference
     if first is None:

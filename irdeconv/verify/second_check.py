@@ -207,7 +207,7 @@ class SecondSide:
         except (Unfollowed, *FAILURES):
             number, shape = self.number.get(port), self.shape(port)
             fixed = len(shape) < 2 and all(isinstance(n, int) and n <= MOST_SIZES for n in shape)
-            y.require(number in self.facts.known and fixed, "it is not known")
+            y.require(number in self.facts.known and fixed, "its values are not known")
             names = [f"v{number}_{i}" for i in range(math.prod(shape))]
             sizes = [self.facts.size(name, -1 << 31, 1 << 31) for name in names]
             return np.array(sizes, object).reshape(shape)
@@ -223,7 +223,7 @@ class SecondSide:
             return self._computed(y, [self.array(p) for p in y.inputs])
         step = self.step(port)
         plain = not step.sums and not step.function and all(isinstance(n, int) for n in step.shape)
-        y.require(plain, "it is not followed")
+        y.require(plain, "it is not followed as a constant")
         every = [self.array(one.port) for one in step.reads]
         made = np.zeros(step.shape, np.result_type(*every) if every else object)
         for one, data in zip(step.reads, every, strict=True):
@@ -238,7 +238,7 @@ class SecondSide:
             y.require(y.type in WEIGHTS, "it is not followed with weights")
             return normal(getattr(np, y.type.lower())(*(a.astype(np.float64) for a in inputs)))
         wide = all(a.dtype in (object, np.int64, np.int32) and not a.size >> 16 for a in inputs)
-        y.require(wide, "narrow or many integers")
+        y.require(wide, "its integers have fewer than 32 bits, or are too many")
         sizes = [a.astype(object) for a in inputs]
         every = (v for a in sizes for v in a.reshape(-1).tolist() if y.type == "Divide")
         y.require(all(self.facts.at_least(v, 0) for v in every), "it may divide negative integers")

@@ -103,7 +103,7 @@ def _layers(root: Any, weights: bytes) -> list[SecondLayer]:
     if len(layers) < len(root.find("layers")) or len(edges) < len(root.find("edges")):
         raise Unfollowed("two layers have one id, or two edges end at one port")
     order = TopologicalSorter({i: [f.get("from-layer") for f in row] for i, row in feeds.items()})
-    # The file orders inputs and results; so the results of two models have the same names.
+    # Results are matched by their places, not by names, so each has its number as its name.
     first, last = ([i for i in layers if layers[i].get("type") == t] for t in ENDS)
     for number, at in enumerate(last):
         layers[at].set("name", f"result {number}")

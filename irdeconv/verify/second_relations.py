@@ -243,7 +243,10 @@ class SecondOperation:
         if i >= len(self.inputs):
             return [*default]
         array = self.side.array(self.inputs[i]).reshape(-1)
-        self.require(array.dtype.kind != "f" and array.size <= MOST_SIZES, "it has other sizes")
+        self.require(
+            array.dtype.kind != "f" and array.size <= MOST_SIZES,
+            f"input {i} is no list of at most {MOST_SIZES} integers",
+        )
         return [self.facts.simple(v) for v in array.tolist()]
 
     def axes(self, i: int, default: Sequence[int] = (), rank: int = 0) -> list[int]:
@@ -401,7 +404,7 @@ def _cut(op: SecondOperation, axis: int, start: Size, stop: Size, step: Size) ->
 def _concat(op: SecondOperation) -> SecondStep:
     every = [op.side.shape(p) for p in op.inputs]
     out, (axis,) = [*op.shape], op.layer.ints("axis", 1)
-    axis %= len(out)
+    axis = range(len(out))[axis]
     out[axis] = sum(shape[axis] for shape in every)
     reads, begin = [], 0
     for p, shape in zip(op.inputs, every, strict=True):
@@ -441,9 +444,13 @@ def _gather(op: SecondOperation) -> SecondStep:
 
 
 def _tile(op: SecondOperation) -> SecondStep:
-    rows = enumerate(zip(op.shape, op.at, op.sizes(1), strict=True))
-    repeated = [(a, row) for a, row in rows if not is_number(row[2], 1)]
-    return op.changed({a: (n * k, divided(o, n)[1]) for a, (n, o, k) in repeated})
+    repeats, rank = op.sizes(1), len(op.shape)
+    sizes = [1] * (len(repeats) - rank) + op.shape
+    repeats = [1] * (rank - len(repeats)) + repeats
+    out = [n if is_number(k, 1) else n * k for n, k in zip(sizes, repeats, strict=True)]
+    rows = zip(op.facts.axes(out), sizes, repeats, strict=True)
+    at = [o if is_number(k, 1) else divided(o, n)[1] for o, n, k in rows]
+    return op.moved(out, at[len(out) - rank :])
 
 
 def _interpolate(op: SecondOperation) -> SecondStep:
@@ -622,6 +629,9 @@ def convolution(op: SecondOperation) -> SecondStep:
     facts, data, shape = op.facts, op.shape, op.side.shape(op.inputs[1])
     rank = len(data)
     d = Attributes(op, rank - 2)
+    fine = min(*d.strides, *d.dilations, d.groups) > 0
+    op.require(fine, "a stride, a dilation or the number of groups is not positive")
+    op.require(len(d.filter) == len(shape), "the rank of its filter does not fit")
     op.require(all(isinstance(n, int) and n for n in shape), "its filter is open or empty")
     of = {"g": d.groups, **dict(zip(d.filter, shape, strict=True))}
     inputs = of["c"] if "c" in of else of["C"] // of["g"]

@@ -70,7 +70,7 @@ def _kinds(
     expected, theirs = (y.astype(np.float64) for y in both)
 
     def explains(layer: SuiteLayer, **changed: Array) -> bool:
-        """Whether a layer gives the result, of other arrays, in double precision."""
+        """Whether a layer with these arrays, computed in double precision, has the result."""
         values = [{**arrays, **changed}[port] for port in layer.port_shapes]
         wide = rounding.floats(values, lambda v: v.astype(np.float64))
         return gives(rounding.evaluate(layer.op, wide)[0], theirs, allowed.slack)
@@ -192,7 +192,7 @@ def _narrowed(c: Circumstances) -> bool:
 
 
 _OV, _MODEL, _LOWERED = "openvino", "model.xml", "lowered.xml"
-_ORT = ("onnxruntime", "model.onnx")
+_ORT, _ONNX = "onnxruntime", "model.onnx"
 _SPREADS = "it multiplies zeros by infinities where the definition multiplies nothing"
 DEFECTS: tuple[Defect, ...] = (
     Defect(_OV, _MODEL, "a kernel of size 1 at stride 1 ignores pads where the output has the "
@@ -208,9 +208,9 @@ DEFECTS: tuple[Defect, ...] = (
            lambda c: c.layer.element_type == "i8"),
     Defect(_OV, _MODEL, _SPREADS, lambda c: c.spoiled == "filter"),
     Defect("any", _LOWERED, _SPREADS, lambda c: c.spoiled is not None),
-    Defect(*_ORT, "no implementation of f64 and bf16 on the CPU",
+    Defect(_ORT, _ONNX, "no implementation of f64 and bf16 on the CPU",
            lambda c: c.layer.element_type in ("f64", "bf16")),
-    Defect(*_ORT, "it does not load f16 of operation set 1",
+    Defect(_ORT, _ONNX, "it does not load f16 of operation set 1",
            lambda c: (c.layer.version, c.layer.element_type) == ("onnx_opset1", "f16")),
 )  # fmt: skip
 
@@ -334,10 +334,10 @@ class SuiteReport:
     @property
     def verdict(self) -> str:
         """One line."""
-        passed, *rest = self.counts.values()
-        others = zip(rest, ("differ", "missing", "unreadable"), strict=True)
-        parts = [f"{number} {what}" for number, what in others if number]
-        return ", ".join([f"{passed} of {count(len(self.cases), 'case')} passed", *parts])
+        counts = self.counts
+        words = {DIFFERS: "differ", MISSING: "missing", UNREADABLE: "unreadable"}
+        parts = [f"{counts[status]} {word}" for status, word in words.items() if counts[status]]
+        return ", ".join([f"{counts[PASSED]} of {count(len(self.cases), 'case')} passed", *parts])
 
     def lines(self, *, everything: bool = False) -> list[str]:
         """Return what every case that has not passed has to say, or every case."""

@@ -252,6 +252,7 @@ def folder(net: Path, monkeypatch: Patch) -> Path:
     for name in ("net", "deep/other"):
         write_ir(net.parent / "samples" / f"{name}.xml", LAYER, W)
     monkeypatch.setattr("irdeconv.cli.samples.folder", lambda: net.parent / "samples")
+    monkeypatch.setenv("COLUMNS", "9999")  # the paths of some folders are long
     return net.parent
 
 

@@ -153,7 +153,7 @@ def test_what_does_not_exist_is_found() -> None:
     assert is_name("rewrite.forms.FORMS")
 
 
-# docs/comparison.md says of irdeconv what is so; the other tools were measured once.
+# docs/comparison.md says of irdeconv is tested; the other tools were measured once.
 
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/comparison.md").read_text("utf-8")

@@ -176,7 +176,7 @@ def test_a_calibration_measures_every_number() -> None:
     probes, usual = calibration.probes(), vars(PACKAGED[machine.packaged_name()])
     assert {n.split()[0] for n in probes} >= {"product", "copy", "far", "strided", "added", "call"}
     for name in set(probes) & set(NUMBERS):
-        assert found[name] == pytest.approx(1e3 / probes[name][1], rel=1e-3)
+        assert found[name] == pytest.approx(1e3 / probes[name].units, rel=1e-3)
         assert found[name] != usual[name]
 
 

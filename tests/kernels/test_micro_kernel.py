@@ -235,7 +235,7 @@ STRIDES = [(2,), (3,), (2, 4), (3, 2), (1, 2), (2, 2, 2), (3, 1, 4)]
 
 
 @linux
-@pytest.mark.parametrize("case", itertools.product(STRIDES, (False, True)), ids=str)
+@pytest.mark.parametrize("case", [*itertools.product(STRIDES, (False, True))], ids=str)
 @np.errstate(all="ignore")  # as the engine does
 def test_strides_that_are_the_kernel(
     case: tuple[tuple[int, ...], bool], monkeypatch: pytest.MonkeyPatch

@@ -471,7 +471,7 @@ def test_a_value_that_does_not_fit_the_variable() -> None:
 
 
 def test_variables_in_bodies_go_from_iteration_to_iteration() -> None:
-    """The loop's body adds its row to a variable; its value after each_state iteration."""
+    """The loop's body adds its row to a variable; its value after every iteration."""
     inner = bm.parameter(0, "row", "1,2")
     inner += '%1 "read" = opset6.ReadValue() {variable_id = "v", variable_shape = [1, 2], '
     inner += 'variable_type = f32}\n%2 "sum" = opset1.Add(%1, %0)\n'
