@@ -621,6 +621,13 @@ class Attributes:
         return (small, large) if first else (large, small)
 
 
+def _require_sound(op: SecondOperation, d: Attributes, filter: Sizes) -> None:
+    fine = min(*d.strides, *d.dilations, d.groups) > 0
+    op.require(fine, "a stride, a dilation or the number of groups is not positive")
+    op.require(len(d.filter) == len(filter), "the rank of its filter does not fit")
+    op.require(all(isinstance(n, int) and n for n in filter), "its filter is open or empty")
+
+
 def convolution(op: SecondOperation) -> SecondStep:
     """Return sums of products over taps: the input channel of a group, a place on every axis.
 
@@ -629,10 +636,7 @@ def convolution(op: SecondOperation) -> SecondStep:
     facts, data, shape = op.facts, op.shape, op.side.shape(op.inputs[1])
     rank = len(data)
     d = Attributes(op, rank - 2)
-    fine = min(*d.strides, *d.dilations, d.groups) > 0
-    op.require(fine, "a stride, a dilation or the number of groups is not positive")
-    op.require(len(d.filter) == len(shape), "the rank of its filter does not fit")
-    op.require(all(isinstance(n, int) and n for n in shape), "its filter is open or empty")
+    _require_sound(op, d, shape)
     of = {"g": d.groups, **dict(zip(d.filter, shape, strict=True))}
     inputs = of["c"] if "c" in of else of["C"] // of["g"]
     channel, space = (rank - 1, range(1, rank - 1)) if d.last else (1, range(2, rank))
