@@ -342,7 +342,7 @@ class Call:
         if -1 in out:  # kept dimensions cancel, even those of 0
             size = math.prod(d for i, d in enumerate(x.shape) if i not in kept)
             rest = -math.prod(d for i, d in enumerate(out) if i not in kept)
-            self.need(rest and size % rest == 0, f"-1 in {out} stands for nothing")
+            self.need(rest and size % rest == 0, f"no size fits in place of -1 in {out}")
             out[out.index(-1)] = size // rest
         return x.reshape(self.room(out))
 

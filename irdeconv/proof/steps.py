@@ -256,7 +256,7 @@ def _copied(case: Case, views: Sequence[View]) -> list[View]:
         by = {a.coordinate: a.shift - b.shift for a, b in pairs if a.coordinate is not None}
         empty = {a.coordinate for a in v.axes if case.is_zero(a.length)}  # moved by any number
         by = {c: 0 if case.is_zero(n) else i if c in empty else n for c, n in by.items()}
-        # Copies are told apart by their moves; of open ones that question would split the case.
+        # Copies are distinguished by their moves. Comparing open moves would split the case.
         need(all(type(n) is int for n in by.values()), "copies are moved by open sizes")
         rows = [tuple((n + by[c], own) for c, (n, own) in enumerate(row)) for row in v.copies]
         number = np.array([copies.setdefault(row, len(copies)) for row in rows])

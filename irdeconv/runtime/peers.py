@@ -82,7 +82,7 @@ def _peer(name: str, source: Source, inputs: Mapping[str, Array], folder: Path) 
         return Peer(name, version, None, str(e))
     except ExtraError as e:
         return Peer(name, version, None, f"a package that it needs {e}")
-    except Exception as e:  # whatever a peer says about a model that it cannot run
+    except Exception as e:  # peers raise errors of many kinds
         return Peer(name, version, None, f"{type(e).__name__}: {first_line(str(e))}")
     return Peer(name, version, run)
 

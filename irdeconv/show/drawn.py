@@ -270,7 +270,7 @@ def _group(before: Graph, after: Graph, out: Difference) -> None:
     for i in sorted(out.before):
         source = before.node(i)
         ids = made.get(source.name, [])
-        if repeated[source.name] > 1:  # the place tells layers of one name apart
+        if repeated[source.name] > 1:  # layers of one name differ in their location
             ids = [j for j in ids if after.node(j).location is source.location]
         if ids and not bodies_of(source) and not isinstance(source.op, Const):
             out.before[i] = "rewritten"

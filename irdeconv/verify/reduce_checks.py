@@ -80,7 +80,7 @@ class ComparingCheck:
     """Both sides differ by more than rounding explains, layer by layer or in an output.
 
     Once a mistake is known by its `kind`, only that one counts: otherwise cutting sizes would end
-    at two numbers that differ, whatever the mistake was.
+    at any two numbers that differ.
     """
 
     tolerance: float | None = None

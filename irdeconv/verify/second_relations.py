@@ -543,7 +543,7 @@ def is_deconvolution(y: SecondLayer) -> bool:
 
 
 class Attributes:
-    """A layer's attributes by one set of names, whatever its system calls them.
+    """The attributes of a layer under names that all systems share.
 
     `filter` names the axes of the filter: g the groups, C all input channels, c those of a group,
     m the outputs of a group, t1, t2, ... the taps.

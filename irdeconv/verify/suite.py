@@ -59,7 +59,7 @@ def run(
             arrays[case.name] = call(case.path(file), case.inputs())
         except IrdeconvError as e:
             problems[case.name] = e.diagnostics[0].message
-        except Exception as e:  # whatever a peer says about a model that it cannot run
+        except Exception as e:  # peers raise errors of many kinds
             problems[case.name] = f"{type(e).__name__}: {last_line(str(e))}"
     return arrays, problems
 

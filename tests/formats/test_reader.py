@@ -448,7 +448,7 @@ def test_snippet_of_a_long_line() -> None:
     assert len(text) < 120
 
 
-# A model is read in whatever form it is given, by functions and by verbs.
+# Functions and verbs read a model in every form.
 
 
 HEAD = Path("ir_samples/openvino/segmentation_head.xml")

@@ -199,7 +199,7 @@ def classes(tree: ast.Module) -> Iterator[str]:
 
 
 def number(node: ast.expr) -> float | None:
-    """What an expression of plain numbers stands for."""
+    """The value of an expression of plain numbers, None for others."""
     plain = (ast.Constant, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop)
     if not all(isinstance(n, plain) for n in ast.walk(node)):
         return None

@@ -54,11 +54,11 @@ def recipe(target: str) -> str:
     return str(found)
 
 
-def test_every_task_is_told_and_exists() -> None:
-    told = set(re.findall(r"`make ([a-z]+)", text("CONTRIBUTING.md") + text("README.md")))
+def test_every_task_is_documented_and_exists() -> None:
+    named = set(re.findall(r"`make ([a-z]+)", text("CONTRIBUTING.md") + text("README.md")))
     tasks = set(re.findall(r"^([a-z]+):.*## ", text("Makefile"), re.M))
-    assert told >= {*"dev hooks quick check test slow golden pages docs bench ci".split()}
-    assert sorted(told - tasks) == []
+    assert named >= {*"dev hooks quick check test slow golden pages docs bench ci".split()}
+    assert sorted(named - tasks) == []
 
 
 def test_the_checks_are_the_same_everywhere() -> None:

@@ -476,7 +476,7 @@ def test_the_seed_is_fresh_and_can_be_repeated() -> None:
 
 
 def test_weights_that_differ_by_a_prime_are_told_apart() -> None:
-    """Whoever knows the prime can hide a difference behind it: it is drawn with the data."""
+    """A known prime could hide a difference, so it is drawn like the data."""
     source = simple()
     low = ird.lower(source).graph
     for p in (2**31 - 1, P):
