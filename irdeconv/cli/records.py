@@ -321,8 +321,7 @@ beyond the digits that it shows. Saved tensors may be sums in f16.
     --all  list layers that agree as well
     + FORMAT""",
         no="the two sides differ",
-        example=f"irdeconv lower {HEAD} -o lowered.xml\n"
-        f"irdeconv compare {HEAD} lowered.xml -i image=ones",
+        example=f"irdeconv lower {HEAD} -o lowered.xml\nirdeconv compare {HEAD} lowered.xml",
         guide="compare",
     ),
     "reduce": Verb(

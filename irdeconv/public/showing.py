@@ -60,7 +60,7 @@ def compare(
     with commands. Raises UsageError for arrays that belong to no tensor of the model.
 
     >>> g = ird.read("ir_samples/openvino/group_deconv.xml")
-    >>> x = np.ones((2, 6, 4, 5), np.float32)
+    >>> x = np.arange(240, dtype=np.float32).reshape(2, 6, 4, 5)
     >>> report = ird.compare(g, ird.lower(g), x)
     >>> report.passed, report.verdict
     (True, 'the same: 1 output, 1 layer compared')

@@ -153,8 +153,8 @@ class Comparison:
     """Every tensor that both sides have, in the order of the first graph's execution.
 
     `missing` names the outputs of one side only, `alone` counts the layers that the second side
-    does not have, `diagnostics` are warnings about the second side itself. `graph` is the
-    first one, `other` the second where it was executed here.
+    does not have, `diagnostics` are warnings about inputs and the second side itself. `graph` is
+    the first one, `other` the second where it was executed here.
     """
 
     tensors: tuple[TensorDifference, ...]
@@ -239,7 +239,7 @@ def compare_plan(
             follower = Follower(a, partner, tolerance)
             mine = a.run(inputs, watch=follower.watch)
             missing = follower.outputs(mine)
-            warnings = partner.warnings()
+            warnings = [*_constant_inputs(a, inputs), *partner.warnings()]
         finally:
             partner.close()
     return Comparison(
@@ -249,3 +249,13 @@ def compare_plan(
         diagnostics=tuple(warnings),
         graph=a.graph,
     )
+
+
+def _constant_inputs(a: Plan, inputs: Feeds) -> list[Diagnostic]:
+    """Warn of inputs with which a flipped or shifted kernel computes the right values, too."""
+    found = []
+    for name, x in zip(a.binder.inputs, a.binder.bind(inputs), strict=True):
+        if rounding.is_real(x) and x.size > 1 and (x == x.flat[0]).all():
+            message = f'all elements of input "{name}" are {float(x.flat[0]):.6g}'
+            found.append(Diagnostic("W503", "warning", message))
+    return found
