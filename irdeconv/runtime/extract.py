@@ -421,6 +421,11 @@ class _Extraction:
                     hint="what is asked for with --to does not need it, or another --from cuts it "
                     "off",
                 )
+        for node in map(self.graph.node, sorted(region.layers - region.states)):
+            if node.type == "Assign" and (name := variable(node)) is not None:
+                text = f'the piece would write the variable "{name}", which it does not read'
+                hint = f"begin in front of its ReadValue, or end in front of {node.label}"
+                self.problems.add_at(node, "E507", text, hint=hint)
         for value in sorted(region.inputs):
             if self.graph.spec(value).dtype is None:
                 node = self.graph.node(value.node)

@@ -307,6 +307,12 @@ def test_state_stays_where_the_piece_reads_and_writes_it():
     assert [n.type for n in behind.graph.nodes()] == ["Parameter", "ReLU", "Result"]
 
 
+@pytest.mark.parametrize("front", ["assign", "read"])
+def test_a_variable_is_not_written_where_the_piece_does_not_read_it(front: str) -> None:
+    with pytest.raises(ird.UsageError, match='write the variable "v", which it does not read'):
+        cut_out(ird.read(STATE.encode()), [front], ["assign"])
+
+
 def test_what_a_variable_gives_flows_in_where_the_piece_does_not_write_it():
     other = '<edge from-layer="4" from-port="1" to-layer="3" to-port="0"/>'
     graph = ird.read(STATE.replace(other.replace("4", "2", 1).replace("1", "2", 1), other).encode())
