@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import random
 import sys
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -72,7 +73,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the quick tests; with --update keep those that have expected outputs."""
+    """Mark what is slow and quick; with --update keep those that have expected outputs."""
+    _leave_to_slow(items)
     for item in items:
         if not any(
             item.get_closest_marker(name) for name in ("slow", "thorough", "oracles", "browser")
@@ -82,6 +84,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         others = [i for i in items if "update" not in getattr(i, "fixturenames", ())]
         config.hook.pytest_deselected(items=others)
         items[:] = [i for i in items if "update" in getattr(i, "fixturenames", ())]
+
+
+def _leave_to_slow(items: list[pytest.Item]) -> None:
+    """Of the rows of a test with the mark `sampled(N)`, leave all but N to `-m slow`."""
+    rows: dict[tuple[str, int], list[pytest.Item]] = {}
+    for item in items:
+        mark = item.get_closest_marker("sampled")
+        if mark is not None and item.get_closest_marker("slow") is None:
+            rows.setdefault((item.nodeid.partition("[")[0], mark.args[0]), []).append(item)
+    for (name, count), every in rows.items():
+        kept = random.Random(name).sample(every, min(count, len(every)))
+        for item in set(every) - set(kept):
+            item.add_marker("slow")
 
 
 @pytest.fixture(autouse=True)

@@ -9,14 +9,13 @@ import pytest
 from support.scripts import page_maker
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-SLOW = pytest.mark.thorough  # 240 layers are lowered
 MAKERS = (
     "codes",
     "faults",
     "operations",
     "python",
     "schemas",
-    pytest.param("targets", marks=SLOW),
+    pytest.param("targets", marks=pytest.mark.slow),  # 240 layers are lowered; .ci/run does it
     "verbs",
 )  # test_forms_table.py looks at those of forms
 WHOLE = ("codes", "operations", "targets", "verbs")  # folders in which all pages are generated
@@ -31,6 +30,13 @@ def test_pages_are_what_would_be_written(name: str) -> None:
     assert stale == [], "make pages"
     if name in WHOLE:
         assert set((DOCS / name).rglob("*")) <= set(pages), "a page of something that is gone"
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", ["ethos-u55", "rk3588"])
+def test_the_page_of_a_device(name: str) -> None:
+    page = DOCS / "targets" / f"{name}.md"
+    assert page_maker("targets").page_of(name) == page.read_text("utf-8"), "make pages"
 
 
 # docs/python.md has every public name, as it is.

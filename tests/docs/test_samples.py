@@ -13,7 +13,6 @@ from nbclient import NotebookClient
 
 import irdeconv as ird
 from irdeconv.formats.xml_writer import write_ir
-from support.scripts import script
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = ROOT / "ir_samples"
@@ -129,34 +128,6 @@ def test_fused_activation() -> None:
     y = ird.run(graph, [x])["deconv"]
     assert y.shape == (1, 8, 10, 2)
     assert np.array_equal(y[0, 0, 0], np.where(first < 0, first / 4, first))
-
-
-ONNX_CASES = {
-    "default": "convtranspose",
-    "1d": "convtranspose_1d",
-    "3d": "convtranspose_3d",
-    "output_shape": "convtranspose_output_shape",
-    "output_padding": "convtranspose_pad",
-    "kernel_shape": "convtranspose_kernel_shape",
-    "pads": "convtranspose_pads",
-    "dilations": "convtranspose_dilations",
-    "autopad_same": "convtranspose_autopad_same",
-    "group_2": "convtranspose_group_2",
-}
-
-
-@pytest.mark.oracles
-def test_the_published_outputs_of_onnx() -> None:
-    pytest.importorskip("onnx")
-    cases = {c.name.removeprefix("test_"): c for c in script("run_onnx_backend").node_tests()}
-    assert {p.stem for p in GOOD if p.parent.name == "onnx"} == {*ONNX_CASES, "odd_total_version_1"}
-    for sample, case in ONNX_CASES.items():
-        ((inputs, (expected, *_)),) = cases[case].data_sets
-        graph = ird.read(SAMPLES / f"onnx/{sample}.xml")
-        filter = graph.node(1).op.data.array()  # type: ignore[attr-defined]
-        assert np.array_equal(filter, inputs[1]), sample
-        for form in (None, "zero-insertion"):
-            assert np.array_equal(run(f"onnx/{sample}", inputs[0], form), expected), sample
 
 
 @pytest.mark.parametrize("stem", BROKEN)

@@ -203,6 +203,7 @@ def test_every_candidate_of_a_single_position(seed: int) -> None:
         assert ("single" in names) == landing
 
 
+@pytest.mark.sampled(18)
 @pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("kernel", [1, 2, 3, 4])
 @pytest.mark.parametrize("begin", [0, 1, 2])

@@ -56,6 +56,7 @@ def run_case(rng: np.random.Generator) -> str:
     return source if layer.output_shape is not None else "none"
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("chunk", parts(20, CHUNKS))
 def test_definition_direct_and_lowered_agree(chunk: int) -> None:
     seen = [run_case(np.random.default_rng([SEED, chunk, k])) for k in range(CASES)]

@@ -100,6 +100,7 @@ def run_case(rng: np.random.Generator, version: str) -> str:
 
 
 @each_version
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("chunk", parts(2, CHUNKS))
 def test_definition_and_every_way_agree(version: str, chunk: int) -> None:
     seen = [

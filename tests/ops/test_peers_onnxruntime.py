@@ -11,11 +11,9 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.ir.op import REGISTRY
 from support.dialect_layers import INEXACT, NHWC, ONNX, DialectLayer, build, data, problems
 from support.dialect_random import random_layer
-from support.layers import Ints, graph_of
-from support.scripts import script
+from support.layers import Ints
 from support.sweeps import parts
 
 onnx = pytest.importorskip("onnx")
@@ -275,30 +273,3 @@ def test_four_spatial_axes(version: str) -> None:
                 form,
                 layer,
             )
-
-
-def test_every_example_of_the_onnx_documentation() -> None:
-    """The backend's node tests of ConvTranspose, from the installed package."""
-    backend = script("run_onnx_backend")
-    seen = []
-    for case in backend.node_tests():
-        if backend.kinds_of(case) != {"ConvTranspose"} or len(case.model.graph.node) > 1:
-            continue
-        (node,) = case.model.graph.node
-        (opset,) = case.model.opset_import
-        version = max(v for v in ONNX if int(v.removeprefix("onnx_opset")) <= opset.version)
-        attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
-        op = REGISTRY["ConvTranspose", version](**{k: _value(v) for k, v in attributes.items()})
-        for inputs, outputs in case.data_sets:
-            graph, feeds = graph_of(op, *inputs)
-            for form in (None, "zero-insertion"):
-                got = ird.run(graph, feeds, form=form, fuse=False)["y"]
-                assert got.shape == outputs[0].shape, (form, case.name)
-                assert np.allclose(got, outputs[0], rtol=1e-6, atol=1e-6), (form, case.name)
-        seen.append(case.name)
-    wanted = "1d 3d autopad_same dilations group_2 kernel_shape output_shape pad pads"
-    assert {f"test_convtranspose_{word}" for word in wanted.split()} <= set(seen)
-
-
-def _value(v: Any) -> Any:
-    return tuple(v) if isinstance(v, list) else v.decode() if isinstance(v, bytes) else v

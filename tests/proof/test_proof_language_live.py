@@ -101,6 +101,7 @@ def typed(case: LiveCase, type: str) -> LiveCase:
     )
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", DOMAINS)
 def test_a_sample(name: str) -> None:
     some = random.Random(name).sample(domain(name), min(SAMPLE, len(domain(name))))
@@ -145,6 +146,7 @@ def test_conversions() -> None:
     assert complaints(judged, "folded", "run") == []
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("kind", [*(f"{k}-1" for k in PAIRS.split()), *UNARY])
 def test_arithmetic(kind: str) -> None:
     ports = 1 if kind in UNARY else 2

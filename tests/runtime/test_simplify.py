@@ -459,6 +459,7 @@ LARGE = Layer(1, (2, 2), None, 1024, 512, (4, 4), (2, 2), (1, 1), (1, 1), (1, 1)
 SAME = Layer(1, (2, 2), None, 1024, 512, (4, 4), (4, 4), (1, 1), (0, 0), (0, 0), (0, 0))
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("form", [*FORMS, "auto"])
 @pytest.mark.parametrize("kind", ["f32", "i8"])
 def test_lowering_and_writing_need_a_part_of_the_weights(

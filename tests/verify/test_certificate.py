@@ -83,6 +83,7 @@ def test_random_layers_of_all_forms_are_proved(chunk: int) -> None:
             accepted(source, ird.lower(source, form).graph)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("chunk", parts(2, 6))
 def test_dialects_are_proved(kind: str, chunk: int) -> None:

@@ -226,6 +226,7 @@ def test_a_difference_at_large_sizes_only() -> None:
     assert verdict == DIFFERS, text
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("auto_pad", ["explicit", "same_upper", "same_lower", "valid"])
 @pytest.mark.parametrize("shape_source", ["const", "input", "computed"])
 def test_pads_that_follow_from_sizes(auto_pad: str, shape_source: str) -> None:

@@ -165,7 +165,7 @@ def pages() -> dict[Path, str]:
         "layers": "\n".join(_layers()),
     }
     page = with_parts(DOCS / "targets.md", parts)
-    return page | {DOCS / "targets" / f"{name}.md": _page(name) for name in names}
+    return page | {DOCS / "targets" / f"{name}.md": page_of(name) for name in names}
 
 
 def _operations() -> Iterator[str]:
@@ -221,7 +221,7 @@ def _devices(names: list[str]) -> Iterator[str]:
         yield f"| [{name}](targets/{name}.md) | {load_target(name).description} | {fit} | {what} |"
 
 
-def _page(name: str) -> str:
+def page_of(name: str) -> str:
     """Return the page of a device."""
     target = load_target(name)
     rows = [(n, outcome(name, layer)) for n, layer in LAYERS.items()]
