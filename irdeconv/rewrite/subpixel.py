@@ -152,9 +152,14 @@ def phases(op: core.Deconvolution, b: FormBuilder[X], of: DeconvolutionInputs[X]
     """core.Deconvolution -> one convolution per residue that has taps, interleaved."""
     axes = axes_of(op, b, of)
     parts = []
+    nothing: X | None = None  # of all residues without taps, as it is as large as the data
     for residues in itertools.product(*(a.residues for a in axes)):
-        alike = tuple((len(r.taps), r.first) for r in residues)
-        parts.append(b.repeat(alike, partial(_phase, b, of, axes, residues)))
+        if all(r.taps for r in residues):
+            alike = tuple((len(r.taps), r.first) for r in residues)
+            parts.append(b.repeat(alike, partial(_phase, b, of, axes, residues)))
+        else:
+            nothing = nothing or add_bias(b, _nothing(b, of.x, of.w, axes), of.bias)
+            parts.append(nothing)
     y = parts[0]
     if len(parts) > 1:
         outputs = sizes(b, of.w, 0, 1) * sizes(b, of.w, 2, 1)
@@ -169,8 +174,6 @@ def _phase(
     residues: Sequence[Residue],
 ) -> X:
     """Convolve the window that a residue reads with its taps: (N, M, *(I + more))."""
-    if not all(r.taps for r in residues):
-        return add_bias(b, _nothing(b, of.x, of.w, axes), of.bias)
     begin = IntVector(tuple(-r.first for r in residues))
     more = IntVector(tuple(a.more + r.extent - 1 for a, r in zip(axes, residues, strict=True)))
     taps = channels_swapped(b, take(b, of.w, residues), len(axes))
@@ -188,7 +191,7 @@ def take(b: Builder[X], w: X, residues: Sequence[Residue]) -> X:
 
 
 def _nothing(b: Builder[X], x: X, w: X, axes: list[AxisResidues]) -> X:
-    """Return zeros (N, M, *(I + more)) for a residue that no tap reaches."""
+    """Return zeros (N, M, *(I + more)) for residues that no tap reaches."""
     zero = b.const(np.zeros((), container_of(b, x)))
     spatial = sizes(b, x, 2, len(axes)) + IntVector(tuple(a.more for a in axes))
     outputs = sizes(b, w, 0, 1) * sizes(b, w, 2, 1)
