@@ -18,7 +18,7 @@ import numpy as np
 
 from irdeconv.proof.definition import Activation, LayerDefinition
 from irdeconv.proof.model import Array, Ints, Layer, Structure, Unproved, need
-from irdeconv.proof.sizes import Case, Size, is_empty, is_int
+from irdeconv.proof.sizes import Case, Expr, Size, is_empty, is_int
 from irdeconv.proof.sums import Part, compare
 
 NEVER, WRONG = -1, -2  # emitted taps that read zeros only, or what the definition does not read
@@ -312,7 +312,7 @@ class MapComparison:
                 continue
             # Until shown otherwise it reads too much; its weight has to be 0 then.
             stands[at] = WRONG
-            k = next((k for k in range(kernel) if self.case.is_zero(reach - k * D)), None)
+            k = self._reached(reach, D, kernel)
             # It must exist wherever the definition has the pair, or products would be missing.
             if k is not None and all(self.case.implies(e, given) for e in there):
                 stands[at], reached[k] = k, READ
@@ -325,6 +325,13 @@ class MapComparison:
         text = f"axis {a}: {sides} + {begin}, 0 <= i < {data}, 0 <= o < {size}{where}"
         self.maps[f"{text}: taps {', '.join(line) or 'none'}"] = None
         return stands, reached
+
+    def _reached(self, reach: Size, dilation: int, kernel: int) -> int | None:
+        """Return the tap of the definition that reaches so far; None if there is none."""
+        likely = range(kernel) if isinstance(reach, Expr) else [reach // dilation]
+        return next(
+            (k for k in likely if 0 <= k < kernel and self.case.is_zero(reach - k * dilation)), None
+        )
 
     def places(self, a: int, out: Axis, read: Read | None) -> tuple[Size, Size]:
         """Return symbols for any input i and any place v of the outputs; 0 for the only i or o.
@@ -354,10 +361,10 @@ class MapComparison:
             o = self.case.free("v") * out.radix + residue - out.shift
             i = o * S + offset
         else:
-            o = i * S + offset
             fixed = type(i) is int or S % out.radix == 0
             if fixed and (offset + out.shift - residue) % out.radix != 0:
                 return True
+            o = i * S + offset
         return self.case.excludes([o, size - 1 - o, i, data - 1 - i])
 
     def weights(
