@@ -25,7 +25,8 @@ NEVER, WRONG = -1, -2  # emitted taps that read zeros only, or what the definiti
 READ, MISSING, IMPOSSIBLE = 0, 1, 2  # taps of the definition
 MOST_ALIGNED = 2**26
 COPY_STEP = 2**32  # more than there are channels
-MOST_ALONG = 2**13  # of an axis, which are looked at one by one
+MOST_ALONG = 2**13  # taps of an axis, which are looked at one by one
+MOST_PAIRS = 2**25  # of a tap and a residue of an axis
 
 
 Bounds = tuple[tuple[Size, Size], ...]
@@ -296,10 +297,9 @@ class MapComparison:
         data, kernel = w.data[d.data_axes[2 + a]], w.weights.shape[3 + a]
         first, place = self.places(a, out, read)
         read = read or Read(out, 1, 0, ())
-        taps = max(kernel, emitted * len(read.live))
-        need(taps <= MOST_ALONG, f"axis {a}: {taps:,} taps; at most {MOST_ALONG:,} are followed")
         met = [(t, live) for t in range(emitted) for live in read.live]
-        reached, stands, line = [MISSING] * kernel, [NEVER] * len(met), []
+        reached = self._unmet(first, a, out, residue, len(met))
+        stands, line = [NEVER] * len(met), []
         for at, (t, live) in enumerate(met):
             pair = _met(out, read, residue, t, live, first, place)
             if pair is None:
@@ -317,8 +317,8 @@ class MapComparison:
             if k is not None and all(self.case.implies(e, given) for e in there):
                 stands[at], reached[k] = k, READ
                 line.append(f"{t} as {k}")
-        for k in range(kernel):
-            if reached[k] == MISSING and self.impossible(first, k * D - begin, a, out, residue):
+        for k in [k for k, state in enumerate(reached) if state == MISSING]:
+            if self.impossible(first, k * D - begin, a, out, residue):
                 reached[k] = IMPOSSIBLE
         where = f", (o + {out.shift}) mod {out.radix} = {residue}" if out.radix > 1 else ""
         sides = f"{S}*o + {D}*k = i" if d.forward else f"{S}*i + {D}*k = o"
@@ -350,6 +350,22 @@ class MapComparison:
             need(fits, f"axis {a}: periods of {periods}, not {right}")
         return i, v
 
+    def _unmet(self, i: Size, a: int, out: Axis, residue: int, emitted: int) -> list[int]:
+        """Return the state of each tap before any is met: whether it has outputs of a residue."""
+        w, d = self.wanted, self.wanted.definition
+        taps, ahead = np.arange(w.weights.shape[3 + a]), out.shift - w.windows[a][0] - residue
+        most = max(len(taps), emitted)
+        fits = most <= MOST_ALONG and most * out.radix <= MOST_PAIRS
+        text = f"axis {a}: {most:,} taps and {out.radix:,} residues"
+        need(fits, f"{text}; at most {MOST_ALONG:,} taps and {MOST_PAIRS:,} pairs are followed")
+        # Output S*i + D*k - begin has one residue for all i, if these are there and the same.
+        fixed = type(i) is int or d.strides[a] % out.radix == 0
+        if d.forward or not fixed or type(ahead) is not int:
+            return [MISSING] * len(taps)
+        other = (taps * d.dilations[a] + ahead) % out.radix != 0
+        states: list[int] = np.where(other, IMPOSSIBLE, MISSING).tolist()
+        return states
+
     def impossible(self, i: Size, offset: Size, a: int, out: Axis, residue: int) -> bool:
         """Return whether no output o of a residue and no input i are a pair of the definition.
 
@@ -361,10 +377,10 @@ class MapComparison:
             o = self.case.free("v") * out.radix + residue - out.shift
             i = o * S + offset
         else:
+            o = i * S + offset
             fixed = type(i) is int or S % out.radix == 0
             if fixed and (offset + out.shift - residue) % out.radix != 0:
                 return True
-            o = i * S + offset
         return self.case.excludes([o, size - 1 - o, i, data - 1 - i])
 
     def weights(
