@@ -27,10 +27,11 @@ from irdeconv.proof.model import (
     Port,
     Proof,
     Unproved,
+    need,
     region,
 )
 from irdeconv.proof.reader import signature
-from irdeconv.proof.sums import half, weighs
+from irdeconv.proof.sums import MOST_ROUNDED, half, misled
 from irdeconv.proof.symbolic import LayerProof, ProofVerdict
 
 _OUTSIDE = {
@@ -325,7 +326,7 @@ class _Pairing:
         same = [*islice(fits, 1 if _pure(layer) else None)]  # those of its name come first
         if not _pure(layer):
             same = [i for i in same if self._used.get(i, place) == place and self._agree(i, place)]
-        elif not same and layer.type == "Convert" and weighs(self._lowered, place):
+        elif not same and layer.type == "Convert":
             same = self._stored(place)
         if not same:
             nothing = self._does_nothing(layer, inputs)
@@ -357,7 +358,7 @@ class _Pairing:
         """Find the constants of the source that a Convert reads from numbers in f16."""
         layer = self._lowered.layers[place]
         data = self._lowered.of(layer.inputs[0]).elements if len(layer.inputs) == 1 else None
-        if data is None or data.type != "f16" or layer.type != "Convert":
+        if data is None or data.type != "f16" or misled(self._lowered, [place]):
             return []
         if self._halves is None:
             self._halves = {}
@@ -367,10 +368,8 @@ class _Pairing:
         for i in self._halves.get(half(data.array), ()):
             exact = self._source.layers[i].elements
             assert exact is not None
-            change, lost = _change(exact.array, data.array), (data.array == 0) & (exact.array != 0)
-            fits = np.isfinite(change) and exact.type == layer.attributes.get("destination_type")
-            # Behind a division by 0 there are no numbers left.
-            if fits and (not lost.any() or weighs(self._lowered, place, divides=False)):
+            change = _change(exact.array, data.array)
+            if change <= MOST_ROUNDED and exact.type == layer.attributes.get("destination_type"):
                 self._rounding = max(self._rounding, change)
                 return [i]
         return []
@@ -390,6 +389,8 @@ class _Pairing:
             self._asked = []
             try:
                 proof = prove(task)
+                why = misled(self._lowered, [output.layer]) if proof.rounding else ""
+                need(not why, why)
             except Unproved as error:
                 reasons.append(str(error))
                 continue
@@ -460,13 +461,13 @@ class _Pairing:
 
 
 def _change(exact: Array, half: Array) -> float:
-    """Return the largest change, relative to a number or to the least normal one of f16 (2^-14).
+    """Return the largest change relative to a number; `half` is `exact` rounded to f16.
 
-    `half` is `exact` rounded to f16; the change is infinite where only `half` is.
+    It is infinite where only `half` is.
     """
     moved = exact != half
     a, b = exact[moved].astype(np.float64), half[moved]
-    return float((abs(a - b) / np.maximum(abs(a), 2.0**-14)).max(initial=0))
+    return float((abs(a - b) / abs(a)).max(initial=0))
 
 
 def _difference(a: Layer, b: Layer) -> str:
