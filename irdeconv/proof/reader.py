@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 from lxml import etree
 
-from irdeconv.proof.definition import CONVOLUTION_SAYS, CONVOLUTIONS, OPSET, spelled
+from irdeconv.proof.definition import CONVOLUTION_SAYS, CONVOLUTIONS, OPSET, last_changed
 from irdeconv.proof.language import ATTRIBUTES
 from irdeconv.proof.model import Array, Fact, Layer, Model, Port, Shape, TypedArray, Unproved, need
+from irdeconv.proof.spelling import kind_of, spelled
 
 Element = Any  # of lxml
 _BODY_OF = {"port_map": "body", "back_edges": "body"}
@@ -149,11 +150,11 @@ def _number(e: Element, key: str) -> int:
     return int(text)
 
 
-def _tidy(text: str, single: bool) -> str:
-    """Spell a value as OpenVINO does: "1, 2" is "1,2", "6.0" is "6"; `single`: it is a float32."""
-    if re.fullmatch(r"-?[0-9]{1,9}(\.[0-9]{1,20})?(e-?[0-9]{1,2})?", text) and set(text) & {*".e"}:
-        return f"{float(np.float32(text)) if single else float(text):.17g}"
-    return text.replace(", ", ",") if re.fullmatch(r"[-\w., ]*", text) else text
+def _canonical_value(kind: str, version: str, name: str, text: str) -> str:
+    """Return an attribute's value in one spelling, or as it is if OpenVINO may not read it so."""
+    single = kind == "NormalizeL2" or (kind == "MVN" and version not in ("opset1", "opset2"))
+    value = spelled("single" if single and name == "eps" else kind_of(kind, name), text)
+    return text if value is None else value
 
 
 def shape_of(text: str) -> Shape | None:
@@ -210,8 +211,9 @@ class _LayerFile:
         """Note the layer's id; return the positions of its input and output ports by their ids."""
         odd = [c.tag for c in e.iterchildren("*") if c.tag not in _INSIDE and not _foreign(e, c)]
         odd += [k for k in ("id", "name", "type", "version") if k not in e.attrib]
-        if e.get("type") in ("Parameter", "Const", "Result"):  # these are in every opset
-            odd += [v for v in [e.get("version", "")] if not re.fullmatch("opset([1-9]|1[0-7])", v)]
+        last = {"Parameter": "|opset17", "Const": "", "Result": ""}.get(e.get("type"))
+        if last is not None and not re.fullmatch(OPSET + last, e.get("version", "")):
+            odd.append(e.get("version"))
         if odd or self._ids.setdefault(_number(e, "id"), index) != index:
             raise Unproved(f"{_label(e)}: {odd or 'its id'} is unknown, missing or there twice")
         sides = [_inside(e, side, "port") for side in ("input", "output")]
@@ -261,12 +263,8 @@ class _LayerFile:
         if _inside(e, "data", "") or foreign:
             raise Unproved(f"{_label(e)}: it may read the weights file, which only Const does")
         if version.startswith("opset"):
-            version = spelled(kind, version)
-            single = kind == "NormalizeL2" or (
-                kind == "MVN" and version not in ("opset1", "opset2")
-            )
-            tidy = {k: _tidy(v, single and k == "eps") for k, v in attributes.items()}
-            tidy |= {k: v for k, v in attributes.items() if k == "variable_id"}
+            version = last_changed(kind, version)
+            tidy = {k: _canonical_value(kind, version, k, v) for k, v in attributes.items()}
             # Of these lists OpenVINO takes none for an empty one.
             keys = [k for k, v in tidy.items() if v or not re.search("_mask$|^activations_", k)]
             known = _READ.get(kind) if re.fullmatch(OPSET, version) else None

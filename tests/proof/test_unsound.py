@@ -31,8 +31,9 @@ HEAVY = (
     "doubling_additions",
     "long_list",
 )
-# Equal by the definition of each operation; OpenVINO folds the bounds of an interval otherwise.
-RUNTIME = ("folded", "longer_minimum")
+# The second checker compares regions. OpenVINO folds the bounds of an interval otherwise; what a
+# rounded bias decides stands behind.
+OUTSIDE = {("folded", "longer_minimum"), ("rounding", "a_bias_that_decides_how_often")}
 MEMORY, SECONDS = 2 << 30, 30
 
 
@@ -60,7 +61,7 @@ def test_none_is_called_equal(cause: str, tmp_path: Path) -> None:
         code = "exit 3:" if pair.expect == "equal at these sizes" else "exit 1:"
         assert verdict == REFUSED, (pair.name, reason)
         assert reason.startswith(code), (pair.name, reason)
-        if (cause, pair.name) != RUNTIME:
+        if (cause, pair.name) not in OUTSIDE:
             assert second_of_files(*files)[0] != AGREES, pair.name
 
 
