@@ -101,7 +101,7 @@ class Model:
     """Layers, each behind those that it reads; inputs and results as places in the file's order.
 
     `rest` is the canonical text of whatever else the file says that could matter. `files` has the
-    SHA-256 and size of the bytes that were read, of "xml" and "bin".
+    SHA-256 and size of the bytes that were read, of "xml" and "bin"; nothing for graphs in memory.
     """
 
     layers: tuple[Layer, ...]

@@ -20,6 +20,7 @@ from irdeconv.proof.model import Array, Fact, Layer, Model, Port, Shape, TypedAr
 from irdeconv.proof.spelling import kind_of, spelled
 
 Element = Any  # of lxml
+Files = dict[str, tuple[str, int]]
 _BODY_OF = {"port_map": "body", "back_edges": "body"}
 _BODY_OF |= {f"{branch}_port_map": f"{branch}_body" for branch in ("then", "else")}
 _BODIES = ("body", "then_body", "else_body")
@@ -64,14 +65,14 @@ def read(xml: Path | str, bin: Path | str | None = None) -> Model:
         raise Unproved(f"{xml}: {str(e) or 'not enough memory'}") from None
     version = _number(root, "version")
     need(root.tag == "net" and version in (10, 11), f"{xml}: it is no <net> of version 10 or 11")
-    model = _LayerFile(root, blob).model
+    model = _LayerFile(root, blob, files).model
     layers = _named(list(model.layers), version == 10)
     said = [e for e in root.iterchildren("*") if e.tag not in ("layers", "edges", "rt_info")]
     said = [e for e in said if e.tag != "meta_data"] + root.findall("rt_info/runtime_options")
     if any("offset" in e.attrib for part in said for e in part.iter()):
         raise Unproved(f"<{said[0].tag}> refers to the weights file, which is not compared")
     rest = "\n".join([f"version {version}", *map(_canonical, said)])
-    return replace(model, layers=tuple(layers), rest=rest, files=files)
+    return replace(model, layers=tuple(layers), rest=rest)
 
 
 def _contents(path: Path) -> bytes:
@@ -186,8 +187,8 @@ def _names(text: str) -> tuple[str, ...]:
 class _LayerFile:
     """The layers of a model or body that its results need, each behind those that it reads."""
 
-    def __init__(self, root: Element, blob: Array | None) -> None:
-        self._blob = blob
+    def __init__(self, root: Element, blob: Array | None, files: Files) -> None:
+        self._blob, self._files = blob, files
         self._elements = _inside(root, "layers", "layer")
         self._ids: dict[int, int] = {}
         self._facts: list[list[Fact]] = []
@@ -203,7 +204,7 @@ class _LayerFile:
         _widen(layers)
         kinds = {"Parameter": "input", "Result": "output"}
         ends = [tuple(i for i, y in enumerate(layers) if y.type == kind) for kind in kinds]
-        self.model = Model(tuple(layers), ends[0], ends[1])
+        self.model = Model(tuple(layers), ends[0], ends[1], files=files)
         rows = zip(kinds.values(), ends, strict=True)
         self._ends = {at: f"{kind} {i}" for kind, places in rows for i, at in enumerate(places)}
 
@@ -333,7 +334,7 @@ class _LayerFile:
             raise Unproved(f"{_label(e)}: two of {tags}, or ports that are not in order")
         known = e.get("type") in _LOOPS and re.fullmatch(OPSET, e.get("version", ""))
         found = sorted({*tags} & {*_BODIES})
-        bodies = {tag: _LayerFile(e.find(tag), self._blob) for tag in found}
+        bodies = {tag: _LayerFile(e.find(tag), self._blob, self._files) for tag in found}
         lines = [f"{tag} {'' if known else described(bodies[tag].model)}" for tag in bodies]
         for tag in sorted(set(tags) - set(bodies)):
             body = bodies.get(_BODY_OF[tag])
