@@ -526,18 +526,23 @@ def distinct(columns: Sequence[Array]) -> tuple[Array, Array]:
     return first, inverse.reshape(-1)
 
 
-# Beside the movements, what makes numbers of the kind of real ones that it reads, at these ports
-# or at all: a small change of an input neither decides a size or an index, nor what is computed.
+# Beside the movements, what makes real numbers of those that it reads at all ports or at this one,
+# and decides neither a size nor an index by them.
 _NUMBERS = """
-    Abs Add AvgPool BatchNormInference Clamp Convert Convolution ConvolutionBackpropData Cos Divide
-    Einsum Elu Erf Exp FakeQuantize GRN GRUCell GRUSequence Gelu GroupConvolution
-    GroupConvolutionBackpropData GroupNormalization HSigmoid HSwish HardSigmoid LRN:0 LSTMCell
-    LSTMSequence Log LogSoftmax MVN:0 MatMul MaxPool:0 Maximum Minimum Mish Multiply Negative
-    NormalizeL2:0 PReLU Power RNNCell RNNSequence ReLU ReduceL1:0 ReduceL2:0 ReduceMax:0
-    ReduceMean:0 ReduceMin:0 ReduceSum:0 Result ScaledDotProductAttention Selu Sigmoid Sin SoftMax
-    SoftPlus SoftSign Sqrt SquaredDifference Subtract Swish Tanh Assign ReadValue
+    Abs AdaptiveAvgPool:0 Add Assign AvgPool BatchNormInference Clamp Convert Convolution
+    ConvolutionBackpropData Cos CumSum:0 DeformableConvolution Divide Einsum Elu Erf Exp
+    FakeQuantize GRN GRUCell GRUSequence GatherElements:0 GatherND:0 Gelu GridSample
+    GroupConvolution GroupConvolutionBackpropData GroupNormalization HSigmoid HSwish HardSigmoid
+    LRN:0 LSTMCell LSTMSequence Log LogSoftmax MVN:0 MatMul MaxPool Maximum Minimum Mish Multiply
+    Negative NormalizeL2:0 PReLU Power RNNCell RNNSequence ROIAlign:0 ROIPooling:0 ReLU ReadValue
+    ReduceL1:0 ReduceL2:0 ReduceMax:0 ReduceMean:0 ReduceMin:0 ReduceSum:0 RegionYolo ReorgYolo
+    Result ScaledDotProductAttention Selu Sigmoid Sin SoftMax SoftPlus SoftSign SpaceToBatch:0 Sqrt
+    SquaredDifference Subtract Swish Tanh
 """
-_PORTS = {name: int(port or -1) for name, _, port in (w.partition(":") for w in _NUMBERS.split())}
+_PORTS: dict[str, Sequence[int]] = {
+    name: [int(port)] if port else ALL
+    for name, _, port in (word.partition(":") for word in _NUMBERS.split())
+}
 SHAPING = {"Reshape", "Transpose", "Squeeze", "Unsqueeze"}
 
 
@@ -557,13 +562,12 @@ def misled(model: Model, places: Collection[int]) -> str:
         if not odd:
             continue
         moved.add(i)
-        allowed: Sequence[int] = MOVES.get(layer.type, ())
-        if layer.type in _PORTS:
-            allowed = ALL if _PORTS[layer.type] < 0 else (_PORTS[layer.type],)
         real = layer.attributes.get("destination_type", "f32") in FLOATS
-        real &= layer.type != "MaxPool" or len(layer.outputs) == 1  # the other has indices
-        late = i in data or layer.type in SHAPING
-        if not (real and late and odd <= {*allowed}):
+        # The second output of a MaxPool has indices.
+        real &= all(read[p].port == 0 or model.of(read[p]).type != "MaxPool" for p in odd)
+        real &= i in data or layer.type in SHAPING
+        allowed = _PORTS.get(layer.type, MOVES.get(layer.type, ()))
+        if not (real and all(p in allowed for p in odd)):
             return f"{layer} makes more than real numbers of weights that are rounded"
         if layer.type == "Assign" and not states <= {*places}:
             return misled(model, {*places, *states})
