@@ -129,17 +129,19 @@ _ALONG = {"Add", "Subtract", "Multiply", "Divide", *ACTIVATIONS}  # what runtime
 def sums_of_parts(model: Model) -> list[int]:
     """Return the Adds of convolutions of which one reads part of a Split, if a size is open."""
     shapes = [model.layers[i].outputs[0].shape for i in model.parameters]
-    parts, found = set[int](), list[int]()
-    convolutions: list[set[int]] = []  # that are added up in each value
+    found, parts = list[int](), set[int]()
+    sums, cut = set[int](), set[int]()  # what has convolutions, and those of parts
     for i, y in enumerate(model.layers):
         read = [p.layer for p in y.inputs]
         if y.type in _SPLITS or (y.type in {"Pad", *_ALONG} and parts & {*read}):
             parts.add(i)
-        inner = [convolutions[p] for p in read if y.type in _ALONG]
-        convolutions.append({i} if y.type in CONVOLUTIONS else set[int]().union(*inner))
-        cut = any(model.layers[c].inputs[0].layer in parts for c in convolutions[i])
-        found += [i] if y.type == "Add" and cut and sum(map(bool, inner)) > 1 else []
-    fixed = all(s and all(type(n) is int for n in s) for s in shapes)
+        if y.type in CONVOLUTIONS or (y.type in _ALONG and sums & {*read}):
+            sums.add(i)
+            cut |= {i} if y.type in CONVOLUTIONS and read[0] in parts else set()
+        if y.type in _ALONG and cut & {*read}:
+            cut.add(i)
+            found += [i] if y.type == "Add" and all(p in sums for p in read) else []
+    fixed = all(s is not None and all(type(n) is int for n in s) for s in shapes)
     return [] if fixed else found
 
 
