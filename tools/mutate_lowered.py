@@ -7,10 +7,10 @@
 Each model is a random deconvolution of any system, often with open sizes, beside a loop, a state
 and plain layers, lowered in a random form and written. Then its layers are changed (`MUTANTS` and
 `PLANTS` of tests/support, or other wires), or the values of its file (`tools/fuzzing/mutate.py`),
-or only how the file says the same. OpenVINO says whether the mutant is a model, has the same
-interface and computes the same integers at several sizes; `check-certificate` says whether it
-equals the original. Exit code 1 if anything was accepted wrongly or crashed, or if more than 2 % of
-the equal ones were refused, not counting those that stay refused (BY_DESIGN).
+or only the spelling of its attributes, or its ids. OpenVINO says whether the mutant is a model, has
+the same interface and computes the same integers at several sizes; `check-certificate` says whether
+it equals the original. Exit code 1 if anything was accepted wrongly or crashed, or if more than 2 %
+of the equal ones were refused, not counting those that stay refused (BY_DESIGN).
 """
 
 from __future__ import annotations
@@ -60,7 +60,9 @@ SOME = 40  # of the mutants of one kind
 MOST_REFUSED = 2.0  # percent of the equal ones
 # What stays refused although it is equal: damaged files, whose meaning OpenVINO guesses; layers
 # that no lowering has; another mode of a Pad that pads nothing; other spellings of numbers.
-BY_DESIGN = r"values|wires (ReLU|Abs|Negative|Convert) |mistake pad_mode|constants (running|odd) "
+BY_DESIGN = (
+    r"values|texts|wires (ReLU|Abs|Negative|Convert) |mistake pad_mode|constants (running|odd) "
+)
 
 
 @dataclass(frozen=True)
@@ -167,6 +169,31 @@ def values(rng: random.Random, base: Base, path: Path) -> str:
     return " ".join(changed)[:300] or f"weights {blob != weights}"
 
 
+SPELLINGS = "+{}/ {}/{} /0{}/{}.0/{}./{}.5/0.{}e1/{}0e-1/{}e0/0x{}/{}a/-{}/{},/,{}/{};{}//nan/1e400"
+SPELLINGS += f"/{{}}{'0' * 19}/{{}}_0/true/none"
+
+
+def texts(rng: random.Random, base: Base, path: Path) -> str:
+    """One attribute in another spelling, or case; a version of another set."""
+    ir = base.ir.copy()
+    found = [(e, k) for la in ir.layers for e in la.iter("data", "layer") for k in e.attrib]
+    chosen = [(e, k) for e, k in found if k not in ("id", "name", "type", "offset", "size")]
+    element, name = rng.choice(chosen)
+    old = element.get(name)
+    if name == "version":
+        new = rng.choice(("irdeconv_1", "extension", f"opset{rng.randrange(19)}"))
+    elif rng.random() < 0.2:
+        new = rng.choice((old.upper(), old.title(), f" {old}", "None", "True", "yes"))
+    else:
+        parts = old.split(",")
+        at = rng.randrange(len(parts))
+        parts[at] = rng.choice(SPELLINGS.split("/")).replace("{}", parts[at])
+        new = ",".join(parts)
+    element.set(name, new)
+    ir.write(path)
+    return f"{name}={old!r} is {new!r}"
+
+
 def spelling(rng: random.Random, base: Base, path: Path) -> str:
     """Other ids, edges in another order: the file says the same."""
     ir = base.ir.copy()
@@ -189,7 +216,7 @@ def spelling(rng: random.Random, base: Base, path: Path) -> str:
 
 
 GRAPHS = (layers, mistake, wires, constants, attribute)
-FILES = (values, values, values, values, spelling)
+FILES = (values, values, values, texts, spelling)
 KINDS: tuple[Any, ...] = tuple(kind for pair in zip(GRAPHS, FILES, strict=True) for kind in pair)
 
 

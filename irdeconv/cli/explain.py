@@ -11,7 +11,7 @@ from irdeconv.base.tables import printable, wrap
 from irdeconv.cli.console import Console
 from irdeconv.cli.model import read, shapes_for
 from irdeconv.cli.output import write_text
-from irdeconv.ir.attributes import parse_int
+from irdeconv.proof.spelling import integer
 from irdeconv.show.explanation import Explanation
 
 
@@ -40,7 +40,7 @@ def _sizes(text: str | None) -> list[int] | None:
     if text is None:
         return None
     try:
-        return [parse_int(part) for part in text.split(",")]
+        return [integer(part) for part in text.split(",")]
     except ValueError as e:
         hint = "one size for all axes, or one per axis: --solve 64,64"
         raise misused(f"--solve {text}: {e}", hint) from None

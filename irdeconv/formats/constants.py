@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from irdeconv.base.errors import Diagnostic, Note, Severity, count, did_you_mean
@@ -14,12 +15,12 @@ from irdeconv.base.source import Anchor
 from irdeconv.formats.document import Context, Document, XmlLayer
 from irdeconv.formats.kinds import BEGIN, kind_of
 from irdeconv.formats.xml_layer import split_names
-from irdeconv.ir.attributes import parse_int
 from irdeconv.ir.constant import FileData
 from irdeconv.ir.dtypes import ELEMENT_TYPES, ElementType
 from irdeconv.ir.graph import Node
 from irdeconv.ir.packing import decode
 from irdeconv.ops.basic import Const, Opaque
+from irdeconv.proof.spelling import integer
 
 T = TypeVar("T")
 _CONST_ATTRIBUTES = ("element_type", "shape", "offset", "size")
@@ -92,7 +93,7 @@ class ConstantReader:
         return shape
 
     def _number(self, data: dict[str, str], name: str) -> int | None:
-        value = self._parsed(data, name, parse_int)
+        value = self._parsed(data, name, partial(integer, end=2**64))
         if value is not None and value < 0:
             self._add("E107", f"{name} is negative: {value}", name)
             return None
@@ -125,7 +126,7 @@ class ConstantReader:
 
 
 def _parse_shape(text: str) -> tuple[int, ...]:
-    return tuple(parse_int(part) for part in text.split(",")) if text.strip() else ()
+    return tuple(integer(part) for part in text.split(",")) if text.strip() else ()
 
 
 def check_names(document: Document, context: Context) -> None:

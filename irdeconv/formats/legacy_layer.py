@@ -35,7 +35,7 @@ from irdeconv.formats.importing import (
     registrar,
 )
 from irdeconv.formats.xml_layer import LayerReader, Parts, raw_section
-from irdeconv.ir.attributes import attributes, parse_float, parse_int
+from irdeconv.ir.attributes import attributes
 from irdeconv.ir.constant import ArrayData, ConstantData, FileData
 from irdeconv.ir.dtypes import BY_PRECISION, ElementType, boolean, f16, f32, i32, i64
 from irdeconv.ir.graph import Value
@@ -43,6 +43,7 @@ from irdeconv.ir.op import Op, lookup
 from irdeconv.ir.spec import Spec, is_static
 from irdeconv.ops.basic import Const
 from irdeconv.ops.convert import Convert
+from irdeconv.proof import spelling
 
 Element = Any
 _BLOBS = ("blobs", "weights", "biases")
@@ -182,8 +183,8 @@ def _pre_process(e: Element, source: SourceFile, out: Collector) -> PreProcess |
             image = None if mean is None or mean.get("size") is None else _blob(mean)
             factor = None if scale is None else scale.get("value")
             for number in (value, factor):
-                parse_float(number or "0")
-            channels.append(Channel(parse_int(text), value, image, factor))
+                spelling.real(number or "0")
+            channels.append(Channel(spelling.integer(text), value, image, factor))
         except ValueError as error:
             place = Location(source, Anchor("pre-process"))
             out.add("E106", f"<pre-process>: {error}", location=place)
@@ -278,7 +279,7 @@ class LegacyLayer(SourceNode):
 
     def number(self, name: str, default: float | None = None) -> float:
         """Return a floating-point attribute."""
-        return self._parsed(name, self.text(name, _as_text(default)), parse_float)
+        return self._parsed(name, self.text(name, _as_text(default)), spelling.real)
 
     def finite(self, name: str, default: float | None = None) -> float:
         """Return a floating-point attribute that is neither infinite nor NaN."""
@@ -293,7 +294,7 @@ class LegacyLayer(SourceNode):
 
     def numbers(self, name: str, default: Sequence[float] | None = None) -> tuple[float, ...]:
         """Return a list of floating-point numbers."""
-        return self._list(name, default, parse_float)
+        return self._list(name, default, spelling.real)
 
     def ints(self, name: str, default: Sequence[int] | None = None) -> Ints:
         """Return a list of integers."""
@@ -406,10 +407,10 @@ def _as_text(default: float | None) -> str | None:
 
 
 def _integer(text: str) -> int:
-    number = parse_float(text)
+    number = spelling.real(text)
     if not number.is_integer():
         raise ValueError(text)
-    whole = integer(text)
+    whole = spelling.integer(text)
     return int(number) if whole is None else whole
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import re
 import sys
 import types
 import typing
@@ -17,6 +16,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from irdeconv.base.errors import Problem, did_you_mean
 from irdeconv.ir.dtypes import ELEMENT_TYPES, ElementType
 from irdeconv.ir.spec import Shape, format_shape, parse_shape
+from irdeconv.proof.spelling import boolean, integer, real
 
 Ints = tuple[int, ...]
 Floats = tuple[float, ...]
@@ -93,10 +93,6 @@ AxisInts = Annotated[Ints, ValueRange(None, per_axis=True)]
 PositiveAxisInts = Annotated[Ints, ValueRange(1, per_axis=True)]
 NaturalAxisInts = Annotated[Ints, ValueRange(0, per_axis=True)]
 
-_INT = re.compile(r"[+-]?[0-9]{1,40}")
-_FLOAT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?inf|[+-]?nan", re.I)
-_INT64 = 2**63
-
 
 @dataclass(frozen=True)
 class AttributeType:
@@ -111,37 +107,8 @@ class AttributeType:
 
 
 def fits_64_bits(value: int) -> bool:
-    """Whether an attribute can have this integer: with a sign or without, in 64 bits."""
-    return -_INT64 <= value < 2 * _INT64
-
-
-def parse_int(text: str) -> int:
-    """Parse one integer strictly: digits with an optional sign, within 64 bits."""
-    text = text.strip()
-    if not _INT.fullmatch(text):
-        raise ValueError(f'"{text}" is not an integer')
-    value = int(text)
-    if not fits_64_bits(value):
-        raise ValueError(f"{value} does not fit 64 bits")
-    return value
-
-
-def parse_float(text: str) -> float:
-    """Parse one floating-point number."""
-    text = text.strip()
-    if not _FLOAT.fullmatch(text):
-        raise ValueError(f'"{text}" is not a number')
-    return float(text)
-
-
-def parse_bool(text: str) -> bool:
-    """Parse `true`, `false`, `1` or `0`, in any case."""
-    low = text.strip().lower()
-    if low in ("true", "1"):
-        return True
-    if low in ("false", "0"):
-        return False
-    raise ValueError(f'"{text}" is neither true nor false')
+    """Whether some attribute can have this integer: with a sign or without, in 64 bits."""
+    return -(2**63) <= value < 2**64
 
 
 def parse_list(item: Callable[[str], Any]) -> Callable[[str], Any]:
@@ -160,7 +127,7 @@ def parse_list(item: Callable[[str], Any]) -> Callable[[str], Any]:
 
 
 def _element_type(text: str) -> ElementType:
-    found = ELEMENT_TYPES.get(text.strip().lower())
+    found = ELEMENT_TYPES.get(text.lower())
     if found is None:
         hint = did_you_mean(text, ELEMENT_TYPES)
         raise ValueError(f'"{text}" is not an element type' + (f"; {hint}" if hint else ""))
@@ -172,7 +139,7 @@ def choice(options: tuple[str, ...], *, exact: bool = False) -> AttributeType:
     known = {o if exact else o.lower(): o for o in options}
 
     def parse(text: str) -> str:
-        found = known.get(text if exact else text.strip().lower())
+        found = known.get(text if exact else text.lower())
         if found is None:
             hint = did_you_mean(text, options) if exact else None
             message = f'"{text}" is not one of {", ".join(options)}'
@@ -192,12 +159,12 @@ def _join(values: Any) -> str:
 
 
 _SIMPLE: dict[Any, AttributeType] = {
-    int: AttributeType("integer", parse_int, str),
-    float: AttributeType("number", parse_float, format_float),
-    bool: AttributeType("boolean", parse_bool, lambda v: "true" if v else "false"),
+    int: AttributeType("integer", integer, str),
+    float: AttributeType("number", real, format_float),
+    bool: AttributeType("boolean", boolean, lambda v: "true" if v else "false"),
     str: AttributeType("text", str, str),
-    Ints: AttributeType("integers", parse_list(parse_int), _join),
-    Floats: AttributeType("numbers", parse_list(parse_float), _join),
+    Ints: AttributeType("integers", parse_list(integer), _join),
+    Floats: AttributeType("numbers", parse_list(real), _join),
     Strings: AttributeType("texts", parse_list(str.strip), _join),
     ElementType: AttributeType("element type", _element_type, lambda v: v.name),
     typing.Optional[Shape]: AttributeType(  # noqa: UP045 -- a key must equal the evaluated hint

@@ -172,10 +172,7 @@ class ModelWalk:
 
     def _pair(self, call: Call, given: Sequence[Value]) -> Sequence[Value]:
         """Return the operands of Add or Multiply in one shape."""
-        values = [self.lift(v) for v in given]
-        same = call.word("auto_broadcast", "numpy", "none") == "numpy"
-        call.need(same or len({v.shape for v in values}) == 1, "its shapes differ")
-        return self._alike(call.layer, values)
+        return self._alike(call.layer, [self.lift(v) for v in given])
 
     def _alike(self, layer: Layer, values: Sequence[Value]) -> Sequence[Value]:
         """Return values in one shape."""

@@ -6,12 +6,13 @@ Also the registry of the language's rules, and what these need: attributes, vect
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from irdeconv.proof.spelling import integer, real
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Ints = tuple[int, ...]
@@ -100,7 +101,7 @@ class Model:
     """Layers, each behind those that it reads; inputs and results as places in the file's order.
 
     `rest` is the canonical text of whatever else the file says that could matter. `files` has the
-    SHA-256 and size of the bytes that were read, of "xml" and "bin".
+    SHA-256 and size of the bytes that were read, of "xml" and "bin"; nothing for graphs in memory.
     """
 
     layers: tuple[Layer, ...]
@@ -197,8 +198,6 @@ PACKED = {"i4": 4, "u4": 4}  # only Convert reads them
 REFUSED = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
 ALL = range(LONGEST_VECTOR)
 Run = Callable[..., Any]
-_INTEGER = " *-?[0-9]{1,%d} *"
-_REAL = r" *[-+]?([0-9]{1,40}(\.[0-9]{0,40})?|\.[0-9]{1,40})([eE][-+]?[0-9]{1,3})? *"
 
 
 class Listed(NamedTuple):
@@ -283,8 +282,6 @@ class Call:
     def together(self, *x: Array) -> None:
         """Check arrays that are broadcast to each other."""
         self.room(np.broadcast_shapes(*(a.shape for a in x)))
-        if len({a.shape for a in x}) > 1:
-            self.word("auto_broadcast", "numpy")
 
     def pick(self, x: Any, axis: int, at: Array) -> Any:
         """Return the elements at some places of an axis; outside of it there is nothing."""
@@ -389,18 +386,23 @@ def normal(x: Array) -> Array:
 
 def integers(layer: Layer, name: str, text: str, digits: int = 10) -> Ints:
     """Return the integers that an attribute lists, none where it is empty."""
-    parts = text.split(",") if text.strip(" ") else []
-    fits = all(re.fullmatch(_INTEGER % digits, p) for p in parts)
-    need(fits, f'{layer}: {name}="{text[:40]}" is no list of small integers')
-    return tuple(map(int, parts))
+    return tuple(_listed(layer, name, text, integer, 10**digits))
 
 
 def reals(layer: Layer, name: str, text: str) -> tuple[float, ...]:
     """Return the real numbers that an attribute lists, none where it is empty."""
-    parts = text.split(",") if text.strip(" ") else []
-    found = [float(p) if re.fullmatch(_REAL, p) else math.inf for p in parts]
-    need(all(map(math.isfinite, found)), f'{layer}: {name}="{text[:40]}" lists other than numbers')
-    return tuple(found)
+    return tuple(_listed(layer, name, text, real, math.inf))
+
+
+def _listed(layer: Layer, name: str, text: str, read: Callable[[str], Any], end: float) -> Any:
+    try:
+        found = [read(part) for part in text.split(",")] if text.strip() else []
+    except ValueError:
+        found = [end]
+    what = "integers" if read is integer else "numbers"
+    fits = all(-end < v < end for v in found)
+    need(fits, f'{layer}: {name}="{text[:40]}" is no list of small {what}')
+    return found
 
 
 def vector(given: Any, far: bool = False) -> list[Any]:

@@ -14,11 +14,13 @@ from typing import Any
 import numpy as np
 from lxml import etree
 
-from irdeconv.proof.definition import CONVOLUTION_SAYS, CONVOLUTIONS, OPSET, spelled
+from irdeconv.proof.definition import CONVOLUTION_SAYS, CONVOLUTIONS, OPSET, last_changed
 from irdeconv.proof.language import ATTRIBUTES
 from irdeconv.proof.model import Array, Fact, Layer, Model, Port, Shape, TypedArray, Unproved, need
+from irdeconv.proof.spelling import kind_of, spelled
 
 Element = Any  # of lxml
+Files = dict[str, tuple[str, int]]
 _BODY_OF = {"port_map": "body", "back_edges": "body"}
 _BODY_OF |= {f"{branch}_port_map": f"{branch}_body" for branch in ("then", "else")}
 _BODIES = ("body", "then_body", "else_body")
@@ -63,14 +65,14 @@ def read(xml: Path | str, bin: Path | str | None = None) -> Model:
         raise Unproved(f"{xml}: {str(e) or 'not enough memory'}") from None
     version = _number(root, "version")
     need(root.tag == "net" and version in (10, 11), f"{xml}: it is no <net> of version 10 or 11")
-    model = _LayerFile(root, blob).model
+    model = _LayerFile(root, blob, files).model
     layers = _named(list(model.layers), version == 10)
     said = [e for e in root.iterchildren("*") if e.tag not in ("layers", "edges", "rt_info")]
     said = [e for e in said if e.tag != "meta_data"] + root.findall("rt_info/runtime_options")
     if any("offset" in e.attrib for part in said for e in part.iter()):
         raise Unproved(f"<{said[0].tag}> refers to the weights file, which is not compared")
     rest = "\n".join([f"version {version}", *map(_canonical, said)])
-    return replace(model, layers=tuple(layers), rest=rest, files=files)
+    return replace(model, layers=tuple(layers), rest=rest)
 
 
 def _contents(path: Path) -> bytes:
@@ -149,11 +151,11 @@ def _number(e: Element, key: str) -> int:
     return int(text)
 
 
-def _tidy(text: str, single: bool) -> str:
-    """Spell a value as OpenVINO does: "1, 2" is "1,2", "6.0" is "6"; `single`: it is a float32."""
-    if re.fullmatch(r"-?[0-9]{1,9}(\.[0-9]{1,20})?(e-?[0-9]{1,2})?", text) and set(text) & {*".e"}:
-        return f"{float(np.float32(text)) if single else float(text):.17g}"
-    return text.replace(", ", ",") if re.fullmatch(r"[-\w., ]*", text) else text
+def _canonical_value(kind: str, version: str, name: str, text: str) -> str:
+    """Return an attribute's value in one spelling, or as it is if OpenVINO may not read it so."""
+    single = kind == "NormalizeL2" or (kind == "MVN" and version not in ("opset1", "opset2"))
+    value = spelled("single" if single and name == "eps" else kind_of(kind, name), text)
+    return text if value is None else value
 
 
 def shape_of(text: str) -> Shape | None:
@@ -185,8 +187,8 @@ def _names(text: str) -> tuple[str, ...]:
 class _LayerFile:
     """The layers of a model or body that its results need, each behind those that it reads."""
 
-    def __init__(self, root: Element, blob: Array | None) -> None:
-        self._blob = blob
+    def __init__(self, root: Element, blob: Array | None, files: Files) -> None:
+        self._blob, self._files = blob, files
         self._elements = _inside(root, "layers", "layer")
         self._ids: dict[int, int] = {}
         self._facts: list[list[Fact]] = []
@@ -202,7 +204,7 @@ class _LayerFile:
         _widen(layers)
         kinds = {"Parameter": "input", "Result": "output"}
         ends = [tuple(i for i, y in enumerate(layers) if y.type == kind) for kind in kinds]
-        self.model = Model(tuple(layers), ends[0], ends[1])
+        self.model = Model(tuple(layers), ends[0], ends[1], files=files)
         rows = zip(kinds.values(), ends, strict=True)
         self._ends = {at: f"{kind} {i}" for kind, places in rows for i, at in enumerate(places)}
 
@@ -210,8 +212,9 @@ class _LayerFile:
         """Note the layer's id; return the positions of its input and output ports by their ids."""
         odd = [c.tag for c in e.iterchildren("*") if c.tag not in _INSIDE and not _foreign(e, c)]
         odd += [k for k in ("id", "name", "type", "version") if k not in e.attrib]
-        if e.get("type") in ("Parameter", "Const", "Result"):  # these are in every opset
-            odd += [v for v in [e.get("version", "")] if not re.fullmatch("opset([1-9]|1[0-7])", v)]
+        last = {"Parameter": "|opset17", "Const": "", "Result": ""}.get(e.get("type"))
+        if last is not None and not re.fullmatch(OPSET + last, e.get("version", "")):
+            odd.append(e.get("version"))
         if odd or self._ids.setdefault(_number(e, "id"), index) != index:
             raise Unproved(f"{_label(e)}: {odd or 'its id'} is unknown, missing or there twice")
         sides = [_inside(e, side, "port") for side in ("input", "output")]
@@ -261,12 +264,8 @@ class _LayerFile:
         if _inside(e, "data", "") or foreign:
             raise Unproved(f"{_label(e)}: it may read the weights file, which only Const does")
         if version.startswith("opset"):
-            version = spelled(kind, version)
-            single = kind == "NormalizeL2" or (
-                kind == "MVN" and version not in ("opset1", "opset2")
-            )
-            tidy = {k: _tidy(v, single and k == "eps") for k, v in attributes.items()}
-            tidy |= {k: v for k, v in attributes.items() if k == "variable_id"}
+            version = last_changed(kind, version)
+            tidy = {k: _canonical_value(kind, version, k, v) for k, v in attributes.items()}
             # Of these lists OpenVINO takes none for an empty one.
             keys = [k for k, v in tidy.items() if v or not re.search("_mask$|^activations_", k)]
             known = _READ.get(kind) if re.fullmatch(OPSET, version) else None
@@ -335,7 +334,7 @@ class _LayerFile:
             raise Unproved(f"{_label(e)}: two of {tags}, or ports that are not in order")
         known = e.get("type") in _LOOPS and re.fullmatch(OPSET, e.get("version", ""))
         found = sorted({*tags} & {*_BODIES})
-        bodies = {tag: _LayerFile(e.find(tag), self._blob) for tag in found}
+        bodies = {tag: _LayerFile(e.find(tag), self._blob, self._files) for tag in found}
         lines = [f"{tag} {'' if known else described(bodies[tag].model)}" for tag in bodies]
         for tag in sorted(set(tags) - set(bodies)):
             body = bodies.get(_BODY_OF[tag])

@@ -379,7 +379,6 @@ def _both(c: _OpenCall, a: View, b: View) -> View:
 def _add(c: _OpenCall, a: Any, b: Any) -> Any:
     x, other = (a, b) if isinstance(a, View | Reference) else (b, a)
     minus = c.layer.type == "Subtract"
-    c.need(c.said.get("auto_broadcast", "numpy") == "numpy", "it broadcasts otherwise")
     if isinstance(x, View) and isinstance(other, View):
         return _both(c, x, other)
     if not isinstance(x, View | Reference):  # zeros, and a number for each channel
@@ -432,7 +431,6 @@ def _spread(call: Call, x: View, c: Array) -> tuple[View, Array]:
 
 def _multiply(c: _OpenCall, a: Any, b: Any) -> View:
     x, other = (a, b) if isinstance(a, View) else (b, a)
-    c.word("auto_broadcast", "numpy")
     x, factors = _spread(c, x, elements(other))
     need(isinstance(other, TypedArray) and other.type == x.type, f"{c.layer} mixes element types")
     need(bool(((factors == 0) | (factors == 1)).all()), f"{c.layer} scales the data")

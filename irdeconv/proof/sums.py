@@ -16,7 +16,7 @@ import hashlib
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -25,7 +25,9 @@ import numpy as np
 
 from irdeconv.proof.definition import Activation
 from irdeconv.proof.model import (
+    ALL,
     FLOATS,
+    MOVES,
     Array,
     Ints,
     Model,
@@ -37,6 +39,7 @@ from irdeconv.proof.model import (
 )
 
 MOST_FRACTIONS = 2**20
+MOST_ROUNDED = 2.0**-10  # relative change of a weight that counts as rounding
 _exactly = np.frompyfunc(Fraction, 1, 1)
 
 
@@ -96,9 +99,10 @@ def compare(low: Sequence[Part], source: Sequence[Part], what: str) -> float:
             for i in np.flatnonzero(~(equal | near))[:1]:
                 both = f"add up to {float(a[i]):.9g}, in the source to {float(b[i]):.9g}"
                 raise Different(f"{what} {both}")
-            apart = ~equal & np.asarray(b != 0, bool)
-            step = abs(a[apart] - b[apart]) / abs(b[apart])
+            step = abs(a[~equal] - b[~equal]) / abs(b[~equal])
             worst = max(worst, float(np.max(step, initial=0)))
+    if worst > MOST_ROUNDED:
+        raise Different(f"{what} change by {worst:.1e} of themselves, which is no rounding")
     return worst
 
 
@@ -522,34 +526,52 @@ def distinct(columns: Sequence[Array]) -> tuple[Array, Array]:
     return first, inverse.reshape(-1)
 
 
-WEIGHING = {
-    *("Add", "Subtract", "Multiply", "Divide", "PReLU", "BatchNormInference", "MatMul", "Gather"),
-    *("Convolution", "GroupConvolution", "ConvolutionBackpropData", "GroupConvolutionBackpropData"),
-    *("LSTMCell", "GRUCell", "RNNCell", "LSTMSequence", "GRUSequence", "RNNSequence"),
+# Beside the movements, what makes real numbers of those that it reads at all ports or at this one,
+# and decides neither a size nor an index by them.
+_NUMBERS = """
+    Abs AdaptiveAvgPool:0 Add Assign AvgPool BatchNormInference Clamp Convert Convolution
+    ConvolutionBackpropData Cos CumSum:0 DeformableConvolution Divide Einsum Elu Erf Exp
+    FakeQuantize GRN GRUCell GRUSequence GatherElements:0 GatherND:0 Gelu GridSample
+    GroupConvolution GroupConvolutionBackpropData GroupNormalization HSigmoid HSwish HardSigmoid
+    LRN:0 LSTMCell LSTMSequence Log LogSoftmax MVN:0 MatMul MaxPool Maximum Minimum Mish Multiply
+    Negative NormalizeL2:0 PReLU Power RNNCell RNNSequence ROIAlign:0 ROIPooling:0 ReLU ReadValue
+    ReduceL1:0 ReduceL2:0 ReduceMax:0 ReduceMean:0 ReduceMin:0 ReduceSum:0 RegionYolo ReorgYolo
+    Result ScaledDotProductAttention Selu Sigmoid Sin SoftMax SoftPlus SoftSign SpaceToBatch:0 Sqrt
+    SquaredDifference Subtract Swish Tanh
+"""
+_PORTS: dict[str, Sequence[int]] = {
+    name: [int(port)] if port else ALL
+    for name, _, port in (word.partition(":") for word in _NUMBERS.split())
 }
 SHAPING = {"Reshape", "Transpose", "Squeeze", "Unsqueeze"}
 
 
-def weighs(model: Model, place: int, *, divides: bool = True) -> bool:
-    """Whether a constant at a place only meets elements of the inputs, moved about before at most.
+def misled(model: Model, places: Collection[int]) -> str:
+    """Return which layer makes more than numbers of values that are rounded; "" if none does.
 
-    Layers stand behind those that they read. The shape of an input is none of its elements. Without
-    `divides` the constant must divide nothing.
+    A rounded constant must meet elements of the inputs, and only be moved before. Layers stand
+    behind those that they read. A shape is the same.
     """
-    data: set[int] = set()
-    moved = {place}
+    data, moved, states = set[int](), {*places}, set[int]()
     for i, layer in enumerate(model.layers):
-        read = {p.layer for p in layer.inputs}
-        if layer.type == "Parameter" or (layer.type != "ShapeOf" and read & data):
+        read = layer.inputs if layer.type != "ShapeOf" else ()
+        if layer.type in ("Parameter", "ReadValue") or data & {p.layer for p in read}:
             data.add(i)
-        if read & moved:
-            if layer.type not in (WEIGHING if i in data else SHAPING):
-                return False
-            divisors = {p.layer for p in layer.inputs[1:]} if layer.type == "Divide" else set()
-            if divisors & moved and not divides:
-                return False
-            moved |= set() if i in data else {i}
-    return True
+        states |= {i} if layer.type == "ReadValue" else set()
+        odd = {port for port, p in enumerate(read) if p.layer in moved}
+        if not odd:
+            continue
+        moved.add(i)
+        real = layer.attributes.get("destination_type", "f32") in FLOATS
+        # The second output of a MaxPool has indices.
+        real &= all(read[p].port == 0 or model.of(read[p]).type != "MaxPool" for p in odd)
+        real &= i in data or layer.type in SHAPING
+        allowed = _PORTS.get(layer.type, MOVES.get(layer.type, ()))
+        if not (real and all(p in allowed for p in odd)):
+            return f"{layer} makes more than real numbers of weights that are rounded"
+        if layer.type == "Assign" and not states <= {*places}:
+            return misled(model, {*places, *states})
+    return ""
 
 
 def half(array: Array) -> Hashable:

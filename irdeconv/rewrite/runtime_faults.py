@@ -1,7 +1,9 @@
 """Known faults of runtimes that change a lowered graph: trigger, versions, correct spelling.
 
-A proof is about exact arithmetic on the graph; these faults change the graph afterwards.
-docs/disagreements.md lists them; tests/rewrite/test_int8.py shows each in the installed version.
+A proof is about exact arithmetic on the graph; these faults change the graph afterwards. It refuses
+a lowered graph that meets a fault of f32. docs/disagreements.md lists them; in the installed
+version tests/rewrite/test_int8.py shows those of int8, tests/proof/test_proof_identities.py and
+tests/proof/test_proof_language_live.py the others.
 """
 
 from __future__ import annotations
@@ -80,7 +82,37 @@ DEPTH_OF_ONE = RuntimeFault(
     "off by 60 to 100 % of the range; differs from run to run",
     "no pads in depth: keep only the filter's layer of depth that meets the data",
 )
+SUM_OF_PARTS = RuntimeFault(
+    "sum-of-parts",
+    "OpenVINO CPU, f32",
+    ("2026.4.1",),
+    (),
+    "with open sizes, an Add of convolutions of which one reads part of a Split or VariadicSplit",
+    "other sums on processors with AVX-512",
+    "cut the parts with Slice, or join the convolutions in one",
+)
+STRIDE_OF_ONE_OUTPUT = RuntimeFault(
+    "stride-of-one-output",
+    "OpenVINO CPU, f32",
+    ("2026.4.1",),
+    (),
+    "a convolution of one channel with a stride on its last axis, on which it has one output",
+    "other elements are read on processors with AVX-512 (brgconv_avx512_f32)",
+    "the stride 1; if the axis is open, compute two more outputs and crop them",
+)
+OPEN_BOUNDS = RuntimeFault(
+    "open-bounds",
+    "OpenVINO CPU",
+    ("2026.4.1",),
+    (),
+    "Abs, Clamp, FloorMod, Minimum or a Convert to boolean of integers that depend on open sizes",
+    "what the bounds seem to decide is folded, or left out",
+    "Maximum, Select, Divide of numbers that are not negative",
+)
 RUNTIME_FAULTS = (
+    SUM_OF_PARTS,
+    STRIDE_OF_ONE_OUTPUT,
+    OPEN_BOUNDS,
     PAD_OF_ONE,
     SCALE_PER_GROUP,
     RESIZE_TIMES_MASK,

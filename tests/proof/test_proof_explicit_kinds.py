@@ -32,6 +32,7 @@ BEYOND = {
     "nothing: Pad, Slice, StridedSlice",
     "phases: ScatterUpdate",
     "scale: BatchNormInference folded",
+    "spelling: numbers in another spelling or type",
     "taps: a separable filter as two convolutions",
     "zeros: ScatterElementsUpdate",
     "zeros: ScatterUpdate",

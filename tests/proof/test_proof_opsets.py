@@ -23,9 +23,9 @@ def listed(kind: str, opset: int) -> bool:
     first = max((v for v in RULES[kind] if 0 < v <= opset), default=0)
     if not first:
         return False
-    names = [a.partition("=")[0] for a in RULES[kind][first].attributes]
+    needed = [a for a in RULES[kind][first].attributes if "=" not in a and a != "gone"]
     try:
-        listed_call(Layer("y", kind, version, {n: "" for n in names if n != "gone"}))
+        listed_call(Layer("y", kind, version, dict.fromkeys(needed, "0")))
     except Unproved:
         return False
     return True

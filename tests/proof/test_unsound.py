@@ -31,8 +31,10 @@ HEAVY = (
     "doubling_additions",
     "long_list",
 )
-# Equal by the definition of each operation; OpenVINO folds the bounds of an interval otherwise.
-RUNTIME = ("folded", "longer_minimum")
+# The second checker compares what regions mean. OpenVINO folds the bounds of an interval otherwise,
+# has no such layer, or a rounded bias decides what stands behind.
+OUTSIDE = {("folded", "longer_minimum"), ("rounding", "a_bias_that_decides_how_often")}
+OUTSIDE |= {("ports and versions", f"deconvolution_of_{name}") for name in ("onnx", "onednn")}
 MEMORY, SECONDS = 2 << 30, 30
 
 
@@ -60,7 +62,7 @@ def test_none_is_called_equal(cause: str, tmp_path: Path) -> None:
         code = "exit 3:" if pair.expect == "equal at these sizes" else "exit 1:"
         assert verdict == REFUSED, (pair.name, reason)
         assert reason.startswith(code), (pair.name, reason)
-        if (cause, pair.name) != RUNTIME:
+        if (cause, pair.name) not in OUTSIDE:
             assert second_of_files(*files)[0] != AGREES, pair.name
 
 
