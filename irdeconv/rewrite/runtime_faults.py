@@ -1,9 +1,9 @@
 """Known faults of runtimes that change a lowered graph: trigger, versions, correct spelling.
 
 A proof is about exact arithmetic on the graph; these faults change the graph afterwards. It refuses
-a lowered graph that meets a fault of f32. docs/disagreements.md lists them; in the installed
-version tests/rewrite/test_int8.py shows those of int8, tests/proof/test_proof_identities.py and
-tests/proof/test_proof_language_live.py the others.
+a lowered graph that meets a fault of f32. docs/disagreements.md lists them. Tests show those of
+int8 (tests/rewrite/test_int8.py) and open bounds (tests/proof/test_proof_language_live.py) in the
+installed version. The other two were seen on processors with AVX-512.
 """
 
 from __future__ import annotations

@@ -13,7 +13,6 @@ from irdeconv.proof import linear, pairing, reader, symbolic
 from irdeconv.proof.model import Fact, Layer, Model, TypedArray
 from irdeconv.proof.pairing import check
 from pair_texts import kinds
-from pair_truth import SAME, difference
 from proof_models import (
     WEIGHTS,
     constant,
@@ -24,7 +23,6 @@ from proof_models import (
     result,
     said,
 )
-from support.processors import LACKS_AVX512
 
 # Things of different kinds that could be taken for one: numbers of elements, names, types.
 
@@ -224,15 +222,6 @@ def test_what_takes_too_much_or_meets_a_fault_is_refused(name: str, tmp_path: Pa
     verdict = pairing.check(*map(reader.read, pair.write(tmp_path)))
     assert not verdict.passed
     assert pair.expect in " ".join((*verdict.unequal, *verdict.problems))
-
-
-@pytest.mark.oracles
-@pytest.mark.xfail(LACKS_AVX512, reason="OpenVINO is right without AVX-512", strict=False)
-@pytest.mark.parametrize("name", [n for n, (pair,) in REFUSED.items() if "fault" in pair.expect])
-def test_openvino_still_has_the_fault(name: str, tmp_path: Path) -> None:
-    """Where this fails the fault was repaired: the refusal may go."""
-    (pair,) = REFUSED[name]
-    assert difference(pair, pair.write(tmp_path)) != SAME
 
 
 def test_the_proof_takes_on_whatever_a_lowering_may_emit() -> None:
