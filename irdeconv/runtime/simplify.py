@@ -137,7 +137,7 @@ def _values(graph: Graph, node: Node, growth: int) -> list[Array] | None:
     arrays = [graph.node(v.node).op.evaluate() for v in inputs]
     try:
         with np.errstate(all="ignore"):
-            return list(kept(as_tuple(node.op.evaluate(*arrays)), node.specs))
+            return list(kept(as_tuple(node.op.fold(*arrays)), node.specs))
     except (OpError, ArithmeticError, ValueError, TypeError, IndexError, MemoryError):
         return None  # it fails when the model runs, which is not for a rewrite to say
 
