@@ -1,9 +1,10 @@
 """Whether OpenVINO folds an operation of constants to exactly these numbers.
 
 OpenVINO folds when it reads a model, folds more when it compiles it (then f64 and f16 are f32, and
-i64 is i32), and executes the rest. A value is certain if all of them give it. So it needs an
-operation listed here, integers of 32 bits, and real numbers that f32 holds; a sum may be added in
-any order. `tests/verify/test_facts.py` compares shapes that follow from such values.
+i64 is i32), and executes the rest, where it drops layers by bounds that are wrong at times. A value
+is certain if the first two have it. So it needs an operation listed here, which is folded when a
+model is read, integers of 31 bits, and real numbers that f32 holds; a sum may be added in any
+order. `tests/verify/test_facts.py` compares shapes that follow from such values.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from irdeconv.ir.dtypes import ElementType
 from irdeconv.ir.spec import UNKNOWN, Array, Interval
 
 MOVED = frozenset(
-    "Broadcast Concat Gather GatherElements GatherND Identity OneHot Pad Reshape Reverse Roll "
-    "ScatterNDUpdate ScatterUpdate Select ShapeOf Slice Split Squeeze StridedSlice Tile Transpose "
-    "Unsqueeze VariadicSplit".split()
+    "Broadcast Concat Gather GatherND OneHot Pad Reshape Reverse ScatterNDUpdate "
+    "ScatterUpdate Select ShapeOf Slice Split Squeeze StridedSlice Tile Transpose Unsqueeze "
+    "VariadicSplit".split()
 )
 # In f32 one step of these is rounded in one way only.
 STEPS = frozenset("Add Subtract Multiply".split())
@@ -29,11 +30,12 @@ SMALL = frozenset(  # of integers OpenVINO may compute these in f32
 EXACT = STEPS | SMALL - {"Range"}
 EXACT |= frozenset(
     "Abs Ceiling Clamp Floor LogicalAnd LogicalNot LogicalOr LogicalXor Maximum Minimum Negative "
-    "ReLU Round Sign Sqrt SquaredDifference".split()
+    "ReLU Round Sign Sqrt".split()
 )
 REDUCED = frozenset("ReduceLogicalAnd ReduceLogicalOr ReduceMax ReduceMin".split())
-SUMMED = frozenset("CumSum MatMul ReduceL1 ReduceProd ReduceSum".split())
+SUMMED = frozenset("MatMul ReduceL1 ReduceProd ReduceSum".split())
 SINGLE, LAST_SMALL, LAST_INTEGER, LEAST_NORMAL = np.float32, 1 << 23, 1 << 30, 2.0**-126
+FOLDED = ("bool", "float32", "int32", "int64")  # computed already when a model is read
 DIGITS = {"f64": 24, "f32": 24, "f16": 11, "bf16": 8, "f8e4m3": 3, "f8e5m2": 2}
 
 Evaluate = Callable[..., Array]
@@ -83,10 +85,14 @@ def is_certain(op: Any, inputs: Sequence[Array], out: Array) -> bool:
         return False
     if kind in ("Convert", "ConvertLike"):
         return _is_converted(inputs[0], out)
+    if inputs[0].dtype.name not in FOLDED or (kind == "Mod" and is_real(out)):
+        return False
     if kind in SMALL and not all(is_real(x) or is_whole(x, LAST_SMALL) for x in inputs):
         return False
     if kind == "Range":
         return all(is_whole(x, LAST_SMALL) for x in (*inputs, out))
+    if kind == "Divide" and not is_real(out):
+        return _is_quotient(op, inputs, out)
     if kind in EXACT:
         return _is_exact(kind, op.evaluate, inputs, out)
     if kind in REDUCED | SUMMED:
@@ -116,6 +122,11 @@ def _is_converted(x: Array, out: Array) -> bool:
     return bool(np.all(out == (wide if is_real(out) else np.trunc(wide))))
 
 
+def _is_quotient(op: Any, inputs: Sequence[Array], out: Array) -> bool:
+    exact = op.evaluate(*map(_wide, inputs))
+    return bool(np.all((np.floor if op.m_pythondiv else np.trunc)(exact) == out))
+
+
 def _wide(x: Array) -> Array:
     return x if x.dtype.kind == "b" else x.astype(np.float64)
 
@@ -127,7 +138,7 @@ def _is_exact(kind: str, evaluate: Evaluate, inputs: Sequence[Array], out: Array
         return bool((inputs[0] >= 0).all())
     if kind in ("Power", "Sqrt") and not is_whole(out, LAST_SMALL):
         return False
-    if kind == "Divide" and is_real(out):  # the runtime multiplies by the inverse
+    if kind == "Divide":  # the runtime multiplies by the inverse
         a, b = (x.astype(SINGLE) for x in inputs)
         if not np.all(a * (SINGLE(1) / b) == a / b):
             return False

@@ -23,7 +23,7 @@ from support.live.runtime import Runtime
 from support.live.sample import Answer
 
 Rng = np.random.Generator
-TYPES = "i64 i64 i64 i32 i32 i16 i8 u8 u16 u32 u64 f32 f32 f32 f16 bf16 f64".split()
+TYPES = ["i64"] * 7 + ["i32"] * 4 + ["f32"] * 5 + "i16 i8 u8 u16 u32 u64 f16 bf16 f64".split()
 NUMBERS = (-129, -9, -7, -3, -2, -1, 0, 1, 2, 3, 5, 7, 9, 10, 49, 100, 300, 40_000, 70_000)
 NUMBERS += (2**24 + 1, 2**31 - 1, 2**31, 2**40 + 3)
 REALS = (0.1, 1 / 3, 0.5, 1.7, 2.5, -2.5, -7.5, 2.9999998, 300.2, 1e-40, 1e10, 3e38, np.inf, np.nan)

@@ -84,12 +84,12 @@ def _sweep_pairs(numbers: range, folder: Path, runtime: Runtime) -> Counter[tupl
 
 
 def test_inferred_shapes_are_openvinos(tmp_path: Path, runtime: Runtime) -> None:
-    seen = _sweep(range(100), tmp_path, runtime)
-    assert min(seen["static"], seen["open"]) > 20
+    seen = _sweep(range(60), tmp_path, runtime)
+    assert min(seen["static"], seen["open"]) > 9
 
 
 def test_no_pair_that_differs_is_accepted(tmp_path: Path, runtime: Runtime) -> None:
-    seen = _sweep_pairs(range(20), tmp_path, runtime)
+    seen = _sweep_pairs(range(16), tmp_path, runtime)
     assert seen["same", ACCEPTED] > 3
 
 
@@ -105,12 +105,16 @@ def test_no_pair_of_the_sweep_is_accepted(tmp_path: Path, runtime: Runtime) -> N
 
 @pytest.mark.parametrize("cause", OTHERWISE)
 def test_numbers_that_openvino_has_otherwise(cause: str, tmp_path: Path, runtime: Runtime) -> None:
-    """No proof, and no run, decides by them."""
+    """No proof decides by them, and no run, but those that irdeconv folds as OpenVINO does."""
     rows = OTHERWISE[cause].split("|")
     for number, row in enumerate(rows):
         pair = fact_pair(13, number, row)
         assert pair is not None
         assert _judge(pair, tmp_path, runtime) == ("differ", REFUSED), row
+        if cause == "quotients":
+            theirs = truth(pair.original, tmp_path / "a.xml", runtime, DATA)
+            assert np.array_equal(ird.run(pair.original, {"x": DATA})["y"], theirs.arrays[0])
+            continue
         with pytest.raises(UnsupportedError, match="E305"):
             ird.run(pair.original, {"x": DATA})
         found = infer_specs(pair.original.copy(), remarks=True)
