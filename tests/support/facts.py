@@ -36,7 +36,9 @@ REFUSALS = (IrdeconvError, OpError)
 
 
 def fits(n: int, kind: ElementType) -> bool:
-    return np.iinfo(kind.container).min <= n <= np.iinfo(kind.container).max
+    signed = kind.kind == "int"
+    bits = 1 if kind.kind == "bool" else kind.bits - signed
+    return -(2**bits) * signed <= n < 2**bits
 
 
 class Expression:
