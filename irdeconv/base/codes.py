@@ -194,6 +194,8 @@ W302 an empty or zero-sized output
      check the pads and output_shape: no element is computed
 W303 a layer that a runtime is known to compute wrongly or to refuse
      lower the layer, or spell it another way
+W304 a shape that follows from numbers that runtimes compute differently
+     compute sizes from integers, or put the numbers into constants
 # W4xx Warnings: lowering
 W400 a body contains deconvolutions that stay as they are
      OpenVINO still needs its deconvolution for the body

@@ -24,6 +24,7 @@ from irdeconv.ir.attributes import attribute as attribute
 from irdeconv.ir.attributes import attributes as attributes
 from irdeconv.ir.attributes import out_of_range, per_class, ranges
 from irdeconv.ir.attributes import parse_attributes as parse_attributes
+from irdeconv.ir.certainty import is_certain, settled
 from irdeconv.ir.dtypes import low_bits
 from irdeconv.ir.ports import Fit, declaration, fit
 from irdeconv.ir.spec import Array, Spec, is_small, simplify
@@ -180,6 +181,10 @@ class Op:
     def evaluate(self, *inputs: Any) -> Array | tuple[Array, ...]:
         """Compute the outputs; arrays in their element types' NumPy containers."""
         raise OpError(f"{self.type} has no evaluator", code="E502")
+
+    def fold(self, *inputs: Any) -> Array | tuple[Array, ...]:
+        """Compute the outputs of constants, where OpenVINO folds them to other numbers."""
+        return self.evaluate(*inputs)
 
     def evaluator(self, used: frozenset[int], inputs: Sequence[Spec]) -> Callable[..., Any]:
         """Return what computes the outputs of the ports `used`; the others may be left out.
@@ -355,7 +360,7 @@ def infer_op(op: Op, inputs: tuple[Spec, ...]) -> tuple[Spec, ...]:
     known = ports(type(op))
     if not known.fits(len(inputs)):
         raise OpError(known.misfit(len(inputs)), code="E208")
-    outputs: tuple[Spec, ...] = as_tuple(op.infer(*inputs))
+    outputs: tuple[Spec, ...] = as_tuple(op.infer(*(s.certain() for s in inputs)))
     if not inputs or inputs[0].value is None:  # most nodes read data first
         return outputs
     if all(s.value is not None for s in inputs) and any(o.value is None for o in outputs):
@@ -372,7 +377,13 @@ def _with_values(op: Op, inputs: tuple[Spec, ...], outputs: tuple[Spec, ...]) ->
         return outputs
     try:
         with np.errstate(all="ignore"):
-            values = as_tuple(op.evaluate(*(s.value for s in inputs)))
+            given: list[Any] = [s.value for s in inputs]
+            values = [np.asarray(v) for v in as_tuple(op.fold(*given))]
+            unsure = any(s.unsure for s in inputs)
+            unsure |= whole and not all(is_certain(op, given, v) for v in values)
+            if not whole:
+                pairs = zip(outputs, values, strict=True)
+                values = [settled(op.type, o.dtype, v) if o.dtype else v for o, v in pairs]
     except OpError:
         raise
     except MemoryError:  # running it reports that
@@ -384,7 +395,7 @@ def _with_values(op: Op, inputs: tuple[Spec, ...], outputs: tuple[Spec, ...]) ->
     return tuple(
         o
         if o.value is not None or o.dtype is None
-        else dataclasses.replace(o, value=low_bits(simplify(v, o.dtype), o.dtype))
+        else dataclasses.replace(o, value=low_bits(simplify(v, o.dtype), o.dtype), unsure=unsure)
         for o, v in zip(outputs, values, strict=True)
     )
 

@@ -246,12 +246,14 @@ class Spec:
     """Element type, shape and, where it follows from the graph, the value of a tensor.
 
     `dtype` None is unknown. `value` is the array; with dtype object it is partly known and holds
-    dimensions (ints and Intervals). `value.shape` is then the exact shape.
+    dimensions (ints and Intervals). `value.shape` is then the exact shape. `unsure`: OpenVINO may
+    have another value (ir/certainty.py), so no shape follows from it.
     """
 
     dtype: ElementType | None
     shape: Shape | None
     value: Array | None = None
+    unsure: bool = False
 
     @staticmethod
     def of(array: Array, dtype: ElementType | None = None, *, keep: bool = True) -> Spec:
@@ -301,7 +303,15 @@ class Spec:
 
     def without_value(self) -> Spec:
         """Return the same spec without its value."""
-        return self if self.value is None else replace(self, value=None)
+        return self if self.value is None else replace(self, value=None, unsure=False)
+
+    def believed(self) -> Spec:
+        """Return the same spec as if OpenVINO had this value as well."""
+        return replace(self, unsure=False) if self.unsure else self
+
+    def certain(self) -> Spec:
+        """Return the same spec, without its value if OpenVINO may have another one."""
+        return self.without_value() if self.unsure else self
 
     def __str__(self) -> str:
         return f"{self.dtype or '?'}{format_shape(self.shape)}"

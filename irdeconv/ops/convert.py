@@ -12,7 +12,7 @@ from irdeconv.base.errors import OpError
 from irdeconv.ir.dtypes import ELEMENT_TYPES, ElementType, f32, low_bits, of_numpy
 from irdeconv.ir.op import CONVERSION, Bound, ChainStep, Op, Operand, attribute, op
 from irdeconv.ir.ports import Fit
-from irdeconv.ir.spec import Array, Dim, Interval, Spec
+from irdeconv.ir.spec import UNKNOWN, Array, Dim, Interval, Spec
 from irdeconv.kernels import elementwise
 from irdeconv.ops import ranges
 
@@ -71,7 +71,10 @@ def _dim_to(dtype: ElementType) -> Any:
             if dtype.kind == "bool":
                 raise TypeError("a partly known value as boolean")
             return v if dtype.is_real else _narrowed(v, dtype)
-        return real(v) if dtype.is_real else int(convert(np.array(int(v)), dtype))
+        if dtype.kind == "bool":
+            return bool(v != 0)
+        made: Any = real(v) if dtype.is_real else int(convert(np.array(int(v)), dtype))
+        return made if made == (v if dtype.is_real else int(v)) else UNKNOWN
 
     return apply
 

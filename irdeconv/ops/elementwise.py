@@ -220,9 +220,10 @@ SquaredDifference = _arithmetic(
 class Divide(Binary):
     """a / b (a, b broadcast), numbers of one type; the same type.  [arithmetic/Divide-1]
 
-    Integers: the document rounds down with `m_pythondiv`, else towards zero. OpenVINO's runtime
-    always rounds towards zero, which models converted from ONNX rely on; so does `semantics`
-    "runtime". By zero: -2**31 as the type has it, the lowest in 8 bits.
+    Integers: the document rounds down with `m_pythondiv`, else towards zero. So does OpenVINO where
+    it folds constants of more than 8 bits. Its runtime always rounds towards zero, which models
+    converted from ONNX rely on; so does `semantics` "runtime". By zero: -2**31 as the type has it,
+    the lowest in 8 bits.
     """
 
     fn: ClassVar[BinaryFunction] = np.divide
@@ -236,6 +237,10 @@ class Divide(Binary):
     def rounds_down(self) -> bool:
         """Whether integer quotients below zero go down instead of towards zero."""
         return self.m_pythondiv and self.semantics == "document"
+
+    def fold(self, a: Array, b: Array) -> Array:
+        folds = a.dtype.kind in "iu" and a.dtype.itemsize > 1 and b.dtype != object
+        return replace(self, semantics="document").evaluate(a, b) if folds else self.evaluate(a, b)
 
     def evaluate(self, a: Array, b: Array) -> Array:
         b = aligned(b, a.ndim, self.auto_broadcast)
@@ -404,6 +409,15 @@ class UnaryFunction(Unary):
             return integers(data)
         rule, params = self.formula()
         return compute(rule, data, *params, clips=type(self).clips)
+
+    def fold(self, data: Array) -> Array:
+        """Compute constants; OpenVINO cuts integers of more than 8 bits towards zero."""
+        if data.dtype.kind not in "iu" or data.dtype.itemsize == 1 or type(self).integers:
+            return self.evaluate(data)
+        rule, params = self.formula()
+        with np.errstate(all="ignore"):
+            wide = elementwise.evaluate(rule, (data.astype(np.float64),), params)
+        return cut(wide, data.dtype)
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,9 @@ def divide_real(a: Scalar, b: Scalar) -> Scalar:
         if bl <= 0 <= bh:
             return Interval(-(2**63), None)
         return _around([_times(x, 1 / y) for x in (al, ah) for y in (bl, bh)])
-    return a / b
+    made, near = a / b, 2.0**-20
+    inverse = type(made)(1) / b * a  # as the runtime computes it
+    return made if made == inverse else _around([made * (1 - near), made * (1 + near)])
 
 
 def divide_floor(a: Scalar, b: Scalar) -> Scalar:
@@ -82,12 +84,16 @@ def divide_floor(a: Scalar, b: Scalar) -> Scalar:
 
 
 def divide_truncate(a: Scalar, b: Scalar) -> Scalar:
-    """a / b of an integer tensor towards zero; intervals that reach below zero are unknown."""
+    """a / b of an integer tensor towards zero; intervals that reach below zero are unknown.
+
+    A negative quotient is rounded towards zero or down, by whether OpenVINO folds it.
+    """
     if bounds(a)[0] >= 0 and bounds(b)[0] > 0:
         return a // b
     if isinstance(a, Interval) or isinstance(b, Interval):
         return Interval(-(2**63), None)
-    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+    low = a // b
+    return Interval.of(low, -(-a // b) if low < 0 else low)
 
 
 def maximum(a: Scalar, b: Scalar) -> Scalar:

@@ -113,7 +113,7 @@ class GraphBuilder:
             result: Array | None = specs[0].known
             if result is None:
                 with np.errstate(all="ignore"):
-                    result = kept(as_tuple(op.evaluate(*self._arrays(inputs))), specs)[0]
+                    result = kept(as_tuple(op.fold(*self._arrays(inputs))), specs)[0]
             return self.const(result, specs[0].dtype)
         return self._node(op, inputs, specs)
 
@@ -152,7 +152,9 @@ class GraphBuilder:
         more axes than NumPy's iterators take.
         """
         given = tuple(self.graph.spec(v) for v in inputs)
-        size = specs[0].nbytes
+        size, dtype = specs[0].nbytes, specs[0].dtype
+        if specs[0].unsure and dtype is not None and not dtype.is_real:
+            return False  # it may decide a size
         if not op.pure or op.macs(given, specs) != 0 or size is None:
             return False
         if any(len(s.shape or ()) > current().rank for s in (*given, *specs)):

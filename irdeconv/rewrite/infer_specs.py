@@ -45,6 +45,8 @@ from irdeconv.ops.basic import Const, Opaque, Parameter
 from irdeconv.ops.bodies import BodyError, BodyOp, bodies_of, infer_bodies
 
 STALE = "W207"
+FAILURES = (OpError, ArithmeticError, ValueError, TypeError, LookupError)
+UNSURE = "its shape is not known: it would follow from a number that is not the same everywhere"
 
 
 @dataclass
@@ -163,7 +165,7 @@ def infer_specs(
         inputs = graph.input_specs(node.id)
         try:
             specs = _infer(graph, node, inputs, declarations)
-        except (BodyError, OpError, ArithmeticError, ValueError, TypeError, LookupError) as e:
+        except (BodyError, *FAILURES) as e:
             _report_failure(problems, graph, node, e)
             node.specs = _declared(node)
             continue
@@ -176,8 +178,37 @@ def infer_specs(
             _check_ports(problems, graph, node)
         if remarks:
             _remark(problems, graph, node, inputs, believe)
+    for node in rounded_shapes(graph) if remarks else ():
+        report(problems, graph, node, Problem("W304", UNSURE))
     problems.count_rest()
     return problems.diagnostics
+
+
+def rounded_shapes(graph: Graph) -> list[Node]:
+    """Return the nodes with a shape that would follow from values that OpenVINO may not have.
+
+    `graph` is inferred. It is inferred again as if OpenVINO had all values.
+    """
+    if not any(s.unsure for n in graph.nodes() for s in n.specs or ()):
+        return []
+    found: list[Node] = []
+    other: dict[Value, Spec] = {}
+    for node in graph.topological():
+        read, old = graph.inputs_of(node.id), node.specs or ()
+        inputs, new = tuple(other.get(v, graph.spec(v)) for v in read), old
+        if any(v in other for v in read) and not isinstance(node.op, BodyOp | Opaque):
+            try:
+                new = infer_op(node.op, inputs)
+            except FAILURES:
+                return [*found, node]
+            moved = any(s.shape != graph.spec(v).shape for s, v in zip(inputs, read, strict=True))
+            drawn = all(s.known is not None for s in inputs) and not all(s.static for s in new)
+            differs = any(a.shape != b.shape for a, b in zip(new, old, strict=False))
+            found += [node] * (not moved and (differs or drawn))
+        for port, (a, b) in enumerate(zip(new, old, strict=False)):
+            if b.unsure or a.shape != b.shape or (new is not old and a.value is not None):
+                other[Value(node.id, port)] = a.believed()
+    return found
 
 
 def _report_failure(problems: Collector, graph: Graph, node: Node, error: Exception) -> None:
@@ -197,7 +228,7 @@ def _infer(
     if isinstance(node.op, BodyOp):
         require_fit(node.op)
         walk = partial(_walk, believe=declarations.believe)
-        node.op, specs = infer_bodies(node.op, inputs, walk)
+        node.op, specs = infer_bodies(node.op, [s.certain() for s in inputs], walk)
         return specs
     if isinstance(node.op, Opaque):
         return declarations.of(graph, node, node.op)

@@ -26,6 +26,7 @@ from irdeconv.ops.basic import Const, Opaque, VariableOp
 from irdeconv.ops.bodies import BodyOp, bodies_of
 from irdeconv.ops.convert import Convert
 from irdeconv.ops.elementwise import Multiply, Subtract
+from irdeconv.rewrite.infer_specs import rounded_shapes
 from irdeconv.rewrite.lower_deconv import canonicalized
 from irdeconv.runtime import program
 from irdeconv.runtime.budget import ALLOW, FoldBudget, failure, require_macs
@@ -117,6 +118,7 @@ def fold(graph: Graph, max_memory: int | None = None) -> Folded:
     """Evaluate what depends on constants alone, in so many bytes; IrdeconvError if it fails."""
     order, live = graph.topological(), graph.live()
     _refuse_unsupported(list(_needed(graph)))
+    _refuse_rounded(graph)
     folded = Folded()
     budget = FoldBudget(graph, max_memory)
     for node in progress.each("folding constants", order):
@@ -175,7 +177,7 @@ def _folded(node: Node, arrays: list[Array]) -> tuple[Array, ...]:
     if known and not in_order() and all(v is not None for v in known):
         return tuple(v for v in known if v is not None)
     with np.errstate(all="ignore"):
-        return kept(as_tuple(node.op.evaluate(*arrays)), node.specs)
+        return kept(as_tuple(node.op.fold(*arrays)), node.specs)
 
 
 def _known(node: Node) -> bool:
@@ -205,6 +207,14 @@ def _refuse_unsupported(order: list[Node]) -> None:
     lacking = [n for n in order if lacks_data(n.op)]
     if lacking:
         found.diagnostics.append(no_data(lacking, "has no data"))
+    found.require_none(UnsupportedError)
+
+
+def _refuse_rounded(graph: Graph) -> None:
+    found = Collector()
+    for node in rounded_shapes(graph):
+        text = "its shape would follow from constants that other runtimes compute differently"
+        found.add_at(node, "E305", f"{node.label}: {text}")
     found.require_none(UnsupportedError)
 
 

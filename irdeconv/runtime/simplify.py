@@ -124,6 +124,8 @@ def _is_decompression(graph: Graph, node: Node) -> bool:
 def _values(graph: Graph, node: Node, growth: int) -> list[Array] | None:
     """Return the outputs where they are known and small enough; None otherwise."""
     inputs, specs = graph.inputs_of(node.id), node.specs or ()
+    if _becomes_a_size(graph, node):
+        return None
     known = [s.known for s in specs]
     exact = [k for k in known if k is not None]
     if len(exact) == len(specs) and not any(s.dtype is None or s.dtype.is_real for s in specs):
@@ -137,9 +139,23 @@ def _values(graph: Graph, node: Node, growth: int) -> list[Array] | None:
     arrays = [graph.node(v.node).op.evaluate() for v in inputs]
     try:
         with np.errstate(all="ignore"):
-            return list(kept(as_tuple(node.op.evaluate(*arrays)), node.specs))
+            return list(kept(as_tuple(node.op.fold(*arrays)), node.specs))
     except (OpError, ArithmeticError, ValueError, TypeError, IndexError, MemoryError):
         return None  # it fails when the model runs, which is not for a rewrite to say
+
+
+def _becomes_a_size(graph: Graph, node: Node) -> bool:
+    """Whether integers follow from a value that OpenVINO may not have (ir/certainty.py)."""
+    todo, seen = [node.id], set[int]()
+    while todo:
+        at = todo.pop()
+        unsure = [s for s in graph.node(at).specs or () if s.unsure]
+        if any(s.dtype is not None and not s.dtype.is_real for s in unsure):
+            return True
+        if unsure and at not in seen:
+            todo += graph.successors(at)
+            seen.add(at)
+    return False
 
 
 def _replace(graph: Graph, node: Node, port: int, array: Array, spec: Spec) -> None:

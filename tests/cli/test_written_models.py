@@ -1,0 +1,79 @@
+"""A model that a verb writes is one that `validate` accepts, for every shape that is asked for."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import irdeconv as ird
+from support.commands import command
+from support.onnx_models import info, model, node
+
+VERBS = (
+    "lower",
+    "lower --form gemm",
+    "lower --form auto --convolutions --certify c.json",
+    "lower --target ethos-u55 --best-effort",
+    "convert",
+    "simplify",
+    "extract --from c",
+    "raise",
+)
+SIZES = (1, 2, 4, 7, 8, 16, 33)
+
+
+def skipping(join: str) -> bytes:
+    """A network with a skip connection, which only sizes that the stride divides fit."""
+    rng = np.random.default_rng(0)
+    weights = {"w": rng.normal(size=(4, 3, 3, 3)), "v": rng.normal(size=(4, 3, 2, 2))}
+    made = model(
+        [
+            node("Conv", "x w", "c", strides=[2, 2], pads=[1, 1, 1, 1]),
+            node("Vague", "c", "o", domain="another.domain") if join == "Vague" else
+            node("Relu", "c", "o"),
+            node("ConvTranspose", "c v", "u", strides=[2, 2]),
+            node("Concat", "u x", "y", axis=1) if join == "Concat" else node("Add", "u x", "y"),
+        ],
+        [info("x", ["N", "C", "H", "W"])],
+        ["y", "o"],
+        {name: w.astype(np.float32) for name, w in weights.items()},
+    )  # fmt: skip
+    return bytes(made.SerializeToString())
+
+
+@pytest.mark.parametrize("join", ["Add", "Concat"])
+@pytest.mark.parametrize("verb", VERBS)
+def test_what_is_written_is_valid(
+    verb: str, join: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.onnx").write_bytes(skipping(join))
+    ird.write(ird.read("a.onnx"), "a.xml")
+    rng = random.Random(verb + join)
+    fitting, name, *options = 0, *verb.split()
+    for number in range(12):
+        shape = [1, rng.choice((3, 3, 3, 4)), *rng.choices(SIZES, k=2)]
+        file, out = rng.choice(("a.onnx", "a.xml")), Path(f"{number}.xml")
+        if name == "lower" and file == "a.onnx":
+            out = out.with_suffix(".onnx")
+        asked = f"x[{','.join(map(str, shape))}]"
+        broadcast = join == "Add"  # an axis of 1 fits every other
+        fits = shape[1] == 3 and all(n % 2 == 0 or (broadcast and n == 1) for n in shape[2:])
+        code = command(name, file, "-o", out, "--shape", asked, "--force", *options)
+        assert out.exists() <= fits, (file, shape)
+        if out.exists():
+            assert code in (0, 1, 4)
+            assert command("validate", out) == 0
+        fitting += out.exists()
+    assert fitting
+
+
+def test_another_system_s_node_hides_no_size_that_does_not_fit(tmp_path: Path) -> None:
+    model, out = tmp_path / "a.onnx", tmp_path / "out.onnx"
+    model.write_bytes(skipping("Vague"))
+    assert command("lower", model, "-o", out, "--shape", "x[1,3,33,33]") == 3
+    assert not out.exists()
+    assert command("lower", model, "-o", out, "--shape", "x[1,3,32,32]") == 0
