@@ -365,14 +365,14 @@ class Report(errors.Collector):
     """Collects what is wrong with a model that is being imported."""
 
     location: Location | None = None
-    _errors: int = 0
+    error_count: int = 0
 
     def add(self, code: str, message: str, **more: Any) -> None:
         """Record a diagnostic; raises all of them where there are more errors than are allowed."""
         super().add(code, message, **more)
         most = current().errors
-        self._errors += errors.severity_of(code) == "error"
-        if self._errors > most:
+        self.error_count += errors.severity_of(code) == "error"
+        if self.error_count > most:
             text = f"more than {most:,} errors; what else the model has is not looked at"
             super().add("E601", text, location=self.location, hint=raise_hint("errors"))
             self.finish()

@@ -5,12 +5,14 @@ Operations without a rule that ONNX defines by others are imported as those othe
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 from irdeconv.base.errors import did_you_mean
+from irdeconv.base.opening import shown
 from irdeconv.base.source import Location, SourceFile
 from irdeconv.formats import (  # noqa: F401 -- importing fills RULES
     onnx_control,
@@ -81,6 +83,14 @@ class NodeReader(ModelReader):
             text = f"nodes that depend on each other in a circle: {', '.join(left[:5])}"
             self.out.malformed(text, "E204")
 
+    def tensors(self, graph: Any) -> dict[str, Any]:
+        """Return the initializers of a graph by name."""
+        for kind in (graph.input, graph.initializer):
+            for name, times in Counter(one.name for one in kind).items():
+                if times > 1:
+                    self.out.malformed(f'"{shown(name)}" exists already', "E203")
+        return {t.name: t for t in graph.initializer}
+
     def value(self, names: Names, name: str) -> Found | None:
         """Return a tensor by name, making the constant of an initializer at its first use."""
         if name not in names.values and name in names.tensors:
@@ -123,6 +133,11 @@ class NodeReader(ModelReader):
                 self.out.malformed(text, "E203")
         names.values.update({o: None for o in node.output if o})
         missing = any(i and v is None for i, v in zip(inputs, found, strict=True))
+        self.import_node(names, node, () if missing else found)
+
+    def import_node(self, names: Names, node: Any, found: Sequence[Found | None]) -> None:
+        """Import a node by its rule or definition; without known inputs it is only looked up."""
+        missing = len(found) < len(node.input)
         build, problem = self._build(names, node, found)
         title, layer = self._title(names, node), names.prefix + title_of(node)
         if build is None:
@@ -287,7 +302,7 @@ class InnerGraphs(Bodies):
         return Names(
             builder=builder,
             opsets=outside.opsets,
-            tensors={t.name: t for t in body.initializer},
+            tensors=self.reader.tensors(body),
             attributes=outside.attributes,
             prefix=f"{layer}/",
             title=f"{self.reader._title(outside, self.node)}, in its body: ",
@@ -448,7 +463,7 @@ class OnnxReader(NodeReader):
         names = Names(
             builder=self.builder,
             opsets=opsets,
-            tensors={t.name: t for t in graph.initializer},
+            tensors=self.tensors(graph),
         )
         if self._check_opsets(opsets):
             self._inputs(graph, names)
@@ -495,8 +510,11 @@ class OnnxReader(NodeReader):
         except Refusal as e:
             self.out.uncovered(item.name, f'input "{item.name}": {e}')
             return None
-        shape = self.shapes.get(item.name, declared_shape(tensor))
-        return self.builder.parameter(item.name, dtype, shape)
+        return self.builder.parameter(item.name, dtype, self.input_shape(item.name, tensor))
+
+    def input_shape(self, name: str, tensor: Any) -> Shape | None:
+        """Return the shape of an input: the one that was asked for, else the declared one."""
+        return self.shapes.get(name, declared_shape(tensor))
 
     def _outputs(self, outputs: list[str], names: Names) -> None:
         self.builder.begin("outputs")

@@ -187,8 +187,16 @@ def _bodies(node: Node) -> tuple[str, tuple[tuple[str, Model], ...]]:
         gives = [(results[o.result], *_said(o)) for o in body.outputs]
         edges = [(results[a], parameters[b]) for a, b in body.edges]
         lines.append(repr((body.tag, takes, gives, edges)))
-        inner.append((str(body.tag), adapted(body.graph)[0]))
+        inner.append((str(body.tag), _unnamed(adapted(body.graph)[0])))
     return "\n".join(lines), tuple(inner)
+
+
+def _unnamed(body: Model) -> Model:
+    """Return a body without the names of its ends: what is outside meets them by number."""
+    ends = {*body.parameters, *body.results}
+    rows = enumerate(body.layers)
+    layers = (replace(y, names=((),) * len(y.names)) if i in ends else y for i, y in rows)
+    return replace(body, layers=tuple(layers))
 
 
 def _said(entry: Any) -> list[object]:
@@ -242,7 +250,8 @@ def _declares(node: Node) -> bool:
     """Whether a node is an operation that nobody knows, or has one in its bodies."""
     op: Any = node.op
     inner = (n for body in getattr(op, "bodies", ()) for n in body.graph.nodes())
-    return bool(kept_parts(node)) or any(map(_declares, inner))
+    unknown = bool(kept_parts(node)) and op.declares
+    return unknown or any(map(_declares, inner))
 
 
 def fitting(model: Model, fact: FactOf) -> FactOf:

@@ -1,0 +1,311 @@
+"""Reading ONNX models for a comparison: a node that is not imported stays as an opaque operation.
+
+An opaque operation has the node's type, version, attributes and bodies as canonical text. Names
+inside bodies are numbered, and what a body reads from outside becomes an input. Types and shapes of
+its outputs are those that the model declares, or that a filter behind it implies.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from irdeconv.formats.importing import Imported, Refusal
+from irdeconv.formats.onnx_container import OnnxFile, every_body, is_external, load, tensors_of
+from irdeconv.formats.onnx_node import (
+    NHWC,
+    SCHEMA_TYPES,
+    STANDARD,
+    Found,
+    Names,
+    ValueSequence,
+    bodies,
+    declared_shape,
+    element_type,
+    in_order,
+    onnx_module,
+    plain_attribute,
+    read_by,
+    standard,
+    title_of,
+)
+from irdeconv.formats.onnx_reader import OnnxReader, label, schema_of
+from irdeconv.ir.dtypes import ElementType
+from irdeconv.ir.graph import Value
+from irdeconv.ir.spec import DYNAMIC, Shape, Spec
+from irdeconv.ops.basic import ONNX, Opaque
+
+WINDOWS = ("Conv", "ConvTranspose")
+UNKNOWN = Spec(None, None)
+_UNUSED = ("name", "doc_string", "value_info", "metadata_props", "quantization_annotation")
+
+
+class LenientReader(OnnxReader):
+    """Builds the graph of one ONNX model without refusing nodes.
+
+    `ranks` are the specs that inputs without a shape must have because of filters. With `believe`
+    opaque operations have the types and shapes that the model declares, listed in `assumed`.
+    `silent` has the text of nodes without outputs, which the graph cannot hold.
+    """
+
+    ranks: Mapping[str, Spec] = {}
+    believe = False
+
+    def read(self, model: Any) -> Imported:
+        """Import a model as it is executed: an initializer that may be replaced is an input."""
+        graph = model.graph
+        if model.ir_version >= 4:
+            given = {i.name for i in graph.input}
+            kept = [t for t in graph.initializer if t.name not in given]
+            del graph.initializer[:]
+            graph.initializer.extend(kept)
+        self.silent: list[str] = []
+        self.assumed: list[str] = []
+        self._declared = {i.name: _spec(i) for i in (*graph.value_info, *graph.output)}
+        self._implied = implied(graph)
+        return super().read(model)
+
+    def input_shape(self, name: str, tensor: Any) -> Shape | None:
+        """Return the shape of an input: the declared one, else the open one that filters imply."""
+        found = super().input_shape(name, tensor)
+        return self.ranks[name].shape if found is None and name in self.ranks else found
+
+    def import_node(self, names: Names, node: Any, found: Sequence[Found | None]) -> None:
+        """Import a node by its rule or definition; where that fails, as an opaque operation."""
+        before, errors = len(self.out.diagnostics), self.out.error_count
+        super().import_node(names, node, found)
+        if self.out.error_count > errors:
+            del self.out.diagnostics[before:]
+            self.out.error_count = errors
+            self._keep_opaque(names, node, found)
+
+    def _keep_opaque(self, names: Names, node: Any, found: Sequence[Found | None]) -> None:
+        text = NodeText(names)
+        data = {"inputs": " ".join(map(text.port, found)), **text.attributes(node)}
+        outside = [self.value(names, name) for name in text.outside]
+        if len(found) < len(node.input) or any(v is None for v in outside):
+            return  # a name has no producer, which was reported
+        data["outside"] = " ".join(map(text.port, outside))
+        layer, rows = names.prefix + title_of(node), tuple(sorted(data.items()))
+        if not any(node.output):
+            self.silent.append(f'{label(node)} "{layer}" {" ".join(node.input)} {rows}')
+            return
+        specs = [Spec(t, None) for t in text.element_types(node, found)]
+        if names.outer is None and not names.owner:
+            specs = [self._refined(*pair) for pair in zip(node.output, specs, strict=True)]
+        version = f"{ONNX}{standard(node.domain)}/{text.version(node)}"
+        names.builder.begin(layer)
+        made = Opaque(node.op_type, version, rows, tuple(specs))
+        self.keep(names, layer, node.output, names.builder.outputs(made, *text.inputs))
+
+    def _refined(self, name: str, inferred: Spec) -> Spec:
+        """Return what is known of an output: its type, what filters imply, or a declaration."""
+        sure = self._implied.get(name, inferred)
+        said = self._declared.get(name, sure)
+        if not self.believe or said in (sure, UNKNOWN) or said.shape is None:
+            return sure
+        self.assumed.append(f'"{name}" is {said}, as its file declares')
+        return said
+
+
+def _spec(item: Any) -> Spec:
+    """Return what a ValueInfoProto says of a tensor."""
+    try:
+        tensor = item.type.tensor_type
+        return Spec(element_type(tensor.elem_type), declared_shape(tensor))
+    except Refusal:
+        return UNKNOWN
+
+
+def implied(graph: Any) -> dict[str, Spec]:
+    """Return the type and rank that data must have because of the filter behind them."""
+    filters = {t.name: t for t in graph.initializer}
+    out = {}
+    for node in graph.node:
+        known = node.op_type in WINDOWS and node.domain in (*STANDARD, NHWC)
+        if known and len(node.input) > 1 and node.input[1] in filters:
+            tensor = filters[node.input[1]]
+            try:
+                spec = Spec(element_type(tensor.data_type), (DYNAMIC,) * len(tensor.dims))
+            except Refusal:
+                continue
+            out[node.input[0]] = spec
+    return out
+
+
+@dataclass
+class NodeText:
+    """The canonical text of a node in a graph with `names`; `inputs` are those to be given to it.
+
+    `outside` are the names that its bodies read from outside, in the order of their first use.
+    """
+
+    names: Names
+    inputs: list[Value] = field(default_factory=list)
+    outside: list[str] = field(default_factory=list)
+    _numbers: int = 0
+
+    def port(self, found: Found | None) -> str:
+        """Add an input, a sequence of tensors or nothing; return the text of it."""
+        if found is None:
+            return "-"
+        items = found.items if isinstance(found, ValueSequence) else (found,)
+        self.inputs += items
+        return f"[{len(items)}]" if isinstance(found, ValueSequence) else "+"
+
+    def version(self, node: Any) -> int:
+        """Return the operation's version, of a domain without schemas the operation set's."""
+        schema, domain = self._schema(node), standard(node.domain)
+        return int(schema.since_version) if schema is not None else self.names.opset(domain)
+
+    def _schema(self, node: Any) -> Any:
+        domain = standard(node.domain)
+        return schema_of(node.op_type, self.names.opset(domain), domain)
+
+    def element_types(self, node: Any, found: Sequence[Found | None]) -> list[ElementType | None]:
+        """Return the element types of the outputs that follow from the operation's definition."""
+        schema = self._schema(node)
+        if schema is None:
+            return [None] * len(node.output)
+        known = {}
+        for at, value in enumerate(found):
+            port = schema.inputs[min(at, len(schema.inputs) - 1)]
+            if isinstance(value, Value) and port.is_homogeneous:
+                known[port.type_str] = self.names.builder.spec(value).dtype
+        types = [p.type_str for p in schema.outputs] or [""]
+        types += types[-1:] * (len(node.output) - len(types))
+        return [known.get(t, SCHEMA_TYPES.get(t)) for t in types[: len(node.output)]]
+
+    def attributes(self, node: Any) -> dict[str, str]:
+        """Return the text of each attribute that differs from its default, and the overload."""
+        schema = self._schema(node)
+        usual = {} if schema is None else schema.attributes
+        out = {"/overload": str(getattr(node, "overload", ""))}
+        for name, given in self.names.given(node).items():
+            default = usual[name].default_value if name in usual else None
+            if default is None or not default.type or self._text(default) != self._text(given):
+                out[name] = self._text(given)
+        return out
+
+    def _text(self, a: Any) -> str:
+        """Return an attribute's value as text; tensors and graphs as a hash."""
+        value = plain_attribute(a)
+        if not hasattr(value, "SerializeToString"):
+            return repr((a.type, value))
+        if value is a:
+            value = type(a)()
+            value.CopyFrom(a)
+            value.ClearField("name")
+            value.ClearField("doc_string")
+        elif a.HasField("t"):
+            value = _plain_tensor(value)
+        elif a.HasField("g"):
+            value = self._body(value, {})
+        data = value.SerializeToString(deterministic=True)
+        return f"{a.type} {hashlib.sha256(data).hexdigest()}"
+
+    def _body(self, graph: Any, around: Mapping[str, str]) -> Any:
+        """Return a graph with numbered names, without what decides nothing."""
+        out = type(graph)()
+        out.CopyFrom(graph)
+        for name in _UNUSED:
+            out.ClearField(name)
+        local = dict(around)
+        made = [i.name for i in (*out.input, *out.initializer)]
+        made += [o for n in out.node for o in n.output if o]
+        for name in dict.fromkeys(made):
+            self._numbers += 1
+            local[name] = f"inside {self._numbers}"
+        for item in out.input:
+            if item.type.HasField("tensor_type"):
+                item.type.tensor_type.ClearField("shape")
+            _keep_only(item, ("type",), name=local[item.name])
+        for at, tensor in enumerate(out.initializer):
+            name = local[tensor.name]
+            out.initializer[at].CopyFrom(_plain_tensor(tensor))
+            out.initializer[at].name = name
+        for node in out.node:
+            self._rename(node, local)
+        for item in out.output:
+            _keep_only(item, (), name=self._named(item.name, local))
+        return out
+
+    def _rename(self, node: Any, local: Mapping[str, str]) -> None:
+        node.input[:] = [i and self._named(i, local) for i in node.input]
+        node.output[:] = [o and local[o] for o in node.output]
+        given = self.names.given(node)
+        rows = []
+        for name in sorted(given):
+            row = type(node.attribute[0])(name=name, type=given[name].type)
+            row.CopyFrom(given[name])
+            row.name = name
+            row.ClearField("doc_string")
+            if row.HasField("t"):
+                row.t.CopyFrom(_plain_tensor(row.t))
+            rows.append(row)
+        _keep_only(node, ("input", "output", "op_type", "overload"), domain=standard(node.domain))
+        node.attribute.extend(rows)
+        for _, body in bodies(node):
+            body.CopyFrom(self._body(body, local))
+
+    def _named(self, name: str, local: Mapping[str, str]) -> str:
+        if name in local:
+            return local[name]
+        if name not in self.outside:
+            self.outside.append(name)
+        return f"outside {self.outside.index(name)}"
+
+
+def _keep_only(message: Any, fields: Sequence[str], **more: str) -> None:
+    """Clear all fields of a message but some, and set others."""
+    for descriptor, _ in message.ListFields():
+        if descriptor.name not in fields:
+            message.ClearField(descriptor.name)
+    for name, text in more.items():
+        setattr(message, name, text)
+
+
+def _plain_tensor(tensor: Any) -> Any:
+    """Return a TensorProto with its data as bytes, without a name; as it is if it has no such."""
+    helper = onnx_module("onnx.numpy_helper")
+    out = type(tensor)(data_type=tensor.data_type, dims=tensor.dims)
+    try:
+        array = helper.to_array(tensor)
+    except (ValueError, TypeError):
+        array = None
+    if array is None or array.dtype.kind in "OSU":
+        out.CopyFrom(tensor)
+        out.ClearField("name")
+        out.ClearField("doc_string")
+        return out
+    out.raw_data = array.tobytes()
+    return out
+
+
+def loaded(model: OnnxFile) -> Any:
+    """Return a copy of a ModelProto with all its data inside and local functions inlined."""
+    proto = type(model.proto)()
+    proto.CopyFrom(model.proto)
+    for body in every_body(proto.graph, *proto.functions):
+        for tensor in filter(is_external, tensors_of(body)):
+            tensor.CopyFrom(model.tensor(tensor))
+    return load(model.name, proto, model.location)[0]
+
+
+def unused(graph: Any) -> Counter[bytes]:
+    """Return the nodes of a graph and its bodies that no output needs, without their names."""
+    out: Counter[bytes] = Counter()
+    for body in every_body(graph):
+        needed = {o.name for o in body.output}
+        for node in reversed(in_order(body.node)):
+            if needed.intersection(node.output) or not any(node.output):
+                needed.update(read_by(node))
+                continue
+            bare = type(node)()
+            bare.CopyFrom(node)
+            _keep_only(bare, ("input", "output", "op_type", "domain", "overload", "attribute"))
+            out[bare.SerializeToString(deterministic=True)] += 1
+    return out
