@@ -3,7 +3,7 @@
 A model is read without its external data, and written with it. The message is checked against the
 limits before a graph is built. A model may name regular files in its own folder or below it: no
 absolute path, no "..", no link that leads out. Offset and length of a tensor must lie in the file
-and fit its shape. The importer gets local functions inlined.
+and fit its shape.
 """
 
 from __future__ import annotations
@@ -619,8 +619,7 @@ def load_external(model: Any, folder: Path, location: Location) -> tuple[Path, .
 
 
 def load(path: str, data: bytes | Any | None, location: Location) -> tuple[Any, tuple[Path, ...]]:
-    """Return a ModelProto with local functions inlined, and the files of its external data."""
-    onnx = onnx_module("onnx", "load", "checker")
+    """Return a ModelProto with all its data, and the files of its external data."""
     files: tuple[Path, ...] = ()
     if data is None:
         model = parse_model(read_file(path, current().message_bytes), location)
@@ -629,9 +628,4 @@ def load(path: str, data: bytes | Any | None, location: Location) -> tuple[Any, 
         model = parse_model(data, location)
     else:
         model = checked(data, location)
-    if model.functions:
-        try:
-            model = onnx_module("onnx.inliner").inline_local_functions(model)
-        except (onnx.checker.ValidationError, ValueError, RuntimeError) as e:
-            raise malformed(location, f"the ONNX model cannot be loaded: {e}") from None
     return model, files

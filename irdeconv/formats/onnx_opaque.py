@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from irdeconv.formats.importing import Imported, Refusal
-from irdeconv.formats.onnx_container import OnnxFile, every_body, is_external, load, tensors_of
+from irdeconv.formats.onnx_container import OnnxFile, every_body, is_external, tensors_of
 from irdeconv.formats.onnx_node import (
     NHWC,
     SCHEMA_TYPES,
@@ -32,7 +32,7 @@ from irdeconv.formats.onnx_node import (
     standard,
     title_of,
 )
-from irdeconv.formats.onnx_reader import OnnxReader, label, schema_of
+from irdeconv.formats.onnx_reader import OnnxReader, label, overload, schema_of
 from irdeconv.ir.dtypes import ElementType
 from irdeconv.ir.graph import Value
 from irdeconv.ir.spec import DYNAMIC, Shape, Spec
@@ -183,7 +183,7 @@ class NodeText:
         """Return the text of each attribute that differs from its default, and the overload."""
         schema = self._schema(node)
         usual = {} if schema is None else schema.attributes
-        out = {"/overload": str(getattr(node, "overload", ""))}
+        out = {"/overload": overload(node)}
         for name, given in self.names.given(node).items():
             default = usual[name].default_value if name in usual else None
             if default is None or not default.type or self._text(default) != self._text(given):
@@ -286,20 +286,20 @@ def _plain_tensor(tensor: Any) -> Any:
 
 
 def loaded(model: OnnxFile) -> Any:
-    """Return a copy of a ModelProto with all its data inside and local functions inlined."""
+    """Return a copy of a ModelProto with all its data inside."""
     proto = type(model.proto)()
     proto.CopyFrom(model.proto)
     for body in every_body(proto.graph, *proto.functions):
         for tensor in filter(is_external, tensors_of(body)):
             tensor.CopyFrom(model.tensor(tensor))
-    return load(model.name, proto, model.location)[0]
+    return proto
 
 
-def unused(graph: Any) -> Counter[bytes]:
-    """Return the nodes of a graph and its bodies that no output needs, without their names."""
+def unused(model: Any) -> Counter[bytes]:
+    """Return the nodes of a model that no output of their graph needs, without their names."""
     out: Counter[bytes] = Counter()
-    for body in every_body(graph):
-        needed = {o.name for o in body.output}
+    for body in every_body(model.graph, *model.functions):
+        needed = {str(getattr(o, "name", o)) for o in body.output}
         for node in reversed(in_order(body.node)):
             if needed.intersection(node.output) or not any(node.output):
                 needed.update(read_by(node))

@@ -71,6 +71,7 @@ class NodeReader(ModelReader):
     """Imports nodes into the graphs whose names they are given with."""
 
     results: frozenset[str] = frozenset()
+    functions: Mapping[Any, Any] = {}  # the model's own, by what calls them
 
     def nodes(self, names: Names, nodes: Sequence[Any]) -> None:
         """Import nodes, in an order in which each comes behind those that it reads."""
@@ -166,6 +167,10 @@ class NodeReader(ModelReader):
     ) -> tuple[Callable[[], None] | None, str]:
         """Return what builds a node, by its rule or its definition; None and why there is none."""
         domain = standard(node.domain)
+        function = self.functions.get(called(node))
+        if function is not None:
+            usual = {a.name: a for a in function.attribute_proto}
+            return lambda: self._inlined(names, node, function, usual, found), ""
         coverage = RULES.get((domain, node.op_type))
         version, opset, problem = 0, names.opset(domain), UNCOVERED_OPERATION
         schema = schema_of(node.op_type, opset, domain)
@@ -248,8 +253,18 @@ class NodeReader(ModelReader):
         if function is None:
             raise Refusal(UNCOVERED_OPERATION)
         attributes = {k: a.default_value for k, a in schema.attributes.items()}
-        attributes = {k: a for k, a in attributes.items() if a.type}
-        attributes |= names.given(node)
+        usual = {k: a for k, a in attributes.items() if a.type}
+        self._inlined(names, node, function, usual, found)
+
+    def _inlined(
+        self,
+        names: Names,
+        node: Any,
+        function: Any,
+        usual: Mapping[str, Any],
+        found: Sequence[Found | None],
+    ) -> None:
+        """Import the nodes of a function in place of a call; `usual` are default attributes."""
         given = dict(zip(function.input, found, strict=False))
         layer = names.prefix + title_of(node)
         inner = Names(
@@ -257,7 +272,7 @@ class NodeReader(ModelReader):
             opsets={**names.opsets, **opsets_of(function.opset_import)},
             values={k: v for k, v in given.items() if v is not None},
             absent=frozenset(k for k in function.input if given.get(k) is None),
-            attributes=attributes,
+            attributes={**usual, **names.given(node)},
             prefix=f"{layer}/",
             title=f"{self._title(names, node)}, in its definition: ",
             owner=names.owner or layer,
@@ -373,6 +388,16 @@ def _enter(builder: ImportBuilder, name: str, entry: Entry) -> tuple[Value, int 
     return builder.add(Squeeze1(), value, builder.ints(entry.axis)), value.node
 
 
+def called(node: Any) -> tuple[str, str, str]:
+    """Return the domain, name and overload of the function that a node may call."""
+    return standard(node.domain), node.op_type, overload(node)
+
+
+def overload(message: Any) -> str:
+    """Return the overload of a function or call; older packages have none."""
+    return str(getattr(message, "overload", ""))
+
+
 def label(node: Any) -> str:
     """Return an operation with its domain."""
     return f"{node.domain}.{node.op_type}" if node.domain else str(node.op_type)
@@ -455,6 +480,7 @@ class OnnxReader(NodeReader):
     def read(self, model: Any) -> Imported:
         """Import inputs, nodes and outputs; raise everything that is wrong at once."""
         graph = model.graph
+        self.functions = {(standard(f.domain), f.name, overload(f)): f for f in model.functions}
         outputs = [o.name for o in graph.output]
         self.results = frozenset(outputs)
         opsets = opsets_of(model.opset_import)

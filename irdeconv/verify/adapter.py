@@ -187,16 +187,16 @@ def _bodies(node: Node) -> tuple[str, tuple[tuple[str, Model], ...]]:
         gives = [(results[o.result], *_said(o)) for o in body.outputs]
         edges = [(results[a], parameters[b]) for a, b in body.edges]
         lines.append(repr((body.tag, takes, gives, edges)))
-        inner.append((str(body.tag), _unnamed(adapted(body.graph)[0])))
+        inner.append((str(body.tag), unnamed(adapted(body.graph)[0])))
     return "\n".join(lines), tuple(inner)
 
 
-def _unnamed(body: Model) -> Model:
-    """Return a body without the names of its ends: what is outside meets them by number."""
-    ends = {*body.parameters, *body.results}
-    rows = enumerate(body.layers)
+def unnamed(model: Model) -> Model:
+    """Return a model without the names of inputs and outputs, which meet others by number."""
+    ends = {*model.parameters, *model.results}
+    rows = enumerate(model.layers)
     layers = (replace(y, names=((),) * len(y.names)) if i in ends else y for i, y in rows)
-    return replace(body, layers=tuple(layers))
+    return replace(model, layers=tuple(layers))
 
 
 def _said(entry: Any) -> list[object]:

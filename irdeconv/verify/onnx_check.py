@@ -20,7 +20,7 @@ from irdeconv.ir.geometry import Semantics
 from irdeconv.ir.graph import Graph
 from irdeconv.ir.spec import Shape, compatible, format_shape, merge_shapes
 from irdeconv.rewrite.infer_specs import inferred
-from irdeconv.verify.adapter import ProofSide, side_of
+from irdeconv.verify.adapter import ProofSide, side_of, unnamed
 from irdeconv.verify.certificates import Certificate, Certificates, CheckReport, Stamp
 from irdeconv.verify.check import contradicted, examined, judged, probed
 
@@ -64,11 +64,11 @@ def _compared(
         reader.ranks, reader.believe = ranks, believe
         graphs.append(inferred(reader.read(_copied(model)).graph))
         side = side_of(graphs[-1])
-        rest = "\n".join([*reader.silent, *map(str, model.functions)])
-        sides.append(replace(side, model=replace(side.model, rest=rest)))
+        bare = unnamed(side.model)  # the interface is compared as ONNX has it
+        sides.append(replace(side, model=replace(bare, rest="\n".join(reader.silent))))
         assumed += reader.assumed
     more = _Interface(files[0].proto, files[1].proto, graphs[0]).compare()
-    new = unused(models[1].graph) - unused(models[0].graph)
+    new = unused(models[1]) - unused(models[0])
     if new:
         more.problems.append(f"{count(new.total(), 'new node')} that no output needs")
     made, report = examined(*sides)
