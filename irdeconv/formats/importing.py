@@ -38,7 +38,7 @@ from irdeconv.ops.activation import (
     SoftSign,
     Swish,
 )
-from irdeconv.ops.basic import Parameter, Result
+from irdeconv.ops.basic import Opaque, Parameter, Result
 from irdeconv.ops.bodies import BodyOp, infer_bodies, infer_plainly
 from irdeconv.ops.convert import Convert
 from irdeconv.ops.convolution import Convolution, GroupConvolution
@@ -117,6 +117,11 @@ class ImportBuilder(GraphBuilder):
             specs = infer_op(op, given)
         node = self._node(op, inputs, specs)
         return tuple(Value(node.node, port) for port in range(len(specs)))
+
+    def declared(self, op: Opaque, inputs: Sequence[Value]) -> tuple[Value, ...]:
+        """Add an operation that is known by its declaration only; it may have no inputs."""
+        node = self._node(op, tuple(inputs), op.declared)
+        return tuple(Value(node.node, port) for port in range(len(op.declared)))
 
     def room(self, *sizes: int) -> None:
         """Raise Refusal where an importer would make a constant of too many elements itself."""
@@ -231,7 +236,9 @@ class ImportBuilder(GraphBuilder):
         return self.permute(x, (0, *range(2, self.rank(x)), 1))
 
     def as_scalar(self, value: Value) -> Value:
-        """Return a one-element tensor without axes."""
+        """Return a one-element tensor without axes; it may have one."""
+        if self.rank(value) > 1:
+            raise Refusal(f"a number has rank {self.rank(value)}")
         return value if self.rank(value) == 0 else self.reshape(value, ())
 
     def shape_of(self, value: Value) -> Value:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +27,7 @@ from irdeconv.formats.onnx_node import (
     element_type,
     in_order,
     onnx_module,
+    opsets_of,
     plain_attribute,
     read_by,
     standard,
@@ -35,7 +36,7 @@ from irdeconv.formats.onnx_node import (
 from irdeconv.formats.onnx_reader import OnnxReader, label, overload, schema_of
 from irdeconv.ir.dtypes import ElementType
 from irdeconv.ir.graph import Value
-from irdeconv.ir.spec import DYNAMIC, Shape, Spec
+from irdeconv.ir.spec import DYNAMIC, Shape, Spec, compatible
 from irdeconv.ops.basic import ONNX, Opaque
 
 WINDOWS = ("Conv", "ConvTranspose")
@@ -48,7 +49,8 @@ class LenientReader(OnnxReader):
 
     `ranks` are the specs that inputs without a shape must have because of filters. With `believe`
     opaque operations have the types and shapes that the model declares, listed in `assumed`.
-    `silent` has the text of nodes without outputs, which the graph cannot hold.
+    `wrong` lists declarations that inference contradicts. `silent` has the text of nodes without
+    outputs, which the graph cannot hold.
     """
 
     ranks: Mapping[str, Spec] = {}
@@ -64,6 +66,7 @@ class LenientReader(OnnxReader):
             graph.initializer.extend(kept)
         self.silent: list[str] = []
         self.assumed: list[str] = []
+        self.wrong: list[str] = []
         self._declared = {i.name: _spec(i) for i in (*graph.value_info, *graph.output)}
         self._implied = implied(graph)
         return super().read(model)
@@ -73,8 +76,18 @@ class LenientReader(OnnxReader):
         found = super().input_shape(name, tensor)
         return self.ranks[name].shape if found is None and name in self.ranks else found
 
+    def import_outputs(self, outputs: list[str], names: Names) -> None:
+        """Import the outputs, and compare declarations with what is inferred."""
+        super().import_outputs(outputs, names)
+        for name, said in self._declared.items():
+            value = names.values.get(name)
+            known = names.builder.spec(value) if isinstance(value, Value) else UNKNOWN
+            if not compatible(known.shape, said.shape) or said.dtype not in (known.dtype, None):
+                self.wrong.append(f'"{name}" is {known}, which its file declares as {said}')
+
     def import_node(self, names: Names, node: Any, found: Sequence[Found | None]) -> None:
         """Import a node by its rule or definition; where that fails, as an opaque operation."""
+        self.wrong += NodeText(names).wrong_types(node, found)
         before, errors = len(self.out.diagnostics), self.out.error_count
         super().import_node(names, node, found)
         if self.out.error_count > errors:
@@ -98,8 +111,8 @@ class LenientReader(OnnxReader):
             specs = [self._refined(*pair) for pair in zip(node.output, specs, strict=True)]
         version = f"{ONNX}{standard(node.domain)}/{text.version(node)}"
         names.builder.begin(layer)
-        made = Opaque(node.op_type, version, rows, tuple(specs))
-        self.keep(names, layer, node.output, names.builder.outputs(made, *text.inputs))
+        made = Opaque(f"onnx.{node.op_type}", version, rows, tuple(specs))
+        self.keep(names, layer, node.output, names.builder.declared(made, text.inputs))
 
     def _refined(self, name: str, inferred: Spec) -> Spec:
         """Return what is known of an output: its type, what filters imply, or a declaration."""
@@ -170,14 +183,31 @@ class NodeText:
         schema = self._schema(node)
         if schema is None:
             return [None] * len(node.output)
-        known = {}
-        for at, value in enumerate(found):
-            port = schema.inputs[min(at, len(schema.inputs) - 1)]
-            if isinstance(value, Value) and port.is_homogeneous:
-                known[port.type_str] = self.names.builder.spec(value).dtype
+        known = {p.type_str: t for p, t in self._typed(schema, found) if p.is_homogeneous}
         types = [p.type_str for p in schema.outputs] or [""]
         types += types[-1:] * (len(node.output) - len(types))
         return [known.get(t, SCHEMA_TYPES.get(t)) for t in types[: len(node.output)]]
+
+    def wrong_types(self, node: Any, found: Sequence[Found | None]) -> Iterator[str]:
+        """Yield the element types of inputs that the operation's definition does not allow."""
+        schema = self._schema(node)
+        known: dict[str, ElementType] = {}
+        for port, found_type in [] if schema is None else self._typed(schema, found):
+            names = {t for t in port.types if SCHEMA_TYPES.get(t) == found_type}
+            first = known.setdefault(port.type_str, found_type) if port.is_homogeneous else None
+            if not names or first not in (found_type, None):
+                yield f"{node.op_type} reads {found_type} as {port.name}"
+
+    def _typed(
+        self, schema: Any, found: Sequence[Found | None]
+    ) -> Iterator[tuple[Any, ElementType]]:
+        """Yield the declaration and element type of each input whose type is known."""
+        for at, value in enumerate(found):
+            if isinstance(value, Value) and schema.inputs:
+                port = schema.inputs[min(at, len(schema.inputs) - 1)]
+                spec = self.names.builder.spec(value)
+                if spec.dtype is not None:
+                    yield port, spec.dtype
 
     def attributes(self, node: Any) -> dict[str, str]:
         """Return the text of each attribute that differs from its default, and the overload."""
@@ -309,3 +339,37 @@ def unused(model: Any) -> Counter[bytes]:
             _keep_only(bare, ("input", "output", "op_type", "domain", "overload", "attribute"))
             out[bare.SerializeToString(deterministic=True)] += 1
     return out
+
+
+def misfits(model: Any) -> list[str]:
+    """Return how nodes of ONNX's own domains break the schemas of their operations."""
+    out = []
+    for outermost in (model.graph, *model.functions):
+        opsets = opsets_of((*model.opset_import, *getattr(outermost, "opset_import", ())))
+        for body in every_body(outermost):
+            for node in body.node:
+                domain = standard(node.domain)
+                schema = schema_of(node.op_type, opsets.get(domain, 0), domain)
+                found = [] if schema is None else _misfits(node, schema)
+                if node.domain not in ("", domain) and body is not outermost:
+                    found.append(f"names the domain {node.domain} in a body")
+                out += [f"{node.op_type} {text}" for text in found]
+    return out
+
+
+def _misfits(node: Any, schema: Any) -> list[str]:
+    given = {a.name: a.type for a in node.attribute}
+    kinds = {n: int(a.type.value) for n, a in schema.attributes.items()}
+    # ONNX Runtime needs hidden_size, which ONNX does not.
+    needed = (n for n, a in schema.attributes.items() if a.required or n == "hidden_size")
+    lacks = [n for n in needed if n not in given]
+    out = [f"has the attribute {n}" for n, t in given.items() if kinds.get(n) not in (t, None)]
+    out += [f"has the attribute {n}" for n in given if n not in (*kinds, "consumed_inputs")]
+    out += [f"has no attribute {n}" for n in lacks]
+    for what, most, least in (
+        (node.input, schema.max_input, schema.min_input),
+        (node.output, schema.max_output, schema.min_output),
+    ):
+        if not least <= len(what) <= most:
+            out.append(f"has {len(what)} inputs or outputs")
+    return out + ["is not in this operation set any more"] * schema.deprecated

@@ -113,7 +113,7 @@ def _padded_first(graph: Graph, node: Node, pad: Layer, layers: list[Layer]) -> 
     """
     specs = [graph.spec(v) for v in graph.inputs_of(node.id)[1:3]]
     begin, end = (s.known for s in specs)
-    if begin is not None and end is not None:
+    if begin is not None and end is not None and begin.shape == end.shape:
         both = (np.minimum(begin, end) < 0) & (np.maximum(begin, end) > 0)
         if not both.any():
             return pad

@@ -14,8 +14,8 @@ from typing import Any
 
 from irdeconv.base.errors import count
 from irdeconv.formats.onnx_container import OnnxFile, OnnxSource, load_file
-from irdeconv.formats.onnx_node import declared_shape, to_array
-from irdeconv.formats.onnx_opaque import LenientReader, implied, loaded, unused
+from irdeconv.formats.onnx_node import declared_shape, onnx_module, opsets_of, to_array
+from irdeconv.formats.onnx_opaque import LenientReader, implied, loaded, misfits, unused
 from irdeconv.ir.geometry import Semantics
 from irdeconv.ir.graph import Graph
 from irdeconv.ir.spec import Shape, compatible, format_shape, merge_shapes
@@ -58,7 +58,9 @@ def compare_models(a: OnnxFile, b: OnnxFile, semantics: Semantics = "runtime") -
 def _compared(
     models: Sequence[Any], files: Sequence[OnnxFile], semantics: Semantics, *, believe: bool
 ) -> OnnxProof:
-    ranks, graphs, sides, assumed = implied(models[0].graph), [], [], []
+    ranks, graphs, sides = implied(models[0].graph), [], []
+    assumed: list[str] = []
+    wrong: list[list[str]] = []
     for model, file in zip(models, files, strict=True):
         reader = LenientReader(file.location, {}, semantics)
         reader.ranks, reader.believe = ranks, believe
@@ -67,7 +69,10 @@ def _compared(
         bare = unnamed(side.model)  # the interface is compared as ONNX has it
         sides.append(replace(side, model=replace(bare, rest="\n".join(reader.silent))))
         assumed += reader.assumed
+        wrong.append(reader.wrong)
     more = _Interface(files[0].proto, files[1].proto, graphs[0]).compare()
+    for known, texts in (wrong, map(misfits, models)):
+        more.problems += [text for text in dict.fromkeys(texts) if text not in known]
     new = unused(models[1]) - unused(models[0])
     if new:
         more.problems.append(f"{count(new.total(), 'new node')} that no output needs")
@@ -99,12 +104,28 @@ class _Interface:
             if list(mine.items()) != list(theirs.items()):
                 said = (", ".join(_said(n, v) for n, v in m.items()) for m in (theirs, mine))
                 self.problems.append(f"its {what} are {' instead of '.join(said)}")
+        self._versions()
         if list(self.a.training_info) != list(self.b.training_info):
             self.problems.append("its training is not the same")
         ends = zip(self.a.graph.output, self.b.graph.output, self.graph.results, strict=False)
         for first, second, result in ends:
             self._shapes(first, second, self.graph.node(result.id).spec().shape)
         return self
+
+    def _versions(self) -> None:
+        """Find versions that are newer than those of the first model and of the package onnx.
+
+        No runtime reads these. Nobody but the first model knows versions of other domains.
+        """
+        if self.b.ir_version > max(self.a.ir_version, onnx_module().IR_VERSION):
+            self.problems.append(f"its IR version is {self.b.ir_version}")
+        mine, theirs = (opsets_of(m.opset_import) for m in (self.a, self.b))
+        newest = {
+            d: last for d, (_, last) in onnx_module("onnx.defs").C.schema_version_map().items()
+        }
+        for domain, version in theirs.items():
+            if domain and version > max(mine.get(domain, 1), newest.get(domain, 1)):
+                self.problems.append(f"its operation set {domain} is {version}")
 
     def _shapes(self, a: Any, b: Any, inferred: Shape | None) -> None:
         """Compare the declared shapes of an output; where they differ, inference decides."""
