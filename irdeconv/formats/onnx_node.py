@@ -364,6 +364,7 @@ class Names:
     title: str = ""
     owner: str = ""
     outer: Names | None = None
+    body: Any = None  # the GraphProto or FunctionProto itself
     capture: Callable[[Value], Value] | None = None
 
     def opset(self, domain: str) -> int:

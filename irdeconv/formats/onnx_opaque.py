@@ -10,9 +10,12 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from irdeconv.base.errors import IrdeconvError
+from irdeconv.base.source import Location
 from irdeconv.formats.importing import Imported, Refusal
 from irdeconv.formats.onnx_container import OnnxFile, every_body, is_external, tensors_of
 from irdeconv.formats.onnx_node import (
@@ -39,6 +42,7 @@ from irdeconv.ir.graph import Value
 from irdeconv.ir.spec import DYNAMIC, Shape, Spec, compatible
 from irdeconv.ops.basic import ONNX, Opaque
 
+SMALL = 1 << 16  # bytes: larger tensors are no shapes
 WINDOWS = ("Conv", "ConvTranspose")
 UNKNOWN = Spec(None, None)
 _UNUSED = ("name", "doc_string", "value_info", "metadata_props", "quantization_annotation")
@@ -55,21 +59,42 @@ class LenientReader(OnnxReader):
 
     ranks: Mapping[str, Spec] = {}
     believe = False
+    sketch = False
 
     def read(self, model: Any) -> Imported:
         """Import a model as it is executed: an initializer that may be replaced is an input."""
         graph = model.graph
-        if model.ir_version >= 4:
-            given = {i.name for i in graph.input}
-            kept = [t for t in graph.initializer if t.name not in given]
-            del graph.initializer[:]
-            graph.initializer.extend(kept)
+        self._inputs = {i.name for i in graph.input} if model.ir_version >= 4 else set()
+        self.specs: dict[int, dict[str, Spec]] = {}
         self.silent: list[str] = []
         self.assumed: list[str] = []
         self.wrong: list[str] = []
         self._declared = {i.name: _spec(i) for i in (*graph.value_info, *graph.output)}
         self._implied = implied(graph)
         return super().read(model)
+
+    def tensors(self, graph: Any) -> dict[str, Any]:
+        """Return the initializers of a graph that are constants."""
+        return {n: t for n, t in super().tensors(graph).items() if n not in self._inputs}
+
+    def initializer(self, names: Names, name: str) -> Value | None:
+        """Return a constant; a large one, of a sketch, by its type and shape only."""
+        tensor = names.tensors[name]
+        if not self.sketch or (tensor.ByteSize() <= SMALL and not is_external(tensor)):
+            return super().initializer(names, name)
+        try:
+            spec = Spec(element_type(tensor.data_type), tuple(tensor.dims))
+        except Refusal:
+            return super().initializer(names, name)
+        return names.builder.declared(Opaque("onnx.tensor", ONNX, declared=(spec,)), ())[0]
+
+    def nodes(self, names: Names, nodes: Sequence[Any]) -> None:
+        """Import nodes, and note the specs of all names; calls and rounds are joined."""
+        super().nodes(names, nodes)
+        known = self.specs.setdefault(id(names.body), {})
+        for name, value in names.values.items():
+            spec = names.builder.spec(value) if isinstance(value, Value) else UNKNOWN
+            known[name] = _joined(known.get(name, spec), spec)
 
     def input_shape(self, name: str, tensor: Any) -> Shape | None:
         """Return the shape of an input: the declared one, else the open one that filters imply."""
@@ -122,6 +147,24 @@ class LenientReader(OnnxReader):
             return sure
         self.assumed.append(f'"{name}" is {said}, as its file declares')
         return said
+
+
+def sketched(model: Any, location: Location) -> Mapping[int, Mapping[str, Spec]]:
+    """Return the specs of names by the id of their graph or function, as far as they are known."""
+    reader = LenientReader(location, {}, "runtime")
+    reader.sketch = True
+    with suppress(IrdeconvError):  # what is malformed is reported by others
+        reader.read(model)
+    return reader.specs
+
+
+def _joined(a: Spec, b: Spec) -> Spec:
+    """Return what two specs have in common, without a value."""
+    shape = None
+    if a.shape is not None and b.shape is not None and len(a.shape) == len(b.shape):
+        rows = zip(a.shape, b.shape, strict=True)
+        shape = tuple(m if m == n else DYNAMIC for m, n in rows)
+    return Spec(a.dtype if a.dtype == b.dtype else None, shape)
 
 
 def _spec(item: Any) -> Spec:

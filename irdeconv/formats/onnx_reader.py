@@ -95,7 +95,7 @@ class NodeReader(ModelReader):
     def value(self, names: Names, name: str) -> Found | None:
         """Return a tensor by name, making the constant of an initializer at its first use."""
         if name not in names.values and name in names.tensors:
-            names.values[name] = self._initializer(names, name)
+            names.values[name] = self.initializer(names, name)
         if name in names.values:
             return names.values[name]
         if names.outer is None:
@@ -110,7 +110,8 @@ class NodeReader(ModelReader):
             names.values[name] = found
         return found
 
-    def _initializer(self, names: Names, name: str) -> Value | None:
+    def initializer(self, names: Names, name: str) -> Value | None:
+        """Return the constant of an initializer; None if it cannot be read."""
         try:
             array, dtype = to_array(names.tensors[name])
             return names.builder.constant(names.prefix + name, array, dtype)
@@ -276,6 +277,7 @@ class NodeReader(ModelReader):
             prefix=f"{layer}/",
             title=f"{self._title(names, node)}, in its definition: ",
             owner=names.owner or layer,
+            body=function,
         )
         self.nodes(inner, function.node)
         names.builder.begin(layer)
@@ -318,6 +320,7 @@ class InnerGraphs(Bodies):
             builder=builder,
             opsets=outside.opsets,
             tensors=self.reader.tensors(body),
+            body=body,
             attributes=outside.attributes,
             prefix=f"{layer}/",
             title=f"{self.reader._title(outside, self.node)}, in its body: ",
@@ -490,9 +493,10 @@ class OnnxReader(NodeReader):
             builder=self.builder,
             opsets=opsets,
             tensors=self.tensors(graph),
+            body=graph,
         )
         if self._check_opsets(opsets):
-            self._inputs(graph, names)
+            self.import_inputs(graph, names)
             done.kinds.update(map(label, graph.node))
             self.nodes(names, graph.node)
             self.import_outputs(outputs, names)
@@ -512,7 +516,8 @@ class OnnxReader(NodeReader):
             self.out.uncovered("", text, "install a newer onnx")
         return False
 
-    def _inputs(self, graph: Any, names: Names) -> None:
+    def import_inputs(self, graph: Any, names: Names) -> None:
+        """Import the inputs of the model's own graph."""
         if graph.sparse_initializer:
             self.out.uncovered("", "sparse initializers are not covered")
         inputs = [i for i in graph.input if i.name not in names.tensors]

@@ -75,7 +75,7 @@ def _compared(
     for model, file in zip(models, files, strict=True):
         reader = LenientReader(file.location, {}, semantics)
         reader.ranks, reader.believe = ranks, believe
-        graphs.append(inferred(reader.read(_copied(model)).graph))
+        graphs.append(inferred(reader.read(model).graph))
         side = side_of(spelled_alike(graphs[-1]) if alike else graphs[-1])
         bare = unnamed(side.model)  # the interface is compared as ONNX has it
         sides.append(replace(side, model=replace(bare, rest="\n".join(reader.silent))))
@@ -90,12 +90,6 @@ def _compared(
     made, report = examined(*sides)
     assumed = [*dict.fromkeys([*assumed, *more.assumed])]
     return OnnxProof(sides[0], sides[1], made, report, tuple(more.problems), tuple(assumed))
-
-
-def _copied(model: Any) -> Any:
-    out = type(model)()
-    out.CopyFrom(model)
-    return out
 
 
 @dataclass
