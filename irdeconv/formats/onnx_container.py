@@ -40,8 +40,7 @@ class Scope:
 
     `body` is a GraphProto or a FunctionProto, `opsets` the operation sets by domain, `title` says
     for people where it is ("" for the model's own graph). With `overridable` an initializer that is
-    an input as well is only its default (IR version 4 and later). `path` has the places of the
-    nodes around it; it begins with the number of a function, -1 for the graph.
+    an input as well is only its default (IR version 4 and later).
     """
 
     body: Any
@@ -49,14 +48,13 @@ class Scope:
     parent: Scope | None = None
     title: str = ""
     overridable: bool = False
-    path: tuple[int, ...] = ()
 
     def inside(self, at: int) -> Iterator[Scope]:
         """Yield the scopes of the graphs that the node at a place holds."""
         node = self.body.node[at]
-        for k, (name, body) in enumerate(bodies(node)):
+        for name, body in bodies(node):
             title = f'{name} of {node.op_type} "{title_of(node)}"'
-            yield Scope(body, self.opsets, self, title, path=(*self.path, at, k))
+            yield Scope(body, self.opsets, self, title)
 
     @property
     def is_function(self) -> bool:
@@ -171,10 +169,10 @@ class Scope:
 def scopes(model: Any) -> Iterator[Scope]:
     """Yield every scope of a ModelProto, the outer ones first."""
     opsets = opsets_of(model.opset_import)
-    yield from _within(Scope(model.graph, opsets, overridable=model.ir_version >= 4, path=(-1,)))
-    for k, function in enumerate(model.functions):
+    yield from _within(Scope(model.graph, opsets, overridable=model.ir_version >= 4))
+    for function in model.functions:
         known = opsets | opsets_of(function.opset_import)
-        yield from _within(Scope(function, known, title=f'function "{function.name}"', path=(k,)))
+        yield from _within(Scope(function, known, title=f'function "{function.name}"'))
 
 
 def _within(scope: Scope) -> Iterator[Scope]:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from irdeconv.base.errors import count
+from irdeconv.base.errors import IrdeconvError, count
 from irdeconv.formats.onnx_container import OnnxFile, OnnxSource, load_file
 from irdeconv.formats.onnx_node import declared_shape, onnx_module, opsets_of, to_array
 from irdeconv.formats.onnx_opaque import LenientReader, implied, loaded, misfits, unused
@@ -53,7 +53,12 @@ def compare_models(a: OnnxFile, b: OnnxFile, semantics: Semantics = "runtime") -
     declared = any(m.graph.value_info for m in models)
     found: list[tuple[bool, int, OnnxProof]] = []
     for believe, alike in ((False, False), (False, True), (True, False))[: 2 + declared]:
-        proof = _compared(models, (a, b), semantics, believe=believe, alike=alike)
+        try:
+            proof = _compared(models, (a, b), semantics, believe=believe, alike=alike)
+        except IrdeconvError:
+            if not found:
+                raise
+            continue
         report = OnnxReport(**vars(proof.report))
         if report.passed and not proof.assumed:
             return proof

@@ -105,7 +105,7 @@ class _Vectors:
             if sizes is None:
                 return
             self.graph.replace_op(node.id, Reshape(special_zero=False))
-        if sizes is None or (len(sizes) == 1 and self._is_atom(sizes[0], value)):
+        if not sizes or (len(sizes) == 1 and self._is_atom(sizes[0], value)):
             return
         spec = self.graph.spec(value)
         kind = spec.dtype.container if spec.dtype else np.int64
