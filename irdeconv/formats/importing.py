@@ -38,7 +38,7 @@ from irdeconv.ops.activation import (
     SoftSign,
     Swish,
 )
-from irdeconv.ops.basic import Opaque, Parameter, Result
+from irdeconv.ops.basic import Parameter, Result
 from irdeconv.ops.bodies import BodyOp, infer_bodies, infer_plainly
 from irdeconv.ops.convert import Convert
 from irdeconv.ops.convolution import Convolution, GroupConvolution
@@ -51,8 +51,6 @@ from irdeconv.rewrite.compressed_filters import constant
 
 FOLD_LIMIT = 1 << 20  # a constant that folding would make is at most this long, or as its inputs
 MOST_MADE = 1 << 24  # elements of a constant that an importer makes of sizes alone
-
-
 R = TypeVar("R")
 
 
@@ -117,11 +115,6 @@ class ImportBuilder(GraphBuilder):
             specs = infer_op(op, given)
         node = self._node(op, inputs, specs)
         return tuple(Value(node.node, port) for port in range(len(specs)))
-
-    def declared(self, op: Opaque, inputs: Sequence[Value]) -> tuple[Value, ...]:
-        """Add an operation that is known by its declaration only; it may have no inputs."""
-        node = self._node(op, tuple(inputs), op.declared)
-        return tuple(Value(node.node, port) for port in range(len(op.declared)))
 
     def room(self, *sizes: int) -> None:
         """Raise Refusal where an importer would make a constant of too many elements itself."""

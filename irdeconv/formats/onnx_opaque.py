@@ -35,6 +35,7 @@ from irdeconv.formats.onnx_node import (
     read_by,
     standard,
     title_of,
+    to_array,
 )
 from irdeconv.formats.onnx_reader import OnnxReader, label, overload, schema_of
 from irdeconv.ir.dtypes import ElementType
@@ -69,7 +70,7 @@ class LenientReader(OnnxReader):
         self.silent: list[str] = []
         self.assumed: list[str] = []
         self.wrong: list[str] = []
-        self._declared = {i.name: _spec(i) for i in (*graph.value_info, *graph.output)}
+        self._declared = declarations(graph)
         self._implied = implied(graph)
         return super().read(model)
 
@@ -89,26 +90,26 @@ class LenientReader(OnnxReader):
         return names.builder.declared(Opaque("onnx.tensor", ONNX, declared=(spec,)), ())[0]
 
     def nodes(self, names: Names, nodes: Sequence[Any]) -> None:
-        """Import nodes, and note the specs of all names; calls and rounds are joined."""
+        """Import nodes, and note the specs of all names; calls and rounds are joined.
+
+        Declarations are compared with what is inferred.
+        """
         super().nodes(names, nodes)
         known = self.specs.setdefault(id(names.body), {})
         for name, value in names.values.items():
             spec = names.builder.spec(value) if isinstance(value, Value) else UNKNOWN
             known[name] = _joined(known.get(name, spec), spec)
+        parts = [getattr(names.body, key, ()) for key in ("value_info", "output")]
+        items = (i for part in parts for i in part if hasattr(i, "type") and i.name in known)
+        for item in items:
+            said, spec = _spec(item), known[item.name]
+            if not compatible(spec.shape, said.shape) or said.dtype not in (spec.dtype, None):
+                self.wrong.append(f'"{item.name}" is {spec}, which its file declares as {said}')
 
     def input_shape(self, name: str, tensor: Any) -> Shape | None:
         """Return the shape of an input: the declared one, else the open one that filters imply."""
         found = super().input_shape(name, tensor)
         return self.ranks[name].shape if found is None and name in self.ranks else found
-
-    def import_outputs(self, outputs: list[str], names: Names) -> None:
-        """Import the outputs, and compare declarations with what is inferred."""
-        super().import_outputs(outputs, names)
-        for name, said in self._declared.items():
-            value = names.values.get(name)
-            known = names.builder.spec(value) if isinstance(value, Value) else UNKNOWN
-            if not compatible(known.shape, said.shape) or said.dtype not in (known.dtype, None):
-                self.wrong.append(f'"{name}" is {known}, which its file declares as {said}')
 
     def import_node(self, names: Names, node: Any, found: Sequence[Found | None]) -> None:
         """Import a node by its rule or definition; where that fails, as an opaque operation."""
@@ -176,20 +177,46 @@ def _spec(item: Any) -> Spec:
         return UNKNOWN
 
 
-def implied(graph: Any) -> dict[str, Spec]:
-    """Return the type and rank that data must have because of the filter behind them."""
-    filters = {t.name: t for t in graph.initializer}
+def implied(graph: Any, outside: Mapping[str, Any] | None = None) -> dict[str, Spec]:
+    """Return the type and rank that data must have because of the filters behind them.
+
+    The first states of a Loop that surely runs are looked at as well; `outside` has the
+    initializers around a body.
+    """
+    filters = {**(outside or {}), **{t.name: t for t in graph.initializer}}
     out = {}
     for node in graph.node:
         known = node.op_type in WINDOWS and node.domain in (*STANDARD, NHWC)
         if known and len(node.input) > 1 and node.input[1] in filters:
             tensor = filters[node.input[1]]
-            try:
+            with suppress(Refusal):
                 spec = Spec(element_type(tensor.data_type), (DYNAMIC,) * len(tensor.dims))
-            except Refusal:
-                continue
-            out[node.input[0]] = spec
+                out[node.input[0]] = spec
+        for _, body in bodies(node) if _surely_runs(node, filters) else ():
+            inner = implied(body, filters)
+            pairs = zip(node.input[2:], body.input[2:], strict=False)
+            out |= {name: inner[i.name] for name, i in pairs if i.name in inner}
     return out
+
+
+def declarations(graph: Any) -> dict[str, Spec]:
+    """Return what a graph declares of its tensors, and the bodies of Loops of their states."""
+    out = {i.name: _spec(i) for i in (*graph.value_info, *graph.output)}
+    for node in (n for n in graph.node if n.op_type == "Loop"):
+        for _, body in bodies(node):
+            pairs = zip(node.input[2:], body.input[2:], strict=False)
+            out = {**{name: _spec(i) for name, i in pairs}, **out}
+    return out
+
+
+def _surely_runs(node: Any, constants: Mapping[str, Any]) -> bool:
+    """Whether a node is a Loop without a condition that runs once or more."""
+    if node.op_type != "Loop" or node.domain not in STANDARD or len(node.input) < 2:
+        return False
+    times = constants.get(node.input[0])
+    with suppress(Refusal, ValueError):
+        return times is not None and not node.input[1] and to_array(times)[0].min() > 0
+    return False
 
 
 @dataclass

@@ -499,7 +499,7 @@ class OnnxReader(NodeReader):
             self.import_inputs(graph, names)
             done.kinds.update(map(label, graph.node))
             self.nodes(names, graph.node)
-            self.import_outputs(outputs, names)
+            self._outputs(outputs, names)
         return self.finish(done)
 
     def _check_opsets(self, opsets: Mapping[str, int]) -> bool:
@@ -547,8 +547,7 @@ class OnnxReader(NodeReader):
         """Return the shape of an input: the one that was asked for, else the declared one."""
         return self.shapes.get(name, declared_shape(tensor))
 
-    def import_outputs(self, outputs: list[str], names: Names) -> None:
-        """Import the outputs of the model's own graph."""
+    def _outputs(self, outputs: list[str], names: Names) -> None:
         self.builder.begin("outputs")
         for name in outputs:
             value = self.value(names, name)

@@ -15,7 +15,14 @@ from typing import Any
 from irdeconv.base.errors import IrdeconvError, count
 from irdeconv.formats.onnx_container import OnnxFile, OnnxSource, load_file
 from irdeconv.formats.onnx_node import declared_shape, onnx_module, opsets_of, to_array
-from irdeconv.formats.onnx_opaque import LenientReader, implied, loaded, misfits, unused
+from irdeconv.formats.onnx_opaque import (
+    LenientReader,
+    declarations,
+    implied,
+    loaded,
+    misfits,
+    unused,
+)
 from irdeconv.ir.geometry import Semantics
 from irdeconv.ir.graph import Graph
 from irdeconv.ir.spec import Shape, compatible, format_shape, merge_shapes
@@ -50,7 +57,7 @@ def compare_models(a: OnnxFile, b: OnnxFile, semantics: Semantics = "runtime") -
     Declared shapes behind operations that are not covered count only if there is no other way.
     """
     models = [loaded(m) for m in (a, b)]
-    declared = any(m.graph.value_info for m in models)
+    declared = any(map(declarations, (m.graph for m in models)))
     found: list[tuple[bool, int, OnnxProof]] = []
     for believe, alike in ((False, False), (False, True), (True, False))[: 2 + declared]:
         try:

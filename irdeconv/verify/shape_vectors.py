@@ -25,7 +25,7 @@ from irdeconv.ops.slicing import Gather, Slice
 from irdeconv.rewrite.builder import GraphBuilder, remove_dead
 from irdeconv.runtime.simplify import simplify
 
-LONGEST = 32  # elements of a vector that is followed
+MOST_SIZES = 32  # elements of a vector that is followed
 Atom = tuple[int, int, int, int]  # place of a value, its port, its axis or -1, its element
 Size = tuple[tuple[tuple[Atom, ...], int], ...]  # a sum of products of atoms, with factors
 Sizes = tuple[Size, ...]
@@ -35,7 +35,7 @@ SAME = (Unary, Convert, Identity)  # shapes pass through these
 def spelled_alike(graph: Graph) -> Graph:
     """Return a simplified copy in which what reads a vector of sizes reads its one spelling."""
     out = simplify(graph).graph
-    _Vectors(out).respell()
+    _SizeVectors(out).respell()
     remove_dead(out, set())
     return simplify(out).graph
 
@@ -74,7 +74,7 @@ def divided(a: Size, b: Size) -> Size | None:
 
 
 @dataclass
-class _Vectors:
+class _SizeVectors:
     """The integer vectors of a simplified graph as sums of products of sizes."""
 
     graph: Graph
@@ -139,7 +139,7 @@ class _Vectors:
         """Return the elements of an integer vector or scalar; None of any other value."""
         spec = node.spec() if node.outputs == 1 else None
         fits = spec is not None and spec.dtype is not None and spec.dtype.name in ("i64", "i32")
-        if spec is None or not fits or spec.size is None or spec.size > LONGEST:
+        if spec is None or not fits or spec.size is None or spec.size > MOST_SIZES:
             return None
         if (spec.rank or 0) > 1:
             return None
