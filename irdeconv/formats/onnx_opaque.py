@@ -43,7 +43,7 @@ from irdeconv.ir.graph import Value
 from irdeconv.ir.spec import DYNAMIC, Shape, Spec, compatible
 from irdeconv.ops.basic import ONNX, Opaque
 
-SMALL = 1 << 16  # bytes: larger tensors are no shapes
+SMALL_TENSOR = 1 << 16  # bytes: larger tensors are no shapes
 WINDOWS = ("Conv", "ConvTranspose")
 UNKNOWN = Spec(None, None)
 _UNUSED = ("name", "doc_string", "value_info", "metadata_props", "quantization_annotation")
@@ -81,7 +81,7 @@ class LenientReader(OnnxReader):
     def initializer(self, names: Names, name: str) -> Value | None:
         """Return a constant; a large one, of a sketch, by its type and shape only."""
         tensor = names.tensors[name]
-        if not self.sketch or (tensor.ByteSize() <= SMALL and not is_external(tensor)):
+        if not self.sketch or (tensor.ByteSize() <= SMALL_TENSOR and not is_external(tensor)):
             return super().initializer(names, name)
         try:
             spec = Spec(element_type(tensor.data_type), tuple(tensor.dims))

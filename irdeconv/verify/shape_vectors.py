@@ -25,7 +25,7 @@ from irdeconv.ops.slicing import Gather, Slice
 from irdeconv.rewrite.builder import GraphBuilder, remove_dead
 from irdeconv.runtime.simplify import simplify
 
-MOST_SIZES = 32  # elements of a vector that is followed
+LONGEST_SHAPE = 32  # elements of a vector that is followed
 Atom = tuple[int, int, int, int]  # place of a value, its port, its axis or -1, its element
 Size = tuple[tuple[tuple[Atom, ...], int], ...]  # a sum of products of atoms, with factors
 Sizes = tuple[Size, ...]
@@ -139,7 +139,7 @@ class _SizeVectors:
         """Return the elements of an integer vector or scalar; None of any other value."""
         spec = node.spec() if node.outputs == 1 else None
         fits = spec is not None and spec.dtype is not None and spec.dtype.name in ("i64", "i32")
-        if spec is None or not fits or spec.size is None or spec.size > MOST_SIZES:
+        if spec is None or not fits or spec.size is None or spec.size > LONGEST_SHAPE:
             return None
         if (spec.rank or 0) > 1:
             return None
