@@ -14,6 +14,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from irdeconv.base.errors import IrdeconvError
 from irdeconv.base.source import Location
 from irdeconv.formats.importing import Imported, Refusal
@@ -42,8 +44,16 @@ from irdeconv.ir.dtypes import ElementType
 from irdeconv.ir.graph import Value
 from irdeconv.ir.spec import DYNAMIC, Shape, Spec, compatible
 from irdeconv.ops.basic import ONNX, Opaque
+from irdeconv.rewrite.compressed_filters import constant
 
 SMALL_TENSOR = 1 << 16  # bytes: larger tensors are no shapes
+# Every runtime computes these alike of constants: it moves, chooses, or rounds once.
+EXACT = frozenset(
+    """Abs Add And Cast Ceil Clip Concat Constant ConstantOfShape Div Equal Expand Flatten Floor
+    Gather GatherElements GatherND Greater GreaterOrEqual Identity Less LessOrEqual Max Min Mul Neg
+    Not Or Pad ReduceMax ReduceMin Relu Reshape Round Shape Sign Size Slice Split Sqrt Squeeze
+    Sub Tile Transpose Trilu Unsqueeze Where Xor""".split()
+)
 WINDOWS = ("Conv", "ConvTranspose")
 UNKNOWN = Spec(None, None)
 _UNUSED = ("name", "doc_string", "value_info", "metadata_props", "quantization_annotation")
@@ -67,6 +77,7 @@ class LenientReader(OnnxReader):
         graph = model.graph
         self._inputs = {i.name for i in graph.input} if model.ir_version >= 4 else set()
         self.specs: dict[int, dict[str, Spec]] = {}
+        self._inexact: set[Value] = set()
         self.silent: list[str] = []
         self.assumed: list[str] = []
         self.wrong: list[str] = []
@@ -99,6 +110,9 @@ class LenientReader(OnnxReader):
         for name, value in names.values.items():
             spec = names.builder.spec(value) if isinstance(value, Value) else UNKNOWN
             known[name] = _joined(known.get(name, spec), spec)
+        for name, tensor in names.tensors.items():
+            with suppress(Refusal):
+                known.setdefault(name, Spec(element_type(tensor.data_type), tuple(tensor.dims)))
         parts = [getattr(names.body, key, ()) for key in ("value_info", "output")]
         items = (i for part in parts for i in part if hasattr(i, "type") and i.name in known)
         for item in items:
@@ -116,10 +130,42 @@ class LenientReader(OnnxReader):
         self.wrong += NodeText(names).wrong_types(node, found)
         before, errors = len(self.out.diagnostics), self.out.error_count
         super().import_node(names, node, found)
-        if self.out.error_count > errors:
+        failed = self.out.error_count > errors
+        if failed:
             del self.out.diagnostics[before:]
             self.out.error_count = errors
+        if failed or not self._folds_surely(names, node, found):
             self._keep_opaque(names, node, found)
+
+    @np.errstate(all="ignore")
+    def _folds_surely(self, names: Names, node: Any, found: Sequence[Found | None]) -> bool:
+        """Whether every runtime folds a node to the same constants, if it is one.
+
+        Numbers of inexact functions may differ in the last place, so they must decide nothing. What
+        ONNX leaves open is the result of a Cast or Pow beyond the range of its integers.
+        """
+        graph = names.builder.graph
+        made = [v for o in node.output if isinstance(v := names.values.get(o), Value)]
+        read = [v for v in found if isinstance(v, Value)]
+        inexact = node.op_type not in EXACT or any(v in self._inexact for v in read)
+        for value in made:
+            result, dtype = constant(graph, value), names.builder.spec(value).dtype
+            if result is None or dtype is None:
+                continue
+            if dtype.is_real:
+                self._inexact |= {value} if inexact and read else set()
+                continue
+            if any(v in self._inexact for v in read):
+                return False
+            arrays = [a for v in read if (a := constant(graph, v)) is not None]
+            real = node.op_type == "Cast" and arrays[0].dtype.kind in "fV"  # V: bf16
+            if real or node.op_type == "Pow":
+                wide = [a.astype(np.float64) for a in arrays]
+                wanted = wide[0] if real else np.power(*wide)
+                truth = wanted != 0 if dtype.kind == "bool" else np.trunc(wanted)
+                if np.isnan(wanted).any() or not np.array_equal(truth, result):
+                    return False
+        return True
 
     def _keep_opaque(self, names: Names, node: Any, found: Sequence[Found | None]) -> None:
         text = NodeText(names)
@@ -421,8 +467,8 @@ def misfits(model: Any) -> list[str]:
                 domain = standard(node.domain)
                 schema = schema_of(node.op_type, opsets.get(domain, 0), domain)
                 found = [] if schema is None else _misfits(node, schema)
-                if node.domain not in ("", domain) and body is not outermost:
-                    found.append(f"names the domain {node.domain} in a body")
+                if node.domain not in ("", domain) and body is not model.graph:
+                    found.append(f"names the domain {node.domain} in a body or function")
                 out += [f"{node.op_type} {text}" for text in found]
     return out
 
