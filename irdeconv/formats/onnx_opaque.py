@@ -78,6 +78,7 @@ class LenientReader(OnnxReader):
         self._inputs = {i.name for i in graph.input} if model.ir_version >= 4 else set()
         self.specs: dict[int, dict[str, Spec]] = {}
         self._inexact: set[Value] = set()
+        self._types: dict[str, set[ElementType | None]] = {}  # that an unknown one may be
         self.silent: list[str] = []
         self.assumed: list[str] = []
         self.wrong: list[str] = []
@@ -117,7 +118,9 @@ class LenientReader(OnnxReader):
         items = (i for part in parts for i in part if hasattr(i, "type") and i.name in known)
         for item in items:
             said, spec = _spec(item), known[item.name]
-            if not compatible(spec.shape, said.shape) or said.dtype not in (spec.dtype, None):
+            types = self._types.get(item.name) if spec.dtype is None else {spec.dtype}
+            right = said.dtype is None or types is None or said.dtype in types
+            if not (right and compatible(spec.shape, said.shape)):
                 self.wrong.append(f'"{item.name}" is {spec}, which its file declares as {said}')
 
     def input_shape(self, name: str, tensor: Any) -> Shape | None:
@@ -181,6 +184,7 @@ class LenientReader(OnnxReader):
         specs = [Spec(t, None) for t in text.element_types(node, found)]
         if names.outer is None and not names.owner:
             specs = [self._refined(*pair) for pair in zip(node.output, specs, strict=True)]
+        self._types |= text.possible_types(node)
         version = f"{ONNX}{standard(node.domain)}/{text.version(node)}"
         names.builder.begin(layer)
         made = Opaque(f"onnx.{node.op_type}", version, rows, tuple(specs))
@@ -303,6 +307,14 @@ class NodeText:
         types = [p.type_str for p in schema.outputs] or [""]
         types += types[-1:] * (len(node.output) - len(types))
         return [known.get(t, SCHEMA_TYPES.get(t)) for t in types[: len(node.output)]]
+
+    def possible_types(self, node: Any) -> dict[str, set[ElementType | None]]:
+        """Return the element types that the definition allows for each output."""
+        schema = self._schema(node)
+        ports = [] if schema is None else list(schema.outputs)
+        ports += ports[-1:] * (len(node.output) - len(ports))
+        pairs = zip(node.output, ports, strict=False)
+        return {name: {SCHEMA_TYPES.get(t) for t in port.types} for name, port in pairs}
 
     def wrong_types(self, node: Any, found: Sequence[Found | None]) -> Iterator[str]:
         """Yield the element types of inputs that the operation's definition does not allow."""

@@ -375,6 +375,7 @@ def model_side(
             return _unread(inner)
         read = adapted is None  # of a file, by the core
         side = model_side(body, inner, paired(body, inner)) if read else side_of(body)
+        side = side if read else replace(side, model=unnamed(side.model))
         if any(map(doubted, model.layers[place].inputs)):
             return replace(side, believed=lambda port: True)
         return side

@@ -14,7 +14,7 @@ from typing import Any
 
 from irdeconv.base.errors import IrdeconvError, count
 from irdeconv.formats.onnx_container import OnnxFile, OnnxSource, load_file
-from irdeconv.formats.onnx_node import declared_shape, onnx_module, opsets_of, to_array
+from irdeconv.formats.onnx_node import NHWC, declared_shape, onnx_module, opsets_of, to_array
 from irdeconv.formats.onnx_opaque import (
     LenientReader,
     declarations,
@@ -135,14 +135,12 @@ class _Interface:
         No runtime reads these. Nobody but the first model knows versions of other domains.
         """
         oldest = min(self.a.ir_version, FIRST_WITH_CONSTANTS)
-        if self.b.ir_version < oldest or self.b.ir_version > max(
-            self.a.ir_version, onnx_module().IR_VERSION
-        ):
+        if not oldest <= self.b.ir_version <= max(self.a.ir_version, onnx_module().IR_VERSION):
             self.problems.append(f"its IR version is {self.b.ir_version}")
         mine, theirs = (opsets_of(m.opset_import) for m in (self.a, self.b))
-        newest = {
-            d: last for d, (_, last) in onnx_module("onnx.defs").C.schema_version_map().items()
-        }
+        ranges = onnx_module("onnx.defs").C.schema_version_map()
+        newest = {domain: last for domain, (_, last) in ranges.items()}
+        newest[NHWC] = newest[""]
         for domain, version in theirs.items():
             if domain and version > max(mine.get(domain, 1), newest.get(domain, 1)):
                 self.problems.append(f"its operation set {domain} is {version}")
