@@ -52,7 +52,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
         _warn(report, console)
         _text(report, probed, console)
         second_proof.show(second, console)
-        if not report.layers and not report.problems:
+        if not report.layers and not report.problems and not report.equal:
             console.text((_nothing(args, report), "red"))
         elif code == SOME_SIZES:
             console.text((_some_sizes(report), "yellow"))

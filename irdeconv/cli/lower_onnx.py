@@ -99,8 +99,8 @@ def _write(
         set_shapes(original, _named(parse_shapes(args.shape), original))
         proof = compare_models(original, written, args.semantics)
         made = replace(certify_models(proof), source=stamps[0], lowered=stamps[1])
-        if proof.pairs.problems:
-            raise RuntimeError("; ".join(proof.pairs.problems))  # a bug, so nothing is written
+        if proof.problems:
+            raise RuntimeError("; ".join(proof.problems))  # a bug, so nothing is written
         return with_probe(made, probe_models(proof)) if args.probe else made
 
     page = partial(_page, args, console, low, source)

@@ -255,7 +255,7 @@ Prove every rewritten layer of a lowered model equal to the original layer, for 
 
 All other layers, the inputs and the outputs must be the same in both models. Declared shapes are
 not believed: both models are read, and their shapes are inferred from the inputs. Two ONNX models
-are compared as they are, node by node.
+are imported first; they may be equal without a rewritten layer.
 
 --certificate FILE: the certificates that `lower --certify` wrote must belong to these two files
 and state what is proved now. --probe: both models are also evaluated on random data, modulo

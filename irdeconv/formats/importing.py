@@ -51,8 +51,6 @@ from irdeconv.rewrite.compressed_filters import constant
 
 FOLD_LIMIT = 1 << 20  # a constant that folding would make is at most this long, or as its inputs
 MOST_MADE = 1 << 24  # elements of a constant that an importer makes of sizes alone
-
-
 R = TypeVar("R")
 
 
@@ -231,7 +229,9 @@ class ImportBuilder(GraphBuilder):
         return self.permute(x, (0, *range(2, self.rank(x)), 1))
 
     def as_scalar(self, value: Value) -> Value:
-        """Return a one-element tensor without axes."""
+        """Return a one-element tensor without axes; it may have one."""
+        if self.rank(value) > 1:
+            raise Refusal(f"a number has rank {self.rank(value)}")
         return value if self.rank(value) == 0 else self.reshape(value, ())
 
     def shape_of(self, value: Value) -> Value:
@@ -365,14 +365,14 @@ class Report(errors.Collector):
     """Collects what is wrong with a model that is being imported."""
 
     location: Location | None = None
-    _errors: int = 0
+    error_count: int = 0
 
     def add(self, code: str, message: str, **more: Any) -> None:
         """Record a diagnostic; raises all of them where there are more errors than are allowed."""
         super().add(code, message, **more)
         most = current().errors
-        self._errors += errors.severity_of(code) == "error"
-        if self._errors > most:
+        self.error_count += errors.severity_of(code) == "error"
+        if self.error_count > most:
             text = f"more than {most:,} errors; what else the model has is not looked at"
             super().add("E601", text, location=self.location, hint=raise_hint("errors"))
             self.finish()

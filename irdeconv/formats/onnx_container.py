@@ -3,7 +3,7 @@
 A model is read without its external data, and written with it. The message is checked against the
 limits before a graph is built. A model may name regular files in its own folder or below it: no
 absolute path, no "..", no link that leads out. Offset and length of a tensor must lie in the file
-and fit its shape. The importer gets local functions inlined.
+and fit its shape.
 """
 
 from __future__ import annotations
@@ -40,8 +40,7 @@ class Scope:
 
     `body` is a GraphProto or a FunctionProto, `opsets` the operation sets by domain, `title` says
     for people where it is ("" for the model's own graph). With `overridable` an initializer that is
-    an input as well is only its default (IR version 4 and later). `path` has the places of the
-    nodes around it; it begins with the number of a function, -1 for the graph.
+    an input as well is only its default (IR version 4 and later).
     """
 
     body: Any
@@ -49,14 +48,13 @@ class Scope:
     parent: Scope | None = None
     title: str = ""
     overridable: bool = False
-    path: tuple[int, ...] = ()
 
     def inside(self, at: int) -> Iterator[Scope]:
         """Yield the scopes of the graphs that the node at a place holds."""
         node = self.body.node[at]
-        for k, (name, body) in enumerate(bodies(node)):
+        for name, body in bodies(node):
             title = f'{name} of {node.op_type} "{title_of(node)}"'
-            yield Scope(body, self.opsets, self, title, path=(*self.path, at, k))
+            yield Scope(body, self.opsets, self, title)
 
     @property
     def is_function(self) -> bool:
@@ -171,10 +169,10 @@ class Scope:
 def scopes(model: Any) -> Iterator[Scope]:
     """Yield every scope of a ModelProto, the outer ones first."""
     opsets = opsets_of(model.opset_import)
-    yield from _within(Scope(model.graph, opsets, overridable=model.ir_version >= 4, path=(-1,)))
-    for k, function in enumerate(model.functions):
+    yield from _within(Scope(model.graph, opsets, overridable=model.ir_version >= 4))
+    for function in model.functions:
         known = opsets | opsets_of(function.opset_import)
-        yield from _within(Scope(function, known, title=f'function "{function.name}"', path=(k,)))
+        yield from _within(Scope(function, known, title=f'function "{function.name}"'))
 
 
 def _within(scope: Scope) -> Iterator[Scope]:
@@ -619,8 +617,7 @@ def load_external(model: Any, folder: Path, location: Location) -> tuple[Path, .
 
 
 def load(path: str, data: bytes | Any | None, location: Location) -> tuple[Any, tuple[Path, ...]]:
-    """Return a ModelProto with local functions inlined, and the files of its external data."""
-    onnx = onnx_module("onnx", "load", "checker")
+    """Return a ModelProto with all its data, and the files of its external data."""
     files: tuple[Path, ...] = ()
     if data is None:
         model = parse_model(read_file(path, current().message_bytes), location)
@@ -629,9 +626,4 @@ def load(path: str, data: bytes | Any | None, location: Location) -> tuple[Any, 
         model = parse_model(data, location)
     else:
         model = checked(data, location)
-    if model.functions:
-        try:
-            model = onnx_module("onnx.inliner").inline_local_functions(model)
-        except (onnx.checker.ValidationError, ValueError, RuntimeError) as e:
-            raise malformed(location, f"the ONNX model cannot be loaded: {e}") from None
     return model, files

@@ -117,7 +117,7 @@ def lower_model(
     """
     set_shapes(model, shapes or {})
     every = list(scopes(model.proto))
-    state = _Rewriting(model, infer_types(model.proto, every), request, semantics)
+    state = _Rewriting(model, infer_types(model), request, semantics)
     changes = _replacements(state, every)
     if any(d.code == "E421" for d in state.problems.errors):
         raise errors.TargetError(state.problems.diagnostics)

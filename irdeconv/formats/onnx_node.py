@@ -35,6 +35,10 @@ _BY_ONNX_NAME = dict(
 )
 
 
+# The same as the schemas of operations spell them.
+SCHEMA_TYPES = {f"tensor({k.lower()})": ELEMENT_TYPES[v] for k, v in _BY_ONNX_NAME.items()}
+
+
 def onnx_module(name: str = "onnx", *names: str) -> Any:
     """Import a module of the package onnx; UnsupportedError where it is missing or broken."""
     return needed("reading ONNX models", name, *names)
@@ -360,6 +364,7 @@ class Names:
     title: str = ""
     owner: str = ""
     outer: Names | None = None
+    body: Any = None  # the GraphProto or FunctionProto itself
     capture: Callable[[Value], Value] | None = None
 
     def opset(self, domain: str) -> int:

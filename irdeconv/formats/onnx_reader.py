@@ -5,12 +5,14 @@ Operations without a rule that ONNX defines by others are imported as those othe
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 from irdeconv.base.errors import did_you_mean
+from irdeconv.base.opening import shown
 from irdeconv.base.source import Location, SourceFile
 from irdeconv.formats import (  # noqa: F401 -- importing fills RULES
     onnx_control,
@@ -69,6 +71,7 @@ class NodeReader(ModelReader):
     """Imports nodes into the graphs whose names they are given with."""
 
     results: frozenset[str] = frozenset()
+    functions: Mapping[Any, Any] = {}  # the model's own, by what calls them
 
     def nodes(self, names: Names, nodes: Sequence[Any]) -> None:
         """Import nodes, in an order in which each comes behind those that it reads."""
@@ -81,10 +84,18 @@ class NodeReader(ModelReader):
             text = f"nodes that depend on each other in a circle: {', '.join(left[:5])}"
             self.out.malformed(text, "E204")
 
+    def tensors(self, graph: Any) -> dict[str, Any]:
+        """Return the initializers of a graph by name."""
+        for kind in (graph.input, graph.initializer):
+            for name, times in Counter(one.name for one in kind).items():
+                if times > 1:
+                    self.out.malformed(f'"{shown(name)}" exists already', "E203")
+        return {t.name: t for t in graph.initializer}
+
     def value(self, names: Names, name: str) -> Found | None:
         """Return a tensor by name, making the constant of an initializer at its first use."""
         if name not in names.values and name in names.tensors:
-            names.values[name] = self._initializer(names, name)
+            names.values[name] = self.initializer(names, name)
         if name in names.values:
             return names.values[name]
         if names.outer is None:
@@ -99,7 +110,8 @@ class NodeReader(ModelReader):
             names.values[name] = found
         return found
 
-    def _initializer(self, names: Names, name: str) -> Value | None:
+    def initializer(self, names: Names, name: str) -> Value | None:
+        """Return the constant of an initializer; None if it cannot be read."""
         try:
             array, dtype = to_array(names.tensors[name])
             return names.builder.constant(names.prefix + name, array, dtype)
@@ -123,6 +135,11 @@ class NodeReader(ModelReader):
                 self.out.malformed(text, "E203")
         names.values.update({o: None for o in node.output if o})
         missing = any(i and v is None for i, v in zip(inputs, found, strict=True))
+        self.import_node(names, node, () if missing else found)
+
+    def import_node(self, names: Names, node: Any, found: Sequence[Found | None]) -> None:
+        """Import a node by its rule or definition; without known inputs it is only looked up."""
+        missing = len(found) < len(node.input)
         build, problem = self._build(names, node, found)
         title, layer = self._title(names, node), names.prefix + title_of(node)
         if build is None:
@@ -151,6 +168,10 @@ class NodeReader(ModelReader):
     ) -> tuple[Callable[[], None] | None, str]:
         """Return what builds a node, by its rule or its definition; None and why there is none."""
         domain = standard(node.domain)
+        function = self.functions.get(called(node))
+        if function is not None:
+            usual = {a.name: a for a in function.attribute_proto}
+            return lambda: self._inlined(names, node, function, usual, found), ""
         coverage = RULES.get((domain, node.op_type))
         version, opset, problem = 0, names.opset(domain), UNCOVERED_OPERATION
         schema = schema_of(node.op_type, opset, domain)
@@ -233,8 +254,18 @@ class NodeReader(ModelReader):
         if function is None:
             raise Refusal(UNCOVERED_OPERATION)
         attributes = {k: a.default_value for k, a in schema.attributes.items()}
-        attributes = {k: a for k, a in attributes.items() if a.type}
-        attributes |= names.given(node)
+        usual = {k: a for k, a in attributes.items() if a.type}
+        self._inlined(names, node, function, usual, found)
+
+    def _inlined(
+        self,
+        names: Names,
+        node: Any,
+        function: Any,
+        usual: Mapping[str, Any],
+        found: Sequence[Found | None],
+    ) -> None:
+        """Import the nodes of a function in place of a call; `usual` are default attributes."""
         given = dict(zip(function.input, found, strict=False))
         layer = names.prefix + title_of(node)
         inner = Names(
@@ -242,10 +273,11 @@ class NodeReader(ModelReader):
             opsets={**names.opsets, **opsets_of(function.opset_import)},
             values={k: v for k, v in given.items() if v is not None},
             absent=frozenset(k for k in function.input if given.get(k) is None),
-            attributes=attributes,
+            attributes={**usual, **names.given(node)},
             prefix=f"{layer}/",
             title=f"{self._title(names, node)}, in its definition: ",
             owner=names.owner or layer,
+            body=function,
         )
         self.nodes(inner, function.node)
         names.builder.begin(layer)
@@ -287,7 +319,8 @@ class InnerGraphs(Bodies):
         return Names(
             builder=builder,
             opsets=outside.opsets,
-            tensors={t.name: t for t in body.initializer},
+            tensors=self.reader.tensors(body),
+            body=body,
             attributes=outside.attributes,
             prefix=f"{layer}/",
             title=f"{self.reader._title(outside, self.node)}, in its body: ",
@@ -356,6 +389,16 @@ def _enter(builder: ImportBuilder, name: str, entry: Entry) -> tuple[Value, int 
     if entry.axis is None:
         return value, value.node
     return builder.add(Squeeze1(), value, builder.ints(entry.axis)), value.node
+
+
+def called(node: Any) -> tuple[str, str, str]:
+    """Return the domain, name and overload of the function that a node may call."""
+    return standard(node.domain), node.op_type, overload(node)
+
+
+def overload(message: Any) -> str:
+    """Return the overload of a function or call; older packages have none."""
+    return str(getattr(message, "overload", ""))
 
 
 def label(node: Any) -> str:
@@ -440,6 +483,7 @@ class OnnxReader(NodeReader):
     def read(self, model: Any) -> Imported:
         """Import inputs, nodes and outputs; raise everything that is wrong at once."""
         graph = model.graph
+        self.functions = {(standard(f.domain), f.name, overload(f)): f for f in model.functions}
         outputs = [o.name for o in graph.output]
         self.results = frozenset(outputs)
         opsets = opsets_of(model.opset_import)
@@ -448,10 +492,11 @@ class OnnxReader(NodeReader):
         names = Names(
             builder=self.builder,
             opsets=opsets,
-            tensors={t.name: t for t in graph.initializer},
+            tensors=self.tensors(graph),
+            body=graph,
         )
         if self._check_opsets(opsets):
-            self._inputs(graph, names)
+            self.import_inputs(graph, names)
             done.kinds.update(map(label, graph.node))
             self.nodes(names, graph.node)
             self._outputs(outputs, names)
@@ -471,7 +516,8 @@ class OnnxReader(NodeReader):
             self.out.uncovered("", text, "install a newer onnx")
         return False
 
-    def _inputs(self, graph: Any, names: Names) -> None:
+    def import_inputs(self, graph: Any, names: Names) -> None:
+        """Import the inputs of the model's own graph."""
         if graph.sparse_initializer:
             self.out.uncovered("", "sparse initializers are not covered")
         inputs = [i for i in graph.input if i.name not in names.tensors]
@@ -495,8 +541,11 @@ class OnnxReader(NodeReader):
         except Refusal as e:
             self.out.uncovered(item.name, f'input "{item.name}": {e}')
             return None
-        shape = self.shapes.get(item.name, declared_shape(tensor))
-        return self.builder.parameter(item.name, dtype, shape)
+        return self.builder.parameter(item.name, dtype, self.input_shape(item.name, tensor))
+
+    def input_shape(self, name: str, tensor: Any) -> Shape | None:
+        """Return the shape of an input: the one that was asked for, else the declared one."""
+        return self.shapes.get(name, declared_shape(tensor))
 
     def _outputs(self, outputs: list[str], names: Names) -> None:
         self.builder.begin("outputs")

@@ -191,6 +191,8 @@ def constant_of_shape(n: OnnxNode, b: ImportBuilder) -> Outputs:
     tensor = n.tensor("value")
     array, dtype = (np.zeros(1, np.float32), None) if tensor is None else to_array(tensor)
     kind: ElementType = dtype or of_numpy(array.dtype)
+    if array.shape != (1,):
+        raise Refusal(f"its value has the shape {list(array.shape)}, not [1]")
     return b.add(Broadcast("numpy"), b.const(array.reshape(()), kind), n[0])
 
 

@@ -7,7 +7,8 @@ has groups. Nodes without a counterpart keep their name.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,50 +21,75 @@ from irdeconv.formats.onnx_container import OnnxFile, Scope, scopes
 from irdeconv.formats.onnx_node import (
     NHWC,
     STANDARD,
-    bodies,
     declared_shape,
     element_type,
     onnx_module,
+    onnx_type,
     set_shape,
     title_of,
     to_array,
 )
+from irdeconv.formats.onnx_opaque import sketched
 from irdeconv.formats.onnx_reader import OnnxReader
 from irdeconv.ir.geometry import Semantics
 from irdeconv.ir.graph import Graph
 from irdeconv.ir.spec import Array, Shape, Spec
 from irdeconv.ops.catalog import spelling
 from irdeconv.ops.dialect_onnx import ConvTranspose11
-from irdeconv.ops.matrix import Einsum
 from irdeconv.rewrite import target_facts
 from irdeconv.rewrite.target_check import Violation
 from irdeconv.rewrite.target_conditions import Facts, Number
 from irdeconv.rewrite.target_facts import Tensors
 from irdeconv.rewrite.targets import Target
 
-Path = tuple[int, ...]
-NOBODY = "unknown.domain"  # a domain of operations whose results nobody infers
-KEPT = 1 << 12  # bytes: longer tensors cannot be shapes
-MANY_FUNCTIONS = 1000
-FOLLOWED = 1 << 17  # elements of vectors; shapes have a few
-
 
 @dataclass
 class Types:
-    """TypeProto.Tensor by scope and name: inferred from the inputs, or with declared shapes."""
+    """Types and shapes in a model's scopes: those that importing found, and those declared."""
 
-    inferred: dict[Path, dict[str, Any]] = field(default_factory=dict)
-    declared: dict[Path, dict[str, Any]] = field(default_factory=dict)
+    found: Mapping[int, Mapping[str, Spec]]  # by the id of a graph or function
 
     def of(self, scope: Scope, name: str) -> tuple[Any, bool]:
-        """Return what is known of a tensor, and whether that rests on a declaration."""
-        at = scope.owner(name)
-        if at is None:
+        """Return the TypeProto.Tensor of a name, and whether that rests on a declaration."""
+        owner = scope.owner(name)
+        if owner is None:
             return None, False
-        sure = self.inferred.get(at.path, {}).get(name)
-        said = self.declared.get(at.path, {}).get(name)
+        body = owner.body
+        stored = owner.initializers.get(name)
+        if stored is not None:
+            return set_shape(_tensor(stored.data_type), stored.dims), False
+        sure = _of_spec(self.found.get(id(body), {}).get(name))
+        said = self._declared(body).get(name)
         better = said is not None and _known(said) > _known(sure)
         return (said, True) if better else (sure, False)
+
+    @cached_property
+    def _said(self) -> dict[int, dict[str, Any]]:
+        return {}
+
+    def _declared(self, body: Any) -> dict[str, Any]:
+        """Return what a graph declares of its tensors; a function declares nothing."""
+        if id(body) not in self._said:
+            parts = ("value_info", "output", "input") if hasattr(body, "initializer") else ()
+            self._said[id(body)] = {
+                i.name: i.type.tensor_type
+                for part in parts
+                for i in getattr(body, part)
+                if i.type.HasField("tensor_type") and i.type.tensor_type.elem_type
+            }
+        return self._said[id(body)]
+
+
+def _tensor(element: int) -> Any:
+    return onnx_module().TypeProto.Tensor(elem_type=element)
+
+
+def _of_spec(spec: Spec | None) -> Any:
+    """Return the type of a spec; None without an element type."""
+    if spec is None or spec.dtype is None:
+        return None
+    tensor = _tensor(onnx_type(spec.dtype))
+    return tensor if spec.shape is None else set_shape(tensor, spec.shape)
 
 
 def _known(tensor: Any) -> tuple[int, int]:
@@ -74,253 +100,13 @@ def _known(tensor: Any) -> tuple[int, int]:
     return int(tensor.HasField("shape")), exact
 
 
-def infer_types(model: Any, every: Sequence[Scope]) -> Types:
-    """Infer the types in a model's scopes by ONNX's rules, without and with its declarations.
+def infer_types(model: OnnxFile) -> Types:
+    """Infer the types in a model's scopes by importing it, without the data of large tensors.
 
-    A declaration is what `value_info` says of a tensor; behind operations that ONNX does not know
-    there is nothing else. Data of tensors is not read, except of small ones.
+    Behind operations that are not covered only declarations remain. The scopes have to stay alive.
     """
-    out = Types()
-    with progress.stage("inferring shapes", total=2) as step:
-        for kept, into in ((False, out.inferred), (True, out.declared)):
-            bare = _skeleton(model, declarations=kept)
-            _record(model, every, _inferred(bare), into)
-            step()
-    return out
-
-
-def _inferred(bare: Any) -> Any:
-    """Return a model with inferred types; as it is where ONNX's inference breaks off.
-
-    Of thousands of functions it would take minutes; their calls are then like unknown operations.
-    """
-    functions = list(bare.functions) if len(bare.functions) > MANY_FUNCTIONS else []
-    if functions:
-        del bare.functions[:]
-    out = _inferred_by_onnx(bare)
-    out.functions.extend(functions)
-    return out
-
-
-def _inferred_by_onnx(bare: Any) -> Any:
-    """Return a model with the types that ONNX infers, with values of shapes where that is cheap.
-
-    To follow values ONNX makes hundreds of bytes of each element of each vector, for a declared
-    size as well: of 2^31 elements that is all memory. A Slice of a negative size ends the process.
-    """
-    apart = _without_slices(bare)
-    plain = _by_onnx(apart or bare, values=False)
-    if apart is not None and _negative(plain):
-        return plain
-    plain = plain if apart is None else _by_onnx(bare, values=False)
-    return plain if _in_vectors(plain) > FOLLOWED else _by_onnx(bare, values=True)
-
-
-def _without_slices(model: Any) -> Any:
-    """Return a copy without any Slice, None if there is none."""
-    if not any(n.op_type == "Slice" for s in scopes(model) for n in s.body.node):
-        return None
-    out = type(model)()
-    out.CopyFrom(model)
-    for node in (n for s in scopes(out) for n in s.body.node if n.op_type == "Slice"):
-        node.op_type, node.domain = "Unknown", NOBODY
-    return out
-
-
-def _negative(model: Any) -> bool:
-    """Whether a tensor has a negative size, declared or inferred."""
-    graphs = (s.body for s in scopes(model) if not s.is_function)
-    items = (i for g in graphs for i in (*g.input, *g.value_info, *g.output))
-    return any(d.dim_value < 0 for i in items for d in i.type.tensor_type.shape.dim)
-
-
-def _in_vectors(model: Any) -> int:
-    """Return how many elements the computed tensors of one axis have, as far as that is known."""
-    total = 0
-    for graph in (s.body for s in scopes(model) if not s.is_function):
-        stored = {t.name for t in graph.initializer}
-        for item in (*graph.input, *graph.value_info, *graph.output):
-            dims = item.type.tensor_type.shape.dim
-            if len(dims) == 1 and item.name not in stored:
-                total += max(dims[0].dim_value, 0)
-    return total
-
-
-def _by_onnx(bare: Any, *, values: bool) -> Any:
-    inference, checker = onnx_module("onnx.shape_inference"), onnx_module("onnx.checker")
-    try:
-        return inference.infer_shapes(bare, check_type=False, strict_mode=False, data_prop=values)
-    except (inference.InferenceError, checker.ValidationError, ValueError, RuntimeError):
-        return bare
-
-
-def _record(
-    model: Any, every: Sequence[Scope], typed: Any, into: dict[Path, dict[str, Any]]
-) -> None:
-    """Note the types of graphs, then those of functions by what all their calls agree on."""
-    # Nodes that inference must not see have lost their bodies, so there may be fewer scopes.
-    for found in scopes(typed):
-        if not found.is_function:
-            into[found.path] = _typed(found.body)
-    bodies_of_functions = [s for s in every if s.outermost.is_function]
-    if not any(n.op_type == "ConvTranspose" for s in bodies_of_functions for n in s.body.node):
-        return  # a thousand functions take seconds, and nobody asks for types in them
-    functions = {(s.body.domain, s.body.name): s for s in every if s.is_function}
-    calls: dict[tuple[str, str], list[list[Any]]] = {}
-    for scope in (s for s in every if s.path in into):
-        _calls(scope.body.node, into[scope.path], functions, calls)
-    done: set[tuple[str, str]] = set()
-    while ready := [k for k in calls if k not in done]:
-        for key in ready:
-            done.add(key)
-            known = _typed_function(model, functions[key].body, calls[key])
-            into[functions[key].path] = known
-            _calls(functions[key].body.node, known, functions, calls)
-
-
-def _typed(graph: Any) -> dict[str, Any]:
-    known = {
-        i.name: i.type.tensor_type
-        for group in (graph.value_info, graph.output, graph.input)
-        for i in group
-        if i.type.HasField("tensor_type") and i.type.tensor_type.elem_type
-    }
-    for t in graph.initializer:
-        type_of = onnx_module().TypeProto.Tensor(elem_type=t.data_type)
-        known.setdefault(t.name, set_shape(type_of, t.dims))
-    return known
-
-
-def _calls(
-    nodes: Any, known: Mapping[str, Any], functions: Mapping[tuple[str, str], Scope], calls: Any
-) -> None:
-    for node in nodes:
-        key = (node.domain, node.op_type)
-        if key in functions:
-            calls.setdefault(key, []).append([known.get(i) for i in node.input])
-
-
-def _typed_function(model: Any, function: Any, calls: list[list[Any]]) -> dict[str, Any]:
-    """Return the types in a function's body where every call gives its inputs the same ones."""
-    onnx = onnx_module()
-    alone = onnx.ModelProto(ir_version=model.ir_version)
-    alone.opset_import.extend(function.opset_import)
-    alone.opset_import.add(domain=NOBODY, version=1)
-    alone.graph.name = "body"
-    alone.graph.node.extend(_bare_node(n) for n in function.node)
-    for at, name in enumerate(function.input):
-        given = [c[at] if at < len(c) else None for c in calls]
-        item = alone.graph.input.add(name=name)
-        if given[0] is not None and all(g == given[0] for g in given):
-            item.type.tensor_type.CopyFrom(given[0])
-    return _typed(_inferred(alone).graph)
-
-
-def _skeleton(model: Any, *, declarations: bool) -> Any:
-    """Return a copy of a model without the data of its large tensors."""
-    out = type(model)()
-    out.ir_version = model.ir_version
-    out.opset_import.extend(model.opset_import)
-    out.opset_import.add(domain=NOBODY, version=1)
-    for function in model.functions:
-        bare = out.functions.add()
-        for name in ("input", "output", "attribute", "opset_import", "attribute_proto"):
-            getattr(bare, name).extend(getattr(function, name))
-        bare.name, bare.domain = function.name, function.domain
-        bare.node.extend(map(_bare_node, function.node))
-    _bare_graph(model.graph, out.graph, declarations=declarations)
-    return out
-
-
-def _bare_graph(graph: Any, out: Any, *, declarations: bool = True) -> Any:
-    out.name = graph.name or "graph"
-    out.input.extend(graph.input)
-    if declarations:
-        out.output.extend(graph.output)
-        out.value_info.extend(graph.value_info)
-    else:
-        _without_shapes(graph.output, out.output)
-    out.initializer.extend(map(_bare_tensor, graph.initializer))
-    out.node.extend(_bare_node(n, declarations=declarations) for n in graph.node)
-    return out
-
-
-def _without_shapes(declared: Any, out: Any) -> None:
-    """Name outputs with their element types only; a shape is a declaration like any other."""
-    for item in declared:
-        bare = out.add(name=item.name)
-        if item.type.HasField("tensor_type"):
-            bare.type.tensor_type.elem_type = item.type.tensor_type.elem_type
-        else:
-            bare.type.CopyFrom(item.type)
-
-
-def _bare_node(node: Any, *, declarations: bool = True) -> Any:
-    if _misjudged(node) or _endless(node):
-        return type(node)(op_type="Unknown", domain=NOBODY, input=node.input, output=node.output)
-    if not any(a.HasField("t") for a in node.attribute) and not any(bodies(node)):
-        return node
-    out = type(node)(op_type=node.op_type, domain=node.domain, name=node.name)
-    out.input.extend(node.input)
-    out.output.extend(node.output)
-    for a in node.attribute:
-        _bare_attribute(a, out.attribute.add(), declarations=declarations)
-    return out
-
-
-def _bare_attribute(given: Any, out: Any, *, declarations: bool) -> None:
-    """Copy an attribute with all its bodies, which scopes are numbered by; bad ones have two."""
-    held = given.HasField("g"), bool(given.graphs), given.HasField("t")
-    if not any(held):
-        out.CopyFrom(given)
-        return
-    out.name, out.type = given.name, given.type
-    if given.HasField("g"):
-        _bare_graph(given.g, out.g, declarations=declarations)
-    for body in given.graphs:
-        _bare_graph(body, out.graphs.add(), declarations=declarations)
-    if given.HasField("t"):
-        out.t.CopyFrom(_bare_tensor(given.t))
-
-
-def _endless(node: Any) -> bool:
-    """Whether ONNX's inference may never end: it reads on and on in a malformed equation."""
-    if node.op_type != "Einsum":
-        return False
-    given = [a for a in node.attribute if a.name == "equation"]
-    texts = (str(a.s, "utf-8", "replace") for a in given)
-    return any(a.ref_attr_name for a in given) or any(any(Einsum(t).problems()) for t in texts)
-
-
-def _misjudged(node: Any) -> bool:
-    """Whether ONNX's inference gives a deconvolution another size than runtimes do.
-
-    With SAME_* it adds output_padding to I*S, and takes I*S where the kernel does not reach so far.
-    """
-    if node.op_type != "ConvTranspose":
-        return False
-    known = {a.name: a for a in node.attribute}
-    mode = known["auto_pad"].s if "auto_pad" in known else b""
-    if b"SAME" not in mode or "output_shape" in known:
-        return False
-    lists = {name: list(a.ints) for name, a in known.items() if a.ints}
-    strides, kernel = lists.get("strides", []), lists.get("kernel_shape", [])
-    dilations = lists.get("dilations") or [1] * len(kernel)
-    if any(lists.get("output_padding", ())) or len(kernel) != len(strides):
-        return any(s > 1 for s in strides)
-    rows = zip(strides, kernel, dilations, strict=False)
-    return any(d * (k - 1) + 1 < s for s, k, d in rows)
-
-
-def _bare_tensor(tensor: Any) -> Any:
-    if tensor.ByteSize() <= KEPT:
-        return tensor
-    out = type(tensor)(data_type=tensor.data_type)
-    if isinstance(tensor.name, str):  # what is no UTF-8 comes as bytes, and cannot be set
-        out.name = tensor.name
-    out.dims.extend(tensor.dims)
-    out.data_location = out.EXTERNAL  # inference does not look for it
-    return out
+    with progress.stage("inferring shapes"):
+        return Types(sketched(model.proto, model.location))
 
 
 def set_shapes(model: OnnxFile, shapes: Mapping[str, Shape | None]) -> None:
@@ -474,7 +260,7 @@ def executed_nodes(
 ) -> Iterator[tuple[Scope, Any, str, Facts]]:
     """Yield the nodes that a device executes: scope, node, OpenVINO's name of it, facts."""
     every = list(scopes(model))
-    types = infer_types(model, every)
+    types = infer_types(OnnxFile(model, ""))
     # Functions count by their nodes.
     skipped = {("", "Identity"), *((f.domain, f.name) for f in model.functions)}
     constants: dict[Scope, set[str]] = {}

@@ -86,6 +86,9 @@ def is_indispensable(type: str) -> bool:
     )
 
 
+ONNX = "onnx/"  # begins the version of a node of ONNX
+
+
 @dataclass(frozen=True)
 class Section:
     """A part of a layer that is kept as it stands: `tag` and its XML bytes."""
@@ -125,6 +128,11 @@ class Opaque(Op):
     def side_effect(self) -> bool:  # type: ignore[override]
         """Whether the node is needed even if nothing uses it."""
         return self.stateful
+
+    @property
+    def declares(self) -> bool:
+        """Whether its specs rest on a declaration; of ONNX nodes the importer lists these."""
+        return not self.opset.startswith(ONNX)
 
     def infer(self, *inputs: Spec) -> tuple[Spec, ...]:
         return self.declared

@@ -20,7 +20,7 @@ from irdeconv.ir.graph import FreshNames, Graph, Node, Value
 from irdeconv.ir.lazy_filter import MovedData
 from irdeconv.ir.op import Op, SugarOp, as_tuple, infer_op, kept
 from irdeconv.ir.spec import Array, Spec, is_static
-from irdeconv.ops.basic import Const
+from irdeconv.ops.basic import Const, Opaque
 from irdeconv.ops.checks import ViewOp
 from irdeconv.ops.padding import PadBase
 from irdeconv.rewrite.compressed_filters import (
@@ -168,6 +168,11 @@ class GraphBuilder:
     def keep(self, op: Op, *inputs: Value) -> Value:
         """Add an operation as it is, also behind constants."""
         return self._node(op, inputs, infer_op(op, tuple(self.graph.spec(v) for v in inputs)))
+
+    def declared(self, op: Opaque, inputs: Sequence[Value]) -> tuple[Value, ...]:
+        """Add an operation that is known by its declaration only; it may have no inputs."""
+        node = self._node(op, tuple(inputs), op.declared)
+        return tuple(Value(node.node, port) for port in range(len(op.declared)))
 
     def const(self, array: Array, dtype: ElementType | None = None) -> Value:
         """Add a constant, of an element type that its container alone need not tell."""

@@ -113,7 +113,7 @@ def _padded_first(graph: Graph, node: Node, pad: Layer, layers: list[Layer]) -> 
     """
     specs = [graph.spec(v) for v in graph.inputs_of(node.id)[1:3]]
     begin, end = (s.known for s in specs)
-    if begin is not None and end is not None:
+    if begin is not None and end is not None and begin.shape == end.shape:
         both = (np.minimum(begin, end) < 0) & (np.maximum(begin, end) > 0)
         if not both.any():
             return pad
@@ -187,8 +187,16 @@ def _bodies(node: Node) -> tuple[str, tuple[tuple[str, Model], ...]]:
         gives = [(results[o.result], *_said(o)) for o in body.outputs]
         edges = [(results[a], parameters[b]) for a, b in body.edges]
         lines.append(repr((body.tag, takes, gives, edges)))
-        inner.append((str(body.tag), adapted(body.graph)[0]))
+        inner.append((str(body.tag), unnamed(adapted(body.graph)[0])))
     return "\n".join(lines), tuple(inner)
+
+
+def unnamed(model: Model) -> Model:
+    """Return a model without the names of inputs and outputs, which meet others by number."""
+    ends = {*model.parameters, *model.results}
+    rows = enumerate(model.layers)
+    layers = (replace(y, names=((),) * len(y.names)) if i in ends else y for i, y in rows)
+    return replace(model, layers=tuple(layers))
 
 
 def _said(entry: Any) -> list[object]:
@@ -242,7 +250,8 @@ def _declares(node: Node) -> bool:
     """Whether a node is an operation that nobody knows, or has one in its bodies."""
     op: Any = node.op
     inner = (n for body in getattr(op, "bodies", ()) for n in body.graph.nodes())
-    return bool(kept_parts(node)) or any(map(_declares, inner))
+    unknown = bool(kept_parts(node)) and op.declares
+    return unknown or any(map(_declares, inner))
 
 
 def fitting(model: Model, fact: FactOf) -> FactOf:
@@ -366,6 +375,7 @@ def model_side(
             return _unread(inner)
         read = adapted is None  # of a file, by the core
         side = model_side(body, inner, paired(body, inner)) if read else side_of(body)
+        side = side if read else replace(side, model=unnamed(side.model))
         if any(map(doubted, model.layers[place].inputs)):
             return replace(side, believed=lambda port: True)
         return side

@@ -384,7 +384,7 @@ def test_lower_and_check_on_the_command_line(tmp_path: Path, capsys: Capture) ->
     changed = onnx.load(out)
     changed.graph.node[-1].op_type = "Abs"
     onnx.save(changed, out)
-    assert 'FAIL Neg "last" is not the same' in answer("check-certificate", path, out, code=1).out
+    assert 'FAIL Negative "last" is a Abs' in answer("check-certificate", path, out, code=1).out
     assert main(["lower", path, "-o", str(tmp_path / "low.xml")]) == 0
     ird.read(tmp_path / "low.xml")
 

@@ -1,0 +1,274 @@
+"""Graphs in which equal shapes are spelled alike: integer vectors become sums of products of sizes.
+
+Exporters and optimizers compute the same shape in many ways: element by element, by a part of a
+shape, by 0 or -1 in a Reshape. A size counts as 1 or more, so that -1 is a quotient.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from irdeconv.base.errors import OpError
+from irdeconv.ir.graph import Graph, Node, Value
+from irdeconv.ir.spec import ints
+from irdeconv.ops.convert import Convert
+from irdeconv.ops.elementwise import Add, Multiply, Subtract, Unary
+from irdeconv.ops.generation import Identity
+from irdeconv.ops.movement import Concat, Transpose
+from irdeconv.ops.shape import Reshape, ShapeOf, Squeeze, Squeeze1, Unsqueeze
+from irdeconv.ops.slicing import Gather, Slice
+from irdeconv.rewrite.builder import GraphBuilder, remove_dead
+from irdeconv.runtime.simplify import simplify
+
+LONGEST_SHAPE = 32  # elements of a vector that is followed
+Atom = tuple[int, int, int, int]  # place of a value, its port, its axis or -1, its element
+Size = tuple[tuple[tuple[Atom, ...], int], ...]  # a sum of products of atoms, with factors
+Sizes = tuple[Size, ...]
+SAME = (Unary, Convert, Identity)  # shapes pass through these
+
+
+def spelled_alike(graph: Graph) -> Graph:
+    """Return a simplified copy in which what reads a vector of sizes reads its one spelling."""
+    out = simplify(graph).graph
+    _SizeVectors(out).respell()
+    remove_dead(out, set())
+    return simplify(out).graph
+
+
+def constant_size(number: int) -> Size:
+    """Return a number as a sum."""
+    return (((), number),) if number else ()
+
+
+def added(a: Size, b: Size, factor: int = 1) -> Size:
+    """Return a + factor * b."""
+    total = Counter(dict(a))
+    for atoms, k in b:
+        total[atoms] += factor * k
+    return tuple(sorted((atoms, k) for atoms, k in total.items() if k))
+
+
+def multiplied(a: Size, b: Size) -> Size:
+    """Return the product of two sums."""
+    out: Size = ()
+    for atoms, k in a:
+        out = added(out, tuple((tuple(sorted(atoms + more)), k * n) for more, n in b))
+    return out
+
+
+def divided(a: Size, b: Size) -> Size | None:
+    """Return a quotient of two products without remainder, else None."""
+    if len(a) != 1 or len(b) != 1:
+        return None
+    (above, k), (below, n) = a[0], b[0]
+    left = Counter(above)
+    left.subtract(below)
+    if k % n or min(left.values(), default=0) < 0:
+        return None
+    return ((tuple(sorted(left.elements())), k // n),)
+
+
+@dataclass
+class _SizeVectors:
+    """The integer vectors of a simplified graph as sums of products of sizes."""
+
+    graph: Graph
+    known: dict[Value, Sizes] = field(default_factory=dict)
+    shapes: dict[Value, Sizes] = field(default_factory=dict)
+    made: dict[Sizes, Value] = field(default_factory=dict)
+
+    def respell(self) -> None:
+        """Let every node that computes no such vector read the vectors in their one spelling."""
+        nodes = self.graph.topological()
+        self._places = {n.id: at for at, n in enumerate(nodes)}
+        self._ids = [n.id for n in nodes]
+        for node in nodes:
+            inputs = self.graph.inputs_of(node.id)
+            sizes = self._computed(node, inputs)
+            if sizes is not None:
+                self.known[Value(node.id)] = sizes
+            self._pass_shape(node, inputs)
+        for node in nodes:
+            if Value(node.id) not in self.known:
+                for port, value in enumerate(self.graph.inputs_of(node.id)):
+                    self._replace(node, port, value)
+
+    def _replace(self, node: Node, port: int, value: Value) -> None:
+        sizes = self.known.get(value)
+        if isinstance(node.op, Reshape) and port == 1 and sizes is not None:
+            sizes = self.shapes.get(Value(node.id))
+            if sizes is None:
+                return
+            self.graph.replace_op(node.id, Reshape(special_zero=False))
+        if not sizes or (len(sizes) == 1 and self._is_atom(sizes[0], value)):
+            return
+        spec = self.graph.spec(value)
+        kind = spec.dtype.container if spec.dtype else np.int64
+        if kind != np.int64 or spec.rank != 1:
+            return
+        builder = GraphBuilder(self.graph, node)
+        if sizes not in self.made:
+            self.made[sizes] = self._built(builder, sizes)
+        self.graph.set_input(node.id, port, self.made[sizes])
+
+    def _is_atom(self, size: Size, value: Value) -> bool:
+        return size == self._atom(value, -1, 0)
+
+    def _atom(self, value: Value, axis: int, element: int = 0) -> Size:
+        atom = (self._places[value.node], value.port, axis, element)
+        return (((atom,), 1),)
+
+    def _shape(self, value: Value) -> Sizes | None:
+        """Return the sizes of a tensor's axes."""
+        if value in self.shapes:
+            return self.shapes[value]
+        shape = self.graph.spec(value).shape
+        if shape is None:
+            return None
+        rows = enumerate(shape)
+        return tuple(
+            constant_size(d) if isinstance(d, int) else self._atom(value, axis) for axis, d in rows
+        )
+
+    def _computed(self, node: Node, inputs: Sequence[Value]) -> Sizes | None:
+        """Return the elements of an integer vector or scalar; None of any other value."""
+        spec = node.spec() if node.outputs == 1 else None
+        fits = spec is not None and spec.dtype is not None and spec.dtype.name in ("i64", "i32")
+        if spec is None or not fits or spec.size is None or spec.size > LONGEST_SHAPE:
+            return None
+        if (spec.rank or 0) > 1:
+            return None
+        number = ints(spec)
+        if number is not None:
+            return tuple(map(constant_size, number))
+        found = self._followed(node, inputs)
+        if found is None or len(found) != spec.size:
+            rows = range(spec.size)
+            return tuple(self._atom(Value(node.id), -1, at) for at in rows)
+        return found
+
+    def _followed(self, node: Node, inputs: Sequence[Value]) -> Sizes | None:
+        op: Any = node.op
+        if isinstance(op, ShapeOf):
+            return self._shape(inputs[0])
+        given = [self.known.get(v) for v in inputs]
+        if not given or any(g is None for g in given):
+            return None
+        first, *rest = (g for g in given if g is not None)
+        if isinstance(op, Convert | Identity | Reshape | Squeeze | Squeeze1 | Unsqueeze):
+            return first
+        if isinstance(op, Concat):
+            return sum((g for g in given if g is not None), ())
+        if isinstance(op, Add | Subtract | Multiply):
+            both = max(len(first), len(rest[0]))
+            a, b = (g * both if len(g) == 1 else g for g in (first, rest[0]))
+            if isinstance(op, Multiply):
+                return tuple(map(multiplied, a, b))
+            sign = 1 if isinstance(op, Add) else -1
+            return tuple(added(x, y, sign) for x, y in zip(a, b, strict=True))
+        if isinstance(op, Gather | Slice):
+            return self._picked(op, first, inputs[1:])
+        return None
+
+    def _picked(self, op: Any, data: Sizes, rest: Sequence[Value]) -> Sizes | None:
+        """Return the elements that an operation with constant indices moves."""
+        others = [self.graph.spec(v).known for v in rest]
+        if any(o is None for o in others) or getattr(op, "batch_dims", False):
+            return None
+        try:
+            numbers = op.evaluate(np.arange(1, len(data) + 1), *others)
+        except (OpError, ValueError, TypeError, IndexError):
+            return None
+        picked = np.asarray(numbers).reshape(-1).tolist()
+        return tuple(data[k - 1] for k in picked) if all(picked) else None
+
+    def _pass_shape(self, node: Node, inputs: Sequence[Value]) -> None:
+        """Note the sizes of a result that follow from those of its first input."""
+        if not inputs or node.outputs != 1:
+            return
+        before = self._shape(inputs[0])
+        if before is None:
+            return
+        if isinstance(node.op, SAME):
+            self.shapes[Value(node.id)] = before
+        elif isinstance(node.op, Transpose):
+            order = ints(self.graph.spec(inputs[1]))
+            if order:
+                self.shapes[Value(node.id)] = tuple(before[i] for i in order)
+        elif isinstance(node.op, Reshape) and inputs[1] in self.known:
+            target = self._target(node.op, before, self.known[inputs[1]])
+            if target is not None:
+                self.shapes[Value(node.id)] = target
+
+    def _target(self, op: Reshape, before: Sizes, target: Sizes) -> Sizes | None:
+        """Return the sizes that a Reshape makes, 0 and -1 replaced; None if -1 stays open."""
+        out = list(target)
+        if op.special_zero:
+            if any(not t and i >= len(before) for i, t in enumerate(target)):
+                return None
+            out = [t or before[i] for i, t in enumerate(target)]
+        rest = [i for i, t in enumerate(out) if t == constant_size(-1)]
+        if len(rest) > 1:
+            return None
+        for at in rest:
+            whole, others = constant_size(1), constant_size(1)
+            for size in before:
+                whole = multiplied(whole, size)
+            for i, size in enumerate(out):
+                others = others if i == at else multiplied(others, size)
+            left = divided(whole, others)
+            if left is None:
+                return None
+            out[at] = left
+        return tuple(out)
+
+    def _built(self, b: GraphBuilder, sizes: Sizes) -> Value:
+        """Return a vector of sizes: one constant for a run of numbers, else nodes for each."""
+        parts: list[Value] = []
+        numbers: list[int] = []
+        for size in (*sizes, None):
+            number = None if size is None else _number(size)
+            if number is not None:
+                numbers.append(number)
+                continue
+            if numbers:
+                parts.append(b.const(np.array(numbers, np.int64)))
+                numbers = []
+            if size is not None:
+                parts.append(self._sum(b, size))
+        return parts[0] if len(parts) == 1 else b.add(Concat(0), *parts)
+
+    def _sum(self, b: GraphBuilder, size: Size) -> Value:
+        terms = []
+        for atoms, k in size:
+            factors = [self._read(b, a) for a in atoms]
+            factors += [b.const(np.array([k], np.int64))] if k != 1 or not atoms else []
+            terms.append(_folded(b, Multiply(), factors))
+        return _folded(b, Add(), terms)
+
+    def _read(self, b: GraphBuilder, atom: Atom) -> Value:
+        place, port, axis, element = atom
+        value = Value(self._ids[place], port)
+        if axis >= 0:
+            value, element = b.add(ShapeOf(), value), axis
+        elif self.graph.spec(value).rank == 0:
+            value = b.add(Reshape(special_zero=False), value, b.const(np.array([1])))
+        index, first = b.const(np.array([element])), b.const(np.array(0))
+        return b.add(Gather(), value, index, first)
+
+
+def _number(size: Size) -> int | None:
+    """Return the number that a sum is, None if it is open."""
+    return None if any(atoms for atoms, _ in size) else sum(k for _, k in size)
+
+
+def _folded(b: GraphBuilder, op: Any, values: list[Value]) -> Value:
+    out = values[0]
+    for value in values[1:]:
+        out = b.add(op, out, value)
+    return out

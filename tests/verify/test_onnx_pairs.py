@@ -1,0 +1,252 @@
+"""Pairs of ONNX models, equal ones and near misses, as ONNX Runtime computes them."""
+
+from __future__ import annotations
+
+import re
+from string import Template
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, numpy_helper, version_converter
+
+import irdeconv as ird
+from support.rows import each_row
+
+HEAD = '<ir_version: 8, opset_import: ["": 17, "com.microsoft": 1, "d": 1]>\n'
+UP = "u = ConvTranspose <strides: ints = [2, 2]> (x, w)"
+W = "float[2, 1, 2, 2] w = {1, 2, 3, 4, 5, -6, 7, 9}"
+
+
+def model(text: str, *functions: str) -> Any:
+    """A model: inputs => outputs ; stored tensors ;; nodes."""
+    ends, _, rest = text.partition(";")
+    first, last = (f"({part.strip()})" for part in ends.split("=>"))
+    stored, _, nodes = rest.rpartition(";;")
+    graph = f"g {first} => {last} {f'<{stored}>' if stored else ''} {{ {nodes} }}"
+    made = onnx.parser.parse_model(HEAD + graph)
+    heads = ('<domain: "d", opset_import: ["": 17, "d": 1]> ' + f for f in functions)
+    made.functions.extend(map(onnx.parser.parse_function, heads))
+    return made
+
+
+def session_of(made: Any, level: str, folder: Any = None) -> Any:
+    """A session, whose optimized model may be written into a folder."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
+    options.log_severity_level = 4
+    if folder is not None:
+        options.optimized_model_filepath = str(folder / "optimized.onnx")
+    return onnxruntime.InferenceSession(made.SerializeToString(), options)
+
+
+def results(made: Any) -> list[Any] | None:
+    """What ONNX Runtime computes of numbers that are all different; None of an invalid model."""
+    try:
+        session = session_of(made, "ORT_DISABLE_ALL")
+        feeds = {}
+        for item in session.get_inputs():
+            shape = [d if isinstance(d, int) else 3 for d in item.shape]
+            feeds[item.name] = np.arange(-7, np.prod(shape) - 7, dtype=np.float32).reshape(shape)
+        names = [o.name for o in session.get_outputs()]
+        more = [i.name for i in session.get_overridable_initializers()]
+        return [names, more, *session.run(None, feeds)]
+    except Exception:
+        return None
+
+
+def require(a: Any, b: Any, equal: bool) -> None:
+    """ONNX Runtime says whether a row is right, the check must say the same."""
+    mine, theirs = results(a), results(b)
+    assert mine is not None
+    same = theirs is not None and all(map(np.array_equal, mine, theirs))
+    assert same == equal
+    verdict = ird.check_onnx(a, b)
+    assert verdict.passed == equal, str(verdict)
+
+
+X, Y = "float[1, 2, 4, 5] x", "float[N, M, H, W] y"
+FUNCTION = """Up <strides, alpha: float = 0.5> (x, w) => (y) {
+    u = ConvTranspose <strides: ints = @strides> (x, w) y = LeakyRelu <alpha: float = @alpha> (u)
+}"""
+CALL = f"{X} => {Y}; {W};; y = d.Up <strides: ints = [2, 2]> (x, w)"
+OUTER = """Out <s, a: float = 0.25> (x, w) => (y) {
+    y = d.Up <strides: ints = @s, alpha: float = @a> (x, w)
+}"""
+PLAIN = f"{X} => {Y}; {W};; {UP} y = LeakyRelu <alpha: float = 0.5> (u)"
+
+
+@each_row(("b", "functions", "equal"), {
+    "inlined": (PLAIN, (), True),
+    "another stride": (PLAIN.replace("[2, 2]> (x", "[1, 1]> (x"), (), False),
+    "another default": (CALL, (FUNCTION.replace("0.5", "0.25"),), False),
+    "a default is given": (CALL.replace("2]>", "2], alpha: float = 0.25>"), (FUNCTION,), False),
+    "through a second function": (CALL.replace("Up <strides", "Out <s"), (FUNCTION, OUTER), False),
+    "with the right default": (
+        CALL.replace("Up <strides", "Out <s"), (FUNCTION, OUTER.replace("0.25", "0.5")), True,
+    ),
+})  # fmt: skip
+def test_attributes_by_reference(b: str, functions: tuple[str, ...], equal: bool) -> None:
+    require(model(CALL, FUNCTION), model(b, *functions), equal)
+
+
+# ONNX Runtime has these operations, irdeconv does not; the shape behind them is only declared.
+OPAQUE = "g = com.microsoft.Trilu (x)"
+
+
+@each_row(("a", "b"), {
+    "flattened": ("Flatten <axis: int = 2> (g)", "Reshape (g, s)"),
+    "reshaped": ("Reshape (g, t)", "Reshape (g, s)"),
+    "a shape": ("Cast <to: int = 1> (n)", "Cast <to: int = 1> (m)"),
+    "resized": ("Expand (g, k)", "Expand (g, l)"),
+    "sliced": ("Slice (g, o, e)", "Identity (g)"),
+})  # fmt: skip
+def test_a_declared_shape_that_is_not_so(a: str, b: str) -> None:
+    stored = """int64[2] s = {2, 20}, int64[2] t = {-1, 4}, int64[4] k = {1, 2, 4, 5},
+        int64[4] l = {3, 2, 4, 5}, int64[1] o = {0}, int64[1] e = {2}, int64[4] m = {1, 2, 5, 4}"""
+    head = f"float[3, 2, 4, 5] x => float y; {stored};; {OPAQUE} n = Shape (g)"
+    models = [model(f"{head} y = {end}") for end in (a, b)]
+    for made in models:
+        made.graph.output[0].type.tensor_type.ClearField("shape")
+        made.graph.value_info.append(onnx.helper.make_tensor_value_info("g", 1, [1, 2, 5, 4]))
+    assert not ird.check_onnx(*models).passed
+
+
+CEIL = "ceil_mode: int = 1"
+
+
+@each_row("node", {
+    "MaxPool": f"MaxPool <{CEIL}, kernel_shape: ints = [1, 1], strides: ints = [2, 1]> (x)",
+    "AveragePool": f"AveragePool <{CEIL}, kernel_shape: ints = [1, 1], strides: ints = [2, 3]> (x)",
+    "dilated": f"MaxPool <{CEIL}, kernel_shape: ints = [2, 2], dilations: ints = [3, 2]> (x)",
+    "Resize": 'Resize <mode: string = "nearest"> (x, , r)',
+    "SAME": 'ConvTranspose <auto_pad: string = "SAME_UPPER", strides: ints = [3, 3]> (x, v)',
+})  # fmt: skip
+def test_sizes_that_are_easily_got_wrong(node: str) -> None:
+    """What is lowered for these sizes is right; a Reshape to one element more or less is not."""
+    v = "float[2, 2, 2, 2] v = {1,2,3,4,5,6,7,8,9,1,2,3,4,5,6,7}"
+    stored, x = f"{W}, {v}, float[4] r = {{1, 1, 1.3, 0.7}}", "float[1, 2, 5, 7] x"
+    head = f"{x} => {Y}; {stored}"
+    made = model(f"{head};; p = {node} {UP.replace('(x', '(p')} y = Relu (u)")
+    for form in ("zero-insertion", "stacked", "phases"):
+        require(made, ird.lower_onnx(made, form=form).proto, equal=True)
+    right = results(model(f"{head};; y = {node}"))
+    assert right is not None
+    size = right[2].size
+    flat = f"{x} => float[N, M] y; {stored}"
+    a = model(f"{flat};; p = {node} y = Flatten <axis: int = 0> (p)")
+    for more in (0, 1, -2):
+        text = f"{flat}, int64[2] s = {{1, {size + more}}};; p = {node} y = Reshape (p, s)"
+        require(a, model(text), equal=not more)
+
+
+@each_row(("node", "number"), {
+    "out of range": ("Cast <to: int = 3> (k)", 44),
+    "saturated": ("Cast <to: int = 3> (k)", 127),
+    "last place": ("Cast <to: int = 7> (e)", 1),
+    "decided": ("Less (e, e)", 0),
+})  # fmt: skip
+def test_constants_that_runtimes_fold_in_their_own_way(node: str, number: int) -> None:
+    nodes = f"e = Exp (z) i = {node} f = Cast <to: int = 1> (i) y = Add (x, f)"
+    a = model(f"{X} => {Y}; double k = {{300.2}}, float z = {{0}};; {nodes}")
+    b = model(f"{X} => {Y}; float f = {{{number}}};; y = Add (x, f)")
+    assert not ird.check_onnx(a, b).passed
+
+
+ENDS = {"X": X, "Y": Y, "P": "float[N, 3, H] x", "Q": "float[A, B] y"}
+ENDS["K"] = f"{X} => {Y}; float[2, 2, 1, 1] k = {{1, 2, 3, 4}}"
+ENDS["G"] = "float[3, 2] x => float[3, 2] y; float[2, 2] w = {1, 2, 3, 4}, float[2] b = {5, 6}"
+PAIRS = """
+# shape
+one: $P => $Q; int64 zero = {0}, int64[1] z = {0}, int64[1] last = {-1};; s = Shape (x) n = Gather
+    <axis: int = 0> (s, zero) m = Unsqueeze (n, z) t = Concat <axis: int = 0> (m, last) y =
+    Reshape (x, t)
+two: $P => $Q; int64[2] t = {0, -1};; y = Reshape (x, t)
+near: $P => $Q; int64[2] t = {-1, 3};; y = Reshape (x, t)
+# no-ops
+one: $X => $Y; float one = {1};; a = Transpose <perm: ints = [0, 1, 2, 3]> (x) b = Dropout (a) c =
+    Mul (b, one) d = Cast <to: int = 1> (c) y = Relu (d)
+two: $X => $Y; y = Relu (x)
+near: $X => $Y; a = Transpose <perm: ints = [0, 2, 1, 3]> (x) y = Relu (a)
+# constants
+one: $X => $Y; int64[1] p = {2}, int64[1] q = {3}, int64[3] r = {1, 2, 2};; s = Add (p, q) t =
+    Concat <axis: int = 0> (r, s) z = Cast <to: int = 1> (t) v = ReduceMin <keepdims: int = 0> (z)
+    y = Add (x, v)
+two: $X => $Y; float v = {1};; y = Add (x, v)
+near: $X => $Y; float v = {2};; y = Add (x, v)
+# Gemm
+one: $G;; t = MatMul (x, w) y = Add (t, b)
+two: $G;; y = Gemm (x, w, b)
+near: $G;; y = Gemm <transB: int = 1> (x, w, b)
+# FusedConv
+one: $K;; c = Conv (x, k) y = Relu (c)
+two: $K;; y = com.microsoft.FusedConv <activation: string = "Relu"> (x, k)
+near: $K;; y = com.microsoft.FusedConv <activation: string = "Tanh"> (x, k)
+# factors
+one: $K, float f = {2};; c = Conv (x, k) y = Mul (c, f)
+two: $X => $Y; float[2, 2, 1, 1] k = {2, 4, 6, 8};; y = Conv (x, k)
+near: $X => $Y; float[2, 2, 1, 1] k = {2, 4, 6, 9};; y = Conv (x, k)
+# reshapes
+one: $X => $Q; int64[2] p = {4, 10}, int64[2] q = {5, 8};; a = Reshape (x, p) y = Reshape (a, q)
+two: $X => $Q; int64[2] q = {-1, 8};; y = Reshape (x, q)
+near: $X => $Q; int64[2] q = {-1, 10};; y = Reshape (x, q)
+"""
+
+
+BLOCKS = Template(PAIRS).substitute(ENDS).split("# ")[1:]
+
+
+@each_row(("a", "b", "near"), [re.split("\n(?:one|two|near): ", b)[1:] for b in BLOCKS])
+def test_what_optimizers_write(a: str, b: str, near: str) -> None:
+    require(model(a), model(b), equal=True)
+    require(model(a), model(near), equal=False)
+
+
+NET = f"""{X} => {Y}; {W};; i = Identity (x) {UP.replace("(x", "(i")} c = Shape (u)
+    v = Reshape (u, c) y = Relu (v)"""
+
+
+@pytest.mark.parametrize("tool", ["basic", "extended", "shapes", "versions"])
+def test_what_tools_write(tool: str, tmp_path: Any) -> None:
+    made = model(NET)
+    if tool == "shapes":
+        other = onnx.shape_inference.infer_shapes(made)
+    elif tool == "versions":
+        del made.opset_import[1:]
+        other = version_converter.convert_version(made, 21)
+    else:
+        session_of(made, f"ORT_ENABLE_{tool.upper()}", tmp_path)
+        other = onnx.load(tmp_path / "optimized.onnx")
+    require(made, other, equal=True)
+    weights = next(t for t in other.graph.initializer if t.name == "w")
+    weights.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(weights)[::-1].copy(), "w"))
+    require(made, other, equal=False)
+
+
+def test_what_decides_nothing_and_what_does() -> None:
+    """Texts, unused imports and a right shape are as good as none; a wrong type is not."""
+    made, other = model(PLAIN), model(PLAIN)
+    other.producer_name, other.doc_string, other.graph.name = "tool", "text", "another"
+    other.metadata_props.add(key="a", value="b")
+    other.opset_import.add(domain="ai.onnx.ml", version=3)
+    other.graph.node[0].name = "renamed"
+    other.graph.value_info.append(onnx.helper.make_tensor_value_info("u", 1, [1, 1, 8, 10]))
+    require(made, other, equal=True)
+    for element, shape in ((TensorProto.INT64, [1, 1, 8, 10]), (1, [1, 1, 8])):
+        other.graph.value_info[0].CopyFrom(onnx.helper.make_tensor_value_info("u", element, shape))
+        assert not ird.check_onnx(made, other).passed
+
+
+def test_inputs_with_a_default() -> None:
+    made, other = model(PLAIN), model(PLAIN)
+    item = onnx.helper.make_tensor_value_info("w", 1, [2, 1, 2, 2])
+    require(made, made, equal=True)
+    other.graph.input.append(item)
+    require(made, other, equal=False)
+    require(other, made, equal=False)
+    require(other, other, equal=True)
+    changed = model(PLAIN.replace("-6", "6"))
+    changed.graph.input.append(item)
+    require(other, changed, equal=False)
