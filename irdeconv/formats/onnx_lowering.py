@@ -111,13 +111,16 @@ def lower_model(
     """Lower the ConvTranspose nodes of a model in place; all other nodes stay as they are.
 
     `shapes` replaces the shapes of inputs, in the model too. A layer that cannot be lowered stays,
-    and the report says why. Raises UsageError for an unknown input, InputError if external data is
-    missing, TargetError for layers that violate the target's conditions, LimitError beyond
-    `lowered_total` nodes.
+    and the report says why. Raises UsageError for an unknown input, InferenceError if inputs of a
+    node do not fit, InputError if external data is missing, TargetError for layers that violate the
+    target's conditions, LimitError beyond `lowered_total` nodes.
     """
     set_shapes(model, shapes or {})
     every = list(scopes(model.proto))
-    state = _Rewriting(model, infer_types(model), request, semantics)
+    types = infer_types(model)
+    if types.misfits:
+        raise errors.InferenceError(types.misfits)
+    state = _Rewriting(model, types, request, semantics)
     changes = _replacements(state, every)
     if any(d.code == "E421" for d in state.problems.errors):
         raise errors.TargetError(state.problems.diagnostics)

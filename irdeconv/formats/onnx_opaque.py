@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.base.errors import IrdeconvError
+from irdeconv.base.errors import Diagnostic, IrdeconvError
 from irdeconv.base.source import Location
 from irdeconv.formats.importing import Imported, Refusal
 from irdeconv.formats.onnx_container import OnnxFile, every_body, is_external, tensors_of
@@ -64,8 +64,9 @@ class LenientReader(OnnxReader):
 
     `ranks` are the specs that inputs without a shape must have because of filters. With `believe`
     opaque operations have the types and shapes that the model declares, listed in `assumed`.
-    `wrong` lists declarations that inference contradicts. `silent` has the text of nodes without
-    outputs, which the graph cannot hold.
+    `wrong` lists declarations that inference contradicts, `misfits` what is wrong with shapes and
+    types of nodes that became opaque. `silent` has the text of nodes without outputs, which the
+    graph cannot hold.
     """
 
     ranks: Mapping[str, Spec] = {}
@@ -82,6 +83,7 @@ class LenientReader(OnnxReader):
         self.silent: list[str] = []
         self.assumed: list[str] = []
         self.wrong: list[str] = []
+        self.misfits: list[Diagnostic] = []
         self._declared = declarations(graph)
         self._implied = implied(graph)
         return super().read(model)
@@ -135,6 +137,8 @@ class LenientReader(OnnxReader):
         super().import_node(names, node, found)
         failed = self.out.error_count > errors
         if failed:
+            said = self.out.diagnostics[before:]
+            self.misfits += [d for d in said if d.code.startswith("E3") and d.severity == "error"]
             del self.out.diagnostics[before:]
             self.out.error_count = errors
         if failed or not self._folds_surely(names, node, found):
@@ -200,13 +204,13 @@ class LenientReader(OnnxReader):
         return said
 
 
-def sketched(model: Any, location: Location) -> Mapping[int, Mapping[str, Spec]]:
-    """Return the specs of names by the id of their graph or function, as far as they are known."""
+def sketched(model: Any, location: Location) -> LenientReader:
+    """Read a model without the data of large tensors; `specs` has what is known of its names."""
     reader = LenientReader(location, {}, "runtime")
     reader.sketch = True
     with suppress(IrdeconvError):  # what is malformed is reported by others
         reader.read(model)
-    return reader.specs
+    return reader
 
 
 def _joined(a: Spec, b: Spec) -> Spec:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.base import progress
-from irdeconv.base.errors import OpError, misused
+from irdeconv.base.errors import Diagnostic, OpError, misused
 from irdeconv.base.source import Location
 from irdeconv.formats.importing import Refusal
 from irdeconv.formats.onnx_container import OnnxFile, Scope, scopes
@@ -48,6 +48,7 @@ class Types:
     """Types and shapes in a model's scopes: those that importing found, and those declared."""
 
     found: Mapping[int, Mapping[str, Spec]]  # by the id of a graph or function
+    misfits: Sequence[Diagnostic] = ()  # nodes whose inputs do not fit
 
     def of(self, scope: Scope, name: str) -> tuple[Any, bool]:
         """Return the TypeProto.Tensor of a name, and whether that rests on a declaration."""
@@ -106,7 +107,8 @@ def infer_types(model: OnnxFile) -> Types:
     Behind operations that are not covered only declarations remain. The scopes have to stay alive.
     """
     with progress.stage("inferring shapes"):
-        return Types(sketched(model.proto, model.location))
+        reader = sketched(model.proto, model.location)
+        return Types(reader.specs, reader.misfits)
 
 
 def set_shapes(model: OnnxFile, shapes: Mapping[str, Shape | None]) -> None:
