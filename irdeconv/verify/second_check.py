@@ -17,7 +17,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, reduce
+from functools import cache, partial, reduce
 from typing import Any, NamedTuple
 
 import islpy as isl
@@ -25,43 +25,22 @@ import numpy as np
 
 from irdeconv.base import progress
 from irdeconv.base.extras import ExtraError, extra
-from irdeconv.verify.second_reading import (
-    CODES,
-    Array,
-    SecondLayer,
-    SecondModel,
-    SecondPort,
-    Unfollowed,
-)
-from irdeconv.verify.second_relations import (
-    LARGEST_SIZE,
-    MOST_SIZES,
-    STEPS,
-    VALUES,
-    SecondFacts,
-    SecondOperation,
-    SecondStep,
-    Size,
-    flat,
-    inside,
-    is_deconvolution,
-    shown,
-)
+from irdeconv.verify import second_reading as reading
+from irdeconv.verify import second_relations as rules
+from irdeconv.verify.second_reading import Array, SecondLayer, SecondModel, SecondPort, Unfollowed
+from irdeconv.verify.second_relations import SecondFacts, SecondOperation, SecondStep, Size
 
 AGREES, DIFFERS, NOT_APPLICABLE = "agrees", "differs", "does not apply"
-ISL_OPERATIONS = 1_000_000  # of isl for one comparison
+ISL_OPERATIONS = 2_000_000  # of isl for one comparison
 MOST_ELEMENT_TAPS = 8  # that read the same element for the same output
 MOST_INNER_LAYERS = 6  # from a deconvolution to the value that both models have
 MOST_COMPARISONS = 2  # of comparisons for one deconvolution
-OUT = isl.dim_type.out
 MOST_ELEMENTS = 1 << 25
 STATEFUL = ("RandomUniform", "Multinomial", "ReadValue", "Assign", "Loop", "TensorIterator", "If")
 OPSET = re.compile("opset([1-9]|1[0-7])")
 # What a rule raises for attributes and constants that do not fit.
 FAILURES = (LookupError, ValueError, TypeError, ArithmeticError, RecursionError, MemoryError)
 WEIGHTS = ("Add", "Subtract", "Multiply")  # operations on weights, as NumPy names them
-Functions = tuple[Any, ...]
-Parts = list[tuple[Any, int]]  # values, as far as they are known, and their ranks
 
 
 class SecondDiffers(Exception):
@@ -69,13 +48,17 @@ class SecondDiffers(Exception):
 
 
 class SecondTerm(NamedTuple):
-    """Products that a side sums: elements of values that both models have, times constants."""
+    """Products that a value sums, of elements of values that both models have, and of constants.
+
+    `relation` leads from an element to the elements of all factors. A factor is the number of a
+    value or an array, with its rank. `functions` are those of the sum, the last one first. When
+    sums are compared, the relation leads from [output -> elements of values] to those of arrays.
+    """
 
     side: int
-    functions: Functions  # of the sum, the last one first
-    sources: tuple[int, ...]
-    relation: isl.Map  # from an output to [elements of the sources -> position of the weight]
-    arrays: tuple[Array, ...]
+    relation: isl.Map
+    factors: tuple[Any, ...]
+    functions: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -91,19 +74,18 @@ class SecondAnswer:
 
 
 class SecondSide:
-    """One of the two models; the original has the lowered one as `other`."""
+    """One of the two models."""
 
-    def __init__(
-        self,
-        facts: SecondFacts,
-        model: SecondModel,
-        openvino: Callable[[SecondModel], Any] | None,
-        other: SecondSide | None = None,
-    ) -> None:
-        self.facts, self.model, self.other, self.index = facts, model, other, int(other is None)
+    def __init__(self, facts: SecondFacts, model: SecondModel, openvino: Any, original: bool):
+        self.facts, self.model, self.original, self.index = (
+            facts,
+            model,
+            original,
+            int(not original),
+        )
         self.number: dict[SecondPort, int] = {}
-        self._shapes: dict[SecondPort, list[Size] | Unfollowed] = {}
-        self.step, self.array = cache(self._step), cache(self._array)
+        self._steps: dict[SecondPort, SecondStep] = {}
+        self.array, self._summed = cache(self._array), cache(self._sum)
         self._constant: list[bool] = []
         for y in model.layers:
             fixed = bool(y.inputs) and all(self._constant[p.layer] for p in y.inputs)
@@ -112,84 +94,55 @@ class SecondSide:
 
     def enter(self, at: int) -> None:
         """Number a layer's outputs: layers alike with equal inputs have equal outputs."""
-        y = self.model.layers[at]
+        y, numbers = self.model.layers[at], self.facts.numbers
         which = {"Parameter": str(at), **dict.fromkeys(STATEFUL, y.name)}.get(y.type)
         key: list[Any] = [y.type, y.version, sorted(y.attributes.items()), y.rest, which]
-        key += [self.number[p] for p in y.inputs]
-        numbers = self.facts.numbers
+        text = str(key + [self.number[p] for p in y.inputs])
         for port in range(len(y.names)):
-            own = numbers.setdefault((str(key), port), len(numbers))
+            own = numbers.setdefault((text, port), len(numbers))
             self.number[SecondPort(at, port)] = own
+            if (y.name, port) in self._said:
+                self.facts.said.setdefault(own, self._said[y.name, port])
 
     def layer(self, port: SecondPort) -> SecondLayer:
         """Return the layer that computes a value."""
         return self.model.layers[port.layer]
 
     def shape(self, port: SecondPort) -> list[Size]:
-        """Return sizes; layers in front are looked at in order, not recursively."""
-        for one in (*map(SecondPort, range(len(self._shapes), port.layer)), port):
-            if one not in self._shapes:
-                try:
-                    self._shapes[one] = [self.facts.simple(n) for n in self._sizes_of(one)]
-                except Unfollowed as e:
-                    self._shapes[one] = e
-        found = self._shapes[port]
-        if isinstance(found, Unfollowed):
-            raise found
-        return [*found]
+        """Return sizes."""
+        step = self.step(port)
+        if step.shape is None:
+            raise Unfollowed(step.unfollowed)
+        return [*step.shape]
 
-    def _sizes_of(self, port: SecondPort) -> Sequence[Size]:
-        y = self.layer(port)
-        if y.type in ("Parameter", "Const"):
-            return self._declared(port, y)
-        if y.type == "ShapeOf":
-            return [len(self.shape(y.inputs[0]))]
-        if y.type in (*VALUES, "Convert"):
-            shapes = [self.shape(p) for p in y.inputs]
-            if all(isinstance(n, int) for shape in shapes for n in shape):
-                return np.broadcast_shapes(*map(tuple, shapes))
-        if y.type in STEPS:
-            return self.step(port).shape
-        said = self._said.get((y.name, port.port))
-        if said is not None:
-            name = f"d{self.number.get(port, f'_{port.layer}')}"
-            return [self.facts.size(f"{name}_{a}") if n is None else n for a, n in enumerate(said)]
-        for p, number in self.other.number.items() if self.other else ():
-            if self.other and number == self.number[port]:
-                return self.other.shape(p)
-        raise Unfollowed(f"the shape of {y} is not known, which OpenVINO would infer")
+    def step(self, port: SecondPort) -> SecondStep:
+        """Return what an operation reads; layers in front are done in order, not recursively."""
+        for one in (*map(SecondPort, range(len(self._steps), port.layer)), port):
+            if one not in self._steps:
+                self._steps[one] = self._followed(one)
+        return self._steps[port]
 
-    def _declared(self, port: SecondPort, y: SecondLayer) -> list[Size]:
-        texts = [t.strip() for t in y.attributes.get("shape", "").split(",") if t.strip()]
-        if y.type == "Parameter":
-            texts = self.model.shapes.get(port.layer, texts)
-        shape: list[Size] = []
-        for axis, text in enumerate(texts):
-            low, dots, high = text.replace("?", "..").replace("-1", "..").partition("..")
-            y.require(f"{low}{high}0".isdigit(), f"its shape {','.join(texts)[:60]}")
-            name = f"d{self.number[port]}_{axis}"
-            limits = max(int(low or 1), 1), int(high or LARGEST_SIZE)
-            shape.append(self.facts.size(name, *limits) if dots else int(low))
-        return shape
-
-    def _step(self, port: SecondPort) -> SecondStep:
-        """Return what an operation reads."""
-        y = self.layer(port)
-        known = is_deconvolution(y) or (y.type in STEPS and OPSET.fullmatch(y.version))
-        y.require(known, f"{y.version} is not followed")
+    def _followed(self, port: SecondPort) -> SecondStep:
+        y, number = self.layer(port), self.number[port]
+        said = self.facts.said.get(number)
         try:
-            made = STEPS[y.type](SecondOperation(self, y, port.port))
-        except FAILURES as e:
-            raise Unfollowed(f"{y}: {type(e).__name__} {e}") from None
-        made.shape = [self.facts.simple(n) for n in made.shape]
-        said = self._said.get((y.name, port.port), made.shape)
-        pairs = zip(made.shape, said, strict=False)
-        fits = all(b is None or not isinstance(a, int) or a == b for a, b in pairs)
-        y.require(fits and len(said) == len(made.shape), f"OpenVINO infers another shape, {said}")
-        every = flat(made.shape)
-        least = all(self.facts.at_least(n, 0) for n in every if self.index or isinstance(n, int))
-        y.require(least, "an axis may have a negative size")
-        return made
+            known = y.type in rules.STEPS and (y.is_deconvolution or OPSET.fullmatch(y.version))
+            y.require(known, f"{y.version} is not followed")
+            made = rules.STEPS[y.type](SecondOperation(self, y, port))
+            shape = made.shape or []
+            pairs = zip(shape, said or shape, strict=True)
+            fits = all(b is None or isinstance(a, str) or a == b for a, b in pairs)
+            y.require(fits, f"OpenVINO infers another shape, {said}")
+            # The original has outputs, so its open sizes are not negative.
+            sizes = (n for n in rules.flat(shape) if isinstance(n, int) or not self.original)
+            least = all(self.facts.holds(n, ">=", 0) for n in sizes)
+            y.require(least, "an axis may have a negative size")
+            return made
+        except (Unfollowed, *FAILURES) as e:
+            text = str(e) if isinstance(e, Unfollowed) else f"{y}: {e!r}"
+            own = enumerate(said or ())
+            shape = [self.facts.size(f"d{number}_{a}") if n is None else n for a, n in own]
+            return SecondStep(None if said is None else shape, unfollowed=text)
 
     def constant(self, port: SecondPort) -> Array | None:
         """Return the elements of a value that depends on no input, None of another one."""
@@ -200,17 +153,18 @@ class SecondSide:
 
     def _array(self, port: SecondPort) -> Array:
         """Return the elements of a constant, or sizes as objects: open ones if both have them."""
-        y = self.layer(port)
+        y, number = self.layer(port), self.number[port]
         folded = self._folded.get(y.name) if y.type != "Const" else None
         try:
             return self._elements(y, port) if folded is None else folded
         except (Unfollowed, *FAILURES):
-            number, shape = self.number.get(port), self.shape(port)
-            fixed = len(shape) < 2 and all(isinstance(n, int) and n <= MOST_SIZES for n in shape)
-            y.require(number in self.facts.known and fixed, "its values are not known")
-            names = [f"v{number}_{i}" for i in range(math.prod(shape))]
+            shape = self.shape(port)
+            fixed = all(isinstance(n, int) and n <= rules.MOST_SIZES for n in shape)
+            vector = fixed and len(shape) < 2 and number in self.facts.known
+            y.require(vector, "its values are not known")
+            names = [f"v{number}_{i}" for i in range(math.prod(map(int, shape)))]
             sizes = [self.facts.size(name, -1 << 31, 1 << 31) for name in names]
-            return np.array(sizes, object).reshape(shape)
+            return np.array(sizes, object).reshape([int(n) for n in shape])
 
     def _elements(self, y: SecondLayer, port: SecondPort) -> Array:
         if y.array is not None:
@@ -219,15 +173,16 @@ class SecondSide:
             return np.array(self.shape(y.inputs[0]), object)
         if y.type == "Convert":
             return _converted(y, self.array(y.inputs[0]))
-        if y.type in VALUES:
+        if y.type in rules.VALUES:
             return self._computed(y, [self.array(p) for p in y.inputs])
-        step = self.step(port)
-        plain = not step.sums and not step.function and all(isinstance(n, int) for n in step.shape)
-        y.require(plain, "it is not followed as a constant")
-        every = [self.array(one.port) for one in step.reads]
-        made = np.zeros(step.shape, np.result_type(*every) if every else object)
-        for one, data in zip(step.reads, every, strict=True):
-            there, places = tabulate(one.relation, tuple(step.shape))
+        step, shape = self.step(port), tuple(self.shape(port))
+        plain = not step.sums and not step.function and all(isinstance(n, int) for n in shape)
+        if step.reads is None or not plain:
+            raise Unfollowed(f"{y}: it is not followed as a constant")
+        every = [self.array(factors[0]) for _, factors in step.reads]
+        made = np.zeros(shape, np.result_type(*every) if every else object)
+        for (relation, _), data in zip(step.reads, every, strict=True):
+            there, places = tabulate(relation, shape)
             made[there] = data[tuple(p[there] for p in places)]
         return made
 
@@ -239,82 +194,57 @@ class SecondSide:
             return normal(getattr(np, y.type.lower())(*(a.astype(np.float64) for a in inputs)))
         wide = all(a.dtype in (object, np.int64, np.int32) and not a.size >> 16 for a in inputs)
         y.require(wide, "its integers have fewer than 32 bits, or are too many")
-        sizes = [a.astype(object) for a in inputs]
-        every = (v for a in sizes for v in a.reshape(-1).tolist() if y.type == "Divide")
-        y.require(all(self.facts.at_least(v, 0) for v in every), "it may divide negative integers")
-        made = np.frompyfunc(VALUES[y.type], len(sizes), 1)(*sizes)
-        made = np.asarray(np.frompyfunc(self.facts.simple, 1, 1)(made), object)
+        rows = [a.astype(object) for a in inputs]
+        made = np.asarray(
+            np.frompyfunc(partial(self.facts.value, y.type), len(rows), 1)(*rows), object
+        )
         small = (abs(v) < 1 << 31 for v in made.reshape(-1).tolist() if isinstance(v, int))
         y.require(all(small), "it computes an integer beyond 32 bits")
         return made
 
-    def terms(self, end: SecondPort) -> list[SecondTerm]:
-        """Return what is summed for the elements of a value, back to values of both models."""
-        shape, axes = self.shape(end), self.facts.axes(self.shape(end))
-        where = [c for o, n in zip(axes, shape, strict=True) for c in inside(o, n)]
-        begin = self.facts.relation(shape, axes, where).intersect_params(self.facts.limits)
-        return self._terms([self._part(end)], begin)
+    def terms(self, end: SecondPort) -> Iterator[SecondTerm]:
+        """Yield what is summed for the elements of a value, back to values of both models."""
+        self._summed = cache(self._sum)  # both have more of them in every comparison
+        for term in self._factor(end):
+            made = term._replace(relation=self.facts.settled(term.relation))
+            arrays = (value for value, _ in made.factors if isinstance(value, np.ndarray))
+            if not made.relation.is_empty() and all(array.any() for array in arrays):
+                yield made
 
-    def _part(self, value: SecondPort | Array) -> tuple[Any, int]:
-        """Return the elements of a constant, the number of a value of both models, or a port."""
-        if not isinstance(value, SecondPort):
-            return value, value.ndim
-        array, number = self.constant(value), self.number.get(value)
-        known = number if array is None and number in self.facts.stops else array
-        return value if known is None else known, len(flat(self.shape(value)))
+    def _factor(self, value: Any) -> list[SecondTerm]:
+        array = self.constant(value) if isinstance(value, SecondPort) else value
+        if array is None and self.number[value] not in self.facts.stops:
+            return self._summed(value)
+        shape = self.shape(value) if array is None else array.shape
+        factor = self.number[value] if array is None else array, len(rules.flat(shape))
+        return [SecondTerm(self.index, self.facts.relation(shape, rules.axes_of(shape)), (factor,))]
 
-    def _terms(
-        self, parts: Parts, m: isl.Map, functions: Functions = (), *, summed: bool = False
-    ) -> list[SecondTerm]:
-        """Return what is summed of products of these values, to whose elements `m` leads."""
-        ports = [(i, v) for i, (v, _) in enumerate(parts) if isinstance(v, SecondPort)]
-        if not ports:
-            return self._term(parts, m, functions)
-        at, port = ports[0]
+    def _sum(self, port: SecondPort) -> list[SecondTerm]:
         step, made = self.step(port), list[SecondTerm]()
+        if step.reads is None:
+            raise Unfollowed(step.unfollowed)
+        for relation, factors in step.reads:
+            for terms in itertools.product(*map(self._factor, factors)):
+                inner = reduce(isl.Map.flat_product, (t.relation for t in terms))
+                m = relation.apply_range(inner).detect_equalities()
+                functions = max((t.functions for t in terms), key=len)
+                if functions and step.sums:
+                    raise Unfollowed(f"{self.layer(port)} sums values of a function")
+                own = tuple(factor for t in terms for factor in t.factors)
+                made += [] if m.is_empty() else [SecondTerm(self.index, m, own, functions)]
         if step.function:
-            if summed:
-                raise Unfollowed(f"{self.layer(port)} is not the last that is computed")
-            functions = (*functions, step.function)
+            made = [t._replace(functions=(step.function, *t.functions)) for t in made]
             # A function of an empty sum may be another number than 0: its outputs are a source.
-            made += self._term([(-1, 0)], isl.Map.from_domain(m.domain()), functions)
-        before, behind = (
-            isl.Map.identity(isl.Space.alloc(self.facts.context, 0, n, n))
-            for n in (sum(n for _, n in own) for own in (parts[:at], parts[at + 1 :]))
-        )
-        for one in step.reads:
-            inner = m.apply_range(before.flat_product(one.relation).flat_product(behind))
-            if not inner.is_empty():
-                read = map(self._part, (one.port, *one.factors))
-                more, inner = [*parts[:at], *read, *parts[at + 1 :]], inner.detect_equalities()
-                made += self._terms(more, inner, functions, summed=summed or step.sums)
+            outputs = self.facts.relation(self.shape(port), [])
+            made.append(SecondTerm(self.index, outputs, ((-1, 0),), (step.function,)))
         return made
-
-    def _term(self, parts: Parts, m: isl.Map, functions: Functions) -> list[SecondTerm]:
-        """Return a product by the elements of sources, and by the position of its weight."""
-        names = [", ".join(f"i{k}_{a}" for a in range(rank)) for k, (_, rank) in enumerate(parts)]
-        rows = [(value, own) for (value, _), own in zip(parts, names, strict=True)]
-        sources = sorted(row for row in rows if isinstance(row[0], int))
-        arrays = [(np.ones(1), "0"), *(row for row in rows if not isinstance(row[0], int))]
-        if not all(array.any() for array, _ in arrays):
-            return []
-        numbers = tuple(number for number, _ in sources)
-        if len({*numbers}) < len(numbers):
-            raise Unfollowed("a value is multiplied by itself")
-        every, elements, place = (
-            ", ".join(own for _, own in some if own) for some in (rows, sources, arrays)
-        )
-        text = f"{{ [{every}] -> [[{elements}] -> [{place}]] }}"
-        relation = m.apply_range(isl.Map(text, self.facts.context))
-        weights = tuple(array for array, _ in arrays)
-        return [SecondTerm(self.index, functions, numbers, relation, weights)]
 
 
 class _Comparing:
     def __init__(self, source: SecondModel, lowered: SecondModel, openvino: Any) -> None:
         self.facts = SecondFacts()
-        self.lowered = SecondSide(self.facts, lowered, openvino)
-        self.source = SecondSide(self.facts, source, openvino, self.lowered)
+        self.source = SecondSide(self.facts, source, openvino, True)
+        self.lowered = SecondSide(self.facts, lowered, openvino, False)
         self.made: dict[str, list[SecondAnswer]] = defaultdict(list)
         self.named: dict[str, SecondPort] = {}
         for at, y in enumerate(source.layers):
@@ -351,12 +281,24 @@ class _Comparing:
         if own[output] in self.facts.known or number in own.values():
             return
         layers = self._deconvolutions(wanted)
-        if layers and all(len(self.made.get(name, ())) < MOST_COMPARISONS for name in layers):
-            verdict, text = self._compared(wanted, output)
-            for name in layers:
-                self.made[name].append(SecondAnswer(name, verdict, text))
-            if verdict == AGREES:
-                own[output] = number
+        if not layers or any(len(self.made[name]) >= MOST_COMPARISONS for name in layers):
+            return
+        isl.DEFAULT_CONTEXT.reset_operations()
+        isl.DEFAULT_CONTEXT.set_max_operations(ISL_OPERATIONS)
+        self.facts.stops = self.facts.known & {*own.values()}
+        verdict, text = AGREES, ""
+        try:
+            _compare((self.source, wanted), (self.lowered, output))
+            own[output] = number
+        except SecondDiffers as e:
+            verdict, text = DIFFERS, str(e)
+        except (Unfollowed, isl.Error, *FAILURES) as e:
+            much = "maximal number of operations" in str(e)
+            verdict, text = NOT_APPLICABLE, "isl needs too many operations" if much else str(e)
+        finally:
+            isl.DEFAULT_CONTEXT.set_max_operations(0)
+        for name in layers:
+            self.made[name].append(SecondAnswer(name, verdict, text))
 
     def _deconvolutions(self, wanted: SecondPort) -> list[str]:
         """Return the deconvolutions between a value and those that the lowered model has."""
@@ -366,28 +308,10 @@ class _Comparing:
             fresh = port not in seen and self.source.number[port] not in have
             if fresh and depth <= MOST_INNER_LAYERS:
                 y = self.source.layer(port)
-                found += [y.name] if is_deconvolution(y) else []
+                found += [y.name] if y.is_deconvolution else []
                 todo += [(p, depth + 1) for p in y.inputs]
                 seen.add(port)
         return found
-
-    def _compared(self, wanted: SecondPort, output: SecondPort) -> tuple[str, str]:
-        context = self.facts.context
-        context.reset_operations()
-        context.set_max_operations(ISL_OPERATIONS)
-        self.facts.stops = self.facts.known & {*self.lowered.number.values()}
-        try:
-            _compare((self.source, wanted), (self.lowered, output))
-        except SecondDiffers as e:
-            return DIFFERS, str(e)
-        except Unfollowed as e:
-            return NOT_APPLICABLE, str(e)
-        except (isl.Error, *FAILURES) as e:
-            much = "maximal number of operations" in str(e)
-            return NOT_APPLICABLE, "isl needs too many operations" if much else f"{e}"[:90]
-        finally:
-            context.set_max_operations(0)
-        return AGREES, ""
 
 
 def _ends(side: SecondSide, kind: str) -> list[Any]:
@@ -403,44 +327,64 @@ def _ends(side: SecondSide, kind: str) -> list[Any]:
 
 def _compare(*ends: tuple[SecondSide, SecondPort]) -> None:
     """Raise Differs unless two values are equal, source by source."""
+    groups: dict[Any, list[SecondTerm]] = defaultdict(list)
+    functions: tuple[set[Any], set[Any]] = (set(), set())
     a, b = (side.shape(end) for side, end in ends)
-    if len(a) != len(b) or not all(map(ends[0][0].facts.equal, a, b)):
-        texts = [", ".join(map(shown, shape)) for shape in (b, a)]
-        raise SecondDiffers(f"the shape is [{texts[0]}] instead of [{texts[1]}]")
-    every = [side.terms(end) for side, end in ends]
-    first, second = ({t.functions for t in terms} - {()} for terms in every)
+    equal = len(a) == len(b) and all(map(ends[0][0].facts.equal, a, b))
+    followed = all(side.step(end).reads is not None for side, end in ends)
+    if not equal and followed and all(isinstance(n, int) for n in (*a, *b)):
+        raise SecondDiffers(f"the shape is {b} instead of {a}")
+    for i, (side, end) in enumerate(ends):
+        for term in side.terms(end):
+            functions[i].add(term.functions or None)
+            for sources, tap in _taps(term):
+                groups[term.functions, sources].append(tap)
+    # Later, as open sizes of what is not followed are not those that the other model has.
+    if not equal:
+        raise SecondDiffers(f"the shape is {b} instead of {a}")
+    first, second = (every - {None} for every in functions)
     if first != second:
         raise SecondDiffers(f"the activations are {second} instead of {first}")
-    groups: dict[Any, list[SecondTerm]] = defaultdict(list)
-    for term in itertools.chain(*every):
-        groups[term.functions, term.sources] += _taps(term)
     for taps in groups.values():
         for i, tap in enumerate(taps):
             before = (one.relation.domain() for one in taps[:i])
             domain = reduce(isl.Set.subtract, before, tap.relation.domain())
-            _compare_taps(domain, [tap], taps[i + 1 :])
+            _compare_taps(domain, (tap,), taps[i + 1 :])
 
 
-def _taps(term: SecondTerm) -> Iterator[SecondTerm]:
-    """Yield the first taps that read an element for an output, the second ones, ..."""
-    rest = term.relation.uncurry()
+def _taps(term: SecondTerm) -> Iterator[tuple[tuple[int, ...], SecondTerm]]:
+    """Yield sources with the first taps that read an element for an output, the second ones, ..."""
+    names = [[f"i{k}_{a}" for a in range(rank)] for k, (_, rank) in enumerate(term.factors)]
+    rows = [(factor, own) for (factor, _), own in zip(term.factors, names, strict=True)]
+    sources = sorted(row for row in rows if isinstance(row[0], int))
+    arrays = [(np.ones(1), ["0"]), *(row for row in rows if not isinstance(row[0], int))]
+    numbers = tuple(number for number, _ in sources)
+    if len({*numbers}) < len(numbers):
+        raise Unfollowed("a value is multiplied by itself")
+    every, elements, place = (
+        ", ".join(name for _, own in some for name in own) for some in (rows, sources, arrays)
+    )
+    ordered = isl.Map(f"{{ [{every}] -> [[{elements}] -> [{place}]] }}")
+    rest = term.relation.apply_range(ordered).uncurry()
     for _ in range(MOST_ELEMENT_TAPS):
         first = rest if rest.is_single_valued() else rest.lexmin()
-        yield term._replace(relation=first)
+        yield numbers, term._replace(relation=first, factors=tuple(array for array, _ in arrays))
         rest = rest.subtract(first)
         if rest.is_empty():
             return
     raise Unfollowed("too many taps read one element")
 
 
-def _compare_taps(domain: isl.Set, chosen: list[SecondTerm], others: Sequence[SecondTerm]) -> None:
+def _compare_taps(
+    domain: isl.Set, chosen: tuple[SecondTerm, ...], others: list[SecondTerm]
+) -> None:
     """Compare sums where all of the chosen taps, and any of the others, read an element."""
     more = []
     for i, tap in enumerate(others):
         own = tap.relation.domain()
         both = domain.intersect(own)
         if not both.is_empty():
-            more.append((both, [*chosen, tap], others[i + 1 :]))
+            more.append((both, (*chosen, tap), others[i + 1 :]))
             domain = domain.subtract(own)
     if not domain.is_empty():
         _compare_sums(domain, chosen)
@@ -454,13 +398,13 @@ def _compare_sums(domain: isl.Set, taps: Sequence[SecondTerm]) -> None:
     rows: tuple[list[Array], list[Array]] = ([], [])
     for tap, places in zip(taps, _positions(taps), strict=True):
         weights: Any = 1.0
-        for array in tap.arrays:
+        for array in tap.factors:
             place, places = places[: array.ndim], places[array.ndim :]
             weights = normal(weights * normal(array[tuple(place)]))
         rows[tap.side].append(weights)
     exact, near = np.broadcast_arrays(*(sum(row, np.zeros(1)) for row in rows))
     off = exact != near
-    halves = any(a.dtype == np.float16 for a in taps[-1].arrays)
+    halves = any(a.dtype == np.float16 for a in taps[-1].factors)
     if halves and len(rows[0]) == len(rows[1]) == 1:  # the lowering may round a filter
         rounded = exact.astype(np.float16) == near
         off &= ~(rounded & (abs(exact - near) <= abs(exact) / 1024))
@@ -475,9 +419,9 @@ def _positions(taps: Sequence[SecondTerm]) -> list[list[Array]]:
     for tap in reversed(taps):
         back = tap.relation.reverse().apply_range(every).project_out_all_params()
         if back.is_single_valued():
-            there, values = tabulate(back, tuple(n for a in tap.arrays for n in a.shape))
+            there, values = tabulate(back, tuple(n for a in tap.factors for n in a.shape))
             rest = iter([v[there] for v in values])
-            return [[next(rest) for _ in range(t.relation.dim(OUT))] for t in taps]
+            return [[next(rest) for _ in range(t.relation.dim(isl.dim_type.out))] for t in taps]
     raise Unfollowed("an element of a filter stands for several of the other one")
 
 
@@ -496,7 +440,7 @@ def _converted(y: SecondLayer, x: Array) -> Array:
     if x.dtype == (object if kind == "i64" else np.float16):
         return x  # f16 is what the file stores, which may be rounded
     with np.errstate(over="ignore"):
-        made = x.astype(CODES[kind])
+        made = x.astype(reading.CODES[kind])
     y.require(np.array_equal(made, x), "it rounds")
     return made if kind == "i64" else made.astype(np.float64)
 
@@ -509,7 +453,10 @@ def tabulate(relation: isl.Map, shape: tuple[int, ...]) -> tuple[Array, list[Arr
     there = np.zeros(shape, bool)
     values = [np.zeros(shape, np.int64) for _ in range(relation.dim(isl.dim_type.out))]
 
-    def piece(where: isl.Set, of: isl.MultiAff) -> None:
+    pieces: list[tuple[isl.Set, isl.MultiAff]] = []
+    every = relation.project_out_all_params().compute_divs().as_pw_multi_aff()
+    every.foreach_piece(lambda *piece: pieces.append(piece))  # islpy ignores what is raised in it
+    for where, of in pieces:
         mask = np.zeros(shape, bool)
         for basic in where.compute_divs().get_basic_sets():
             own = np.ones(shape, bool)
@@ -520,8 +467,6 @@ def tabulate(relation: isl.Map, shape: tuple[int, ...]) -> tuple[Array, list[Arr
         for i, value in enumerate(values):
             value[mask] = np.broadcast_to(_evaluated(of.get_at(i), grid), shape)[mask]
         there[mask] = True
-
-    relation.project_out_all_params().compute_divs().as_pw_multi_aff().foreach_piece(piece)
     return there, values
 
 
@@ -543,29 +488,30 @@ def _evaluated(aff: isl.Aff, grid: list[Array]) -> Any:
 
 def openvino_facts(model: SecondModel) -> tuple[dict[tuple[str, int], Any], dict[str, Array]]:
     """Return the shapes that OpenVINO infers, and the integers that it folds, by layers' names."""
+    shapes: dict[tuple[str, int], Any] = {}
+    folded: dict[str, Array] = {}
     try:
         openvino = extra("openvino", "Core", "PartialShape")
-        passes = extra("openvino.passes", "Manager", "ConstantFolding")
+        manager = extra("openvino.passes", "Manager", "ConstantFolding").Manager()
         net = openvino.Core().read_model(model.xml, model.weights)
         if model.shapes:
             texts = {i: f"[{','.join(map(str, d))}]" for i, d in model.shapes.items()}
             net.reshape({i: openvino.PartialShape(t) for i, t in texts.items()})
-        shapes = {
-            (op.get_friendly_name(), i): [d.get_length() if d.is_static else None for d in p]
-            for op in net.get_ops()
-            for i in range(op.get_output_size())
-            if (p := op.get_output_partial_shape(i)).rank.is_static
-        }
-        manager = passes.Manager()
-        manager.register_pass(passes.ConstantFolding())
+        manager.register_pass(extra("openvino.passes").ConstantFolding())
+        before = net.get_ops()
+        for op in before:
+            for i, shape in enumerate(out.get_partial_shape() for out in op.outputs()):
+                if shape.rank.is_static:
+                    sizes = [d.get_length() if d.is_static else None for d in shape]
+                    shapes[op.get_friendly_name(), i] = sizes
         manager.run_passes(net)
     except (ExtraError, RuntimeError, TypeError, ValueError):
         return {}, {}  # not installed, a dialect, or nothing that OpenVINO reads
-    constants = (op for op in net.get_ops() if op.get_type_name() == "Constant")
-    whole = (
-        (c.get_friendly_name(), c.data) for c in constants if c.get_element_type().is_integral()
-    )
-    return shapes, {k: v.astype(np.int64) for k, v in whole if v.size <= MOST_SIZES}
+    for c in net.get_ops():
+        whole = c.get_type_name() == "Constant" and c.get_element_type().is_integral()
+        if whole and c.data.size <= rules.MOST_SIZES:
+            folded[c.get_friendly_name()] = c.data.astype(np.int64)
+    return shapes, folded
 
 
 def second_check(

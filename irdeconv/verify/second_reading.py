@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
@@ -20,6 +21,15 @@ Array = np.ndarray[Any, np.dtype[Any]]
 CODES = {"f64": "<f8", "f32": "<f4", "f16": "<f2", "boolean": "?", "bf16": "<u2"}
 CODES |= {f"{kind}{8 * n}": f"<{kind}{n}" for kind in "iu" for n in (1, 2, 4, 8)}
 ENDS = "Parameter", "Result"
+CONVOLUTION = "convolution"
+# The types and versions of each system.
+SYSTEMS = {
+    CONVOLUTION: r"(Group)?Convolution opset\d+",
+    "openvino": r"(Group)?ConvolutionBackpropData opset\d+",
+    "onednn": "ConvTranspose onednn_.*",
+    "onnx": r"ConvTranspose (onnx_|com\.ms\.internal\.nhwc).*",
+    "tensorrt": "Deconvolution tensorrt.*",
+}
 
 
 class Unfollowed(Exception):
@@ -48,6 +58,17 @@ class SecondLayer:
 
     def __str__(self) -> str:
         return f'{self.type} "{self.name}"'
+
+    @property
+    def system(self) -> str:
+        """The system of a convolution or deconvolution, nothing of another layer."""
+        name = f"{self.type} {self.version}"
+        return next((key for key, text in SYSTEMS.items() if re.fullmatch(text, name)), "")
+
+    @property
+    def is_deconvolution(self) -> bool:
+        """Whether the layer is a deconvolution of a known dialect."""
+        return self.system not in ("", CONVOLUTION)
 
     def require(self, holds: object, reason: str) -> None:
         """Raise Unfollowed with the reason if something does not hold."""
