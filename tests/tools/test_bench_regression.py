@@ -16,9 +16,8 @@ import pytest
 import irdeconv as ird
 from irdeconv.kernels import jit
 from irdeconv.kernels.candidate import Estimate
-from irdeconv.kernels.machine import unscaled
 from irdeconv.ops.basic import Const
-from irdeconv.runtime.measure import Clock, Sample
+from irdeconv.runtime.measure import Clock
 from support import oracle
 from support.scripts import script
 
@@ -37,14 +36,6 @@ def test_every_layer_is_a_layer() -> None:
         assert min(shape) > 0
 
 
-def test_the_list_covers_the_field() -> None:
-    assert {len(layer.kernel) for layer in LAYERS} == {1, 2, 3}
-    assert any(layer.groups > 1 for layer in LAYERS)
-    assert any(layer.kernel == layer.strides for layer in LAYERS)
-    assert any(layer.input[0] > 1 for layer in LAYERS)
-    assert max(max(layer.strides) for layer in LAYERS) >= 8
-
-
 def test_a_layer_computes_what_it_says() -> None:
     graph = SMALL.graph()
     (w,) = [n.op.data.array() for n in graph.nodes() if isinstance(n.op, Const) and n.name == "w"]
@@ -56,18 +47,6 @@ def test_a_layer_computes_what_it_says() -> None:
     size = oracle.deconvolution(np.abs(x), np.abs(w), (2, 3), (1, 2), [1, 0], sizes)
     terms = w.shape[1] * w[0, 0, 0].size
     assert np.all(np.abs(got - want) <= 2 * terms * 2.0**-24 * size)
-
-
-def test_the_least_time_counts() -> None:
-    samples = {"a": [Sample(1, 3.0), Sample(0.5, 2.0), Sample(9, 4.0)]}
-    assert tool.least(samples) == {"a": 2.0}
-
-
-def test_times_are_compared_in_matrix_products() -> None:
-    old = {"a": 2.0, "b": 4.0, "gone": 1.0, "sgemm": 1.0}
-    new = {"a": 4.0, "b": 4.0, "new": 1.0, "sgemm": 2.0}  # the processor runs at half speed
-    assert tool.compare(old, new) == {"a": 1.0, "b": 0.5}
-    assert tool.geometric_mean([1.0, 4.0]) == pytest.approx(2.0)
 
 
 def test_suspects_are_measured_again() -> None:
@@ -159,30 +138,6 @@ def test_the_lists_differ_and_the_drawn_one_depends_on_the_seed() -> None:
     assert {t.deconvolution for t in first} == {True, False}
 
 
-def test_problems_are_those_of_the_layers() -> None:
-    for layer in picks.bench_regression.read_layers(picks.HELD_OUT):
-        graph = layer.graph()
-        (node,) = [n for n in graph.nodes() if n.name == layer.name]
-        assert picks.problem_of(layer).out_shape == node.spec().shape
-
-
-def test_candidates_are_sorted_and_the_far_ones_left_out() -> None:
-    for task in picks.listed(picks.bench_regression.LAYERS):
-        costs = [c.cost for c in task.candidates]
-        assert costs == sorted(costs)
-        assert costs[-1] <= picks.FAR * costs[0]
-
-
-def picked(*times: float) -> Any:
-    task = picks.listed(picks.bench_regression.LAYERS)[0]
-    return picks.Picked(task, times)
-
-
-def test_the_pick_is_compared_with_the_best() -> None:
-    assert picked(3.0, 2.0, 5.0).ratio == 1.5
-    assert picked(2.0, 3.0).ratio == 1.0
-
-
 @pytest.mark.parametrize(("most", "code"), [("1.0", 1), ("1e9", 0)])
 def test_a_mean_above_the_limit_fails(
     most: str, code: int, capsys: pytest.CaptureFixture[str]
@@ -199,20 +154,6 @@ def test_a_mean_above_the_limit_fails(
     assert "geometric mean of pick over best" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("most", "code"), [([], 1), (["--most", "1e9"], 0)])
-def test_the_pick_beside_that_of_numpy_alone(
-    most: list[str], code: int, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The first one that is measured takes longest by this clock."""
-    ticks = count()
-    clock = Clock(wall=lambda: 1.0, cpu=lambda: next(ticks) ** 0.5)
-    task = picks.listed(picks.HELD_OUT)[0].beside_numpy()
-    assert len(task.candidates) == 2
-    args = ["--list", "held-out", "--numpy", "--only", task.name, "--rounds", "1", "--seconds", "0"]
-    assert picks.main([*args, *most], clock) == code
-    assert "worst" in capsys.readouterr().out
-
-
 def test_what_the_picks_cost_without_a_family(capsys: pytest.CaptureFixture[str]) -> None:
     """Only layers whose pick changes are timed; the first one takes longer by this clock."""
     ticks = count()
@@ -227,20 +168,6 @@ def test_what_the_picks_cost_without_a_family(capsys: pytest.CaptureFixture[str]
     assert "1 changed" in printed
     assert picks.main([*args, "--without", "no-such-kernel"], clock) == 0
     assert "0 changed" in capsys.readouterr().out
-
-
-def test_kernels_are_left_out_wherever_they_are_listed() -> None:
-    families = ["direct", "winograd*", "single"]
-    for task in picks.drawn(12, 3):
-        first, *rest = task.beside_others(families).candidates
-        assert not set(first.name.split()) & {"direct", "single"}
-        assert "winograd" not in first.name
-        assert rest == ([] if first.label == task.candidates[0].label else [task.candidates[0]])
-
-
-def test_nothing_to_measure_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    assert picks.main(["--list", "held-out", "--only", "no such layer"]) == 2
-    assert "no layer" in capsys.readouterr().err
 
 
 # tools/fit_rates.py: known rates are found again from made-up times of the package's formulas.
@@ -329,43 +256,3 @@ def test_no_rate_is_negative_and_none_could_be_better(seed: int) -> None:
     assert (x >= 0).all()
     assert np.abs(gradient[x > 0]).max(initial=0) < 1e-8
     assert (gradient[x == 0] < 1e-8).all()
-
-
-def test_what_is_printed_and_written(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    machine = Machine({"product": other(FAMILIES["product"].rates, 5)})
-    draw = FAMILIES["product"].draw
-    fake = replace(FAMILIES["product"], draw=lambda rng: machine.on_it("product", draw(rng)))
-    monkeypatch.setattr(rates, "families", lambda: {"product": fake})
-    monkeypatch.setattr(rates, "KEPT", 1e-12)
-    path = tmp_path / "rates.json"
-    argv = ["--only", "product", "--trials", "200", "--seconds", "0", "--json", str(path)]
-    assert rates.main(argv, machine.clock) == 0
-    document = json.loads(path.read_text())
-    assert document["schema"] == rates.SCHEMA
-    assert document["conditions"]["cpu"]
-    found, truth = document["families"]["product"], unscaled(machine.rates["product"])
-    assert found["rates"]["packed"][0] == unscaled(fake.rates).packed
-    assert found["rates"]["packed"][1] == pytest.approx(truth.packed, rel=1e-3)
-    assert found["ratio_after"] == {"median": pytest.approx(1, 1e-3), "p90": pytest.approx(1, 1e-3)}
-    out = capsys.readouterr().out
-    assert document["conditions"]["cpu"] in out
-    assert "products.py: PRODUCT" in out
-    assert f"{unscaled(fake.rates).packed:.4g}" in out
-    assert "1.000" in out
-
-
-def test_a_family_without_kernels_is_refused(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("IRDECONV_FAST", "0")
-    monkeypatch.setattr(rates, "DRAWS", 1)
-    assert rates.main(["--only", "residues", "--trials", "3"]) == 2
-    assert "residues" in capsys.readouterr().err
-
-
-def test_drawn_kernels_run() -> None:
-    trials = [t for name in ("product", "convolution") for t in FAMILIES[name].trials(2, 7)]
-    times = rates.measure(trials, rounds=1, seconds=0.0, clock=Machine({}).clock)
-    assert times == [0.0] * 4

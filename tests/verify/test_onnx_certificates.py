@@ -98,15 +98,6 @@ def test_channels_last_with_an_activation() -> None:
     assert results[0].shape == (1, 11, 13, 3)
 
 
-def test_a_deconvolution_of_another_domain_stays() -> None:
-    made = GROUPED.model()
-    made.graph.node[0].op_type = "ConvTransposeWithDynamicPads"
-    made.graph.node[0].domain = "com.microsoft"
-    low, report = ird.lower_onnx(made)
-    assert [(r.form, r.type) for r in report] == [(None, "ConvTransposeWithDynamicPads")]
-    assert low.SerializeToString() == made.SerializeToString()
-
-
 def test_what_no_valid_model_says_is_no_yes() -> None:
     """Tensors of one name, of a shape that the bytes do not fill; a node without outputs is one."""
     made = Layer(data=(1, 3, 4, 4), filter=(3, 2, 3, 3), attributes={"strides": [2, 2]}).model()
