@@ -478,7 +478,8 @@ _NUMBER = re.compile(r"[0-9]{1,19}", re.ASCII)
 
 def parse_model(data: bytes, location: Location) -> Any:
     """Return the ModelProto of bytes; InputError where they are none."""
-    onnx, protobuf = onnx_module(), onnx_module("google.protobuf.message")
+    onnx = onnx_module("onnx", "ModelProto")
+    protobuf = onnx_module("google.protobuf.message")
     try:
         model = onnx.ModelProto.FromString(data)
     except (protobuf.DecodeError, protobuf.Error, ValueError, RecursionError) as e:

@@ -350,8 +350,8 @@ class Names:
     A value of None could not be imported; `tensors` are initializers that nothing has used yet;
     `absent` are inputs of a function that its caller left out, `attributes` those that it gave.
     `prefix` begins the names of layers, `title` what is said about them; `owner` is the layer of
-    the model, if these are inside one. Names that are not here are looked up in `outer`;
-    `capture` brings a value from there into a graph of its own.
+    the model, if these are inside one, `depth` functions deep. Names that are not here are looked
+    up in `outer`; `capture` brings a value from there into a graph of its own.
     """
 
     builder: ImportBuilder
@@ -363,6 +363,7 @@ class Names:
     prefix: str = ""
     title: str = ""
     owner: str = ""
+    depth: int = 0
     outer: Names | None = None
     body: Any = None  # the GraphProto or FunctionProto itself
     capture: Callable[[Value], Value] | None = None

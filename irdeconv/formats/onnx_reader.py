@@ -64,6 +64,7 @@ from irdeconv.rewrite.compressed_filters import constant
 
 UNCOVERED_OPERATION = "the operation is not covered"
 LATEST = 2**31 - 1  # operation sets that onnx takes are 32 bits wide, those in a file 64
+DEEPEST = 32  # calls of functions inside of each other; one takes ten calls of Python
 IGNORED = ("consumed_inputs",)  # of version 1, about memory
 
 
@@ -267,6 +268,8 @@ class NodeReader(ModelReader):
     ) -> None:
         """Import the nodes of a function in place of a call; `usual` are default attributes."""
         given = dict(zip(function.input, found, strict=False))
+        if names.depth == DEEPEST:
+            raise Refusal(f"functions call each other {DEEPEST} deep")
         layer = names.prefix + title_of(node)
         inner = Names(
             builder=names.builder,
@@ -278,6 +281,7 @@ class NodeReader(ModelReader):
             title=f"{self._title(names, node)}, in its definition: ",
             owner=names.owner or layer,
             body=function,
+            depth=names.depth + 1,
         )
         self.nodes(inner, function.node)
         names.builder.begin(layer)
@@ -325,6 +329,7 @@ class InnerGraphs(Bodies):
             prefix=f"{layer}/",
             title=f"{self.reader._title(outside, self.node)}, in its body: ",
             owner=outside.owner or layer,
+            depth=outside.depth,
             outer=outside,
         )
 

@@ -173,7 +173,10 @@ def test_malformed_strings(raw: bytes, message: str) -> None:
     ],
 )
 def test_sums_keep_the_low_bits(type_: str, numbers: list[int], want: list[int]) -> None:
-    """Inferred, folded, run and written alike: a container has room for more than its type."""
+    """Inferred and run alike: a container has room for more than its type.
+
+    OpenVINO folds sums of narrow integers in its own way, so `simplify` leaves them.
+    """
     layers = f"""%0 "x" = opset1.Parameter() {{element_type = {type_}, shape = [3]}} : {type_}[3]
       %1 "c" = opset1.Const() {{element_type = {type_}, shape = [3], data = {numbers}}}"""
     ends = '%2 "a" = opset1.Add({0}, {0}) %3 "y" = opset1.Result(%2)'
@@ -182,8 +185,8 @@ def test_sums_keep_the_low_bits(type_: str, numbers: list[int], want: list[int])
     (sums,) = ird.run(known, [x]).values()
     assert sums.tolist() == want
     assert known.spec(Value(2)).known.tolist() == want  # type: ignore[union-attr]
-    simple, _ = ird.simplify(known)
-    assert f"data = {want}" in ird.dump(simple)
+    assert known.spec(Value(2)).unsure
+    assert "opset1.Add" in ird.dump(ird.simplify(known)[0])
     given = ird.infer(ird.parse(f'graph 1 "g" {{ {layers} {ends.format("%0")} }}'))
     for trace in (None, lambda node, arrays: None):  # as planned, and node by node
         (sums,) = ird.run(given, [x], trace=trace).values()
