@@ -173,10 +173,7 @@ def test_malformed_strings(raw: bytes, message: str) -> None:
     ],
 )
 def test_sums_keep_the_low_bits(type_: str, numbers: list[int], want: list[int]) -> None:
-    """Inferred and run alike: a container has room for more than its type.
-
-    OpenVINO folds sums of narrow integers in its own way, so `simplify` leaves them.
-    """
+    """Inferred and run alike; `simplify` leaves them, as OpenVINO folds them in its own way."""
     layers = f"""%0 "x" = opset1.Parameter() {{element_type = {type_}, shape = [3]}} : {type_}[3]
       %1 "c" = opset1.Const() {{element_type = {type_}, shape = [3], data = {numbers}}}"""
     ends = '%2 "a" = opset1.Add({0}, {0}) %3 "y" = opset1.Result(%2)'
