@@ -43,7 +43,7 @@ Evaluate = Callable[..., Array]
 
 
 def is_held(x: Array) -> bool:
-    """Whether OpenVINO keeps all numbers of an array, whatever their type becomes."""
+    """Whether OpenVINO keeps all numbers of an array in each type that it may give them."""
     if x.dtype.kind in "iub":
         return not x.size or (int(x.min()) >= -LAST_INTEGER and int(x.max()) <= LAST_INTEGER)
     if x.dtype.kind in "OSUT":

@@ -132,7 +132,7 @@ class _Interface:
     def _versions(self) -> None:
         """Find versions that are newer than those of the first model and of the package onnx.
 
-        No runtime reads these. Nobody but the first model knows versions of other domains.
+        No runtime reads these. Of domains that onnx lacks, the first model has the newest version.
         """
         oldest = min(self.a.ir_version, FIRST_WITH_CONSTANTS)
         if not oldest <= self.b.ir_version <= max(self.a.ir_version, onnx_module().IR_VERSION):

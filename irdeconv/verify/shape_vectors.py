@@ -1,7 +1,8 @@
 """Graphs in which equal shapes are spelled alike: integer vectors become sums of products of sizes.
 
 Exporters and optimizers compute the same shape in many ways: element by element, by a part of a
-shape, by 0 or -1 in a Reshape. A size counts as 1 or more, so that -1 is a quotient.
+shape, by 0 or -1 in a Reshape. A size counts as 1 or more, so that -1 is a quotient. Integers that
+are data are not followed: they may be 0 or -1, or too large for a narrower type.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from irdeconv.rewrite.builder import GraphBuilder, remove_dead
 from irdeconv.runtime.simplify import simplify
 
 LONGEST_SHAPE = 32  # elements of a vector that is followed
-Atom = tuple[int, int, int, int]  # place of a value, its port, its axis or -1, its element
+Atom = tuple[int, int, int]  # an open size: place of a value, its port, its axis
 Size = tuple[tuple[tuple[Atom, ...], int], ...]  # a sum of products of atoms, with factors
 Sizes = tuple[Size, ...]
 SAME = (Unary, Convert, Identity)  # shapes pass through these
@@ -105,7 +106,7 @@ class _SizeVectors:
             if sizes is None:
                 return
             self.graph.replace_op(node.id, Reshape(special_zero=False))
-        if not sizes or (len(sizes) == 1 and self._is_atom(sizes[0], value)):
+        if not sizes:
             return
         spec = self.graph.spec(value)
         kind = spec.dtype.container if spec.dtype else np.int64
@@ -116,12 +117,8 @@ class _SizeVectors:
             self.made[sizes] = self._built(builder, sizes)
         self.graph.set_input(node.id, port, self.made[sizes])
 
-    def _is_atom(self, size: Size, value: Value) -> bool:
-        return size == self._atom(value, -1, 0)
-
-    def _atom(self, value: Value, axis: int, element: int = 0) -> Size:
-        atom = (self._places[value.node], value.port, axis, element)
-        return (((atom,), 1),)
+    def _atom(self, value: Value, axis: int) -> Size:
+        return ((((self._places[value.node], value.port, axis),), 1),)
 
     def _shape(self, value: Value) -> Sizes | None:
         """Return the sizes of a tensor's axes."""
@@ -143,14 +140,11 @@ class _SizeVectors:
             return None
         if (spec.rank or 0) > 1:
             return None
-        number = ints(spec)
+        number = ints(spec.certain())
         if number is not None:
             return tuple(map(constant_size, number))
         found = self._followed(node, inputs)
-        if found is None or len(found) != spec.size:
-            rows = range(spec.size)
-            return tuple(self._atom(Value(node.id), -1, at) for at in rows)
-        return found
+        return found if found is not None and len(found) == spec.size else None
 
     def _followed(self, node: Node, inputs: Sequence[Value]) -> Sizes | None:
         op: Any = node.op
@@ -177,7 +171,7 @@ class _SizeVectors:
 
     def _picked(self, op: Any, data: Sizes, rest: Sequence[Value]) -> Sizes | None:
         """Return the elements that an operation with constant indices moves."""
-        others = [self.graph.spec(v).known for v in rest]
+        others = [self.graph.spec(v).certain().known for v in rest]
         if any(o is None for o in others) or getattr(op, "batch_dims", False):
             return None
         try:
@@ -197,7 +191,7 @@ class _SizeVectors:
         if isinstance(node.op, SAME):
             self.shapes[Value(node.id)] = before
         elif isinstance(node.op, Transpose):
-            order = ints(self.graph.spec(inputs[1]))
+            order = ints(self.graph.spec(inputs[1]).certain())
             if order:
                 self.shapes[Value(node.id)] = tuple(before[i] for i in order)
         elif isinstance(node.op, Reshape) and inputs[1] in self.known:
@@ -208,6 +202,8 @@ class _SizeVectors:
     def _target(self, op: Reshape, before: Sizes, target: Sizes) -> Sizes | None:
         """Return the sizes that a Reshape makes, 0 and -1 replaced; None if -1 stays open."""
         out = list(target)
+        if any(_number(size) is None and any(k < 0 for _, k in size) for size in target):
+            return None  # a difference may be 0 or -1
         if op.special_zero:
             if any(not t and i >= len(before) for i, t in enumerate(target)):
                 return None
@@ -252,14 +248,9 @@ class _SizeVectors:
         return _folded(b, Add(), terms)
 
     def _read(self, b: GraphBuilder, atom: Atom) -> Value:
-        place, port, axis, element = atom
-        value = Value(self._ids[place], port)
-        if axis >= 0:
-            value, element = b.add(ShapeOf(), value), axis
-        elif self.graph.spec(value).rank == 0:
-            value = b.add(Reshape(special_zero=False), value, b.const(np.array([1])))
-        index, first = b.const(np.array([element])), b.const(np.array(0))
-        return b.add(Gather(), value, index, first)
+        place, port, axis = atom
+        shape = b.add(ShapeOf(), Value(self._ids[place], port))
+        return b.add(Gather(), shape, b.const(np.array([axis])), b.const(np.array(0)))
 
 
 def _number(size: Size) -> int | None:

@@ -44,8 +44,7 @@ def test_what_is_written_is_valid(
     monkeypatch.chdir(tmp_path)
     Path("a.onnx").write_bytes(skipping(join))
     ird.write(ird.read("a.onnx"), "a.xml")
-    rng = random.Random(verb + join)
-    fitting, name, *options = 0, *verb.split()
+    rng, fitting, name, *options = random.Random(verb + join), 0, *verb.split()
     for number in range(12):
         shape = [1, rng.choice((3, 3, 3, 4)), *rng.choices(SIZES, k=2)]
         file, out = rng.choice(("a.onnx", "a.xml")), Path(f"{number}.xml")

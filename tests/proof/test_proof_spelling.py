@@ -57,17 +57,13 @@ def openvino_reads(kind: str, text: str) -> Any:
     ]
     ends = [(0, 0, 2, 0), (1, 0, 2, 1), (2, 2, 3, 0)]
     xml = ib.net(layers, *(e for e in ends if two or e[0] != 1))
+    openvino = pytest.importorskip("openvino")
     try:
-        found = read_model(xml)
+        found = core().read_model(xml.encode(), openvino.Tensor(np.zeros(1, np.uint8)))
     except RuntimeError:
         return None
     (node,) = (n for n in found.get_ops() if n.get_friendly_name() == "y")
     return node.get_attributes()[name]
-
-
-def read_model(xml: str) -> Any:
-    openvino = pytest.importorskip("openvino")
-    return core().read_model(xml.encode(), openvino.Tensor(np.zeros(1, np.uint8)))
 
 
 @pytest.mark.oracles

@@ -54,7 +54,6 @@ def beyond(layers: list[QuantizedLayer]) -> dict[tuple[QuantizedLayer, str], flo
     return {which: off for which, off in int8_differences(layers, FORMS).items() if off > TOLERANCE}
 
 
-@pytest.mark.sampled(9)
 @pytest.mark.parametrize("strides", STRIDES, ids=str)
 def test_grid(strides: tuple[int, ...]) -> None:
     size = SIZES[len(strides)]

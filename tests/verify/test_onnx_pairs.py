@@ -239,6 +239,13 @@ def test_what_decides_nothing_and_what_does() -> None:
         assert not ird.check_onnx(made, other).passed
 
 
+def test_integers_that_are_data_are_no_sizes() -> None:
+    """A 0 copies an axis in the first model only."""
+    text = "float[2, 6] x, int64[2] t => float[A, B] y; y = Reshape {} (x, t)"
+    first, second = (model(text.format(kind)) for kind in ("", "<allowzero: int = 1>"))
+    assert [ird.check_onnx(first, b).passed for b in (first, second)] == [True, False]
+
+
 def test_inputs_with_a_default() -> None:
     made, other = model(PLAIN), model(PLAIN)
     item = onnx.helper.make_tensor_value_info("w", 1, [2, 1, 2, 2])
