@@ -379,8 +379,9 @@ def proposals(limits: LayerLimits) -> list[RuleCall]:
     if layer.stage < 3 and max(layer.dilations) > 1 and "dilation" in words:
         calls.append(RuleCall(layer_rules.undilated))
     if layer.stage <= 4 and "stride" in words:
-        copies = [*_copies_proposed(limits)] if b.copies and "kernel" in words else []
-        if copies:  # the kernel has too many parts for any other rule
+        copies = [*_copies_proposed(limits)] if "kernel" in words else []
+        b.memo.copied |= bool(copies)
+        if copies and b.copies:  # the kernel has too many parts for any other rule
             return calls + copies
         first = _first_step(limits)
         calls += [RuleCall(stride_in_steps, (first,))] if first else []

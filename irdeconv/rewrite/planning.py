@@ -132,9 +132,11 @@ class PlanningMemo:
     Equal specs are one object of `specs`. `operations` has the output of an operation, and its
     costs if it is not constant. `layers` has what became of a layer, or a score that was out of
     reach and whether only legal graphs counted. `room` are the operations left to be tried.
+    `copied` says whether a layer could be made of copies.
     """
 
     room: int = MOST_OPERATIONS
+    copied: bool = False
     specs: dict[object, Spec] = field(default_factory=dict)
     operations: dict[object, tuple[PlannedValue, PlannedOperation | None]] = field(
         default_factory=dict
@@ -549,11 +551,12 @@ def cost_table(task: PlanningTask) -> tuple[FormCost, ...]:
         rows = [_row_without_costs(form, task) for form in forms]
     else:
         found = _planned_rows(forms, site, task)
-        if NATIVE.name in found and all(r.refused for r in found.values()):
+        if task.memo.copied and all(r.refused for r in found.values()):
             # Copies multiply so much that they never win where anything else is legal, and most
             # layers would pay for looking at them. If `native` is planned alone, they are all that
             # is left.
-            last = replace(task, copies=True, memo=PlanningMemo())
+            memo = PlanningMemo(specs=task.memo.specs, operations=task.memo.operations)
+            last = replace(task, copies=True, memo=memo)
             found |= _planned_rows([NATIVE], site, last)
         rows = [found[form.name] for form in forms]
     rows = _refuse_spreading(rows)
@@ -573,7 +576,8 @@ def _planned_rows(
     """
     found: dict[str, FormCost] = {}
     left, rest = MOST_OPERATIONS, [*reversed(forms)]  # zero-insertion multiplies most
-    for most in (MOST_OPERATIONS,) if task.all_costs else (FEW_OPERATIONS, MOST_OPERATIONS):
+    whole = task.all_costs or len(rest) == 1
+    for most in (MOST_OPERATIONS,) if whole else (FEW_OPERATIONS, MOST_OPERATIONS):
         unfinished = []
         for form in rest:
             room = task.memo.room = most if task.all_costs else min(most, left)
