@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import cached_property, partial, reduce
 from typing import Any
 
 import numpy as np
@@ -108,15 +108,31 @@ class LayerLimits:
         outputs, inputs = sides if layer.forward else reversed(sides)
         return LayerLimits(b, layer, groups, outputs, inputs, shape[3:], known)
 
-    def blamed(self, **changes: Any) -> set[str]:
+    def blamed(self, **changes: Any) -> frozenset[str]:
         """Return the names in the conditions that the layer violates with other numbers."""
-        found: set[str] = self.b.target.blamed(*self._facts(changes))
+        found: frozenset[str] = self._judged("blamed", changes)
         return found
 
     def unmet(self, about: str = "", **changes: Any) -> int:
         """Return how many conditions (that have a name) the layer violates with other numbers."""
-        found: int = self.b.target.unmet(*self._facts(changes), about)
+        found: int = self._judged("unmet", changes, about)
         return found
+
+    def _judged(self, how: str, changes: Mapping[str, Any], *about: str) -> Any:
+        """Ask the target, unless a layer with the same numbers was judged before."""
+        known = self.b.memo.judged
+        key = (self._numbers, how, about, *changes.items())
+        if key not in known:
+            known[key] = getattr(self.b.target, how)(*self._facts(changes), *about)
+        return known[key]
+
+    @cached_property
+    def _numbers(self) -> tuple[object, ...]:
+        """All that conditions can be about."""
+        layer, data = self.layer, self.b.spec(self.layer.x)
+        own = (layer.forward, layer.strides, layer.dilations, *layer.known_pads())
+        filter = (self.groups, self.outputs, self.inputs, self.kernel)
+        return (*own, *filter, data.dtype, data.shape, layer.bias is None)
 
     def _facts(self, changes: Mapping[str, Any]) -> tuple[str, Facts]:
         layer, size = self.layer, self.b.spec(self.layer.x)
@@ -146,11 +162,11 @@ class LayerLimits:
         found: list[str] = self.b.target.failures("Slice", facts) if steps else []
         return found
 
-    def blamed_if_dense(self) -> set[str]:
+    def blamed_if_dense(self) -> frozenset[str]:
         """Return the names in the conditions that the layer violates as one group."""
         outputs, inputs = self.groups * self.outputs, self.groups * self.inputs
         if self.groups == 1:
-            return set()
+            return frozenset()
         return self.blamed(groups=1, outputs=outputs, inputs=inputs, pads=self.no_pads)
 
     @property

@@ -131,8 +131,9 @@ class PlanningMemo:
 
     Equal specs are one object of `specs`. `operations` has the output of an operation, and its
     costs if it is not constant. `layers` has what became of a layer, or a score that was out of
-    reach and whether only legal graphs counted. `room` are the operations left to be tried.
-    `copied` says whether a layer could be made of copies.
+    reach and whether only legal graphs counted. `judged` has what the target says of a layer's
+    numbers. `room` are the operations left to be tried. `copied` says whether a layer could be
+    made of copies.
     """
 
     room: int = MOST_OPERATIONS
@@ -142,6 +143,7 @@ class PlanningMemo:
         default_factory=dict
     )
     layers: dict[object, _Segment | tuple[float, bool]] = field(default_factory=dict)
+    judged: dict[object, int | frozenset[str]] = field(default_factory=dict)
 
     def one(self, spec: Spec) -> Spec:
         """Return the one object for all specs that are equal to this one."""
@@ -555,8 +557,7 @@ def cost_table(task: PlanningTask) -> tuple[FormCost, ...]:
             # Copies multiply so much that they never win where anything else is legal, and most
             # layers would pay for looking at them. If `native` is planned alone, they are all that
             # is left.
-            memo = PlanningMemo(specs=task.memo.specs, operations=task.memo.operations)
-            last = replace(task, copies=True, memo=memo)
+            last = replace(task, copies=True, memo=replace(task.memo, layers={}))
             found |= _planned_rows([NATIVE], site, last)
         rows = [found[form.name] for form in forms]
     rows = _refuse_spreading(rows)

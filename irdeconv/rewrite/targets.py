@@ -100,13 +100,13 @@ class Target:
             out.append(f"types: {'known only at run time' if dtype is None else dtype}")
         return out + [text for c in listed or () if (text := c.failure(facts))]
 
-    def blamed(self, operation: str, facts: Facts) -> set[str]:
+    def blamed(self, operation: str, facts: Facts) -> frozenset[str]:
         """Return the names in violated conditions, and the operation itself if it is missing."""
         listed, rank = (self.operations or {}).get(operation, ()), facts.values.get("rank")
         fits = self.max_rank is None or (isinstance(rank, int) and rank <= self.max_rank)
         names = (c.names for c in listed if not c.holds(facts))
         missing = () if self.has(operation) else (operation,)
-        return set().union(*names, missing, () if fits else ("max_rank",))
+        return frozenset().union(*names, missing, () if fits else ("max_rank",))
 
     def unmet(self, operation: str, facts: Facts, about: str = "") -> int:
         """Return how many conditions of an operation a layer violates, of those with a name."""
