@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.proof.definition import Activation, LayerDefinition
-from irdeconv.proof.model import Array, Ints, Layer, Structure, Unproved, need
+from irdeconv.proof.model import Array, Ints, Structure, Unproved, need
 from irdeconv.proof.sizes import Case, Expr, Size, is_empty, is_int
 from irdeconv.proof.sums import Part, compare
 
@@ -169,34 +169,18 @@ class View:
         return self.bias is not None or bool(self.activation)
 
 
-@dataclass(frozen=True)
-class Reference:
-    """A layer by its definition: `weights` [g, C/g, M/g, *K], (begin, O) per axis.
+@dataclass(frozen=True, kw_only=True)
+class Reference(View):
+    """A deconvolution by its definition, or a convolution if neither side has a deconvolution.
 
-    It is a deconvolution, or a convolution if no deconvolution is on either side.
-
-    `bias` has one number per output channel (with `bias_numbered` that of an element of an input);
-    then comes the `activation`.
+    The data have the shape `data`, `weights` are [g, C/g, M/g, *K], `windows` (begin, O) per axis.
     """
 
-    layer: Layer
     definition: LayerDefinition
-    type: str | None
     data: tuple[Size, ...]
     weights: Array
     numbered: bool
     windows: tuple[tuple[Size, Size], ...]
-    bias: Array | None = None
-    bias_numbered: bool = False
-    activation: Activation | None = None
-
-    @property
-    def shape(self) -> tuple[Size, ...]:
-        """The sizes of the axes."""
-        sizes = [self.data[self.definition.data_axes[0]]]
-        sizes += [self.weights.shape[0] * self.weights.shape[2], *(o for _, o in self.windows)]
-        order = self.definition.data_axes
-        return tuple(sizes[order.index(a)] for a in range(len(order)))
 
 
 @dataclass
@@ -215,7 +199,8 @@ class MapComparison:
         """Raise Unproved with the first difference."""
         wanted, view, order = self.wanted, self.view, self.wanted.definition.data_axes
         shape = wanted.shape
-        if view.blocks is None or view.runs != (1,) * len(order):
+        sums = view.blocks is not None and not isinstance(view, Reference)
+        if not sums or view.runs != (1,) * len(order):
             raise Unproved("no convolution was found, or the rank is another one")
         if not all(self.case.is_zero(a - b) for a, b in zip(view.shape, shape, strict=True)):
             raise Unproved(f"the output is {list(view.shape)}, not {list(shape)}")
@@ -251,16 +236,14 @@ class MapComparison:
     def finish(self, order: Sequence[int]) -> None:
         """Compare bias and activation."""
         bias, wanted = self.view.bias, self.wanted.bias
-        if wanted is not None and not self.wanted.bias_numbered and not wanted.any():
-            wanted = None  # as a view adds no zeros
         if (bias is None) != (wanted is None):
             raise Unproved("the bias is missing" if bias is None else "there is a bias too many")
         if self.view.bias_numbered != self.wanted.bias_numbered:
             raise Unproved("a constant bias stands for a computed one")
         if bias is not None and wanted is not None:
             found = by_channel(bias, order)
-            right = wanted.reshape((-1,) + (1,) * (found.ndim - 1))
-            self.agree([found], np.broadcast_to(right, found.shape), "the bias")
+            right = np.broadcast_to(by_channel(wanted, order), found.shape)
+            self.agree([found], right, "the bias")
         if self.view.activation != self.wanted.activation:
             raise Unproved(f"its end is {self.view.activation}, not {self.wanted.activation}")
 

@@ -14,11 +14,8 @@ import numpy as np
 
 from irdeconv.proof.definition import (
     ACTIVATIONS,
-    OWN,
     LayerDefinition,
     activation,
-    check_runs,
-    define,
 )
 from irdeconv.proof.language import listed_call
 from irdeconv.proof.maps import (
@@ -27,7 +24,6 @@ from irdeconv.proof.maps import (
     KernelSums,
     Moves,
     Read,
-    Reference,
     View,
     by_channel,
     last,
@@ -377,11 +373,11 @@ def _both(c: _OpenCall, a: View, b: View) -> View:
 
 
 def _add(c: _OpenCall, a: Any, b: Any) -> Any:
-    x, other = (a, b) if isinstance(a, View | Reference) else (b, a)
+    x, other = (a, b) if isinstance(a, View) else (b, a)
     minus = c.layer.type == "Subtract"
     if isinstance(x, View) and isinstance(other, View):
         return _both(c, x, other)
-    if not isinstance(x, View | Reference):  # zeros, and a number for each channel
+    if not isinstance(x, View):  # zeros, and a number for each channel
         need(not minus, f"{c.layer} subtracts from zeros")
         zeros, value = (a, b) if isinstance(a, Zeros) or isinstance(b, Numbers) else (b, a)
         return filled(c.case, value, zero_shape(zeros))
@@ -390,19 +386,10 @@ def _add(c: _OpenCall, a: Any, b: Any) -> Any:
     need(other.type == x.type and not (minus and is_numbered), f"{c.layer} mixes element types")
     c.need(not minus or x.type in FLOATS, f"it subtracts {x.type}")
     numbers = -numbers if minus else numbers
-    if isinstance(x, View):
-        x, numbers = _spread(c, x, numbers)
-        if not is_numbered and not numbers.any():
-            return x
-        fits = x.blocks is not None
-    else:
-        rank, at = len(x.data), x.definition.data_axes[1]
-        shape = (1,) * (rank - numbers.ndim) + numbers.shape
-        count = x.weights.shape[0] * x.weights.shape[2]
-        along = [i for i, n in enumerate(shape) if n != 1]
-        fits = len(shape) == rank and along in ([], [at]) and numbers.size in (1, count)
-        numbers = np.broadcast_to(numbers.reshape(-1), (count,)) if fits else numbers
-    need(fits and x.bias is None and not x.activation, f"{c.layer} adds no bias")
+    x, numbers = _spread(c, x, numbers)
+    if not is_numbered and not numbers.any():
+        return x
+    need(x.blocks is not None and x.bias is None and not x.activation, f"{c.layer} adds no bias")
     return replace(x, bias=numbers, bias_numbered=is_numbered)
 
 
@@ -449,27 +436,6 @@ def _activation(c: _OpenCall, x: Any, *parameters: Any) -> Any:
     return replace(x, activation=activation(c.layer, x.type, parameters))
 
 
-def _convolution(c: _OpenCall, x: View, filter: Any, inner: bool = False) -> View:
-    """Return sums: each output of the table's rows reads the data through the filter's taps.
-
-    Moved data if another convolution reads the result (`inner`), and the filter only copies.
-    """
-    d = define(c.layer, x.ndim)
-    # Where no size is open OpenVINO takes no convolution without outputs.
-    least = 0 if c.case.count or c.layer.version == OWN else 1
-    windows = []
-    weights = d.ordered(elements(filter))
-    for a, k in enumerate(weights.shape[3:]):
-        begin, size = d.window(a, x.shape[2 + a], k, None)
-        fits = k > 0 and c.case.implies(size - least)
-        c.need(fits, f"the kernel may not fit on axis {a}")
-        windows.append(ReadWindow(d.strides[a], d.dilations[a], begin, size))
-    c.need(filter.type == x.type, f"a filter of {filter.type}")
-    channels = weights.shape[0] * weights.shape[2]
-    check_runs(c.layer, d, channels, tuple(w.size for w in windows))
-    return _weighed(c, x, filter._replace(array=weights), windows, inner)
-
-
 class ReadWindow(NamedTuple):
     """Output v < size of an axis reads place stride*v + dilation*t - pad through tap t."""
 
@@ -480,21 +446,6 @@ class ReadWindow(NamedTuple):
 
 
 Windows = Sequence[ReadWindow]
-
-
-def _weighed(c: _OpenCall, x: View, filter: Any, windows: Windows, inner: bool) -> View:
-    """Return a convolution as moved elements if it only copies and is no end, else as sums.
-
-    The filter is [g, M/g, C/g, *T].
-    """
-    flat = filter.array.reshape(filter.shape[0] * filter.shape[1], -1)
-    plain = isinstance(filter, TypedArray) and x.type in FLOATS
-    plain = plain and {w.stride for w in windows} == {1}
-    # At the end of a region copies stay sums: with these the definition is compared.
-    copies = np.isin(flat, (0, 1)).all() and ((flat != 0).sum(1) < 2).all()
-    if plain and copies and (inner or x.blocks is not None):
-        return _copies(c, x, filter.array, windows)
-    return _sums(c, x, filter, windows)
 
 
 def _copies(c: _OpenCall, x: View, weights: Array, windows: Windows) -> View:
@@ -613,28 +564,38 @@ def _sums_of_copies(c: _OpenCall, x: View, every: KernelSums) -> list[KernelSums
     return parts
 
 
-def deconvolved(
+def weighed(
     c: _OpenCall, x: View, d: LayerDefinition, filter: Any, ends: Iterable[Any], inner: bool
 ) -> View:
-    """Return a deconvolution as zeros between elements, and a convolution with these around it.
+    """Return a convolution of a view; a deconvolution is one behind zeros between elements.
 
-    The filter is [g, M/g, C/g, *K].
+    It is moved elements if it only copies and is no end, else sums. The filter is
+    [g, M/g, C/g, *K].
     """
     plain_layer = d.data_axes == (*range(x.ndim),) and not d.activation
     need(plain_layer and x.ndim > 2, f"{c.layer} is not followed inside")
     windows = []
     for a, (s, by, (begin, size)) in enumerate(zip(d.strides, d.dilations, ends, strict=True), 2):
-        x = c.insert(x, a, s, trailing=False)
-        windows.append(ReadWindow(1, by, by * (filter.shape[1 + a] - 1) - begin, size))
-    # Between zeros a scatter is a gather through the reversed filter (docs/proof.md, section 7).
-    turned = np.flip(filter.array, tuple(range(3, len(filter.shape))))
-    return _weighed(c, x, filter._replace(array=turned), windows, inner)
+        if not d.forward:  # a scatter is a gather through the reversed filter (docs/proof.md, 7)
+            x = c.insert(x, a, s, trailing=False)
+            s, begin = 1, by * (filter.shape[1 + a] - 1) - begin
+        windows.append(ReadWindow(s, by, begin, size))
+    taps = () if d.forward else tuple(range(3, len(filter.shape)))
+    filter = filter._replace(array=np.flip(filter.array, taps))
+    flat = filter.array.reshape(filter.shape[0] * filter.shape[1], -1)
+    plain = isinstance(filter, TypedArray) and x.type in FLOATS
+    plain = plain and {w.stride for w in windows} == {1}
+    # At the end of a region copies stay sums: with these the definition is compared.
+    copies = np.isin(flat, (0, 1)).all() and ((flat != 0).sum(1) < 2).all()
+    if plain and copies and (inner or x.blocks is not None):
+        return _copies(c, x, filter.array, windows)
+    return _sums(c, x, filter, windows)
 
 
-def biased(c: _OpenCall, x: View, bias: Any) -> View:
-    """Return a deconvolution inside with its bias, one number per channel."""
-    c.need(elements(bias).shape == x.shape[1:2], "its bias has not one number per channel")
-    y: View = _add(c, x, bias._replace(array=bias.array.reshape(-1, *(1,) * (x.ndim - 2))))
+def biased(c: _OpenCall, x: View, bias: Any, axis: int = 1) -> View:
+    """Return sums with a bias, one number per channel."""
+    c.need(elements(bias).size == x.shape[axis], "its bias has not one number per channel")
+    y: View = _add(c, x, bias._replace(array=bias.array.reshape(-1, *(1,) * (x.ndim - axis - 1))))
     return y
 
 
@@ -647,7 +608,6 @@ _MOVING = (
 STEPS: dict[str, Run] = {
     **{name: next(iter(RULES[name].values())).run for name in _MOVING.split()},
     **dict.fromkeys(("Add", "Subtract"), _add),
-    **dict.fromkeys(("Convolution", "GroupConvolution"), _convolution),
     **dict.fromkeys(ACTIVATIONS, _activation),
     "Convert": _same_type,
     "Multiply": _multiply,

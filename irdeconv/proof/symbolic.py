@@ -12,7 +12,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,8 @@ import numpy as np
 from irdeconv.proof import language
 from irdeconv.proof.definition import (
     CONVOLUTIONS,
+    OWN,
+    LayerDefinition,
     check_runs,
     define,
     finish,
@@ -56,12 +58,13 @@ from irdeconv.proof.sizes import (
     every_case,
     ratio,
 )
-from irdeconv.proof.steps import BEHIND, STEPS, biased, called, deconvolved
+from irdeconv.proof.steps import BEHIND, STEPS, biased, called, weighed
 from irdeconv.proof.views import (
     Leaf,
     Numbers,
     Zeros,
     data_view,
+    defined,
     elements,
     filled,
     plain,
@@ -69,7 +72,7 @@ from irdeconv.proof.views import (
 )
 
 _IN_INTEGERS = "Abs Add Convert Maximum Minimum Multiply Negative Range ShapeOf Subtract".split()
-Value = View | Reference | Leaf | Numbers | Zeros | TypedArray
+Value = View | Leaf | Numbers | Zeros | TypedArray
 
 
 class Vacuous(Exception):
@@ -240,7 +243,7 @@ class RegionWalk:
             given = [get(p) for p in layer.inputs]
             for i, value in enumerate(self.layer(layer, given, at in inner)):
                 found[Port(at, i)] = value
-                self.shapes += [value.shape] if isinstance(value, View | Reference) else []
+                self.shapes += [value.shape] if isinstance(value, View) else []
         return get(output)
 
     def few_elements(self) -> bool:
@@ -275,15 +278,12 @@ class RegionWalk:
         """Return the outputs of a layer; `inner` if a convolution reads what is made of them."""
         if layer.type == "Const" and layer.elements is not None:
             return [layer.elements]
-        if is_deconvolution(layer) or (self.defining and layer.type in CONVOLUTIONS):
-            return [self.deconvolution(layer, inputs, inner)]
+        if is_deconvolution(layer) or layer.type in CONVOLUTIONS:
+            return [self.convolution(layer, inputs, inner)]
         if layer.type in RULES:
             language.listed_call(layer, inputs)
         if layer.type == "ShapeOf":
-            x = inputs[0]
-            if isinstance(x, Reference):
-                raise Unproved("the shape of a deconvolution is asked for")
-            sizes = np.array([*x.shape, None], object)[:-1]
+            sizes = np.array([*inputs[0].shape, None], object)[:-1]
             return [TypedArray(sizes, layer.attributes.get("output_type", "i64"))]
         if layer.type in RULES:
             language.output_type(layer, [str(v.type) for v in inputs])  # refuses what misfits
@@ -300,12 +300,9 @@ class RegionWalk:
         blank = (Zeros, TypedArray, Numbers) if layer.type == "Add" else (Zeros, TypedArray)
         zeros = layer.type in ("Add", "Concat", "Reshape")
         zeros = zeros and all(isinstance(v, blank) for v in inputs)
-        views = any(isinstance(v, View | Reference) for v in inputs)
+        views = any(isinstance(v, View) for v in inputs)
         if layer.type in STEPS and (views or zeros):
-            more = (inner,) if layer.type in CONVOLUTIONS else ()
-            made: list[Any] = computed(
-                called(self.case, layer), STEPS[layer.type], [*inputs, *more]
-            )
+            made: list[Any] = computed(called(self.case, layer), STEPS[layer.type], inputs)
             return made
         if any(isinstance(v, Numbers) for v in inputs) and layer.type in MOVES:
             return _moved(layer, inputs)
@@ -358,44 +355,59 @@ class RegionWalk:
                 else:
                     raise SizesTooLarge(f"{layer}: {n} may not fit {kind} within {bits} bits")
 
-    def deconvolution(self, layer: Layer, inputs: list[Value], inner: bool) -> Reference | View:
-        """Return a layer of leaves by its definition; a deconvolution of a view as a view."""
+    def convolution(self, layer: Layer, inputs: Sequence[Any], inner: bool) -> View:
+        """Return a layer of leaves by its definition, one of a view as sums of what it reads."""
         data, *others = inputs
-        if not isinstance(data, Leaf | View):
+        if not isinstance(data, Leaf | View) or isinstance(data, Reference):
             raise Unproved(f"the data of {layer} is not where a region begins")
-        d, inside = define(layer, len(data.shape)), isinstance(data, View)
+        d, is_leaf = define(layer, len(data.shape)), isinstance(data, Leaf)
+        need(self.defining == is_leaf or not d.forward, f"{layer} is not the only convolution")
         if isinstance(data, Leaf):
             self.leaves[data.port] = data_view(data, d)
         for i, other in enumerate(others):
             if isinstance(other, Leaf) and i + 1 in (1, d.bias):
                 others[i] = self.numbered(other)
-        filter: Any = others[0]
-        need(not (d.forward and inside), f"{layer} is not the only convolution")
+        filter = others[0]
         weights = d.ordered(elements(filter))
         g, _, c, *kernel = weights.shape
         need(self.case.is_zero(data.shape[d.data_axes[1]] - g * c), f"{layer}: channels")
         size = [data.shape[a] for a in d.data_axes[2:]]
         windows = d.windows(size, kernel, lambda port: vector(others[port - 1]))
-        for _, out in windows:
-            if self.raised or inside:
-                check_runs(layer, d)
-                if not self.case.implies(out):  # S*(I - 1) + 1 of no input
-                    text = f"{layer} may have no output"
-                    raise SizesTooSmall(text) if inside else Unproved(text)
-            elif self.case.implies(-1 - out):
-                raise Vacuous
-            self.case.facts += [out] if isinstance(out, Expr) else []
-        given = None if d.bias is None else others[d.bias - 1]
-        if isinstance(data, View):
+        self._check_windows(layer, d, is_leaf, kernel, [out for _, out in windows])
+        if not is_leaf or self.raised:
+            check_runs(layer, d, g * c, tuple(out for _, out in windows))
+        call, held = called(self.case, layer), filter._replace(array=weights)
+        if isinstance(data, Leaf):
+            made: View = defined(data, d, held, windows)
+        else:
             need(filter.type == data.type, f"{layer}: a filter of {filter.type}")
-            call, held = called(self.case, layer), filter._replace(array=weights)
-            x = deconvolved(call, data, d, held, windows, inner)
-            return x if given is None else biased(call, x, given)
-        bias = None if given is None else elements(given).reshape(-1)
-        last = finish(d.activation, data.type) if d.activation else None
-        ends = (bias, isinstance(given, Numbers), last)
-        found = (weights.swapaxes(1, 2), isinstance(filter, Numbers), tuple(windows), *ends)
-        return Reference(layer, d, data.type, data.shape, *found)
+            made = weighed(call, data, d, held, windows, inner)
+        if d.bias is not None:
+            made = biased(call, made, others[d.bias - 1], d.data_axes[1])
+        return replace(made, activation=finish(d.activation, data.type)) if d.activation else made
+
+    def _check_windows(
+        self,
+        layer: Layer,
+        d: LayerDefinition,
+        is_leaf: bool,
+        kernel: Sequence[int],
+        outs: Sequence[Size],
+    ) -> None:
+        """Check that a layer has outputs; of a defined one in the source this is a fact."""
+        # Where no size is open OpenVINO takes no convolution without outputs.
+        least = 0 if self.case.count or layer.version == OWN else 1
+        for k, out in zip(kernel, outs, strict=True):
+            if is_leaf and not self.raised:
+                if self.case.implies(-1 - out):
+                    raise Vacuous
+            elif d.forward:
+                fits = k > 0 and self.case.implies(out - least)
+                need(fits, f"the kernel of {layer} may not fit")
+            elif not self.case.implies(out):  # S*(I - 1) + 1 of no input
+                text = f"{layer} may have no output"
+                raise Unproved(text) if is_leaf else SizesTooSmall(text)
+            self.case.facts += [out] if isinstance(out, Expr) else []
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from irdeconv.proof.definition import LayerDefinition
-from irdeconv.proof.maps import COPY_STEP, Axis, Bounds, View
+from irdeconv.proof.maps import COPY_STEP, Axis, Bounds, Reference, View
 from irdeconv.proof.model import (
     HIGHEST_RANK,
     LARGEST_ARRAY,
@@ -74,6 +74,23 @@ def data_view(leaf: Leaf, d: LayerDefinition) -> View:
     runs, copies = (1,) * len(axes), (((0, ()),) * (len(axes) - 1),)
     table = np.arange(channels).reshape([a.rows for a in axes])
     return View(leaf.type, table, tuple(axes), runs, copies=copies)
+
+
+def defined(data: Leaf, d: LayerDefinition, filter: Any, windows: Sequence[Any]) -> Reference:
+    """Return a layer of `data` by its definition; the filter is [g, M/g, C/g, *K]."""
+    g, m = filter.shape[:2]
+    sizes = [data.shape[d.data_axes[0]], g * m, *(o for _, o in windows)]
+    roles = map(d.data_axes.index, range(len(sizes)))
+    axes = tuple(Axis(sizes[r], None if r == 1 else max(r - 1, 0)) for r in roles)
+    table = np.arange(g * m).reshape([a.rows for a in axes])
+    return Reference(
+        *(data.type, table, axes, (1,) * len(axes), ()),
+        definition=d,
+        data=data.shape,
+        weights=filter.array.swapaxes(1, 2),
+        numbered=isinstance(filter, Numbers),
+        windows=tuple(windows),
+    )
 
 
 def with_axis(view: View, a: int, axis: Axis) -> View:
