@@ -108,6 +108,7 @@ class ModelWalk:
     lift: ClassVar[Any]  # (value): a constant as what values are that depend on data
     _joined: ClassVar[Any]  # (values): all elements behind one another, then a zero
     _plus: ClassVar[Any]  # (a, b): the sum of values of one shape
+    _negated: ClassVar[Any]  # (value): its opposite
     _activated: ClassVar[Any]  # (value, last): a value behind an activation
     # (layer, x, w, reads): the sums [N, g, m, *O] over data [N, g, k, *S] times [g, m, k, *T].
     _block: ClassVar[Any]
@@ -179,6 +180,13 @@ class ModelWalk:
         shape = np.broadcast_shapes(*(v.shape for v in values))
         room(shape)
         return [v.each(partial(np.broadcast_to, shape=shape)) for v in values]
+
+    def _add(self, call: Call, given: Sequence[Value]) -> Value:
+        a, b = self._pair(call, given)
+        return self._plus(a, self._negated(b) if call.layer.type == "Subtract" else b)
+
+    def _negate(self, call: Call, given: Sequence[Value]) -> Value:
+        return self._negated(self.lift(given[0]))
 
     def _activate(self, call: Call, given: Sequence[Value]) -> Value:
         value = self.lift(given[0])
@@ -331,6 +339,9 @@ class LinearWalk(ModelWalk):
     def _plus(self, a: Linear, b: Linear) -> Linear:
         return added(a, b)
 
+    def _negated(self, value: Linear) -> Linear:
+        return scaled(value, np.array(-1.0))
+
     def _activated(self, value: Linear, last: Activation) -> Linear:
         return value._replace(last=(*value.last, last))
 
@@ -344,10 +355,6 @@ class LinearWalk(ModelWalk):
         if len(types) > 1 or not types <= {*FLOATS} or any(v.last for v in values):
             raise Unproved(f"{layer} is not followed for its types or activations")
         return super()._alike(layer, values)
-
-    def _add(self, call: Call, given: Sequence[Value]) -> Linear:
-        a, b = self._pair(call, given)
-        return added(a, scaled(b, np.array(-1.0)) if call.layer.type == "Subtract" else b)
 
     def _scale(self, call: Call, given: Sequence[Value]) -> Linear:
         """Multiply or divide by a constant."""
@@ -381,15 +388,15 @@ class LinearWalk(ModelWalk):
 
 
 ModelWalk.rules = {
+    **dict.fromkeys(("Add", "Subtract"), ModelWalk._add),
+    "Negative": ModelWalk._negate,
     "MatMul": ModelWalk._matmul,
     "Einsum": ModelWalk._einsum,
     **dict.fromkeys(ACTIVATIONS, ModelWalk._activate),
 }
 LinearWalk.rules = {
     **ModelWalk.rules,
-    **dict.fromkeys(("Add", "Subtract"), LinearWalk._add),
     **dict.fromkeys(("Multiply", "Divide"), LinearWalk._scale),
-    "Negative": lambda walk, _, given: scaled(walk.lift(given[0]), np.array(-1.0)),
     "ReduceSum": LinearWalk._sum,
     "Convert": LinearWalk._convert,
 }
