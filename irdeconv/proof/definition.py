@@ -24,11 +24,11 @@ from irdeconv.proof.model import (
     Layer,
     TypedArray,
     Unproved,
-    integers,
+    listed,
     need,
-    reals,
 )
 from irdeconv.proof.sizes import Expr, Size
+from irdeconv.proof.spelling import real
 
 CONVOLUTIONS = ("Convolution", "GroupConvolution")
 OPSET = "opset([1-9]|1[0-6])"  # those that the language knows
@@ -212,7 +212,7 @@ def is_deconvolution(layer: Layer) -> bool:
 def ints(layer: Layer, name: str, count: int, default: int | None = 0) -> Ints:
     """Return a list of `count` integers; the default for each where it is missing or empty."""
     text = layer.attributes.get(name, "")
-    found = integers(layer, name, text)
+    found = listed(layer, name, text)
     if not found and default is not None:
         return (default,) * count
     need(len(found) == count, f"{layer}: {name} is {text[:40]!r}, not {count} integers")
@@ -283,9 +283,9 @@ def _padding(layer: Layer, kind: str, n: int) -> Padding:
         both = ints(layer, "pads", 2 * n)
     if mode == "valid":
         both = (0,) * (2 * n)
-    listed = layer.attributes.get("output_shape", "")
-    sizes = integers(layer, "output_shape", listed)[-n:]
-    need(len(sizes) in (0, n), f"{layer}: output_shape is {listed[:40]!r}, not {n} integers")
+    shape = layer.attributes.get("output_shape", "")
+    sizes = listed(layer, "output_shape", shape)[-n:]
+    need(len(sizes) in (0, n), f"{layer}: output_shape is {shape[:40]!r}, not {n} integers")
     # As documented, OpenVINO always halves what an output_shape lacks.
     by_document = document and kind == "opset" and len(layer.inputs) > 2
     same = dialect.same if mode.startswith("same") or sizes or by_document else None
@@ -313,7 +313,7 @@ def _activation(layer: Layer) -> Activation | None:
         return None
     need(name in _ACTIVATIONS, f"{layer}: the activation {name[:40]!r} is not known")
     text = layer.attributes.get("activation_params", "")
-    numbers = reals(layer, "activation_params", text)
+    numbers = listed(layer, "activation_params", text, np.inf, real)
     if name == "Relu" and numbers[:1] == (0,) and numbers[1:2] >= (3.4e38,):
         numbers = numbers[2:]  # its upper bound bounds nothing in f32
     fits = len(numbers) == _COUNTS.get(_ACTIVATIONS[name], 0)
@@ -327,7 +327,8 @@ def activation(layer: Layer, type: str | None, parameters: Sequence[Any]) -> Act
     Numbers of attributes are rounded to the type.
     """
     names = ("min", "max") if layer.type == "Clamp" else ()
-    numbers = [v for name in names for v in reals(layer, name, layer.attributes[name])]
+    said = [(name, layer.attributes[name]) for name in names]
+    numbers = [v for pair in said for v in listed(layer, *pair, np.inf, real)]
     fits = all(isinstance(p, TypedArray) and p.array.size == 1 for p in parameters)
     need(fits, f"the parameters of {layer} are no constant scalars")
     need(all(p.type == type for p in parameters), f"{layer} mixes element types")

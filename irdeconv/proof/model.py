@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from irdeconv.proof.spelling import integer, real
+from irdeconv.proof.spelling import integer
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Ints = tuple[int, ...]
@@ -260,7 +260,7 @@ class Call:
 
     def ints(self, name: str) -> Ints:
         """Return an attribute that lists small integers."""
-        return integers(self.layer, name, self.said[name], 5)
+        return listed(self.layer, name, self.said[name], 10**5)
 
     def vector(
         self, given: Any, length: int | None = None, least: int = 0, far: bool = False
@@ -384,25 +384,17 @@ def normal(x: Array) -> Array:
     return np.asarray((abs(x) >= 2.0**-126) & (abs(x) < 2.0**128))
 
 
-def integers(layer: Layer, name: str, text: str, digits: int = 10) -> Ints:
-    """Return the integers that an attribute lists, none where it is empty."""
-    return tuple(_listed(layer, name, text, integer, 10**digits))
-
-
-def reals(layer: Layer, name: str, text: str) -> tuple[float, ...]:
-    """Return the real numbers that an attribute lists, none where it is empty."""
-    return tuple(_listed(layer, name, text, real, math.inf))
-
-
-def _listed(layer: Layer, name: str, text: str, read: Callable[[str], Any], end: float) -> Any:
+def listed(
+    layer: Layer, name: str, text: str, end: float = 10**10, read: Callable[[str], Any] = integer
+) -> tuple[Any, ...]:
+    """Return the numbers -end < n < end that an attribute lists, none if it is empty."""
     try:
         found = [read(part) for part in text.split(",")] if text.strip() else []
     except ValueError:
         found = [end]
-    what = "integers" if read is integer else "numbers"
     fits = all(-end < v < end for v in found)
-    need(fits, f'{layer}: {name}="{text[:40]}" is no list of small {what}')
-    return found
+    need(fits, f'{layer}: {name}="{text[:40]}" is no list of small numbers')
+    return tuple(found)
 
 
 def vector(given: Any, far: bool = False) -> list[Any]:
