@@ -1,9 +1,9 @@
-"""What a deconvolution means, read from its attributes.
+"""The meaning of a deconvolution, read from its attributes.
 
-Every dialect's layer is y[o] = full[o + begin] for 0 <= o < O (0 outside the scatter), where
-full[s*S + k*D] collects x[s] * w[k] along each axis; then bias, then activation. A convolution is
-y[o] = sum of x[o*S + k*D - begin] * w[k]. Sizes may be ints or symbolic (sizes.py): only +, -, *,
-// and comparisons are used.
+Every dialect's layer is y[o] = full[o + begin] for 0 <= o < O (0 outside the scatter) with full[s*S
++ k*D] = sum of x[s] * w[k] along each axis; then bias, then activation. A convolution is y[o] = sum
+of x[o*S + k*D - begin] * w[k]. Sizes may be ints or symbolic (sizes.py): only +, -, *, // and
+comparisons are used.
 
 I input size, O output size, K kernel, S stride, D dilation, g groups, C and M channels.
 """
@@ -46,8 +46,8 @@ def last_changed(kind: str, version: str) -> str:
 class Dialect(NamedTuple):
     """Types, versions and attributes of a dialect; its words for padding, the usual one first.
 
-    With SAME the pads add up to what the output of size `same` lacks of the full one: "wanted",
-    that of the input times S, or that of a `kernel` of size S.
+    With SAME the pads add up to the full size minus `same`: the "wanted" size, that of the input
+    times S, or that of a `kernel` of size S.
     """
 
     types: str
@@ -87,7 +87,7 @@ _COUNTS = {"PReLU": 1, "Clamp": 2, "HardSigmoid": 2}  # of parameters; others ha
 
 
 class Padding(NamedTuple):
-    """What the output lacks of the full one at its `begin` and `end`, along each spatial axis.
+    """The difference of the output and the full one at `begin` and `end` of each spatial axis.
 
     With `same` (see Dialect) a total is halved, `small_first` with the smaller half at the begin;
     `crops_only` if it is never negative. `extra` belongs to the full one. `sizes` are those of the
@@ -107,10 +107,9 @@ class Padding(NamedTuple):
 class LayerDefinition:
     """A deconvolution, or with `forward` a convolution, independent of sizes.
 
-    `data_axes` lists the data's axes as N, C, then the spatial ones; the output has the same
-    layout. `filter_axes` lists the filter's axes as [g,] C, M/g, *K (`forward`: [g,] M/g, C/g, *K);
-    the first only where `groups` is None, otherwise C is cut into groups. `bias`, `output_shape`
-    and `pads` are input ports or None.
+    `data_axes` lists the axes N, C, *spatial of data and output. `filter_axes` lists the filter's
+    axes as [g,] C, M/g, *K (`forward`: [g,] M/g, C/g, *K), without g if `groups` divide C instead.
+    `bias`, `output_shape` and `pads` are input ports or None.
     """
 
     strides: Ints
@@ -186,17 +185,17 @@ def readings(
 
 
 def family(layer: Layer) -> str | None:
-    """Return the dialect of a deconvolution, None where the layer is none."""
+    """Return the dialect of a deconvolution, None for another layer."""
     version = layer.version.removesuffix("/document")
     fitting = ((k, d.versions) for k, d in _DIALECTS.items() if layer.type in d.types.split())
     return next((k for k, versions in fitting if re.fullmatch(versions, version)), None)
 
 
 def check_runs(layer: Layer, d: LayerDefinition, channels: int = 0, sizes: Ints = ()) -> None:
-    """Check that OpenVINO runs a layer, where it has it at all, as it is defined.
+    """Check that OpenVINO, if it has the layer, runs it as it is defined.
 
-    `channels` are those of the data and `sizes` the output's, where they matter. Its convolutions
-    of one channel read other elements if an axis of one output has a stride.
+    `channels` are those of the data, `sizes` the output's, if they matter. Its convolutions of one
+    channel read other elements if an axis of one output has a stride.
     """
     least = min((*d.padding.begin, *d.padding.end), default=0)
     need(family(layer) != "opset" or least >= 0, f"{layer} has negative pads")
@@ -210,7 +209,7 @@ def is_deconvolution(layer: Layer) -> bool:
 
 
 def ints(layer: Layer, name: str, count: int, default: int | None = 0) -> Ints:
-    """Return a list of `count` integers; the default for each where it is missing or empty."""
+    """Return a list of `count` integers; each is the default if it is missing or empty."""
     text = layer.attributes.get(name, "")
     found = listed(layer, name, text)
     if not found and default is not None:
@@ -227,7 +226,7 @@ def _word(layer: Layer, name: str, allowed: str) -> str:
 
 
 def define(layer: Layer, rank: int) -> LayerDefinition:
-    """Return what a deconvolution or convolution of data of a rank means; Unproved for others."""
+    """Return the meaning of a layer for data of a rank; Unproved unless it is known."""
     kind, n = family(layer), rank - 2
     if layer.type in CONVOLUTIONS and re.fullmatch(f"{OPSET}|{OWN}", layer.version):
         kind = "convolution"

@@ -1,11 +1,11 @@
-"""The closed list of operations that a rewritten region may use, as OpenVINO reads them.
+"""The closed list of operations of a rewritten region, as OpenVINO reads them.
 
-`evaluate` computes concrete values, `move` sends element numbers the same way; what moves elements
-is written once, for arrays and for views of open sizes (`model.Call`). What is not exactly one of
-these operations, and what OpenVINO computes in two ways (folded or at run time) or not at all,
-raises Unproved. Computed real numbers are held in float64, wider than their type: they may be
-rounded on the way, so they never become integers again. Arrays of objects hold symbolic integers.
-Operands that do not fit are mostly refused by NumPy itself.
+`evaluate` computes concrete values, `move` sends element numbers the same way. A movement is
+written once, for arrays and for views of open sizes (`model.Call`). Any other operation is
+Unproved, also one that OpenVINO computes in two ways (folded or at run time) or not at all.
+Computed real numbers are in float64, wider than their type: they may have been rounded, so they
+never become integers again. Arrays of objects hold symbolic integers. NumPy itself refuses most
+operands that do not fit.
 """
 
 from __future__ import annotations
@@ -455,7 +455,7 @@ def _check_inputs(c: Call, takes: Sequence[str], given: Sequence[Any]) -> None:
 
 
 def output_type(layer: Layer, types: Sequence[str]) -> str:
-    """Return the element type of the outputs by those of the inputs; Unproved where they misfit."""
+    """Return the element type of the outputs by those of the inputs; Unproved if they misfit."""
     (c, rule), kind, plain = listed_call(layer), layer.type, {*FLOATS, *BITS, "boolean"}
     shared = {t for p, t in enumerate(types) if p in rule.ports or (kind == "Pad" and p == 3)}
     known = {*plain, *PACKED} if kind == "Convert" else plain
@@ -471,7 +471,7 @@ def output_type(layer: Layer, types: Sequence[str]) -> str:
 
 
 def evaluate(layer: Layer, inputs: Sequence[TypedArray]) -> list[TypedArray]:
-    """Return the values of a layer's outputs; Unproved where they do not follow."""
+    """Return the values of a layer's outputs; Unproved if they do not follow."""
     types, (c, rule) = [x.type for x in inputs], listed_call(layer, inputs)
     c = replace(c, types=types, type=output_type(layer, types))
     given = [x.array if p in rule.ports else x for p, x in enumerate(inputs)]
@@ -479,10 +479,9 @@ def evaluate(layer: Layer, inputs: Sequence[TypedArray]) -> list[TypedArray]:
 
 
 def move(layer: Layer, inputs: Sequence[Any]) -> list[Array]:
-    """Return element numbers behind a movement, -1 for an inserted zero.
+    """Return element numbers behind a movement, -1 for an inserted zero; else Unproved.
 
-    The inputs at the ports in MOVES are arrays of numbers, the others known values; Unproved as
-    above.
+    The inputs at the ports in MOVES are arrays of numbers, the others known values.
     """
     ports, (c, rule) = MOVES.get(layer.type, ()), listed_call(layer, inputs)
     known = all(p in ports or isinstance(x, TypedArray) for p, x in enumerate(inputs))

@@ -1,9 +1,8 @@
 """Proofs at exact sizes of everything that is linear in the data, element by element.
 
-A `ModelWalk` evaluates constants and vectors of sizes as arrays. Its subclasses define how values
-that depend on data are represented: a `LinearWalk` uses sums of numbered elements (sums.py),
-`verify.evaluation` residues modulo a prime. A convolution, a deconvolution by its definition, and a
-product of matrices add numbers for their outputs.
+A `ModelWalk` evaluates constants and vectors of sizes as arrays. Its subclasses represent values
+that depend on data: a `LinearWalk` by sums of numbered elements (sums.py), `verify.evaluation` by
+residues modulo a prime.
 """
 
 from __future__ import annotations
@@ -92,10 +91,9 @@ class NoOutput(Unproved):
 class ModelWalk:
     """Evaluates values of a model.
 
-    Those that depend on data have `type`, `shape`, and `each`, which moves their elements.
-    `leaf` tells those at which it stops, by port and reader; `choose` a vector for sizes that are
-    not known. Where it `runs`, OpenVINO has to run its deconvolutions; if it is `fixed`, too, it
-    knows all sizes before, and takes no convolution without outputs.
+    Those that depend on data have `type`, `shape`, and `each`, which moves their elements. `leaf`
+    returns the values at which it stops, by port and reader; `choose` a vector for unknown sizes.
+    With `runs`, OpenVINO has to run the deconvolutions; `fixed`: all sizes are known before.
     """
 
     model: Model
@@ -114,7 +112,7 @@ class ModelWalk:
     _block: ClassVar[Any]
 
     def value(self, port: Port) -> Value:
-        """Return a value; Unproved where it cannot be followed."""
+        """Return a value; Unproved if it cannot be followed."""
 
         def stops(p: Port, reader: Layer | None) -> bool:
             found = reader and (self.values.get(p) or self.leaf(p, reader))
@@ -158,7 +156,7 @@ class ModelWalk:
         return [self.rules[layer.type](self, call, given)]
 
     def _moved(self, layer: Layer, given: Sequence[Value]) -> list[Value]:
-        """Move the numbers of all elements, then what these stand for."""
+        """Move the numbers of all elements, then these elements."""
         ports = MOVES[layer.type]
         values = [self.lift(v) for i, v in enumerate(given) if i in ports]
         whole = self._joined(values)
@@ -412,10 +410,10 @@ SIZES, CUTS = (1, 2, 3, 5, 8), (0, 1, 2, 3, -1)
 
 @dataclass
 class Leaves:
-    """What a region reads from outside, at sizes of which the open ones are chosen.
+    """The inputs of a region, with sizes chosen for open axes.
 
-    Open axes have the size `wish` or the next one that is allowed, the one numbered `longer` one
-    more; `fixed` says it of single ones. `cut` is what sizes wanted of the output lack.
+    An open axis has the size `wish` or the next one that is allowed, number `longer` one more;
+    `fixed` are sizes of single ones. `cut` chooses by how much a wanted output is smaller.
     """
 
     ob: Obligation
@@ -478,9 +476,9 @@ class Leaves:
 
 
 def prove(ob: Obligation) -> Proof:
-    """Prove that the lowered value is the source's, at its fixed sizes or at some of the open ones.
+    """Prove that the lowered value is the source's, at its fixed sizes or at some open ones.
 
-    Raises Unproved where it is not, or does not follow.
+    Raises Unproved if it is not, or does not follow.
     """
     # One axis longer at a time: what holds only for equal sizes is found.
     plans = [(n, -1, i) for i, n in enumerate(SIZES)] + [(SIZES[-1], i, 0) for i in range(6)]

@@ -1,9 +1,8 @@
-"""Index maps of what took a deconvolution's place, and their comparison with the definition.
+"""Index maps of a lowered deconvolution, and their comparison with the definition.
 
-Along one axis the definition sums, for output o, the pairs (i, k) of input and tap with
-S*i + k*D = o + begin. Of an emitted convolution every tap t reads, for the outputs of one residue,
-at most one input, whose place is an affine expression too. Both sum the same where every emitted
-tap stands for one k throughout, no pair is missing, and the weights are the same.
+docs/proof.md, section 6, has the argument. Along one axis the definition sums, for output o, the
+pairs (i, k) of input and tap with S*i + k*D = o + begin. Every tap t of an emitted convolution
+reads, for the outputs of one residue, at most one input; its place is an affine expression.
 """
 
 from __future__ import annotations
@@ -39,9 +38,9 @@ class Axis:
     """One axis of a view: explicit, or open along axis `coordinate` of the base.
 
     Position q of an open axis is t = step*q + shift: a zero unless low <= t < high for all
-    `bounds`. Only moved data have a step other than 1, and only where radix is 1. t // radix is the
-    place along the base's axis `coordinate` (0: batch, then the spatial ones; None: explicit).
-    t % radix runs along the table's axis of the same place, as q does of an explicit axis.
+    `bounds`. t // radix is the place along the base's axis `coordinate` (0: batch, then the spatial
+    ones; None: explicit). t % radix runs along the table's axis of the same place, as q does of an
+    explicit axis. Only moved data have a step other than 1, and only with the radix 1.
     """
 
     length: Size
@@ -62,10 +61,9 @@ class Axis:
         return (self.length - 1) * self.step + 1
 
     def inside(self, t: Size) -> list[Size]:
-        """Return the expressions that are >= 0 where position t - shift exists and is no zero.
+        """Return expressions: all are >= 0 if position t - shift exists and is no zero.
 
-        The step is 1: outputs of a convolution have no other, and `sums` takes it off what they
-        read.
+        The step is 1: outputs of a convolution have no other, and `sums` removes it from its reads.
         """
         q = t - self.shift
         bounds = [b for low, high in self.bounds for b in (t - low, high - 1 - t)]
@@ -74,10 +72,9 @@ class Axis:
 
 @dataclass(frozen=True)
 class Read:
-    """What a convolution reads along one axis: output v takes stride*v + dilation*t - pad.
+    """The reads of a convolution along one axis: output v takes stride*v + dilation*t - pad.
 
-    Of the elements there only those with t % radix in `live` are not zero. Outputs outside of
-    `bounds` are zeros.
+    Only elements with t % radix in `live` are not zero. Outputs outside of `bounds` are zeros.
     """
 
     axis: Axis
@@ -110,14 +107,13 @@ class KernelSums:
 class View:
     """A tensor computed from the data; `blocks` None: nothing but moved elements of the data.
 
-    `table` has one axis for each of `axes`: the row of the base that each element comes from, -1
-    for zero; rows of several blocks are counted through. A block is a sum of convolutions with the
-    same rows. Of moved elements of the data, channel + COPY_STEP * i is one of copy i. With (move,
-    bounds) = `copies[i][c]` its t along coordinate c is `move` more, and also within `bounds`, or
-    it is zero; i is the same along open axes of the table. Each axis of the tensor is a run of
-    `axes`, in row-major order, of as many as `runs` says (0: it has the size 1). `bias` has a
-    number for each element of the table (with `bias_numbered` that of an element of an input); then
-    comes the `activation`.
+    `table` has one axis for each of `axes`: the row of the base of each element, -1 for zero; rows
+    of several blocks are counted through. A block is a sum of convolutions with the same rows. Of
+    moved data, channel + COPY_STEP * i is one of copy i: with (move, bounds) = `copies[i][c]` its t
+    along coordinate c is `move` more, and within `bounds`, or it is zero; i is the same along open
+    axes. Each axis of the tensor is a run of `axes`, in row-major order, of as many as `runs` says
+    (0: it has the size 1). `bias` has a number for each element of the table (with `bias_numbered`
+    that of an element of an input); then comes the `activation`.
     """
 
     type: str | None
@@ -142,11 +138,11 @@ class View:
 
     @property
     def rows(self) -> list[tuple[Axis, ...]]:
-        """What each axis of the tensor consists of."""
+        """The axes of the view in each axis of the tensor."""
         return [self.run(a) for a in range(len(self.runs))]
 
     def run(self, a: int) -> tuple[Axis, ...]:
-        """Return what one axis of the tensor consists of."""
+        """Return the axes of the view in one axis of the tensor."""
         first = sum(self.runs[:a])
         return self.axes[first : first + self.runs[a]]
 
@@ -218,7 +214,7 @@ class MapComparison:
 
     @property
     def structure(self) -> Structure | None:
-        """Of what the sums consist that took a deconvolution's place."""
+        """The sums that replaced a deconvolution."""
         blocks, period = self.view.blocks or (), max(a.radix for a in self.view.axes)
         pointwise = len(blocks) == 1 and set(blocks[0][0].weights.shape[3:]) == {1}
         forward = self.wanted.definition.forward
@@ -270,8 +266,7 @@ class MapComparison:
         return self.found[key]
 
     def _taps(self, a: int, out: Axis, residue: int, emitted: int, read: Read | None) -> Taps:
-        """Return what emitted taps of an axis stand for, each for every place of a period that it
-        may meet, and which taps of the definition do.
+        """Return the tap of each emitted tap, at every live place, and the state of each tap.
 
         The outputs o with o + out.shift = out.radix*v + residue are looked at.
         """
@@ -449,11 +444,11 @@ class MapComparison:
 def _met(
     out: Axis, read: Read, residue: int, t: int, live: int, i: Size, o: Size
 ) -> tuple[Size, Size, list[Size]] | None:
-    """Return an input i and an output o that reads it by tap t, and what is >= 0 where both exist.
+    """Return an input i, an output o that reads it by tap t, and expressions >= 0 if both exist.
 
-    Output o = radix*v + residue - shift reads place stride*v + D*t - pad + shift, which is
-    i*radix + live of the data. Numbers i and o are known (0 of axes of one place), symbols stand
-    for any i and v: the one is used that gives the other as a whole number. None: there is no v.
+    Output o = radix*v + residue - shift reads place stride*v + D*t - pad + shift, which is i*radix
+    + live of the data. Numbers i and o are known (0 of axes of one place), symbols mean any i and
+    v: the one is used that gives the other as a whole number. None: there is no v.
     """
     first = read.dilation * t - read.pad + read.axis.shift  # the place that v = 0 reads
     inner, stride = read.axis.radix, read.stride

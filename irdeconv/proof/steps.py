@@ -1,6 +1,6 @@
-"""What each operation makes of a view of the data (maps.View), at symbolic sizes.
+"""The effect of each operation on a view of the data (maps.View), at symbolic sizes.
 
-What only moves elements has its rule in `language`; here is what rules ask of arrays, for views.
+The rules of movements are in `language`; here are the primitives that they call, for views.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ def _stepped(c: Call, x: View, a: int, step: int) -> View:
 
 
 def _settled(x: View) -> View:
-    """Move shifts and bounds along the axes of sums into what their convolutions read."""
+    """Move shifts and bounds along the axes of sums into the reads of their convolutions."""
     for a, axis in enumerate(x.axes):
         if axis.coordinate and axis.radix == 1 and x.blocks and not x.is_finished:
             x = _strided(x, a, 1)
@@ -211,7 +211,7 @@ def _settled(x: View) -> View:
 
 
 def _strided(x: View, a: int, step: int) -> View:
-    """Let position q along an axis of sums be what convolutions give for v = step*q + shift."""
+    """Take outputs v = step*q + shift of the convolutions for position q along an axis of sums."""
     axis, blocks = x.axes[a], []
     at = (axis.coordinate or 0) - 1
     for block in x.blocks or ():
@@ -449,7 +449,7 @@ Windows = Sequence[ReadWindow]
 
 
 def _copies(c: _OpenCall, x: View, weights: Array, windows: Windows) -> View:
-    """Return what weights [g, M/g, C/g, *T] copy: one tap of an output channel is 1 at most."""
+    """Return copies by weights [g, M/g, C/g, *T]: an output channel has at most one tap, of 1."""
     g, m, k, *taps = weights.shape
     c.need(is_int(x.shape[1], g * k), f"{x.shape[1]} channels")
     flat, count = weights.reshape(g * m, -1), math.prod(taps)
@@ -469,7 +469,7 @@ def _copies(c: _OpenCall, x: View, weights: Array, windows: Windows) -> View:
 def _sums(c: _OpenCall, x: View, filter: Any, windows: Windows) -> View:
     """Convolve with weights [g, M/g, C/g, *T].
 
-    What an axis of the data is part of the batch has one tap; so has an axis that is none.
+    An axis of the data in the batch has one tap; so has an axis that the data lack.
     """
     need(x.blocks is None and not x.is_finished, f"{c.layer} is not the first convolution")
     need(np.isfinite(filter.array).all(), f"{c.layer} has a weight that is not finite")
@@ -543,7 +543,7 @@ def _live_places(c: _OpenCall, table: Array) -> tuple[Array, list[Ints]]:
 
 
 def _sums_of_copies(c: _OpenCall, x: View, every: KernelSums) -> list[KernelSums]:
-    """Return the sums over the channels of each copy of the data, read where the copy is."""
+    """Return the sums over the channels of each copy of the data, at its places."""
     copy, channel, parts = *np.divmod(every.channels, COPY_STEP), list[KernelSums]()
     for i, moves in enumerate(x.copies):
         chosen = [np.flatnonzero(row == i) for row in copy]
@@ -569,8 +569,8 @@ def weighed(
 ) -> View:
     """Return a convolution of a view; a deconvolution is one behind zeros between elements.
 
-    It is moved elements if it only copies and is no end, else sums. The filter is
-    [g, M/g, C/g, *K].
+    It is moved elements if it only copies and is no end, else sums. The filter is [g, M/g, C/g,
+    *K].
     """
     plain_layer = d.data_axes == (*range(x.ndim),) and not d.activation
     need(plain_layer and x.ndim > 2, f"{c.layer} is not followed inside")

@@ -1,9 +1,7 @@
-"""A deconvolution against what took its place, for all sizes, and the verdict on two models.
+"""A deconvolution against its replacement, for all sizes, and the verdict on two models.
 
-What is computed from the data is followed as a `View` (maps.py): a table says which row an element
-comes from, and along the batch and every spatial axis its place is an affine expression of the
-position. Sizes are ints or sizes.Expr. What is decided on the way splits the sizes into cases
-(sizes.every_case); every case has to be shown.
+Values computed from the data are `View`s (maps.py). Sizes are ints or sizes.Expr. Decisions on the
+way split the sizes into cases (sizes.every_case); every case has to be shown.
 """
 
 from __future__ import annotations
@@ -173,9 +171,9 @@ def _moved(layer: Layer, inputs: Sequence[Any]) -> list[Numbers]:
 
 
 def _followed(model: Model, output: Port, leaf: Callable[[Port], Port | None]) -> list[int]:
-    """Return the layers between a value and the leaves, each behind those that it reads.
+    """Return the layers between a value and the leaves, each behind its inputs.
 
-    Constants, and what is computed from constants alone, are not leaves.
+    Constants, and values computed from constants alone, are not leaves.
     """
 
     def stops(port: Port, _: Layer | None) -> bool:
@@ -222,7 +220,7 @@ class RegionWalk:
     defining: bool = False  # whether a convolution is followed by its definition
 
     def value(self, model: Model, output: Port, leaf: Callable[[Port], Port | None]) -> Value:
-        """Return what a value is, evaluating its region layer by layer."""
+        """Evaluate the region of a value layer by layer."""
         found: dict[Port, Value] = {}
 
         def get(port: Port) -> Value:
@@ -257,7 +255,7 @@ class RegionWalk:
         return bool(self.products)
 
     def leaf(self, port: Port) -> Value:
-        """Return what stands for a value of the source model, by its role in the deconvolution."""
+        """Return a value of the source model by its role in the deconvolution."""
         if port not in self.leaves:
             name = self.ob.source.of(port).name
             leaf = open_leaf(self.case, port, name, self.ob.fact(port), self.least)
@@ -275,7 +273,7 @@ class RegionWalk:
         return TypedArray(np.array(symbols, object).reshape(leaf.shape), leaf.type)
 
     def layer(self, layer: Layer, inputs: list[Value], inner: bool) -> Sequence[Value]:
-        """Return the outputs of a layer; `inner` if a convolution reads what is made of them."""
+        """Return the outputs of a layer; `inner` if a convolution reads values made of them."""
         if layer.type == "Const" and layer.elements is not None:
             return [layer.elements]
         if is_deconvolution(layer) or layer.type in CONVOLUTIONS:
@@ -309,7 +307,7 @@ class RegionWalk:
         raise Unproved(f"{layer} is not followed for all sizes")
 
     def of_constants(self, layer: Layer, inputs: Sequence[TypedArray]) -> Sequence[TypedArray]:
-        """Return what is computed from constants and sizes alone."""
+        """Return values computed from constants and sizes alone."""
         is_open = any(v.array.dtype == object for v in inputs)
         if self.case.count:
             language.check_open(layer, [v.type for v in inputs])
@@ -342,7 +340,7 @@ class RegionWalk:
         return [TypedArray(np.asarray(a + over(a, b), object), kind)]
 
     def within(self, layer: Layer, values: Sequence[TypedArray]) -> None:
-        """Check that no number leaves its type or 32 bits, or 23 where OpenVINO computes in f32."""
+        """Check that numbers fit their type, and 32 bits, or 24 if OpenVINO computes in f32."""
         most = 32 if layer.type in _IN_INTEGERS or layer.type in MOVES else 24
         for array, kind, _ in values:
             for n in array.flat if array.dtype == object else ():
@@ -356,7 +354,7 @@ class RegionWalk:
                     raise SizesTooLarge(f"{layer}: {n} may not fit {kind} within {bits} bits")
 
     def convolution(self, layer: Layer, inputs: Sequence[Any], inner: bool) -> View:
-        """Return a layer of leaves by its definition, one of a view as sums of what it reads."""
+        """Return a layer of leaves by its definition, another one as sums over a view."""
         data, *others = inputs
         if not isinstance(data, Leaf | View) or isinstance(data, Reference):
             raise Unproved(f"the data of {layer} is not where a region begins")
@@ -424,13 +422,13 @@ class LayerProof:
 
 @dataclass(frozen=True)
 class ProofVerdict:
-    """What was proved of two models.
+    """The result of a proof of two models.
 
-    `unequal` are outputs that are not proved, `problems` says what else differs. `kept` are
+    `unequal` are outputs that are not proved, `problems` other differences. `kept` are
     deconvolutions that both models have, `others` counts all other equal layers but constants.
     `rounding` is the largest relative difference of a weight. `bodies` are the verdicts on the
-    bodies of equal layers, by tag and the places of the layers in both models; the numbers and what
-    is assumed are without theirs.
+    bodies of equal layers, by tag and the places of the layers in both models; the other fields are
+    without theirs.
     """
 
     layers: tuple[LayerProof, ...]
@@ -450,23 +448,23 @@ class ProofVerdict:
 
     @property
     def every(self) -> bool:
-        """Whether what is proved holds for every size."""
+        """Whether the proofs hold for every size."""
         own = all(y.proof.every for y in self.layers if y.proof is not None)
         return own and all(v.every for _, _, _, v in self.bodies)
 
     @property
     def taken(self) -> tuple[str, ...]:
-        """What is assumed, in bodies as well."""
+        """All assumptions, those of bodies as well."""
         inner = (text for _, _, _, v in self.bodies for text in v.taken)
         return tuple(dict.fromkeys([*self.assumed, *inner]))
 
     @property
     def exit_code(self) -> int:
-        """0: for every size; 3: for some sizes, or if what is assumed is so; 1: not proved."""
+        """0: for every size; 3: for some sizes, or under assumptions; 1: not proved."""
         return 1 if not self.passed else 0 if self.every and not self.taken else 3
 
     def lines(self) -> list[str]:
-        """Return the verdict and what it rests on."""
+        """Return the verdict and its reasons."""
         lines = [f"{self.others} equal layers, {len(self.kept)} deconvolutions as they were"]
         for tag, _, place, verdict in self.bodies:
             lines += [f"in the {tag} of layer {place}: {text}" for text in verdict.lines()[:-1]]

@@ -1,4 +1,4 @@
-"""Views of the data (maps.View) and what else values are at symbolic sizes."""
+"""Operations on views of the data (maps.View), and the other values at symbolic sizes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from irdeconv.proof.sizes import Case, Expr, Size, SizesTooSmall, is_int, ratio
 
 @dataclass(frozen=True)
 class Leaf:
-    """A value of the source model where the regions begin."""
+    """A value of the source model at the beginning of the regions."""
 
     port: Port
     type: str | None
@@ -107,7 +107,7 @@ def rebuilt(view: View, first: int, last: int, axes: Iterable[Axis], runs: Ints)
 
 
 def single(view: View, a: int) -> tuple[View, int]:
-    """Merge what an axis of the tensor consists of into one axis; return its place, too.
+    """Merge the run of an axis of the tensor into one axis; return its place, too.
 
     Explicit axes merge with each other, and into an open one in front of them. Open axes of size 1
     stay beside it.
@@ -213,7 +213,7 @@ def padded(case: Case, view: View, rows: Mapping[int, tuple[Size, Size]]) -> Vie
 
 
 def _bounded(case: Case, view: View, place: int) -> View:
-    """Return a view where positions outside of an open axis would be zeros."""
+    """Return a view with zeros at positions outside of an open axis."""
     axis = view.axes[place]
     c = axis.coordinate or 0
 
@@ -286,7 +286,7 @@ def _merged(view: View) -> View:
 
 
 def _in_own_places(view: View, rows: list[list[Axis]]) -> list[list[Axis]]:
-    """Move axes of size 1 to where they are in a tensor of the data, if that place is free."""
+    """Move axes of size 1 to their places in a tensor of the data, if these are free."""
     spatial = [a for a in view.axes if a.coordinate is not None]
     # Again and again, since one that moves can leave the place of another one.
     for axis in spatial * len(spatial) if len(rows) == len(spatial) + 1 else ():
