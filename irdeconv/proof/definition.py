@@ -17,16 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from irdeconv.proof.model import (
-    FLOATS,
-    Array,
-    Ints,
-    Layer,
-    TypedArray,
-    Unproved,
-    listed,
-    need,
-)
+from irdeconv.proof.model import FLOATS, Array, Ints, Layer, TypedArray, Unproved, listed, need
 from irdeconv.proof.sizes import Expr, Size
 from irdeconv.proof.spelling import real
 
@@ -147,10 +138,7 @@ class LayerDefinition:
         return begin, full - total if wanted is None else wanted
 
     def windows(
-        self,
-        space: Sequence[Size],
-        kernel: Sequence[int],
-        numbers: Callable[[int], Sequence[Size]],
+        self, space: Sequence[Size], kernel: Sequence[int], numbers: Callable[[int], Sequence[Size]]
     ) -> list[tuple[Size, Size]]:
         """Return (begin, O) along each spatial axis; `numbers` returns those of an input."""
         n, shape, pads = len(self.strides), self.output_shape, self.pads

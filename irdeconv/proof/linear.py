@@ -532,11 +532,7 @@ def _compared(ob: Obligation, leaves: Leaves, wanted: Linear) -> float:
         return leaves.get(ob.twins[port]) if port in ob.twins else None
 
     walk = LinearWalk(
-        ob.lowered,
-        leaf,
-        runs=True,
-        fixed=not leaves.chosen + leaves.asked,
-        bases=leaves.bases,
+        ob.lowered, leaf, runs=True, fixed=not leaves.chosen + leaves.asked, bases=leaves.bases
     )
     output = walk.lift(walk.value(ob.output))
     same = [f"{v.type} {list(v.shape)} {v.last}" for v in (output, wanted)]

@@ -362,11 +362,7 @@ class MapComparison:
         return self.case.excludes([o, size - 1 - o, i, data - 1 - i])
 
     def weights(
-        self,
-        chosen: Array,
-        rows: Array,
-        block: tuple[KernelSums, ...],
-        taps: list[list[Taps]],
+        self, chosen: Array, rows: Array, block: tuple[KernelSums, ...], taps: list[list[Taps]]
     ) -> None:
         """Compare the weights of output channels `chosen`, which are `rows` of a block."""
         right, channels = self._wanted_weights(chosen)

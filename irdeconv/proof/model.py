@@ -115,10 +115,7 @@ class Model:
 
 
 def region(
-    model: Model,
-    output: Port,
-    stops: Callable[[Port, Layer | None], bool],
-    most: float = math.inf,
+    model: Model, output: Port, stops: Callable[[Port, Layer | None], bool], most: float = math.inf
 ) -> tuple[list[int], list[Port]]:
     """Return the layers between a value and those at which it `stops`, in order, and the latter.
 

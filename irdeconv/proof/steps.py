@@ -12,22 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from irdeconv.proof.definition import (
-    ACTIVATIONS,
-    LayerDefinition,
-    activation,
-)
+from irdeconv.proof.definition import ACTIVATIONS, LayerDefinition, activation
 from irdeconv.proof.language import listed_call
-from irdeconv.proof.maps import (
-    COPY_STEP,
-    Axis,
-    KernelSums,
-    Moves,
-    Read,
-    View,
-    by_channel,
-    last,
-)
+from irdeconv.proof.maps import COPY_STEP, Axis, KernelSums, Moves, Read, View, by_channel, last
 from irdeconv.proof.model import (
     FLOATS,
     LARGEST_ARRAY,
