@@ -1,9 +1,7 @@
-"""The meaning of a deconvolution, read from its attributes.
+"""The meaning of a deconvolution, read from its attributes (docs/proof.md, section 2).
 
-Every dialect's layer is y[o] = full[o + begin] for 0 <= o < O (0 outside the scatter) with full[s*S
-+ k*D] = sum of x[s] * w[k] along each axis; then bias, then activation. A convolution is y[o] = sum
-of x[o*S + k*D - begin] * w[k]. Sizes may be ints or symbolic (sizes.py): only +, -, *, // and
-comparisons are used.
+Every dialect's layer is a window (begin, O) of the full scatter along each axis; then bias, then
+activation. Sizes may be ints or symbolic (sizes.py): only +, -, *, // and comparisons are used.
 
 I input size, O output size, K kernel, S stride, D dilation, g groups, C and M channels.
 """
@@ -81,8 +79,8 @@ class Padding(NamedTuple):
     """The difference of the output and the full one at `begin` and `end` of each spatial axis.
 
     With `same` (see Dialect) a total is halved, `small_first` with the smaller half at the begin;
-    `crops_only` if it is never negative. `extra` belongs to the full one. `sizes` are those of the
-    output, if listed.
+    `crops_only` if it is never negative. `extra` belongs to the full one, `sizes` are listed
+    outputs.
     """
 
     begin: Ints

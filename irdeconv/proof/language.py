@@ -1,11 +1,10 @@
 """The closed list of operations of a rewritten region, as OpenVINO reads them.
 
-`evaluate` computes concrete values, `move` sends element numbers the same way. A movement is
-written once, for arrays and for views of open sizes (`model.Call`). Any other operation is
-Unproved, also one that OpenVINO computes in two ways (folded or at run time) or not at all.
-Computed real numbers are in float64, wider than their type: they may have been rounded, so they
-never become integers again. Arrays of objects hold symbolic integers. NumPy itself refuses most
-operands that do not fit.
+`evaluate` computes concrete values, `move` sends element numbers the same way; a movement is
+written once, for arrays and for views (`model.Call`). Any other operation is Unproved, also one
+that OpenVINO computes in two ways or not at all. Real numbers are computed in float64, so they may
+have been rounded, and never become integers again. Arrays of objects hold symbolic integers. NumPy
+itself refuses most operands that do not fit.
 """
 
 from __future__ import annotations
@@ -424,10 +423,8 @@ def listed_call(layer: Layer, given: Sequence[Any] | None = None) -> tuple[Call,
     c = Call(layer, said, opset)
     c.need(not odd and not layer.rest, f"missing or not followed: {', '.join(odd) or 'its body'}")
     for name, text in said.items():  # also what changes nothing has to be valid
-        broadcasts = (
-            text != "numpy" and name == "auto_broadcast"
-        )  # OpenVINO then refuses what it moves
-        legal = not broadcasts and spelled(kind_of(layer.type, name), text) is not None
+        moved = name == "auto_broadcast" and text != "numpy"  # OpenVINO then refuses some
+        legal = not moved and spelled(kind_of(layer.type, name), text) is not None
         c.need(legal, f'{name}="{text[:40]}" is not followed')
     if given is not None:
         _check_inputs(c, rule.takes, given)
@@ -438,9 +435,8 @@ def check_open(layer: Layer, types: Sequence[str]) -> None:
     """Check that OpenVINO computes a layer of integers as it is, also those of open sizes."""
     to_boolean = layer.type == "Convert" and layer.attributes.get("destination_type") == "boolean"
     if (layer.type in _MISJUDGED or to_boolean) and any(t in BITS for t in types):
-        raise Unproved(
-            f"{layer}, with open sizes, meets the fault open-bounds of OpenVINO 2026.4.1"
-        )
+        fault = "the fault open-bounds of OpenVINO 2026.4.1"
+        raise Unproved(f"{layer}, with open sizes, meets {fault}")
 
 
 def _check_inputs(c: Call, takes: Sequence[str], given: Sequence[Any]) -> None:

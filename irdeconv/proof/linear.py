@@ -1,8 +1,7 @@
 """Proofs at exact sizes of everything that is linear in the data, element by element.
 
-A `ModelWalk` evaluates constants and vectors of sizes as arrays. Its subclasses represent values
-that depend on data: a `LinearWalk` by sums of numbered elements (sums.py), `verify.evaluation` by
-residues modulo a prime.
+A `ModelWalk` evaluates constants and sizes as arrays; its subclasses represent values that depend
+on data, a `LinearWalk` by sums of numbered elements, `verify.evaluation` by residues of a prime.
 """
 
 from __future__ import annotations
@@ -476,10 +475,7 @@ class Leaves:
 
 
 def prove(ob: Obligation) -> Proof:
-    """Prove that the lowered value is the source's, at its fixed sizes or at some open ones.
-
-    Raises Unproved if it is not, or does not follow.
-    """
+    """Prove the lowered value to be the wanted one, at fixed or some open sizes; else Unproved."""
     # One axis longer at a time: what holds only for equal sizes is found.
     plans = [(n, -1, i) for i, n in enumerate(SIZES)] + [(SIZES[-1], i, 0) for i in range(6)]
     fixed: dict[tuple[Port, int], int] = {}

@@ -1,9 +1,4 @@
-"""Index maps of a lowered deconvolution, and their comparison with the definition.
-
-docs/proof.md, section 6, has the argument. Along one axis the definition sums, for output o, the
-pairs (i, k) of input and tap with S*i + k*D = o + begin. Every tap t of an emitted convolution
-reads, for the outputs of one residue, at most one input; its place is an affine expression.
-"""
+"""Index maps of a lowered deconvolution, and their comparison (docs/proof.md, lemmas 6 and 7)."""
 
 from __future__ import annotations
 
@@ -16,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.proof.definition import Activation, LayerDefinition
-from irdeconv.proof.model import Array, Ints, Structure, Unproved, need
+from irdeconv.proof.model import Array, Ints, Unproved, need
 from irdeconv.proof.sizes import Case, Expr, Size, is_empty, is_int
 from irdeconv.proof.sums import Part, compare
 
@@ -213,12 +208,11 @@ class MapComparison:
                 self.residues(axes[2:], residues, last(table, residues))
 
     @property
-    def structure(self) -> Structure | None:
-        """The sums that replaced a deconvolution."""
+    def structure(self) -> tuple[int, int, bool] | None:
+        """The sums that replaced a deconvolution (see Proof)."""
         blocks, period = self.view.blocks or (), max(a.radix for a in self.view.axes)
         pointwise = len(blocks) == 1 and set(blocks[0][0].weights.shape[3:]) == {1}
-        forward = self.wanted.definition.forward
-        return None if forward else Structure(len(blocks), period, pointwise)
+        return None if self.wanted.definition.forward else (len(blocks), period, pointwise)
 
     def batch(self, axis: Axis, size: Size) -> None:
         """Check that the batch stays as it is."""
@@ -442,9 +436,9 @@ def _met(
 ) -> tuple[Size, Size, list[Size]] | None:
     """Return an input i, an output o that reads it by tap t, and expressions >= 0 if both exist.
 
-    Output o = radix*v + residue - shift reads place stride*v + D*t - pad + shift, which is i*radix
-    + live of the data. Numbers i and o are known (0 of axes of one place), symbols mean any i and
-    v: the one is used that gives the other as a whole number. None: there is no v.
+    Output o = radix*v + residue - shift reads place stride*v + D*t - pad + shift = i*radix + live.
+    A number i or o is known; symbols mean any i and v: the one that gives the other as a whole
+    number is used. None: there is no v.
     """
     first = read.dilation * t - read.pad + read.axis.shift  # the place that v = 0 reads
     inner, stride = read.axis.radix, read.stride

@@ -40,8 +40,8 @@ class Port(NamedTuple):
 class TypedArray(NamedTuple):
     """Elements with the type in the file: "f32", "i64", "boolean", "bf16", ...
 
-    Types that NumPy lacks are held in wider ones (bf16 and f8 in float32, u4 in uint8). `stored` is
-    the float type of NumPy in which a file has them, if that is known.
+    Types that NumPy lacks are held in wider ones (bf16 in float32, u4 in uint8). `stored` is the
+    float type of NumPy in which a file has them, if that is known.
     """
 
     array: Array
@@ -99,8 +99,8 @@ class Layer:
 class Model:
     """Layers, each behind its inputs; inputs and results as places in the file's order.
 
-    `rest` is the canonical text of all else in the file that could matter. `files` has the SHA-256
-    and size of the bytes that were read, of "xml" and "bin"; nothing for graphs in memory.
+    `rest` is the canonical text of all else that could matter. `files` has SHA-256 and size of the
+    bytes of "xml" and "bin"; nothing for graphs in memory.
     """
 
     layers: tuple[Layer, ...]
@@ -152,26 +152,14 @@ class Obligation:
     fact: Callable[[Port], Fact]
 
 
-class Structure(NamedTuple):
-    """The sums that replaced a deconvolution: their number, and how outputs interleave.
-
-    `period` is the largest number of outputs of an axis for one place; `pointwise`: the only sum
-    has a kernel of 1.
-    """
-
-    sums: int
-    period: int
-    pointwise: bool
-
-
 @dataclass(frozen=True)
 class Proof:
     """An obligation that was met.
 
     `method` is by index maps, or element by element; `every`: it holds for every size that `fact`
     allows; `sizes` are these in words; `maps` has the index maps, one line each. `rounding` is the
-    largest relative difference of a weight (0.0: all are equal). `assumed` lists the assumptions.
-    `structure` is known with index maps.
+    largest relative difference of a weight. `structure` has, of a deconvolution's maps, the number
+    of joined sums, the outputs of an axis for one place, and whether the only kernel is 1.
     """
 
     method: str
@@ -180,7 +168,7 @@ class Proof:
     maps: tuple[str, ...] = ()
     rounding: float = 0.0
     assumed: tuple[str, ...] = ()
-    structure: Structure | None = None
+    structure: tuple[int, int, bool] | None = None
 
 
 LARGEST_ARRAY, HIGHEST_RANK, LONGEST_VECTOR = 1 << 25, 16, 1 << 16

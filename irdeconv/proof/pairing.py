@@ -1,7 +1,6 @@
 """Pairs the values of two models: by equal layers, and by a proof of each rewritten region.
 
-It begins with inputs, outputs and variables. OpenVINO executes some layers only if an input is
-constant, so such an input must stay constant.
+It begins with inputs, outputs and variables. An input that OpenVINO needs as a constant stays one.
 """
 
 from __future__ import annotations
@@ -463,10 +462,9 @@ class _Pairing:
         return tasks
 
     def _task(self, wanted: Port, output: Port, inner: set[Port]) -> Obligation:
-        """Return an obligation with the twins that the layers behind two values read.
+        """Return an obligation with all twins that the layers behind two values read.
 
-        A proof may ask for no others. Regions go on behind the values `inner` of the source and
-        their twins.
+        Regions go on behind the values `inner` of the source and their twins.
         """
         _, read = region(
             self._lowered, output, lambda p, _: p in self._twins and self._twins[p] not in inner
@@ -498,10 +496,7 @@ class _Pairing:
 
 
 def _change(exact: Array, half: Array) -> float:
-    """Return the largest change relative to a number; `half` is `exact` rounded to f16.
-
-    It is infinite if only `half` is.
-    """
+    """Return the largest change relative to a number; it is infinite if only `half` is."""
     moved = exact != half
     a, b = exact[moved].astype(np.float64), half[moved]
     return float((abs(a - b) / abs(a)).max(initial=0))

@@ -1,11 +1,8 @@
-"""Open sizes: affine expressions in symbols, known facts, and cases.
+"""Open sizes: affine expressions in symbols, known facts, and cases (docs/proof.md, lemma 8).
 
-Arithmetic on an `Expr` gives an `Expr`, or an int if no symbol is left. A floor division is a new
-symbol q with c*q <= e < c*q + c. A comparison answers True or False if the facts of the `Case`
-decide it; otherwise the case is split: one run goes on with True, another one with False.
-
-Facts are inequalities e >= 0. `Case.implies(e)` refutes e < 0 by Fourier-Motzkin elimination: a
-system without rational solutions has none in integers, so a wrong "yes" is impossible.
+Arithmetic on an `Expr` gives an `Expr`, or an int if no symbol is left. A comparison answers True
+or False if the facts of the `Case`, inequalities e >= 0, decide it; otherwise the case is split:
+one run goes on with True, another one with False.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Attributes as OpenVINO 2026.4.1 reads them: the kinds of numbers, and their spelling.
 
-OpenVINO reads only the beginning of some texts: the integer "0.1e1" is 0, and so is "0x1". An
-unknown boolean leaves the default. The readers here refuse such texts.
+Of some texts it reads only the beginning ("0.1e1" as the integer 0); these are refused here.
 """
 
 from __future__ import annotations

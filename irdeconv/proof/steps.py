@@ -554,10 +554,10 @@ def _sums_of_copies(c: _OpenCall, x: View, every: KernelSums) -> list[KernelSums
 def weighed(
     c: _OpenCall, x: View, d: LayerDefinition, filter: Any, ends: Iterable[Any], inner: bool
 ) -> View:
-    """Return a convolution of a view; a deconvolution is one behind zeros between elements.
+    """Return a convolution of a view by [g, M/g, C/g, *K]: moved elements, or sums.
 
-    It is moved elements if it only copies and is no end, else sums. The filter is [g, M/g, C/g,
-    *K].
+    It is moved elements if it only copies and is no end. A deconvolution is one behind zeros
+    between elements.
     """
     plain_layer = d.data_axes == (*range(x.ndim),) and not d.activation
     need(plain_layer and x.ndim > 2, f"{c.layer} is not followed inside")

@@ -2,12 +2,8 @@
 
 Everything has a number: elements of constants, of inputs (data, or symbols such as a computed
 filter), outputs of convolutions. A value is a sum of terms; each lists for every element the number
-that it is a multiple of. Two values are equal if for each output and each place of the data the
-weights of all taps that read there add up to the same, channel by channel. Outputs with the same
-coinciding taps are one class, so few equations between weights are left (docs/proof.md, section 5).
-
-Two sums of weights are equal exactly, or up to the rounding of one weight. Only weights may be
-stored in f16, never a number that decides a size or an index.
+that it is a multiple of. docs/proof.md, section 5, has the equations between them. Only weights may
+be rounded, never a number that decides a size or an index.
 """
 
 from __future__ import annotations
@@ -174,13 +170,12 @@ def scaled(value: Linear, factor: Array) -> Linear:
     """Return a value times a constant, which is broadcast to it."""
     need(not value.last and value.type in FLOATS, f"{value.type} or an activation is multiplied")
     need(((factor == 0) | normal(factor)).all(), f"{value.type} is multiplied by odd numbers")
-    return value._replace(terms=tuple(_scaled(t, factor) for t in value.terms))
-
-
-def _scaled(term: Term, factor: Array) -> Term:
-    index = np.where(factor == 0, NONE, term.number)
-    new = np.where(index == NONE, 1.0, product(np.broadcast_to(factor, index.shape), term.factor))
-    return Term(index, None if (new == 1).all() else new)
+    terms = []
+    for number, old in value.terms:
+        index = np.where(factor == 0, NONE, number)
+        new = np.where(index == NONE, 1.0, product(np.broadcast_to(factor, index.shape), old))
+        terms.append(Term(index, None if (new == 1).all() else new))
+    return value._replace(terms=tuple(terms))
 
 
 def added(a: Linear, b: Linear) -> Linear:

@@ -210,9 +210,8 @@ class RegionWalk:
     ob: Obligation
     case: Case
     least: int = 0  # of the open sizes
-    leaves: dict[Port, Value] = field(
-        default_factory=dict
-    )  # data as a View, weights as Numbers, else a vector of symbols
+    # Data as a View, weights as Numbers, else a vector of symbols.
+    leaves: dict[Port, Value] = field(default_factory=dict)
     count: int = 0  # of the numbers that leaves have
     shapes: list[tuple[Size, ...]] = field(default_factory=list)  # of tensors
     products: list[tuple[Layer, Expr]] = field(default_factory=list)  # of open sizes
@@ -260,17 +259,13 @@ class RegionWalk:
             name = self.ob.source.of(port).name
             leaf = open_leaf(self.case, port, name, self.ob.fact(port), self.least)
             self.shapes.append(leaf.shape)
-            self.leaves[port] = self._vector(leaf)
+            self.leaves[port], short = leaf, all(type(n) is int and n < 9 for n in leaf.shape)
+            if leaf.type in ("i32", "i64") and len(leaf.shape) < 2 and short:  # may be sizes
+                names = (f"{name}:{i}" for i in range(math.prod(leaf.shape)))
+                symbols = [self.case.symbol(n, -self.case.largest) for n in names]
+                array = np.array(symbols, object).reshape(leaf.shape)
+                self.leaves[port] = TypedArray(array, leaf.type)
         return self.leaves[port]
-
-    def _vector(self, leaf: Leaf) -> Value:
-        """Return a short input of integers as symbols for sizes, others as they are."""
-        sizes = [type(n) is int and n < 9 for n in leaf.shape]
-        if leaf.type not in ("i32", "i64") or len(sizes) > 1 or not all(sizes):
-            return leaf
-        name, count = self.ob.source.of(leaf.port).name, math.prod(leaf.shape)
-        symbols = [self.case.symbol(f"{name}:{i}", -self.case.largest) for i in range(count)]
-        return TypedArray(np.array(symbols, object).reshape(leaf.shape), leaf.type)
 
     def layer(self, layer: Layer, inputs: list[Value], inner: bool) -> Sequence[Value]:
         """Return the outputs of a layer; `inner` if a convolution reads values made of them."""
@@ -320,13 +315,11 @@ class RegionWalk:
         """Let a leaf stand for its elements, with numbers that no other leaf has."""
         held = self.leaves[leaf.port]
         if not isinstance(held, Numbers):
-            need(
-                all(isinstance(n, int) for n in leaf.shape), "the shape of computed weights is open"
-            )
-            count = self.count + room(leaf.shape, what="computed weights")
-            array = np.arange(self.count, count).reshape(leaf.shape)
+            fixed = all(isinstance(n, int) for n in leaf.shape)
+            need(fixed, "the shape of computed weights is open")
+            first, self.count = self.count, self.count + room(leaf.shape, what="computed weights")
+            array = np.arange(first, self.count).reshape(leaf.shape)
             held = self.leaves[leaf.port] = Numbers(leaf.type, array)
-            self.count = count
         return held
 
     def extremes(self, layer: Layer, inputs: Sequence[TypedArray]) -> Sequence[TypedArray]:

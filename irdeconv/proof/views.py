@@ -80,11 +80,10 @@ def defined(data: Leaf, d: LayerDefinition, filter: Any, windows: Sequence[Any])
     """Return a layer of `data` by its definition; the filter is [g, M/g, C/g, *K]."""
     g, m = filter.shape[:2]
     sizes = [data.shape[d.data_axes[0]], g * m, *(o for _, o in windows)]
-    roles = map(d.data_axes.index, range(len(sizes)))
-    axes = tuple(Axis(sizes[r], None if r == 1 else max(r - 1, 0)) for r in roles)
-    table = np.arange(g * m).reshape([a.rows for a in axes])
+    shape = tuple(sizes[d.data_axes.index(a)] for a in range(len(sizes)))
+    output = data_view(Leaf(data.port, data.type, shape), d)
     return Reference(
-        *(data.type, table, axes, (1,) * len(axes), ()),
+        **{**vars(output), "blocks": ()},
         definition=d,
         data=data.shape,
         weights=filter.array.swapaxes(1, 2),
