@@ -40,7 +40,6 @@ from irdeconv.proof.model import (
     Proof,
     TypedArray,
     Unproved,
-    computed,
     need,
     region,
     room,
@@ -56,21 +55,23 @@ from irdeconv.proof.sizes import (
     every_case,
     ratio,
 )
-from irdeconv.proof.steps import BEHIND, STEPS, biased, called, weighed
+from irdeconv.proof.steps import BEHIND, STEPS, added, biased, called, moved, weighed
 from irdeconv.proof.views import (
     Leaf,
     Numbers,
+    Parts,
     Zeros,
     data_view,
     defined,
     elements,
     filled,
     plain,
+    views_of,
     zero_shape,
 )
 
 _IN_INTEGERS = "Abs Add Convert Maximum Minimum Multiply Negative Range ShapeOf Subtract".split()
-Value = View | Leaf | Numbers | Zeros | TypedArray
+Value = View | Parts | Leaf | Numbers | Zeros | TypedArray
 
 
 class Vacuous(Exception):
@@ -240,7 +241,7 @@ class RegionWalk:
             given = [get(p) for p in layer.inputs]
             for i, value in enumerate(self.layer(layer, given, at in inner)):
                 found[Port(at, i)] = value
-                self.shapes += [value.shape] if isinstance(value, View) else []
+                self.shapes += [value.shape] if isinstance(value, View | Parts) else []
         return get(output)
 
     def few_elements(self) -> bool:
@@ -293,10 +294,8 @@ class RegionWalk:
         blank = (Zeros, TypedArray, Numbers) if layer.type == "Add" else (Zeros, TypedArray)
         zeros = layer.type in ("Add", "Concat", "Reshape")
         zeros = zeros and all(isinstance(v, blank) for v in inputs)
-        views = any(isinstance(v, View) for v in inputs)
-        if layer.type in STEPS and (views or zeros):
-            made: list[Any] = computed(called(self.case, layer), STEPS[layer.type], inputs)
-            return made
+        if layer.type in STEPS and (views_of(*inputs) or zeros):
+            return moved(called(self.case, layer), inputs)
         if any(isinstance(v, Numbers) for v in inputs) and layer.type in MOVES:
             return _moved(layer, inputs)
         raise Unproved(f"{layer} is not followed for all sizes")
@@ -346,10 +345,10 @@ class RegionWalk:
                 else:
                     raise SizesTooLarge(f"{layer}: {n} may not fit {kind} within {bits} bits")
 
-    def convolution(self, layer: Layer, inputs: Sequence[Any], inner: bool) -> View:
+    def convolution(self, layer: Layer, inputs: Sequence[Any], inner: bool) -> Any:
         """Return a layer of leaves by its definition, another one as sums over a view."""
         data, *others = inputs
-        if not isinstance(data, Leaf | View) or isinstance(data, Reference):
+        if not isinstance(data, Leaf | View | Parts) or isinstance(data, Reference):
             raise Unproved(f"the data of {layer} is not where a region begins")
         d, is_leaf = define(layer, len(data.shape)), isinstance(data, Leaf)
         need(self.defining == is_leaf or not d.forward, f"{layer} is not the only convolution")
@@ -368,11 +367,13 @@ class RegionWalk:
         if not is_leaf or self.raised:
             check_runs(layer, d, g * c, tuple(out for _, out in windows))
         call, held = called(self.case, layer), filter._replace(array=weights)
+        made: Any
         if isinstance(data, Leaf):
-            made: View = defined(data, d, held, windows)
+            made = defined(data, d, held, windows)
         else:
             need(filter.type == data.type, f"{layer}: a filter of {filter.type}")
-            made = weighed(call, data, d, held, windows, inner)
+            terms = d, held, windows, inner
+            made = added(call, [weighed(call, v, *terms) for v in views_of(data)])
         if d.bias is not None:
             made = biased(call, made, others[d.bias - 1], d.data_axes[1])
         return replace(made, activation=finish(d.activation, data.type)) if d.activation else made
