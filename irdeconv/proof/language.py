@@ -374,9 +374,8 @@ def _reduce(c: Call, x: Array, axes: TypedArray) -> Array:
     c.need(c.type in ("i32", "i64") and x.size in ALL, "only vectors are reduced")
     run: Any = np.add if c.layer.type == "ReduceSum" else np.multiply
     terms = c.whole(x, c.type).astype(object)
-    return c.whole(
-        run.reduce(terms, c.vector(axes, least=1), keepdims=bool(c.word("keep_dims"))), c.type
-    )
+    kept = bool(c.word("keep_dims"))
+    return c.whole(run.reduce(terms, c.vector(axes, least=1), keepdims=kept), c.type)
 
 
 @op("Range-4 s,s,s output_type", moves=False)

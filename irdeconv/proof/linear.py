@@ -527,9 +527,8 @@ def _compared(ob: Obligation, leaves: Leaves, wanted: Linear) -> float:
     def leaf(port: Port, reader: Layer) -> Value | None:
         return leaves.get(ob.twins[port]) if port in ob.twins else None
 
-    walk = LinearWalk(
-        ob.lowered, leaf, runs=True, fixed=not leaves.chosen + leaves.asked, bases=leaves.bases
-    )
+    fixed = not leaves.chosen + leaves.asked
+    walk = LinearWalk(ob.lowered, leaf, runs=True, fixed=fixed, bases=leaves.bases)
     output = walk.lift(walk.value(ob.output))
     same = [f"{v.type} {list(v.shape)} {v.last}" for v in (output, wanted)]
     need(same[0] == same[1], f"the value is {same[0]}, the source's is {same[1]}")

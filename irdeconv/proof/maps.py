@@ -192,10 +192,8 @@ class MapComparison:
             raise Unproved(f"the output is {list(view.shape)}, not {list(shape)}")
         axes = [view.axes[a] for a in order]
         self.batch(axes[0], shape[order[0]])
-        if axes[1].coordinate is not None or any(
-            a.coordinate != i for i, a in enumerate(axes[2:], 1)
-        ):
-            raise Unproved("the axes of the output are not those of the data")
+        order_kept = [a.coordinate for a in axes[1:]] == [None, *range(1, len(axes) - 1)]
+        need(order_kept, "the axes of the output are not those of the data")
         table = by_channel(view.table, order)
         self.finish(order)
         if not is_empty(shape):
@@ -239,10 +237,8 @@ class MapComparison:
         of = np.where(rows < 0, 0, np.searchsorted(starts, rows, "right"))  # 0: of none
         for i in np.unique(of):
             block = blocks[i - 1] if i else ()
-            found = [
-                [self.taps(a, axis, r, part) for a, (axis, r) in places]
-                for part in block or (None,)
-            ]
+            parts = block or (None,)
+            found = [[self.taps(a, axis, r, p) for a, (axis, r) in places] for p in parts]
             chosen = np.flatnonzero(of == i)
             self.weights(chosen, rows[chosen] - starts[max(i - 1, 0)], block, found)
 
@@ -296,9 +292,8 @@ class MapComparison:
     def _reached(self, reach: Size, dilation: int, kernel: int) -> int | None:
         """Return the tap of the definition that reaches so far; None if there is none."""
         likely = range(kernel) if isinstance(reach, Expr) else [reach // dilation]
-        return next(
-            (k for k in likely if 0 <= k < kernel and self.case.is_zero(reach - k * dilation)), None
-        )
+        inside = (k for k in likely if 0 <= k < kernel)
+        return next((k for k in inside if self.case.is_zero(reach - k * dilation)), None)
 
     def places(self, a: int, out: Axis, read: Read | None) -> tuple[Size, Size]:
         """Return symbols for any input i and any place v of the outputs; 0 for the only i or o.
@@ -307,9 +302,8 @@ class MapComparison:
         """
         w, d = self.wanted, self.wanted.definition
         sizes = w.data[d.data_axes[2 + a]], w.windows[a][1]
-        i, v = (
-            0 if is_int(n, 1) else self.case.free(name) for n, name in zip(sizes, "iv", strict=True)
-        )
+        named = zip(sizes, "iv", strict=True)
+        i, v = (0 if is_int(n, 1) else self.case.free(name) for n, name in named)
         if read and type(i) is not int and type(v) is not int:
             periods, S = (out.radix * read.axis.radix, read.stride), d.strides[a]
             right = (1, S) if d.forward else (S, 1)

@@ -275,9 +275,8 @@ class Call:
         """Pad each axis before and behind with `nothing`; negative numbers crop."""
         sizes = [(n, *row) for n, row in zip(x.shape, rows, strict=True)]
         # At run time OpenVINO reads foreign memory where an axis is cropped by more than its size.
-        self.need(
-            all(min(b, e) >= -n for n, b, e in sizes), "it crops zeros that it inserts itself"
-        )
+        fits = all(min(b, e) >= -n for n, b, e in sizes)
+        self.need(fits, "it crops zeros that it inserts itself")
         self.room(map(sum, sizes))
         for axis, (n, b, e) in enumerate(sizes):
             x = self.pick(x, axis, np.arange(-b, n + e))

@@ -57,9 +57,8 @@ def interface(source: Model, lowered: Model) -> tuple[list[str], list[tuple[Port
         seen = [[_seen(y, names[0] & names[1]) for y in side] for side in (first, second)]
         for number, (a, b) in enumerate(zip(first, second, strict=False)):
             if seen[0][number] != seen[1][number]:
-                problems.append(
-                    f"{what} {number} is {seen[1][number]} instead of {seen[0][number]}"
-                )
+                pair = f"{seen[1][number]} instead of {seen[0][number]}"
+                problems.append(f"{what} {number} is {pair}")
             if what.endswith("variable") and seen[1].count(seen[1][number]) > 1:
                 problems.append(f"{what} {number} is {seen[1][number]}, as another one is")
             if what in ("output", "written variable"):

@@ -90,10 +90,8 @@ class _OpenCall(Call):
     def resize(self, x: Any, axis: int, f: int, h: int) -> Any:
         size = x.shape[axis] * f
         # With h = 0 or 1 output o takes element floor(o / f), which none beyond the axis is.
-        need(
-            f == 1 or (h in (0, 1) and f <= MOST_REPEATED),
-            f"{self.layer} does not repeat each element",
-        )
+        repeats = f == 1 or (h in (0, 1) and f <= MOST_REPEATED)
+        need(repeats, f"{self.layer} does not repeat each element")
         if not self.case.implies(MOST_RESIZED - 1 - size):
             raise SizesTooLarge(f"{self.layer}: {size} elements may be too many for f32")
         return each(x, axis, np.zeros(f, np.int64)) if f > 1 else x
@@ -208,18 +206,14 @@ def _strided(x: View, a: int, step: int) -> View:
         rows = []
         for sums in block:
             read = sums.reads[at]
-            ends = (
-                (low - axis.shift, high - axis.shift) for low, high in (*read.bounds, *axis.bounds)
-            )
+            ends = ([e - axis.shift for e in row] for row in (*read.bounds, *axis.bounds))
             bounds = tuple((-(-low // step), -(-high // step)) for low, high in ends)
             pad, stride = read.pad - read.stride * axis.shift, read.stride * step
             read = replace(read, pad=pad, bounds=bounds, stride=stride)
             rows.append(replace(sums, reads=(*sums.reads[:at], read, *sums.reads[at + 1 :])))
         blocks.append(tuple(rows))
-    length = -(-axis.length // step)
-    return with_axis(
-        replace(x, blocks=tuple(blocks)), a, replace(axis, length=length, shift=0, bounds=())
-    )
+    axis = replace(axis, length=-(-axis.length // step), shift=0, bounds=())
+    return with_axis(replace(x, blocks=tuple(blocks)), a, axis)
 
 
 def _alike(case: Case, a: Axis, b: Axis) -> bool:
@@ -227,10 +221,8 @@ def _alike(case: Case, a: Axis, b: Axis) -> bool:
     pairs = [(a.length, b.length), (a.shift, b.shift)]
     for p, q in zip(a.bounds, b.bounds, strict=False):
         pairs += zip(p, q, strict=True)
-    same = (a.coordinate, a.radix, a.step, len(a.bounds))
-    return same == (b.coordinate, b.radix, b.step, len(b.bounds)) and all(
-        case.is_zero(p - q) for p, q in pairs
-    )
+    kinds = [(n.coordinate, n.radix, n.step, len(n.bounds)) for n in (a, b)]
+    return kinds[0] == kinds[1] and all(case.is_zero(p - q) for p, q in pairs)
 
 
 def _apart(c: _OpenCall, parts: Sequence[Any]) -> list[list[Any]]:
@@ -525,11 +517,8 @@ def _outer_axes(
 def _live_places(c: _OpenCall, table: Array) -> tuple[Array, list[Ints]]:
     """Return the row of each channel, and per axis the places of a period that are not zero."""
     used = (table >= 0).any(axis=0)
-    n = used.ndim
-    live = [
-        tuple(np.flatnonzero(used.any(axis=tuple({*range(n)} - {a}))).tolist()) or (0,)
-        for a in range(n)
-    ]
+    others = [tuple({*range(used.ndim)} - {a}) for a in range(used.ndim)]
+    live = [tuple(np.flatnonzero(used.any(axis=rest)).tolist()) or (0,) for rest in others]
     channels = last(table, [r[0] for r in live])
     need(math.prod(map(len, live)) <= MOST_LIVE, f"{c.layer} reads too much of a period")
     index: Any = (slice(None), *np.ix_(*live))

@@ -128,10 +128,8 @@ def _rounded(a: Array, b: Array, parts: Sequence[Part]) -> Array:
         narrow = a.astype(np.float64).astype(stored)
         ends = [np.nextafter(narrow, stored(s)) for s in (-np.inf, np.inf)]
     ends = [np.where(np.isfinite(e), e, narrow).astype(np.float64) for e in ends]
-    low, middle, high = (
-        _exactly(v) if a.dtype == object else v
-        for v in (ends[0], narrow.astype(np.float64), ends[1])
-    )
+    exact: Any = _exactly if a.dtype == object else np.asarray
+    low, middle, high = (exact(v) for v in (ends[0], narrow.astype(np.float64), ends[1]))
     return np.asarray((middle == a) & (low + a <= 2 * b) & (2 * b <= a + high), bool)
 
 
@@ -160,10 +158,8 @@ class Linear(NamedTuple):
 
     def each(self, move: Callable[[Array], Array]) -> Linear:
         """Return the value after a movement of its elements."""
-        moved = [
-            Term(move(n), None if factor is None else move(factor)) for n, factor in self.terms
-        ]
-        return self._replace(terms=tuple(moved))
+        rows = ((move(n), None if f is None else move(f)) for n, f in self.terms)
+        return self._replace(terms=tuple(Term(*row) for row in rows))
 
 
 def scaled(value: Linear, factor: Array) -> Linear:
@@ -534,10 +530,8 @@ _NUMBERS = """
     Result ScaledDotProductAttention Selu Sigmoid Sin SoftMax SoftPlus SoftSign SpaceToBatch:0 Sqrt
     SquaredDifference Subtract Swish Tanh
 """
-_PORTS: dict[str, Sequence[int]] = {
-    name: [int(port)] if port else ALL
-    for name, _, port in (word.partition(":") for word in _NUMBERS.split())
-}
+_WORDS = (word.partition(":") for word in _NUMBERS.split())
+_PORTS = {name: [int(port)] if port else ALL for name, _, port in _WORDS}
 SHAPING = {"Reshape", "Transpose", "Squeeze", "Unsqueeze"}
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -324,10 +324,9 @@ class RegionWalk:
     def extremes(self, layer: Layer, inputs: Sequence[TypedArray]) -> Sequence[TypedArray]:
         """Return Maximum or ReLU of sizes without asking which of both it is."""
         kind = language.output_type(layer, [v.type for v in inputs])
-        language.listed_call(layer)[0].together(*(v.array for v in inputs))
-        a, b = (
-            np.asarray(v, object) for v in (inputs[0].array, *(v.array for v in inputs[1:]), 0)[:2]
-        )
+        arrays = [v.array for v in inputs]
+        language.listed_call(layer)[0].together(*arrays)
+        a, b = (np.asarray(v, object) for v in (*arrays, 0)[:2])
         over = np.frompyfunc(lambda x, y: self.case.positive(y - x), 2, 1)
         return [TypedArray(np.asarray(a + over(a, b), object), kind)]
 
@@ -363,9 +362,10 @@ class RegionWalk:
         need(self.case.is_zero(data.shape[d.data_axes[1]] - g * c), f"{layer}: channels")
         size = [data.shape[a] for a in d.data_axes[2:]]
         windows = d.windows(size, kernel, lambda port: vector(others[port - 1]))
-        self._check_windows(layer, d, is_leaf, kernel, [out for _, out in windows])
+        outs = tuple(out for _, out in windows)
+        self._check_outputs(layer, d, is_leaf, zip(kernel, outs, strict=True))
         if not is_leaf or self.raised:
-            check_runs(layer, d, g * c, tuple(out for _, out in windows))
+            check_runs(layer, d, g * c, outs)
         call, held = called(self.case, layer), filter._replace(array=weights)
         made: Any
         if isinstance(data, Leaf):
@@ -378,18 +378,13 @@ class RegionWalk:
             made = biased(call, made, others[d.bias - 1], d.data_axes[1])
         return replace(made, activation=finish(d.activation, data.type)) if d.activation else made
 
-    def _check_windows(
-        self,
-        layer: Layer,
-        d: LayerDefinition,
-        is_leaf: bool,
-        kernel: Sequence[int],
-        outs: Sequence[Size],
+    def _check_outputs(
+        self, layer: Layer, d: LayerDefinition, is_leaf: bool, sizes: Iterable[tuple[int, Size]]
     ) -> None:
         """Check that a layer has outputs; of a defined one in the source this is a fact."""
         # Where no size is open OpenVINO takes no convolution without outputs.
         least = 0 if self.case.count or layer.version == OWN else 1
-        for k, out in zip(kernel, outs, strict=True):
+        for k, out in sizes:
             if is_leaf and not self.raised:
                 if self.case.implies(-1 - out):
                     raise Vacuous
@@ -470,8 +465,5 @@ class ProofVerdict:
             lines.append(f"weights are rounded, by up to {self.rounding:.2g} of each")
         end = "equal for every size" if self.every else "equal for the sizes above"
         end += ", if what is assumed is so" if self.taken else ""
-        return [
-            *lines,
-            *(f"problem: {p}" for p in (*self.problems, *self.unequal)),
-            end if self.passed else "not proved",
-        ]
+        lines += [f"problem: {p}" for p in (*self.problems, *self.unequal)]
+        return [*lines, end if self.passed else "not proved"]

@@ -80,10 +80,8 @@ def data_view(leaf: Leaf, d: LayerDefinition) -> View:
     """Return the data of a layer, of which every element is known by its place."""
     channels = leaf.shape[d.data_axes[1]]
     need(isinstance(channels, int), "the number of channels is open")
-    axes = [
-        Axis(n, max(d.data_axes.index(a) - 1, 0), bounds=((0, n),))
-        for a, n in enumerate(leaf.shape)
-    ]
+    rows = ((n, max(d.data_axes.index(a) - 1, 0)) for a, n in enumerate(leaf.shape))
+    axes = [Axis(n, coordinate, bounds=((0, n),)) for n, coordinate in rows]
     axes[d.data_axes[1]] = Axis(channels)
     table = np.arange(channels).reshape([a.rows for a in axes])
     return View(leaf.type, table, tuple(axes), (1,) * len(axes))
