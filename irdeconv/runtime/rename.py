@@ -26,7 +26,7 @@ class Renaming:
 
 @dataclass(frozen=True)
 class Substitution:
-    """A regular expression, and what takes the place of its matches: of the first or of all."""
+    """A regular expression, and the replacement of its matches: of the first or of all."""
 
     pattern: re.Pattern[str]
     replacement: str
@@ -39,7 +39,7 @@ class Substitution:
 
 @dataclass(frozen=True)
 class Renamed:
-    """The graph with other names, and what has changed: each name once."""
+    """The graph with other names, and the changes: each name once."""
 
     graph: Graph
     changes: tuple[Renaming, ...]
@@ -56,9 +56,9 @@ def rename(
 ) -> Renamed:
     """Return a copy with other names, given as to `irdeconv.rename`, and the changes.
 
-    `substitutions` apply in turn to all names of `kinds` that `names` has not. What lies in bodies
-    keeps its names. Raises UsageError for unknown old names (E503) and for new names that are
-    empty or not unique (E508).
+    `substitutions` apply in turn to all names of `kinds` that are not in `names`. Layers and
+    tensors in bodies keep their names. Raises UsageError for unknown old names (E503) and for new
+    names that are empty or not unique (E508).
     """
     out, problems = graph.copy(), Collector()
     known = {kind: _counted(out, kind, {}) for kind in KINDS}
