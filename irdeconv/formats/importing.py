@@ -189,7 +189,7 @@ class ImportBuilder(GraphBuilder):
         return len(self.shape(value))
 
     def size(self, value: Value, axis: int, what: str = "") -> int:
-        """Return the size of an axis, which must be exact; `what` is said behind the axis."""
+        """Return the size of an axis, which must be exact; `what` follows the axis in a message."""
         found = self.shape(value, 1)[axis]
         if not isinstance(found, int):
             raise Refusal(f"axis {axis} of open size{what}")
@@ -569,7 +569,7 @@ class ModelReader:
     semantics: Semantics
 
     def start(self, name: str, format: str) -> Imported:
-        """Return an empty import, and prepare its report and builder."""
+        """Start an import: its report, its builder and an empty graph."""
         self.out = Report(location=self.location)
         self.graph = Graph(Info(name=name, file=self.location.file))
         self.builder = ImportBuilder(self.graph, source_node("", self.location))

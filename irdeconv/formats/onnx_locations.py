@@ -1,6 +1,6 @@
-"""Which other files an ONNX file names for its data, without reading a tensor of it.
+"""List the other files that an ONNX file names for its data, without reading its tensors.
 
-The file is walked as protobuf: what holds no such name is skipped, whatever its size. So it costs
+The file is walked as protobuf: fields without such a name are skipped, however large. So it costs
 little, takes no memory, and needs no package.
 """
 
@@ -34,7 +34,7 @@ MOST_NAME = 4096  # bytes
 def external_files(path: Path) -> list[Path]:
     """Return the files in a model's folder that its tensors name, in the order of first use.
 
-    What is no ONNX file ends where it stops to be one; reading it tells what is wrong. OSError.
+    The walk ends at the first bytes that are no ONNX; reading the file reports the error. OSError.
     """
     with open_file(path) as file:
         names = _locations(file, size_of(file))
@@ -48,7 +48,7 @@ def external_files(path: Path) -> list[Path]:
 
 
 def _locations(file: BinaryIO, size: int) -> list[str]:
-    """Return what entries with the key "location" say, each once."""
+    """Return the values of entries with the key "location", each once."""
     found: dict[str, None] = {}
     entry: dict[str, bytes] = {}
     inside = [("model", size)]
@@ -74,7 +74,7 @@ def _locations(file: BinaryIO, size: int) -> list[str]:
 
 
 def _field(file: BinaryIO) -> tuple[int | None, int]:
-    """Return the tag of a field and how many bytes follow; no tag where there is no field."""
+    """Return the tag of a field and how many bytes follow; no tag if there is no field."""
     tag = _varint(file)
     kind = -1 if tag is None else tag & 7
     if kind == _VARINT:
