@@ -213,7 +213,7 @@ def _opened(path: PathText) -> Iterator[tuple[BinaryIO, ArrayHeader]]:
 
 
 def _require_room(header: ArrayHeader, there: int) -> None:
-    """Refuse a header that says more than the bytes behind it hold."""
+    """Refuse a header that states more bytes than follow it."""
     if header.nbytes > there:
         shape = list(header.shape)
         message = f"it is cut off: {shape} of {header.dtype} takes {header.nbytes:,} bytes"

@@ -43,7 +43,7 @@ def beside(target: Path) -> Path:
 
 @contextmanager
 def folder_beside(target: Path, mode: int = 0o700) -> Iterator[Path]:
-    """Make an empty folder beside a target; it goes at the end, or when another one is made."""
+    """Make an empty folder beside a target; it is removed at the end, or by a later sweep."""
     with turn(target.parent) as alone:
         if alone:
             sweep(target.parent)

@@ -130,7 +130,7 @@ def _parse_shape(text: str) -> tuple[int, ...]:
 
 
 def check_names(document: Document, context: Context) -> None:
-    """Report layer names and tensor names that stand for two things, and variables."""
+    """Report layer names and tensor names that are not unique, and unpaired variables."""
     _layer_names(document, context)
     _tensor_names(document, context)
     _variables(document, context)

@@ -227,7 +227,7 @@ _STATE: dict[str, Any] = {"unexplained": 0}
 
 
 def _install() -> None:
-    """Answer SIGBUS, once."""
+    """Install the handler of SIGBUS, once."""
     global _MMAP
     if _SIGBUS is None or "handler" in _STATE:
         return
@@ -343,7 +343,7 @@ class WeightsFile(NoWeights):
 
 
 def sources_of(graph: Graph) -> list[NoWeights]:
-    """Return the weights files in which constants of a graph lie, also those of bodies."""
+    """Return the weights files of a graph's constants, also of those in bodies."""
     found: dict[int, NoWeights] = {}
     for node in every_node(graph):
         data = node.op.data if isinstance(node.op, Const) else None
@@ -381,7 +381,7 @@ class Context:
     errors: int = 0  # reported so far
 
     def _count(self) -> None:
-        """Count an error; beyond the limit nothing more is looked at."""
+        """Count an error; beyond the limit, stop reading."""
         self.errors += 1
         most = self.limits.errors
         if self.errors > most:

@@ -497,11 +497,11 @@ class SourceNode:
 
     @property
     def left(self) -> list[str]:
-        """Attributes that no rule has asked for."""
+        """Attributes that no rule has read or accepted."""
         return sorted(set(self.attributes) - self.asked)
 
     def refuse_rest(self) -> None:
-        """Refuse attributes that no rule has asked for."""
+        """Refuse attributes that no rule has read or accepted."""
         if self.left:
             raise Refusal(f"the attribute {', '.join(self.left)} is not covered")
 
@@ -540,7 +540,7 @@ def _spelled(value: Any) -> str:
 
 
 def producers_first(waits: list[set[int]]) -> list[int]:
-    """Return numbers behind those that they wait for, else in order; circles are left out."""
+    """Return numbers after those that they wait for, else in order; circles are left out."""
     if all(w < at for at, ws in enumerate(waits) for w in ws):
         return list(range(len(waits)))
     readers: defaultdict[int, list[int]] = defaultdict(list)
@@ -576,7 +576,7 @@ class ModelReader:
         return Imported(self.graph, format)
 
     def finish(self, done: Imported) -> Imported:
-        """Raise everything that is wrong at once, or return the model."""
+        """Raise all errors at once, or return the model."""
         if not self.graph.results and not self.out.errors:
             self.out.malformed("the model has no outputs, so nothing of it is computed", "E209")
         self.out.finish()

@@ -73,7 +73,7 @@ def no_dialect(kind: str, message: str, attribute: str | None = "version") -> Pr
 
 
 def by_declaration(kind: str, version: str, count: int) -> str:
-    """Return the warning of so many layers of one operation that is not known in detail."""
+    """Return the warning of `count` layers of one operation that is not known in detail."""
     more = f" (and {count - 1} more layers of it)" if count > 1 else ""
     return (
         f"irdeconv does not know {kind} ({version}) in detail{more}; its declared shapes are taken "

@@ -399,7 +399,7 @@ class LegacyReader(LegacyLayersReader):
     """Builds the graph of one file."""
 
     def read(self, reported: Report) -> Imported:
-        """Import all layers; raise everything that is wrong at once."""
+        """Import all layers; raise all errors at once."""
         document, context, found = self.found.document, self.context, self.found
         done = self.start(document.name or "model", f"IR version {found.version}")
         self.out, self.kinds = reported, done.kinds
@@ -421,7 +421,7 @@ class LegacyReader(LegacyLayersReader):
         return self.finish(done)
 
     def _missing(self) -> None:
-        """Report once a weights file that is not there."""
+        """Report a missing weights file once."""
         weights = self.source.weights
         expected = self.source.seed is None and weights.reason not in (LEFT_OUT, UNREADABLE)
         if weights.size is None and expected:

@@ -194,7 +194,7 @@ def _pre_process(e: Element, source: SourceFile, out: Collector) -> PreProcess |
 
 
 class _LegacyLayerReader(LayerReader):
-    """Reads layers whose attributes stand in `<data>` by any of its names, and their blobs."""
+    """Reads layers with their attributes in `<data>` under any of its names, and their blobs."""
 
     def _child(self, e: Element, parts: Parts) -> None:
         tag = str(e.tag)

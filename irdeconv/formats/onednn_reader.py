@@ -407,7 +407,7 @@ class DumpReader(ModelReader):
     used: set[str] = field(default_factory=set)
 
     def read(self) -> Imported:
-        """Import all operations; raise everything that is wrong at once."""
+        """Import all operations; raise all errors at once."""
         version = str(self.dump.get("version", "unknown"))
         self.modern = not version.startswith(("0.", "1.", "2."))
         done = self.start("onednn_graph", f"oneDNN Graph {version}")

@@ -276,7 +276,7 @@ class OnnxFile:
         tensor.raw_data = ExternalFiles(self.folder).read(tensor)
 
     def file_of(self, tensor: Any) -> Path | None:
-        """Return the file that a tensor's data lies in; None inside the model."""
+        """Return the file of a tensor's data; None if it is inside the model."""
         if not is_external(tensor):
             return None
         name = external_entry(tensor, "location")
@@ -428,7 +428,7 @@ def _require(found: int, limit: str, limits: Limits, location: Location, text: s
 def _require_finite(model: Any, limits: Limits, location: Location) -> None:
     """Refuse functions that call themselves, and those whose nodes in place of calls are too many.
 
-    A few functions that each call the next one twice stand for more nodes than any memory holds.
+    A few functions that each call the next one twice expand to more nodes than any memory holds.
     """
     functions = {(f.domain, f.name, getattr(f, "overload", "")): f for f in model.functions}
     counts: dict[Any, int] = {}

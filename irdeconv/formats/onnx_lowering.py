@@ -356,7 +356,7 @@ def _delete(items: Any, unwanted: Any) -> None:
 
 
 def _add_tensors(scope: Scope, tensors: Sequence[Any]) -> list[Any]:
-    """Add initializers; returns them as they stand in the model."""
+    """Add initializers; return the model's copies of them."""
     if not tensors:
         return []
     kept = scope.body.initializer

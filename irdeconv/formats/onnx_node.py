@@ -443,7 +443,7 @@ def read_by(node: Any) -> Iterator[str]:
 
 
 def in_order(nodes: Sequence[Any]) -> list[Any]:
-    """Return nodes behind those that they read, else in order; circles are left out."""
+    """Return nodes after those that they read, else in order; circles are left out."""
     makers = {o: at for at, n in enumerate(nodes) for o in n.output if o}
     waits = [{makers[i] for i in read_by(n) if i in makers} for n in nodes]
     return [nodes[at] for at in producers_first(waits)]

@@ -234,7 +234,7 @@ def _spec(item: Any) -> Spec:
 def implied(graph: Any, outside: Mapping[str, Any] | None = None) -> dict[str, Spec]:
     """Return the type and rank that data must have because of the filters behind them.
 
-    The first states of a Loop that surely runs are looked at as well; `outside` has the
+    The first states of a Loop that surely runs are included; `outside` has the
     initializers around a body.
     """
     filters = {**(outside or {}), **{t.name: t for t in graph.initializer}}

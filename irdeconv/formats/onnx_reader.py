@@ -75,7 +75,7 @@ class NodeReader(ModelReader):
     functions: Mapping[Any, Any] = {}  # the model's own, by the names in calls
 
     def nodes(self, names: Names, nodes: Sequence[Any]) -> None:
-        """Import nodes, in an order in which each comes behind those that it reads."""
+        """Import nodes, producers first."""
         ordered = in_order(nodes)
         for node in ordered:
             self._node(names, node)
@@ -486,7 +486,7 @@ class OnnxReader(NodeReader):
     """Builds the graph of one ONNX model."""
 
     def read(self, model: Any) -> Imported:
-        """Import inputs, nodes and outputs; raise everything that is wrong at once."""
+        """Import inputs, nodes and outputs; raise all errors at once."""
         graph = model.graph
         self.functions = {(standard(f.domain), f.name, overload(f)): f for f in model.functions}
         outputs = [o.name for o in graph.output]
@@ -549,7 +549,7 @@ class OnnxReader(NodeReader):
         return self.builder.parameter(item.name, dtype, self.input_shape(item.name, tensor))
 
     def input_shape(self, name: str, tensor: Any) -> Shape | None:
-        """Return the shape of an input: the one that was asked for, else the declared one."""
+        """Return the shape of an input: the requested one, else the declared one."""
         return self.shapes.get(name, declared_shape(tensor))
 
     def _outputs(self, outputs: list[str], names: Names) -> None:

@@ -62,7 +62,7 @@ class NodeWriter:
         return rule(self, node, self.graph.inputs_of(node.id))
 
     def add(self, type: str, *inputs: str, **attributes: Any) -> str:
-        """Add a node with one output and return that one's name."""
+        """Add a node with one output and return the output's name."""
         name = self.names.fresh(f"{self.base}/{type}")
         node = onnx_module("onnx.helper").make_node(type, inputs, [name], name, **attributes)
         self.nodes.append(node)

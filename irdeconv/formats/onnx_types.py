@@ -104,7 +104,7 @@ def _known(tensor: Any) -> tuple[int, int]:
 def infer_types(model: OnnxFile) -> Types:
     """Infer the types in a model's scopes by importing it, without the data of large tensors.
 
-    Behind operations that are not covered only declarations remain. The scopes have to stay alive.
+    Behind operations that are not covered only declarations remain. The scopes must stay alive.
     """
     with progress.stage("inferring shapes"):
         reader = sketched(model.proto, model.location)

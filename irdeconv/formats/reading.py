@@ -122,7 +122,7 @@ def _port_ids(
 ) -> tuple[Positions, Positions, bool]:
     """Return id -> position on both sides, and whether every id is an integer of its own.
 
-    Most layers of a model number their ports alike, so few of these are ever made.
+    Most layers of a model number their ports in the same way, so there are few of these.
     """
     sides: list[Positions] = []
     for texts in (inputs, outputs):

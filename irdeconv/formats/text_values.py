@@ -298,7 +298,7 @@ _WORDS = {"none": None, "true": True, "false": False, "nan": math.nan, "inf": ma
 
 @dataclass(frozen=True)
 class Missing:
-    """`missing("net.bin", offset, size)`: data that lies in a file that is not there."""
+    """`missing("net.bin", offset, size)`: data in a file that is missing."""
 
     path: str
     offset: int

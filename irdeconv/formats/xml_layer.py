@@ -62,7 +62,7 @@ class LayerReader:
         return self._edge(e)
 
     def unexpected(self, e: Element, anchor: Anchor, known: Iterable[str], inside: str) -> None:
-        """Warn about an element that OpenVINO does not look at."""
+        """Warn about an element that OpenVINO ignores."""
         if self._out.is_full("W102", "warning"):  # a file may have a million of them
             return
         text = f"<{_prefixed(str(e.tag))}> is not known inside <{inside}>; OpenVINO ignores it"

@@ -316,7 +316,7 @@ class _Stream:
         self._reader.unexpected(e, anchor, (section[:-1],), section)
 
     def _rest(self, root: Element) -> tuple[str | None, dict[str, str]]:
-        """Look at the other children of `<net>`; return the model's rt_info and its mark."""
+        """Check the other children of `<net>`; return the model's rt_info and its mark."""
         rt_info, seen = None, set()
         mark: dict[str, str] = {}
         for e in root:

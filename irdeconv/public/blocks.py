@@ -49,7 +49,7 @@ def map_blocks(
 
     A block is run by itself. If the model's batch is exact, a block is run in batches of that size,
     and each chunk must be a multiple of it. If it is open, a block is one batch. The plan, with the
-    options of `compile`, goes to each worker once. Raises UsageError for arrays that do not fit and
+    options of `compile`, is sent to each worker once. Raises UsageError for arrays that do not fit,
     for outputs whose shape depends on values, and the errors of `compile`.
 
     >>> import dask.array as da
@@ -99,7 +99,7 @@ def _sorted_out(graph: Graph, inputs: Any) -> tuple[dict[str, Any], dict[str, Ar
 
 
 def _aligned(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arrays with one chunk in every axis but the first, whose chunks have to agree."""
+    """Return arrays with one chunk in every axis but the first, whose chunks must agree."""
     for name, array in given.items():
         if array.ndim == 0 or any(np.isnan(size) for size in array.shape):
             raise misused(f'input "{name}": its sizes are unknown, or it has no axis', code="E501")
@@ -163,7 +163,7 @@ def _lazily(
 def _run_block(
     shipped: tuple[Plan, dict[str, Array]], token: str, names: list[str], arrays: list[Array]
 ) -> dict[str, Array]:
-    """Run a block; every thread of a worker has a plan of its own, for a plan takes turns."""
+    """Run a block; every thread of a worker has its own plan, as threads take turns at one plan."""
     plan, whole = shipped
     plans: OrderedDict[str, Plan] = _local.__dict__.setdefault("plans", OrderedDict())
     if token not in plans:

@@ -220,7 +220,7 @@ def dump(
 ) -> str:
     """Return a model in the text form, a line per layer; `parse` and `read` take it back.
 
-    Every layer stands behind its inputs, otherwise in the order of the ids. Constants of up to 16
+    Every layer follows its inputs, otherwise in the order of the ids. Constants of up to 16
     elements are readable, larger ones are base64 of their `.bin` bytes. Of constants with more
     bytes than `elide` (64 KiB) only the size and a hash are printed; None prints all. `comments`
     maps ids of layers to lines that are printed above them.

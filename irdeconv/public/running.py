@@ -38,14 +38,14 @@ def compile(
     max_memory: int | None = None,
     once: bool = False,
 ) -> Plan:
-    """Return a plan that can be run many times; `form=None` executes the graph as it stands.
+    """Return a plan that can be run many times; `form=None` executes the graph without lowering it.
 
     The plan executes several nodes in one step if that is faster; `fuse=False` executes node by
     node. `exact` does so too, and adds the terms of (de)convolutions in one fixed order: slower,
     and every form gives the same bits. `threads` is 1 or more (default: the number of processors);
     the results do not depend on it. `tune` measures kernels, and ways to cut their work, instead of
     estimating the time; a path keeps the measurements. `max_memory` is a limit in bytes; a plan
-    that needs more is a LimitError. `once` says that the plan runs a single time: compiled kernels
+    that needs more is a LimitError. `once` says that the plan runs only one time: compiled kernels
     (the extra `fast`) are then taken only if they save more than loading them takes, half a second;
     `tune` overrules it. A plan may be run from several threads, which take turns, but not from a
     callback of its own run, nor from a thread that such a callback waits for (RuntimeError). Raises

@@ -58,7 +58,7 @@ class Tuner:
     _listed: dict[tuple[Any, ...], list[Candidate]] = field(default_factory=dict, repr=False)
 
     def listed(self, kind: str, problem: ConvProblem) -> list[Candidate]:
-        """Return the candidates for a problem; those of layers that are alike are listed once."""
+        """Return the candidates for a problem; equal layers share one list."""
         key = kind, problem, available()
         if key not in self._listed:
             list_all = for_deconvolution if kind == "deconvolution" else for_convolution

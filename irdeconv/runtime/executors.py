@@ -291,7 +291,7 @@ class _ConvolutionExecutor(Executor):
         return kernel.fixed(values[data], values[out], finish)
 
     def _strided(self, operands: Slots, values: Values) -> bool:
-        """Whether an operand of the epilogue would have to be copied in every run."""
+        """Whether an operand of the epilogue needs a copy in every run."""
         return any(values[i] is not None and not values[i].flags.c_contiguous for i in operands)
 
     def _epilogue(self, operands: Slots, values: Values) -> Callable[[Values], Epilogue | None]:

@@ -125,7 +125,7 @@ def assemble(
 ) -> Graph:
     """Return the graph of a region of an inferred graph.
 
-    `inputs` and `outputs` stand in their order; an output may keep a Result of the whole graph.
+    `inputs` and `outputs` are in their order; an output may keep a Result of the whole graph.
     `order` is that of the layers. Raises InferenceError if they do not fit together.
     """
     piece = _Assembly(whole, region)
@@ -458,7 +458,7 @@ Execute = Callable[[Graph, Mapping[str, Array]], Iterable[Array]]
 
 
 def node_by_node(graph: Graph, inputs: Mapping[str, Array]) -> Iterable[Array]:
-    """Execute a graph as it stands; returns its outputs in order."""
+    """Execute a graph node by node, without lowering; returns its outputs in order."""
     return build_plan(graph, settings=Settings(fuse=False)).run(inputs).values()
 
 

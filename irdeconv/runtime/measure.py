@@ -92,7 +92,7 @@ def percentile(ranked: Sequence[float], q: float) -> float:
 
 
 def median_interval(seconds: Sequence[float]) -> tuple[float, float]:
-    """Return between which times the median lies with 95 % confidence, drift included.
+    """Return the interval of the median with 95 % confidence, drift included.
 
     The ranks are those between which a binomial number of n halves lies with 95 %.
     """

@@ -156,7 +156,7 @@ class Plan:
         return out
 
     def reset(self) -> None:
-        """Give up the values of all variables: the next run begins as the first one did."""
+        """Clear all variables: the next run begins as the first one did."""
         with self.settings.team.lock:
             self.settings.variables.kept = {}
 

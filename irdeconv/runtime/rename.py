@@ -109,7 +109,7 @@ def _exact(
 def _check(
     graph: Graph, known: Mapping[Kind, Counter[str]], found: _NewNames, problems: Collector
 ) -> None:
-    """Report new names that are empty, hold control characters, or stand for two things."""
+    """Report new names that are empty, contain control characters, or are not unique."""
     for kind in KINDS:
         names = found[kind]
         times = _counted(graph, kind, names)

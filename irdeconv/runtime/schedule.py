@@ -115,7 +115,7 @@ class Folded:
 
 
 def fold(graph: Graph, max_memory: int | None = None) -> Folded:
-    """Evaluate nodes of constants alone, in so many bytes; IrdeconvError if that fails."""
+    """Evaluate nodes of constants alone, in up to `max_memory` bytes; else IrdeconvError."""
     order, live = graph.topological(), graph.live()
     _refuse_unsupported(list(_needed(graph)))
     _refuse_rounded(graph)
@@ -347,7 +347,7 @@ class _Scheduler:
         return compiled(body, replace(self.settings, fuse=fuse, tuner=Tuner()))
 
     def _number(self, groups: list[FusionGroup], executors: list[Executor]) -> None:
-        """Give every value a slot that a step reads or writes; constants lie in theirs."""
+        """Give every value that a step reads or writes a slot, and store the constants."""
         for value in self._all_values(groups, executors):
             if value not in self.slot_of:
                 self.slot_of[value] = len(self.values)
@@ -393,7 +393,7 @@ class _Scheduler:
             self.buffers[value].last = len(groups)
 
     def _is_small(self, value: Value, still: Container[Value]) -> bool:
-        """Whether an input or output is rather copied than moved; `still` are better not moved."""
+        """Whether an input or output is small enough to be copied; `still` are better not moved."""
         spec = self.graph.spec(value)
         nbytes = spec.nbytes if spec.dtype is not None and spec.dtype.kind != "string" else None
         limit = program.COPIED_BYTES if value in still else program.MOVED_BYTES

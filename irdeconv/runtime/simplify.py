@@ -484,7 +484,7 @@ def simplify(graph: Graph, *, max_growth: int = MAX_GROWTH, decompress: bool = F
 
 
 def _round(graph: Graph, growth: int, decompress: bool) -> Counter[str]:
-    """Look at every node once, then at duplicates and dead ones."""
+    """Simplify every node once, then remove duplicates and dead ones."""
     done: Counter[str] = Counter()
     nodes = graph.topological()
     with progress.stage("simplifying", total=len(nodes)) as step:
