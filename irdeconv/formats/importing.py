@@ -541,19 +541,19 @@ def _spelled(value: Any) -> str:
 
 def producers_first(waits: list[set[int]]) -> list[int]:
     """Return numbers after those that they wait for, else in order; circles are left out."""
-    if all(w < at for at, ws in enumerate(waits) for w in ws):
+    if all(w < number for number, ws in enumerate(waits) for w in ws):
         return list(range(len(waits)))
     readers: defaultdict[int, list[int]] = defaultdict(list)
-    for at, ws in enumerate(waits):
+    for number, ws in enumerate(waits):
         for w in ws:
-            readers[w].append(at)
+            readers[w].append(number)
     left = [len(ws) for ws in waits]
-    ready = [at for at, count in enumerate(left) if not count]
+    ready = [number for number, count in enumerate(left) if not count]
     out = []
     while ready:
-        at = heapq.heappop(ready)
-        out.append(at)
-        for r in readers[at]:
+        number = heapq.heappop(ready)
+        out.append(number)
+        for r in readers[number]:
             left[r] -= 1
             if not left[r]:
                 heapq.heappush(ready, r)

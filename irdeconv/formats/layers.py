@@ -103,7 +103,7 @@ def _known(kind: str, version: str) -> type[Op] | None:
 
 def unknown_operations(graph: Graph) -> list[Diagnostic]:
     """Return the `.xml` reader's diagnostics of operations that are known by declaration."""
-    found = Collector(most=current().reports)
+    problems = Collector(most=current().reports)
     others: dict[tuple[str, str], list[Node]] = {}
     for node, live in _opaque(graph):
         assert isinstance(node.op, Opaque)
@@ -114,11 +114,11 @@ def unknown_operations(graph: Graph) -> list[Diagnostic]:
             if problem is None:
                 others.setdefault((kind, version), []).append(node)
         if problem is not None:
-            _report(found, node, problem)
+            _report(problems, node, problem)
     for (kind, version), nodes in others.items():
-        _report(found, nodes[0], Problem("W204", by_declaration(kind, version, len(nodes))))
-    found.count_rest()
-    return found.diagnostics
+        _report(problems, nodes[0], Problem("W204", by_declaration(kind, version, len(nodes))))
+    problems.count_rest()
+    return problems.diagnostics
 
 
 def _opaque(graph: Graph) -> Iterator[tuple[Node, bool]]:

@@ -74,23 +74,23 @@ for _name, _op in named_operations(
 @layer("Eltwise")
 def eltwise(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """One operation of all inputs, from the first on; a sum may have a factor for each."""
-    word, given = n.text("operation", "sum").lower(), n.given
-    if word == "logical_not" and len(given) == 1:
-        return b.add(elementwise.LogicalNot(), truth(b, given[0]))
+    word, inputs = n.text("operation", "sum").lower(), n.given
+    if word == "logical_not" and len(inputs) == 1:
+        return b.add(elementwise.LogicalNot(), truth(b, inputs[0]))
     factors = n.numbers("coeff", ())
     if any(f != 1 for f in factors):
-        if word not in ("sum", "") or len(factors) != len(given):
-            raise Refusal(f"the factors {list(factors)} of {len(given)} inputs to a {word}")
-        given = tuple(b.times(v, f) for v, f in zip(given, factors, strict=True))
+        if word not in ("sum", "") or len(factors) != len(inputs):
+            raise Refusal(f"the factors {list(factors)} of {len(inputs)} inputs to a {word}")
+        inputs = tuple(b.times(v, f) for v, f in zip(inputs, factors, strict=True))
     op = _PAIRS.get(word or "sum")
     if op is None:
         raise Refusal(f'the operation "{word}" is not covered')
     if word in _LOGICAL:
-        given = tuple(truth(b, v) for v in given)
-    y = given[0]
-    for other in given[1:]:
+        inputs = tuple(truth(b, v) for v in inputs)
+    y = inputs[0]
+    for other in inputs[1:]:
         y = b.add(op, y, other if word in _LOGICAL else b.convert(other, b.dtype(y)))
-    return b.add(Divide(), y, b.like(len(given), y)) if word == "mean" else y
+    return b.add(Divide(), y, b.like(len(inputs), y)) if word == "mean" else y
 
 
 @layer("Power")

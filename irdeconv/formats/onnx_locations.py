@@ -49,14 +49,14 @@ def external_files(path: Path) -> list[Path]:
 
 def _locations(file: BinaryIO, size: int) -> list[str]:
     """Return the values of entries with the key "location", each once."""
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     entry: dict[str, bytes] = {}
     inside = [("model", size)]
     for _ in range(MOST_FIELDS):
         while len(inside) > 1 and file.tell() >= inside[-1][1]:
             if inside.pop()[0] == "entry":
                 if entry.get("key") == b"location":
-                    found[entry.get("value", b"").decode("utf-8", "replace")] = None
+                    names[entry.get("value", b"").decode("utf-8", "replace")] = None
                 entry = {}
         kind, end = inside[-1]
         tag, length = _field(file)
@@ -70,7 +70,7 @@ def _locations(file: BinaryIO, size: int) -> list[str]:
             inside.append((into, start + length))
         else:
             file.seek(start + length)
-    return list(found)
+    return list(names)
 
 
 def _field(file: BinaryIO) -> tuple[int | None, int]:

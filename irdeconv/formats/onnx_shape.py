@@ -397,21 +397,21 @@ def resized(
 
 def _places(one: ResizedAxis, mode: str) -> Array:
     """Return the position in the data of each element of the result."""
-    at: Array = np.arange(one.wanted, dtype=np.float64)
+    index: Array = np.arange(one.wanted, dtype=np.float64)
     exact = one.scale * one.size
     if mode == "align_corners":
-        return at * (one.size - 1) / (exact - 1) if exact != 1 else at * 0
+        return index * (one.size - 1) / (exact - 1) if exact != 1 else index * 0
     if mode == "tf_crop_and_resize":
         low, high = (c * (one.size - 1) for c in one.crop)
-        steps = at / (exact - 1) if exact != 1 else at * 0 + 0.5
+        steps = index / (exact - 1) if exact != 1 else index * 0 + 0.5
         return low + steps * (high - low)
     if mode == "asymmetric":
-        return at / one.scale
+        return index / one.scale
     if mode == "tf_half_pixel_for_nn":
-        return (at + 0.5) / one.scale
+        return (index + 0.5) / one.scale
     if mode == "pytorch_half_pixel" and exact == 1:
-        return at - 0.5
-    out = (at + 0.5) / one.scale - 0.5
+        return index - 0.5
+    out = (index + 0.5) / one.scale - 0.5
     if mode == "half_pixel_symmetric":
         out += one.size / 2 * (1 - one.wanted / exact)
     return out

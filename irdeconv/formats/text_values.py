@@ -440,7 +440,7 @@ def _spec(lex: Lexer, dtype: ElementType | None, start: Token, depth: int) -> Sp
     shape = _shape(lex, inside)
     if not lex.accept("="):
         return Spec(dtype, shape)
-    at = lex.token
+    begin = lex.token
     value = literal(lex, inside)
     if isinstance(value, Data):
         return OwnValue(dtype, shape)
@@ -450,8 +450,8 @@ def _spec(lex: Lexer, dtype: ElementType | None, start: Token, depth: int) -> Sp
         try:
             return Spec(dtype, shape, to_dims(value, shape))
         except ValueError as e:
-            lex.fail(str(e), at.offset)
-    return Spec(dtype, shape, array(lex, value, dtype, shape, at.offset))
+            lex.fail(str(e), begin.offset)
+    return Spec(dtype, shape, array(lex, value, dtype, shape, begin.offset))
 
 
 def _shape(lex: Lexer, depth: int) -> Shape | None:

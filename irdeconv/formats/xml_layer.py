@@ -265,23 +265,23 @@ class LayerReader:
             self._exceeded("E603", text, "depth")
         anchor, layers, edges = self._anchor(), [], []
         rt_info: str | None = None
-        for part in body:
+        for section in body:
             self._sub += 1
-            if part.tag == "rt_info":
-                rt_info = _rt_info(part) or rt_info
-                self._skip(part)
+            if section.tag == "rt_info":
+                rt_info = _rt_info(section) or rt_info
+                self._skip(section)
                 continue
-            if part.tag not in ("layers", "edges"):
-                self._unexpected(part, ("layers", "edges", "rt_info"), str(body.tag))
+            if section.tag not in ("layers", "edges"):
+                self._unexpected(section, ("layers", "edges", "rt_info"), str(body.tag))
                 continue
-            for e in part:
+            for e in section:
                 self._sub += 1
-                if part.tag == "layers" and e.tag == "layer":
+                if section.tag == "layers" and e.tag == "layer":
                     layers.append(self._layer(e))
-                elif part.tag == "edges" and e.tag == "edge":
+                elif section.tag == "edges" and e.tag == "edge":
                     edges.append(self._edge(e))
                 else:
-                    self._unexpected(e, (part.tag[:-1],), str(part.tag))
+                    self._unexpected(e, (section.tag[:-1],), str(section.tag))
         self._depth -= 1
         complete = body.find("layers") is not None
         if not complete:

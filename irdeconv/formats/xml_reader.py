@@ -102,20 +102,20 @@ def _root(tag: str, attributes: dict[str, str]) -> None:
 
 def report_namespace(source: SourceFile, out: Collector) -> None:
     """Report the first declaration or use of a namespace: OpenVINO knows none and misreads it."""
-    found: list[tuple[Position, str]] = []
+    uses: list[tuple[Position, str]] = []
     parser = expat.ParserCreate()
 
     def start(tag: str, attributes: dict[str, str]) -> None:
         names = (n for n in (*attributes, tag) if n == "xmlns" or ":" in n.removeprefix("xml:"))
         name = next(names, None)
-        if name is not None and not found:
-            found.append((position_of(parser), name))
+        if name is not None and not uses:
+            uses.append((position_of(parser), name))
 
     parser.StartElementHandler = start
     parse_quietly(parser, source.data)
-    if not found:  # malformed XML in front of it
+    if not uses:  # malformed XML in front of it
         report_malformed(source, out, "a namespace", 1, 1)
-    for at, name in found:
+    for at, name in uses:
         where = source.attribute_at(at, name)
         message = f"{name}: an IR has no XML namespaces"
         hint = "delete the prefixes and the attributes xmlns; OpenVINO takes them for names"

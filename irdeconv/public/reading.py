@@ -158,20 +158,20 @@ def _beyond_target(
     model: ModelLike, loaded: Loaded, reading: Reading, target: Target
 ) -> list[Diagnostic]:
     """Return a diagnostic for each condition of a target that a layer does not meet."""
-    found: list[Violation] = []
+    violations: list[Violation] = []
     if is_onnx(model):
         source: Any = model
         file = load_file(source)
         set_shapes(file, {n: parse_shape_like(s) for n, s in reading.shapes.items()})
         name = reading.name if isinstance(model, bytes) else file.name
-        found = check_nodes(file.proto, target, location=Location(SourceFile(name, b"")))
+        violations = check_nodes(file.proto, target, location=Location(SourceFile(name, b"")))
     elif loaded.graph is not None:
         try:
-            found = check_graph(standardize(infer(loaded.graph, reading.shapes)), target)
+            violations = check_graph(standardize(infer(loaded.graph, reading.shapes)), target)
         except (InferenceError, UnsupportedError) as e:
             return e.diagnostics
     problems = Collector(most=current().reports)
-    for v in found:
+    for v in violations:
         message = f'{v.operation} "{v.layer}" does not run on {target.name}: {v.text}'
         problems.add("E420", message, location=v.location, layer=v.layer)
     problems.count_rest()

@@ -357,19 +357,19 @@ class _Extraction:
 
     def _outputs(self) -> list[_Output]:
         results = {self.graph.inputs_of(r.id)[0]: r.id for r in reversed(self.graph.results)}
-        made: dict[tuple[Value, int | None], _Output] = {}
+        outputs: dict[tuple[Value, int | None], _Output] = {}
         if not self.to:
             ends = [(v, r.id) for r in self.graph.results for v in self._sources([r.id])]
             found = [(v, r) for v, r in ends if v.node in self.inside]
             if not found and not self.wanted:
                 self._refuse_end(bool(ends))
-            made = {(v, r): _Output(v, r, "model") for v, r in found}
+            outputs = {(v, r): _Output(v, r, "model") for v, r in found}
         for (option, text), place in zip(self.wanted, self.ends, strict=True):
             for value in self._ending(place, f"{option} {text}"):
                 is_result = self.graph.node(place.node).type == "Result"
                 result = place.node if is_result else results.get(value)
-                made.setdefault((value, result), _Output(value, result))
-        return list(made.values())
+                outputs.setdefault((value, result), _Output(value, result))
+        return list(outputs.values())
 
     def _ending(self, place: Place, text: str) -> list[Value]:
         """Return the tensors that an option names, after reporting its errors."""

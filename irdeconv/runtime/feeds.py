@@ -188,7 +188,7 @@ class Binder:
         return f"give them by name: {{{items}}}" if items else "give nothing"
 
     def _by_name(self, feeds: Mapping[Any, Any], found: Collector) -> dict[int, Any]:
-        given: dict[int, Any] = {}
+        feed_of: dict[int, Any] = {}
         for name, value in feeds.items():
             node = self.names.get(name)
             if node is None:
@@ -198,8 +198,8 @@ class Binder:
                     hint=did_you_mean(str(name), self.names),
                 )
             else:
-                given[node.id] = value
-        return given
+                feed_of[node.id] = value
+        return feed_of
 
 
 def _spec(node: Node) -> Spec:

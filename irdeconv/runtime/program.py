@@ -413,7 +413,7 @@ def joined(steps: Sequence[Step], team: Threads) -> list[Step]:
 
     Several threads share the work of a single step, so with them only short steps are joined.
     """
-    found: list[Step] = []
+    out: list[Step] = []
 
     def joins(step: Step) -> bool:
         return step.recorded is not None and (team.threads == 1 or step.short)
@@ -421,13 +421,13 @@ def joined(steps: Sequence[Step], team: Threads) -> list[Step]:
     for together, run in groupby(steps, joins):
         some = list(run)
         if not together:
-            found += some
+            out += some
             continue
         work = Repeated((Recorded.joined([s.recorded for s in some if s.recorded]),))
         nodes = tuple(node for step in some for node in step.nodes)
         frees = tuple(slot for step in some for slot in step.frees)
-        found.append(Step(nodes, Always(work, team), (), some[-1].outputs, frees))
-    return found
+        out.append(Step(nodes, Always(work, team), (), some[-1].outputs, frees))
+    return out
 
 
 def _label(step: Step) -> str:

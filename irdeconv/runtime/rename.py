@@ -61,20 +61,20 @@ def rename(
     names that are empty or not unique (E508).
     """
     out, problems = graph.copy(), Collector()
-    known = {kind: _counted(out, kind, {}) for kind in KINDS}
-    found = _exact(names or {}, known, problems)
+    counts = {kind: _counted(out, kind, {}) for kind in KINDS}
+    new_names = _exact(names or {}, counts, problems)
     for kind in kinds:
-        for old in known[kind]:
+        for old in counts[kind]:
             new = old
             for substitution in substitutions:
                 new = substitution(new)
             if new != old:
-                found[kind].setdefault(old, new)
-    _check(out, known, found, problems)
+                new_names[kind].setdefault(old, new)
+    _check(out, counts, new_names, problems)
     problems.require_none(UsageError)
     for node in out.nodes():
-        _apply(node, found)
-    changes = [Renaming(k, old, new) for k in KINDS for old, new in found[k].items()]
+        _apply(node, new_names)
+    changes = [Renaming(k, old, new) for k in KINDS for old, new in new_names[k].items()]
     return Renamed(out, tuple(changes))
 
 

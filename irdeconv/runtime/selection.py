@@ -63,7 +63,7 @@ class Selection:
         A name that several layers share means all of them. UsageError (E503) with every pattern
         that names nothing.
         """
-        problems, found = Collector(), set()
+        problems, ids = Collector(), set()
         types: dict[str, set[int]] = {}
         for node in self._graph.nodes():
             types.setdefault(f"type:{node.type}", set()).add(node.id)
@@ -72,12 +72,12 @@ class Selection:
             named = self._layers.get(pattern, [])
             made = [v.node for v in self._tensors.get(pattern, [])]
             if pattern in types or named or made:
-                found |= {*types.get(pattern, ()), *named, *made}
+                ids |= {*types.get(pattern, ()), *named, *made}
             else:
                 place = self._place(pattern, option, problems, types)
-                found |= set() if place is None else {place.node}
+                ids |= set() if place is None else {place.node}
         problems.require_none(UsageError)
-        return found
+        return ids
 
     def _place(
         self, text: str, option: str, problems: Collector, more: Iterable[str] = ()
