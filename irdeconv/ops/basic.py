@@ -143,7 +143,7 @@ class Opaque(Op):
 
 @dataclass(frozen=True)
 class VariableOp(Op):
-    """Base of the operations that stand for a variable."""
+    """Base of the operations on a variable."""
 
     rounding = MOVES
     variable_id: str
@@ -230,7 +230,7 @@ class Assign6(Assign3):
 
 
 def unfit(own: Spec, array: Array) -> str | None:
-    """Say why a variable cannot have a value; None where it can."""
+    """Return the reason why a variable cannot have a value; None if it can."""
     if own.dtype is not None and array.dtype != own.dtype.container:
         return f"the variable is {own.dtype}, the value {array.dtype}"
     try:
@@ -300,7 +300,7 @@ def _texts(data: Array) -> list[bytes]:
 
 
 def macs(op: Op, inputs: tuple[Spec, ...], outputs: tuple[Spec, ...]) -> int | None:
-    """Return the multiply-accumulates of a layer; None where they are unknown."""
+    """Return the multiply-accumulates of a layer; None if they are unknown."""
     if isinstance(op, Opaque) or type(op).macs is Op.macs:
         return None if isinstance(op, Opaque) else 0
     try:

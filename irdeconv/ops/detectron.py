@@ -36,7 +36,7 @@ class ExperimentalDetectronPriorGridGenerator(Op):
     """Put priors (P, 4) on the centres of a grid: (H, W, P, 4), flat (H * W * P, 4).
 
     The grid is that of feature_map (N, C, H, W), `h` and `w` may name its size; its steps are
-    `stride_x` and `stride_y` or, where these are 0, the size of im_data (N, C, ...) through that of
+    `stride_x` and `stride_y` or, if these are 0, the size of im_data (N, C, ...) divided by that of
     the grid. Only sizes of the two are read.  [detection/ExperimentalDetectronPriorGridGenerator-6]
     """
 
@@ -289,7 +289,7 @@ class GenerateProposals(_Proposals):
         for n, image in enumerate(info):
             moved = self.corrected(image, fixed, deltas[n].astype(np.float32), unit)
             ranks = scores[n].astype(np.float32).transpose(1, 2, 0).reshape(-1)
-            # The scale of x stands last, that of y third: they are one where there are three.
+            # The scale of x is the last, that of y the third: the same one if there are three.
             smallest = np.float32(self.min_size) * image[[-1, 2]]
             alive = np.all(moved[:, 2:] - moved[:, :2] + np.float32(unit) >= smallest, 1)
             kept = boxes.best(moved, ranks, alive, self.counts, self.nms_threshold, unit)
@@ -425,7 +425,7 @@ class Proposal1(_Proposal):
 
     A = ratios times scales anchors at each cell of `feat_stride` pixels; the second half of the
     channels of the scores is foreground. The image is height, width and one or two scales, by
-    which `min_size` is multiplied: what is smaller scores 0. Of the best `pre_nms_topn` the best
+    which `min_size` is multiplied: smaller boxes score 0. Of the best `pre_nms_topn` the best
     `post_nms_topn` stay that do not overlap a better one by more than `nms_thresh`. A row is the
     image and left, top, right, bottom; the first free row of an image begins with -1, the rest is
     0. For "tensorflow" sides are not rounded and end before the last pixel, anchors are clipped

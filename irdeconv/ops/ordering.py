@@ -149,10 +149,10 @@ class Bucketize(Op):
 
 @op("SearchSorted", since=15)
 class SearchSorted(Op):
-    """Where values would be inserted into sorted rows: [*L, N], [*L, V] -> [*L, V].
+    """Indices at which values would be inserted into sorted rows: [*L, N], [*L, V] -> [*L, V].
 
-    Numbers of one type; a single row serves values of any shape. Of equal elements the place is in
-    front of all, in `right_mode` behind all.  [sort/SearchSorted-15]
+    Numbers of one type; a single row serves values of any shape. The index is in front of all
+    equal elements, in `right_mode` behind all.  [sort/SearchSorted-15]
     """
 
     rounding = JUMPS
@@ -177,7 +177,7 @@ class SearchSorted(Op):
 
 
 def _lead(rows: Shape, values: Shape) -> Shape:
-    """Return the shape of the values, all but the last axis as the rows have it; E301, E302."""
+    """Return the shape of the values; all axes but the last agree with the rows; E301, E302."""
     want_rank(values, len(rows), len(rows), 1, "values")
     out = [merge(a, b) for a, b in zip(rows[:-1], values[:-1], strict=True)]
     lead = tuple(d for d in out if d is not None)
@@ -191,7 +191,7 @@ def _lead(rows: Shape, values: Shape) -> Shape:
 
 
 def _search(row: Array, values: Array, side: Side) -> Array:
-    """Return places in a row; types are compared as real numbers where they differ."""
+    """Return indices in a row; if types differ, they are compared as real numbers."""
     if row.dtype != values.dtype or row.dtype.kind not in "iuf":  # not ml_dtypes'
         row, values = row.astype(np.float64), values.astype(np.float64)
     return np.asarray(np.searchsorted(row, values, side))
@@ -199,9 +199,9 @@ def _search(row: Array, values: Array, side: Side) -> Array:
 
 @op("Unique", since=10)
 class Unique(Op):
-    """Distinct elements, or slices along `axis`, and where they are; any type.
+    """Distinct elements, or slices along `axis`, and their indices; any type.
 
-    Outputs: the distinct ones (a vector without `axis`), the place of the first occurrence of each,
+    Outputs: the distinct ones (a vector without `axis`), the index of the first occurrence of each,
     the number of each input element among them, how often each occurs. `sorted` orders them
     ascending, otherwise by first occurrence.  [movement/Unique-10]
     """

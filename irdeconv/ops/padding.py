@@ -49,7 +49,7 @@ class PadBase(Op):
     def _shape(
         self, shape: Shape | None, begin: tuple[Dim, ...] | None, end: tuple[Dim, ...] | None
     ) -> Shape | None:
-        """Return the data's shape, made of unknown dimensions where only the rank is known."""
+        """Return the data's shape, made of unknown dimensions if only the rank is known."""
         for port, name, pads in ((1, "pads_begin", begin), (2, "pads_end", end)):
             if pads is None:
                 continue
@@ -115,7 +115,7 @@ class PadBase(Op):
     def _bind_own(
         self, shape: tuple[int, ...], begin: Sequence[int], end: Sequence[int]
     ) -> Bound | None:
-        """Bind what repeats the data's own elements, unless something is cropped."""
+        """Bind a padding that repeats the data's own elements, unless something is cropped."""
         if min(*begin, *end, 0) < 0:
             return None
         for axis, (size, *pads) in enumerate(zip(shape, begin, end, strict=True)):

@@ -29,7 +29,7 @@ from irdeconv.ops.checks import at_least, axes_of, inferred_shape, widened
 
 
 def paired(x: Array) -> Array:
-    """Return pairs [..., 2] as complex numbers [...], double ones where the pairs are."""
+    """Return pairs [..., 2] as complex numbers [...], double ones if the pairs are."""
     real = np.float64 if x.dtype == np.float64 else np.float32
     kind = np.complex128 if real == np.float64 else np.complex64
     flat = np.ascontiguousarray(x, real)
@@ -164,8 +164,8 @@ class RDFT(_Fourier):
 class IRDFT(_Fourier):
     """Inverse of RDFT: data [*I, 2] -> real [*O]; the last of `axes` grows to 2 (I - 1).
 
-    What the pairs of that axis leave out is taken to be symmetric. `signal_size` gives other
-    lengths, of results; missing pairs are zeros (where the runtime reads behind its data).
+    Elements beyond the pairs of that axis are assumed symmetric. `signal_size` gives other lengths
+    of results; missing pairs are zeros (but the runtime reads behind its data).
     [signals/IRDFT-9]
     """
 

@@ -36,14 +36,14 @@ def most(*factors: Dim | None) -> Dim:
 
 
 def least_of(*dims: Dim | None) -> Dim | None:
-    """Return the smallest upper bound; None where none of them has one."""
+    """Return the smallest upper bound; None if none of them has one."""
     tops = [bounds(d)[1] for d in dims if d is not None]
     known = [t for t in tops if t is not None]
     return max(min(known), 0) if known else None
 
 
 def known_count(op: Op, *inputs: Spec | None) -> int | None:
-    """Return axis 0 of the first output where all values are known."""
+    """Return axis 0 of the first output if all values are known."""
     given = [s.known for s in inputs if s is not None]
     if any(v is None for v in given):
         return None
@@ -90,7 +90,7 @@ class _ByClass(Op):
 
     @property
     def unit(self) -> float:
-        """What is added to the sides of a box: 1 where coordinates count pixels."""
+        """The number added to the sides of a box: 1 if coordinates count pixels."""
         return 0.0 if self.normalized else 1.0
 
     def complete(self, at: Fit, *inputs: Spec) -> None:
@@ -98,7 +98,7 @@ class _ByClass(Op):
         at["M"] = self._most(at) if exact is None else exact
 
     def _most(self, at: Fit) -> Dim:
-        """Return how many boxes may be kept."""
+        """Return the largest number of boxes that may be kept."""
         each = least_of(at["B"], None if self.nms_top_k < 0 else self.nms_top_k)
         classes = at["C"]
         if isinstance(classes, int) and 0 <= self.background_class < classes:
@@ -113,7 +113,7 @@ class _ByClass(Op):
     def of_class(
         self, image: int, kind: int, boxes: Array, scores: Array, places: Array
     ) -> Iterator[Found]:
-        """Yield what is kept of a class in an image; `places` are those of the boxes."""
+        """Yield the boxes kept for a class of an image; `places` are their indices."""
         if kind != self.background_class:
             which, values = self.select(boxes, scores)
             same = np.ones(len(which), np.int64)
@@ -314,7 +314,7 @@ class _Suppression(Op):
         raise NotImplementedError
 
     def _rows(self, boxes: Array, scores: Array, *limits: Array) -> list[Row]:
-        """Return what is kept in all batches and classes; limits that are absent are 0."""
+        """Return the boxes kept in all batches and classes; absent limits are 0."""
         count, *numbers = [v.item() for v in limits] + [0] * (4 - len(limits))
         rows: list[Row] = []
         for n, one in enumerate(boxes.astype(np.float32)):
