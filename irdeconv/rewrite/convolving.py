@@ -70,12 +70,12 @@ class ConvolutionLayer(Generic[X]):
         return replace(self, **pads, **changes)
 
     def emit(self, b: FormBuilder[X]) -> X:
-        """Emit it, or what a rule makes of it if the target cannot run it."""
+        """Emit it, or the result of a rule if the target cannot run it."""
         return convolve(b, self)
 
 
 def convolve(b: FormBuilder[X], layer: ConvolutionLayer[X]) -> X:
-    """Emit a convolution, or what a rule makes of it if the target cannot run it."""
+    """Emit a convolution, or the result of a rule if the target cannot run it."""
     return b.attempt(layer, partial(plain_convolution, b, layer))
 
 

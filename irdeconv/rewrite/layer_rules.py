@@ -1,4 +1,4 @@
-"""What each rule of legalising.py makes of a convolution: exact rewritings, one function each."""
+"""The rewritings of a convolution by the rules of legalising.py: all exact, one function each."""
 
 from __future__ import annotations
 
@@ -332,7 +332,7 @@ def filled_kernel(b: FormBuilder[X], layer: Layer[X], kernel: Ints, stage: int =
 def part_sizes(k: int) -> list[int]:
     """Return sizes of parts of a kernel on an axis, the large ones first.
 
-    These are the least sizes for every number of parts, and what small limits allow.
+    These are the least sizes for every number of parts, and sizes that small limits allow.
     """
     balanced = {-(-k // p) for p in range(1, k + 1)}
     return sorted({*balanced, *range(1, min(k, 9) + 1)}, reverse=True)[:24]
@@ -501,7 +501,7 @@ def pads_by_convolution(b: FormBuilder[X], layer: Layer[X], most: int) -> X:
 
 
 def copied(b: FormBuilder[X], x: X, layer: Callable[[X], X]) -> X:
-    """Return what a layer makes of data with a filter of one tap for each channel, a copy."""
+    """Return the copy that a layer makes of data, with a filter of one tap for each channel."""
     axes = (b.spec(x).rank or 2) - 2
     filter = b.const(np.ones((size_of(b, x, 1), 1, 1, *(1,) * axes), container_of(b, x)))
     ways = (filter, block_diagonal(b, filter))

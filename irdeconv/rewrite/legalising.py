@@ -42,7 +42,7 @@ def proposals(b: Any, layer: Any) -> list[RuleCall]:
         return []
     if not layer.forward:
         return native_proposals(limits)
-    # A rule may leave pads out, or join groups, so what is violated then counts as well.
+    # A rule may leave pads out, or join groups, so conditions that are violated then count as well.
     words = limits.blamed() | limits.blamed(pads=limits.no_pads) | limits.blamed_if_dense()
     if not b.target.has("Reshape") and limits.has_wrong_axes:
         return []  # nothing else changes the number of axes

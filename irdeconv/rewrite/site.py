@@ -98,9 +98,9 @@ class DeconvolutionSite:
         return whole * size + rest
 
     def classes(self, axis: int) -> tuple[Array, Array]:
-        """Return outputs of an axis that stand for all, and for how many each stands.
+        """Return representative outputs of an axis, and how many outputs each represents.
 
-        Between the borders, where taps lie outside the data, outputs S apart meet the same taps.
+        At the borders taps are outside the data. Between them outputs S apart meet the same taps.
         """
         front, periods = self._periods(axis)
         stride, top = self.strides[axis], self.output[axis]
@@ -113,7 +113,7 @@ class DeconvolutionSite:
         return places, counts
 
     def class_number(self, axis: int) -> int:
-        """Return how many outputs `classes` gives, without making them."""
+        """Return the number of outputs from `classes`, without making them."""
         periods = self._periods(axis)[1]
         return self.output[axis] - max(periods - 1, 0) * self.strides[axis]
 
@@ -139,7 +139,7 @@ def floor_sum(count: int, divisor: int, factor: int, first: int) -> int:
 
 
 def site_of(graph: Graph, node: Node) -> DeconvolutionSite | None:
-    """Return a core.Deconvolution's numbers; None where filter shape or pads are unknown."""
+    """Return a core.Deconvolution's numbers; None if filter shape or pads are unknown."""
     op = node.op
     assert isinstance(op, core.Deconvolution)
     data, filter, *pads = graph.input_specs(node.id)
@@ -172,7 +172,7 @@ def _stand_in(dim: Dim, size: int) -> int:
     return low if low == high else max(low, size if high is None else min(size, high))
 
 
-# How far a bad tap spreads: for some outputs of an axis [O, K], float32, 1 where it does.
+# The spread of a bad tap: for some outputs of an axis [O, K], float32, 1 for spoilt ones.
 AxisReach = Callable[[DeconvolutionSite, int, Array], Array]
 
 

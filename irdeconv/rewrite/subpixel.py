@@ -45,13 +45,13 @@ from irdeconv.rewrite.emit import (
 from irdeconv.rewrite.interleaving import StackLayout, interleave_parts, stack_layouts
 
 PLACE_BYTES = 256  # of a tap's place in a stacked filter, while it is made
-NODES_OF_RESIDUE = 3  # what it reads, its taps, its convolution
+NODES_OF_RESIDUE = 3  # its input, its taps, its convolution
 MANY_ELEMENTS = 1 << 20  # elements of an axis of unknown size
 
 
 @dataclass(frozen=True)
 class Residue:
-    """One residue along one axis: its taps in descending order, where they start to read.
+    """One residue along one axis: its taps in descending order, the first input that they read.
 
     `first` is the input index that the first (highest) tap reads for the residue's output 0.
     `dilation` is the distance of the taps on the input's grid.
@@ -283,7 +283,7 @@ def stacked(op: core.Deconvolution, b: FormBuilder[X], of: DeconvolutionInputs[X
 def _layouts(
     op: core.Deconvolution, b: FormBuilder[X], of: DeconvolutionInputs[X]
 ) -> list[StackLayout]:
-    """Return the layouts of a stack, the default first; one of them where nothing is stacked."""
+    """Return the layouts of a stack, the default first; one of them if nothing is stacked."""
     groups, blocks = exact_shape(b, of.w)[0], len(op.strides) + 2 in b.style.block_ranks
     layouts = stack_layouts(op.strides, groups, blocks)
     return layouts if math.prod(op.strides) > 1 else layouts[-1:]
@@ -313,8 +313,8 @@ def _interleaved(b: FormBuilder[X], y: X, w: X, axes: list[AxisResidues], layout
 def narrowest(axis: AxisResidues, size: Dim) -> AxisResidues:
     """Return the residues with as many outputs in front as save the most products.
 
-    Outputs that begin where the scatter does need the fewest taps; some are cropped for it. An
-    unknown size counts as many elements.
+    Outputs that begin with the scatter need the fewest taps; some are cropped for it. An unknown
+    size counts as many elements.
     """
     end = axis.dilation * (axis.kernel - 1) + 1 - axis.begin - _beyond(axis)
     size = size if isinstance(size, int) else MANY_ELEMENTS
@@ -329,7 +329,7 @@ def _beyond(axis: AxisResidues) -> int:
 
 
 def _stack(b: Builder[X], w: X, widened: list[Widened], layout: StackLayout) -> X:
-    """(g, C/g, M/g, *K) -> (g, C/g, R * M/g, *E): the taps of each residue where it reads them.
+    """(g, C/g, M/g, *K) -> (g, C/g, R * M/g, *E): each residue's taps at the inputs they meet.
 
     The layout orders residues and channels.
     """

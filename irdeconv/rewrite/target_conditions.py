@@ -269,7 +269,7 @@ class Compiler:
         self.terms = list(terms)
 
     def part(self, node: ast.expr) -> CompiledPart:
-        """Return the part of a node; ConditionError says what is wrong with it."""
+        """Return the part of a node; ConditionError describes a mistake in it."""
         match node:
             case ast.Constant(value=int() | str() as value):
                 return self._constant(value)
@@ -464,7 +464,7 @@ class Condition:
 
     @classmethod
     def parse(cls, text: str, operation: str) -> Condition:
-        """Parse a condition; ConditionError (a ValueError) says what is wrong with it."""
+        """Parse a condition; ConditionError (a ValueError) describes a mistake in it."""
         text = " ".join(text.split())
         compiler = Compiler(operation)
         part = compiler.part(parsed(text))
