@@ -77,7 +77,7 @@ class Const(Op):
 
 
 def is_indispensable(type: str) -> bool:
-    """Whether an operation of this type has to be one that irdeconv knows.
+    """Whether irdeconv must support every operation of this type.
 
     These are deconvolutions, the ends of a model, and constants.
     """
@@ -91,7 +91,7 @@ ONNX = "onnx/"  # begins the version of a node of ONNX
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a layer that is kept as it stands: `tag` and its XML bytes."""
+    """A part of a layer that is kept unchanged: `tag` and its XML bytes."""
 
     tag: str
     xml: bytes
@@ -245,7 +245,7 @@ def unfit(own: Spec, array: Array) -> str | None:
 class StringTensorUnpack(Op):
     """Take strings apart: string [*S] -> begins i32 [*S], ends i32 [*S], symbols u8 [bytes].
 
-    String i is symbols[begins[i]:ends[i]], as UTF-8; they lie one behind the other.
+    String i is symbols[begins[i]:ends[i]], as UTF-8; the strings follow each other.
     [type/StringTensorUnpack-15]
     """
 

@@ -497,7 +497,7 @@ def iterate(
 
 
 def _holds(body: Body, result: int) -> bool:
-    """Whether inference knows that a condition always holds."""
+    """Whether inference proves that a condition always holds."""
     known = body.graph.node(result).spec().known
     return known is not None and bool(known.all())
 

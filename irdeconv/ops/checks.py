@@ -1,6 +1,6 @@
 """Checks, broadcasting rules and binding (see `Op.bind`) that operations share.
 
-Ports that fit a declaration are in ir.ports; each check here says more, with numbers and rule.
+Ports that fit a declaration are in ir.ports; the checks here report more, with numbers and rule.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ def aligned_shape(shape: Sequence[int], rank: int) -> tuple[int, ...]:
 
 
 def aligned(array: Array, rank: int, rule: str) -> Array:
-    """Return the array so that NumPy broadcasts it as the rule says."""
+    """Return the array so that NumPy broadcasts it by the rule."""
     if rule != "pdpd" or array.ndim > rank:
         return array
     return array.reshape(aligned_shape(array.shape, rank))

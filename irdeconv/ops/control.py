@@ -79,7 +79,7 @@ class TensorIterator(LoopBase):
 
 @op("Loop", since=5)
 class Loop(LoopBase):
-    """Run the body while a condition holds, a number of times at most.  [infrastructure/Loop-5]
+    """Run the body while a condition holds, up to a number of times.  [infrastructure/Loop-5]
 
     trip_count (an integer, below 0 for no bound) and condition (boolean), both scalars or of one
     element, then the inputs of the port map, as those of TensorIterator. The body may read the

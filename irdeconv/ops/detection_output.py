@@ -188,7 +188,7 @@ class _DetectionOutput(Op):
 
 
 def _until_end(priors: Array) -> int:
-    """Return how many priors there are before one that begins with -1."""
+    """Return the number of priors before one that begins with -1."""
     ends = np.flatnonzero(priors[:, 0] == -1)
     return int(ends[0]) if len(ends) else len(priors)
 

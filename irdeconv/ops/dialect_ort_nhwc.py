@@ -74,7 +74,7 @@ class NhwcConvTranspose(ConvTranspose):
 
 
 def _constant(b: Builder[Any], y: Any, value: float) -> Any:
-    """Return a scalar of y's element type, which only inference may not know."""
+    """Return a scalar of y's element type, which may be unknown in inference only."""
     dtype = b.spec(y).dtype
     scalar = b.const(np.array(value, dtype.container if dtype else np.float32))
     return scalar if dtype else b.refine(scalar, Spec(None, ()))

@@ -235,7 +235,7 @@ class Divide(Binary):
 
     @property
     def rounds_down(self) -> bool:
-        """Whether integer quotients below zero go down instead of towards zero."""
+        """Whether integer quotients below zero are rounded down instead of towards zero."""
         return self.m_pythondiv and self.semantics == "document"
 
     def fold(self, a: Array, b: Array) -> Array:
@@ -560,7 +560,7 @@ IsFinite = _test("IsFinite", np.isfinite, _KIND.format("finite", "IsFinite"), 10
 
 @op("IsInf", since=10)
 class IsInf(UnaryTest):
-    """Whether x is infinite, of the signs that are asked for; boolean.  [comparison/IsInf-10]"""
+    """Whether x is infinite, of the requested signs; boolean.  [comparison/IsInf-10]"""
 
     signature = "data: real [*I] -> boolean [*I]"
     detect_negative: bool = True

@@ -244,8 +244,8 @@ class Interpolate11(InterpolateBase):
 class Interpolate4(InterpolateBase):
     """Resize axes: image, output_shape (k,), scales (k,), optional axes (k,) -> same rank.
 
-    `shape_calculation_mode` says which of output_shape and scales counts. Otherwise as
-    Interpolate-11, without the Pillow modes.  [image/Interpolate-4]
+    `shape_calculation_mode` chooses output_shape or scales. Otherwise as Interpolate-11, without
+    the Pillow modes.  [image/Interpolate-4]
     """
 
     signature = "image: number t; output_shape: any; scales: any; axes?: integer [*A:1] -> t [*O]"
@@ -268,7 +268,7 @@ class Interpolate1(Resizing):
 
     The sizes are those of the axes in ascending order. Positions map by corners; without
     align_corners by x / scale, but linear without pads by half pixels, except for the axes 2 and 3
-    of four: so does the runtime, the document does not say. nearest truncates when it enlarges and
+    of four, as in the runtime; the document has no rule. nearest truncates when it enlarges and
     rounds up when it shrinks. `area` is not executed.  [image/Interpolate-1]
     """
 

@@ -259,7 +259,7 @@ class ScatterElementsUpdate3(_ScatterElements):
 class ScatterElementsUpdate(_ScatterElements):
     """Write or combine updates[.., i, ..] at place indices[.., i, ..] along `axis`.
 
-    `use_init_val` says whether the data itself takes part in the `reduction`.
+    With `use_init_val` the `reduction` includes the data itself.
     [movement/ScatterElementsUpdate-12]
     """
 

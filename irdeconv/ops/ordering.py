@@ -65,7 +65,7 @@ def _descending(x: Array) -> Array:
 
 
 def _taken(size: Dim, k: Dim) -> Dim:
-    """Return how many elements are taken: k, but not more than there are."""
+    """Return the number of elements taken: k, but not more than there are."""
     high = bounds(size)[1]
     least, most = bounds(k)
     tops = [top for top in (most, high) if top is not None]
@@ -130,9 +130,9 @@ Side = Literal["left", "right"]
 
 @op("Bucketize", since=3)
 class Bucketize(Op):
-    """Number the buckets in which elements lie: any shape, numbers -> the same shape, integers.
+    """Return each element's bucket number: any shape, numbers -> the same shape, integers.
 
-    buckets: a sorted vector of B bounds; bucket i lies between bounds i - 1 and i, and has the
+    buckets: a sorted vector of B bounds; bucket i is between bounds i - 1 and i, and includes the
     upper one `with_right_bound`, else the lower one. Types may differ.
     [condition/Bucketize-3]
     """
@@ -228,7 +228,7 @@ class Unique(Op):
     def _sizes(
         self, shape: Shape | None, axis: Dim | None
     ) -> tuple[tuple[Dim | None, ...] | None, Dim]:
-        """Return the shape of the distinct ones, None for their number, and how many are read."""
+        """Return the shape of the distinct ones, None for their number, and the number read."""
         if axis is None:
             return (None,), math.prod(shape) if is_static(shape) else DYNAMIC
         if shape is None:

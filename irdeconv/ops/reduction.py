@@ -31,8 +31,8 @@ def reduced_axes(axes: Iterable[int], rank: int) -> tuple[int, ...]:
 class Reduction(Op):
     """Base of the reductions: of no axes at all each element by itself is reduced.
 
-    `ufunc` reduces f32 and f64 into given memory; `averages` says that the sum is divided, `norm`
-    that a single element becomes its absolute value.
+    `ufunc` reduces f32 and f64 into given memory. With `averages` the sum is divided. With `norm` a
+    single element becomes its absolute value.
     """
 
     fn: ClassVar[Reducer]

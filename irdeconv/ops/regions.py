@@ -285,7 +285,7 @@ class DeformablePSROIPooling(_Sensitive):
     """Pool regions with shifted bins, each from channels of its own: data (N, C, H, W), rois (R, 5)
     and shifts (R, 2K, part_size, part_size) -> (R, output_dim, group_size, group_size).
 
-    A bin is the mean of `spatial_bins` samples that lie in the image, interpolated linearly. The
+    A bin is the mean of `spatial_bins` samples that are in the image, interpolated linearly. The
     shifts of the K classes, x then y, times `trans_std` are fractions of the region's sides; none
     without the third input. C = output_dim * group_size^2; a region of image -1 and all behind it
     are 0.  [detection/DeformablePSROIPooling-1]

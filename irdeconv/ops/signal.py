@@ -215,7 +215,7 @@ class STFT(Op):
     """Fourier transforms of frames: signal (B, L) or (L), window (W), two scalars -> 3 more axes.
 
     A frame of `frame_size` F begins every `frame_step` S elements, and is multiplied by the window,
-    which lies in the middle of F zeros: (B, (L - F) / S + 1, F / 2 + 1, 2), pairs of re and im.
+    which is in the middle of F zeros: (B, (L - F) / S + 1, F / 2 + 1, 2), pairs of re and im.
     `transpose_frames` puts frames behind frequencies. Floating-point.  [signals/STFT-15]
     """
 

@@ -214,7 +214,7 @@ class SparseFillEmptyRows(Op):
     def _count(
         self, values: Spec, rows: Dim, dense_shape: Array | None, indices: Array | None
     ) -> Dim:
-        """Return how many elements there are in the end: each row has one at least."""
+        """Return the number of elements of the result: each row has one at least."""
         if indices is not None and isinstance(rows, int):
             filled = _rows_of(indices, rows)
             if dense_shape is not None:

@@ -25,7 +25,7 @@ from irdeconv.ops.checks import want_shapes
 
 
 def most(*factors: Dim | None) -> Dim:
-    """Return how many may be found: at most the product; a factor None is unlimited."""
+    """Return bounds from 0 to the product; a factor None is unlimited."""
     total = 1
     for factor in factors:
         top = None if factor is None else bounds(factor)[1]
@@ -126,7 +126,7 @@ class _ByClass(Op):
         return found.take(order[: self.keep_top_k] if self.keep_top_k >= 0 else order)
 
     def ordered(self, found: Found) -> Found:
-        """Return the boxes of all images in the order that the attributes ask for."""
+        """Return the boxes of all images in the order of the attributes."""
         if not self.sort_result_across_batch or self.sort_result_type == "none":
             return found
         if self.sort_result_type == "score":
@@ -162,14 +162,14 @@ class _ByClass(Op):
 class MatrixNms(_ByClass):
     """Lower the scores of overlapping boxes: boxes (N, B, 4), scores (N, C, B) -> three outputs.
 
-    Rows (M, 6) of class, score and the box [x1, y1, x2, y2]; its place (M, 1) among all N * B; how
-    many belong to each image (N,). Boxes must score more than `score_threshold`, at most
-    `nms_top_k` of a class and image take part. A score is multiplied by the smallest of
+    Rows (M, 6) of class, score and the box [x1, y1, x2, y2]; its index (M, 1) among all N * B; the
+    number of rows of each image (N,). Boxes must score more than `score_threshold`; at most
+    `nms_top_k` of a class and image are candidates. A score is multiplied by the smallest of
     (1 - o) / (1 - m), gaussian exp((m^2 - o^2) `gaussian_sigma`), over the better boxes of its
     class: o is the overlap with one, m the largest overlap of that one with those better still.
     Kept are the `keep_top_k` best of an image above `post_threshold`, without `background_class`.
-    Rows stand image by image, the best first; "score" and "classid" only matter across images, as
-    in the runtime, which also leaves equal scores as its partial sorting does.  [sort/MatrixNms-8]
+    Rows are sorted by image, the best first; "score" and "classid" only matter across images, as in
+    the runtime. Equal scores have the order of its partial sorting.  [sort/MatrixNms-8]
     """
 
     sort_result_type: Order = "none"
@@ -239,14 +239,14 @@ class MulticlassNms8(_Multiclass):
 class MulticlassNms(_Multiclass):
     """Keep the best of overlapping boxes: boxes (N, B, 4), scores (N, C, B) -> three outputs.
 
-    Rows (M, 6) of class, score and the box [x1, y1, x2, y2]; its place (M, 1) among all N * B; how
-    many belong to each image (N,). Boxes must reach `score_threshold`, the `nms_top_k` best of a
-    class and image take part, and one goes whose overlap with a better one reaches
-    `iou_threshold`; that sinks by the factor `nms_eta` with every box that is kept, down to 0.5.
+    Rows (M, 6) of class, score and the box [x1, y1, x2, y2]; its index (M, 1) among all N * B; the
+    number of rows of each image (N,). Candidates are the `nms_top_k` best of a class and image that
+    reach `score_threshold`. One is removed if its overlap with a better one reaches
+    `iou_threshold`; every box that is kept lowers that by the factor `nms_eta`, down to 0.5.
     Kept are the `keep_top_k` best of an image, without `background_class`. With a third input,
     roisnum (N,), every class has its own boxes: boxes (C, B, 4) and scores (C, B) hold those of all
-    images one after another, roisnum of each; places then count (B, C).
-    Rows stand image by image, the best first, or class by class with "classid", or in the wanted
+    images one after another, roisnum of each; indices then count (B, C).
+    Rows are sorted by image, the best first, or with "classid" class by class, or in the requested
     order across all images.  [sort/MulticlassNonMaxSuppression-9]
     """
 
@@ -382,9 +382,9 @@ class NonMaxSuppression3(_PlacesOnly):
     """Keep the best of overlapping boxes: boxes (N, B, 4), scores (N, C, B) -> places (M, 3).
 
     Places are batch, class and box. Optional scalars, 0 by default: the most boxes of a class, the
-    overlap from which a box goes, the score that all must exceed. M is the number of boxes that
-    are kept: the specification fills up with -1 to a fixed size (and to another one in version 4),
-    the runtime does not.  [sort/NonMaxSuppression-3]
+    overlap from which a box is removed, the score that all must exceed. M is the number of boxes
+    that are kept: the specification fills up with -1 to a fixed size (and to another one in version
+    4), the runtime does not.  [sort/NonMaxSuppression-3]
     """
 
 
@@ -393,11 +393,11 @@ class NonMaxSuppression(_Upright, _ThreeOutputs):
     """Keep the best of overlapping boxes: boxes (N, B, 4), scores (N, C, B) -> three outputs.
 
     Places (M, 3) as batch, class, box; scores (M, 3) as batch, class, score; M (1,). Optional
-    scalars, 0 by default: the most boxes of a class, the overlap from which a box goes, the score
-    that all must exceed, and the sigma of soft suppression, which lowers scores by
-    exp(-overlap^2 / 2 sigma) and knows no limit of overlap, as in the runtime. Boxes are
-    [y1, x1, y2, x2], with "center" [x, y, width, height]. Types may be mixed; scores come out as
-    f32.  [sort/NonMaxSuppression-5]
+    scalars, 0 by default: the most boxes of a class, the overlap from which a box is removed, the
+    score that all must exceed, and the sigma of soft suppression, which lowers scores by
+    exp(-overlap^2 / 2 sigma) and has no limit of overlap, as in the runtime. Boxes are
+    [y1, x1, y2, x2], with "center" [x, y, width, height]. Types may be mixed; scores are f32.
+    [sort/NonMaxSuppression-5]
     """
 
     signature = (
@@ -413,7 +413,7 @@ class NMSRotated(_ThreeOutputs):
 
     Boxes are [x, y, width, height, angle] with the angle in radians, turning from x to y;
     `clockwise` false turns them the other way. The scalars are required: the most boxes of a class,
-    the overlap above which a box goes, the score that all must exceed. Outputs as those of
+    the overlap above which a box is removed, the score that all must exceed. Outputs as those of
     NonMaxSuppression.  [sort/NMSRotated-13]
     """
 

@@ -68,9 +68,9 @@ class NodeBudget:
 class GraphBuilder:
     """Adds nodes for the rewriting of `source`; every new node carries its place and origins.
 
-    An operation whose inputs are all constants becomes a constant at once, unless that would be
-    too much work. One that only moves
-    elements goes in front of the conversion of a constant (rewrite/compressed_filters.py).
+    An operation whose inputs are all constants is folded at once, unless that would be too much
+    work. One that only moves elements is moved in front of the conversion of a constant
+    (rewrite/compressed_filters.py).
     """
 
     checks: ClassVar[bool] = False  # whether operations come from a file

@@ -84,7 +84,7 @@ def _taken(data: MovedData, index: dict[int, Array]) -> MovedData | None:
 
 
 def _padded(mode: PadMode, size: int, begin: int, end: int) -> Array:
-    """Return which element stands at each place of a padded axis."""
+    """Return the index of the axis element at each position of a padded axis."""
     if mode != "constant":
         return pad_indices(mode, size, begin, end)
     at = np.arange(-begin, size + end)
@@ -107,7 +107,7 @@ def constant(graph: Graph, value: Value) -> Array | None:
 
 
 def is_constant(graph: Graph, value: Value) -> bool:
-    """Whether a value is a constant whose data are there."""
+    """Whether a value is a constant with available data."""
     op = graph.node(value.node).op
     return isinstance(op, Const) and op.data.available
 

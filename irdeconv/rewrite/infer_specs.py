@@ -461,7 +461,7 @@ def input_shapes(graph: Graph, shapes: Mapping[str, ShapeLike]) -> dict[int, Sha
 
 
 def _input_shape(name: str, node: Node, wanted: ShapeLike) -> Shape | None:
-    """Return the wanted shape of an input; ValueError says why it does not fit.
+    """Return the wanted shape of an input; ValueError with the reason if it does not fit.
 
     As with OpenVINO's reshape it may change a static shape; only a change of rank is surely a
     mistake.

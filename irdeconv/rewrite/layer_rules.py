@@ -114,7 +114,7 @@ class LayerLimits:
         return found
 
     def unmet(self, about: str = "", **changes: Any) -> int:
-        """Return how many conditions (that have a name) the layer violates with other numbers."""
+        """Return the number of conditions (with `about`) violated with other numbers."""
         found: int = self._judged("unmet", changes, about)
         return found
 
@@ -339,7 +339,7 @@ def part_sizes(k: int) -> list[int]:
 
 
 def kernel_parts(kernel: Ints, most: int) -> Iterator[Ints]:
-    """Yield sizes of parts of a kernel, the large ones first, of which there are at most `most`."""
+    """Yield sizes of parts that cut a kernel into `most` parts at most, the large ones first."""
     for part in itertools.product(*map(part_sizes, kernel)):
         if math.prod(-(-k // n) for k, n in zip(kernel, part, strict=True)) <= most:
             yield part
@@ -348,7 +348,7 @@ def kernel_parts(kernel: Ints, most: int) -> Iterator[Ints]:
 def _split_kernel(
     b: FormBuilder[X], layer: Layer[X], part: Ints
 ) -> tuple[X, list[list[tuple[int, int]]], X]:
-    """Return padded data, per axis how much each part crops at begin and end, and the filter.
+    """Return padded data, per axis each part's crops at begin and end, and the filter.
 
     The filter is (g, A, B, *(P n)): filled with zeros up to whole parts.
     """

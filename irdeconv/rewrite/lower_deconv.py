@@ -246,7 +246,7 @@ def _lower_one(state: _State, node: Node) -> None:
 def _costs(
     state: _State, node: Node, biased: bool, spread: NonFiniteReport | None
 ) -> tuple[FormCost, ...]:
-    """Return the costs of the forms of a core.Deconvolution, or of the form that is asked for."""
+    """Return the costs of the forms of a core.Deconvolution, or of the requested form."""
     request = state.request
     if not request.explain:
         return ()
@@ -368,7 +368,7 @@ def _unmet(
 
 
 def _warn_of_spreading(state: _State, node: Node, spread: NonFiniteReport, form: str) -> None:
-    """Warn of infinities and NaNs in filter and bias: how many outputs they spoil in each form."""
+    """Warn of infinities and NaNs in filter and bias, with the outputs spoilt in each form."""
     counts = [
         f"{bad} of {size} {kind} values"
         for kind, bad, size in (

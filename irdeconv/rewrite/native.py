@@ -437,9 +437,9 @@ def _copies_proposed(limits: LayerLimits) -> Iterator[RuleCall]:
 
 
 def _copies_fit(judge: Any, first: Ints, channels: tuple[int, int], steps: int) -> bool:
-    """Whether a step of copies from so many channels to so many meets the conditions on channels.
+    """Whether a step of copies between these channel counts meets the conditions on channels.
 
-    The last one of the steps behind it has to meet them, too.
+    The last one of the steps behind it must meet them, too.
     """
     growth = math.prod(first)
     wide = channels[1] * growth ** max(steps - 1, 0)

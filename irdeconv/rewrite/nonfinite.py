@@ -94,7 +94,7 @@ def _countable(site: DeconvolutionSite) -> bool:
 def _count(
     reach: AxisReach, site: DeconvolutionSite, filter: Array | None, bias: Array | None
 ) -> int:
-    """Return how many of the outputs (M, *O) are spoilt; outputs that are alike are counted."""
+    """Return the number of spoilt outputs (M, *O); outputs that are alike are computed once."""
     places, counts = zip(*map(site.classes, range(site.rank)), strict=True)
     spoilt: Array = footprint(reach, site, filter, bias, places).astype(np.int64)
     for each in reversed(counts):
@@ -130,7 +130,7 @@ def footprint(
 
 
 def _is_finite(graph: Graph, value: Value) -> bool:
-    """Whether nothing in a constant filter is infinite or NaN; it is looked at part by part."""
+    """Whether all of a constant filter is finite; it is scanned part by part."""
     found = stored(graph, value)
     if found is None:
         return False

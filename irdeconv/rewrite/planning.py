@@ -89,7 +89,7 @@ class PlannedValue:
 
 @dataclass
 class PlannedOperation:
-    """An emitted operation, how often it is emitted alike, and the conditions that it violates.
+    """An emitted operation, the number of equal ones, and the conditions that it violates.
 
     `moved` are the elements of tensors and filters that it reads and writes; none for a view.
     """
@@ -492,9 +492,9 @@ class Cost:
 class FormCost:
     """One form of one deconvolution: costs (None if sizes are unknown), score, or a refusal.
 
-    `assumed` says that sizes stand in for unknown ones. `affected` counts the outputs that
-    non-finite constants spoil, None if there are none. `violations` are the conditions of the
-    target that no spelling of the form meets, `decisions` how the form is spelled.
+    `assumed`: stand-in sizes replace unknown ones. `affected` counts the outputs that non-finite
+    constants spoil, None if there are none. `violations` are the conditions of the target that no
+    spelling of the form meets, `decisions` the options of its spelling.
     """
 
     form: str

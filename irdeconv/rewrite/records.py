@@ -60,7 +60,7 @@ class LoweredLayer:
 
 @dataclass(frozen=True, repr=False)
 class LoweringReport:
-    """One record per deconvolution, and warnings; `target` names the profile that was asked for."""
+    """One record per deconvolution, and warnings; `target` names the requested profile."""
 
     form: str
     layers: tuple[LoweredLayer, ...]
@@ -69,7 +69,7 @@ class LoweringReport:
 
     @property
     def verdict(self) -> str:
-        """One line: how many deconvolutions were lowered and how."""
+        """One line: the number of deconvolutions that were lowered, and their forms."""
         if not self.layers:
             return "no deconvolutions, nothing to lower"
         done = [r for r in self.layers if r.form]
@@ -141,10 +141,10 @@ class Lowered(NamedTuple):
 class LoweringRequest:
     """The arguments of a lowering.
 
-    `explain` asks for the costs of forms, `all_costs` also for those that cannot be the cheapest.
+    `explain` requests the costs of forms, `all_costs` also of those that cannot be the cheapest.
     `only` is a pattern of layer names. With `convolutions` ordinary convolutions that violate
-    conditions are rewritten, too; with `best_effort` violations become warnings. `quantized` says
-    that the layers run in int8.
+    conditions are rewritten, too; with `best_effort` violations become warnings. `quantized` layers
+    run in int8.
     """
 
     form: str

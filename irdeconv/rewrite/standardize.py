@@ -94,7 +94,7 @@ def _marks(node: Node) -> re.Match[str] | None:
 
 
 def _recognise_all(graph: Graph, *, computed: bool) -> int:
-    """Replace marked spellings of an inferred graph and its bodies; gives up all specs.
+    """Replace marked spellings of an inferred graph and its bodies; discard all specs.
 
     With `computed` only those whose target is computed.
     """

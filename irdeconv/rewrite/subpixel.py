@@ -1,7 +1,7 @@
 """Sub-pixel forms of core.Deconvolution: convolutions on the data's grid, outputs interleaved.
 
 Along an axis the outputs of residue r (positions r, r + S, ...) are reached by the taps t with
-(r + pads_begin - t D) mod S = 0, which lie S / gcd(S, D) apart. So each residue is a convolution of
+(r + pads_begin - t D) mod S = 0, which are S / gcd(S, D) apart. So each residue is a convolution of
 stride 1 with a part of the filter; no inserted zero is multiplied.
 """
 
@@ -130,7 +130,7 @@ def skip_open_axes(op: core.Deconvolution, filter: Spec, *pads: Spec) -> Skip | 
 
 
 def least_nodes(op: core.Deconvolution, filter: Spec) -> int:
-    """Return how many nodes the phases are at least: of each residue with taps, these and a sum."""
+    """Return a lower bound on the nodes of phases: taps and a sum for each residue with taps."""
     if filter.shape is None or not is_static(filter.shape):
         return 0
     rows = zip(op.strides, op.dilations, filter.shape[3:], strict=True)
@@ -237,7 +237,7 @@ class Widened:
 
 
 def widen(axis: AxisResidues, kernel: int) -> Widened:
-    """Return how the taps of an axis stand in a stacked filter."""
+    """Return the layout of an axis's taps in a stacked filter."""
     every = [r for r in axis.residues if r.taps]
     low = min(r.first for r in every)
     span = max(r.first + r.extent for r in every) - low
@@ -256,7 +256,7 @@ def skip_stacked(op: core.Deconvolution, filter: Spec, *pads: Spec) -> Skip | No
 
 
 def _skip_wide(op: core.Deconvolution, kernel: tuple[int, ...]) -> Skip | None:
-    """Return that the taps stand too far apart for one filter, if so."""
+    """Return a Skip if the taps are too far apart for one filter."""
     limit = current().folded_bytes
     for s, d, k in zip(op.strides, op.dilations, kernel, strict=True):
         places = s * (d * (k - 1) // s + 2)  # residues by elements that each of them spans
@@ -416,7 +416,7 @@ def _gemm(
 def _room(
     shape: Shape | None, strides: tuple[int, ...], begin: Vector, end: Vector, biased: bool
 ) -> tuple[IntVector, IntVector]:
-    """Return how many zeros the data needs in front and behind for the output's pads.
+    """Return the numbers of zeros in front of and behind the data for the output's pads.
 
     With a bias no zeros may join the output, so all of them join the data. Otherwise: if one end of
     the output is cropped and zeros join the other, short or empty data may have less than is

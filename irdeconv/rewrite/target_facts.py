@@ -264,7 +264,7 @@ def facts_of(
 ) -> tuple[str, Facts]:
     """Return an operation's name and its facts for conditions.
 
-    `has_bias` says that a constant per channel is added behind it.
+    With `has_bias` a constant per channel is added behind it.
     """
     varying = [s for s, constant in zip(inputs, constants, strict=True) if not constant]
     tensors = Tensors.of((*varying, *outputs))

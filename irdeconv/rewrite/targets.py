@@ -109,7 +109,7 @@ class Target:
         return frozenset().union(*names, missing, () if fits else ("max_rank",))
 
     def unmet(self, operation: str, facts: Facts, about: str = "") -> int:
-        """Return how many conditions of an operation a layer violates, of those with a name."""
+        """Return the number of violated conditions of an operation; `about` is a name in them."""
         if not self.has(operation):
             return 0 if about else 1
         listed = (self.operations or {}).get(operation, ())
