@@ -1,9 +1,9 @@
 """Explanations of diagnostic codes: the reason, the fix, an example.
 
 `codes.CODES` has the titles. `code_texts/` has a text for each code: the reason, then sections that
-each begin with `--- name`. `fix` says what helps. The files of the example follow (`model.bin f32`
+each begin with `--- name`. `fix` has the remedy. The files of the example follow (`model.bin f32`
 has the numbers of a weights file), then a command (`--- $ irdeconv ...`) with its output, or a
-program (`python`) and what it `raises`. If no file can provoke a code, `when` says what does.
+program (`python`) and what it `raises`. If no file can provoke a code, `when` names the cause.
 `pytest --update` rewrites the outputs.
 """
 
@@ -21,7 +21,7 @@ FOLDER = Path(__file__).parent / "code_texts"
 
 @dataclass(frozen=True)
 class ExampleStep:
-    """A command or a program of an example, and what it prints."""
+    """A command or a program of an example, and its output."""
 
     what: str
     printed: str
@@ -30,10 +30,10 @@ class ExampleStep:
 
 @dataclass(frozen=True)
 class CodePage:
-    """All that is said of a diagnostic code.
+    """The explanation of a diagnostic code.
 
     `files` are those of the example: texts by name, the numbers of a weights file by its name and
-    element type. `when` stands in for an example that no file can give.
+    element type. `when` replaces an example that no file can give.
     """
 
     code: str
@@ -46,7 +46,7 @@ class CodePage:
 
 
 def code_page(code: str) -> CodePage:
-    """Read what is said of a code; KeyError where there is no such code."""
+    """Read the explanation of a code; KeyError if there is no such code."""
     title = CODES[code].title
     why, *parts = re.split(r"^--- ", path_of(code).read_text("utf-8"), flags=re.M)
     sections = {name: body for name, _, body in (p.partition("\n") for p in parts)}

@@ -25,7 +25,7 @@ from irdeconv.verify.reduce import NAMES, REPORT
 
 
 def run(args: argparse.Namespace, console: Console) -> Answer:
-    """Compare; the exit code is 0 where everything agrees."""
+    """Compare; the exit code is 0 if everything agrees."""
     if args.file == args.other == "-":
         raise misused("stdin holds one model; name a file for the other")
     _refuse_idle(args)
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace, console: Console) -> Answer:
 
 
 def _protect(args: argparse.Namespace) -> None:
-    """Refuse a folder of --reduce whose files would replace what is read."""
+    """Refuse a folder of --reduce whose files would replace inputs."""
     if args.reduce is None:
         return
     read = {Path(source).resolve() for source in read_by(verb_record("compare"), args) if source}
@@ -60,7 +60,7 @@ def _protect(args: argparse.Namespace) -> None:
 
 
 def _refuse_idle(args: argparse.Namespace) -> None:
-    """Refuse what says nothing about the comparison that is asked for."""
+    """Refuse arguments that have no effect on the comparison."""
     if args.other is not None and args.other.endswith(".npy"):
         hint = "an array goes into an .npz, named like its layer"
         raise misused(f"{args.other} is neither a model nor an .npz", hint)

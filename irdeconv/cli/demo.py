@@ -61,7 +61,7 @@ def _sample_meant(word: str) -> Exception:
 
 
 def run_samples(args: argparse.Namespace, console: Console) -> int:
-    """Take samples through everything; the exit code is 0 where all are as they should be."""
+    """Take samples through all steps; the exit code is 0 if all results are as they should be."""
     if args.output is not None:
         require_folder(Path(args.output))
     chosen = _choose(args.samples)
@@ -81,8 +81,8 @@ def run_samples(args: argparse.Namespace, console: Console) -> int:
         return 0 if passed else 1
     good = sum(r["passed"] for r in results)
     verdict = f"{good} of {len(results)} as they should be"
-    what = f"{count(len(results), 'sample')}, form {args.form or FALLBACK}, seed {args.seed}: "
-    console.text(what, (verdict, "bold green" if passed else "bold red"))
+    head = f"{count(len(results), 'sample')}, form {args.form or FALLBACK}, seed {args.seed}: "
+    console.text(head, (verdict, "bold green" if passed else "bold red"))
     if args.output:
         console.log(f"the lowered IRs are in {args.output}")
     return 0 if passed else 1
@@ -120,7 +120,7 @@ def _folder(output: str | None) -> Iterator[Path]:
 
 
 def refused(name: str, path: Path) -> dict[str, Any]:
-    """Validate a broken sample; it passes where errors are found."""
+    """Validate a broken sample; it passes if errors are found."""
     start = time.perf_counter()
     found = ird.validate(path)
     errors = [d for d in found if d.severity == "error"]
@@ -190,10 +190,10 @@ def _text(result: dict[str, Any], console: Console) -> None:
         f" {result['name']}: {deconvolutions}, {before} -> {after} layers, "
         f"{_outputs(result)}, {result['seconds']} s",
     )
-    for what, c in result["comparisons"].items():
+    for name, c in result["comparisons"].items():
         if not c["passed"]:
-            where = c["first_difference"] or ", ".join(c["missing"])
-            console.text((f"     {what} differs first at {where}", "red"))
+            layer = c["first_difference"] or ", ".join(c["missing"])
+            console.text((f"     {name} differs first at {layer}", "red"))
 
 
 def _outputs(result: dict[str, Any]) -> str:
@@ -207,11 +207,11 @@ Run = Callable[[Array], Array]
 FACTOR = 2
 PIECE_SIDE = 256  # pixels, of the picture that is enlarged, on each side of a piece
 FEW_PIECES = 4  # as many are enlarged by both graphs; of more, one
-CUT_MARGIN = 12  # pixels around a piece; what is further away does not reach its results
+CUT_MARGIN = 12  # pixels around a piece; pixels further away do not reach its results
 
 
 class Span(NamedTuple):
-    """A piece on one axis: it begins at `start`, and `kept` to `end` is what it is there for."""
+    """A piece on one axis: it begins at `start`, and `kept` to `end` is its part of the result."""
 
     start: int
     kept: int
@@ -221,7 +221,7 @@ class Span(NamedTuple):
 def spans(size: int, piece: int = PIECE_SIDE, margin: int = CUT_MARGIN) -> list[Span]:
     """Return overlapping pieces of one size that share an axis.
 
-    Each is kept up to `margin` pixels from where it was cut; the picture's own edges are no cuts.
+    Each is kept up to `margin` pixels from its cuts; the picture's own edges are no cuts.
     """
     piece = min(size, piece)
     starts = [*range(0, size - piece, piece - 2 * margin), size - piece]
@@ -234,7 +234,7 @@ class Enlarged:
     """A picture that a graph has enlarged.
 
     `seconds` is its time and that of the graph it is checked by, `difference` the largest between
-    what both made of a piece, 1 being full brightness.
+    the results of both for a piece, 1 being full brightness.
     """
 
     image: Image
@@ -260,7 +260,7 @@ def piece_count(image: Image) -> int:
 
 
 class PicturePiece(NamedTuple):
-    """A piece of a picture: where it stands, and what a network is given of it."""
+    """A piece of a picture: its place, and the network's input for it."""
 
     across: Span
     down: Span
@@ -315,7 +315,7 @@ Clock = Callable[[], float]
 
 @dataclass
 class DemoStep:
-    """One step: what came of it, whether it holds, and how long it took."""
+    """One step: its result, whether it holds, and how long it took."""
 
     name: str
     text: str = ""
@@ -366,7 +366,7 @@ def duration_of(seconds: float) -> str:
 
 
 def _marks(console: Console) -> dict[bool, tuple[str, str]]:
-    """Return the marks of what fails and what holds, as far as the output has the letters."""
+    """Return the marks of failure and success, as far as the output has the letters."""
     try:
         "✓✗".encode(getattr(console.out, "encoding", None) or "ascii")
     except UnicodeEncodeError:
@@ -377,7 +377,7 @@ def _marks(console: Console) -> dict[bool, tuple[str, str]]:
 NETWORK = "super_resolution/super_resolution.xml"
 PICTURE = "super_resolution/coffee.png"
 MOST_PIXELS = 16_000_000  # pixels of a picture that is to be enlarged
-OUTPUT_BOUND = 2.0**-16  # of full brightness: what rounding may make of a whole network
+OUTPUT_BOUND = 2.0**-16  # of full brightness: the effect of rounding on a whole network
 RECORD = "demo.json"
 FILES = {
     "enlarged.png": "the picture, enlarged by the lowered network",
@@ -393,7 +393,7 @@ SCHEMA = "irdeconv/demo/1"
 
 @dataclass
 class Demonstration:
-    """What the steps have made so far; files stand in `folder` until all is done."""
+    """The results of the steps so far; files stand in `folder` until all is done."""
 
     args: argparse.Namespace
     folder: Path
@@ -403,7 +403,7 @@ class Demonstration:
     files: list[str] = field(default_factory=list)
 
     def keep(self, name: str, data: bytes | None = None) -> Path:
-        """Return where one of FILES stands until the end; it is written where its data is given."""
+        """Return the path that one of FILES has until the end; it is written if `data` is given."""
         self.files.append(name)
         if data is not None:
             (self.folder / name).write_bytes(data)
@@ -411,7 +411,7 @@ class Demonstration:
 
 
 def run_picture(args: argparse.Namespace, output: Path, console: Console) -> int:
-    """Enlarge a picture and write what was made; the exit code is 0 where every step holds."""
+    """Enlarge a picture and write the results; the exit code is 0 if every step holds."""
     given = _given(args)
     require_own(output, given, force=args.force)
     steps = Steps(console)
@@ -483,7 +483,7 @@ def _is_record(path: Path) -> bool:
 def _start(
     args: argparse.Namespace, given: str | None, folder: Path, steps: Steps
 ) -> Demonstration:
-    """Read the picture; that of the package is made half as large, and is what to come back to."""
+    """Read the picture; that of the package is halved, and its original is the reference."""
     root = samples.folder()
     if root is None or not (root / NETWORK).is_file():
         raise misused("this installation has no samples", "install irdeconv anew with pip")
@@ -571,7 +571,7 @@ def _enlarge(work: Demonstration, exact: Graph, steps: Steps) -> Enlarged:
 
 
 def _runner(graph: Graph) -> Run:
-    """Return what runs a graph with a single input and a single output."""
+    """Return a function that runs a graph with a single input and a single output."""
     plan = ird.compile(graph, None, once=True)
     (output,) = graph.outputs
     return lambda x: plan.run([x])[output]
@@ -594,7 +594,7 @@ def _write(work: Demonstration, made: Enlarged, steps: Steps) -> Image:
 def _measure(
     work: Demonstration, made: Enlarged, smooth: Image, steps: Steps
 ) -> dict[str, float] | None:
-    """Where the original is known, see which enlarged picture comes closer to it."""
+    """If the original is known, measure which enlarged picture is closer to it."""
     if work.reference is None:
         return None
     with steps.step("measure") as step:
@@ -607,11 +607,11 @@ def _measure(
 def _page(
     work: Demonstration, exact: Graph, low: Lowered, proofs: Certificates, steps: Steps
 ) -> None:
-    """Draw the network before and after, with what is proved of it and what it made of a piece."""
+    """Draw the network before and after, with the proofs and the values of a piece."""
     with steps.step("page") as step:
         first = next(pieces(work.picture.image)).planes
         page = ird.graph_page(exact, low, proofs, inputs=[first])
-        # What changed is to be seen first, not the colours of a number.
+        # The changes are to be seen first, not the colours of a number.
         text = replace(page, overlays=(), headline="").to_html().encode()
         work.keep("report.html", text)
         step.text = f"report.html, {len(text) / 1000:.0f} kB"
@@ -627,7 +627,7 @@ def _put(work: Demonstration, output: Path) -> None:
 
 
 def _show(work: Demonstration, steps: Steps, output: Path, console: Console) -> None:
-    """Say where the files are."""
+    """List the files."""
     console.text(f"\nThe folder {output} has")
     for name in FILES:
         if name in work.files:

@@ -1,4 +1,4 @@
-"""`doctor`: show versions, and what this installation can do."""
+"""`doctor`: show versions, and the abilities of this installation."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ EXTRAS = {
     "zarr": "read the arrays of a .zarr",
     "islpy": "a second check of lowered layers, by relations between elements",
 }
-MODULES = {"pillow": "PIL.Image"}  # what to import where it is called otherwise
+MODULES = {"pillow": "PIL.Image"}  # the module to import if its name differs
 
 
 def run(args: argparse.Namespace, console: Console) -> Answer:
-    """Report; exit code 1 where a required package is missing or does not import."""
+    """Report; exit code 1 if a required package is missing or does not import."""
     if args.limits:
         return _limits(args, console)
     if args.calibrate:
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace, console: Console) -> Answer:
 
 
 def _limits(args: argparse.Namespace, console: Console) -> Answer:
-    """Show the limits in force, and what has set them."""
+    """Show the limits in force, and the source of each."""
     sources = dict.fromkeys((name for name, _ in limits.of_environment()), limits.ENVIRONMENT)
     sources |= dict.fromkeys((name for name, _ in args.limit), "--limit")
     rows = [{**row, "source": sources.get(row["name"], "default")} for row in limits.table()]
@@ -152,7 +152,7 @@ def _text(facts: dict[str, Any], broken: list[str], console: Console) -> None:
 
 
 def _profile_facts() -> dict[str, Any]:
-    """Return the profile in force and where it comes from."""
+    """Return the profile in force and its origin."""
     from irdeconv.kernels.machine import calibrated, packaged_name, profile
 
     found = calibrated()
@@ -190,7 +190,7 @@ def _calibrate(console: Console) -> Answer:
 
 
 def _warm(models: Sequence[str], console: Console) -> Answer:
-    """Compile what the models take, or what all kernels need."""
+    """Compile the kernels that the models take, or all that kernels need."""
     from irdeconv.kernels import jit
 
     needed("--warm", "numba", "njit")

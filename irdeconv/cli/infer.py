@@ -74,7 +74,7 @@ def _status(declared: Spec | None, spec: Spec) -> str:
 
 
 def _declared(row: dict[str, Any]) -> str:
-    """Return what the file declares, as `same` where that is inferred, too."""
+    """Return the file's declaration, as `same` if that is also inferred."""
     status = str(row["status"])
     return f"{row['declared']}: {status}" if status in ("refined", "wider", "differs") else status
 

@@ -15,7 +15,7 @@ from irdeconv.ir.graph import Graph
 from irdeconv.runtime.peers import difference
 from irdeconv.runtime.simplify import SimplificationReport, simplify
 
-# Of an output's largest value: what fusing otherwise may change in OpenVINO.
+# Of an output's largest value: the effect that other fusions may have in OpenVINO.
 _FUSED_OTHERWISE = 1e-4
 
 
@@ -41,7 +41,7 @@ def run(args: argparse.Namespace, console: Console) -> Answer:
 def _check(
     before: Graph, after: Graph, args: argparse.Namespace, console: Console
 ) -> dict[str, Any]:
-    """Run both on the same inputs; return what came out."""
+    """Run both on the same inputs; return the outcome."""
     inputs = gather(before, args.inputs, args.seed, console)
     graphs = [specialize(graph, inputs) for graph in (before, after)]
     if args.check == "openvino":

@@ -22,7 +22,7 @@ from irdeconv.verify.suite_writing import MAX_SIZE, Recipe, make, require_room
 
 
 def run(args: argparse.Namespace, console: Console) -> Answer:
-    """Do what ACTION says."""
+    """Perform ACTION."""
     _require_arguments(args)
     actions = {"make": _make, "check": _check, "run": _run, "list": _list}
     return actions[args.action](args, console)
@@ -127,7 +127,7 @@ def _list(args: argparse.Namespace, console: Console) -> Answer:
 
 
 def _described(row: dict[str, Any], width: int) -> str:
-    """Return what a case tests and what its layer has beyond the usual."""
+    """Return the purpose of a case and its layer's unusual attributes."""
     usual = base(row["layer"]["dialect"])
     unusual = [
         f"{name} {value}"
@@ -140,7 +140,7 @@ def _described(row: dict[str, Any], width: int) -> str:
 
 
 def junit(folder: str, report: SuiteReport) -> str:
-    """Return a suite with a test case per case; what failures share is its output."""
+    """Return a suite with a test case per case; the failures' common traits are its output."""
 
     def case_of(case: CaseReport) -> JunitCase:
         lines = [] if case.passed else case.lines()

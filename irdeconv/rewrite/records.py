@@ -23,13 +23,13 @@ from irdeconv.rewrite.targets import Target, load_target
 
 @dataclass(frozen=True, repr=False)
 class LoweredLayer:
-    """What became of one deconvolution.
+    """The result of lowering one deconvolution.
 
-    `form` is None where it stayed (`reason` says why). MACs are products: `direct` those of the
-    scatter, `lowered` those of the emitted convolution, inserted zeros included; None where sizes
-    are unknown. `nodes` are the types of the new nodes. `costs` has a row for each form that was
-    planned: all of them with `auto` or `explain_costs`, else only the requested one. `spread` says
-    what non-finite constants do (None: there are none).
+    `form` is None if it stayed, for the `reason`. MACs are products: `direct` those of the scatter,
+    `lowered` those of the emitted convolution, inserted zeros included; None if sizes are unknown.
+    `nodes` are the types of the new nodes. `costs` has a row for each form that was planned: all of
+    them with `auto` or `explain_costs`, else only the requested one. `spread` is the effect of
+    non-finite constants (None: there are none).
     """
 
     name: str
@@ -43,11 +43,11 @@ class LoweredLayer:
     spread: NonFiniteReport | None = None
 
     def __repr__(self) -> str:
-        what = f"{self.type} -> {self.form}" if self.form else f"{self.type} stays: {self.reason}"
-        return line(self, self.name, what)
+        text = f"{self.type} -> {self.form}" if self.form else f"{self.type} stays: {self.reason}"
+        return line(self, self.name, text)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form; `costs` and `spread` only where there are any."""
+        """Return the JSON form; `costs` and `spread` only if there are any."""
         more: dict[str, Any] = {}
         if self.costs:
             more["costs"] = [c.to_dict() for c in self.costs]
@@ -60,7 +60,7 @@ class LoweredLayer:
 
 @dataclass(frozen=True, repr=False)
 class LoweringReport:
-    """One record per deconvolution, and warnings; `target` names the profile that was asked for."""
+    """One record per deconvolution, and warnings; `target` names the requested profile."""
 
     form: str
     layers: tuple[LoweredLayer, ...]
@@ -69,7 +69,7 @@ class LoweringReport:
 
     @property
     def verdict(self) -> str:
-        """One line: how many deconvolutions were lowered and how."""
+        """One line: the number of deconvolutions that were lowered, and their forms."""
         if not self.layers:
             return "no deconvolutions, nothing to lower"
         done = [r for r in self.layers if r.form]
@@ -141,10 +141,10 @@ class Lowered(NamedTuple):
 class LoweringRequest:
     """The arguments of a lowering.
 
-    `explain` asks for the costs of forms, `all_costs` also for those that cannot be the cheapest.
+    `explain` requests the costs of forms, `all_costs` also of those that cannot be the cheapest.
     `only` is a pattern of layer names. With `convolutions` ordinary convolutions that violate
-    conditions are rewritten, too; with `best_effort` violations become warnings. `quantized` says
-    that the layers run in int8.
+    conditions are rewritten, too; with `best_effort` violations become warnings. `quantized` layers
+    run in int8.
     """
 
     form: str

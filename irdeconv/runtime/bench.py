@@ -43,7 +43,7 @@ from irdeconv.runtime.program import Program
 
 SUFFIX = ".json"
 SCHEMA = "irdeconv/bench/1"
-# What another value of makes times incomparable, and what is only worth telling.
+# Times are comparable only if these are equal.
 MACHINE = ("cpu", "cores", "system", "python", "numpy", "blas", "numba")
 
 
@@ -71,7 +71,7 @@ class Ratio:
 
     @staticmethod
     def of(before: Interval95, now: Interval95) -> Ratio | None:
-        """Compare two medians; None where one is below the clock's resolution."""
+        """Compare two medians; None if one is below the clock's resolution."""
         if min(before.low, now.low) <= 0:
             return None
         ratio = now.median / before.median
@@ -83,7 +83,7 @@ class Ratio:
 
     @property
     def verdict(self) -> str:
-        """Whether it is "slower", "faster" or, where the interval holds 1, the "same"."""
+        """The result: "slower", "faster", or "same" if the interval contains 1."""
         return "slower" if self.low > 1 else "faster" if self.high < 1 else "same"
 
     def to_dict(self) -> dict[str, Any]:
@@ -95,8 +95,8 @@ class Ratio:
 class BaselineReport:
     """A saved report beside the present one.
 
-    `steps` are those that both have, by the name of the layer; `unlike` says what differs of the
-    machine or of how the model is executed; `date` is when it was saved.
+    `steps` are those of both reports, by the layer's name. `unlike` lists the differences of the
+    machine and of the model's execution. `date` is when it was saved.
     """
 
     name: str
@@ -117,14 +117,14 @@ class BaselineReport:
 
 @dataclass(frozen=True)
 class SavedReport:
-    """The JSON of an earlier report, known to have what a comparison needs."""
+    """The JSON of an earlier report, checked for the entries that a comparison needs."""
 
     name: str
     content: Mapping[str, Any]
 
     @staticmethod
     def read(path: Path) -> SavedReport:
-        """Read a file; FileAccessError where it cannot be read, UsageError where it is another."""
+        """Read a file; FileAccessError if it is unreadable, UsageError if it is no report."""
         try:
             content = read_json(path)
         except ValueError as e:
@@ -206,9 +206,9 @@ TIMES = ("runs", "minimum ms", "median", "p90", "p95", "p99", "max")
 class MemoryReport:
     """Bytes.
 
-    `tensors` is the block of memory that lives as long as the plan, `most_alive` what of it is in
-    use at once at most, `evaluated` what operations without a place in it allocate in every run at
-    most, `scratch` the largest estimate of a step, `scratch_used` all scratch memory,
+    `tensors` is the block of memory that lives as long as the plan, `most_alive` the most of it
+    that is in use at once. `evaluated` is the most that operations without a place in it allocate
+    in a run. `scratch` is the largest estimate of a step, `scratch_used` all scratch memory,
     `outputs` the arrays that the caller gets.
     """
 
@@ -225,8 +225,8 @@ class PeerReport:
     """Another runtime on the same inputs, one thread.
 
     `ratio` is irdeconv's shortest processor time over the peer's; below 1, irdeconv is faster.
-    `difference` is relative to the peer's largest output value. All are None where the peer cannot
-    run the model, for which `problem` is the reason.
+    `difference` is relative to the peer's largest output value. All are None if the peer cannot
+    run the model; `problem` is the reason.
     """
 
     name: str
@@ -239,7 +239,7 @@ class PeerReport:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class BenchReport:
-    """What was measured; `str()` is a table.
+    """The measurements; `str()` is a table.
 
     `network` are runs of the whole network; `histogram` counts their wall times. With several
     requests these are the runs in `parallel`. `throughput` is in runs a second. Shares and rates
@@ -288,7 +288,7 @@ class BenchReport:
     def figures(self, step: StepReport) -> dict[str, float | None]:
         """Return a step's share of all steps, GF/s and GB/s, and these relative to the machine's.
 
-        None where sizes are unknown; GF/s also where a step multiplies nothing, GB/s where it
+        None if sizes are unknown. GF/s is also None if a step multiplies nothing, GB/s if it
         moves nothing.
         """
         seconds = self.time(step.timing)
@@ -469,9 +469,9 @@ def bench(
 ) -> BenchReport:
     """Time a plan in interleaved rounds, beside the peers that can run the model.
 
-    Each round runs the network, the network with a clock around each step, and every peer; in the
-    end all `plans` of that network run at once. `ceilings` are measured where they are not given.
-    Raises UsageError for a bad number and what `Plan.run` raises.
+    Each round runs the network, the network with a clock around each step, and every peer. In the
+    end all `plans` of that network run at once. `ceilings` are measured unless they are given.
+    Raises UsageError for a bad number, and as `Plan.run` does.
     """
     require_measurable(effort, peers=(), threads=1)
     clock, plan = clock or Clock(), plans[0]
@@ -508,7 +508,7 @@ def per_second(latencies: Sequence[float]) -> float:
 def _parallel(
     plans: Sequence[Plan], inputs: Feeds, effort: Effort, clock: Clock, alone: Sequence[Sample]
 ) -> tuple[ParallelReport | None, list[float]]:
-    """Run several plans at once and return their wall times; those `alone` where there is one."""
+    """Run several plans at once and return their wall times; of one plan those of `alone`."""
     if len(plans) == 1:
         return None, [sample.wall for sample in alone]
     with progress.stage(f"measuring {len(plans)} requests"), progress.listening(None):
@@ -516,7 +516,7 @@ def _parallel(
 
 
 def _run(plan: Plan, inputs: Feeds) -> Call:
-    plan.run(inputs)  # what is made for these shapes is made now
+    plan.run(inputs)  # compile for these shapes now
     return lambda: plan.run(inputs)
 
 

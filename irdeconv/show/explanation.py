@@ -44,7 +44,7 @@ FORMULA = "O = S(I-1) + D(K-1)+1 - pb - pe + op"
 
 @dataclass(frozen=True)
 class AxisEquation:
-    """The terms of O = S(I-1) + D(K-1)+1 - pb - pe + op on one axis; texts where unknown."""
+    """The terms of O = S(I-1) + D(K-1)+1 - pb - pe + op on one axis; texts for unknown ones."""
 
     index: int
     size: Dim
@@ -77,11 +77,11 @@ class AxisEquation:
 
 @dataclass(frozen=True)
 class LayerExplanation:
-    """What there is to say about one deconvolution.
+    """The explanation of one deconvolution.
 
-    `problem` is why the layer is refused, `hints` what would help; `crop` is then None. `setting`
-    is None where the number of axes is unknown. `faults` are known faults of runtimes that concern
-    the layer, if its data are quantized.
+    `problem` is why the layer is refused, `hints` are remedies; `crop` is then None. `setting` is
+    None if the number of axes is unknown. `faults` are known faults of runtimes that concern the
+    layer, if its data are quantized.
     """
 
     name: str
@@ -226,7 +226,7 @@ def _picture(s: Setting, crop: Crop) -> list[str]:
 def _hints(
     op: Op, s: Setting | None, crop: Crop | None, problem: Problem | None, declared: Shape | None
 ) -> list[str]:
-    """Return what would help: the refusal's own hint, and how the declared size is reached."""
+    """Return the remedies: the refusal's own hint, and changes that give the declared size."""
     hints = [problem.hint] if problem is not None and problem.hint else []
     if s is None or s.output_shape is not None or s.same:
         return hints
@@ -269,7 +269,7 @@ LARGEST = 1 << 30  # number of an axis: Python counts positions up to 2^63 only
 
 
 def layer_picture(e: LayerExplanation) -> LayerPicture:
-    """Return what is drawn of a layer; axes that are drawn alike are drawn once."""
+    """Return the drawing of a layer; axes with equal drawings are drawn once."""
     alike: dict[AxisAnatomy, list[AxisEquation]] = {}
     numbers = anatomies(e)
     for axis, equation in zip(numbers, e.axes, strict=False):
@@ -347,7 +347,7 @@ MOST_AT_ONCE = 8
 
 @dataclass(frozen=True, repr=False)
 class Explanation:
-    """What `explain` found; `str()` is the text."""
+    """The result of `explain`; `str()` is the text."""
 
     layers: tuple[LayerExplanation, ...]
 
@@ -386,7 +386,7 @@ def explain(
     solve: int | Sequence[int] | None = None,
     shapes: Mapping[int, Shape | None] | None = None,
 ) -> Explanation:
-    """Explain one deconvolution by its name, or all where there are few.
+    """Explain one deconvolution by its name, or all if there are few.
 
     With `solve` (a size for all axes, or one per axis) every explanation lists attributes that give
     this output size; `shapes` replaces those of Parameters by node id. Raises UsageError for a name
@@ -399,7 +399,7 @@ def explain(
     found = []
     for node in _chosen(copy, layer):
         sizes = _checked(wanted, copy, node)
-        # Other input shapes make what the file declares meaningless.
+        # With other input shapes the file's declarations are meaningless.
         found.append(explain_layer(copy, node, sizes, declared=not shapes))
     return Explanation(tuple(found))
 
@@ -416,9 +416,9 @@ def _chosen(graph: Graph, layer: str | None) -> list[Node]:
     found = [n for n in known if n.name == layer]
     if not found:
         other = next(iter(graph.find(layer)), None)
-        what = f'"{layer}" is a {other.type}' if other else f'there is no layer "{layer}"'
+        other_layer = f'"{layer}" is a {other.type}' if other else f'there is no layer "{layer}"'
         hint = did_you_mean(layer, [n.name for n in known])
-        raise misused(f"{what}; the deconvolutions are {names or 'none'}", hint)
+        raise misused(f"{other_layer}; the deconvolutions are {names or 'none'}", hint)
     return found
 
 

@@ -48,14 +48,14 @@ def _style(row: LayerFacts) -> str:
 
 
 def quoted(*lines: str) -> str:
-    """Return a DOT string; backslashes stay what they are instead of starting an escape."""
+    """Return a DOT string; backslashes are kept and start no escape."""
     texts = (one_line(text).replace("\\", "\\\\").replace('"', '\\"') for text in lines)
     return '"' + "\\n".join(texts) + '"'
 
 
 @dataclass(frozen=True)
 class TypeSummary:
-    """One operation type: layers, parameters, MACs (of the layers where they are known)."""
+    """One operation type: layers, parameters, MACs (of the layers that have known ones)."""
 
     type: str
     count: int
@@ -118,7 +118,7 @@ def _spec(spec: Spec) -> dict[str, Any]:
 
 
 def _beyond_attributes(node: Node) -> dict[str, Any]:
-    """Return what an operation has besides attributes: bodies, and fields that no XML spells."""
+    """Return an operation's other properties: bodies, and fields that no XML attribute has."""
     op = node.op
     if isinstance(op, Opaque):
         sections = [
@@ -135,7 +135,7 @@ def _beyond_attributes(node: Node) -> dict[str, Any]:
 
 
 def _body(body: Body) -> dict[str, Any]:
-    """Return a body: its layers, and what joins its Parameters and Results to the outside."""
+    """Return a body: its layers, and the connections of its Parameters and Results."""
     edges = [{"result": result, "parameter": parameter} for result, parameter in body.edges]
     rows = [_layer(body.graph.node(r.id), r) for r in layers(body.graph)]
     return {
@@ -170,7 +170,7 @@ _encode = json.JSONEncoder(allow_nan=False).encode
 def violations(graph: Graph, target: Target) -> dict[int, tuple[str, ...]]:
     """Return the conditions that layers do not meet, by id.
 
-    What a layer becomes in standard operations counts for it, and so do layers of its bodies.
+    The standard operations that a layer becomes count for it, and so do layers of its bodies.
     Raises UnsupportedError if a layer has no standard spelling, InferenceError if the graph does
     not fit together.
     """
@@ -250,7 +250,7 @@ def _deconvolutions(found: Sequence[DeconvolutionFacts]) -> str:
 
 @dataclass(frozen=True, repr=False)
 class Inspection:
-    """What `inspect` found; `str()` is a table.
+    """The result of `inspect`; `str()` is a table.
 
     `shown` are the layers asked for, in the order asked for; `deconvolutions` are those among them.
     `lowered` is the inspection of the lowered graph, `target` the name of the target that the
@@ -328,8 +328,8 @@ class Inspection:
     def to_text(self, *, constants: bool = False, width: int = WIDTH) -> str:
         """Return plain text: layers, types, deconvolutions, and before and after lowering.
 
-        Constants stand in the rows of their readers; with `constants`, or where nothing else is
-        shown, they have rows of their own. Lines have at most `width` columns where names allow it.
+        Constants stand in the rows of their readers; with `constants`, or if nothing else is shown,
+        they have rows of their own. Lines have at most `width` columns if names allow it.
         """
         rows = [r for r in self.shown if not r.constant]
         listed = self.shown if constants or not rows else rows
@@ -443,7 +443,7 @@ class Inspection:
         return "".join(_lines(self.to_dict())) + "\n"
 
     def comments(self) -> dict[int, str]:
-        """Return a line for each layer: where its data come from and go to, its place in a file."""
+        """Return a line for each layer: its data's sources and readers, its place in a file."""
         return {r.id: comment(r) for r in self.layers}
 
     def to_dot(self, *, constants: bool = False) -> str:
@@ -465,13 +465,13 @@ class Inspection:
         for r in shown:
             for port, i in enumerate(r.inputs):
                 if i.producer in ids:
-                    where = f"{i.port} -> {port}" if i.port or port else ""
-                    text = quoted(f"{i.spec} {where}".rstrip())
+                    ports = f"{i.port} -> {port}" if i.port or port else ""
+                    text = quoted(f"{i.spec} {ports}".rstrip())
                     lines.append(f"  n{i.producer} -> n{r.id} [label={text}];")
         return "\n".join([*lines, "}"]) + "\n"
 
     def to_svg(self, *, constants: bool = False) -> str:
-        """Return a picture of the graph; beside it the lowered graph, where there is one.
+        """Return a picture of the graph; beside it the lowered graph, if there is one.
 
         Constants stand in the boxes of their readers; with `constants` they have boxes. Needs no
         Graphviz and no browser. Groups of a large graph are closed.
@@ -487,7 +487,7 @@ class Inspection:
 
 
 def ratio(a: int | None, b: int | None) -> str:
-    """Return `2.25x`, empty where it is unknown."""
+    """Return `2.25x`, or an empty text if a number is unknown."""
     return f"{a / b:.2f}x" if a is not None and b else ""
 
 
@@ -502,7 +502,7 @@ def inspect(
     """Return layers, parameters, MACs and deconvolutions of a graph, inferred or not.
 
     With `lowered` it also compares before and after. `only` are types and patterns of names; in the
-    lowered graph they stand also for what was made of such layers. Raises UsageError for one that
+    lowered graph they also select the replacements of such layers. Raises UsageError for one that
     fits nothing, and for an unknown `sort`. A `target` marks the layers that it cannot execute.
     """
     whole = _whole(graph, target)

@@ -29,7 +29,7 @@ from irdeconv.ops.dialects import READINGS
 
 
 def setting(op: Op, inputs: tuple[Spec, ...]) -> Setting | None:
-    """Return a deconvolution's setting; None where not even the number of axes is known.
+    """Return a deconvolution's setting; None if even the number of axes is unknown.
 
     Ranks that do not fit are for inference to refuse; those that leave no axis have no setting.
     """
@@ -241,9 +241,9 @@ SYSTEMS: tuple[System, ...] = (*(r for r in READINGS if r.listed), *FRAMEWORKS)
 class Verdict:
     """One row: the window of a system and whether its numbers are those of the layer.
 
-    `crop` is None where the system refuses the attributes or has none for them. `same` is None
-    where it depends on sizes that are not known. `instead` are attributes with which the system
-    computes the layer's numbers, None where the same attributes do or where there are none.
+    `crop` is None if the system refuses the attributes or has none for them. `same` is None if it
+    depends on unknown sizes. `instead` are attributes with which the system computes the layer's
+    numbers, None if the same attributes do or if there are none.
     """
 
     system: str
@@ -282,7 +282,7 @@ def find(key: str) -> System:
 
 
 def verdicts(s: Setting, own: Crop | None) -> list[Verdict]:
-    """Return a row for every system; `own` is the layer's window, None where it is refused."""
+    """Return a row for every system; `own` is the layer's window, None if it is refused."""
     return [verdict(system, s, own) for system in SYSTEMS]
 
 
@@ -319,7 +319,7 @@ def _instead(system: System, s: Setting, own: Crop) -> dict[str, str] | None:
 
 
 def difference(own: Crop, other: Crop) -> tuple[Kind, str]:
-    """Return the kind of difference and its words; the numbers are the same where the window is."""
+    """Return the kind of difference and its words; equal windows give the same numbers."""
     found = [_axis(own, other, axis) for axis in range(len(own.size))]
     if own == other or all(
         kind == "same" or _same_pads(own, other, axis) for axis, (kind, _) in enumerate(found)
@@ -355,13 +355,13 @@ def _axis(own: Crop, other: Crop, axis: int) -> tuple[Kind, str]:
         kind = "longer" if longer > 0 else "shorter"
     parts = []
     if shift:
-        what = "cuts off" if shift > 0 else "keeps"
-        parts.append(f"shift by {abs(shift)} at the begin ({what} {abs(shift)} more)")
+        verb = "cuts off" if shift > 0 else "keeps"
+        parts.append(f"shift by {abs(shift)} at the begin ({verb} {abs(shift)} more)")
     if longer and shift:
         parts.append(f"size {other.size[axis]} instead of {own.size[axis]}")
     elif longer:
-        what = "extra" if longer > 0 else "missing"
-        parts.append(f"{count(abs(longer), 'row')} {what} at the end")
+        which = "extra" if longer > 0 else "missing"
+        parts.append(f"{count(abs(longer), 'row')} {which} at the end")
     if kind == "unknown":
         parts.append("depends on sizes that are not known")
     return kind, ", ".join(parts)
@@ -388,7 +388,7 @@ SEARCHED = 400  # pads and output_padding tried per axis and mode
 
 @dataclass(frozen=True)
 class Solution:
-    """Attributes, and where the output then lies in the scatter."""
+    """Attributes, and the place of their output in the scatter."""
 
     attributes: dict[str, str]
     crop: Crop
@@ -471,7 +471,7 @@ def _choices(system: System, base: Setting, axis: int, wanted: int) -> tuple[lis
 
 
 def _candidates(alike: Setting, wanted: int) -> Iterator[AxisPads]:
-    """Yield in order pads and output_padding that may fit, where pads are not explicit the latter.
+    """Yield in order pads and output_padding that may fit; without explicit pads the latter.
 
     There may be as many as numbers; only so many as are searched, and one more, are sure to come.
     """

@@ -94,7 +94,7 @@ def _kinds(
             yield f"NaN at {number} outputs that no NaN or infinity reaches (0 * infinity)"
 
 
-MOST_CAUSES = 3  # causes that are told
+MOST_CAUSES = 3  # causes that are printed
 _SIZES = ("size ", "batch ", "channels ", "outputs ")  # features that are rarely the cause
 FEWEST_FAILURES = 2  # failures that can have something in common
 
@@ -108,9 +108,9 @@ class Cause:
     passed: int
 
     def __str__(self) -> str:
-        what = " and ".join(self.features)
+        features = " and ".join(self.features)
         rest = f"; so have {self.passed} that pass" if self.passed else "; no case that passes has"
-        return f"all {self.failed} have {what}{rest}"
+        return f"all {self.failed} have {features}{rest}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
@@ -118,10 +118,10 @@ class Cause:
 
 
 def causes(failed: Sequence[Sequence[str]], passed: Sequence[Sequence[str]]) -> list[Cause]:
-    """Return what all failures have and fewest passing cases have, the most telling first.
+    """Return features that all failures and fewest passing cases have, the most telling first.
 
-    Both are the features of every case. Two features at a time count where both together tell more
-    than each by itself.
+    Both are the features of every case. Two features at a time count if both together say more than
+    each by itself.
     """
     if len(failed) < FEWEST_FAILURES or not passed:
         return []
@@ -140,7 +140,7 @@ def causes(failed: Sequence[Sequence[str]], passed: Sequence[Sequence[str]]) -> 
         key=lambda c: (c.passed, len(c.features), sum(f.startswith(_SIZES) for f in c.features))
     )
     best = found[0].passed if found else 0
-    # Features of which most cases pass are no cause; what tells less than the best is no news.
+    # Features of which most cases pass are no cause; one that says less than the best is no news.
     most = min(len(failed), 2 * best)
     return [c for c in found if c.passed * len(c.features) ** 2 <= most][:MOST_CAUSES]
 
@@ -154,7 +154,7 @@ class Circumstances(NamedTuple):
 
 
 class Defect(NamedTuple):
-    """What a peer does with a file of a case, and when."""
+    """A peer's mistake with a file of a case, and its condition."""
 
     peer: str
     file: str
@@ -226,9 +226,9 @@ PASSED, DIFFERS, MISSING, UNREADABLE = "passed", "differs", "missing", "unreadab
 
 @dataclass(frozen=True, kw_only=True)
 class CaseReport:
-    """One case: its status, the difference where it was compared, `problem` where it was not.
+    """One case: its status, the difference if it was compared, `problem` if it was not.
 
-    `known` are defects of peers on this layer. `features` say what the layer is.
+    `known` are defects of peers on this layer. `features` describe the layer.
     """
 
     name: str
@@ -274,7 +274,7 @@ def _general(kind: str | None) -> str | None:
 
 
 def numbers(d: TensorDifference) -> Iterator[str]:
-    """Yield what is different and by how much, then the mistake that explains it."""
+    """Yield the difference and its size, then the mistake that explains it."""
     if d.shape_a != d.shape_b:
         yield f"shape {list(d.shape_b)}, expected {list(d.shape_a)}"
     else:
@@ -324,7 +324,7 @@ class SuiteReport:
         return {kind: number for kind, number in found.most_common() if kind is not None}
 
     def causes(self, kind: str | None = None) -> list[Cause]:
-        """Return what all cases that differ have in common, or those that one mistake explains."""
+        """Return the common features of all cases that differ, or of those with one mistake."""
         failed = [c for c in self.cases if c.status == DIFFERS]
         if kind is not None:
             failed = [c for c in failed if c.difference and _general(c.difference.kind) == kind]
@@ -340,12 +340,12 @@ class SuiteReport:
         return ", ".join([f"{counts[PASSED]} of {count(len(self.cases), 'case')} passed", *parts])
 
     def lines(self, *, everything: bool = False) -> list[str]:
-        """Return what every case that has not passed has to say, or every case."""
+        """Return the lines of every case that has not passed, or of every case."""
         shown = [c for c in self.cases if everything or not c.passed]
         return [text for c in shown for text in c.lines()]
 
     def summary(self) -> list[str]:
-        """Return what failures have in common, and results that no case asks for."""
+        """Return the common features of failures, and results that no case asks for."""
         out = [f"{cause}" for cause in self.causes()]
         for kind, number in self.kinds.items():
             shared = [] if out or number == 1 else [f"     {c}" for c in self.causes(kind)]
@@ -371,10 +371,10 @@ def check(
     problems: Mapping[str, str] | None = None,
     blame: tuple[str, str] | None = None,
 ) -> SuiteReport:
-    """Judge results; FileAccessError and UsageError where they, or the suite, cannot be read.
+    """Judge results; FileAccessError and UsageError if they, or the suite, cannot be read.
 
     `problems` says why there is no result. `blame` is a peer and the file of each case that it ran:
-    then only its known defects are told.
+    then only its known defects are reported.
     """
     with open_results(source) as results:
         cases = progress.each("judging results", suite.cases, lambda case: case.name)
