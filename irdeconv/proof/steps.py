@@ -239,7 +239,8 @@ def _apart(c: _OpenCall, parts: Sequence[Any]) -> list[list[Any]]:
                     break
             else:
                 groups.append((axes, {i: view}))
-    blank = [Zeros(p.type, p.shape) if views_of(p) else p for p in parts]
+    shapes = [p.shape if views_of(p) else zero_shape(p) for p in parts]
+    blank = [Zeros(p.type, shape) for p, shape in zip(parts, shapes, strict=True)]
     return [[group.get(i, zeros) for i, zeros in enumerate(blank)] for _, group in groups]
 
 

@@ -385,12 +385,13 @@ class RegionWalk:
         # Where no size is open OpenVINO takes no convolution without outputs.
         least = 0 if self.case.count or layer.version == OWN else 1
         for k, out in sizes:
+            if d.forward and not is_leaf:
+                fits = k > 0 and self.case.implies(out - least)
+                need(fits, f"the kernel of {layer} may not fit")
+                continue
             if is_leaf and not self.raised:
                 if self.case.implies(-1 - out):
                     raise Vacuous
-            elif d.forward:
-                fits = k > 0 and self.case.implies(out - least)
-                need(fits, f"the kernel of {layer} may not fit")
             elif not self.case.implies(out):  # S*(I - 1) + 1 of no input
                 text = f"{layer} may have no output"
                 raise Unproved(text) if is_leaf else SizesTooSmall(text)
