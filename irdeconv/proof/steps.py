@@ -34,7 +34,7 @@ from irdeconv.proof.model import (
 from irdeconv.proof.sizes import Case, Expr, Size, SizesTooLarge, SizesTooSmall, is_int
 from irdeconv.proof.views import (
     Numbers,
-    Parts,
+    ViewSum,
     Zeros,
     elements,
     filled,
@@ -122,7 +122,7 @@ class _OpenCall(Call):
         return y
 
     def join(self, parts: Sequence[Any], axis: int) -> Any:
-        if any(isinstance(p, Parts) for p in parts):
+        if any(isinstance(p, ViewSum) for p in parts):
             return added(self, [self.join(group, axis) for group in _apart(self, parts)])
         pattern = next((p for p in parts if isinstance(p, View)), None)
         if pattern is None:
@@ -451,7 +451,7 @@ def added(c: _OpenCall, values: Iterable[Any]) -> Any:
     """Return the sum of moved data, or of convolutions."""
     views = views_of(*values)
     if len(views) > 1 and all(v.blocks is None for v in views):
-        return Parts(views[0].type, views[0].shape, views)
+        return ViewSum(views[0].type, views[0].shape, views)
     return reduce(partial(_both, c), views)
 
 
@@ -566,7 +566,7 @@ def biased(c: _OpenCall, x: View, bias: Any, axis: int = 1) -> View:
 
 def moved(c: _OpenCall, given: Sequence[Any]) -> list[Any]:
     """Follow a layer of views; of a sum each part is moved by itself."""
-    run, parts = STEPS[c.layer.type], [v for v in given if isinstance(v, Parts)]
+    run, parts = STEPS[c.layer.type], [v for v in given if isinstance(v, ViewSum)]
     if not parts or c.layer.type == "Concat":
         return computed(c, run, given)
     linear = len(parts) == 1 and c.layer.type in (*MOVES, "Multiply", "Convert")

@@ -59,7 +59,7 @@ from irdeconv.proof.steps import BEHIND, STEPS, added, biased, called, moved, we
 from irdeconv.proof.views import (
     Leaf,
     Numbers,
-    Parts,
+    ViewSum,
     Zeros,
     data_view,
     defined,
@@ -71,7 +71,7 @@ from irdeconv.proof.views import (
 )
 
 _IN_INTEGERS = "Abs Add Convert Maximum Minimum Multiply Negative Range ShapeOf Subtract".split()
-Value = View | Parts | Leaf | Numbers | Zeros | TypedArray
+Value = View | ViewSum | Leaf | Numbers | Zeros | TypedArray
 
 
 class Vacuous(Exception):
@@ -241,7 +241,7 @@ class RegionWalk:
             given = [get(p) for p in layer.inputs]
             for i, value in enumerate(self.layer(layer, given, at in inner)):
                 found[Port(at, i)] = value
-                self.shapes += [value.shape] if isinstance(value, View | Parts) else []
+                self.shapes += [value.shape] if isinstance(value, View | ViewSum) else []
         return get(output)
 
     def few_elements(self) -> bool:
@@ -347,7 +347,7 @@ class RegionWalk:
     def convolution(self, layer: Layer, inputs: Sequence[Any], inner: bool) -> Any:
         """Return a layer of leaves by its definition, another one as sums over a view."""
         data, *others = inputs
-        if not isinstance(data, Leaf | View | Parts) or isinstance(data, Reference):
+        if not isinstance(data, Leaf | View | ViewSum) or isinstance(data, Reference):
             raise Unproved(f"the data of {layer} is not where a region begins")
         d, is_leaf = define(layer, len(data.shape)), isinstance(data, Leaf)
         need(self.defining == is_leaf or not d.forward, f"{layer} is not the only convolution")

@@ -47,7 +47,7 @@ class Numbers(NamedTuple):
         return tuple(self.array.shape)
 
 
-class Parts(NamedTuple):
+class ViewSum(NamedTuple):
     """A sum of views of moved data: data of several places."""
 
     type: str | None
@@ -57,7 +57,7 @@ class Parts(NamedTuple):
 
 def views_of(*values: Any) -> tuple[View, ...]:
     """Return the views of which values are sums; constants have none."""
-    rows = (v.views if isinstance(v, Parts) else [v] * isinstance(v, View) for v in values)
+    rows = (v.views if isinstance(v, ViewSum) else [v] * isinstance(v, View) for v in values)
     return tuple(itertools.chain(*rows))
 
 
