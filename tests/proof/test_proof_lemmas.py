@@ -236,9 +236,8 @@ def checked_taps(rng: np.random.Generator, forward: bool) -> int:
     out, emitted = Axis(outputs, 1, r, shift), int(rng.integers(1, 5))
     s, residue = max(up // down, 1), int(rng.integers(r))
     d = SimpleNamespace(strides=(s,), dilations=(dilation,), data_axes=(0, 1, 2), forward=forward)
-    filter = TypedArray(np.zeros((1, 1, 1, kernel)), "f32")
-    data = Leaf(Port(0), "f32", (1, 1, inputs))
-    wanted = defined(data, cast(Any, d), filter, [(begin, outputs)])
+    data, zeros = Leaf(Port(0), "f32", (1, 1, inputs)), np.zeros((1, 1, 1, kernel))
+    wanted = defined(data, cast(Any, d), TypedArray(zeros, "f32"), [(begin, outputs)])
     comparison = MapComparison(Case(), wanted, View("f32", np.zeros(1), (), ()))
     try:
         stands, reached = comparison._taps(0, out, residue, emitted, read)
