@@ -63,7 +63,8 @@ docs: $(READY)  ## build the documentation into HTML, build/docs/index.html, and
 	$(PY) tools/build_docs.py
 
 bench: $(READY)  ## time layers of public networks; BASELINE=before.json compares
-	$(PY) tools/bench_regression.py $(if $(BASELINE),--baseline $(BASELINE),-o bench.json)
+	rm -f bench.json && $(PY) tools/bench_regression.py -o bench.json
+	$(if $(BASELINE),$(PY) -m pyperf compare_to $(BASELINE) bench.json --table)
 
 size:  ## lines by folder, and the difference to the commit before
 	$(PYTHON) tools/size.py

@@ -7,9 +7,9 @@
     outputs = ird.run(graph, {"x": x})
 
 Every function takes a model in any form: a path (`.xml`, `.onnx`, `.json`, `.ird`), the bytes of
-a file, a Graph, what another function returned, an `openvino.Model`, an `onnx.ModelProto`. All that
-is raised on purpose is an `IrdeconvError`. The names are loaded on first use, so that importing the
-package costs next to nothing.
+a file, a Graph, the result of another function, an `openvino.Model`, an `onnx.ModelProto`. Every
+exception that is raised on purpose is an `IrdeconvError`. Names are loaded on first use, so
+importing the package takes little time.
 """
 
 from __future__ import annotations

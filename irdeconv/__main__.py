@@ -1,4 +1,4 @@
-"""`python -m irdeconv` is the `irdeconv` command; before it imports anything it minds signals."""
+"""`python -m irdeconv` is the `irdeconv` command. Signal handlers come before all other imports."""
 
 # `signal` takes milliseconds to import, in which Ctrl-C would end in a traceback.
 import _signal  # type: ignore[import-not-found, unused-ignore]
@@ -7,26 +7,26 @@ import os
 
 def main() -> int:
     """Run the command line of this process and return its exit code."""
-    # Who has started it may have it ignored, as nohup does.
-    minds = [
+    # The parent process may have set a signal to be ignored, as nohup does.
+    handled = [
         number
         for number in (_signal.SIGINT, _signal.SIGTERM)
         if _signal.getsignal(number) in (_signal.default_int_handler, _signal.SIG_DFL)
     ]
-    for number in minds:
+    for number in handled:
         _signal.signal(number, _leave)
     from irdeconv.cli.interrupt import PROCESS
     from irdeconv.cli.main import main as command
 
     try:
-        PROCESS.watch(minds)
+        PROCESS.watch(handled)
         return command()
     finally:
         PROCESS.finish()
 
 
 def _leave(number: int, _: object) -> None:
-    """End the process, while it has nothing to tidy up."""
+    """End the process; there is nothing to clean up yet."""
     os._exit(128 + number)
 
 

@@ -1,4 +1,4 @@
-"""Operations of your own: what a module imports that defines some, and how such a file is loaded.
+"""Operations of your own: the names for a module that defines some, and the loader of such a file.
 
     from irdeconv.extension import Op, Spec, op
 
@@ -43,8 +43,8 @@ _LOADED: dict[Path, ModuleType] = {}
 def load(path: str | PathLike[str]) -> ModuleType:
     """Execute a Python file that defines operations; the second time it changes nothing.
 
-    What it registered before it failed is taken back. Raises FileAccessError where there is no
-    such file, UsageError (E700) where it raises anything.
+    If it fails, the operations that it registered are removed again. Raises FileAccessError if
+    there is no such file, UsageError (E700) if it raises an exception.
     """
     file = Path(path)
     try:
@@ -80,7 +80,7 @@ def _executed(file: Path, shown: str) -> ModuleType:
 
 
 def _reason(error: BaseException, file: Path) -> str:
-    """Say what was raised, and at which line of the file."""
+    """Describe an exception, with the line of the file that raised it."""
     line = error.lineno if isinstance(error, SyntaxError) else None
     trace = error.__traceback__
     while trace is not None:

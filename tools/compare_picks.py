@@ -28,6 +28,7 @@ from __future__ import annotations
 import argparse
 import math
 import random
+import statistics
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -263,7 +264,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def show(name: str, picked: Sequence[Picked], args: argparse.Namespace) -> float:
     """Print what a list came to; return the geometric mean, or the worst with --numpy."""
-    mean = bench_regression.geometric_mean([p.ratio for p in picked])
+    mean = statistics.geometric_mean(p.ratio for p in picked)
     worst = max(picked, key=lambda p: p.ratio)
     what = f"without {', '.join(args.without)} over all" if args.without else "over best"
     print(f"{name}: geometric mean of pick {what} {mean:.3f} of {len(picked)} layers, ", end="")

@@ -242,8 +242,8 @@ def cache_folder() -> str | None:
 def _state_of_sources() -> str:
     """Return a short digest of the sources of compiled functions, and of this file."""
     here = Path(__file__)
-    sources = sorted((here.parent.parent / "compiled").glob("*.py"))
-    return hashlib.sha256(b"".join(p.read_bytes() for p in (here, *sources))).hexdigest()[:16]
+    sources = (here, *sorted(here.parent.glob("compiled*.py")))
+    return hashlib.sha256(b"".join(p.read_bytes() for p in sources)).hexdigest()[:16]
 
 
 def _sweep(base: Path, begin: str, used: Path) -> None:

@@ -6,6 +6,7 @@ import copy
 import importlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -343,12 +344,9 @@ def test_the_folders_used_longest_ago_are_removed(tmp_path: Path) -> None:
 
 
 def test_the_state_is_that_of_the_sources(monkeypatch: Patch, tmp_path: Path) -> None:
-    for folder in ("shared", "compiled"):
-        (tmp_path / folder).mkdir()
-    (tmp_path / "shared" / "jit.py").write_text("1")
-    source = tmp_path / "compiled" / "vectors.py"
-    source.write_text("2")
-    monkeypatch.setattr(jit, "__file__", str(tmp_path / "shared" / "jit.py"))
+    folder = shutil.copytree(Path(jit.__file__).parent, tmp_path / "kernels")
+    monkeypatch.setattr(jit, "__file__", str(folder / "jit.py"))
+    source = folder / "compiled_vectors.py"
     before = jit._state_of_sources()
     assert jit._state_of_sources() == before
     source.write_text("3")

@@ -252,6 +252,7 @@ def filters(graph: Graph) -> list[tuple[Node, Any]]:
     return [(n, stored(graph, graph.inputs_of(n.id)[1])) for n in nodes]
 
 
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("per", PER)
 @pytest.mark.parametrize("stored_in", TYPES)
 @pytest.mark.parametrize(

@@ -156,6 +156,7 @@ def require_exact(problem: ConvProblem, **options: Any) -> None:
         assert (run(problem, candidate, x, w) == want).all(), candidate.name
 
 
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize("seed", parts(30, 60))
 def test_every_candidate_in_one_block(seed: int) -> None:
     check(draw(seed), seed)
@@ -203,7 +204,7 @@ def test_every_candidate_of_a_single_position(seed: int) -> None:
         assert ("single" in names) == landing
 
 
-@pytest.mark.sampled(18)
+@pytest.mark.sampled(9)
 @pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("kernel", [1, 2, 3, 4])
 @pytest.mark.parametrize("begin", [0, 1, 2])

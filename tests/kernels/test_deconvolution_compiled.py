@@ -238,6 +238,7 @@ def test_some_of_these_layers_have_tiles() -> None:
     assert sum(bool(deconvolution_winograd_cuts.candidates(p)) for p in problems) > 5
 
 
+@pytest.mark.sampled(5)
 @needs_numba
 @pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("seed", parts(10, range(40, 70)))

@@ -137,6 +137,7 @@ def test_the_grid_reaches_every_kernel() -> None:
     assert names >= {"zero", "columns", "pointwise", "interleaved", "winograd2", "winograd4"}
 
 
+@pytest.mark.sampled(60)
 @pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16"])
 @pytest.mark.parametrize("seed", range(300, 340))
 def test_other_float_types(seed: int, dtype: str) -> None:

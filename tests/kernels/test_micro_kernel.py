@@ -96,6 +96,7 @@ def turned() -> list[tuple[RegisterTile, int, bool]]:
     return random.Random(659).sample(every, len(every))  # each kind among the first
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("case", parts(12, turned()), ids=str)
 def test_rows_are_written_in_turns_or_apart(case: tuple[RegisterTile, int, bool]) -> None:
     """Narrow rows with gaps between them, whose first and last column are cut."""
@@ -215,6 +216,7 @@ def require_exact(problem: ConvProblem, cut: Any, x: Any, w: Any, want: Any) -> 
         assert (y == want).all(), cut
 
 
+@pytest.mark.sampled(6)
 @linux
 @pytest.mark.parametrize("small", [False, True])
 @pytest.mark.parametrize("seed", parts(8, 30))
@@ -234,6 +236,7 @@ def test_deconvolutions_in_every_cut(
 STRIDES = [(2,), (3,), (2, 4), (3, 2), (1, 2), (2, 2, 2), (3, 1, 4)]
 
 
+@pytest.mark.sampled(6)
 @linux
 @pytest.mark.parametrize("case", [*itertools.product(STRIDES, (False, True))], ids=str)
 @np.errstate(all="ignore")  # as the engine does
@@ -299,6 +302,7 @@ def test_where_no_tap_lies_outside_the_inputs_themselves_are_read(
         require_exact(problem, deconvolution_direct._cut(problem, mode, 1), x, w, want)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="imitates others of its kind")
 @pytest.mark.parametrize(("name", "lanes"), [("haswell", 8), ("x86-64-v2", 4)])
 def test_lesser_processors(name: str, lanes: int, tmp_path: Path) -> None:

@@ -63,6 +63,7 @@ def check_layer(rng: np.random.Generator, version: str, folder: Path) -> str:
     return " and ".join(compared)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("chunk", parts(1, CHUNKS))
 @pytest.mark.parametrize("version", VERSIONS)
 def test_openvino_runs_what_is_written(version: str, chunk: int, tmp_path: Path) -> None:

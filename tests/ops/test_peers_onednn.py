@@ -149,6 +149,7 @@ def cases(seed: int, kinds: list[str]) -> list[tuple[DialectLayer, list[Any]]]:
     return made
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("chunk", parts(2, CHUNKS))
 def test_onednn_computes_and_rejects_the_same(chunk: int) -> None:
     made = cases(50 + chunk, [""] * LEGAL + list(SPOILS) * SPOILED)

@@ -128,7 +128,7 @@ def summary(graph: ird.Graph) -> dict[str, Any]:
     }
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("chunk", parts(6, CHUNKS))
 def test_openvino_computes_the_same(chunk: int, tmp_path: Path) -> None:
     rng = np.random.default_rng([31, chunk])

@@ -201,6 +201,7 @@ MISSES = {
 }
 
 
+@pytest.mark.sampled(36)
 @pytest.mark.parametrize("miss", MISSES)
 @pytest.mark.parametrize(("way", "c"), PAIRS)
 def test_near_misses_are_refused(way: str, c: Conv, miss: str, tmp_path: Path) -> None:

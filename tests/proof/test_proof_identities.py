@@ -216,6 +216,7 @@ def test_layers_that_change_what_they_read_or_may_are_some(
 REFUSED = kinds("refused")
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_takes_too_much_or_meets_a_fault_is_refused(name: str, tmp_path: Path) -> None:
     (pair,) = REFUSED[name]

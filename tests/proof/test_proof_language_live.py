@@ -101,7 +101,7 @@ def typed(case: LiveCase, type: str) -> LiveCase:
     )
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", DOMAINS)
 def test_a_sample(name: str) -> None:
     some = random.Random(name).sample(domain(name), min(SAMPLE, len(domain(name))))
@@ -114,6 +114,7 @@ def test_the_whole_domain(name: str) -> None:
     assert complaints([*domain(name)], "folded", "run", "unknown") == []
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("type", OTHERS)
 def test_elements_of_other_types_are_moved_as_well(type: str) -> None:
     rng, cases = random.Random(type), []
@@ -146,7 +147,7 @@ def test_conversions() -> None:
     assert complaints(judged, "folded", "run") == []
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("kind", [*(f"{k}-1" for k in PAIRS.split()), *UNARY])
 def test_arithmetic(kind: str) -> None:
     ports = 1 if kind in UNARY else 2

@@ -256,6 +256,7 @@ def checked_taps(rng: np.random.Generator, forward: bool) -> int:
     return sum(k >= 0 and bool(right[k]) for k in stands)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("forward", [False, True])
 def test_what_is_said_of_taps_holds_for_all_pairs(forward: bool) -> None:
     rng = np.random.default_rng(5)

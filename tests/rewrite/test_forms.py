@@ -48,6 +48,7 @@ def graph_of(layer: Layer, **more: Any) -> tuple[Graph, dict[str, Any], Any]:
     return graph, feeds, expected(layer, x, w)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("chunk", parts(2, CHUNKS))
 def test_every_form_equals_the_definition(chunk: int) -> None:
     seen: Counter[str] = Counter()
@@ -181,7 +182,7 @@ def test_a_stacked_filter_is_made_by_a_node_per_axis_not_per_residue() -> None:
     assert np.array_equal(ird.run(low.graph, feeds, form=None, fuse=False)["y"], want)
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("form", ["zero-insertion", "phases", "stacked"])
 @pytest.mark.parametrize("kernel", [1, 2, 3])
 @pytest.mark.parametrize("stride", [1, 2])
@@ -311,7 +312,7 @@ def counted(graph: Graph) -> dict[str, int]:
     return {"macs": macs, "bytes": 4 * moved, "nodes": len(nodes), "scratch": 4 * most}
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("chunk", parts(2, 4))
 def test_costs_are_those_of_the_emitted_graph(form: str, chunk: int) -> None:

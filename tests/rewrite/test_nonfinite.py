@@ -340,6 +340,7 @@ def check_bias(graph: Graph) -> int:
     return len(adds)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("form", FORMS)
 def test_exact_with_few_axes(form: str, bias: bool) -> None:

@@ -333,6 +333,7 @@ def test_the_verb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any):
     assert main("simplify net.xml -i x=ones".split()) == 2
 
 
+@pytest.mark.sampled(16)
 @pytest.mark.oracles
 @pytest.mark.parametrize("name", [*NOTHING, *STAYS, *JOINED])
 def test_openvino_agrees(name: str, tmp_path: Path, capsys: Any):

@@ -137,6 +137,30 @@ def test_no_unfinished_text() -> None:
     assert found == []
 
 
+def prose(text: str) -> list[str]:
+    """Return the words of a page or a docstring without its code."""
+    return re.findall(r"[a-z]+", re.sub(r"```.*?```|`[^`]*`", "", text, flags=re.DOTALL).lower())
+
+
+def docstrings(path: Path) -> str:
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    nodes = [n for n in ast.walk(parsed(path)) if isinstance(n, kinds)]
+    return "\n".join(ast.get_docstring(n) or "" for n in nodes)
+
+
+FOLDERS = sorted({p.parent for p in MODULES.values()})
+
+
+@pytest.mark.parametrize("folder", [*FOLDERS, ROOT, ROOT / "docs"], ids=lambda p: p.name)
+def test_english_is_plain(folder: Path) -> None:
+    """Clauses with "what", and "where" for a condition, make a reader stumble."""
+    pages = [p.read_text("utf-8") for p in folder.glob("*.md")]
+    words = prose("\n".join([*pages, *map(docstrings, folder.glob("*.py"))]))
+    assert set(words) & {"told", "tells", "whoever", "whatever"} == set()
+    assert words.count("what") <= 5 * len(words) / 1000
+    assert words.count("where") <= 2 * len(words) / 1000
+
+
 OPERATIONS = sorted(set(REGISTRY.values()), key=lambda c: (c.type, c.version))
 
 

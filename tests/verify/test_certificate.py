@@ -72,6 +72,7 @@ def openvino(rng: np.random.Generator, *, dynamic: bool = False) -> Graph | None
     return graph if min(layer.output_size) >= 0 else None
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("chunk", parts(2, CHUNKS))
 def test_random_layers_of_all_forms_are_proved(chunk: int) -> None:
     for case in range(CASES):
@@ -100,6 +101,7 @@ def test_dialects_are_proved(kind: str, chunk: int) -> None:
     assert done > 8
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("chunk", parts(2, 5))
 def test_layers_of_unknown_size_are_proved(chunk: int) -> None:
     claims: Counter[str] = Counter()

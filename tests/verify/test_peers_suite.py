@@ -42,6 +42,7 @@ def vectors(tmp_path_factory: pytest.TempPathFactory) -> Suite:
     )
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("lowered", [False, True], ids=["model", "lowered"])
 def test_openvino_passes(vectors: Suite, lowered: bool) -> None:
     report = judged(vectors, "openvino", lowered=lowered)

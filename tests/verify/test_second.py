@@ -66,6 +66,7 @@ def check_random(seed: int, form: str | None = None, system: str | None = None) 
     return verdict
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.thorough
 @pytest.mark.parametrize("system", [OPENVINO, *VERSIONS])
 @pytest.mark.parametrize("form", FORMS)
@@ -73,6 +74,7 @@ def test_every_form_of_every_system(form: str, system: str) -> None:
     check_random(sum(map(ord, form + system)), form, system)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.thorough
 @pytest.mark.parametrize("block", parts(2, 22))
 def test_random_layers(block: int) -> None:
