@@ -3,10 +3,113 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
-from typing import Any
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from functools import cache
+from operator import attrgetter
+from types import NoneType
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    NamedTuple,
+    TypedDict,
+    dataclass_transform,
+    get_args,
+    get_type_hints,
+)
 
+Real = Annotated[float, float | str | None]  # a text if it is not finite
 _SCALARS = frozenset((str, int, float, bool, type(None)))
+
+
+class NamedLayer(TypedDict):
+    """A layer by name."""
+
+    name: str  # of the layer
+    type: str  # of its operation
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+class Record:
+    """A frozen dataclass with a JSON form, of which `make pages` writes the schema.
+
+    Without `keys`, the form has all fields. `keys` are words: names of fields and properties,
+    `key=name` or `key=field.name` if the names differ, `...` for all other fields; `name?` is left
+    out if it has its default, `*name` is replaced by the keys of the record in that field.
+    `document` is the name and version of a whole document. The comment behind or above a field, or
+    the docstring of a property, describes the key. A field `Annotated[T, J]` has the type J in
+    JSON.
+    """
+
+    json_keys: ClassVar[str] = "..."
+    json_document: ClassVar[str] = ""
+
+    def __init_subclass__(
+        cls,
+        *,
+        keys: str = "...",
+        document: str = "",
+        kw_only: bool = False,
+        repr: bool = True,
+        eq: bool = True,
+    ) -> None:
+        cls.json_keys, cls.json_document = keys, document
+        dataclass(frozen=True, kw_only=kw_only, repr=repr, eq=eq)(cls)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        name = self.json_document
+        found: dict[str, Any] = {"schema": f"irdeconv/{name}"} if name else {}
+        cls: Any = type(self)
+        for key in keys_of(cls):
+            value = attrgetter(key.name)(self)
+            if key.optional and value == key.default:
+                continue
+            if not key.merged:
+                found[key.key] = _plain(value)
+            elif value is None:
+                found |= dict.fromkeys(k.key for k in keys_of(record_of(cls, key.name)))
+            else:
+                found |= _plain(value)
+        return found
+
+
+class Key(NamedTuple):
+    """A key of a JSON form, and the attribute that it has the value of."""
+
+    key: str
+    name: str
+    optional: bool = False
+    merged: bool = False
+    default: Any = None
+
+
+@cache
+def keys_of(record: Any) -> list[Key]:
+    """Return the keys of a Record, another dataclass or a TypedDict."""
+    every = [f.name for f in fields(record)] if is_dataclass(record) else record.__annotations__
+    words = getattr(record, "json_keys", "...").split()
+    named = {word.strip("?*").rpartition("=")[2] for word in words}
+    out = []
+    for word in words:
+        key, _, name = word.strip("?*").partition("=")
+        if word == "...":
+            out += [Key(n, n) for n in every if n not in named]
+        else:
+            default = _default(record, key) if word[-1] == "?" else None
+            out.append(Key(key, name or key, word[-1] == "?", word[0] == "*", default))
+    return out
+
+
+def _default(record: Any, name: str) -> Any:
+    [found] = (f for f in fields(record) if f.name == name)
+    return found.default if found.default_factory is MISSING else found.default_factory()
+
+
+def record_of(cls: type, name: str) -> Any:
+    """Return the class of the record in a field, which may be None."""
+    hint = get_type_hints(cls)[name]
+    return next((kind for kind in get_args(hint) if kind is not NoneType), hint)
 
 
 def json_form(record: Any, keys: str = "", **values: Any) -> dict[str, Any]:
@@ -26,6 +129,8 @@ def _plain(value: Any) -> Any:
         return {key: _plain(v) for key, v in value.items()}
     if isinstance(value, tuple | list):
         return [_plain(v) for v in value]
+    if hasattr(value, "json_text"):
+        return str(value)
     if hasattr(value, "to_dict"):
         return value.to_dict()
     if isinstance(value, Mapping):

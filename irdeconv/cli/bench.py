@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -42,7 +43,7 @@ def run(args: argparse.Namespace, console: Console) -> Answer:
         weights=None if alone else args.weights,
     )
     note_tuning(args.tune, console)
-    content = {"file": args.file, "seed": args.seed, **report.to_dict()}
+    content = replace(report, file=args.file, seed=args.seed).to_dict()
     if args.save is not None:
         write_file(Path(args.save), (json.dumps(content, indent=1) + "\n").encode("utf-8"))
         console.log(f"wrote {args.save}")

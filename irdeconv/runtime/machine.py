@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from threading import get_ident
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
@@ -36,22 +36,18 @@ COPIED = 1 << 26  # bytes, more than a cache holds
 
 @dataclass(frozen=True, kw_only=True)
 class Conditions:
-    """What a measurement depends on besides the program.
+    """What a measurement depends on besides the program."""
 
-    `cores` are those that this process may use, `load` is the load average of the last minute (None
-    where the system has none), `date` is UTC. `numba` is None where it is missing or switched off.
-    """
-
-    cpu: str
-    cores: int
-    load: float | None
-    system: str
-    python: str
-    numpy: str
-    blas: str
-    numba: str | None
-    irdeconv: str
-    date: str
+    cpu: str  # processor
+    cores: int  # that this process may use
+    load: float | None  # load average of the last minute; null if the system has none
+    system: str  # operating system
+    python: str  # version
+    numpy: str  # version
+    blas: str  # library and kernel
+    numba: str | None  # version; null if it is missing or switched off
+    irdeconv: str  # version
+    date: str  # when it was measured, in UTC
 
     @staticmethod
     def now() -> Conditions:
@@ -72,16 +68,13 @@ class Conditions:
 
 @dataclass(frozen=True, kw_only=True)
 class Ceilings:
-    """What the machine reaches: float32 matrix products (GF/s) and copying (GB/s).
+    """What the machine reaches: float32 matrix products and copying."""
 
-    `gemm_all` counts the products of all cores together, each multiplying its own matrices. Copying
-    counts bytes read and bytes written.
-    """
-
-    gemm: float
-    gemm_all: float
-    copy: float
-    cores: int
+    gemm: Annotated[float, float | None]  # GFLOP/s of a matrix product, one thread
+    # GFLOP/s of all cores together, each multiplying its own matrices
+    gemm_all: Annotated[float, float | None]
+    copy: Annotated[float, float | None]  # GB/s of a copy, bytes read and bytes written
+    cores: int  # of `gemm_all`
 
     def peak(self, threads: int) -> float:
         """Return the products of that many threads in GF/s: above one, the cores' part of all."""

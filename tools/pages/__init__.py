@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 from checkout import ROOT
@@ -19,6 +22,23 @@ def with_parts(page: Path, parts: dict[str, str]) -> dict[Path, str]:
     assert {found[2] for found in _PART.finditer(text)} >= set(parts), page
     new = {name: f"{part.rstrip()}\n" for name, part in parts.items()}
     return {page: _PART.sub(lambda m: f"{m[1]}{new.get(m[2], m[3])}{m[4]}", text)}
+
+
+@cache
+def comments(cls: type) -> dict[str, str]:
+    """Return the comment behind or above each field of a class that has one."""
+    lines = inspect.getsourcelines(cls)[0]
+    [node] = ast.parse("".join(lines)).body
+    out = {}
+    for field in node.body if isinstance(node, ast.ClassDef) else ():
+        if isinstance(field, ast.AnnAssign) and field.end_lineno is not None:
+            behind = lines[field.end_lineno - 1].encode()[field.end_col_offset :].decode()
+            first = last = field.lineno - 1
+            while lines[first - 1].startswith("    # "):
+                first -= 1
+            above = " ".join(text.strip("# \n") for text in lines[first:last])
+            out[ast.unparse(field.target)] = behind.partition("# ")[2].strip() or above
+    return out
 
 
 def table(columns: Iterable[str], rows: Iterable[str]) -> str:
