@@ -106,16 +106,15 @@ class Diagnostic(
         return super().to_dict() | {"hint": self.hint or None}
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(Record, keys="code message"):
     """What an operation has to say about itself: no place yet, the caller knows the node.
 
     `attribute` or `port` (an input) say which part of the layer is meant; a `note` is less than a
     warning.
     """
 
-    code: str
-    message: str
+    code: str  # such as E302
+    message: str  # in words
     attribute: str | None = None
     port: int | None = None
     hint: str | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from functools import cache
 from operator import attrgetter
@@ -36,13 +36,13 @@ class Record:
     Without `keys`, the form has all fields. `keys` are words: names of fields and properties,
     `key=name` or `key=field.name` if the names differ, `...` for all other fields; `name?` is left
     out if it has its default, `*name` is replaced by the keys of the record in that field.
-    `document` is the name and version of a whole document. The comment behind or above a field, or
-    the docstring of a property, describes the key. A field `Annotated[T, J]` has the type J in
-    JSON.
+    `document` is the name of a whole document, with a version if it has the key `schema`. The
+    comment behind or above a field, or the docstring of a property, describes the key. A field
+    `Annotated[T, J]` has the type J in JSON.
     """
 
     json_keys: ClassVar[str] = "..."
-    json_document: ClassVar[str] = ""
+    json_schema: ClassVar[str] = ""
 
     def __init_subclass__(
         cls,
@@ -53,16 +53,17 @@ class Record:
         repr: bool = True,
         eq: bool = True,
     ) -> None:
-        cls.json_keys, cls.json_document = keys, document
+        cls.json_keys, cls.json_schema = keys, document and f"irdeconv/{document}"
         dataclass(frozen=True, kw_only=kw_only, repr=repr, eq=eq)(cls)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
-        name = self.json_document
-        found: dict[str, Any] = {"schema": f"irdeconv/{name}"} if name else {}
         cls: Any = type(self)
+        found: dict[str, Any] = (
+            {"schema": cls.json_schema} if cls.json_schema[-1:].isdigit() else {}
+        )
         for key in keys_of(cls):
-            value = attrgetter(key.name)(self)
+            value = key.value(self)
             if key.optional and value == key.default:
                 continue
             if not key.merged:
@@ -79,6 +80,7 @@ class Key(NamedTuple):
 
     key: str
     name: str
+    value: Callable[[Any], Any]
     optional: bool = False
     merged: bool = False
     default: Any = None
@@ -94,15 +96,18 @@ def keys_of(record: Any) -> list[Key]:
     for word in words:
         key, _, name = word.strip("?*").partition("=")
         if word == "...":
-            out += [Key(n, n) for n in every if n not in named]
+            out += [Key(n, n, attrgetter(n)) for n in every if n not in named]
         else:
             default = _default(record, key) if word[-1] == "?" else None
-            out.append(Key(key, name or key, word[-1] == "?", word[0] == "*", default))
+            value = attrgetter(name or key)
+            out.append(Key(key, name or key, value, word[-1] == "?", word[0] == "*", default))
     return out
 
 
 def _default(record: Any, name: str) -> Any:
-    [found] = (f for f in fields(record) if f.name == name)
+    found = next((f for f in fields(record) if f.name == name), None)
+    if found is None:  # a property
+        return None
     return found.default if found.default_factory is MISSING else found.default_factory()
 
 
@@ -136,3 +141,14 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return _plain(dict(value))
     return json_form(value) if is_dataclass(value) else value
+
+
+def finite(value: Any) -> Any:
+    """Return a value in which floats that JSON cannot spell are texts."""
+    if isinstance(value, float):
+        return value if value - value == 0 else str(value)
+    if isinstance(value, Mapping):
+        return {str(k): finite(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(v) for v in value]
+    return value

@@ -42,7 +42,6 @@ from irdeconv.runtime.plan import Plan
 from irdeconv.runtime.program import Program
 
 SUFFIX = ".json"
-SCHEMA = "irdeconv/bench/1"
 # What another value of makes times incomparable, and what is only worth telling.
 MACHINE = ("cpu", "cores", "system", "python", "numpy", "blas", "numba")
 
@@ -127,8 +126,9 @@ class SavedReport:
         except ValueError as e:
             raise misused(f"{path}: not JSON: {e}", _HINT) from None
         saved = SavedReport(str(path), content if isinstance(content, dict) else {})
-        if saved.content.get("schema") != SCHEMA:
-            raise misused(f'{path}: no report of bench: "schema" is not "{SCHEMA}"', _HINT)
+        schema = BenchReport.json_schema
+        if saved.content.get("schema") != schema:
+            raise misused(f'{path}: no report of bench: "schema" is not "{schema}"', _HINT)
         try:
             _ = saved.network("cpu"), dict(saved.steps("cpu")), saved.date, saved.conditions
             _ = saved.network("wall"), dict(saved.steps("wall"))

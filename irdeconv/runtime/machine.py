@@ -6,6 +6,7 @@ little. It counts processor time, except for the wake-up of a thread.
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 from collections.abc import Callable, Mapping
@@ -19,11 +20,19 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from irdeconv import __version__
+from irdeconv.base.json_form import Record
 from irdeconv.ir.spec import Array
 from irdeconv.kernels import convolution_direct, jit
 from irdeconv.kernels.blas import blas_name, one_blas_thread
 from irdeconv.kernels.candidate import ConvProblem
-from irdeconv.kernels.machine import FITTED, PACKAGED, MachineProfile, packaged_name, profile
+from irdeconv.kernels.machine import (
+    FITTED,
+    PACKAGED,
+    MachineProfile,
+    machine_key,
+    packaged_name,
+    profile,
+)
 from irdeconv.kernels.products import matrix, multiply
 from irdeconv.kernels.scratch import Space
 from irdeconv.kernels.threads import Threads, arithmetic, processors
@@ -32,6 +41,18 @@ from irdeconv.runtime.measure import Call, Clock, Effort, interleaved, timed
 SIDE = 512  # of the square matrices: 3 MiB of operands, like the blocks of the kernels
 CEILING_RUNS = 12
 COPIED = 1 << 26  # bytes, more than a cache holds
+
+
+class ProfileDocument(Record, document="profile/1"):
+    """How fast a machine is."""
+
+    machine: dict[str, str]  # processor and versions; the numbers count for no other
+    nanoseconds: MachineProfile  # what was measured
+
+
+def profile_text(found: MachineProfile) -> str:
+    """Return what the file of a calibration holds."""
+    return json.dumps(ProfileDocument(machine_key(), found).to_dict(), indent=1) + "\n"
 
 
 @dataclass(frozen=True, kw_only=True)

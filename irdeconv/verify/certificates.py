@@ -171,7 +171,6 @@ def _short(value: Any) -> str:
     return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 3]}..."
 
 
-CERTIFICATES_SCHEMA = "irdeconv/certificates/2"
 Stamp = Mapping[str, Mapping[str, Any]]  # by "xml", "bin", ...: sha256 and size in bytes
 
 
@@ -292,7 +291,7 @@ class Certificates(Record, Sequence[Certificate], document="certificates/2", key
         """Read what `to_json` returned; ValueError where it is something else."""
         try:
             content = parse_json(text)
-            require_schema(content, CERTIFICATES_SCHEMA)
+            require_schema(content, Certificates.json_schema)
             return Certificates(
                 tuple(Certificate.from_dict(c) for c in content["certificates"]),
                 source=_stamp_of(content["source"]),

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+import sys
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from checkout import ROOT
 
@@ -26,11 +28,16 @@ def with_parts(page: Path, parts: dict[str, str]) -> dict[Path, str]:
 
 @cache
 def comments(cls: type) -> dict[str, str]:
-    """Return the comment behind or above each field of a class that has one."""
+    """Return the comment behind or above each field of a class, also of those it inherits."""
+    if not cls.__module__.startswith("irdeconv"):
+        return {}
     lines = inspect.getsourcelines(cls)[0]
-    [node] = ast.parse("".join(lines)).body
+    node: Any = ast.parse("".join(lines)).body[0]
     out = {}
-    for field in node.body if isinstance(node, ast.ClassDef) else ():
+    for base in node.bases:  # a TypedDict does not know its bases
+        parent = vars(sys.modules[cls.__module__]).get(ast.unparse(base))
+        out |= comments(parent) if isinstance(parent, type) else {}
+    for field in node.body:
         if isinstance(field, ast.AnnAssign) and field.end_lineno is not None:
             behind = lines[field.end_lineno - 1].encode()[field.end_col_offset :].decode()
             first = last = field.lineno - 1
