@@ -1,1 +1,1 @@
-"""Errors, limits, files, text: what all other folders use."""
+"""Errors, limits, files and text for all other folders."""

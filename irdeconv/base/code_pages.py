@@ -1,9 +1,9 @@
 """Explanations of diagnostic codes: the reason, the fix, an example.
 
 `codes.CODES` has the titles. `code_texts/` has a text for each code: the reason, then sections that
-each begin with `--- name`. `fix` says what helps. The files of the example follow (`model.bin f32`
+each begin with `--- name`. `fix` has the remedy. The files of the example follow (`model.bin f32`
 has the numbers of a weights file), then a command (`--- $ irdeconv ...`) with its output, or a
-program (`python`) and what it `raises`. If no file can provoke a code, `when` says what does.
+program (`python`) and what it `raises`. If no file can provoke a code, `when` names the cause.
 `pytest --update` rewrites the outputs.
 """
 
@@ -24,7 +24,7 @@ FOLDER = Path(__file__).parent / "code_texts"
 
 @dataclass(frozen=True)
 class ExampleStep:
-    """A command or a program of an example, and what it prints."""
+    """A command or a program of an example, and its output."""
 
     what: str
     printed: str
@@ -48,21 +48,21 @@ class CodeExample(TypedDict):
 
     command: NotRequired[str]  # that is run
     python: NotRequired[str]  # code that is run
-    prints: str  # what it prints
+    prints: str  # its output
 
 
 class CodePage(CodeTitle, keys="code severity title why fix when files steps=examples"):
     """A code, explained."""
 
-    why: str  # what it means
-    fix: str  # what to do
+    why: str  # its meaning
+    fix: str  # the remedy
     files: dict[str, str]  # of the example; the numbers of a weights file by name and element type
     steps: tuple[ExampleStep, ...]
     when: str | None  # when it appears, if no file can show it
 
     @property
     def examples(self) -> list[CodeExample]:
-        """Commands or code, and what they print."""
+        """Commands or code, and their output."""
         return [
             {"python": step.what, "prints": step.printed}
             if step.python
@@ -72,7 +72,7 @@ class CodePage(CodeTitle, keys="code severity title why fix when files steps=exa
 
 
 def code_page(code: str) -> CodePage:
-    """Read what is said of a code; KeyError where there is no such code."""
+    """Read the explanation of a code; KeyError if there is no such code."""
     title = CODES[code].title
     why, *parts = re.split(r"^--- ", path_of(code).read_text("utf-8"), flags=re.M)
     sections = {name: body for name, _, body in (p.partition("\n") for p in parts)}

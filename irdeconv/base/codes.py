@@ -1,4 +1,4 @@
-"""Every diagnostic code: its title, and what to do where a diagnostic has no better hint."""
+"""Every diagnostic code: its title, and a hint for diagnostics without a better one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Code(NamedTuple):
-    """A diagnostic code: what it means in general, and what helps in general."""
+    """A diagnostic code: its general meaning and a general remedy."""
 
     title: str
     hint: str
@@ -64,7 +64,7 @@ E204 a required input has no producer
 E205 the graph has a cycle
      delete an edge of the cycle; repetition is spelled Loop or TensorIterator
 E206 unknown operation type
-     an operation of an extension is known only where the extension is loaded
+     an operation of an extension is known only if the extension is loaded
 E207 the operation is not in this operation set
      write the operation set that has the operation in version=
 E208 the number of ports does not fit the operation
@@ -104,7 +104,7 @@ E310 an input shape override does not fit
      write x[1,3,224,224]; ? and 1..16 leave a dimension open
 # E4xx Lowering
 E400 the deconvolution cannot be lowered in this form
-     validate tells what keeps the layer from being understood
+     validate reports why the layer is not understood
 E401 an operation outside the lowered language remains
      this is a bug of irdeconv: please report it with the model
 E402 the operation has no spelling in standard operations
@@ -115,7 +115,7 @@ E420 the target cannot execute a layer
      irdeconv lower --target lowers for the target; or change the model or the target
 # E5xx Execution and comparison
 E500 a layer failed while running
-     --dump all keeps what the layers before this one computed
+     --dump all keeps the results of the layers before this one
 E501 an input does not fit the model
      inspect lists the inputs with their shapes and element types
 E502 the operation cannot be executed
@@ -123,11 +123,11 @@ E502 the operation cannot be executed
 E503 a layer or tensor is unknown
      inspect lists the names of all layers
 E504 the results differ
-     the first layer that differs is where to look; --dump keeps its values
+     begin at the first layer that differs; --dump keeps its values
 E505 saved arrays cannot be compared with the model
      run --form none --dump all -o FILE.npz saves all layers under their names
 E506 a peer for comparison refuses the model
-     validate tells what a runtime refuses
+     validate reports the parts that a runtime refuses
 E507 there is no such piece to cut out
      inspect lists the layers in their order
 E508 a new name cannot be given
@@ -135,7 +135,7 @@ E508 a new name cannot be given
 E509 there is nothing to reduce
      the check has to fail on the model itself
 E520 a package that is not required is missing or broken
-     irdeconv doctor tells which packages are there, and what they add
+     irdeconv doctor lists the packages that are there, and what they add
 # E6xx Limits
 E600 the file is larger than the limit
      if you trust the file, allow more with --limit, or Limits(...) in Python
@@ -181,11 +181,11 @@ W204 an operation that irdeconv does not know in detail
      check its declared shapes: everything behind it relies on them
 W205 a model input is not used
      delete the input, or connect it
-W206 a tensor name stands for two tensors
+W206 two tensors share a name
      give each tensor names of its own: programs ask for tensors by name
 W207 a declared shape that does not hold of the inputs
      give the operation a definition (--extension), or keep the shapes that the file declares
-# W3xx Warnings: what the model means
+# W3xx Warnings: the model's meaning
 W300 the document and the runtime compute different numbers
      choose with semantics="runtime" or semantics="document"
 W301 an unusual but legal attribute value
@@ -204,8 +204,8 @@ W401 values that the lowering would spread
 W402 a lowered layer that the target cannot run
      the model was written on request (--best-effort); --explain-costs shows all forms
 # W5xx Warnings: comparison
-W500 saved arrays that stand for no tensor of the model
-     inspect lists the names of all layers; a name that two layers share stands for none
+W500 saved arrays that belong to no tensor of the model
+     inspect lists the names of all layers; a name that two layers share belongs to neither
 W501 a saved array's element type is not the layer's
      values are compared as numbers; save them in the layer's element type
 W502 layers that a peer could not show

@@ -22,14 +22,14 @@ Severity = Literal["error", "warning", "note"]
 
 
 def severity_of(code: str) -> Severity:
-    """Return what the letter of a diagnostic's code says."""
+    """Return the severity that the letter of a diagnostic's code means."""
     return "error" if code.startswith("E") else "warning"
 
 
 class Note(Record):
     """A remark that belongs to a diagnostic and may point at another place."""
 
-    message: str  # what is there
+    message: str  # the text
     location: Annotated[Location | None, str | None] = None  # file, line and column
 
 
@@ -43,11 +43,11 @@ class Diagnostic(
 
     code: str  # such as E302; `irdeconv codes E302` explains it
     severity: Annotated[Severity, Literal["error", "warning"]]  # errors make a model invalid
-    message: str  # what is wrong, with names and numbers
+    message: str  # the mistake, with names and numbers
     location: Location | None = None
     layer: str | None = None  # the name of the layer
     notes: tuple[Note, ...] = ()  # other places that belong to it
-    hint: str | None = None  # what to do
+    hint: str | None = None  # the remedy
 
     def __post_init__(self) -> None:
         if self.code not in CODES:
@@ -69,8 +69,8 @@ class Diagnostic(
     def render(self, width: int = WIDTH) -> str:
         """Return the diagnostic with its source line, a caret, notes and the hint.
 
-        The source line is clipped to a width. A mistake in the command line is one line, where that
-        is short.
+        The source line is clipped to a width. A mistake in the command line is one line if it is
+        short.
         """
         lines = [str(self)]
         short = f"{self}; {self.hint}"
@@ -88,7 +88,7 @@ class Diagnostic(
 
     @property
     def file(self) -> str | None:
-        """The file that it is about."""
+        """The file of the problem."""
         return self.location.file if self.location else None
 
     @property
@@ -107,9 +107,9 @@ class Diagnostic(
 
 
 class Problem(Record, keys="code message"):
-    """What an operation has to say about itself: no place yet, the caller knows the node.
+    """A problem that an operation reports without a place: the caller knows the node.
 
-    `attribute` or `port` (an input) say which part of the layer is meant; a `note` is less than a
+    `attribute` or `port` (an input) is the part of the layer that is meant; a `note` is less than a
     warning.
     """
 
@@ -122,7 +122,7 @@ class Problem(Record, keys="code message"):
 
     @property
     def severity(self) -> Severity:
-        """A note, or what the code's letter says."""
+        """A note, or the severity of the code's letter."""
         return "note" if self.note else severity_of(self.code)
 
 
@@ -143,14 +143,14 @@ class OpError(Exception):
 
     @classmethod
     def of(cls, problem: Problem) -> OpError:
-        """Return the error of a problem that `Op.check` has found."""
+        """Return the error of a problem that `Op.check` reports."""
         error = cls(problem.message)
         error.problem = problem
         return error
 
 
 class IrdeconvError(Exception):
-    """Base of everything that irdeconv raises on purpose; carries all diagnostics found.
+    """Base of all errors that irdeconv raises on purpose; has all diagnostics.
 
     Each kind is also the built-in error of the same meaning: a ValueError, an OSError, ... So code
     that catches a built-in error around irdeconv's own calls needs `except IrdeconvError: raise`
@@ -236,7 +236,7 @@ def misused(message: str, hint: str | None = None, code: str = "E700") -> UsageE
 
 
 class FileAccessError(IrdeconvError, OSError):
-    """A file cannot be opened, read or written; `errno` and `filename` say more where known."""
+    """A file cannot be opened, read or written; `errno` and `filename` say more if known."""
 
     exit_code = 6
 
@@ -268,11 +268,11 @@ class ForbiddenFileError(FileAccessError, PermissionError):
 
 
 class FolderError(FileAccessError, IsADirectoryError):
-    """A folder stands where a file is meant."""
+    """The path names a folder, but a file is needed."""
 
 
 class NoFolderError(FileAccessError, NotADirectoryError):
-    """A file stands where a folder is meant."""
+    """The path names a file, but a folder is needed."""
 
 
 _BY_NUMBER: dict[int | None, type[FileAccessError]] = {
@@ -287,13 +287,13 @@ _BY_NUMBER: dict[int | None, type[FileAccessError]] = {
 def no_access(
     diagnostics: Iterable[Diagnostic] | Diagnostic, number: int | None, file: str | PathLike[str]
 ) -> FileAccessError:
-    """Return the error of a file by its error number, so that it is a FileNotFoundError or so."""
+    """Return the error of a file by its error number: a FileNotFoundError or the like."""
     kind = _BY_NUMBER.get(number, FileAccessError)
     return kind(diagnostics, number, os.fspath(file))
 
 
 class LayerPlace(Protocol):
-    """What a diagnostic needs to know of a layer."""
+    """The part of a layer that a diagnostic needs."""
 
     name: str
     location: Location | None
@@ -301,7 +301,7 @@ class LayerPlace(Protocol):
 
 @dataclass
 class Collector:
-    """Gathers diagnostics in order; beyond `most` of a kind `count_rest` reports the number."""
+    """Collects diagnostics in order; beyond `most` of a kind `count_rest` reports the number."""
 
     diagnostics: list[Diagnostic] = field(default_factory=list)
     most: int | None = None
@@ -338,7 +338,7 @@ class Collector:
         self.add(code, message, **{"location": layer.location, "layer": layer.name, **more})
 
     def take(self, diagnostics: Iterable[Diagnostic]) -> None:
-        """Record diagnostics that somebody else has made."""
+        """Record diagnostics that other code has made."""
         self.diagnostics += [d for d in diagnostics if self._has_room(d.code, d.severity)]
 
     def _has_room(self, code: str, severity: Severity) -> bool:
@@ -348,7 +348,7 @@ class Collector:
         return True
 
     def is_full(self, code: str, severity: Severity) -> bool:
-        """Whether one more diagnostic would not be shown; it is counted then."""
+        """Whether one more diagnostic would not be shown; if so, it is counted."""
         if self.most is None:
             return False
         count = self._counts.get((code, severity), 0)
@@ -358,7 +358,7 @@ class Collector:
         return True
 
     def count_rest(self) -> None:
-        """Report how many diagnostics of a code were not given in full."""
+        """Report how many diagnostics of a code were not shown in full."""
         for (code, severity), count in self._counts.items():
             if self.most is None or count <= max(self.most, 1):
                 continue

@@ -1,4 +1,4 @@
-"""Packages that are not required: imported where they are used, and what keeps them from it."""
+"""Optional packages: importing them when they are used, and the error if that fails."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from irdeconv.base.errors import Diagnostic, UnsupportedError
 
-# The extra of pyproject.toml that installs a package, by what is imported.
+# The extra of pyproject.toml that installs a package, by the imported module.
 INSTALLED_BY = {
     "dask": "distributed",
     "distributed": "distributed",
@@ -34,7 +34,7 @@ def needed(what: str, module: str, *names: str) -> Any:
 
 
 def lacking(what: str, module: str, problem: str = "is not installed") -> UnsupportedError:
-    """Return the error (E520) of a package that is missing or broken, and what installs it."""
+    """Return the error (E520) of a missing or broken package; its hint has the pip command."""
     package = module.partition(".")[0]
     hint = f"pip install 'irdeconv[{INSTALLED_BY[package]}]'"
     if not problem.endswith("not installed"):
@@ -44,15 +44,15 @@ def lacking(what: str, module: str, problem: str = "is not installed") -> Unsupp
 
 
 def extra(module: str, *names: str) -> Any:
-    """Import a module that has to have `names`; ExtraError where it is missing or broken.
+    """Import a module that must have `names`; ExtraError if it is missing or broken.
 
-    A broken installation raises anything: OSError for a library that is not there, RuntimeError for
-    a version that does not fit, AttributeError, and a folder of the name has none of the names.
+    A broken installation raises anything: OSError for a missing library, RuntimeError for a version
+    that does not fit, AttributeError. A mere folder of that name has none of the names.
     """
     try:
-        found = import_module(module)
+        imported = import_module(module)
         for name in names:
-            getattr(found, name)
+            getattr(imported, name)
     except Exception as e:
         package = module.partition(".")[0]
         if isinstance(e, ModuleNotFoundError) and e.name == package:
@@ -60,4 +60,4 @@ def extra(module: str, *names: str) -> Any:
         text = " ".join(str(e).split())
         shown = text if len(text) <= CAUSE_LENGTH else f"{text[: CAUSE_LENGTH - 3]}..."
         raise ExtraError(f"is installed but cannot be used: {type(e).__name__}: {shown}") from e
-    return found
+    return imported

@@ -1,4 +1,4 @@
-"""The names of the lowering forms, for those who only name one: they need no operations for it."""
+"""The names of the lowering forms, for modules that need the names but no operations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CONDITIONS = {FALLBACK: "", PHASES: "", STACKED: "", GEMM: "kernel equal to the 
 
 
 def require_form(form: str) -> None:
-    """Raise UsageError where there is no lowering form of that name."""
+    """Raise UsageError if there is no lowering form of that name."""
     names = (*CONDITIONS, AUTO)
     if form not in names:
         hint = did_you_mean(form, names) or f"there are {', '.join(names)}"

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def paused() -> Iterator[None]:
-    """Pause the collector: among a million new objects it looks for garbage in vain.
+    """Pause the collector, which would search a million new objects to no effect.
 
-    What is inside leaves next to no cycles behind; the usual reference counts go on.
+    The code inside leaves almost no cycles, and reference counting goes on.
     """
     was = gc.isenabled()
     gc.disable()

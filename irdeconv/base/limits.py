@@ -1,8 +1,8 @@
-"""The limits that keep hostile files and wrong sizes from exhausting the machine: all of them.
+"""All limits that keep hostile files and wrong sizes from exhausting the machine.
 
-Whoever needs one asks `current()`, which gives those that are in force: the defaults, or what
-`Limits(...).applied()` or `--limit` sets. Numbers elsewhere that only decide how something is
-computed (how long a folded constant of an importer may be, when a matrix is used) refuse nothing.
+`current()` returns the limits in force: the defaults, or those that `Limits(...).applied()` or
+`--limit` sets. Numbers elsewhere that only decide how something is computed (how long a folded
+constant of an importer may be, when a matrix is used) refuse nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 from irdeconv.base.errors import did_you_mean
 
-LARGEST_INT = 2**63 - 1  # what a limit can be set to; sizes and bounds beyond it are no sizes
+LARGEST_INT = 2**63 - 1  # the highest value of a limit; sizes and bounds beyond it are no sizes
 ARRAY_AXES = 32  # of an array that sorting and iterators of NumPy take
 ENVIRONMENT = "IRDECONV_LIMITS"  # the variable that the command line reads
 _AMOUNT = re.compile(
@@ -31,17 +31,17 @@ _AMOUNT = re.compile(
 def _of(
     default: int, what: str, code: str = "", *, size: bool = False, most: int = LARGEST_INT
 ) -> Any:
-    """Describe a limit; `most` is what it can be set to."""
+    """Describe a limit; `most` is its highest value."""
     metadata = {"what": what, "code": code, "bytes": size, "most": most}
     return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a file may contain and ask for; give higher values for files that you trust.
+    """Limits of a file's contents and needs; give higher values for files that you trust.
 
-    `irdeconv doctor --limits` and docs/limits.md say what each one limits. `read` takes them for
-    one file; as a context manager they hold for whatever is done inside:
+    `irdeconv doctor --limits` and docs/limits.md explain each one. `read` takes them for one file;
+    as a context manager they hold for all code inside:
 
     >>> with ird.Limits(layers=2).applied():
     ...     ird.validate("ir_samples/openvino/group_deconv.xml")[0].code
@@ -59,7 +59,7 @@ class Limits:
     packing: int = _of(200, "times its packed size that an array above 64 MiB may have", "E600")
     layers: int = _of(1_000_000, "layers of a file, those of bodies included", "E601")
     called_nodes: int = _of(
-        2**14, "nodes that calls of an ONNX model's functions stand for", "E601"
+        2**14, "nodes that calls of an ONNX model's functions expand to", "E601"
     )
     edges: int = _of(8_000_000, "edges of a file, those of bodies included", "E601")
     ports: int = _of(32_768, "inputs of a layer, and its outputs", "E601")
@@ -96,7 +96,7 @@ class Limits:
 
     @contextmanager
     def applied(self) -> Iterator[Limits]:
-        """Let these limits hold inside."""
+        """Apply these limits inside."""
         token = _CURRENT.set(self)
         try:
             yield self
@@ -115,14 +115,14 @@ def current() -> Limits:
 
 
 def raise_hint(name: str) -> str:
-    """Return how to raise a limit."""
+    """Return a hint that says how to raise a limit."""
     if getattr(current(), name) == _MOST[name] < LARGEST_INT:
         return f"irdeconv does not compute with more than {_MOST[name]:,}"
     return f"if you trust the file, allow more: --limit {name}=N, or Limits({name}=N)"
 
 
 def table() -> list[dict[str, Any]]:
-    """Return every limit in force: its name, value and default, what it limits, and the code."""
+    """Return every limit in force: its name, value, default, subject and code."""
     now = current()
     return [
         {"name": f.name, "value": getattr(now, f.name), "default": f.default, **f.metadata}
@@ -145,13 +145,13 @@ def setting(text: str) -> tuple[str, int]:
     """Parse `layers=2000000`, `xml_bytes=4G`, `memory=none`; ValueError."""
     name, equals, amount = text.partition("=")
     names = list(_MOST)
-    found = name.strip().replace("-", "_")
-    if not equals or found not in names:
-        hint = did_you_mean(found, names) or "irdeconv doctor --limits lists them"
+    limit = name.strip().replace("-", "_")
+    if not equals or limit not in names:
+        hint = did_you_mean(limit, names) or "irdeconv doctor --limits lists them"
         raise ValueError(f'"{text}" is not NAME=N with the name of a limit; {hint}')
-    most = _MOST[found]
+    most = _MOST[limit]
     if amount.strip().lower() == "none" and most == LARGEST_INT:
-        return found, most
+        return limit, most
     match = _AMOUNT.fullmatch(amount.strip())
     if match is None:
         raise ValueError(f'"{amount}" is not a number such as 100, 512M or 2G, or none')
@@ -160,7 +160,7 @@ def setting(text: str) -> tuple[str, int]:
     if value > most:
         none = "; none is no limit" if most == LARGEST_INT else ""
         raise ValueError(f"{amount} is above {most:,}{none}")
-    return found, value
+    return limit, value
 
 
 def of_environment() -> list[tuple[str, int]]:
@@ -173,5 +173,5 @@ def of_environment() -> list[tuple[str, int]]:
 
 
 def of_settings(settings: Iterable[tuple[str, int]]) -> Limits:
-    """Return the limits that settings say; the last one of a name counts."""
+    """Return the limits of some settings; the last one of a name counts."""
     return Limits(**dict(settings))

@@ -1,4 +1,4 @@
-"""What objects look like where they are shown: one line in a console, a table in a notebook.
+"""Objects in print: one line in a console, a table in a notebook.
 
 The HTML loads nothing and names no colours, so it suits light and dark pages; all text is escaped.
 """
@@ -16,12 +16,12 @@ _RIGHT = "text-align:right;vertical-align:top;padding:0 0.8em 0.1em 0;white-spac
 # Drawings of letters need columns; notebooks that are converted give pre the font of the text.
 _TEXT = "font-family:monospace;white-space:pre;overflow-x:auto"
 _LEFT = "text-align:left;vertical-align:top;padding:0 0.8em 0.1em 0"
-# Where a long name may be broken; browsers know no such places in it.
+# A long name may be broken behind these characters; browsers know no such places in it.
 _BREAK = re.compile(r"(?<=[/:.])(?=\w)")
 
 
 def plain(text: str) -> str:
-    """Return a text on one line, with escapes for what would not show or change the line."""
+    """Return a text on one line, with escapes for characters that do not show or end the line."""
     if text.isprintable():
         return one_line(text)
     return one_line("".join(c if c.isprintable() or ord(c) < 160 else _code(c) for c in text))
@@ -47,7 +47,7 @@ def html_table(
 ) -> str:
     """Return a table with a title as HTML; columns of `right` are aligned right.
 
-    After `MOST_ROWS` rows it says how many more there are; `total` is their number where `rows` is
+    After `MOST_ROWS` rows it says how many more there are; `total` is their number if `rows` is
     cut already.
     """
     styles = [_RIGHT if name in right else _LEFT for name in head]
@@ -64,7 +64,7 @@ def html_table(
 
 
 def scrolled(svg: str | None) -> str:
-    """Return a picture that takes a part of a notebook's page; nothing where there is none."""
+    """Return a picture that scrolls within a notebook's page; nothing if there is none."""
     return f'<div style="max-height:40em;overflow:auto">{svg}</div>' if svg else ""
 
 
@@ -74,7 +74,7 @@ def html_title(text: str) -> str:
 
 
 def html_text(text: str) -> str:
-    """Return text as it stands, in lines."""
+    """Return text unchanged, in lines."""
     return f'<pre style="{_TEXT}">{escape(printable(text))}</pre>'
 
 

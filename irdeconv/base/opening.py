@@ -32,14 +32,14 @@ PathText = str | os.PathLike[str]
 
 
 def reason_of(error: Exception) -> str:
-    """Return what the system says of a file that it cannot open."""
+    """Return the system's reason for an error of a file."""
     return (isinstance(error, OSError) and error.strerror) or str(error)
 
 
 def unreadable(
     path: PathText, error: Exception, what: str = "", location: Location | None = None
 ) -> FileAccessError:
-    """Return the error (E100) of a file that cannot be opened; `what` stands before its name."""
+    """Return the error (E100) of a file that cannot be opened; `what` comes before its name."""
     number = error.errno if isinstance(error, OSError) else None
     message = f"cannot read {what}{os.fspath(path)}: {reason_of(error)}"
     hint = reading_hint(path, number)
@@ -59,7 +59,7 @@ def unwritable(path: Path, number: int | None, reason: str) -> FileAccessError:
 
 
 def reading_hint(path: PathText, number: int | None) -> str | None:
-    """Return what helps with a file that cannot be opened, if anything is known."""
+    """Return a hint for a file that cannot be opened, if there is one."""
     text, file = os.fspath(path), Path(path)
     if number == ENOENT:
         if "://" in text:
@@ -77,7 +77,7 @@ def reading_hint(path: PathText, number: int | None) -> str | None:
 
 
 def _near(file: Path) -> str:
-    """Return which file of the same folder may be meant."""
+    """Return a hint that names a similar file of the same folder."""
     names = _names(file.parent)
     if set(file.name) & set("*?"):
         return "no file fits this pattern"
@@ -88,7 +88,7 @@ def _near(file: Path) -> str:
 
 
 def _inside(folder: Path) -> str:
-    """Return which file of a folder may be meant."""
+    """Return a hint that names a model in a folder."""
     models = [n for n in _names(folder) if n.endswith(_MODELS)]
     if not models:
         return "name a file; the folder holds no models"
@@ -122,7 +122,7 @@ def _writing_hint(path: Path, number: int | None) -> str | None:
     return None
 
 
-# O_NONBLOCK: opening a named pipe must not wait for somebody to write to it.
+# O_NONBLOCK: opening a named pipe must not wait for a writer.
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 KEY_PARTS = 100  # of a dotted key in TOML
 _KINDS = (
@@ -134,11 +134,11 @@ _KINDS = (
 
 
 class NotRegularError(OSError):
-    """What a path names may have no end: a pipe, a socket, a device."""
+    """The path names a pipe, a socket or a device, which may have no end."""
 
 
 def open_file(path: PathText) -> BinaryIO:
-    """Open a regular file for reading; OSError, at once, where it is anything else."""
+    """Open a regular file for reading; OSError, at once, if it is anything else."""
 
     def opener(name: str, _: int) -> int:
         require_regular(name)  # opening alone may have an effect: a tape rewinds
@@ -154,7 +154,7 @@ def open_file(path: PathText) -> BinaryIO:
 
 
 def require_regular(path: PathText) -> None:
-    """Raise OSError where a path names a pipe, a socket, a device, or nothing."""
+    """Raise OSError if a path names a pipe, a socket, a device, or nothing."""
     _refuse(os.stat(path).st_mode)
 
 
@@ -165,12 +165,12 @@ def _refuse(mode: int) -> None:
 
 
 def size_of(file: BinaryIO) -> int:
-    """Return how many bytes an opened file has."""
+    """Return the number of bytes of an open file."""
     return os.fstat(file.fileno()).st_size
 
 
 def first_bytes(path: PathText, count: int) -> bytes:
-    """Return the first bytes of a regular file; OSError where it cannot be read."""
+    """Return the first bytes of a regular file; OSError if it cannot be read."""
     with open_file(path) as file:
         return file.read(count)
 
@@ -200,20 +200,20 @@ def too_large(path: PathText, size: int, most: int, what: str = "") -> LimitErro
 
 
 def read_text(path: PathText, most: int, what: str = "") -> str:
-    """Return the text of a UTF-8 file; raises what `read_file` does, ValueError for other text."""
+    """Return the text of a UTF-8 file; errors of `read_file`, ValueError for other text."""
     return read_file(path, most, what).decode("utf-8-sig")
 
 
 def read_json(path: PathText, what: str = "") -> Any:
-    """Return what a JSON file holds; raises what `read_file` does, ValueError where it is none."""
+    """Return the value in a JSON file; errors of `read_file`, ValueError if it is not JSON."""
     return parse_json(read_file(path, current().json_bytes, what))
 
 
 def parse_json(data: bytes | str) -> Any:
-    """Return what JSON says; ValueError where it is none, or none that anything here can use.
+    """Return the value of a JSON text; ValueError if it is not JSON, or unusable here.
 
-    Refused are names that stand in one object twice, for which readers take different values,
-    nesting that Python cannot follow, numbers of thousands of digits, and what is not Unicode.
+    Refused are duplicate names in one object, for which readers take different values, nesting that
+    Python cannot follow, numbers of thousands of digits, and text that is not Unicode.
     """
     text = data if isinstance(data, str) else data.decode("utf-8-sig")
     try:
@@ -238,7 +238,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def shown(value: Any, most: int = 60) -> str:
-    """Return a value of a file as a message shows it: on one line, cut where it is long."""
+    """Return a value of a file for a message: on one line, cut if it is long."""
     if isinstance(value, int) and value.bit_length() > most * 3:
         return f"a number of {value.bit_length():,} bits"
     text = repr(value[: most + 1] if isinstance(value, str) else value)
@@ -254,7 +254,7 @@ def is_file(path: PathText) -> bool:
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """Return the table that TOML says; ValueError where it is none, or a key has too many parts.
+    """Return the table of a TOML text; ValueError if it is not TOML, or a key has too many parts.
 
     The time of tomllib grows with the square of their number.
     """

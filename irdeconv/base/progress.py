@@ -23,11 +23,11 @@ class Advance(Protocol):
     """Moves a stage on."""
 
     def __call__(self, n: int = 1, detail: str = "") -> None:
-        """Count `n` more as done; `detail` names what comes next or was done last."""
+        """Count `n` more as done; `detail` names the next or the last item."""
 
 
 class Stage:
-    """Some work that goes on: `done` of `total` (None: nobody knows how much it is)."""
+    """Work in progress: `done` of `total` (None: the amount is unknown)."""
 
     def __init__(self, what: str, total: int | None, listener: Listener) -> None:
         self.what = what
@@ -37,7 +37,7 @@ class Stage:
         self._listener = listener
 
     def __call__(self, n: int = 1, detail: str = "") -> None:
-        """Count `n` more as done; `detail` names what comes next or was done last."""
+        """Count `n` more as done; `detail` names the next or the last item."""
         self.done += n
         if detail:
             self.detail = detail
@@ -51,17 +51,17 @@ class Stage:
 
 
 class Listener(Protocol):
-    """Is told when a stage begins and ends, the innermost first to end."""
+    """Gets a call when a stage begins and ends; the innermost one ends first."""
 
     def begin(self, stage: Stage) -> None:
-        """Take note of a stage; its `done` and `detail` change while it is open."""
+        """Record a stage; its `done` and `detail` change while it is open."""
 
     def end(self, stage: Stage) -> None:
-        """Take note that a stage is over, also when an exception ended it."""
+        """Record that a stage is over, also after an exception."""
 
 
 class _Unheard:
-    """The stage of all work that nobody listens to."""
+    """The stage of all work without a listener."""
 
     def __call__(self, n: int = 1, detail: str = "") -> None:
         pass
@@ -78,7 +78,7 @@ _listener: ContextVar[Listener | None] = ContextVar("irdeconv.base.progress", de
 
 
 def stage(what: str, total: int | None = None) -> AbstractContextManager[Advance]:
-    """Open a stage: `what` goes on ("reading net.xml"), in `total` steps where that is known."""
+    """Open a stage: `what` goes on ("reading net.xml"), in `total` steps if that is known."""
     listener = _listener.get()
     return _UNHEARD if listener is None else Stage(what, total, listener)
 
@@ -86,7 +86,7 @@ def stage(what: str, total: int | None = None) -> AbstractContextManager[Advance
 def each(
     what: str, items: Collection[T], name: Callable[[T], str] = lambda item: ""
 ) -> Iterable[T]:
-    """Return the items to be gone through, each a step of a stage; `name` is its detail."""
+    """Return the items; taking each is a step of a stage, with `name` as its detail."""
     listener = _listener.get()
     return items if listener is None else _stepping(Stage(what, len(items), listener), items, name)
 
@@ -101,7 +101,7 @@ def _stepping(stage: Stage, items: Iterable[T], name: Callable[[T], str]) -> Ite
 
 @contextmanager
 def listening(listener: Listener | None) -> Iterator[None]:
-    """Let a listener hear all stages that this context opens; None: nobody."""
+    """Report all stages that this context opens to a listener; None: to none."""
     token = _listener.set(listener)
     try:
         yield
@@ -113,7 +113,7 @@ def listening(listener: Listener | None) -> Iterator[None]:
 def repeating(
     act: Callable[[], None], seconds: float, patience: float | None = None
 ) -> Iterator[None]:
-    """Act every so many seconds, in a thread of its own; at the end wait for it, with patience."""
+    """Act every so many seconds in a separate thread; at the end wait `patience` seconds for it."""
     over = Event()
 
     def acts() -> None:

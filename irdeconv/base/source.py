@@ -18,7 +18,7 @@ from xml.parsers import expat
 
 from irdeconv.base.tables import WIDTH
 
-MARK = "..."  # what stands for the rest of a line
+MARK = "..."  # replaces the rest of a line
 
 
 class Anchor(NamedTuple):
@@ -60,18 +60,18 @@ class SourceFile:
         return Path(self.path).name
 
     def position(self, anchor: Anchor) -> Position | None:
-        """Return where the element stands, or None where the file ends before it."""
+        """Return the position of the element, or None if the file ends before it."""
         if self._outline is None:
             self._outline = _Outline(self.data)
         return self._outline.position(anchor)
 
     def attribute_position(self, anchor: Anchor, attribute: str) -> Position | None:
-        """Return where an attribute of the element, or of its `<data>`, is; else the element."""
+        """Return the position of an attribute of the element or its `<data>`, or of the element."""
         start = self.position(anchor)
         return None if start is None else self.attribute_at(start, attribute)
 
     def attribute_at(self, start: Position, attribute: str) -> Position:
-        """Return where an attribute of the element that begins at a place stands, as above."""
+        """Return the position of an attribute of the element that begins at a place, as above."""
         tag = _START_TAG.match(self.data, start.offset)
         if tag is None:
             return start
@@ -89,7 +89,7 @@ class SourceFile:
         return Position(start.line + len(lines), column, offset)
 
     def line(self, number: int) -> str | None:
-        """Return the text of a line (from 1), or None where there is no such line."""
+        """Return the text of a line (from 1), or None if there is no such line."""
         if self._lines is None:
             # As XML counts lines: bytes.splitlines would also split at a lone form feed.
             self._lines = re.split(rb"\r\n|\n|\r", self.data)
@@ -107,7 +107,7 @@ _FRAGMENTS = 64
 
 
 class _Outline:
-    """Positions of the items of a file, as far as somebody asked; those inside an item likewise.
+    """Positions of the items of a file, as far as requested; those inside an item likewise.
 
     Three numbers for each item, because a file of 50,000 layers has a million elements.
     """
@@ -141,7 +141,7 @@ class _Outline:
         self._path.pop()
 
     def position(self, anchor: Anchor) -> Position | None:
-        """Return where an element stands, or None where the file ends before it."""
+        """Return the position of an element, or None if the file ends before it."""
         with self._lock:  # two threads may print diagnostics of one file
             found = self._seen(anchor)
             while found is None and next(self._rest, None) is not None:
@@ -152,7 +152,7 @@ class _Outline:
         return inside[anchor.sub] if anchor.sub < len(inside) else None
 
     def _seen(self, anchor: Anchor) -> Position | None:
-        """Return where an item or a section stands, if the parser was there already."""
+        """Return the position of an item or a section, if the parser was there already."""
         if anchor.item < 0:
             return self._tops.get(anchor.section)
         rows = self._items.get(anchor.section, ())
@@ -161,41 +161,41 @@ class _Outline:
 
     def _fragment(self, item: Position) -> list[Position]:
         """Return the positions of an item and everything in it, in document order."""
-        found = self._fragments.get(item)
-        if found is not None:
-            return found
+        positions = self._fragments.get(item)
+        if positions is not None:
+            return positions
         if len(self._fragments) >= _FRAGMENTS:
             self._fragments.clear()
-        found = self._fragments[item] = []
+        positions = self._fragments[item] = []
         parser = expat.ParserCreate(self._encoding)
 
         def start(_: str, __: object) -> None:
             line, column, offset = position_of(parser)
             if line == 1:
                 column += item.column - 1
-            found.append(Position(line + item.line - 1, column, offset + item.offset))
+            positions.append(Position(line + item.line - 1, column, offset + item.offset))
 
         parser.StartElementHandler = start
         # Ends with an error at the next item, which is outside the fragment's root.
         parse_quietly(parser, self._data, item.offset)
-        return found
+        return positions
 
 
 def position_of(parser: expat.XMLParserType) -> Position:
-    """Return where a parser is."""
+    """Return the position of a parser."""
     return Position(
         parser.CurrentLineNumber, parser.CurrentColumnNumber + 1, parser.CurrentByteIndex
     )
 
 
 def parse_quietly(parser: expat.XMLParserType, data: bytes, start: int = 0) -> None:
-    """Let a parser see the data from a byte on, up to the first error."""
+    """Parse the data from a byte on, up to the first error."""
     for _ in parts_seen(parser, data, start):
         pass
 
 
 def parts_seen(parser: expat.XMLParserType, data: bytes, start: int = 0) -> Iterator[int]:
-    """Let a parser see the data as above, part by part; yield how far it is."""
+    """Parse the data as above, part by part; yield the byte that the parser has reached."""
     try:
         for at in range(start, len(data), _PARSED_AT_ONCE):
             parser.Parse(data[at : at + _PARSED_AT_ONCE], at + _PARSED_AT_ONCE >= len(data))
@@ -222,7 +222,7 @@ class Location:
     json_text: ClassVar[bool] = True
 
     def within(self, sub: int) -> Location:
-        """Return the place of an element inside the layer; the layer's without an anchor."""
+        """Return the place of an element inside the layer; the layer's if there is no anchor."""
         if self.anchor is None:
             return self
         return Location(self.source, Anchor(self.anchor.section, self.anchor.item, sub))
@@ -234,7 +234,7 @@ class Location:
 
     @property
     def position(self) -> tuple[int, int] | None:
-        """(line, column) from 1, resolved on demand; None where unknown."""
+        """(line, column) from 1, resolved on demand; None if unknown."""
         if self.fixed is not None:
             return self.fixed
         if self.anchor is None:

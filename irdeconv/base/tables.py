@@ -10,11 +10,11 @@ from functools import cached_property
 from itertools import zip_longest
 from typing import NamedTuple
 
-NARROW = 4  # columns of indent in front of what needs the room
-WIDTH = 80  # columns, where nobody knows how many there are
+NARROW = 4  # columns of indent in front of text that needs the room
+WIDTH = 80  # columns, if their number is unknown
 
 # Names come from files. Nothing that prints them may obey them: control characters (C0, DEL, C1),
-# those that end a line or turn the direction of what follows, so that text seems to stand
+# those that end a line or turn the direction of the text behind them, so that text seems to stand
 # elsewhere, and those that do not show, so that two names look alike (soft hyphens, zero-width
 # characters, tags). Surrogates are no Unicode by themselves.
 _UNSEEN = (
@@ -24,9 +24,9 @@ _UNSEEN = (
 )
 _CONTROL = re.compile(f"[\x00-\x08\x0b-\x1f{_UNSEEN}]")
 
-# What stays together: a quoted name, and a word with the quoted names in it.
+# Unbroken pieces: a quoted name, and a word with the quoted names in it.
 _WORD = re.compile(r'(?:"[^"]*"|[^\s"]|"(?!.*"))+')
-# What the next lines are indented by: a bullet or `= note:`, a term and the gap behind it.
+# The indent of the next lines: a bullet or `= note:`, a term and the gap behind it.
 _LEAD = re.compile(r" *(?:[-*=|] (?:note: |hint: )?)?")
 _TERM = re.compile(r" *\S+(?: \S+)? {2,}(?=\S)")
 
@@ -40,17 +40,17 @@ class Break(NamedTuple):
 
 
 def printable(text: str) -> str:
-    """Return the text with escapes, as in Python, for what does not show; tabs, newlines stay."""
+    """Return the text with Python's escapes for invisible characters; tabs and newlines stay."""
     return _CONTROL.sub(_escaped, text)
 
 
 def one_line(text: str) -> str:
-    """Return the text on one line, with escapes, as in Python, for all that does not show."""
+    """Return the text on one line, with Python's escapes for all invisible characters."""
     return printable(text).replace("\t", r"\t").replace("\n", r"\n")
 
 
 def escaped_json(text: str) -> str:
-    """Return JSON with escapes for what does not show: it parses to the same value."""
+    """Return JSON with escapes for invisible characters: it parses to the same value."""
     return _CONTROL.sub(lambda m: json.dumps(m.group())[1:-1], text)
 
 
@@ -59,7 +59,7 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def columns(text: str) -> int:
-    """Return how many columns of a terminal a text of one line takes."""
+    """Return the number of terminal columns that a text of one line takes."""
     if text.isascii():
         return len(text)
     from rich.cells import cell_len
@@ -68,10 +68,10 @@ def columns(text: str) -> int:
 
 
 def wrap(text: str, width: int = WIDTH, indent: int | None = None) -> str:
-    """Return the text with lines that are too long broken at spaces; the next ones are indented.
+    """Return the text with long lines broken at spaces; the continuation lines are indented.
 
     Without `indent` they stand below the text of a bullet or of a term with its gap, else four
-    columns further in. A quoted name is broken only where it does not fit on a line of its own, a
+    columns further in. A quoted name is broken only if it does not fit on a line of its own, a
     word never.
     """
     at, out = 0, []
@@ -82,7 +82,7 @@ def wrap(text: str, width: int = WIDTH, indent: int | None = None) -> str:
 
 
 def breaks(text: str, width: int = WIDTH, indent: int | None = None) -> list[Break]:
-    """Return where `wrap` breaks a text."""
+    """Return the breaks that `wrap` makes in a text."""
     out: list[Break] = []
     start = 0
     for line in text.split("\n"):
@@ -118,7 +118,7 @@ def _broken(line: str, start: int, width: int, indent: int) -> Iterator[Break]:
 
 
 def _words(line: str, width: int) -> Iterator[tuple[int, int]]:
-    """Yield begin and end of what is not broken; quoted text that fits nowhere falls into words."""
+    """Yield begin and end of each unbroken piece; quoted text that fits nowhere becomes words."""
     for match in _WORD.finditer(line):
         if columns(match.group()) <= width or " " not in match.group():
             yield match.span()
@@ -146,9 +146,9 @@ def table(
 ) -> str:
     """Return aligned columns under a header and a rule, in lines of at most `width` columns.
 
-    `right` and `names` are heads: of right-aligned columns, and of columns with names that somebody
-    may paste, which are never broken. Where a name is too long for its column, the rest of its row
-    follows on the next line. Other cells are wrapped at spaces; where that does not suffice, every
+    `right` and `names` are heads: of right-aligned columns, and of columns with names that users
+    may paste, which are never broken. If a name is too long for its column, the rest of its row
+    follows on the next line. Other cells are wrapped at spaces; if that does not suffice, every
     row is folded to two or more lines, and so is the header.
     """
     # Not rich.table: it breaks names anywhere, and 20,000 rows take it 15 s.
@@ -165,12 +165,12 @@ def table(
 
 
 def flat(text: str) -> str:
-    """Return the text on one line, without what a terminal would obey."""
+    """Return the text on one line, without characters that a terminal obeys."""
     return printable(text.replace("\n", "\\n").replace("\t", " "))
 
 
 class _Sizes:
-    """How wide a column would like to be, and how wide it has to be."""
+    """A column's preferred and least widths."""
 
     def __init__(self, cells: Sequence[str], head: str, *, right: bool, name: bool) -> None:
         self.right = right
@@ -192,7 +192,7 @@ class _Sizes:
         return max(heading, words, numbers, min(max(self._wide, default=0), PROSE))
 
     def useful(self, width: int) -> int:
-        """Return the part of a width that is of use: to a column of names the longest that fits."""
+        """Return the useful part of a width: for a column of names, the longest name that fits."""
         if self.name:
             return max((w for w in self._wide if w <= width), default=0)
         return min(self.natural, width)
@@ -200,7 +200,7 @@ class _Sizes:
 
 @dataclass
 class _Slot:
-    """The place of a column: which one, where it begins and how wide it is."""
+    """The place of a column: its number, begin and width."""
 
     column: int
     sizes: _Sizes
@@ -209,7 +209,7 @@ class _Slot:
 
 
 def _bands(sizes: Sequence[_Sizes], width: int) -> list[list[_Slot]]:
-    """Return the lines that every row takes, with the columns that stand there."""
+    """Return the lines of every row, with the columns in each."""
     if sum(s.natural + GAP for s in sizes) - GAP <= width:
         return [_placed([_Slot(i, s, s.natural) for i, s in enumerate(sizes)], 0)]
     least = [_least(sizes[:i], s, width) for i, s in enumerate(sizes)]
@@ -226,13 +226,13 @@ def _bands(sizes: Sequence[_Sizes], width: int) -> list[list[_Slot]]:
 
 
 def _least(before: Sequence[_Sizes], sizes: _Sizes, width: int) -> int:
-    """Return the width that a column needs; names take what is left of the first line."""
+    """Return the width that a column needs; names take the rest of the first line."""
     left = width - sum(s.least + GAP for s in before)
     return min(sizes.least, left if sizes.name and left >= PROSE else width - FOLDED)
 
 
 def _folded(sizes: Sequence[_Sizes], least: Sequence[int], end: int) -> list[list[_Slot]]:
-    """Return columns in lines that end before `end` where they can."""
+    """Return columns in lines that end before `end` if they can."""
     bands: list[list[_Slot]] = [[]]
     here = 0
     for i, s in enumerate(sizes):
@@ -245,7 +245,7 @@ def _folded(sizes: Sequence[_Sizes], least: Sequence[int], end: int) -> list[lis
 
 
 def _widened(band: list[_Slot], width: int) -> list[_Slot]:
-    """Share what is left of a line among the columns that want more."""
+    """Share the rest of a line among the columns that want more."""
     left = width - sum(slot.width + GAP for slot in band) + GAP
     poor = sorted(band, key=lambda slot: (not slot.sizes.name, slot.sizes.natural - slot.width))
     for n, slot in enumerate(poor):
@@ -333,12 +333,12 @@ def _wrapped(cell: str, width: int) -> list[str]:
 
 
 def number(value: int | None) -> str:
-    """Return `12,345`, or `?` where unknown."""
+    """Return `12,345`, or `?` if unknown."""
     return "?" if value is None else f"{value:,}"
 
 
 def scaled(value: int | None, unit: str = "") -> str:
-    """Return three digits with k, M, G, T; `?` where unknown."""
+    """Return three digits with k, M, G, T; `?` if unknown."""
     if value is None:
         return "?"
     size = float(value)
@@ -351,5 +351,5 @@ def scaled(value: int | None, unit: str = "") -> str:
 
 
 def share(part: int, whole: int) -> str:
-    """Return a percentage, empty where the whole is 0."""
+    """Return a percentage, empty if the whole is 0."""
     return f"{100 * part / whole:.1f} %" if whole else ""

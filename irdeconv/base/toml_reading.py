@@ -15,7 +15,7 @@ _KEY_OR_STRING = re.compile(r"[\"']?[ \t]*=|[\"']")  # behind a key or a string
 
 
 class TomlReader:
-    """The `content` of a file, and the mistakes in it; UsageError where it is not TOML."""
+    """The `content` of a file, and the mistakes in it; UsageError if it is not TOML."""
 
     def __init__(self, text: str | bytes, file: str) -> None:
         try:
@@ -44,7 +44,7 @@ class TomlReader:
 
     def position(self, words: tuple[str, ...]) -> tuple[int, int]:
         """Return line and column of the last word that is there."""
-        at = end = 0
+        begin = end = 0
         for word in words:
             tried = end
             for _ in range(MOST_TRIES):
@@ -54,9 +54,9 @@ class TomlReader:
                     break
                 begins = not found or self._text[found - 1] in " \t\n\"'"
                 if begins and (word[0] == "[" or _KEY_OR_STRING.match(self._text, tried)):
-                    at, end = found, tried
+                    begin, end = found, tried
                     break
-        return self._text.count("\n", 0, at) + 1, at - self._text.rfind("\n", 0, at)
+        return self._text.count("\n", 0, begin) + 1, begin - self._text.rfind("\n", 0, begin)
 
     def require_none(self) -> None:
         """Raise UsageError with all mistakes, if there are any."""

@@ -99,7 +99,7 @@ def _do(
     rows: dict[int, Row],
     console: Console,
 ) -> None:
-    """Fill in what became of all items, by their places."""
+    """Fill in the rows of all items, by their places."""
     limits: Limits = {"memory": args.memory, "timeout": args.timeout}
     keys: list[str] = []
     if journal is not None:
@@ -140,7 +140,7 @@ def _results(args: argparse.Namespace, payloads: list[Payload], console: Console
 
 
 def journal_of(args: argparse.Namespace) -> Path | None:
-    """Return where the journal is: as said, in -o, or beside the first report."""
+    """Return the journal's path: as given, in -o, or beside the first report."""
     if args.folder is not None:
         require_folder(Path(args.folder))
     if args.journal is not None:
@@ -161,9 +161,9 @@ def planned(args: argparse.Namespace) -> list[BatchItem]:
 
 
 def _own(args: argparse.Namespace) -> list[str]:
-    """Return what the batch writes, and the second models: no models that a folder is searched for.
+    """Return the batch's outputs and the second models, which a search for models skips.
 
-    UsageError where the results would go among the models.
+    Raises UsageError if the results would be among the models.
     """
     for path in args.paths if args.folder is not None else ():
         if os.path.isdir(path) and os.path.realpath(path) == os.path.realpath(args.folder):
@@ -175,7 +175,7 @@ def _own(args: argparse.Namespace) -> list[str]:
 
 
 def _require_apart(args: argparse.Namespace, items: list[BatchItem]) -> None:
-    """Raise UsageError where a report or the journal would replace each other, or what is read."""
+    """Raise UsageError if a report or the journal would replace another one, or an input."""
     names = {path for item in items for path in (item.file, *item.sources)}
     read = {os.path.realpath(path) for path in names}
     journal = journal_of(args)
@@ -234,7 +234,7 @@ def _filled(text: str, file: str, name: str) -> str:
 
 
 def _against(where: str, file: str, name: str) -> str:
-    """Return the second model: of a pattern, or what `batch lower -o` has made of this file."""
+    """Return the second model: of a pattern, or the result of `batch lower -o` for this file."""
     if where.partition(":")[0] != PEER and os.path.isdir(where):
         return os.path.join(where, name, f"{MADE['lower']}{_suffix(file)}")
     return _filled(where, file, name)
@@ -245,7 +245,7 @@ def _suffix(file: str) -> str:
 
 
 def _usual(task: str, words: list[str]) -> Iterator[str]:
-    """Yield what makes results the same in each run, and workers share the processors."""
+    """Yield options for equal results in each run, and for sharing the processors."""
     names = {word.partition("=")[0] for word in words}
     if task == "run" and "--threads" not in names:
         yield "--threads=1"
@@ -254,7 +254,7 @@ def _usual(task: str, words: list[str]) -> Iterator[str]:
 
 
 def _made(task: str, file: str, words: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield the options with which the verb writes, and the names of what it writes."""
+    """Yield the output options of the verb, and the names of its output files."""
     if task == "run":
         yield "--output", "outputs.npz"
     elif task == "lower":
@@ -279,7 +279,7 @@ def complete(item: BatchItem, row: Row) -> bool:
 
 
 def cleared(items: Iterable[BatchItem]) -> None:
-    """Remove what earlier runs of these items have left in their folders."""
+    """Remove the files of earlier runs of these items from their folders."""
     for item in items:
         folder = item.payload["folder"]
         if folder is None or not os.path.lexists(folder):

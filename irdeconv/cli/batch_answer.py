@@ -66,7 +66,7 @@ MOST_TEXT = 2000  # characters of a message in the report
 
 @dataclass(frozen=True)
 class Places:
-    """Where an item's files are `made`, and what their folder is called in the end."""
+    """The folder in which an item's files are `made`, and its `final` path."""
 
     made: str
     final: str
@@ -135,7 +135,7 @@ def files(folder: str) -> Iterator[dict[str, Any]]:
 
 
 def diagnostics(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield what a verb has found, errors first."""
+    """Yield a verb's diagnostics, errors first."""
     proof = document.get("proof") or {}
     found = [*document.get("diagnostics", ()), *proof.get("warnings", ())]
     found = [d for d in found if isinstance(d, dict)]
@@ -143,7 +143,7 @@ def diagnostics(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def summary(verb: str, document: dict[str, Any]) -> str:
-    """Return one line of what a verb has answered."""
+    """Return a verb's answer in one line."""
     if "error" in document:
         found = next(diagnostics(document), None)
         return str(found["message"] if found else document["error"].split("\n")[0])
@@ -224,7 +224,7 @@ def _external(model: str) -> Iterator[str]:
     """Yield the files that an ONNX model names for its data."""
     from irdeconv.formats.onnx_locations import external_files
 
-    with suppress(OSError, ValueError):  # the item says what is wrong with it
+    with suppress(OSError, ValueError):  # the item itself reports the mistake
         yield from map(str, external_files(Path(model)))
 
 
@@ -254,7 +254,7 @@ def parts(args: argparse.Namespace, models: list[str]) -> list[BatchItem]:
 
 
 def _origin(words: list[str], read: tuple[str, ...]) -> str:
-    """Return what two results have in common only if they were made alike, wherever that was."""
+    """Return a digest that two results share only if they were made alike, on any machine."""
     telling = [word for word in words if word.partition("=")[0] not in TELLING_NOTHING]
     text = json.dumps([__version__, telling, [content_of(path) for path in read]])
     return hashlib.sha256(text.encode()).hexdigest()
@@ -335,7 +335,7 @@ OUTPUTS = "outputs.npz"
 
 
 def execute_part(payload: dict[str, Any], places: Places | None) -> Row:
-    """Run the rows that a payload names, and keep the outputs where they are made."""
+    """Run the rows that a payload names, and keep the outputs in the folder `made`."""
     out = io.StringIO()
     console = Console("json", out=out, err=io.StringIO(), quiet=True)
     code = guarded("run", lambda: console, partial(_batch_part_run, payload, places, console))
@@ -363,7 +363,7 @@ def _batch_part_run(payload: dict[str, Any], places: Places | None, console: Con
 
 
 def _rows(payload: dict[str, Any], cut: dict[str, Array]) -> dict[str, Any]:
-    """Return which rows of how many these are, and what they share with those made alike."""
+    """Return the range of rows, and the origin that results made alike share."""
     sizes = {array.shape[0] for array in cut.values() if array.ndim}
     if len(sizes) != 1:
         return {}
@@ -389,7 +389,7 @@ def compiled(model: str, words: tuple[str, ...]) -> tuple[argparse.Namespace, Pl
 
 
 def _named(plan: Plan, arrays: dict[str, Array], path: str) -> dict[str, Array]:
-    """Return arrays by the names of inputs: by name, or in order where no name fits."""
+    """Return arrays by the names of inputs: by name, or in order if no name fits."""
     binder = plan.binder
     usual = dict(zip((n.id for n in binder.parameters), binder.inputs, strict=True))
     known = {k: v for k, v in arrays.items() if k in binder.names}
@@ -412,7 +412,7 @@ def execute(payload: dict[str, Any]) -> Row:
             with failures(Path(places.final)):
                 os.mkdir(places.made)
         row = work(payload, places)
-    except (IrdeconvError, MemoryError) as e:  # the verb reports its own; this is what is kept
+    except (IrdeconvError, MemoryError) as e:  # the verb reports its own; these are others
         return failed(e, places)
     return row if places is None else {**row, "place": os.path.basename(places.made)}
 

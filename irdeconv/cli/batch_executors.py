@@ -35,10 +35,10 @@ ENDING_TIME = 2.0  # seconds that a process has to end once its pipe is closed
 
 @dataclass(frozen=True)
 class Errand:
-    """What a process is started for.
+    """The work of a process.
 
     `call` names the function ("module:function") that takes payloads; `memory` bytes and `timeout`
-    seconds limit each item, `folder` is where relative paths begin.
+    seconds limit each item, relative paths begin in `folder`.
     """
 
     call: str
@@ -57,7 +57,7 @@ class Child:
         self._closed = False
 
     def run(self, payload: dict[str, Any]) -> Row:
-        """Return what became of an item; UsageError where no process can be started."""
+        """Return the row of an item; UsageError if no process can be started."""
         process = self._process or self._started()
         with _deadline(process, self.work.timeout) as late:
             answer = _asked(process, payload)
@@ -144,7 +144,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def _asked(process: subprocess.Popen[bytes], content: dict[str, Any]) -> dict[str, Any] | None:
-    """Send a line and wait for the answer; None where the process dies, or talks nonsense."""
+    """Send a line and wait for the answer; None if the process dies or answers nonsense."""
     assert process.stdin is not None
     assert process.stdout is not None
     try:
@@ -172,7 +172,7 @@ def in_process(call: Callable[[Payload], Row], payloads: Sequence[Payload]) -> R
 def in_processes(work: Errand, jobs: int, payloads: Sequence[Payload]) -> Results:
     """Do items in `jobs` processes, each fed by a thread of this one.
 
-    Yield the number of each payload, and what became of it, as soon as it is done.
+    Yield the number of each payload, and its row, as soon as it is done.
     """
     children = [Child(work) for _ in range(min(jobs, len(payloads)))]
     idle: SimpleQueue[Child] = SimpleQueue()
@@ -204,7 +204,7 @@ def in_processes(work: Errand, jobs: int, payloads: Sequence[Payload]) -> Result
 def each_done(
     total: int, submit: Callable[[int], Any], answer: Callable[[Any, int], Row | None], ahead: int
 ) -> Results:
-    """Submit items by number, `ahead` of what is done, and yield what is.
+    """Submit items by number, `ahead` of the finished ones, and yield each row as it comes.
 
     `submit` returns a future, of Python or of Dask; `answer` its row, or None to submit it again.
     """

@@ -40,7 +40,7 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 
 @dataclass(frozen=True)
 class BatchItem:
-    """A piece of work: `payload` is what the worker gets, `file` what it is about.
+    """A piece of work: `payload` is the worker's input, `file` the item's subject.
 
     `name` is unique, and safe as the name of a folder. `sources` are the files whose contents the
     result depends on, `rows` the part of them that is taken, if not all.
@@ -54,7 +54,7 @@ class BatchItem:
     depends: Sequence[Any] = field(default=())
 
     def key(self, content: Callable[[str], str | None]) -> str:
-        """Return what changes with the contents, with the options and with the version.
+        """Return a digest of the contents, the options and the version.
 
         `content` is `content_of`, which may remember files that many items share.
         """
@@ -98,8 +98,8 @@ def _folder(path: str) -> str:
 
 
 def name_of(file: str, part: str = "") -> str:
-    """Return a name for what is made of a file: readable, safe, and different for each path."""
-    path = PurePath(file)  # without "." and "//"; what ".." means, only the file system knows
+    """Return a name for the results of a file: readable, safe, and different for each path."""
+    path = PurePath(file)  # without "." and "//"; only the file system knows the meaning of ".."
     digest = hashlib.sha256(f"{path.as_posix()}\0{part}".encode("utf-8", "surrogateescape"))
     words = [p for p in (path.parent.name, path.stem) if p != ".."]
     text = _UNSAFE.sub("_", "-".join([*words, part] if part else words))[-LONGEST_NAME:].strip(
@@ -109,7 +109,7 @@ def name_of(file: str, part: str = "") -> str:
 
 
 def identity(path: str) -> str:
-    """Return a name that all spellings of a path have in common; a link is not what it names."""
+    """Return a name that all spellings of a path have in common; a link is not its target."""
     folder, name = os.path.split(path)
     if name in ("", ".", ".."):
         return os.path.realpath(path)
@@ -127,14 +127,14 @@ def found_files(
     folders: Sequence[str] = (),
     without: Sequence[str] = (),
 ) -> list[str]:
-    """Return the files that paths name: themselves, all below a folder, what a pattern matches.
+    """Return the files that paths name: themselves, all below a folder, all matches of a pattern.
 
-    A folder gives what ends like one of `suffixes`, in the order of names; a folder that ends like
-    one of `folders` counts as a file. Links that lead out of a folder, pipes, devices and hidden
-    names in it are left out, and so is what lies in one of `without`, unless the folder that is
-    searched does, too. What cannot be searched is returned as it is: reading it shows why. A file
-    that is named twice counts once. UsageError where a path gives nothing, FileAccessError where
-    there is no such file.
+    Of a folder, names with one of `suffixes` count, in the order of names; a folder with one of
+    `folders` as its suffix counts as a file. Links that lead out of a folder, pipes, devices and
+    hidden names in it are left out. So are the contents of `without`, unless the searched folder
+    itself is in it. A folder that cannot be searched is returned as it is: reading it shows why.
+    A file that is named twice counts once. Raises UsageError if a path gives nothing,
+    FileAccessError if there is no such file.
     """
     out: dict[str, str] = {}
     own = [identity(path) for path in without]
@@ -158,7 +158,7 @@ def found_files(
 def _found(
     path: str, suffixes: tuple[str, ...], folders: tuple[str, ...]
 ) -> tuple[str | None, list[str]]:
-    """Return where a path lets search, if it does, and the files that it means."""
+    """Return the folder in which a path searches, if it does, and the files that it means."""
     if path == "":
         raise misused("a path is empty", "is a variable of the shell unset?")
     if os.path.isdir(path) and not path.rstrip("/").endswith(folders or "\0"):
@@ -180,7 +180,7 @@ def _found(
 
 
 def _matches(root: str, pattern: str, whole: str) -> list[str]:
-    """Return what a pattern matches, in the order of names; `**` goes through no links."""
+    """Return the matches of a pattern, in the order of names; `**` goes through no links."""
     try:
         found = sorted(Path(root).glob(pattern), key=lambda path: path.parts)
     except (ValueError, NotImplementedError) as e:
@@ -238,7 +238,7 @@ MOST_WORDS = 200  # bytes of a lock that are shown
 
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
-    """Keep other batches out of a folder; UsageError where one is at work there."""
+    """Keep other batches out of a folder; UsageError if one is at work there."""
     path = folder / LOCK
     file = _taken(path)
     try:
@@ -298,16 +298,16 @@ class BatchFile(TypedDict):
 
 
 class BatchOutcome(TypedDict):
-    """What became of an item."""
+    """The result of an item."""
 
     # yes, in part, no, limit, unsupported, unreadable, no access, wrong command, bug, timed out or
     # crashed
     status: str
     exit_code: int  # that of the verb
-    summary: str  # the answer of the verb in one line
+    summary: str  # the verb's answer in one line
     result: str | None  # the SHA-256 of the verb's JSON document; null if there is none
     diagnostics: list[Diagnostic]  # at most 50, errors first
-    files: list[BatchFile]  # what the item has made in its folder, by name
+    files: list[BatchFile]  # the item's files in its folder, by name
 
 
 class BatchRow(BatchOutcome):
@@ -409,7 +409,7 @@ class JournalLine(Record, document="batch-journal"):
 
     key: str  # the SHA-256 of the version, the options and the contents of the files
     limits: Limits  # --memory and --timeout
-    item: Annotated[Row, BatchOutcome]  # what became of it, as in the report
+    item: Annotated[Row, BatchOutcome]  # its result, as in the report
 
 
 STOPS_AT_NO_LIMIT = STATUS.keys() - {5, 70}
@@ -419,7 +419,7 @@ MOMENT = 0.2  # seconds in which lines are gathered before the disk is waited fo
 
 @dataclass
 class Journal:
-    """An open journal: what it holds by key, and where the next line goes."""
+    """An open journal: its rows by key, and the file that new lines are written to."""
 
     _file: int
     _path: Path
@@ -428,9 +428,9 @@ class Journal:
     _failure: OSError | None = None
 
     def known(self, key: str, limits: Limits) -> Row | None:
-        """Return what became of an item.
+        """Return the row of an item.
 
-        Not what other limits than these have stopped, and nothing that lacked a file or a package.
+        None for a row that other limits have stopped, or that lacked a file or a package.
         """
         line = self._lines.get(key)
         if line is None:
@@ -441,7 +441,7 @@ class Journal:
         return None if lacking or (stopped and line.get("limits") != limits) else row
 
     def add(self, key: str, row: Row, limits: Limits) -> None:
-        """Keep what became of an item."""
+        """Keep the row of an item."""
         self._line(JournalLine(key, limits, row))
 
     def begin(self) -> None:
@@ -452,7 +452,7 @@ class Journal:
         self._line(JournalHead())
 
     def close(self) -> None:
-        """Bring everything to the disk; FileAccessError where that has failed at any time."""
+        """Bring everything to the disk; FileAccessError if that has failed at any time."""
         self.sync()
         with failures(self._path):
             if self._failure is not None:
@@ -508,7 +508,7 @@ def opened(path: Path, *, resume: bool, force: bool) -> Iterator[Journal]:
 
 
 def _lines(file: int, path: Path) -> dict[str, dict[str, Any]]:
-    """Return the lines by key; cut off what comes behind the last whole line."""
+    """Return the lines by key; cut off an incomplete last line."""
     with os.fdopen(os.dup(file), "rb") as opened:
         data = opened.read()
     whole = data.rfind(b"\n") + 1
@@ -520,7 +520,7 @@ def _lines(file: int, path: Path) -> dict[str, dict[str, Any]]:
         os.ftruncate(file, whole)
     out: dict[str, dict[str, Any]] = {}
     for line in lines[1:]:
-        with suppress(ValueError, RecursionError):  # what cannot be read is done again
+        with suppress(ValueError, RecursionError):  # an item without a readable line is done again
             found = json.loads(line)
             if isinstance(found, dict) and is_row(found.get("item")):
                 out[str(found.get("key"))] = found

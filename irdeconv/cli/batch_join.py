@@ -46,7 +46,7 @@ class JoinedOutput(Record):
 
 
 class JoinReport(Record, document="batch/1"):
-    """What join has put together."""
+    """The joined outputs."""
 
     joined: list[JoinedFile]  # in the order of the rows
     outputs: dict[str, JoinedOutput]  # by name
@@ -55,7 +55,7 @@ class JoinReport(Record, document="batch/1"):
 
 @dataclass(frozen=True)
 class Joint:
-    """The outputs of some rows: where they are, of which file with how many rows, made how."""
+    """The outputs of some rows: the folder, the file, the range of rows, and their origin."""
 
     folder: str
     file: str
@@ -66,7 +66,7 @@ class Joint:
 
     @property
     def rows(self) -> str:
-        """What is meant, as reports call it."""
+        """The rows, as reports call them."""
         return f"{self.file}[{self.begin}:{self.end}]"
 
 
@@ -96,7 +96,7 @@ def _target(path: str | None) -> Path:
 
 
 def _found(paths: Iterable[str]) -> tuple[list[Joint], list[str]]:
-    """Return what lies in folders of `batch run -o`, and the file of each item that has failed."""
+    """Return the outputs in folders of `batch run -o`, and the file of each failed item."""
     folders = {os.path.realpath(folder): folder for path in paths for folder in _folders(path)}
     found = [_read(folder) for folder in folders.values()]
     parts = [part for part in found if isinstance(part, Joint)]
@@ -107,7 +107,7 @@ def _found(paths: Iterable[str]) -> tuple[list[Joint], list[str]]:
 
 
 def _folders(path: str) -> list[str]:
-    """Return the folders of items below a path; itself where it is one."""
+    """Return the folders of items below a path; the path itself if it is one."""
     if not os.path.lexists(path):
         raise missing(path)
     if os.path.isfile(os.path.join(path, RESULT)):
@@ -121,7 +121,7 @@ def _folders(path: str) -> list[str]:
 
 
 def _read(folder: str) -> Joint | str:
-    """Return what an item says of itself; where it has failed, only of which file it is."""
+    """Return an item's own record; for a failed item only its file."""
     path = os.path.join(folder, RESULT)
     try:
         document = json.loads(read_file(path, RESULT_BYTES))
@@ -169,7 +169,7 @@ def _diagnostics(wrong: list[tuple[str, str]], lacking: str) -> Iterator[Diagnos
 
 
 def _wrong(parts: list[Joint]) -> Iterator[tuple[str, str]]:
-    """Yield what is wrong with the parts of a file, which are sorted by rows."""
+    """Yield the mistakes of a file's parts, which are sorted by rows."""
     first = parts[0]
     for part in parts:
         if part.of != first.of:
@@ -210,7 +210,7 @@ def _require_one_origin(parts: list[Joint]) -> None:
 
 
 def _outputs(parts: list[Joint]) -> dict[str, ArrayHeader]:
-    """Return what the outputs are together; only headers are read."""
+    """Return the headers of the whole outputs; only headers are read."""
     whole: dict[str, ArrayHeader] = {}
     for part in parts:
         path = os.path.join(part.folder, OUTPUTS)

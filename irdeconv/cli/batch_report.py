@@ -26,9 +26,9 @@ from irdeconv.formats.atomic import together
 
 
 class BatchReport(Record, document="batch/1"):
-    """What became of all items."""
+    """The results of all items."""
 
-    verb: str  # what was done
+    verb: str  # the verb
     options: list[str]  # the options of the verb
     counts: dict[str, int]  # how many items have each status
     exit_code: int  # the worst of all items
@@ -93,7 +93,7 @@ def document(args: argparse.Namespace, items: list[BatchItem], rows: list[Row]) 
 
 
 def verdict(report: BatchReport) -> str:
-    """Return one line of what became of all items."""
+    """Return the states of all items in one line."""
     states = ", ".join(f"{n:,} {status}" for status, n in report.counts.items())
     return f"{report.verb}: {count(len(report.items), 'item')}: {states}"
 
@@ -104,7 +104,7 @@ def _text(report: BatchReport, console: Console, *, everything: bool) -> None:
         if good and not everything:
             continue
         style = "" if good else "red"
-        # Not what the first diagnostic says anyway.
+        # Without a summary that the first diagnostic repeats anyway.
         messages = [d["message"] for d in item["diagnostics"][:1]]
         answer = "" if not good and item["summary"] in messages else f": {item['summary']}"
         console.text((item["status"], style), plain(f"  {_title(item)}{answer}"))
@@ -205,7 +205,7 @@ LINE_EVERY = 60.0  # seconds
 def paced(
     items: Sized, console: Console, clock: Callable[[], float] = time.monotonic
 ) -> Iterator[Callable[[str], None]]:
-    """Yield what counts one more item as done, whose file is named."""
+    """Yield a function that counts one more item as done and gets its file's name."""
     total, done = len(items), 0
     since = said = clock()
 

@@ -1,4 +1,4 @@
-"""Certificates on the command line: what `lower` and `raise` share, and the file of them."""
+"""Certificates on the command line: shared code of `lower` and `raise`, and their file."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ Written = TypeVar("Written")
 
 
 def read_certificates(path: str) -> Certificates:
-    """Read certificates as `lower --certify` writes them; UsageError where the file holds none."""
+    """Read certificates as `lower --certify` writes them; UsageError if the file holds none."""
     try:
         return Certificates.from_json(read_text(path, current().json_bytes))
     except ValueError as e:
@@ -81,7 +81,7 @@ def write_proved(
     prove: Callable[[Written], Certificates],
     page: Callable[[Certificates], str | None] | None = None,
 ) -> Certificates:
-    """Write what -o, --certify and --report name, all of it or nothing; return the certificates.
+    """Write the files of -o, --certify and --report, all or none; return the certificates.
 
     `stage` writes the model to a temporary place and returns it as it is read back; `prove` makes
     the certificates of that, `page` the page, or None if it cannot.
@@ -122,7 +122,7 @@ def finish_rewriting(
     """Write the outputs; answer with report, graph and certificates.
 
     `prove` makes certificates of the model as it is read back, `show` writes the report, `page`
-    makes what --report writes. The exit code is 0 if all layers are proved for every size, 7 for
+    makes the page of --report. The exit code is 0 if all layers are proved for every size, 7 for
     some sizes or under assumptions, 1 if one is not proved.
     """
     made = write_proved(args, console, partial(_staged, rewritten.graph, args), prove, page)
@@ -147,7 +147,7 @@ def proved_document(
 
 
 def show_certificates(made: Certificates, console: Console) -> None:
-    """Write a paragraph for each certificate, and what holds for all."""
+    """Write a paragraph for each certificate, and the remarks on all."""
     for c in made:
         for line in str(c).split("\n"):
             console.text(line)

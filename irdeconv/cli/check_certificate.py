@@ -19,7 +19,7 @@ WARNINGS = 5  # so many false declarations are shown
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
-    """Check; the exit code is 0 where everything is proved."""
+    """Check; the exit code is 0 if everything is proved."""
     from irdeconv.cli.certificates import SOME_SIZES, CheckDocument
     from irdeconv.cli.checks import is_onnx
 
@@ -66,7 +66,7 @@ def exit_code(report: CheckReport, probed: CheckReport | None) -> int:
 
 
 def _shapes(args: argparse.Namespace) -> dict[str, Shape | None]:
-    """Return --sizes and --shape by the name of the input; UsageError where they do not fit."""
+    """Return --sizes and --shape by the name of the input; UsageError if they do not fit."""
     from irdeconv.cli.checks import parse_shapes
     from irdeconv.ir.spec import is_static
 
@@ -106,11 +106,11 @@ def _check_graphs(
 
 
 def _nothing(args: argparse.Namespace, report: CheckReport) -> str:
-    """Say that there was nothing to prove, which proves nothing, and what was expected."""
-    what = f"{args.file} has no deconvolutions"
+    """Report that there was nothing to prove, which proves nothing, and the expected LOWERED."""
+    why = f"{args.file} has no deconvolutions"
     if report.kept:
-        what = f"{args.lowered} has the deconvolutions of {args.file} as they are"
-    return f"FAIL nothing to prove: {what}; LOWERED is what lower -o writes"
+        why = f"{args.lowered} has the deconvolutions of {args.file} as they are"
+    return f"FAIL nothing to prove: {why}; LOWERED is what lower -o writes"
 
 
 def _some_sizes(report: CheckReport) -> str:
@@ -122,7 +122,7 @@ def _some_sizes(report: CheckReport) -> str:
 
 
 def _warn(report: CheckReport, console: Console) -> None:
-    """Tell where a file declares what is not so, the first few places."""
+    """Print warnings for wrong declarations in a file, the first few only."""
     from irdeconv.cli.diagnostics import print_diagnostics
 
     print_diagnostics(console, report.warnings[:WARNINGS])

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from irdeconv.cli.options import Verb
     from irdeconv.ir.spec import Shape
 
-PEER = "openvino"  # what OTHER may be instead of a file
+PEER = "openvino"  # OTHER may be this instead of a file
 _SHAPE = re.compile(r"\s*(?P<name>.*?)\s*:?\s*\[(?P<dims>[^\[\]]*)\]\s*(?:,|$)", re.DOTALL)
-RANDOM = "random"  # what --weights may say of a oneDNN dump
+RANDOM = "random"  # --weights may be this for a oneDNN dump
 
 
 def check_arguments(verb: Verb, args: argparse.Namespace) -> None:
@@ -75,8 +75,8 @@ def check_together(verb: Verb, args: argparse.Namespace) -> None:
         why = f": {option.why}" if option.why else ""
         actions = option.of.split()
         if actions and action not in (None, *actions):
-            what = f'option "{option.name}"' if option.names else option.name
-            raise misused(f"{action} has no {what}", f"it is one of {', '.join(actions)}")
+            kind = f'option "{option.name}"' if option.names else option.name
+            raise misused(f"{action} has no {kind}", f"it is one of {', '.join(actions)}")
         needed = option.needs.split()
         if needed and not any(map(has, needed)):
             ways = " or ".join(f"{o.name} {o.value}".strip() for o in map(verb.named, needed))
@@ -145,7 +145,7 @@ def protect(
     """Refuse an output that is one of the inputs, also through links, or cannot be written.
 
     With `model` the output is an .xml and the .bin beside it, so stdout cannot take it. `option`
-    is what names the output. Returns the files that are written.
+    names the output in messages. Returns the files that are written.
     """
     from irdeconv.formats.atomic import require_writable
     from irdeconv.formats.models import SUFFIXES
@@ -227,7 +227,7 @@ def _check_model(file: str, args: argparse.Namespace) -> None:
         raise InputError(Diagnostic("E110", "error", message, hint=kind.mend))
 
 
-# What a file is good for where it is a model, but not of the formats that a verb reads.
+# Uses of a file that is a model, but not of the formats that a verb reads.
 _OTHER_FORMATS = {
     "xml": "it is an IR already",
     "ird": "other verbs read it as it is; irdeconv simplify {} -o NAME.xml writes an IR",
@@ -307,7 +307,7 @@ def _check_measurements(path: Path) -> None:
 
 
 def require_folder(path: Path) -> None:
-    """Raise FileAccessError where `path` is no folder to write into and none can be made of it."""
+    """Raise FileAccessError if `path` is no writable folder and cannot be made into one."""
     from irdeconv.formats.atomic import require_writable
 
     if not path.exists():

@@ -33,7 +33,7 @@ def main() -> None:
 
 
 def _pipes() -> tuple[BinaryIO, BinaryIO]:
-    """Return the two pipes; what else is read from stdin or printed goes nowhere."""
+    """Return the two pipes; other reads of stdin get nothing, other output is dropped."""
     questions, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     null = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1):
@@ -61,7 +61,7 @@ def _read(questions: BinaryIO, lines: SimpleQueue[bytes]) -> None:
         for line in questions:
             lines.put(line)
     if hasattr(os, "killpg") and os.getpgrp() == os.getpid():
-        os.killpg(0, signal.SIGKILL)  # with what it has started
+        os.killpg(0, signal.SIGKILL)  # with the processes that it has started
     os._exit(0)
 
 
@@ -73,10 +73,10 @@ def _say(answers: BinaryIO, content: Any) -> None:
 
 
 def _limit(memory: int | None) -> None:
-    """Limit the address space to what is taken now and `memory` bytes."""
+    """Limit the address space to the present one and `memory` bytes."""
     if memory is None:
         return
-    import resource  # a batch refuses --memory where there is none
+    import resource  # without it a batch refuses --memory
 
     with open("/proc/self/statm") as file:
         taken = int(file.read().split()[0]) * resource.getpagesize()

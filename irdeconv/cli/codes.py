@@ -36,7 +36,7 @@ def run(args: argparse.Namespace, console: Console) -> Answer:
 
 
 def _chosen(texts: list[str]) -> list[str]:
-    """Return the codes that begin with a text; UsageError where one fits none."""
+    """Return the codes that begin with a text; UsageError if one fits none."""
     for text in texts:
         if not text or not any(c.startswith(text.upper()) for c in CODES):
             raise misused(f'there is no diagnostic code "{text}"', _hint(text.upper()))

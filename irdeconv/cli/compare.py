@@ -31,11 +31,11 @@ class CompareDocument(Record, document="compare/1", keys="a b seed *result diagn
     b: str  # the second model, runtime or file of arrays
     seed: int  # of random inputs
     result: Comparison
-    diagnostics: list[Diagnostic]  # what to know about the result
+    diagnostics: list[Diagnostic]  # notes on the result
 
 
 def run(args: argparse.Namespace, console: Console) -> Answer:
-    """Compare; the exit code is 0 where everything agrees."""
+    """Compare; the exit code is 0 if everything agrees."""
     if args.file == args.other == "-":
         raise misused("stdin holds one model; name a file for the other")
     _refuse_idle(args)
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace, console: Console) -> Answer:
 
 
 def _protect(args: argparse.Namespace) -> None:
-    """Refuse a folder of --reduce whose files would replace what is read."""
+    """Refuse a folder of --reduce whose files would replace inputs."""
     if args.reduce is None:
         return
     read = {Path(source).resolve() for source in read_by(verb_record("compare"), args) if source}
@@ -68,7 +68,7 @@ def _protect(args: argparse.Namespace) -> None:
 
 
 def _refuse_idle(args: argparse.Namespace) -> None:
-    """Refuse what says nothing about the comparison that is asked for."""
+    """Refuse arguments that have no effect on the comparison."""
     if args.other is not None and args.other.endswith(".npy"):
         hint = "an array goes into an .npz, named like its layer"
         raise misused(f"{args.other} is neither a model nor an .npz", hint)

@@ -17,7 +17,7 @@ from irdeconv.cli.verbs import VERBS, configure, verb_record
 from irdeconv.rewrite.targets import target_names
 
 SHELLS = ("bash", "zsh", "fish")
-_FILES = re.compile(r"FILE|LOWERED|OTHER")  # what the usage calls files
+_FILES = re.compile(r"FILE|LOWERED|OTHER")  # placeholders of files in the usage
 
 
 class CompletionDocument(Record, document="completion/1"):

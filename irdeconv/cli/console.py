@@ -1,4 +1,4 @@
-"""Where commands write: results to stdout, logs to stderr, both as wide as the terminal is."""
+"""Output of commands: results to stdout, logs to stderr, both as wide as the terminal is."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Console:
     """Writes one command's results and logs.
 
     `format` is the value of `--format`, `color` of `--color`. Lines that are too long are broken at
-    spaces. A pipe that the reader has closed is not an error: what follows is dropped and the exit
+    spaces. A pipe that the reader has closed is not an error: the rest is dropped and the exit
     code stays that of the answer.
     """
 
@@ -109,7 +109,7 @@ class Console:
 
 @dataclass(eq=False, repr=False)
 class Answer:
-    """What a verb answers, as a JSON document and as text, and its exit code."""
+    """A verb's answer, as a JSON document and as text, and its exit code."""
 
     document: Callable[[], Record]
     text: Callable[[], object]
@@ -176,7 +176,7 @@ def has_colour(stream: TextIO, color: str = "auto") -> bool:
 
 
 def discard(stream: TextIO) -> None:
-    """Send what is still written to a stream to nowhere."""
+    """Send all further output of a stream to nowhere."""
     # The interpreter flushes stdout once more at exit; it must find an open file.
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, stream.fileno())

@@ -27,7 +27,7 @@ from irdeconv.rewrite.infer_specs import layer_count
 class ConvertDocument(
     Record, document="convert/1", keys="file output format node_types layers diagnostics *ends"
 ):
-    """What was read."""
+    """The converted model."""
 
     file: str  # the source
     output: str  # the file that was written

@@ -1,6 +1,6 @@
 """Batches on a cluster of Dask: its workers do each item in a process of their own.
 
-Dask pickles what passes between this process, the scheduler and the workers, so the scheduler has
+Dask pickles all data between this process, the scheduler and the workers, so the scheduler has
 to be trusted. Only the words of items and their rows pass through it, and once for each worker the
 files that all items share. A task whose worker dies is given to another one; it may have been done
 already, and gives the same result again.
@@ -42,7 +42,7 @@ Say = Callable[[str], None]
 
 
 def versions(client: Any) -> dict[str, Any]:
-    """Return the irdeconv of each worker, or what importing it raises; None for no answer."""
+    """Return the irdeconv of each worker, or the error of its import; None for no answer."""
     turns = asyncio.Semaphore(ASKED_AT_ONCE)
     name = "irdeconv:__version__"
 
@@ -75,7 +75,7 @@ class Watch:
     _scheduler_mute: bool = False
 
     def others(self) -> dict[str, Any]:
-        """Return what lets Dask prefer the workers that are not mute, where some are."""
+        """Return arguments by which Dask prefers workers that are not mute, if some are mute."""
         live = [worker for worker in self._signs if worker not in self._mute]
         return {"workers": live, "allow_other_workers": True} if live and self._mute else {}
 
@@ -112,7 +112,7 @@ class Watch:
         self.end(worker)
 
     def stuck(self) -> set[str]:
-        """Return the tasks that mute workers have, where others could do them."""
+        """Return the tasks of mute workers, if other workers could do them."""
         if not self.others():
             return set()
         given: Mapping[str, list[str]] = self.client.processing()
@@ -138,8 +138,8 @@ _local = threading.local()
 class Cluster:
     """Does items on the workers of the scheduler at `address`; without one, on `jobs` of its own.
 
-    `shared` is a model whose files the workers get, instead of reading them. `say` gets what the
-    user should know of workers.
+    `shared` is a model whose files the workers get, instead of reading them. `say` gets messages
+    about workers for the user.
     """
 
     work: Errand
@@ -154,7 +154,7 @@ class Cluster:
         self._distributed = needed("a batch on Dask", "distributed", "Client")
 
     def results(self, payloads: Sequence[Payload]) -> Results:
-        """Yield the number of each payload, and what became of it, as soon as it is done."""
+        """Yield the number of each payload, and its row, as soon as it is done."""
         with ExitStack() as stack:
             client = stack.enter_context(self._client(stack))
             try:
@@ -194,7 +194,7 @@ class Cluster:
             except Exception as e:
                 made.set_exception(e)
 
-        # In a thread, for of what accepts a connection and is mute, Client waits for ever.
+        # In a thread, because Client waits for ever for a mute address that accepts connections.
         threading.Thread(target=connect, daemon=True).start()
         try:
             return made.result(2 * ANSWER_TIME)
@@ -271,7 +271,7 @@ class Cluster:
             yield from each_done(len(payloads), submit, answer, ahead)
 
     def _row(self, client: Any, future: Any, attempt: int) -> Row | None:
-        """Return what became of a task; None where its worker has died and another has to do it."""
+        """Return the row of a task; None if its worker has died and another one has to do it."""
         if client.status != "running":
             message = "the scheduler of Dask is gone"
             raise misused(message, "start it again, and the same command with --resume")
@@ -307,7 +307,7 @@ def kept_whole(cluster: Any, jobs: int) -> AbstractContextManager[None]:
 
 
 def _require_version(client: Any, *, alone: bool) -> set[str]:
-    """Raise UsageError where a worker cannot have these modules: it would die of each item.
+    """Raise UsageError if a worker cannot have these modules: it would die of each item.
 
     Return the workers that do not answer; UsageError if none does, and nothing replaces them.
     """

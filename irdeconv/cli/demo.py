@@ -70,7 +70,7 @@ class SampleResult(TypedDict):
 
 
 class SampleResults(Record, document="demo-samples/1"):
-    """What was done with each sample."""
+    """The result of each sample."""
 
     passed: bool  # the answer
     seed: int  # of random inputs
@@ -89,13 +89,13 @@ class DemoStep:
     """One step."""
 
     name: str  # of the step
-    text: str = ""  # what was found
+    text: str = ""  # the result
     passed: bool = True  # whether it is as it should be
     seconds: float = 0.0  # that it took
 
 
 class DemoDocument(Record, document="demo/1", keys="... output? files?"):
-    """What was done with the picture."""
+    """The enlarged picture."""
 
     passed: bool  # the answer
     picture: str  # that was enlarged
@@ -132,7 +132,7 @@ def _sample_meant(word: str) -> Exception:
 
 
 def run_samples(args: argparse.Namespace, console: Console) -> int:
-    """Take samples through everything; the exit code is 0 where all are as they should be."""
+    """Take samples through all steps; the exit code is 0 if all results are as they should be."""
     if args.output is not None:
         require_folder(Path(args.output))
     chosen = _choose(args.samples)
@@ -152,8 +152,8 @@ def run_samples(args: argparse.Namespace, console: Console) -> int:
         return 0 if passed else 1
     good = sum(r["passed"] for r in results)
     verdict = f"{good} of {len(results)} as they should be"
-    what = f"{count(len(results), 'sample')}, form {args.form or FALLBACK}, seed {args.seed}: "
-    console.text(what, (verdict, "bold green" if passed else "bold red"))
+    head = f"{count(len(results), 'sample')}, form {args.form or FALLBACK}, seed {args.seed}: "
+    console.text(head, (verdict, "bold green" if passed else "bold red"))
     if args.output:
         console.log(f"the lowered IRs are in {args.output}")
     return 0 if passed else 1
@@ -190,7 +190,7 @@ def _folder(output: str | None) -> Iterator[Path]:
 
 
 def refused(name: str, path: Path) -> SampleResult:
-    """Validate a broken sample; it passes where errors are found."""
+    """Validate a broken sample; it passes if errors are found."""
     start = time.perf_counter()
     found = ird.validate(path)
     errors = [d for d in found if d.severity == "error"]
@@ -260,10 +260,10 @@ def _text(result: SampleResult, console: Console) -> None:
         f" {result['name']}: {deconvolutions}, {before} -> {after} layers, "
         f"{_outputs(result)}, {result['seconds']} s",
     )
-    for what, c in result["comparisons"].items():
+    for name, c in result["comparisons"].items():
         if not c["passed"]:
-            where = c["first_difference"] or ", ".join(c["missing"])
-            console.text((f"     {what} differs first at {where}", "red"))
+            layer = c["first_difference"] or ", ".join(c["missing"])
+            console.text((f"     {name} differs first at {layer}", "red"))
 
 
 def _outputs(result: SampleResult) -> str:
@@ -277,11 +277,11 @@ Run = Callable[[Array], Array]
 FACTOR = 2
 PIECE_SIDE = 256  # pixels, of the picture that is enlarged, on each side of a piece
 FEW_PIECES = 4  # as many are enlarged by both graphs; of more, one
-CUT_MARGIN = 12  # pixels around a piece; what is further away does not reach its results
+CUT_MARGIN = 12  # pixels around a piece; pixels further away do not reach its results
 
 
 class Span(NamedTuple):
-    """A piece on one axis: it begins at `start`, and `kept` to `end` is what it is there for."""
+    """A piece on one axis: it begins at `start`, and `kept` to `end` is its part of the result."""
 
     start: int
     kept: int
@@ -291,7 +291,7 @@ class Span(NamedTuple):
 def spans(size: int, piece: int = PIECE_SIDE, margin: int = CUT_MARGIN) -> list[Span]:
     """Return overlapping pieces of one size that share an axis.
 
-    Each is kept up to `margin` pixels from where it was cut; the picture's own edges are no cuts.
+    Each is kept up to `margin` pixels from its cuts; the picture's own edges are no cuts.
     """
     piece = min(size, piece)
     starts = [*range(0, size - piece, piece - 2 * margin), size - piece]
@@ -304,7 +304,7 @@ class Enlarged:
     """A picture that a graph has enlarged.
 
     `seconds` is its time and that of the graph it is checked by, `difference` the largest between
-    what both made of a piece, 1 being full brightness.
+    the results of both for a piece, 1 being full brightness.
     """
 
     image: Image
@@ -330,7 +330,7 @@ def piece_count(image: Image) -> int:
 
 
 class PicturePiece(NamedTuple):
-    """A piece of a picture: where it stands, and what a network is given of it."""
+    """A piece of a picture: its place, and the network's input for it."""
 
     across: Span
     down: Span
@@ -426,7 +426,7 @@ def duration_of(seconds: float) -> str:
 
 
 def _marks(console: Console) -> dict[bool, tuple[str, str]]:
-    """Return the marks of what fails and what holds, as far as the output has the letters."""
+    """Return the marks of failure and success, as far as the output has the letters."""
     try:
         "✓✗".encode(getattr(console.out, "encoding", None) or "ascii")
     except UnicodeEncodeError:
@@ -437,7 +437,7 @@ def _marks(console: Console) -> dict[bool, tuple[str, str]]:
 NETWORK = "super_resolution/super_resolution.xml"
 PICTURE = "super_resolution/coffee.png"
 MOST_PIXELS = 16_000_000  # pixels of a picture that is to be enlarged
-OUTPUT_BOUND = 2.0**-16  # of full brightness: what rounding may make of a whole network
+OUTPUT_BOUND = 2.0**-16  # of full brightness: the effect of rounding on a whole network
 RECORD = "demo.json"
 FILES = {
     "enlarged.png": "the picture, enlarged by the lowered network",
@@ -452,7 +452,7 @@ FILES = {
 
 @dataclass
 class Demonstration:
-    """What the steps have made so far; files stand in `folder` until all is done."""
+    """The results of the steps so far; files stand in `folder` until all is done."""
 
     args: argparse.Namespace
     folder: Path
@@ -462,7 +462,7 @@ class Demonstration:
     files: list[str] = field(default_factory=list)
 
     def keep(self, name: str, data: bytes | None = None) -> Path:
-        """Return where one of FILES stands until the end; it is written where its data is given."""
+        """Return the path that one of FILES has until the end; it is written if `data` is given."""
         self.files.append(name)
         if data is not None:
             (self.folder / name).write_bytes(data)
@@ -470,7 +470,7 @@ class Demonstration:
 
 
 def run_picture(args: argparse.Namespace, output: Path, console: Console) -> int:
-    """Enlarge a picture and write what was made; the exit code is 0 where every step holds."""
+    """Enlarge a picture and write the results; the exit code is 0 if every step holds."""
     given = _given(args)
     require_own(output, given, force=args.force)
     steps = Steps(console)
@@ -538,7 +538,7 @@ def _is_record(path: Path) -> bool:
 def _start(
     args: argparse.Namespace, given: str | None, folder: Path, steps: Steps
 ) -> Demonstration:
-    """Read the picture; that of the package is made half as large, and is what to come back to."""
+    """Read the picture; that of the package is halved, and its original is the reference."""
     root = samples.folder()
     if root is None or not (root / NETWORK).is_file():
         raise misused("this installation has no samples", "install irdeconv anew with pip")
@@ -626,7 +626,7 @@ def _enlarge(work: Demonstration, exact: Graph, steps: Steps) -> Enlarged:
 
 
 def _runner(graph: Graph) -> Run:
-    """Return what runs a graph with a single input and a single output."""
+    """Return a function that runs a graph with a single input and a single output."""
     plan = ird.compile(graph, None, once=True)
     (output,) = graph.outputs
     return lambda x: plan.run([x])[output]
@@ -649,7 +649,7 @@ def _write(work: Demonstration, made: Enlarged, steps: Steps) -> Image:
 def _measure(
     work: Demonstration, made: Enlarged, smooth: Image, steps: Steps
 ) -> PictureQuality | None:
-    """Where the original is known, see which enlarged picture comes closer to it."""
+    """If the original is known, measure which enlarged picture is closer to it."""
     if work.reference is None:
         return None
     with steps.step("measure") as step:
@@ -662,11 +662,11 @@ def _measure(
 def _page(
     work: Demonstration, exact: Graph, low: Lowered, proofs: Certificates, steps: Steps
 ) -> None:
-    """Draw the network before and after, with what is proved of it and what it made of a piece."""
+    """Draw the network before and after, with the proofs and the values of a piece."""
     with steps.step("page") as step:
         first = next(pieces(work.picture.image)).planes
         page = ird.graph_page(exact, low, proofs, inputs=[first])
-        # What changed is to be seen first, not the colours of a number.
+        # The changes are to be seen first, not the colours of a number.
         text = replace(page, overlays=(), headline="").to_html().encode()
         work.keep("report.html", text)
         step.text = f"report.html, {len(text) / 1000:.0f} kB"
@@ -682,7 +682,7 @@ def _put(work: Demonstration, output: Path) -> None:
 
 
 def _show(work: Demonstration, steps: Steps, output: Path, console: Console) -> None:
-    """Say where the files are."""
+    """List the files."""
     console.text(f"\nThe folder {output} has")
     for name in FILES:
         if name in work.files:

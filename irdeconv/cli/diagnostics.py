@@ -24,7 +24,7 @@ _STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold cyan"}
 
 
 class ErrorDocument(Record, keys="... file? diagnostics"):
-    """What a verb prints instead of its result if it fails."""
+    """The document of a verb that fails, instead of its result."""
 
     schema: Annotated[str, re.compile("^irdeconv/[a-z-]+/[0-9]+$")]  # irdeconv/VERB/1
     error: str  # the text that is printed
@@ -54,7 +54,7 @@ def print_diagnostics(console: Console, diagnostics: Iterable[Diagnostic]) -> No
 
 
 def report_error(verb: str, console: Console, error: IrdeconvError) -> int:
-    """Print what an exception carries and return its exit code; JSON goes to stdout as well."""
+    """Print an exception's diagnostics and return its exit code; JSON goes to stdout as well."""
     code = code_of(error.diagnostics) or error.exit_code
     if console.wants_json:
         schema = f"irdeconv/{verb}/1"
@@ -186,5 +186,5 @@ def junit(by_file: dict[str, list[Diagnostic]]) -> str:
 
 
 def xml_text(text: str) -> str:
-    """Return the text with escapes for what XML 1.0 cannot hold, and for all that does not show."""
+    """Return the text with escapes for invisible characters and those that XML 1.0 excludes."""
     return printable(text).strip()

@@ -1,4 +1,4 @@
-"""`doctor`: show versions, and what this installation can do."""
+"""`doctor`: show versions, and the abilities of this installation."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ EXTRAS = {
     "zarr": "read the arrays of a .zarr",
     "islpy": "a second check of lowered layers, by relations between elements",
 }
-MODULES = {"pillow": "PIL.Image"}  # what to import where it is called otherwise
+MODULES = {"pillow": "PIL.Image"}  # the module to import if its name differs
 
 
 class PackageState(TypedDict):
     """A package."""
 
     version: str | None  # that is installed
-    problem: str | None  # what is wrong with it
+    problem: str | None  # the problem
 
 
 class ExtraState(PackageState):
     """A package of an extra."""
 
-    adds: str  # what it adds
+    adds: str  # its purpose
     extra: str  # that installs it
 
 
@@ -65,9 +65,9 @@ class TerminalFacts(TypedDict):
 class ProfileFacts(TypedDict):
     """How fast the machine is, from which the costs of kernels are computed."""
 
-    source: Literal["packaged", "calibrated"]  # where the numbers come from
+    source: Literal["packaged", "calibrated"]  # the source of the numbers
     name: str  # the packaged profile of this processor
-    file: str | None  # where a calibration is kept; null if calibrations are ignored
+    file: str | None  # the file of a calibration; null if calibrations are ignored
     problem: str | None  # why the file is not used
     nanoseconds: Annotated[dict[str, float], MachineProfile]  # the profile in force
 
@@ -101,19 +101,19 @@ class LimitRow(TypedDict):
     name: str  # by which `--limit` sets it
     value: int  # in force
     default: int  # that irdeconv has
-    source: Literal["default", "IRDECONV_LIMITS", "--limit"]  # what has set it
-    what: str  # what it limits
+    source: Literal["default", "IRDECONV_LIMITS", "--limit"]  # its source
+    what: str  # the limited quantity
     code: str  # that is reported beyond it; empty if there is none
 
 
 class LimitsDocument(Record, document="doctor/1"):
-    """The limits in force, of `--limits`."""
+    """`--limits`: the limits in force."""
 
     limits: Annotated[list[dict[str, Any]], list[LimitRow]]  # in the order of the page
 
 
 class CalibratedDocument(Record, document="doctor/1"):
-    """What `--calibrate` measured."""
+    """`--calibrate`: the measurements."""
 
     profile: ProfileFacts  # now in force
 
@@ -122,18 +122,18 @@ class WarmFacts(TypedDict):
     """Compiled kernels."""
 
     models: list[str]  # that were compiled for; none: what all kernels need
-    folder: str | None  # where compiled code is kept; null if no folder is the user's own
+    folder: str | None  # the folder of compiled code; null if no folder is the user's own
     seconds: float  # that it took
 
 
 class WarmDocument(Record, document="doctor/1"):
-    """What `--warm` compiled."""
+    """`--warm`: the compiled kernels."""
 
-    warm: WarmFacts  # for which models, and where it is kept
+    warm: WarmFacts  # the models, and the folder
 
 
 def run(args: argparse.Namespace, console: Console) -> Answer:
-    """Report; exit code 1 where a required package is missing or does not import."""
+    """Report; exit code 1 if a required package is missing or does not import."""
     if args.limits:
         return _limits(args, console)
     if args.calibrate:
@@ -147,7 +147,7 @@ def run(args: argparse.Namespace, console: Console) -> Answer:
 
 
 def _limits(args: argparse.Namespace, console: Console) -> Answer:
-    """Show the limits in force, and what has set them."""
+    """Show the limits in force, and the source of each."""
     sources = dict.fromkeys((name for name, _ in limits.of_environment()), limits.ENVIRONMENT)
     sources |= dict.fromkeys((name for name, _ in args.limit), "--limit")
     rows = [{**row, "source": sources.get(row["name"], "default")} for row in limits.table()]
@@ -248,7 +248,7 @@ def _text(facts: InstallationFacts, broken: list[str], console: Console) -> None
 
 
 def _profile_facts() -> ProfileFacts:
-    """Return the profile in force and where it comes from."""
+    """Return the profile in force and its origin."""
     from irdeconv.kernels.machine import calibrated, packaged_name, profile
 
     found = calibrated()
@@ -289,7 +289,7 @@ def _calibrate(console: Console) -> Answer:
 
 
 def _warm(models: Sequence[str], console: Console) -> Answer:
-    """Compile what the models take, or what all kernels need."""
+    """Compile the kernels that the models take, or all that kernels need."""
     from irdeconv.kernels import jit
 
     needed("--warm", "numba", "njit")

@@ -1,4 +1,4 @@
-"""`explain`: show how a deconvolution gets its size and values, and what other systems compute."""
+"""`explain`: show how a deconvolution gets its size and values, and compare other systems."""
 
 from __future__ import annotations
 

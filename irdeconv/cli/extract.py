@@ -66,7 +66,7 @@ def run(args: argparse.Namespace, console: Console) -> Answer:
         read_too = [*read_by(verb_record("extract"), args), args.output]
         protect(saved, read_too, force=args.force, option="--save-inputs")
     graph = read(args)
-    # What does not fit together elsewhere in the model is no reason to refuse the piece.
+    # A mistake elsewhere in the model is no reason to refuse the piece.
     whole = inferred(graph, args.shape) if args.shape else with_specs(graph)
     piece = cut_out(whole, args.begin, args.end, args.add)
     arrays = _flowing_in(whole, piece, args, console) if saved else {}
@@ -92,7 +92,7 @@ def _inputs_file(args: argparse.Namespace) -> str | None:
 def _flowing_in(
     whole: Graph, piece: Piece, args: argparse.Namespace, console: Console
 ) -> dict[str, Array]:
-    """Return what flows into the piece, by its input names."""
+    """Return the data that flow into the piece, by its input names."""
     items = args.inputs
     if args.inputs_from:
         specs = {e.name: whole.spec(e.source) for e in piece.inputs}

@@ -98,7 +98,7 @@ def _status(declared: Spec | None, spec: Spec) -> str:
 
 
 def _declared(row: InferredTensor) -> str:
-    """Return what the file declares, as `same` where that is inferred, too."""
+    """Return the file's declaration, as `same` if that is also inferred."""
     status = row["status"]
     return f"{row['declared']}: {status}" if status in ("refined", "wider", "differs") else status
 

@@ -88,8 +88,8 @@ def gather(
 
     Those in `without` have values already, and may have any number of rows.
 
-    Raises UsageError for unknown names, arrays that do not fit and open shapes, LimitError where
-    the inputs alone take more than `limit` bytes.
+    Raises UsageError for unknown names, arrays that do not fit and open shapes, LimitError if the
+    inputs alone take more than `limit` bytes.
     """
     _require_room(graph, limit)
     found: dict[str, Array | str] = {}
@@ -124,17 +124,17 @@ def _require_room(graph: Graph, limit: int | None) -> None:
         if is_static(spec.shape) and spec.dtype is not None:
             need += math.prod(spec.shape) * spec.dtype.container.itemsize
     smaller = "give smaller shapes with --shape where they are open"
-    for most, what, hint in (
+    for most, phrase, hint in (
         (memory_limit(limit), "the limit is", "allow more with --max-memory"),
         (_memory_there(), "the machine has", smaller),
     ):
         if most is not None and need > most:
-            message = f"the inputs alone need {need:,} bytes, {what} {most:,}"
+            message = f"the inputs alone need {need:,} bytes, {phrase} {most:,}"
             raise LimitError(Diagnostic("E602", "error", message, hint=hint))
 
 
 def _memory_there() -> int | None:
-    """Return the bytes of the machine's memory, where that is to be had."""
+    """Return the bytes of the machine's memory, if they are available."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
@@ -166,9 +166,9 @@ def _example(shape: Shape | None) -> str:
 
 
 def specialize(graph: Graph, inputs: dict[str, Array], *, every: bool = False) -> Graph:
-    """Return the graph inferred for the arrays' shapes where an input's shape is open.
+    """Return the graph inferred for the arrays' shapes if an input's shape is open.
 
-    With `every` also where it is exact: the model is reshaped.
+    With `every` also if it is exact: the model is reshaped.
     """
     shapes = {
         name: inputs[name].shape
@@ -236,7 +236,7 @@ def _value(text: str, graph: Graph, name: str) -> Array | str:
 
 @contextmanager
 def open_npz(path: str) -> Iterator[SavedArrays]:
-    """Open an .npz for the time of a `with`; UsageError where it is none, or one is damaged."""
+    """Open an .npz for the time of a `with`; UsageError if it is none, or is damaged."""
     with naming_file(path, ".npz"), SavedArrays(path) as arrays:
         yield arrays
 
@@ -310,9 +310,9 @@ def _image(path: str, spec: Spec, name: str) -> Array:
 
 
 def outputs_of(graph: Graph, inputs: Mapping[str, Array]) -> list[Array]:
-    """Return the outputs that OpenVINO computes, in order; UnsupportedError (E506) where it cannot.
+    """Return the outputs that OpenVINO computes, in order; UnsupportedError (E506) if it cannot.
 
-    UsageError where the package is missing.
+    Raises UsageError if the package is missing.
     """
     from irdeconv.runtime.peers import Source, peers
 

@@ -21,8 +21,8 @@ GRACE = 1.0  # seconds to remove files; after that a second Ctrl-C exits at once
 class Interruption:
     """Raises KeyboardInterrupt once, lets the work be tidied up, then leaves at once.
 
-    Where that exception is lost, because it was raised in a destructor, a callback of the importer
-    or a C function that cannot fail, Python prints it and goes on; here it is raised again.
+    If that exception is lost, because it was raised in a destructor, a callback of the importer or
+    a C function that cannot fail, Python prints it and goes on; here it is raised again.
     """
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class Interruption:
     def printed(
         self, kind: type[BaseException], value: BaseException, trace: TracebackType | None
     ) -> None:
-        """Print an exception, as C functions of NumPy do, but not what the interruption caused."""
+        """Print an exception, as C functions of NumPy do, but not a result of the interruption."""
         if self.since is None:
             sys.__excepthook__(kind, value, trace)
 
@@ -55,7 +55,7 @@ class Interruption:
         """Nothing is left to be tidied up: the next Ctrl-C ends the process.
 
         One that has come ends it now, because at its own end Python would wait for threads, and
-        kill itself where the exception has passed through generated code.
+        kill itself if the exception has passed through generated code.
         """
         self.over = True
         if self.since is not None:

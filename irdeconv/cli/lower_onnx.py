@@ -132,7 +132,7 @@ def _page(
 
 
 def stamp(file: str) -> Stamp | None:
-    """Return what a certificate says of an ONNX file; None for stdin."""
+    """Return a certificate's record of an ONNX file; None for stdin."""
     return None if file == "-" else stamp_of(Path(file), "onnx")
 
 

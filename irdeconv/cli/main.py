@@ -1,7 +1,7 @@
 """The `irdeconv` command: find the verb, parse its options, turn exceptions into exit codes.
 
 Exit codes: 0 yes, 1 the answer is no, 2 usage, 3 the model cannot be read, 4 unsupported, 5 a
-limit, 6 input or output, 7 yes, but for some sizes only or if what is assumed is so, 70 a bug of
+limit, 6 input or output, 7 yes, but only for some sizes or under assumptions, 70 a bug of
 irdeconv, 130 interrupted.
 """
 
@@ -96,11 +96,11 @@ def _run_verb(verb: str, args: list[str], consoles: Consoles) -> int:
 def guarded(
     verb: str, console: Callable[[], Console], work: Callable[[], int], *, debug: bool = False
 ) -> int:
-    """Return the exit code of some work; what it raises is reported on the console of then."""
+    """Return the exit code of some work; its exceptions are reported on the console of then."""
     try:
         return work()
     except (Exception, SystemExit) as e:  # an extension may call sys.exit
-        if PROCESS.since is not None:  # what an import made of the interruption
+        if PROCESS.since is not None:  # an import's reaction to the interruption
             return EXIT_CODE
         if debug:
             traceback.print_exc()
@@ -126,8 +126,8 @@ def _report(verb: str, console: Console, error: BaseException) -> int:
 
 def _classify(error: BaseException) -> tuple[int, str]:
     if isinstance(error, OSError):
-        where = f"{error.filename}: " if error.filename is not None else ""
-        return 6, f"{where}{error.strerror or error}"
+        file = f"{error.filename}: " if error.filename is not None else ""
+        return 6, f"{file}{error.strerror or error}"
     if isinstance(error, ModuleNotFoundError) and not (error.name or "").startswith("irdeconv"):
         return 4, f"the package {error.name} is not installed; install irdeconv anew with pip"
     if isinstance(error, MemoryError):

@@ -39,7 +39,7 @@ def read(args: argparse.Namespace) -> Graph:
     """Read the model that FILE, --weights, --semantics and, for dumps, --seed name.
 
     Models of other formats are imported with the shapes of --shape. Refuses a -o that would
-    overwrite what an .onnx keeps in other files.
+    overwrite the data that an .onnx keeps in other files.
     """
     shapes = parse_shapes(getattr(args, "shape", ()))
     seed = getattr(args, "seed", 0)
@@ -59,7 +59,7 @@ def protect_referred(args: argparse.Namespace, files: Iterable[str | Path]) -> N
 
 
 def read_stdin() -> bytes:
-    """Return what stdin holds, up to a byte more than the limit `xml_bytes`.
+    """Return the contents of stdin, up to a byte more than the limit `xml_bytes`.
 
     It is read in pieces: inside of one large read Python would not look at a Ctrl-C.
     """
@@ -92,7 +92,7 @@ def given(file: str, weights: str | None, semantics: Semantics = "runtime", seed
 
 
 def original(args: argparse.Namespace, graph: Graph) -> Given:
-    """Return the model of FILE as a side of a proof: the file where it is an IR, else its graph."""
+    """Return the model of FILE as a side of a proof: the file if it is an IR, else its graph."""
     if args.file != "-" and Path(args.file).suffix == ".xml":
         return given(args.file, args.weights, args.semantics)
     from irdeconv.verify.proving import Given
@@ -156,7 +156,7 @@ def inferred_model(args: argparse.Namespace) -> Graph:
 
 
 def write_model(graph: Graph, args: argparse.Namespace, console: Console) -> None:
-    """Write the model where -o says."""
+    """Write the model to -o."""
     ird.write(graph, args.output)
     console.log(f"wrote {args.output}")
 

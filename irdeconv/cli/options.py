@@ -96,7 +96,7 @@ def limit(text: str) -> tuple[str, int]:
 
 
 def limits_around() -> list[tuple[str, int]]:
-    """Return the limits that the environment sets; UsageError where it sets none that there are."""
+    """Return the limits that the environment sets; UsageError if it sets an unknown one."""
     try:
         return of_environment()
     except ValueError as e:
@@ -115,7 +115,7 @@ class HelpText(argparse.HelpFormatter):
 
 
 class OptionParser(argparse.ArgumentParser):
-    """An ArgumentParser without abbreviations; what it cannot parse is a UsageError.
+    """An ArgumentParser without abbreviations; arguments it cannot parse are a UsageError.
 
     `others` returns the verbs that have an option that this one has not.
     """
@@ -143,18 +143,18 @@ class OptionParser(argparse.ArgumentParser):
 
 
 class VerbOption(NamedTuple):
-    """An argument of a verb: how it is written, what it means, which others it goes with.
+    """An argument of a verb: its spelling, its meaning, the others that it goes with.
 
     `usage` is `FILE`, `[FILE]`, `FILE ...` or `[FILE ...]` for an argument without a name. `--all`
     takes no value, `--top N` one, `--tune [FILE]` one or none; `--only NAME ...` may be repeated;
     `--sort macs|bytes` takes one of these values. `-o --output FILE` has two names.
 
-    `needs` names arguments one of which has to be there, too, and `excludes` those that must not
-    be; `--format=dot|svg` is `--format` with one of these values, `why` the reason. `of` are the
+    `needs` names arguments one of which must be there, too, and `excludes` those that must not be;
+    `--format=dot|svg` is `--format` with one of these values, `why` the reason. `of` are the
     actions of the verb that have the argument, `words` values that a shell may complete.
 
     `reads` is model, weights, arrays or file, `writes` model, arrays, text, page, folder or file.
-    What follows are the suffixes of that file: "file .npz".
+    The words after it are the suffixes of that file: "file .npz".
     """
 
     usage: str
@@ -197,7 +197,7 @@ class VerbOption(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """The argument's name in messages."""
         if not self.names:
             return self.placeholder
         return "-o" if "-o" in self.names else self.names[-1]
@@ -297,9 +297,9 @@ def _row(plain: VerbOption, fields: dict[str, Any]) -> VerbOption:
 
 @dataclass(eq=False, repr=False)  # generated methods slow down each start
 class Verb:
-    """What a verb takes, and what its page says of it.
+    """The arguments of a verb, and the facts of its page.
 
-    `text` is what `--help` says, followed by the options (`options.rows`). `no` is the meaning of
+    `text` is the text of `--help`, followed by the options (`options.rows`). `no` is the meaning of
     exit code 1; with `partly` there is exit code 7, too. The commands of `example` are run for the
     page, unless their output `differs` by machine. Options of `one_of` exclude each other. `models`
     is False if the verb reads no model of the user's. A batch `passes` options on to other verbs.
@@ -318,7 +318,7 @@ class Verb:
 
     @property
     def about(self) -> str:
-        """What the verb does."""
+        """The purpose of the verb."""
         return self.text.partition("\n    ")[0]
 
     @cached_property
@@ -354,7 +354,7 @@ SHARED = {
     --debug  show the traceback of an error
     -q --quiet  no log lines on stderr""",
     "LIMIT": """
-    --limit NAME=N ...  another limit for what a model may contain and ask for, such as
+    --limit NAME=N ...  another limit for the contents and needs of a model, such as
         layers=2000000 or xml_bytes=4G; doctor --limits lists them, IRDECONV_LIMITS sets them for
         every command @limit""",
     "FILE": f"""
@@ -377,10 +377,10 @@ SHARED = {
     --weights FILE  the .bin file (default: the one beside the .xml); for a dump, an .npz by tensor
         id or name, or the word random @reads weights""",
     "NO_WEIGHTS": """
-    --no-weights  do not read the .bin; what depends on values of constants stays unknown
+    --no-weights  do not read the .bin; results that depend on constants' values stay unknown
         @excludes --weights""",
     "SEMANTICS": """
-    --semantics runtime|document  what to follow where OpenVINO's runtime and document differ
+    --semantics runtime|document  which to follow if OpenVINO's runtime and document differ
         (default: %(default)s) @default runtime""",
     "SHAPE": """
     --shape NAME[DIMS] ...  shape of an input, such as 'x[1,3,224,224]' or 'x:[1,3,224,224]'; ?, -1
@@ -401,7 +401,7 @@ SHARED = {
     "FORM": f"{_FORM} @words {FORM_WORDS}",
     "FORM_OR_NONE": f"{_FORM}. none: not at all @words {FORM_WORDS} none",
     "TARGET": """
-    --target NAME|FILE.toml  what the target can do: a packaged target (irdeconv lower
+    --target NAME|FILE.toml  the target's abilities: a packaged target (irdeconv lower
         --list-targets; generic is the default), or a file of your own. Every new layer meets its
         conditions, or nothing is written. docs/targets.md has the format @reads file""",
     "EXECUTION": """

@@ -1,4 +1,4 @@
-"""Write what -o names: arrays as .npz or .npy, texts; whole files or none."""
+"""Write the file of -o: arrays as .npz or .npy, texts; whole files or none."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from irdeconv.formats.arrays import npy, npz
 from irdeconv.formats.atomic import descriptor_of, write_file
 from irdeconv.ir.spec import Array
 
-# What --format is called, by the suffix of -o.
+# The value of --format, by the suffix of -o.
 TEXT_FORMATS = {
     ".json": "json",
     ".html": "html",
@@ -27,7 +27,7 @@ TEXT_FORMATS = {
 
 
 def write_bytes(path: str, data: bytes) -> None:
-    """Write a file atomically; `-` is stdout, where a closed pipe is quiet."""
+    """Write a file atomically; `-` is stdout, for which a closed pipe is quiet."""
     if path == "-":
         try:
             sys.stdout.buffer.write(data)
@@ -76,8 +76,8 @@ def check_single(path: str | None, outputs: Sequence[str], dumped: Sequence[str]
     if path is None or not path.endswith(".npy") or (len(outputs) == 1 and not dumped):
         return
     more = " beside the dumped layers" if dumped else ""
-    what = f"the model has {count(len(outputs), 'output')}{more}"
-    raise misused(f"-o {path}: .npy holds one array, {what}", "write .npz")
+    number = f"the model has {count(len(outputs), 'output')}{more}"
+    raise misused(f"-o {path}: .npy holds one array, {number}", "write .npz")
 
 
 def save_arrays(path: str, arrays: Mapping[str, Array]) -> None:
@@ -102,7 +102,7 @@ class ArrayFacts(TypedDict):
 def statistics(array: Array) -> ArrayFacts:
     """Return shape, element type, the number of non-finite elements and statistics of the others.
 
-    Least, greatest and mean value are None where there are no finite numbers.
+    Least, greatest and mean value are None if there are no finite numbers.
     """
     from irdeconv.show.page_values import array_statistics
 

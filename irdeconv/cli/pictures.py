@@ -1,6 +1,6 @@
 """Picture files: opened within limits, as planes of numbers for a network and back, their likeness.
 
-A plane is [3, H, W] of 0 to 1: the colours, and one more for what is transparent.
+A plane is [3, H, W] of 0 to 1: the colours, and one more for the opacity.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ def opened(
 ) -> Iterator[ImageFile]:
     """Open a picture whose header names at most `most` pixels; nothing is allocated before.
 
-    Raises FileAccessError, UsageError where it is none or damaged, LimitError where it is larger
-    than `most` or than Pillow trusts a file to be. What is raised while it is read counts, too.
-    `hint` is what to name instead of a file that is no picture.
+    Raises FileAccessError, UsageError if it is none or damaged, LimitError if it is larger than
+    `most` or than Pillow trusts a file to be. Exceptions while it is read count, too. `hint` is the
+    advice for a file that is no picture.
     """
     try:
         with warnings.catch_warnings():
@@ -73,8 +73,8 @@ def _no_picture(path: str, hint: str) -> IrdeconvError:
     from irdeconv.formats.kinds import BEGIN, kind_of
 
     kind = kind_of(first_bytes(path, BEGIN), path).name
-    what = "damaged or without pixels" if kind.endswith("image") else kind
-    return misused(f"{path} is no picture that can be read: it is {what}", hint)
+    kind = "damaged or without pixels" if kind.endswith("image") else kind
+    return misused(f"{path} is no picture that can be read: it is {kind}", hint)
 
 
 def _damaged(path: str, error: Exception) -> IrdeconvError:
@@ -83,7 +83,7 @@ def _damaged(path: str, error: Exception) -> IrdeconvError:
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture as it was read: `image` in L, I;16, RGB or RGBA, upright, and what was changed.
+    """A picture as it was read: `image` in L, I;16, RGB or RGBA, upright, and the changes made.
 
     `profile` is the colour profile that an enlarged one keeps.
     """
@@ -99,7 +99,7 @@ class Picture:
 
 
 def read(path: str, most: int) -> Picture:
-    """Read a picture in any mode; raises what `opened` does."""
+    """Read a picture in any mode; raises the errors of `opened`."""
     if Path(path).is_dir():
         found = Diagnostic("E100", "error", f"{path} is a folder", hint="name a picture")
         raise no_access(found, EISDIR, path)
@@ -152,7 +152,7 @@ def planes(image: Image) -> Array:
 
 
 def image_of(values: Array, mode: str) -> Image:
-    """Return planes as a picture of a mode; what lies outside of 0 to 1 becomes black or full."""
+    """Return planes as a picture of a mode; values outside of 0 to 1 become black or full."""
     x = np.clip(values, 0, 1)
     if mode in ("L", "I;16"):
         channels = x[0].mean(0)
@@ -174,7 +174,7 @@ def png(image: Image, profile: bytes | None = None) -> bytes:
 
 
 def resized(image: Image, size: tuple[int, int]) -> Image:
-    """Return a picture in another size by bicubic interpolation; it averages where it shrinks."""
+    """Return a picture in another size by bicubic interpolation; it averages to shrink."""
     return image.resize(size, pillow.Resampling.BICUBIC)
 
 

@@ -1,4 +1,4 @@
-"""Progress on stderr: what goes on, how far it is and how long it will take, while it lasts."""
+"""Progress on stderr: the open stages, how far they are and how long they will take."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Drawing:
                 self.clear()
 
     def tick(self) -> None:
-        """Draw what is open, if all this takes long enough to be of interest."""
+        """Draw the open stages, if all this takes long enough to be of interest."""
         if not self._stages or self._clock() - self._since < SHORT:
             return
         from irdeconv.cli.rich_bars import Bars

@@ -46,7 +46,7 @@ declared ones, because OpenVINO ignores these.
     ),
     "lower": Verb(
         """
-Rewrite every deconvolution as ordinary convolutions, and report what became of each.
+Rewrite every deconvolution as ordinary convolutions, and report the result for each.
 
 -o writes the new model as .xml and .bin, in standard operations that OpenVINO reads. --format ir
 prints it in its text form, and the report goes to stderr; `inspect --lower --format ir` prints
@@ -61,14 +61,14 @@ page that --report names; a warning says so, and the exit code stays the same.
 With --target every new layer meets the conditions of a device, or nothing is written.
 
 Exit code 4: a deconvolution could not be lowered. 1: a layer is not proved, or the target cannot
-execute what a deconvolution would become. 7: a layer is proved for some sizes only, or under the
+execute the lowered form of a deconvolution. 7: a layer is proved for some sizes only, or under the
 assumptions that are listed.
     + OPTIONAL_FILE
     + WEIGHTS
     + SEMANTICS
     + FORM
     + TARGET
-    --explain-costs  show what each form costs for each deconvolution, and why a form is refused
+    --explain-costs  show the cost of each form for each deconvolution, and why a form is refused
     --only PATTERN  lower only deconvolutions whose names match, such as 'decoder/*'
     --convolutions  also rewrite ordinary convolutions that the target cannot run as they are
     --best-effort  write the model even if layers violate conditions of the target, with warnings
@@ -82,7 +82,7 @@ assumptions that are listed.
     + PROBE
     --format text|json|ir  how the result is written (default: %(default)s) @default text
     --report FILE.html  write a page for a browser here that draws the graph before and after, with
-        what became of each deconvolution @writes page""",
+        the replacement of each deconvolution @writes page""",
         no="with `--certify`: a layer is not proved; with `--target`: a condition is violated",
         example=f"irdeconv lower {HEAD} --form stacked -o lowered.xml --certify",
         guide="lowering",
@@ -98,7 +98,7 @@ finds a resize without a convolution. A pattern that is not proved equal to a de
 it is, and the report says why.
 
 -o writes the new model (.xml and .bin). --format ir prints it in its text form, and the report goes
-to stderr. --certify proves each new layer equal to what it replaces.
+to stderr. --certify proves each new layer equal to the layers that it replaces.
 
 Exit code 1: a layer is not proved. 7: a layer is proved for some sizes only, or under the
 assumptions that are listed.
@@ -132,10 +132,10 @@ floats and 0 to 255 for integers.
     + EXECUTION
     --exact  add the terms of (de)convolutions in one defined order: slower, and the same bits for
         every form
-    --trace  tell which layers each executed step covers, its kernel and why (with --dump the layers
+    --trace  show which layers each executed step covers, its kernel and why (with --dump the layers
         are executed one by one)
-    --outputs NAME ...  compute only this output, layer or tensor, also an inner one, and what it
-        needs; may be repeated
+    --outputs NAME ...  compute only this output, layer or tensor, also an inner one, and its
+        sources; may be repeated
     --dump WHAT ...  also keep layers' outputs: all, a layer's or tensor's name, type:Convolution;
         may be repeated; they go to --dump-dir or into the .npz of -o as dump/NAME
         @needs --dump-dir -o
@@ -153,8 +153,8 @@ floats and 0 to 255 for integers.
         """
 Measure how long a model takes: the network, each step with its kernel, other runtimes.
 
-Inputs are given as for `run`. A table of steps shows the shortest time of each. Processor time says
-what the work costs, wall time how long it took; the two differ on a machine that is busy.
+Inputs are given as for `run`. A table of steps shows the shortest time of each. Processor time is
+the cost of the work, wall time its duration; the two differ on a machine that is busy.
     + MODEL
     + VALUES
     --threads N  threads that share the work (default: 1); results do not depend on it
@@ -171,10 +171,10 @@ what the work costs, wall time how long it took; the two differ on a machine tha
         @whole 1 256 @default 1
     --top N  steps to show (default: %(default)s) @whole 1 @default 20
     --against LIST  also run openvino,onnxruntime in the same rounds, one thread each (ONNX Runtime
-        needs an .onnx, or an IR that is a single deconvolution); FILE.json is what --save wrote
+        needs an .onnx, or an IR that is a single deconvolution); FILE.json is a file of --save
         @list @default
     --save FILE.json  keep the report for --against @writes file .json
-    --fail-above PERCENT  exit code 1 where the network surely takes that much longer than in
+    --fail-above PERCENT  exit code 1 if the network surely takes that much longer than in
         --against FILE.json: the 95 %% interval of the ratio of medians lies above it @real 0 10000
     --report FILE.html  write a page for a browser here that draws the graph that was run, with the
         time of each layer @writes page
@@ -188,7 +188,7 @@ what the work costs, wall time how long it took; the two differ on a machine tha
     ),
     "inspect": Verb(
         """
-List layers: shapes, parameters, multiply-accumulates, where data come from and go to.
+List layers: shapes, parameters, multiply-accumulates, sources and readers of data.
 
 A constant stands in the row of its reader: name, shape, number of elements or a few values. Readers
 of an output are named unless they are just the next layer. `*` marks deconvolutions.
@@ -198,7 +198,7 @@ Formats beside text and json: dot (Graphviz), html (a page that draws the graph,
 compare before and after; dot and ir show the lowered graph. dot and svg write constants into the
 layers that read them, or as layers with --constants.
 
---operations needs no model: it lists OpenVINO's operations and what irdeconv does with each, as
+--operations needs no model: it lists OpenVINO's operations and irdeconv's support of each, as
 text or json; --only chooses types.
     + OPTIONAL_FILE
     + WEIGHTS
@@ -219,7 +219,7 @@ text or json; --only chooses types.
     --sort macs|bytes|params  show the layers with most multiply-accumulates, bytes or parameters
         first
     =
-    --operations  list what irdeconv executes, infers and keeps of OpenVINO's operations
+    --operations  list irdeconv's support of OpenVINO's operations: execution, inference, keeping
         @excludes FILE --lower --sort --shape --format=dot|html|ir|svg
     -o --output FILE  write the result here instead of stdout @writes text
     + FORCE
@@ -258,7 +258,7 @@ not believed: both models are read, and their shapes are inferred from the input
 are imported first; they may be equal without a rewritten layer.
 
 --certificate FILE: the certificates that `lower --certify` wrote must belong to these two files
-and state what is proved now. --probe: both models are also evaluated on random data, modulo
+and match the present proofs. --probe: both models are also evaluated on random data, modulo
 random primes. --second: another checker reads both models by itself and compares, by isl, which
 elements of data and filters meet. It agrees, differs, or does not apply, with the reason.
 
@@ -299,8 +299,8 @@ Without OTHER, the model is compared with its own lowering.
 Each layer is computed again from the other side's inputs, so an earlier error does not spread: "own
 error" is that of the layer alone. "allowed" is how large it may be by rounding, with the rule: u is
 the unit roundoff, gamma_n |W||x| bounds a sum of n terms, gamma~_n does if roundings of many terms
-are independent. "carried" is what the other side may keep of f16 and bf16 values between layers
-beyond the digits that it shows. Saved tensors may be sums in f16.
+are independent. "carried" is the part of f16 and bf16 values that the other side may keep between
+layers beyond the digits that it shows. Saved tensors may be sums in f16.
     + MODEL
     [OTHER]  a model, .npz, openvino or openvino:FILE.xml @reads model
     --other-weights FILE  the second model's .bin @reads weights
@@ -309,9 +309,9 @@ beyond the digits that it shows. Saved tensors may be sums in f16.
     + SHAPE
     + FORM
     + TARGET
-    --tolerance TOLERANCE  allowed difference relative to a tensor's largest value (default: what
-        rounding explains, layer by layer) @real 0
-    --peer-precision f32|bf16|int8  what OpenVINO may compute in: f32 (default), bf16, or int8:
+    --tolerance TOLERANCE  allowed difference relative to a tensor's largest value (default: the
+        bounds of rounding, layer by layer) @real 0
+    --peer-precision f32|bf16|int8  the precision OpenVINO may use: f32 (default), bf16, or int8:
         quantized layers as it executes them in use; the bounds grow with it
     --reduce DIR  write the first layer that differs here: both sides of it, its inputs and outputs,
         and report.json with the commands that show it @writes folder
@@ -328,10 +328,10 @@ beyond the digits that it shows. Saved tensors may be sums in f16.
         """
 Reduce a failing model to the few layers, sizes and numbers that reproduce the failure.
 
---check 'COMMAND {}' runs a command of yours on ever smaller models, without a shell. {} stands for
-the .xml (its .bin lies beside it), {inputs} for an .npz of its inputs. Exit codes mean what they
-mean to `git bisect run`: 0 is good, 125 cannot tell, any other code or a signal is the failure.
-Only the failure that the whole model shows counts, or the one that --fails-with names.
+--check 'COMMAND {}' runs a command of yours on ever smaller models, without a shell. {} becomes
+the .xml (its .bin lies beside it), {inputs} an .npz of its inputs. Exit codes have the meaning of
+`git bisect run`: 0 is good, 125 is undecided, any other code or a signal is the failure. Only the
+failure that the whole model shows counts, or the one that --fails-with names.
 
 Three checks are built in. --compare openvino: OpenVINO computes other numbers than irdeconv.
 --compare OTHER.xml: a second model, whose layers have the same names, computes other numbers.
@@ -350,7 +350,7 @@ FILE_other.xml is the other side. Ctrl-C ends the search and keeps the smallest 
     + SEED
     + SHAPE
     --tolerance TOLERANCE  of --compare: allowed difference relative to a tensor's largest value
-        (default: what rounding explains) @real 0
+        (default: the bounds of rounding) @real 0
     --timeout SECONDS  of one run of the command (default: %(default)g) @real 0.1 1e6 @default 300
     --max-checks N  stop after N checks @whole 1 1000000000
     --time SECONDS  stop after this time @real 0 1e9
@@ -387,34 +387,34 @@ covered, all such operations are listed, the exit code is 4, and nothing is writ
         """
 Cut a piece out of a model and write it as a model of its own.
 
---from and --to say where the piece begins and ends. NAME is a layer or a tensor; layer:NAME and
+--from and --to name the start and the end of the piece. NAME is a layer or a tensor; layer:NAME and
 tensor:NAME say which one, if both exist.
 
-  --from LAYER       the layer is the first of the piece; what flows into it becomes an input
+  --from LAYER       the layer is the first of the piece; its inputs become the piece's inputs
   --from TENSOR      the tensor becomes an input
   --from LAYER:PORT  so does this output of the layer
-  --from PORT:LAYER  so does what flows into this input of the layer
+  --from PORT:LAYER  so does the tensor at this input of the layer
 
 Constants come along. Any other tensor that the piece reads from outside becomes an input as well.
 
---save-inputs runs the whole model once and keeps what flows into the piece, --inputs-from takes it
+--save-inputs runs the whole model once and keeps the piece's input data, --inputs-from takes it
 from saved arrays. The piece then runs alone with the same numbers:
 irdeconv run PIECE.xml PIECE_inputs.npz.
     + MODEL
-    --from NAME ...  where the piece begins (default: the model's inputs); may be repeated
+    --from NAME ...  the start of the piece (default: the model's inputs); may be repeated
         @dest begin
-    --to NAME ...  where it ends: a tensor, or all outputs of a layer (default: the model's
+    --to NAME ...  its end: a tensor, or all outputs of a layer (default: the model's
         outputs); may be repeated @dest end
     --add-output NAME ...  one more output beside the model's own or those of --to; may be repeated
         @dest add
     + SHAPE
-    --inputs-from FILE.npz  save what flows into the piece: taken from FILE where it has that (run
+    --inputs-from FILE.npz  save the piece's inputs: taken from FILE if it has them (run
         --dump all -o FILE.npz makes one), or else computed from the model's inputs in FILE
         @excludes --input @reads file .npz
-    --save-inputs [FILE.npz]  save what flows into the piece, here (default: PIECE_inputs.npz beside
+    --save-inputs [FILE.npz]  save the piece's inputs, here (default: PIECE_inputs.npz beside
         -o), computed from --inputs-from or from --input @const - @writes file .npz
-    --run-in irdeconv|openvino  where the whole model runs to compute what flows in (default:
-        irdeconv) @needs --save-inputs --inputs-from --input
+    --run-in irdeconv|openvino  the runtime of the whole model, which computes the piece's inputs
+        (default: irdeconv) @needs --save-inputs --inputs-from --input
     + INPUT
     + SEED
     -o --output FILE  write the piece here (.xml, .bin beside it) @writes model .xml @required
@@ -448,7 +448,7 @@ expression to all other names, as sed does. Layers in bodies keep their names.
         """
 Write the same model with fewer layers.
 
-What depends only on constants, or follows from shapes, becomes a constant. Layers that change
+Values that depend only on constants, or follow from shapes, become constants. Layers that change
 nothing, duplicates, and layers that no output needs are dropped. Pairs of Reshape, Transpose or
 Convert are joined. Inputs, outputs, their names and order, variables and compressed weights stay.
 --shape first gives the model exact input shapes, so that more can be folded.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from irdeconv.cli.options import FORM_WORDS, Verb
 
 ALL = "--weights --semantics --shape --extension --limit"
-# What can be said of many models at once; the rest belongs to a single one, or to the batch.
+# Options for many models at once; the others belong to a single model, or to the batch.
 PASSED = {
     "validate": f"{ALL} --strict --no-weights",
     "infer": f"{ALL} --no-weights",
@@ -27,9 +27,9 @@ Test vectors for hardware and compilers: make them, run them, judge the results.
   suite list [DIR]           list the cases that make would write, or those of a suite
 
 RESULTS is a folder of CASE.npz or CASE.npy, or one .npz with CASE/y for every case. Each case has
-model.xml (the layer in OpenVINO's operations, whatever its dialect), inputs.npz, constants.npz and
-expected.npz. manifest.json has attributes, shapes, allowed differences with their rules, and what
-runtimes are known to compute differently.
+model.xml (the layer in OpenVINO's operations, for every dialect), inputs.npz, constants.npz and
+expected.npz. manifest.json has attributes, shapes, allowed differences with their rules, and known
+differences of runtimes.
     ACTION  make, check, run, list @choices make check run list
     [DIR]  the folder of the suite
     [RESULTS]  check: a folder or an .npz @of check
@@ -62,17 +62,17 @@ runtimes are known to compute differently.
     ),
     "batch": Verb(
         f"""
-Do what a verb does with many models, or with many inputs of one model, on several workers.
+Run a verb on many models, or on many inputs of one model, on several workers.
 
 PATH is a model, a folder (all .xml, .onnx and .ird below it) or a pattern. Each item is done in a
 process of a pool: one that fails, crashes, takes too long or too much memory gets its line in the
 report, and the others go on. --jobs 0 does all in this process. With --scheduler or --cluster, Dask
 spreads the items over machines (extra "distributed").
 
--o keeps what each item makes in a folder of its own: the verb's JSON document, models,
+-o keeps the results of each item in a folder of its own: the verb's JSON document, models,
 certificates, arrays. Results stand in the order of PATH, and the report has the same bytes with
-any number of workers. --resume goes on after an interruption: what has been done, with the same
-files and options, is not done again.
+any number of workers. --resume goes on after an interruption: finished items, with the same
+files and options, are not done again.
 
 --inputs runs one model on many files, or on parts of large ones (--rows). `batch join DIR... -o
 FILE` puts their outputs together. --shard K/N does only a part of the items, as one of N machines.
@@ -89,7 +89,7 @@ Exit code: the worst of the items', in this order: 70 (also crashes), 2, 6, 3, 4
         only the outputs of these, in this order @of run {JOIN}
     --rows N  with --inputs: cut each file along the first axis into items of N rows @whole 1
         @needs --inputs @of run
-    --against WHERE  what compare and check-certificate hold each model against: a file name such as
+    --against WHERE  the other model for compare and check-certificate: a file name such as
         '{{folder}}/{{stem}}_lowered.xml', the folder of -o of a batch lower, or openvino
         @of compare check-certificate
     = @of {" ".join(PASSED)}
@@ -105,13 +105,13 @@ Exit code: the worst of the items', in this order: 70 (also crashes), 2, 6, 3, 4
     --retries N  how often an item is given to another worker of Dask when its worker dies or falls
         silent, before it counts as crashed (default: %(default)s) @whole 0 1000 @default 10
     =
-    -o --output DIR  a folder for what the items make; of join: the .npz or .npy @dest folder
+    -o --output DIR  a folder for the items' results; of join: the .npz or .npy @dest folder
     = @of {" ".join(PASSED)}
     --report FILE ...  write the report here: .json, .junit (or .xml), .sarif, .html; may be
         repeated
-    --resume  go on with what the journal has @needs -o --report --journal @excludes --force
-    --force  begin anew, whatever is there
-    --journal FILE  keep what is done here (default: batch.journal in DIR, or beside the report)
+    --resume  go on with the rows of the journal @needs -o --report --journal @excludes --force
+    --force  begin anew, also if there are earlier results
+    --journal FILE  keep finished items here (default: batch.journal in DIR, or beside the report)
     --all  list items that are well, too
     =
     + FORMAT""",
@@ -123,7 +123,7 @@ Exit code: the worst of the items', in this order: 70 (also crashes), 2, 6, 3, 4
     ),
     "codes": Verb(
         """
-Explain diagnostic codes: what one means, why it is reported, how to fix it, an example.
+Explain diagnostic codes: the meaning of one, its reason, how to fix it, an example.
 
 Without CODE all codes are listed. CODE is one such as E302, or the beginning of several: E3 lists
 those of inference, W all warnings.
@@ -163,7 +163,7 @@ The exit code is 0 only if every step succeeds.
     + TARGET
     --seed SEED  seed of rand and randn, with --samples (default: %(default)s) @whole 0 @default 0
     + FORMAT""",
-        no="a step did not give what it should",
+        no="a step did not give the expected result",
         example="irdeconv demo",
         differs=True,
         models=False,
@@ -183,15 +183,15 @@ fish: irdeconv completion fish > ~/.config/fish/completions/irdeconv.fish.
     ),
     "doctor": Verb(
         """
-Show the versions of all packages, what this installation can do and by which profile of the
-machine kernels are chosen; or the limits.
+Show the versions of all packages, the abilities of this installation and the profile of the
+machine by which kernels are chosen; or the limits.
 
---calibrate measures the machine, in a few seconds if it is idle, and keeps the numbers where only
-the user may write; from then on kernels are chosen by them. IRDECONV_CALIBRATED=0 in the
-environment ignores them.
+--calibrate measures the machine, in a few seconds if it is idle, and keeps the numbers in a folder
+that only the user may write to; from then on kernels are chosen by them. IRDECONV_CALIBRATED=0 in
+the environment ignores them.
 
---warm compiles the kernels of the extra `fast` for this processor, or what the given models take,
-so that no first run waits for it. IRDECONV_FAST=0 in the environment does without them.
+--warm compiles the kernels of the extra `fast` for this processor, or those that the given models
+take, so that no first run waits for it. IRDECONV_FAST=0 in the environment does without them.
     --limits  show the limits for models instead: each with its name, which --limit takes
     --calibrate  measure how fast this machine is, for the choice of kernels, and show the numbers
         beside those of the packaged profile

@@ -37,7 +37,7 @@ class ReduceDocument(Record, document="reduce/1", keys="file output command *don
 
 
 def run(args: argparse.Namespace, console: Console) -> Answer:
-    """Reduce and write; the exit code is 130 where the search was interrupted."""
+    """Reduce and write; the exit code is 130 if the search was interrupted."""
     out = Path(args.output)
     _refuse_other(args.compare)
     _protect(args, out)
@@ -99,7 +99,7 @@ def _task(args: argparse.Namespace) -> Task:
 
 
 def _command(args: argparse.Namespace, out: Path, *, in_one_piece: bool) -> str:
-    """Return the command that shows the fault in what is left."""
+    """Return the command that shows the fault in the reduced model."""
     inputs = str(out.with_suffix(".npz"))
     if args.check is not None:
         return shlex.join(filled(shlex.split(args.check), out))
@@ -115,7 +115,7 @@ def _command(args: argparse.Namespace, out: Path, *, in_one_piece: bool) -> str:
 
 
 def _text(done: Reduced, command: str, written: list[str], console: Console) -> None:
-    """Write what is left, what it took, and the model itself where it is small."""
+    """Write the result, the effort, and the model itself if it is small."""
     rows = {
         "layers": f"{done.before.layers:,} -> {done.after.layers:,}: "
         + ", ".join(f'{n.type} "{n.name}"' for n in done.layers),
@@ -137,7 +137,7 @@ def _text(done: Reduced, command: str, written: list[str], console: Console) -> 
 
 
 def _continued(command: str) -> str:
-    """Return a command that may be pasted, broken between its words where it is long."""
+    """Return a command that may be pasted, broken between its words if it is long."""
     words = (shlex.quote(word).replace(" ", "\0") for word in shlex.split(command))
     lines = wrap(f"see it     {' '.join(words)}", WIDTH - 2, indent=15)
     return lines.replace("\n", " \\\n").replace("\0", " ")
@@ -153,7 +153,7 @@ def _effort(done: Reduced) -> str:
 
 
 def _short_text(graph: Graph) -> str | None:
-    """Return the text form where it fits on a page."""
+    """Return the text form if it fits on a page."""
     text = wrap(dump(graph, elide=None).rstrip(), indent=6)
     lines = text.splitlines()
     return text if len(lines) <= LINES and max(map(len, lines)) <= WIDTH else None

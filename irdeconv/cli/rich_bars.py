@@ -56,8 +56,8 @@ class Bars:
             self._progress.remove_task(self._tasks.pop(stage))
         for stage, since in stages.items():
             if stage not in self._tasks:
-                what = printable(stage.what)
-                task = self._progress.add_task(what, total=stage.total, amount="", detail="")
+                label = printable(stage.what)
+                task = self._progress.add_task(label, total=stage.total, amount="", detail="")
                 self._tasks[stage] = task
                 self._progress.tasks[-1].start_time = since
             done, amount = stage.done, f"{stage.done:,}" if stage.done else ""

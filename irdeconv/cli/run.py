@@ -105,7 +105,7 @@ def _watched(
     args: argparse.Namespace,
     console: Console,
 ) -> dict[str, Array]:
-    """Run the plan with these traces, write what --report names, say what --tune did not."""
+    """Run the plan with these traces, write the page of --report, log failures of --tune."""
     seen = ValueCollector(plan.graph)
     if args.report is not None:
         traces = [*traces, seen.trace]

@@ -9,7 +9,7 @@ import irdeconv
 
 
 def folder() -> Path | None:
-    """Return the folder of the samples, None where the installation has none."""
+    """Return the folder of the samples, None if the installation has none."""
     packaged = Path(str(files("irdeconv").joinpath("_samples")))
     checkout = Path(irdeconv.__file__).resolve().parent.parent / "ir_samples"
     return next((f for f in (packaged, checkout) if any(f.glob("**/*.xml"))), None)

@@ -16,7 +16,7 @@ from irdeconv.ir.graph import Graph
 from irdeconv.runtime.peers import difference
 from irdeconv.runtime.simplify import SimplificationReport, simplify
 
-# Of an output's largest value: what fusing otherwise may change in OpenVINO.
+# Of an output's largest value: the effect that other fusions may have in OpenVINO.
 _FUSED_OTHERWISE = 1e-4
 
 
@@ -30,7 +30,7 @@ class OutputCheck(Record, keys="with=system ..."):
 
 
 class SimplifyDocument(WrittenModel, document="simplify/1", keys="file output check *report"):
-    """What became of the layers."""
+    """The layers before and after."""
 
     check: OutputCheck | None  # of the outputs, with --check
     report: SimplificationReport
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace, console: Console) -> Answer:
 
 
 def _check(before: Graph, after: Graph, args: argparse.Namespace, console: Console) -> OutputCheck:
-    """Run both on the same inputs; return what came out."""
+    """Run both on the same inputs; return the outcome."""
     inputs = gather(before, args.inputs, args.seed, console)
     graphs = [specialize(graph, inputs) for graph in (before, after)]
     if args.check == "openvino":

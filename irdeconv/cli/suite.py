@@ -28,7 +28,7 @@ class PlannedCase(TypedDict):
 
     name: str  # of the case
     set: str  # of cases
-    tests: str  # what the set tests
+    tests: str  # the purpose of the set
     layer: dict[str, Any]  # the settings of the layer
 
 
@@ -47,7 +47,7 @@ class WrittenSet(TypedDict):
 
 
 class WrittenSuite(Record, document="suite/1"):
-    """`suite make`: what was written."""
+    """`suite make`: the files written."""
 
     folder: str  # of the suite
     cases: int  # in all
@@ -63,7 +63,7 @@ class SuiteVerdict(Record, document="suite/1", keys="folder results *report"):
 
 
 def run(args: argparse.Namespace, console: Console) -> Answer:
-    """Do what ACTION says."""
+    """Perform ACTION."""
     _require_arguments(args)
     actions = {"make": _make, "check": _check, "run": _run, "list": _list}
     return actions[args.action](args, console)
@@ -168,7 +168,7 @@ def _list(args: argparse.Namespace, console: Console) -> Answer:
 
 
 def _described(row: PlannedCase, width: int) -> str:
-    """Return what a case tests and what its layer has beyond the usual."""
+    """Return the purpose of a case and its layer's unusual attributes."""
     usual = base(row["layer"]["dialect"])
     unusual = [
         f"{name} {value}"
@@ -181,7 +181,7 @@ def _described(row: PlannedCase, width: int) -> str:
 
 
 def junit(folder: str, report: SuiteReport) -> str:
-    """Return a suite with a test case per case; what failures share is its output."""
+    """Return a suite with a test case per case; the failures' common traits are its output."""
 
     def case_of(case: CaseReport) -> JunitCase:
         lines = [] if case.passed else case.lines()

@@ -115,7 +115,7 @@ def unknown_verb(args: Sequence[str], verbs: Iterable[str]) -> UsageError:
 def misparsed(
     parser: ArgumentParser, message: str, args: Sequence[str], others: Callable[[str], list[str]]
 ) -> UsageError:
-    """Return the error that says in our words what argparse says of a verb's arguments.
+    """Return the error that states argparse's message about a verb's arguments in our words.
 
     `others` returns the verbs that have an option.
     """
@@ -133,9 +133,9 @@ def misparsed(
     one_of = re.match(r"one of the arguments (.*) is required", message)
     if one_of:
         names = one_of[1].split()
-        what = f"{', '.join(names[:-1])} or {names[-1]}"
+        one = f"{', '.join(names[:-1])} or {names[-1]}"
         example = f"{names[0]} {_VALUES.get(names[0]) or _placeholder(parser, names[0])}"
-        return misused(f"{verb} needs {what}", f"for example: irdeconv {verb} model.xml {example}")
+        return misused(f"{verb} needs {one}", f"for example: irdeconv {verb} model.xml {example}")
     name = start.removeprefix("argument ")
     option = name.split("/")[-1]
     if rest.startswith("expected "):
@@ -204,8 +204,8 @@ def _without_value(
             hint = f"a value that begins with - is written {option}={args[at + 1]}"
             return misused(f"{option} needs a value", hint)
     choices = [str(c) for a in _named(parser, name) for c in a.choices or ()]
-    what = choices[0] if choices else _VALUES.get(option) or _placeholder(parser, name)
-    return misused(f"{option} needs a value", f"for example: {option} {what}")
+    value = choices[0] if choices else _VALUES.get(option) or _placeholder(parser, name)
+    return misused(f"{option} needs a value", f"for example: {option} {value}")
 
 
 def _no_choice(parser: ArgumentParser, name: str, option: str, word: str) -> UsageError:

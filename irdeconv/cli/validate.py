@@ -33,7 +33,7 @@ class ValidateDocument(Record, document="validate/1"):
 
 
 def run(args: argparse.Namespace, console: Console) -> Answer:
-    """Validate all files; the exit code is 1 where any has errors."""
+    """Validate all files; the exit code is 1 if any has errors."""
     if args.weights and len(args.files) > 1:
         raise misused("--weights goes with a single file", "validate one model at a time")
     shapes = parse_shapes(args.shape)

@@ -19,7 +19,7 @@ VERBS = {
     "run": "run a model with NumPy",
     "bench": "measure how long a model and each of its steps take, also in other runtimes",
     "inspect": "list layers, shapes, parameters and multiply-accumulates",
-    "explain": "show how a deconvolution gets its size and values, and what other systems compute",
+    "explain": "show how a deconvolution gets its size and values, and compare other systems",
     "check-certificate": "prove every rewritten layer of a lowered model equal to the original",
     "compare": "compare a model layer by layer with another model, with saved arrays or OpenVINO",
     "reduce": "reduce a failing model to the few layers that reproduce the failure",
@@ -32,7 +32,7 @@ VERBS = {
     "codes": "explain diagnostic codes, each with an example and how to fix it",
     "demo": "enlarge a picture with a lowered network; check the packaged sample models",
     "completion": "print a script with which bash, zsh or fish completes verbs, options and files",
-    "doctor": "show versions, and what this installation can do",
+    "doctor": "show versions, and the abilities of this installation",
 }
 
 

@@ -77,7 +77,7 @@ class UnreadableArray(Exception):
 
 
 class ByteStream(Protocol):
-    """What a header is read from."""
+    """The source of a header."""
 
     def read(self, size: int, /) -> bytes:
         """Return that many bytes, fewer at the end."""
@@ -85,7 +85,7 @@ class ByteStream(Protocol):
 
 @dataclass(frozen=True)
 class ArrayHeader:
-    """What an .npy says of itself; `size` is that of the header, `nbytes` that of the data."""
+    """The header of an .npy; `size` is that of the header, `nbytes` that of the data."""
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
@@ -99,7 +99,7 @@ class ArrayHeader:
 
 
 def read_header(stream: ByteStream) -> ArrayHeader:
-    """Read the header of an .npy; UnreadableArray where it is none, or one of Python objects."""
+    """Read the header of an .npy; UnreadableArray if it is none, or one of Python objects."""
     begin = stream.read(8)
     if not begin.startswith(MAGIC):
         raise UnreadableArray("it is no .npy" if begin else "it is empty")
@@ -163,7 +163,7 @@ def _shape(shape: Any) -> tuple[int, ...]:
     return shape
 
 
-MEMBER_BYTES = 128  # of a member in the list at an archive's end: its name and what it takes
+MEMBER_BYTES = 128  # of a member in the list at an archive's end: its name and its sizes
 ANY_PACKING = 1 << 26  # bytes up to which a member may be packed to almost nothing
 FILLED_AT_ONCE = 1 << 24
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # those of NumPy
@@ -181,7 +181,7 @@ _DAMAGED = (
 
 
 def npy_header(path: PathText) -> ArrayHeader:
-    """Return what an .npy says of itself; raises what `read_npy` does."""
+    """Return the header of an .npy; raises as `read_npy` does."""
     with _opened(path) as (_, header):
         return header
 
@@ -213,7 +213,7 @@ def _opened(path: PathText) -> Iterator[tuple[BinaryIO, ArrayHeader]]:
 
 
 def _require_room(header: ArrayHeader, there: int) -> None:
-    """Refuse a header that says more than the bytes behind it hold."""
+    """Refuse a header that states more bytes than follow it."""
     if header.nbytes > there:
         shape = list(header.shape)
         message = f"it is cut off: {shape} of {header.dtype} takes {header.nbytes:,} bytes"
@@ -252,8 +252,8 @@ def _limit(name: str, message: str, limit: str) -> LimitError:
 class SavedArrays(Mapping[str, Array]):
     """The arrays of an .npz by name; each is read when it is asked for, and not kept.
 
-    Asking raises UnreadableArray where it is damaged, LimitError where it is larger than what may
-    be unpacked.
+    Asking for a damaged one raises UnreadableArray, for one above the limit of unpacked bytes
+    LimitError.
     """
 
     def __init__(self, source: PathText | bytes, name: str = "<bytes>") -> None:
@@ -316,7 +316,7 @@ class SavedArrays(Mapping[str, Array]):
         return name in self._members
 
     def header(self, name: str) -> ArrayHeader:
-        """Return what an array says of itself; raises what asking for it does."""
+        """Return the header of an array; raises as asking for the array does."""
         with self._member(name) as (_, header):
             return header
 

@@ -30,7 +30,7 @@ if sys.platform != "win32":
 
 PREFIX = ".irdeconv-"
 _NAME = re.compile(re.escape(PREFIX) + "[0-9a-f]{16}")
-_TURN = 10.0  # seconds; who holds a folder for longer is no writer, and the mark tells the rest
+_TURN = 10.0  # seconds; writers hold a folder for less, and the mark detects mixed files
 _LOOKS = 60.0  # seconds between two looks at a folder, which may hold many files
 _FOLDERS = 1000  # remembered
 _swept: dict[str, float] = {}
@@ -43,7 +43,7 @@ def beside(target: Path) -> Path:
 
 @contextmanager
 def folder_beside(target: Path, mode: int = 0o700) -> Iterator[Path]:
-    """Make an empty folder beside a target; it goes at the end, or when another one is made."""
+    """Make an empty folder beside a target; it is removed at the end, or by a later sweep."""
     with turn(target.parent) as alone:
         if alone:
             sweep(target.parent)
@@ -89,7 +89,7 @@ def _wait(fd: int) -> bool:
 
 
 def hold(fd: int) -> bool:
-    """Lock what a descriptor is open on, until it is closed; whether nobody else has."""
+    """Lock the file of a descriptor until it is closed; whether the lock was free."""
     if sys.platform == "win32":
         return False
     try:
@@ -138,7 +138,7 @@ _DESCRIPTOR = re.compile(
 
 @dataclass(frozen=True)
 class Replacement:
-    """A file that is to take the place of `target`; `name` is where it stands until then."""
+    """A file that will replace `target`; until then it has the path `name`."""
 
     target: Path
     name: Path
@@ -162,10 +162,10 @@ class Files:
     settled: Event = field(default_factory=Event)  # all have their places
 
     def open(self, target: Path) -> Replacement:
-        """Open a file in the target's folder; OSError where that cannot be written.
+        """Open a file in the target's folder; OSError if that cannot be written.
 
-        A link is followed. A file that exists hands on its permissions and, as far as allowed, its
-        owner; its other names (hard links) keep what it was.
+        A link is followed. The new file gets the permissions and, as far as allowed, the owner of
+        an existing one, whose other names (hard links) keep the old content.
         """
         if descriptor_of(target) is not None:
             raise OSError(EINVAL, "it is an open file of this process, which nothing can replace")
@@ -198,8 +198,8 @@ class Files:
     def write(self, target: Path, data: bytes) -> None:
         """Write a whole file; FileAccessError.
 
-        What cannot be replaced gets the data now: a device, a pipe, a descriptor such as
-        /dev/stdout, wherever that leads.
+        A target that cannot be replaced gets the data now: a device, a pipe, a descriptor such as
+        /dev/stdout, even if that is a regular file.
         """
         require_writable(target)
         with failures(target):
@@ -215,10 +215,10 @@ class Files:
                 new.finish()
 
     def put(self) -> None:
-        """Finish all files, then let each take its place, in the order of opening.
+        """Finish all files, then let each replace its target, in the order of opening.
 
-        Where one cannot, those before it give their places back; an interruption that comes when
-        all have their places changes nothing. Other writers wait meanwhile.
+        If one fails, the former files are restored. An interruption after the last one changes
+        nothing. Other writers wait meanwhile.
         """
         for one in self.opened:
             with failures(one.target):
@@ -235,12 +235,12 @@ class Files:
             self.settled.set()
 
     def tidy(self) -> None:
-        """Close everything, and remove what has not taken its place."""
+        """Close everything, and remove the temporaries that are left."""
         for one in self.opened:
-            with suppress(OSError):  # what is not finished is not wanted
+            with suppress(OSError):  # unfinished files are removed below
                 one.file.close()
         for name in self.names:
-            with suppress(OSError):  # where it stays, the next writer sweeps it
+            with suppress(OSError):  # if it stays, the next writer sweeps it
                 name.unlink(missing_ok=True)
         while self.held:
             os.close(self.held.pop())
@@ -268,7 +268,7 @@ def descriptor_of(path: Path) -> int | None:
 
 
 class _Former:
-    """What stands at a path before it is replaced, or that nothing does; it returns on an error."""
+    """The former file at a path, or that there is none; it is restored on an error."""
 
     def __init__(self, target: Path, settled: Event) -> None:
         self.target = target
@@ -278,7 +278,7 @@ class _Former:
         self.kept = False
 
     def keep(self) -> None:
-        """Give what stands there a second name."""
+        """Give the former file a second name."""
         if self.status is not None:
             # Some file systems know no links, and not everybody's file may be linked.
             with suppress(OSError, NotImplementedError):
@@ -334,9 +334,9 @@ def failures(path: Path) -> Iterator[None]:
 
 
 def require_writable(target: Path) -> None:
-    """Raise FileAccessError (E701) where a regular file cannot be put at `target`.
+    """Raise FileAccessError (E701) if a regular file cannot be put at `target`.
 
-    What is neither a folder nor a regular file (a device, a pipe) has to be writable itself.
+    A target that is neither a folder nor a regular file (a device, a pipe) must be writable itself.
     """
     special = descriptor_of(target) is not None or (target.exists() and not target.is_file())
     if target.name in ("", "..") or target.is_dir():

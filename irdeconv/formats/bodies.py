@@ -77,7 +77,7 @@ class _MapChecker:
             for side in (self._outputs, self._inputs)
         )
         self._fed: dict[int, MapEntry] = {}
-        self._vague = False  # whether an entry does not tell which input of the body it feeds
+        self._vague = False  # whether an entry does not name the input of the body that it feeds
         self.inward: list[BodyInput] = []
         self.outward: list[BodyOutput] = []
         self.edges: list[tuple[int, int]] = []
@@ -100,7 +100,7 @@ class _MapChecker:
     def _numbers(
         self, entry: MapEntry, names: tuple[str, ...], needed: tuple[str, ...]
     ) -> dict[str, int] | None:
-        """Return the integer attributes of an entry; None after reporting what is wrong with it."""
+        """Return the integer attributes of an entry; None after reporting its errors."""
         texts, out = dict(entry.attributes), {}
         missing = [n for n in needed if n not in texts]
         for name in missing:
@@ -267,7 +267,7 @@ def as_version_11(graph: Graph) -> None:
     """Give a version 10 model the names and the element types at its ends that OpenVINO gives it.
 
     f16 inputs are f32 outside. Outputs are f32 or i32: i64, u64 and u32 become i32, all others
-    f32. A Convert behind the input or in front of the Result stands for it.
+    f32. A Convert behind the input or in front of the Result does this.
     """
     _name_ends(graph)
     for node in graph.parameters:
@@ -299,7 +299,7 @@ def as_version_10(graph: Graph) -> Graph:
 
 
 def _implied(graph: Graph, node: Node, source: Value) -> bool:
-    """Whether a Convert still stands at an end; an input becomes f16 again."""
+    """Whether a Convert is still at an end; an input becomes f16 again."""
     producer, inside = graph.node(source.node), node.spec().dtype
     if inside is None or inside.name != "f16":
         return all(graph.node(user).type == "Result" for user in graph.successors(node.id))
@@ -323,14 +323,14 @@ def _name_ends(graph: Graph) -> None:
 
 
 def _outside(inside: ElementType | None) -> ElementType | None:
-    """Return the element type of an output; None where nothing is known or nothing converts."""
+    """Return the element type of an output; None if it is unknown or never converted."""
     if inside is None or inside.kind == "string":
         return None
     return i32 if inside.name in ("i32", "i64", "u64", "u32") else f32
 
 
 def _open_input(graph: Graph, node: Node, op: Parameter) -> None:
-    """Let an input be f32 and convert it to what the model has inside."""
+    """Make an input f32, and convert it to its former type inside the model."""
     inside, shape = op.element_type, op.shape
     uses = graph.users(Value(node.id))
     graph.replace_op(node.id, replace(op, element_type=f32))

@@ -34,7 +34,7 @@ class ConstantReader:
         self._layer: XmlLayer
 
     def read(self, layer: XmlLayer) -> Const | None:
-        """Return the operation, or None after reporting what is wrong."""
+        """Return the operation, or None after reporting its errors."""
         made = self._read(layer)
         if made is None:
             self._context.unplaced = True
@@ -130,7 +130,7 @@ def _parse_shape(text: str) -> tuple[int, ...]:
 
 
 def check_names(document: Document, context: Context) -> None:
-    """Report layer names and tensor names that stand for two things, and variables."""
+    """Report layer names and tensor names that are not unique, and unpaired variables."""
     _layer_names(document, context)
     _tensor_names(document, context)
     _variables(document, context)
@@ -198,7 +198,7 @@ def _variables(document: Document, context: Context) -> None:
 LEFT_OUT = "the weights were left out"
 UNREADABLE = "the weights file cannot be read"
 
-# Gaps up to this many bytes are what writers leave for alignment.
+# Writers leave gaps of up to this many bytes for alignment.
 _LARGEST_GAP = 63
 
 
@@ -232,7 +232,7 @@ def _gaps(used: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _missing(document: Document, context: Context) -> None:
-    """Report once what constants with bytes lack; a model without any needs no weights file."""
+    """Report once that constants with bytes need weights; others need no weights file."""
     reason = context.weights.reason
     if not any(stop > start for start, stop in context.used) or reason == UNREADABLE:
         return
@@ -281,7 +281,7 @@ def _add(
     attribute: str | None = None,
     **more: Any,
 ) -> None:
-    """Report what is wrong with the file; the place is that of the first layer that needs it."""
+    """Report an error of the weights file, at the place of the first layer that needs it."""
     place = context.place(layer.within(layer.data_sub if attribute else 0), attribute)
     context.out.add(code, message, location=place, layer=layer.name, **more)
 
@@ -298,7 +298,7 @@ def lacks_data(op: object) -> bool:
 
 
 def no_data(nodes: Sequence[Node], what: str) -> Diagnostic:
-    """Return the one error (E120) of all layers that lack data; `what` is said of the first."""
+    """Return the one error (E120) of all layers that lack data; `what` follows the first one."""
     first, *more = nodes
     reason = _reason(first.op) or "its weights file is missing"
     others = f", and {count(len(more), 'more layer')} as well" if more else ""
@@ -316,7 +316,7 @@ def no_data(nodes: Sequence[Node], what: str) -> Diagnostic:
 
 
 def _reason(op: object) -> str | None:
-    """Return why the bytes are not there, where their source says so."""
+    """Return the reason for missing bytes if their source has one."""
     data: Any = op.data if isinstance(op, Const) else None
     data = op.weights if isinstance(op, Opaque) else data
     source = data.source if isinstance(data, FileData) else None

@@ -103,9 +103,9 @@ class PortMap:
 
 
 class XmlLayer(NamedTuple):
-    """A `<layer>` and what it contains; missing attributes are None.
+    """A `<layer>` and its contents; missing attributes are None.
 
-    `data` is None where the layer has no `<data>`; `data_sub` is that element's number, else 0.
+    `data` is None if the layer has no `<data>`; `data_sub` is that element's number, else 0.
     `sections` are its children beyond data, ports and rt_info, for writing.
     """
 
@@ -138,8 +138,8 @@ class XmlLayer(NamedTuple):
 class Document:
     """A `<net>` or a body: its layers and edges in file order.
 
-    `complete` is false where `<layers>` or `<edges>` is missing, which has been reported. `mark` is
-    what the file says of its weights.
+    `complete` is false if `<layers>` or `<edges>` is missing, which has been reported. `mark` has
+    the file's statements about its weights.
     """
 
     layers: tuple[XmlLayer, ...]
@@ -171,7 +171,7 @@ class MappedFile:
         self._start = np.frombuffer(map, np.uint8).__array_interface__["data"][0]
         self._end = self._start + -(-self.size // mmap.PAGESIZE) * mmap.PAGESIZE
         self.lost = False
-        self._zeros = self._end  # where those begin that took the place of pages
+        self._zeros = self._end  # the first address of zeros in place of pages
         _MAPPED[id(self)] = self
         _install()
 
@@ -189,14 +189,14 @@ class MappedFile:
             return True
         try:
             status = os.stat(self.path)
-        except OSError:  # it has been removed: what is mapped stays
+        except OSError:  # it has been removed: the mapping stays
             return self._map.size() != self.size
         if (status.st_dev, status.st_ino) != self._file:  # it has been replaced
             return self._map.size() != self.size
         return status.st_mtime_ns != self._time or status.st_size != self.size
 
     def require_intact(self) -> None:
-        """Raise InputError (E125) where the file has changed."""
+        """Raise InputError (E125) if the file has changed."""
         if self.changed:
             raise InputError(self.diagnostic())
 
@@ -210,7 +210,7 @@ class MappedFile:
         return Diagnostic("E125", "error", message, Location(SourceFile(self.path, b"")))
 
     def patch(self) -> bool:
-        """Put zeros where the file no longer has pages; whether that may explain a fault."""
+        """Map zeros in place of pages that the file has lost; whether that may explain a fault."""
         known, self.lost = self.lost, self.changed
         start = self._start + -(-self._map.size() // mmap.PAGESIZE) * mmap.PAGESIZE
         if start >= self._zeros:
@@ -227,7 +227,7 @@ _STATE: dict[str, Any] = {"unexplained": 0}
 
 
 def _install() -> None:
-    """Answer SIGBUS, once."""
+    """Install the handler of SIGBUS, once."""
     global _MMAP
     if _SIGBUS is None or "handler" in _STATE:
         return
@@ -249,10 +249,10 @@ def _install() -> None:
 def _answer(number: int) -> None:
     """Explain a fault by a file of ours, so that the instruction can be repeated.
 
-    What none of them explains is left to whoever answered before.
+    Faults that none of them explains are passed to the previous handler.
 
-    A fault is not sent from outside: this runs where the mapped memory is read, so nothing here
-    waits for what that code holds.
+    A fault is not sent from outside: this runs within the code that reads the mapped memory, so it
+    must not wait for a lock that this code may hold.
     """
     explained = [one.patch() for one in list(_MAPPED.values())]
     _STATE["unexplained"] = 0 if any(explained) else _STATE["unexplained"] + 1
@@ -269,7 +269,7 @@ class NoWeights:
         self._view: memoryview | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The file may be another one where and when this is unpickled.
+        # The file may be another one when this is unpickled.
         if self._view is None:
             return NoWeights, (self.path, self.reason)
         return MemoryWeights, (bytes(self._view), self.path)
@@ -279,11 +279,11 @@ class NoWeights:
 
     @property
     def size(self) -> int | None:
-        """Bytes in all; None where the file is missing."""
+        """Bytes in all; None if the file is missing."""
         return None if self._view is None else len(self._view)
 
     def read(self, offset: int, size: int) -> memoryview:
-        """Return a part without copying; OpError where the file is missing or too short."""
+        """Return a part without copying; OpError if the file is missing or too short."""
         if self._view is None:
             raise OpError(self.reason, code="E120")
         if offset < 0 or size < 0 or offset + size > len(self._view):
@@ -343,7 +343,7 @@ class WeightsFile(NoWeights):
 
 
 def sources_of(graph: Graph) -> list[NoWeights]:
-    """Return the weights files in which constants of a graph lie, also those of bodies."""
+    """Return the weights files of a graph's constants, also of those in bodies."""
     found: dict[int, NoWeights] = {}
     for node in every_node(graph):
         data = node.op.data if isinstance(node.op, Const) else None
@@ -356,7 +356,7 @@ def sources_of(graph: Graph) -> list[NoWeights]:
 
 
 class NotReadFurther(Exception):
-    """What is wrong with the file makes the rest of it useless, and has been reported."""
+    """An error of the file makes the rest of it useless; it has been reported."""
 
 
 @dataclass
@@ -364,8 +364,8 @@ class Context:
     """Reading one file: its source, diagnostics, weights and options.
 
     `used` gathers the parts of the weights file that constants cover, those of bodies as well;
-    `unplaced` says that some constant does not tell its part, `outside` are those whose part lies
-    outside the file, with where it begins and ends.
+    `unplaced` says that the part of some constant is unknown, `outside` are those whose part lies
+    outside the file, with its begin and end.
     `unknown` counts layers of operations without details, by (type, version).
     """
 
@@ -381,7 +381,7 @@ class Context:
     errors: int = 0  # reported so far
 
     def _count(self) -> None:
-        """Count an error; beyond the limit nothing more is looked at."""
+        """Count an error; beyond the limit, stop reading."""
         self.errors += 1
         most = self.limits.errors
         if self.errors > most:
@@ -443,11 +443,11 @@ class Context:
                 self.add("W100", text, anchor, attribute=name, hint=hint, **place)
 
     def stands(self, layer: XmlLayer, attribute: str | None = None, *, sub: int = 0) -> Note:
-        """Return the note where another layer, or an element inside it, stands."""
+        """Return a note with the place of another layer, or of an element inside it."""
         return Note(f"{layer.label} stands here", self.place(layer.within(sub), attribute))
 
     def problem(self, layer: XmlLayer, problem: Problem) -> None:
-        """Report what an operation says about itself; an attribute's place is in `<data>`."""
+        """Report an operation's own problem; an attribute's place is in `<data>`."""
         place = {"layer": layer, "sub": layer.data_sub if problem.attribute is not None else 0}
         more: dict[str, Any] = {"severity": problem.severity, "hint": problem.hint, **place}
         self.add(problem.code, problem.message, attribute=problem.attribute, **more)
@@ -455,7 +455,7 @@ class Context:
 
 @lru_cache(maxsize=1 << 16)
 def integer(text: str | None) -> int | None:
-    """Parse a plain decimal integer with an optional sign; None where it is something else."""
+    """Parse a plain decimal integer with an optional sign; None for any other text."""
     if text is None:
         return None
     text = text.strip()
@@ -467,7 +467,7 @@ def integer(text: str | None) -> int | None:
 
 @lru_cache(maxsize=1 << 16)
 def identifier(text: str | None) -> int | None:
-    """Parse the id of a layer or port as OpenVINO does; None where it takes none of it.
+    """Parse the id of a layer or port as OpenVINO does; None if OpenVINO refuses it.
 
     Digits, perhaps with blanks or a plus in front; at most 63 bits.
     """
@@ -476,7 +476,7 @@ def identifier(text: str | None) -> int | None:
 
 
 def why_no_identifier(text: str) -> str:
-    """Return what is wrong with the text of an id."""
+    """Return the error of an id's text."""
     number = integer(text)
     if number is not None and number < 0:
         return "is negative; ids are 0 or more"

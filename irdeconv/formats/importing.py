@@ -58,7 +58,7 @@ class Refusal(Exception):
 
 
 def require_one_length(**lists: Sequence[Any]) -> None:
-    """Raise Refusal where lists that go together differ in length."""
+    """Raise Refusal if lists that belong together differ in length."""
     lengths = {name: len(values) for name, values in lists.items()}
     if len(set(lengths.values())) > 1:
         said = ", ".join(f"{name} {count}" for name, count in lengths.items())
@@ -66,7 +66,7 @@ def require_one_length(**lists: Sequence[Any]) -> None:
 
 
 def source_node(name: str, location: Location | None) -> Node:
-    """Return what a GraphBuilder takes names and places from, for a layer that is not there yet."""
+    """Return a GraphBuilder's source of names and places, for a layer that does not exist yet."""
     return Node(-1, Identity(), name, location)
 
 
@@ -90,7 +90,7 @@ class ImportBuilder(GraphBuilder):
         self.made = []
 
     def add(self, op: Op, *inputs: Value) -> Value:
-        """Add an operation; constants are folded where the result is not much longer than they."""
+        """Add an operation; constants are folded if the result is not much longer than they."""
         require_fit(op)
         if inputs and all(constant(self.graph, v) is not None for v in inputs):
             specs = infer_op(op, tuple(self.spec(v) for v in inputs))
@@ -116,19 +116,19 @@ class ImportBuilder(GraphBuilder):
         return tuple(Value(node.node, port) for port in range(len(specs)))
 
     def room(self, *sizes: int) -> None:
-        """Raise Refusal where an importer would make a constant of too many elements itself."""
+        """Raise Refusal if an importer would make a constant of too many elements itself."""
         if max(sizes) > MOST_MADE:
             raise Refusal(f"it needs a constant of {max(sizes):,} elements, above {MOST_MADE:,}")
 
     def ints(self, *values: int) -> Value:
-        """Add a vector of i64; Refusal where a number does not exist there."""
+        """Add a vector of i64; Refusal for a number beyond its range."""
         try:
             return self.const(np.array(values, np.int64))
         except OverflowError:
             raise Refusal(f"not all of {list(values)} exist in i64") from None
 
     def scalar(self, value: Any, dtype: ElementType = i64) -> Value:
-        """Add a scalar of an element type; what is too large for a floating-point one is infinite.
+        """Add a scalar of an element type; numbers too large for a floating-point one are infinite.
 
         Raises Refusal for a number that an integer type does not have.
         """
@@ -188,7 +188,7 @@ class ImportBuilder(GraphBuilder):
         return len(self.shape(value))
 
     def size(self, value: Value, axis: int, what: str = "") -> int:
-        """Return the size of an axis, which must be exact; `what` is said behind the axis."""
+        """Return the size of an axis, which must be exact; `what` follows the axis in a message."""
         found = self.shape(value, 1)[axis]
         if not isinstance(found, int):
             raise Refusal(f"axis {axis} of open size{what}")
@@ -239,7 +239,7 @@ class ImportBuilder(GraphBuilder):
         return self.ints(*shape) if is_static(shape) else self.add(ShapeOf(i64), value)
 
     def convert(self, value: Value, dtype: ElementType) -> Value:
-        """Return the value in another element type; itself where it has that type."""
+        """Return the value in another element type; itself if it has that type."""
         return value if self.dtype(value) == dtype else self.add(Convert(dtype), value)
 
     def flatten(self, value: Value, axis: int) -> Value:
@@ -267,7 +267,7 @@ class ImportBuilder(GraphBuilder):
         return self.reshape(values, (1, -1, *(1,) * axes))
 
     def stand_in(self, name: str, spec: Spec) -> Value:
-        """Add an input of a body that stands for a value of this type and shape from outside."""
+        """Add an input of a body for a value of this type and shape from outside."""
         if spec.dtype is None:
             raise Refusal("the element type of an input is unknown")
         return self.parameter(name, spec.dtype, spec.shape)
@@ -288,7 +288,7 @@ class ImportBuilder(GraphBuilder):
         return value
 
     def own(self, value: Value, *, layer: str) -> None:
-        """Let the node of `value`, where it was made since `begin`, bear the layer's name."""
+        """Give the node of `value`, if it was made since `begin`, the layer's name."""
         node = self.graph.node(value.node)
         if node.id not in self.made:
             return
@@ -311,12 +311,12 @@ class ImportBuilder(GraphBuilder):
         self.graph.add(Result(), [value], name=f"{name}/result", location=location, specs=(spec,))
 
     def finish(self) -> None:
-        """Drop what no output needs; the nodes that stay are layers of the model, none is made."""
+        """Drop nodes that no output needs; the others count as layers of the model, not as made."""
         self._write_names()
         remove_dead(self.graph, set())
         unique_names(self.graph)
         for node in self.graph.nodes():
-            # A Pad that counts as made is split where OpenVINO could not compute it as one.
+            # A Pad that counts as made is split if OpenVINO could not compute it as one.
             node.origins = (node.name,) if node.type == "Pad" else ()
 
     def _write_names(self) -> None:
@@ -333,7 +333,7 @@ class ImportBuilder(GraphBuilder):
 
 UNCOVERED = "E502"
 ONLY_EXACT = "what is not exactly the same in standard operations is not imported; change the model"
-# What operations raise for inputs that nobody foresaw; the node is named then.
+# Operations raise these for unforeseen inputs; the error then names the node.
 MISFITS = (ValueError, TypeError, ArithmeticError, IndexError, KeyError, AttributeError)
 SHOWN_LAYERS = 3  # layers that a message names, of those that are uncovered alike
 CHECK = "it may be cut off, damaged or edited: export it again where the model was made"
@@ -356,13 +356,13 @@ class Imported:
 
 @dataclass
 class Report(errors.Collector):
-    """Collects what is wrong with a model that is being imported."""
+    """Collects the errors of a model that is being imported."""
 
     location: Location | None = None
     error_count: int = 0
 
     def add(self, code: str, message: str, **more: Any) -> None:
-        """Record a diagnostic; raises all of them where there are more errors than are allowed."""
+        """Record a diagnostic; raises all of them if there are more errors than allowed."""
         super().add(code, message, **more)
         most = current().errors
         self.error_count += errors.severity_of(code) == "error"
@@ -376,7 +376,7 @@ class Report(errors.Collector):
         self.add(UNCOVERED, message, location=self.location, layer=layer, hint=hint or ONLY_EXACT)
 
     def malformed(self, message: str, code: str = "E103", hint: str | None = None) -> None:
-        """Record that the file is not what it should be."""
+        """Record that the file is malformed."""
         self.add(code, message, location=self.location, hint=hint or CHECK)
 
     def problem(self, layer: str, what: str, problem: errors.Problem) -> None:
@@ -385,9 +385,9 @@ class Report(errors.Collector):
         self.add(problem.code, f"{what}: {problem.message}", location=place, layer=layer, hint=hint)
 
     def finish(self) -> None:
-        """Raise what was found: UnsupportedError first; wrong arguments alone are UsageError.
+        """Raise all errors: UnsupportedError first; wrong arguments alone are UsageError.
 
-        What is alike is one diagnostic, and of one code no more are kept than are shown.
+        Equal ones become one diagnostic, and of one code no more are kept than are shown.
         """
         kept = errors.Collector(most=current().reports)
         kept.take(merged(self.diagnostics))
@@ -407,10 +407,10 @@ class Report(errors.Collector):
 
 
 def merged(diagnostics: Sequence[errors.Diagnostic]) -> list[errors.Diagnostic]:
-    """Return diagnostics in which one stands for all layers that are uncovered alike.
+    """Return diagnostics with one for all layers that are uncovered for the same reason.
 
-    It has the place of the first and names some; an exported network often has an operation that
-    is not covered in hundreds of layers.
+    It has the place of the first and names some. In an exported network hundreds of layers often
+    have the same operation that is not covered.
     """
     alike: dict[Any, list[errors.Diagnostic]] = {}
     for at, d in enumerate(diagnostics):
@@ -491,11 +491,11 @@ class SourceNode:
 
     @property
     def left(self) -> list[str]:
-        """Attributes that no rule has asked for."""
+        """Attributes that no rule has read or accepted."""
         return sorted(set(self.attributes) - self.asked)
 
     def refuse_rest(self) -> None:
-        """Refuse attributes that no rule has asked for."""
+        """Refuse attributes that no rule has read or accepted."""
         if self.left:
             raise Refusal(f"the attribute {', '.join(self.left)} is not covered")
 
@@ -534,20 +534,20 @@ def _spelled(value: Any) -> str:
 
 
 def producers_first(waits: list[set[int]]) -> list[int]:
-    """Return numbers behind those that they wait for, else in order; circles are left out."""
-    if all(w < at for at, ws in enumerate(waits) for w in ws):
+    """Return numbers after those that they wait for, else in order; circles are left out."""
+    if all(w < number for number, ws in enumerate(waits) for w in ws):
         return list(range(len(waits)))
     readers: defaultdict[int, list[int]] = defaultdict(list)
-    for at, ws in enumerate(waits):
+    for number, ws in enumerate(waits):
         for w in ws:
-            readers[w].append(at)
+            readers[w].append(number)
     left = [len(ws) for ws in waits]
-    ready = [at for at, count in enumerate(left) if not count]
+    ready = [number for number, count in enumerate(left) if not count]
     out = []
     while ready:
-        at = heapq.heappop(ready)
-        out.append(at)
-        for r in readers[at]:
+        number = heapq.heappop(ready)
+        out.append(number)
+        for r in readers[number]:
             left[r] -= 1
             if not left[r]:
                 heapq.heappush(ready, r)
@@ -563,14 +563,14 @@ class ModelReader:
     semantics: Semantics
 
     def start(self, name: str, format: str) -> Imported:
-        """Return an empty graph with what it is made of."""
+        """Start an import: its report, its builder and an empty graph."""
         self.out = Report(location=self.location)
         self.graph = Graph(Info(name=name, file=self.location.file))
         self.builder = ImportBuilder(self.graph, source_node("", self.location))
         return Imported(self.graph, format)
 
     def finish(self, done: Imported) -> Imported:
-        """Raise everything that is wrong at once, or return the model."""
+        """Raise all errors at once, or return the model."""
         if not self.graph.results and not self.out.errors:
             self.out.malformed("the model has no outputs, so nothing of it is computed", "E209")
         self.out.finish()
@@ -586,11 +586,11 @@ class ModelReader:
         build: Callable[[], None],
         builder: ImportBuilder | None = None,
     ) -> None:
-        """Build the nodes of one layer; where that fails, record why and leave none of them."""
+        """Build the nodes of one layer; if that fails, record the reason and remove them."""
         builder = builder or self.builder
         builder.begin(name)
         try:
-            # What is too large for a narrow type is infinite, here as where the model runs.
+            # Numbers too large for a narrow type are infinite, as when the model runs.
             with np.errstate(all="ignore"):
                 build()
         except Refusal as e:
@@ -625,7 +625,7 @@ def _leaky_relu(b: ImportBuilder, x: Value, alpha: float) -> Value:
 
 
 def _thresholded_relu(b: ImportBuilder, x: Value, alpha: float) -> Value:
-    """x where it is above alpha, else 0."""
+    """x if it is above alpha, else 0."""
     return b.add(Select(), b.add(Greater(), x, b.like(alpha, x)), x, b.like(0, x))
 
 

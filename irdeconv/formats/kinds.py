@@ -1,4 +1,4 @@
-"""What a file is, told by how it begins: a model that irdeconv reads, or something else."""
+"""The kind of a file, detected by its first bytes: a model that irdeconv reads, or another."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import re
 from pathlib import PurePath
 from typing import Literal, NamedTuple
 
-BEGIN = 4096  # bytes that tell
+BEGIN = 4096  # bytes that are examined
 
 
 Format = Literal["xml", "onnx", "json", "ird"]
 
 
 class Kind(NamedTuple):
-    """What a file is, and what makes a model of it; `format` is the suffix of readable ones."""
+    """A file's kind, and how to get a model from it; `format` is the suffix of readable ones."""
 
     name: str
     mend: str
@@ -22,7 +22,7 @@ class Kind(NamedTuple):
     @property
     def foreign(self) -> bool:
         """Whether it is known to be no model that irdeconv reads."""
-        return self.format is None and self.name not in _UNTOLD
+        return self.format is None and self.name not in _UNCERTAIN
 
 
 _EXPORT = "export the model to ONNX or OpenVINO IR where it was made"
@@ -63,9 +63,9 @@ _SIGNATURES = (
     (b"\0<", Kind("UTF-16 text", _UTF.format("UTF-16BE"))),
 )
 BINARY = _BINARY.name
-# Nothing tells what the first three are; the last may be an IR's.
-_UNTOLD = (_PLAIN.name, _BINARY.name, _EMPTY.name, "UTF-16 text")
-# Contents of archives, by what their first entries are called.
+# The first three kinds are uncertain; the last may be an IR's.
+_UNCERTAIN = (_PLAIN.name, _BINARY.name, _EMPTY.name, "UTF-16 text")
+# Contents of archives, by the names of their first entries.
 _ZIPS = (
     (
         rb"\.npy",
@@ -87,7 +87,7 @@ _SUFFIXES = {
 
 
 def kind_of(begin: bytes, path: str) -> Kind:
-    """Return what a file is by its first `BEGIN` bytes; its suffix helps with what has no mark."""
+    """Return a file's kind by its first `BEGIN` bytes; without a signature its suffix helps."""
     kind = _by_content(begin, PurePath(path).suffix.lower())
     return kind._replace(mend=kind.mend.replace("{}", path))
 

@@ -33,11 +33,11 @@ _OPSET = re.compile(r"opset([1-9][0-9]{0,3})")
 
 
 def unknown(kind: str, version: str, live: bool) -> Problem | None:
-    """Return what is wrong with a type or version that irdeconv does not know.
+    """Return the problem of a type or version that irdeconv does not know.
 
-    None where others may know it. Operations of opset1 and so on are OpenVINO's, or nobody's. An
+    None if other programs may know it. Only OpenVINO has operations in opset1 and so on. An
     operation set of another name is that of an extension, one of a higher number that of a newer
-    OpenVINO. Of what no result needs (not `live`) it does not matter.
+    OpenVINO. For a layer that no result needs (not `live`) it is a warning.
     """
     number, have = _OPSET.fullmatch(version), opsets(kind)
     if number and int(number[1]) in have:
@@ -73,7 +73,7 @@ def no_dialect(kind: str, message: str, attribute: str | None = "version") -> Pr
 
 
 def by_declaration(kind: str, version: str, count: int) -> str:
-    """Return the warning of so many layers of one operation that is not known in detail."""
+    """Return the warning of `count` layers of one operation that is not known in detail."""
     more = f" (and {count - 1} more layers of it)" if count > 1 else ""
     return (
         f"irdeconv does not know {kind} ({version}) in detail{more}; its declared shapes are taken "
@@ -82,7 +82,7 @@ def by_declaration(kind: str, version: str, count: int) -> str:
 
 
 def unkept(op: Opaque) -> Problem | None:
-    """Return why no reader keeps a layer of this type and version as its text; None where one does.
+    """Return why no reader keeps a layer of this type and version as text; None if one does.
 
     One that irdeconv knows is read with its details or not at all, unless its bodies stay as text.
     """
@@ -102,8 +102,8 @@ def _known(kind: str, version: str) -> type[Op] | None:
 
 
 def unknown_operations(graph: Graph) -> list[Diagnostic]:
-    """Return what a reader of the `.xml` says of the operations that are known by declaration."""
-    found = Collector(most=current().reports)
+    """Return the `.xml` reader's diagnostics of operations that are known by declaration."""
+    problems = Collector(most=current().reports)
     others: dict[tuple[str, str], list[Node]] = {}
     for node, live in _opaque(graph):
         assert isinstance(node.op, Opaque)
@@ -114,11 +114,11 @@ def unknown_operations(graph: Graph) -> list[Diagnostic]:
             if problem is None:
                 others.setdefault((kind, version), []).append(node)
         if problem is not None:
-            _report(found, node, problem)
+            _report(problems, node, problem)
     for (kind, version), nodes in others.items():
-        _report(found, nodes[0], Problem("W204", by_declaration(kind, version, len(nodes))))
-    found.count_rest()
-    return found.diagnostics
+        _report(problems, nodes[0], Problem("W204", by_declaration(kind, version, len(nodes))))
+    problems.count_rest()
+    return problems.diagnostics
 
 
 def _opaque(graph: Graph) -> Iterator[tuple[Node, bool]]:
@@ -147,7 +147,7 @@ def left_out(kind: str, version: str) -> bool:
 def _is_custom(kind: str, version: str) -> bool:
     """Whether a version names the operation set of an extension, or of a newer OpenVINO.
 
-    Nobody could tell what a deconvolution of such a set computes, and ends of a model have none.
+    The computation of a deconvolution of such a set is unknown, and ends of a model have no set.
     """
     if is_indispensable(kind):
         return False
@@ -209,7 +209,7 @@ class OperationReader:
         live: bool,
         bodies: tuple[Body, ...] | None = None,
     ) -> Op:
-        """Return the layer's operation; an Opaque one where it is unknown or wrong."""
+        """Return the layer's operation; an Opaque one if it is unknown or wrong."""
         self._check_layer(layer)
         if not layer.type or not layer.version:
             return self.opaque(layer, declared)
@@ -268,7 +268,7 @@ class OperationReader:
         return made[0]
 
     def _make(self, cls: type[Op], data: dict[str, str], bodies: tuple[Body, ...] | None) -> _Made:
-        """Return an operation with these attributes, and what is wrong with them."""
+        """Return an operation with these attributes, and their problems."""
         values, problems = parse_attributes(cls, data)
         if any(p.severity == "error" for p in problems):
             return None, problems
@@ -294,7 +294,7 @@ class OperationReader:
         return FileData(source, 0, size, ELEMENT_TYPES["u8"], (size,))
 
     def opaque(self, layer: XmlLayer, declared: tuple[Spec, ...]) -> Opaque:
-        """Return a node that stands for the layer with its declared specs."""
+        """Return an opaque operation for the layer, with its declared specs."""
         sections = _sections(layer)
         return Opaque(
             kind=layer.type or "?",
@@ -307,7 +307,7 @@ class OperationReader:
         )
 
     def _check_known(self, layer: XmlLayer, live: bool) -> None:
-        """Report a type or version that nobody knows; count those that others may know."""
+        """Report an unknown type or version; count those that other programs may know."""
         kind, version = layer.type or "", layer.version or ""
         problem = unknown(kind, version, live)
         if problem is None:
@@ -316,7 +316,7 @@ class OperationReader:
             self._refuse(layer, problem)
 
     def _refuse(self, layer: XmlLayer, problem: Problem) -> None:
-        """Report what is wrong with the type or the version, which are attributes of the layer."""
+        """Report a problem of the type or the version, which are attributes of the layer."""
         self._add(layer, problem.code, problem.message, problem.attribute, hint=problem.hint)
 
     def _add(

@@ -108,7 +108,7 @@ def _plane(
     return decompressed(b, made) if dtype == f16 else b.convert(made, f32)
 
 
-# What Model Optimizer and others note down for themselves.
+# Notes that Model Optimizer and others write for themselves.
 _NOTES = {"originallayersnames", "primitivespriority", "quantization_level", "execorder"}
 _HINT = "use the framework's model, or Model Optimizer of a release that still reads this layer"
 
@@ -128,7 +128,7 @@ class LegacyLayersReader(ModelReader):
     kinds: Counter[str] = field(default_factory=Counter)
 
     def layers(self, wiring: Wiring, fed: Mapping[Value, Value] | None = None) -> None:
-        """Build all layers; what is wrong is recorded."""
+        """Build all layers; record their errors."""
         self.fed = dict(fed or {})
         sources = [{v.node for v in row if v is not None} for row in wiring.sources]
         for index in producers_first(sources):
@@ -160,7 +160,7 @@ class LegacyLayersReader(ModelReader):
         self.attempt(name, title, lambda: self._build(xml, index, title, inputs))
 
     def _known(self, kind: str, name: str, xml: XmlLayer) -> bool:
-        """Whether there is a rule for a type; what is not covered is reported in all layers."""
+        """Whether there is a rule for a type; a type without one is reported for each layer."""
         if kind.lower() in RULES or kind.lower() == "activation":
             return True
         reason = REFUSED.get(kind.lower(), "the layer type is not covered")
@@ -212,7 +212,7 @@ class LegacyLayersReader(ModelReader):
             self.out.add("W100", text, location=self.out.location, layer=view.name)
 
     def _input_image(self, view: LegacyLayer, value: Value) -> Value:
-        """Subtract the mean where the model's `<pre-process>` is about this input."""
+        """Subtract the mean if the model's `<pre-process>` is about this input."""
         before = self.found.pre_process
         if view.kind != "input" or before is None or before.layer not in ("", view.name):
             return value
@@ -309,7 +309,7 @@ class _BodyEnds:
         self.fed: dict[Value, Value] = {}
 
     def _place(self, entry: Mapping[str, str], names: tuple[str, str], side: int) -> Value | None:
-        """Return the position of a layer and of its port; None where there is no such port."""
+        """Return the position of a layer and of its port; None if there is no such port."""
         layer, port = (integer(entry.get(name)) for name in names)
         index = self._wiring.ids.get(-1 if layer is None else layer)
         if index is None or port is None:
@@ -382,7 +382,7 @@ def _read(
 
 
 def _reshape(done: Imported, shapes: Mapping[str, ShapeLike]) -> None:
-    """Give inputs other shapes; InferenceError where the layers do not allow them."""
+    """Give inputs other shapes; InferenceError if the layers do not allow them."""
     for node, shape in input_shapes(done.graph, shapes).items():
         op = done.graph.node(node).op
         assert isinstance(op, Parameter)
@@ -399,7 +399,7 @@ class LegacyReader(LegacyLayersReader):
     """Builds the graph of one file."""
 
     def read(self, reported: Report) -> Imported:
-        """Import all layers; raise everything that is wrong at once."""
+        """Import all layers; raise all errors at once."""
         document, context, found = self.found.document, self.context, self.found
         done = self.start(document.name or "model", f"IR version {found.version}")
         self.out, self.kinds = reported, done.kinds
@@ -421,7 +421,7 @@ class LegacyReader(LegacyLayersReader):
         return self.finish(done)
 
     def _missing(self) -> None:
-        """Report once a weights file that is not there."""
+        """Report a missing weights file once."""
         weights = self.source.weights
         expected = self.source.seed is None and weights.reason not in (LEFT_OUT, UNREADABLE)
         if weights.size is None and expected:
@@ -463,8 +463,8 @@ def read_legacy_files(
     """Read an IR of version 2 to 7, its `.xml` or the bytes of it.
 
     `weights` are the `.bin`, by default the one beside the `.xml`; "random" draws all blobs with
-    `seed`, False leaves them out. A tensor bears its layer's name, or NAME.1, ... Every shape is
-    checked against what the file declares; `shapes` then change those of inputs. Raises
+    `seed`, False leaves them out. A tensor has its layer's name, or NAME.1, ... Every shape is
+    checked against the file's declaration; `shapes` then change those of inputs. Raises
     UnsupportedError with everything that is not covered, InputError, FileAccessError.
     """
     out, limits = Loaded(), limits or current()

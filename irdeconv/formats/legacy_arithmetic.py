@@ -74,28 +74,28 @@ for _name, _op in named_operations(
 @layer("Eltwise")
 def eltwise(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """One operation of all inputs, from the first on; a sum may have a factor for each."""
-    word, given = n.text("operation", "sum").lower(), n.given
-    if word == "logical_not" and len(given) == 1:
-        return b.add(elementwise.LogicalNot(), truth(b, given[0]))
+    word, inputs = n.text("operation", "sum").lower(), n.given
+    if word == "logical_not" and len(inputs) == 1:
+        return b.add(elementwise.LogicalNot(), truth(b, inputs[0]))
     factors = n.numbers("coeff", ())
     if any(f != 1 for f in factors):
-        if word not in ("sum", "") or len(factors) != len(given):
-            raise Refusal(f"the factors {list(factors)} of {len(given)} inputs to a {word}")
-        given = tuple(b.times(v, f) for v, f in zip(given, factors, strict=True))
+        if word not in ("sum", "") or len(factors) != len(inputs):
+            raise Refusal(f"the factors {list(factors)} of {len(inputs)} inputs to a {word}")
+        inputs = tuple(b.times(v, f) for v, f in zip(inputs, factors, strict=True))
     op = _PAIRS.get(word or "sum")
     if op is None:
         raise Refusal(f'the operation "{word}" is not covered')
     if word in _LOGICAL:
-        given = tuple(truth(b, v) for v in given)
-    y = given[0]
-    for other in given[1:]:
+        inputs = tuple(truth(b, v) for v in inputs)
+    y = inputs[0]
+    for other in inputs[1:]:
         y = b.add(op, y, other if word in _LOGICAL else b.convert(other, b.dtype(y)))
-    return b.add(Divide(), y, b.like(len(given), y)) if word == "mean" else y
+    return b.add(Divide(), y, b.like(len(inputs), y)) if word == "mean" else y
 
 
 @layer("Power")
 def power(n: LegacyLayer, b: ImportBuilder) -> Outputs:
-    """(scale * x + shift) ** power; what changes nothing is left out."""
+    """(scale * x + shift) ** power; steps without effect are left out."""
     exponent, scale, shift = n.number("power"), n.number("scale"), n.number("shift")
     y = b.times(n[0], scale)
     if shift:
@@ -196,7 +196,7 @@ def convert(n: LegacyLayer, b: ImportBuilder) -> Outputs:
 
 @layer("Gemm MatMul")
 def gemm(n: LegacyLayer, b: ImportBuilder) -> Outputs:
-    """alpha * A B + beta * C, A and B transposed where it is said."""
+    """alpha * A B + beta * C, A and B transposed if their attribute is set."""
     op = MatMul(transpose_a=n.flag("transpose_a", False), transpose_b=n.flag("transpose_b", False))
     y = b.times(b.add(op, n[0], n[1]), n.number("alpha", 1))
     c, beta = n.input(2), n.number("beta", 1)
@@ -257,7 +257,7 @@ def normalize(n: LegacyLayer, b: ImportBuilder) -> Outputs:
 
 
 def _first(b: ImportBuilder, values: Value) -> Value:
-    """Return the first of several channels' values: the only one that counts where they share."""
+    """Return the first of several channels' values: the only one used if channels share it."""
     one = b.ints(1)
     return b.add(Slice(), values, b.ints(0), one, one, one)
 
@@ -265,7 +265,7 @@ def _first(b: ImportBuilder, values: Value) -> Value:
 def _over_axes(
     kind: str, of: Callable[[ImportBuilder, Value], Value], then: Op | None = None
 ) -> Callable[[LegacyLayer, ImportBuilder], Outputs]:
-    """Return the rule of a reduction of what `of` makes of the data; `then` is applied to it."""
+    """Return the rule of a reduction of `of(data)`; `then` is applied to the result."""
 
     def rule(n: LegacyLayer, b: ImportBuilder) -> Outputs:
         op = standard(kind, "opset4", keep_dims=n.flag("keep_dims", True))
@@ -314,7 +314,7 @@ def arg_max(n: LegacyLayer, b: ImportBuilder) -> Outputs:
 def top_k(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """The largest or smallest along an axis, by value or by index, and their indices.
 
-    A single output has the values, or the indices where it is declared an integer.
+    A single output has the values, or the indices if it is declared an integer.
     """
     op = TopK3(
         axis=n.axis(b, n[0], default=-1),
@@ -331,7 +331,7 @@ def top_k(n: LegacyLayer, b: ImportBuilder) -> Outputs:
 
 @layer("Input")
 def parameter(n: LegacyLayer, b: ImportBuilder) -> Outputs:
-    """A model input of the declared shape, of f32 where the file says FP16."""
+    """A model input of the declared shape, of f32 if the file says FP16."""
     spec = n.declared[0]
     n.accept("shape")
     return b.parameter(n.name, spec.dtype or f32, n.shape)
@@ -351,8 +351,8 @@ def constant(n: LegacyLayer, b: ImportBuilder) -> Outputs:
 def reshape(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """The elements in another shape: 0 keeps a size, -1 takes the rest.
 
-    Without `dim` and a second input, and where they are outdated, it is the declared shape, as it
-    always was in the Inference Engine; so it is where the blobs are random.
+    Without `dim` and a second input, and if they are outdated, it is the declared shape, as it
+    always was in the Inference Engine. The same holds for random blobs.
     """
     n.accept("axis", "num_axes")
     target = n.input(1)

@@ -62,7 +62,7 @@ class WindowLists:
 
 
 def windows(n: LegacyLayer, sizes: Ints, *, transposed: bool = False) -> WindowLists:
-    """Return kernel, strides, pads and dilations; pads follow from auto_pad where it is given.
+    """Return kernel, strides, pads and dilations; pads follow from auto_pad if it is given.
 
     `sizes` are the spatial ones of the data. Pads at the end are those at the begin unless given.
     """
@@ -215,7 +215,7 @@ def fully_connected(n: LegacyLayer, b: ImportBuilder) -> Outputs:
 
 @dataclass(frozen=True)
 class _WindowCounts:
-    """How many windows there are on each axis, and where they end behind the data."""
+    """The number of windows on each axis, and how far they reach behind the data."""
 
     outputs: Ints
     ends: Ints
@@ -282,7 +282,7 @@ def _lists(w: WindowLists, found: _WindowCounts, sizes: Ints) -> dict[str, Any]:
         return lists
     if tuple(-(-r // s) + 1 for r, s in rooms) == found.outputs:
         return {**lists, "rounding_type": "ceil"}
-    # Neither way of rounding has this many windows: pads at the end tell how far the last reaches.
+    # Neither way of rounding has this many windows: pads extend to the end of the last one.
     return {**lists, "pads_end": tuple(max(e, 0) for e in found.ends)}
 
 
@@ -321,7 +321,7 @@ def _to_declared(n: LegacyLayer, b: ImportBuilder, x: Value, **attributes: objec
 
 @layer("Resample")
 def resample(n: LegacyLayer, b: ImportBuilder) -> Outputs:
-    """Places map by half pixels; halves round up, linear may smooth what it shrinks."""
+    """Positions map by half pixels; halves round up, linear may smooth when it shrinks."""
     n.accept("factor", "width", "height")
     smooth = n.flag("antialias", False)
     if n.word("type", "", "NEAREST LINEAR") == "NEAREST":
@@ -342,7 +342,7 @@ def _smoothed(n: LegacyLayer, b: ImportBuilder, shape: Ints) -> Value:
 
 
 def _triangles(size: int, target: int) -> Array:
-    """Return what each of `size` elements gives to each of `target`, by triangles."""
+    """Return the weight of each of `size` elements in each of `target`, by triangles."""
     if not 0 < size * target <= _WEIGHTS:
         raise Refusal(f"antialias from {size} to {target} elements")
     step = size / target

@@ -47,13 +47,13 @@ from irdeconv.proof import spelling
 
 Element = Any
 _BLOBS = ("blobs", "weights", "biases")
-# What holds the attributes of a layer, beside <data> and <TYPE_data>.
+# Elements with the attributes of a layer, beside <data> and <TYPE_data>.
 _DATA = re.compile(r"data|.+[_-]data|fc|lrn|norm|crop|batch_norm|elementwise")
 _SECTIONS = ("layers", "edges", "pre-process", "statistics", "meta_data", "quantization_parameters")
 
 
 class Blob(NamedTuple):
-    """A part of the `.bin`; `precision` where it is not the layer's."""
+    """A part of the `.bin`; `precision` if it is not the layer's."""
 
     offset: int
     size: int
@@ -61,7 +61,7 @@ class Blob(NamedTuple):
 
 
 class Channel(NamedTuple):
-    """What is done to one channel of an image: a mean value or image, the texts of the file."""
+    """The pre-processing of an image's channel: a mean value or image, the texts of the file."""
 
     id: int
     mean: str | None
@@ -71,7 +71,7 @@ class Channel(NamedTuple):
 
 @dataclass(frozen=True)
 class PreProcess:
-    """The `<pre-process>` of a model: the input's name where it is given, its channels."""
+    """The `<pre-process>` of a model: the input's name if it is given, its channels."""
 
     layer: str
     precision: str | None
@@ -90,7 +90,7 @@ class LegacyDocument:
 
 
 def read_grammar(source: SourceFile, out: Collector, limits: Limits) -> LegacyDocument | None:
-    """Return what the file says, or None where it is not well-formed; problems go to `out`."""
+    """Return the file's content, or None if it is not well-formed; problems go to `out`."""
     if len(source.data) > limits.xml_bytes:
         xml_reader.report_size(source, len(source.data), out, limits)
         return None
@@ -152,7 +152,7 @@ def _net(
 
 
 def blobs_of(layer: XmlLayer) -> dict[str, Blob]:
-    """Return the blobs of a layer by name; ValueError says what is wrong with one."""
+    """Return the blobs of a layer by name; ValueError describes the error of one."""
     found: dict[str, Blob] = {}
     for section in layer.sections:
         if section.tag not in _BLOBS:
@@ -194,7 +194,7 @@ def _pre_process(e: Element, source: SourceFile, out: Collector) -> PreProcess |
 
 
 class _LegacyLayerReader(LayerReader):
-    """Reads layers whose attributes stand in `<data>` by any of its names, and their blobs."""
+    """Reads layers with their attributes in `<data>` under any of its names, and their blobs."""
 
     def _child(self, e: Element, parts: Parts) -> None:
         tag = str(e.tag)
@@ -230,7 +230,7 @@ _COMPRESSED = '<rt_info><attribute name="decompression" version="0"/></rt_info>'
 
 @dataclass(frozen=True)
 class BlobSource:
-    """Where blobs come from: the `.bin`, or random numbers where `seed` is given."""
+    """The source of blobs: the `.bin`, or random numbers if `seed` is given."""
 
     weights: NoWeights
     seed: int | None = None
@@ -239,7 +239,7 @@ class BlobSource:
         """Return the constant of a blob, or numbers drawn by seed and key; integers are 0."""
         if self.seed is None:
             if self.weights.size is not None:
-                self.weights.read(blob.offset, blob.size)  # says where it lies outside
+                self.weights.read(blob.offset, blob.size)  # raises if it lies outside
             return FileData(self.weights, blob.offset, blob.size, dtype, shape)
         size = math.prod(shape)
         if size > _DRAWN:
@@ -256,8 +256,8 @@ class LegacyLayer(SourceNode):
     """A layer: its type in lower case, number and precision, blobs, declared outputs.
 
     Types, choices and truth values are compared without regard to case. `declared` are the specs
-    of the outputs, of f32 where the file says FP16: blobs stay f16, computed is in f32, as the
-    CPU always did. `iterate` builds what has a body.
+    of the outputs, of f32 if the file says FP16: blobs stay f16, computation is in f32, as the
+    CPU always did. `iterate` builds layers that have a body.
     """
 
     kind: str
@@ -308,7 +308,7 @@ class LegacyLayer(SourceNode):
         return self.number(name) != 0
 
     def only(self, name: str, value: float, why: str) -> None:
-        """Refuse every other value of an attribute than what its absence means."""
+        """Refuse every value of an attribute but `value`, the meaning of its absence."""
         if self.number(name, value) != value:
             raise Refusal(f"{name}={self.text(name)} is not covered: {why}")
 
@@ -368,19 +368,19 @@ class LegacyLayer(SourceNode):
         return axis % rank
 
     def elements(self, name: str) -> int:
-        """Return how many elements a blob has; 0 where there is none."""
+        """Return how many elements a blob has; 0 if there is none."""
         blob = self.blobs.get(name)
         return 0 if blob is None else blob.size * 8 // max(self._type(blob).bits, 1)
 
     def blob(self, b: ImportBuilder, name: str, shape: Ints) -> Value:
-        """Add the constant of a blob, decompressed where it is f16."""
+        """Add the constant of a blob, decompressed if it is f16."""
         value = self.optional(b, name, shape)
         if value is None:
             raise Refusal(f"it has no {name}")
         return value
 
     def optional(self, b: ImportBuilder, name: str, shape: Ints) -> Value | None:
-        """Add the constant of a blob; None where the layer has none."""
+        """Add the constant of a blob; None if the layer has none."""
         blob = self.blobs.get(name)
         if blob is None or not blob.size:
             return None

@@ -1,6 +1,6 @@
-"""Whatever a caller gives becomes a Graph: files, their bytes, models in memory.
+"""Convert the caller's model to a Graph: a file, its bytes, a model in memory.
 
-Formats are told apart by content: IR (`.xml`), ONNX, JSON dumps of oneDNN Graph, the text form.
+Formats are detected by content: IR (`.xml`), ONNX, JSON dumps of oneDNN Graph, the text form.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ ACCEPTED = (
 
 
 class HoldsGraph(Protocol):
-    """What a function returned that has a `graph`: Lowered, Raised, Inspection, Plan, ..."""
+    """A function's result that has a `graph`: Lowered, Raised, Inspection, Plan, ..."""
 
     @property
     def graph(self) -> Graph:
@@ -65,7 +65,7 @@ class HoldsGraph(Protocol):
 
 @runtime_checkable
 class OpenVinoModel(Protocol):
-    """An `openvino.Model`, by what is used of it."""
+    """An `openvino.Model`, with the methods in use."""
 
     def get_ordered_ops(self) -> Any:
         """Return the operations, producers first."""
@@ -76,7 +76,7 @@ class OpenVinoModel(Protocol):
 
 @runtime_checkable
 class OnnxModel(Protocol):
-    """An `onnx.ModelProto`, by what is used of it."""
+    """An `onnx.ModelProto`, with the members in use."""
 
     opset_import: Any
     graph: Any
@@ -100,7 +100,7 @@ class Reading:
     name: str = "<bytes>"
 
     def refuse(self, names: Iterable[str], why: str, hint: str | None = None) -> None:
-        """Raise UsageError (E700) where one of these differs from its default."""
+        """Raise UsageError (E700) if one of these differs from its default."""
         usual = Reading()
         given = [n for n in names if getattr(self, n) != getattr(usual, n)]
         if given:
@@ -118,17 +118,17 @@ def graph_of(
     name: str = "<bytes>",
     recognised: bool = True,
 ) -> Graph:
-    """Return the graph of a model, whatever it is; a Graph itself is returned as it is.
+    """Return the graph of a model of any kind; a Graph itself is returned as it is.
 
-    `model` is what `irdeconv.read` takes, a Graph, or what has a `graph` (Lowered, Raised,
-    Inspection, Plan, ...). `weights` is the `.bin` of an IR (False: the structure alone is read),
-    or an .npz or "random" (with `seed`) of a dump. `shapes` makes open input shapes of ONNX models
-    and dumps exact while they are imported; in an IR what is written for zero-insertions is
-    recognised where it is one at these shapes, and unless `recognised` is false.
+    `model` is an argument for `irdeconv.read`, a Graph, or an object with a `graph` (Lowered,
+    Raised, Inspection, Plan, ...). `weights` is the `.bin` of an IR (False: the structure alone is
+    read), or an .npz or "random" (with `seed`) of a dump. `shapes` makes open input shapes of ONNX
+    models and dumps exact while they are imported. In an IR, patterns that are zero-insertions at
+    these shapes are recognised unless `recognised` is false.
 
     Operations of an IR that irdeconv does not know stay as the file declares them. Raises
-    InputError, UnsupportedError, InferenceError with everything that is wrong with the model,
-    UsageError (also a TypeError) for what is no model and for arguments that it does not have.
+    InputError, UnsupportedError, InferenceError with all errors of the model, UsageError (also a
+    TypeError) for an object that is no model and for arguments that do not apply to it.
     """
     how = Reading(
         weights=weights,
@@ -152,7 +152,7 @@ def _graph(model: ModelLike, how: Reading, recognised: bool) -> Graph:
 
 
 def _wanted(graph: Graph, shapes: Mapping[str, ShapeLike]) -> dict[int, Shape | None]:
-    """Return shapes by node; none where they do not fit, which whoever infers will say."""
+    """Return shapes by node; none if they do not fit, which inference will report."""
     try:
         return input_shapes(graph, shapes)
     except UsageError:
@@ -180,7 +180,7 @@ def diagnose(model: ModelLike, how: Reading) -> Loaded:
 
 
 def held(model: Any) -> Any:
-    """Return the graph that something holds, or what it is itself."""
+    """Return the graph of an object that has one, else the object itself."""
     graph = getattr(model, "graph", None)
     return graph if isinstance(graph, Graph) else model
 
@@ -223,7 +223,7 @@ def _of_file(model: str | PathLike[str] | bytes | bytearray | memoryview, how: R
     if suffix == "xml":
         return _of_format("xml", path, path, how)
     begin = _first_bytes(path)
-    kind = kind_of(begin, path) if begin else None  # the reader of IR says what is wrong
+    kind = kind_of(begin, path) if begin else None  # the IR reader reports the error
     found = kind and (kind.format or (None if kind.foreign else suffix))
     return _of_format(found or "xml", path, path, how)
 
@@ -240,14 +240,14 @@ def is_onnx(model: ModelLike) -> bool:
 
 
 def _first_bytes(path: str) -> bytes:
-    """Return the first bytes of a regular file; none where there is no such file."""
+    """Return the first bytes of a regular file; none if there is no such file."""
     with suppress(OSError, ValueError):
         return first_bytes(path, BEGIN)
     return b""
 
 
 def looks_like_a_model(path: str | PathLike[str]) -> bool:
-    """Whether a path names a model by its ending, or what is there begins like one."""
+    """Whether a path has the suffix of a model, or its file begins like one."""
     text = os.fspath(path)
     return Path(text).suffix in SUFFIXES or kind_of(_first_bytes(text), text).format is not None
 
@@ -336,7 +336,7 @@ def converted(
     seed: int = 0,
     semantics: Semantics = "runtime",
 ) -> Imported:
-    """Import what has to be converted: ONNX, a dump of oneDNN Graph, an IR of version 2 to 7."""
+    """Import a model of another format: ONNX, a dump of oneDNN Graph, an IR of version 2 to 7."""
     if is_legacy(model):
         from irdeconv.formats.legacy import read_legacy_files
 
@@ -346,7 +346,7 @@ def converted(
 
 
 def _of_legacy(model: str | bytes, name: str, how: Reading) -> Loaded:
-    """Read an IR of version 2 to 7; shapes are overridden where they are inferred, as for an IR."""
+    """Read an IR of version 2 to 7; inference overrides its shapes, as those of another IR."""
     from irdeconv.formats.legacy import read_legacy_files
 
     done = read_legacy_files(
@@ -398,7 +398,7 @@ def _of_import(model: str | bytes | OnnxModel, name: str, how: Reading) -> Loade
 
 
 def _of_openvino(model: OpenVinoModel, how: Reading) -> Loaded:
-    """Read what OpenVINO writes of a model; constants stay in its file, which is mapped."""
+    """Read a model as OpenVINO writes it; constants stay in that file, which is mapped."""
     serialize = _openvino("serialize").serialize
     name = f"<openvino.Model {model.get_friendly_name()}>"
     with TemporaryDirectory(prefix="irdeconv-") as folder:
@@ -415,8 +415,8 @@ def _of_openvino(model: OpenVinoModel, how: Reading) -> Loaded:
 def openvino_model(graph: Graph) -> Any:
     """Return an `openvino.Model` of an inferred graph of standard operations.
 
-    Raises UnsupportedError where the package is missing and where it refuses the model, InputError
-    where constants have no data (E120).
+    Raises UnsupportedError if the package is missing or refuses the model, InputError if constants
+    have no data (E120).
     """
     openvino = _openvino("Core")
     xml, weights = ir_bytes(graph)

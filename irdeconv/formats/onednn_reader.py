@@ -101,7 +101,7 @@ _NUMBERS: dict[str, tuple[type, ...]] = {"s64": (int,), "f32": (int, float), "st
 
 
 def wrong_value(attribute: dict[str, Any]) -> Any:
-    """Return what is not of the type that an attribute of a dump states; None where all is."""
+    """Return a value that is not of the type that an attribute of a dump states, else None."""
     stated = str(attribute.get("type", ""))
     types = _NUMBERS.get(stated.removesuffix("[]"))
     if types is None:
@@ -194,7 +194,7 @@ def conv_transpose(n: DumpNode, b: ImportBuilder) -> Value:
 
 @rule("MaxPool AvgPool")
 def pool(n: DumpNode, b: ImportBuilder) -> Value:
-    """Maxima or means of windows; rounding up only where nothing is left over."""
+    """Maxima or means of windows; rounding up only if the windows fit without a rest."""
     x = to_ncx(n, b, n[0])
     axes = b.rank(x) - 2
     kernel, lists = n.ints("kernel", axes), _windows(n, axes)
@@ -383,7 +383,7 @@ def _parse(data: bytes, location: Location) -> Any:
 
 @contextmanager
 def _arrays(path: str | PathLike[str] | None) -> Iterator[SavedArrays | None]:
-    """Open the weights of a dump for the time of a `with`; None where no file holds them."""
+    """Open the weights of a dump for the time of a `with`; None if no file contains them."""
     if path is None or path == "random":
         yield None
         return
@@ -407,7 +407,7 @@ class DumpReader(ModelReader):
     used: set[str] = field(default_factory=set)
 
     def read(self) -> Imported:
-        """Import all operations; raise everything that is wrong at once."""
+        """Import all operations; raise all errors at once."""
         version = str(self.dump.get("version", "unknown"))
         self.modern = not version.startswith(("0.", "1.", "2."))
         done = self.start("onednn_graph", f"oneDNN Graph {version}")
@@ -604,13 +604,13 @@ class DumpReader(ModelReader):
 
 
 def _name(node: Any) -> str:
-    """Return an operation's name, one made of its kind where it has none."""
+    """Return an operation's name, one made of its kind if it has none."""
     name = node.get("name")
     return name if name and isinstance(name, str) else f"{node['kind']}_{node['id']}"
 
 
 def _structure(node: Any) -> str | None:
-    """Return what is wrong with an operation's JSON, or None."""
+    """Return the error of an operation's JSON, or None."""
     if not isinstance(node, dict):
         return "it is no object"
     for key, kind in (("id", int), ("kind", str), ("inputs", list), ("outputs", list)):

@@ -38,9 +38,9 @@ CONSTANT_STEPS = frozenset(["Identity", "Transpose", "Reshape", "Squeeze", "Unsq
 class Scope:
     """A graph or a function's body, and the scope around it.
 
-    `body` is a GraphProto or a FunctionProto, `opsets` the operation sets by domain, `title` says
-    for people where it is ("" for the model's own graph). With `overridable` an initializer that is
-    an input as well is only its default (IR version 4 and later).
+    `body` is a GraphProto or a FunctionProto, `opsets` the operation sets by domain, `title` its
+    readable place ("" for the model's own graph). With `overridable` an initializer that is an
+    input as well is only its default (IR version 4 and later).
     """
 
     body: Any
@@ -86,7 +86,7 @@ class Scope:
         return frozenset(given if self.is_function else (i.name for i in given))
 
     def owner(self, name: str) -> Scope | None:
-        """Return the scope that gives a name its value; None where no scope does."""
+        """Return the scope that gives a name its value; None if no scope does."""
         here = name in self.producers or name in self.initializers or name in self.entries
         return self if here else self.parent and self.parent.owner(name)
 
@@ -96,7 +96,7 @@ class Scope:
         return {}
 
     def is_constant(self, name: str) -> bool:
-        """Whether a name is a constant: `constant` gives what it comes from."""
+        """Whether a name is a constant; `constant` returns its initializers and nodes."""
         owner = self.owner(name)
         if owner is None:
             return False
@@ -118,8 +118,8 @@ class Scope:
     def _behind(self, name: str, *, whole: bool = True) -> list[tuple[Scope, str]] | None:
         """Return the names that one of the scope's own comes from, with their scopes; itself last.
 
-        None where one of them is no constant or they stand in a circle. Not as a whole, what lies
-        behind known constants is left out. There is no recursion: files have chains of any length.
+        None if one of them is no constant or they form a circle. Unless `whole`, the sources of
+        known constants are left out. There is no recursion: files have chains of any length.
         """
         begun: set[tuple[Scope, str]] = set()
         done: dict[tuple[Scope, str], None] = {}
@@ -153,9 +153,9 @@ class Scope:
         return tensor, node if plain or node.op_type in CONSTANT_STEPS else None
 
     def _sources(self, name: str) -> list[tuple[Scope, str]] | None:
-        """Return what one of the scope's own names is computed from; None for what is no constant.
+        """Return the names that one of the scope's own is computed from; None if it is no constant.
 
-        What has been found to be none before is none.
+        A name that was found to be none before is none.
         """
         tensor, node = self._origin(name)
         if (tensor is None and node is None) or not self._settled.get(name, True):
@@ -237,10 +237,10 @@ LARGE = 1024  # bytes from which on a tensor goes into another file, as the pack
 
 @dataclass
 class OnnxFile:
-    """A model: `proto` is its ModelProto, `folder` where the files of external data lie.
+    """A model: `proto` is its ModelProto, `folder` has the files of external data.
 
     Data in other files is read tensor by tensor, when it is asked for. `folder` is None for a model
-    that came as bytes. `staged` has those of the files that do not stand in their places yet.
+    that came as bytes. `staged` has the temporary paths of files that are not in place yet.
     """
 
     proto: Any = field(repr=False)
@@ -249,7 +249,7 @@ class OnnxFile:
     staged: Mapping[str, Path] = field(default_factory=dict)
 
     def tensor(self, tensor: Any) -> Any:
-        """Return a TensorProto with its data inside; InputError where the file has none of it."""
+        """Return a TensorProto with its data inside; InputError if the data cannot be read."""
         if not is_external(tensor):
             return tensor
         out = type(tensor)()
@@ -276,7 +276,7 @@ class OnnxFile:
         tensor.raw_data = ExternalFiles(self.folder).read(tensor)
 
     def file_of(self, tensor: Any) -> Path | None:
-        """Return the file that a tensor's data lies in; None inside the model."""
+        """Return the file of a tensor's data; None if it is inside the model."""
         if not is_external(tensor):
             return None
         name = external_entry(tensor, "location")
@@ -327,10 +327,10 @@ def stage_file(
 ) -> OnnxFile:
     """Write a model with the files of its external data; they take their places with `files`.
 
-    `added` are its new tensors: large ones go into a file of their own where the model has such
+    `added` are its new tensors: large ones go into a file of their own if the model has such
     files already, or would not fit into a message. Files of external data are copied into another
     folder; in the model's own folder they are shared. Returns the model as it is read back.
-    Raises UsageError where a copy would replace another file, unless `force` allows it.
+    Raises UsageError if a copy would replace another file, unless `force` allows it.
     """
     used, before = model.external(), len(files.opened)
     if used or model.proto.ByteSize() > MESSAGE_LIMIT:
@@ -428,7 +428,7 @@ def _require(found: int, limit: str, limits: Limits, location: Location, text: s
 def _require_finite(model: Any, limits: Limits, location: Location) -> None:
     """Refuse functions that call themselves, and those whose nodes in place of calls are too many.
 
-    A few functions that each call the next one twice stand for more nodes than any memory holds.
+    A few functions that each call the next one twice expand to more nodes than any memory holds.
     """
     functions = {(f.domain, f.name, getattr(f, "overload", "")): f for f in model.functions}
     counts: dict[Any, int] = {}
@@ -463,7 +463,7 @@ def _count(start: Any, functions: Any, counts: dict[Any, int], location: Locatio
 
 
 def _calls(body: Any) -> Iterator[Any]:
-    """Yield what each node of a body is."""
+    """Yield domain, type and overload of each node of a body."""
     return ((n.domain, n.op_type, getattr(n, "overload", "")) for n in _nodes(body))
 
 
@@ -477,7 +477,7 @@ _NUMBER = re.compile(r"[0-9]{1,19}", re.ASCII)
 
 
 def parse_model(data: bytes, location: Location) -> Any:
-    """Return the ModelProto of bytes; InputError where they are none."""
+    """Return the ModelProto of bytes; InputError if they are none."""
     onnx = onnx_module("onnx", "ModelProto")
     protobuf = onnx_module("google.protobuf.message")
     try:
@@ -526,7 +526,7 @@ def external_entry(tensor: Any, key: str) -> str:
 
 
 def file_inside(folder: Path, name: str) -> Path:
-    """Return the file that a tensor names; ValueError where it does not lie in the folder."""
+    """Return the file that a tensor names; ValueError if it does not lie in the folder."""
     parts = {*PurePosixPath(name).parts, *PureWindowsPath(name).parts}
     rooted = PurePosixPath(name).is_absolute() or PureWindowsPath(name).anchor
     if not name or "\0" in name or ".." in parts or rooted:
@@ -588,7 +588,7 @@ def place_of(tensor: Any) -> tuple[int, int | None]:
 
 
 def _number(tensor: Any, key: str) -> int | None:
-    """Return a number of a tensor's external data; None where it says none."""
+    """Return a number of a tensor's external data; None if it is missing."""
     text = external_entry(tensor, key)
     if not text:
         return None

@@ -42,7 +42,7 @@ VERSIONS = "11 13 16 19 21 23 24 25"
 
 @rule("If", f"1 {VERSIONS}")
 def branch(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """One of two bodies; the nodes of one in place where the condition is known."""
+    """One of two bodies; if the condition is known, the nodes of that body in place."""
     condition = b.as_scalar(n[0])
     bodies = n.body("then_branch"), n.body("else_branch")
     known = b.known(condition)
@@ -59,7 +59,7 @@ def branch(n: OnnxNode, b: ImportBuilder) -> Outputs:
 
 
 def _captured(one: ImportedBody, inputs: list[Value]) -> tuple[BodyInput, ...]:
-    """Return what feeds the values from outside, which become further inputs of the operation."""
+    """Return the inputs for values from outside, which become further inputs of the operation."""
     out = []
     for parameter, value in one.captured:
         out.append(BodyInput(parameter, len(inputs)))
@@ -333,7 +333,7 @@ def _paired(b: ImportBuilder, x: Value) -> Value:
 
 @rule("DFT", "17 20")
 def dft(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """The transform along one axis; `onesided` has the first half of what real numbers give."""
+    """The transform along one axis; `onesided` has the first half of that of real numbers."""
     x, rank = n[0], b.rank(n[0])
     if n.version < 20:
         axis = n.axis(b, x, default=1)

@@ -136,7 +136,7 @@ def conv_transpose_nhwc(n: OnnxNode, b: ImportBuilder) -> Outputs:
 
 
 def pool_lists(n: OnnxNode, b: ImportBuilder) -> dict[str, Any]:
-    """Return what poolings share: kernel, strides, dilations, pads and how sizes are rounded."""
+    """Return a pooling's attributes: kernel, strides, dilations, pads, rounding of sizes."""
     axes = b.rank(n[0]) - 2
     kernel = n.ints("kernel_shape")
     if len(kernel) != axes:
@@ -200,7 +200,7 @@ def average_pool(n: OnnxNode, b: ImportBuilder) -> Outputs:
 
 
 def _means(b: ImportBuilder, x: Value, lists: dict[str, Any], exclude_pad: bool) -> Value:
-    """Return the means of windows, by the older operation where nothing is dilated."""
+    """Return the means of windows, by the older operation if nothing is dilated."""
     if any(d != 1 for d in lists["dilations"]):
         return b.add(AvgPool16(**lists, exclude_pad=exclude_pad), x)
     plain = {k: v for k, v in lists.items() if k != "dilations"}
@@ -208,9 +208,9 @@ def _means(b: ImportBuilder, x: Value, lists: dict[str, Any], exclude_pad: bool)
 
 
 def _check_overhang(n: OnnxNode, sizes: Shape, lists: dict[str, Any]) -> None:
-    """Judge windows that reach beyond the padding, of which ONNX Runtime counts the whole kernel.
+    """Refuse or note windows that reach beyond the padding: ONNX Runtime counts the whole kernel.
 
-    ONNX's own tests, from version 19 on, count what lies within the padding.
+    ONNX's own tests, from version 19 on, count only the elements within the padding.
     """
     padded = any((*lists["pads_begin"], *lists["pads_end"]))
     if lists["auto_pad"] != "explicit" or not padded:
@@ -338,7 +338,7 @@ def pad(n: OnnxNode, b: ImportBuilder) -> Outputs:
 
 
 def _rank(n: OnnxNode, b: ImportBuilder, x: Value, pads: Value) -> int:
-    """Return the number of axes; pads of all axes tell it where the data does not."""
+    """Return the number of axes; if the data's rank is open, that of pads for all axes."""
     shape = b.spec(pads).shape
     if b.spec(x).shape is None and shape and not (n.version >= 18 and n.input(3)):
         count = shape[0]
@@ -361,7 +361,7 @@ def _wrapped(b: ImportBuilder, x: Value, begin: Value, end: Value) -> Value:
 
 
 def _check_mirror(b: ImportBuilder, x: Value, begin: Value, end: Value, mode: str) -> None:
-    """Refuse what systems compute differently: cropping and mirroring on one axis."""
+    """Refuse pads that systems compute differently: cropping and mirroring on one axis."""
     lists = [b.known(v) for v in (begin, end)]
     if lists[0] is None or lists[1] is None:
         return

@@ -151,7 +151,7 @@ def limits(dtype: ElementType) -> tuple[float, float]:
 
 
 def narrowed(b: ImportBuilder, x: Value, target: ElementType) -> Value:
-    """Convert real numbers to a type that holds few of them; the ends stand for what is beyond."""
+    """Convert real numbers to a type with a small range; numbers beyond become its ends."""
     return b.convert(b.add(Clamp(*limits(target)), x), target)
 
 
@@ -177,7 +177,7 @@ def _blocks(
 ) -> tuple[list[Value], tuple[int, ...] | None]:
     """Return scale and zero point of blocks along an axis, and the data's shape cut into these.
 
-    Where the last block is shorter, the values are repeated instead.
+    If the last block is shorter, the values are repeated instead.
     """
     shape = b.static(x, "data in blocks")
     count = -(-shape[axis] // block)
@@ -484,7 +484,7 @@ def dropout(n: OnnxNode, b: ImportBuilder) -> Outputs:
 
 @rule("Shrink", "9")
 def shrink(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """x moved towards 0 by bias where |x| is above lambd, else 0."""
+    """x moved towards 0 by bias if |x| is above lambd, else 0."""
     x, lambd, bias = n[0], n.number("lambd", 0.5), n.number("bias", 0.0)
     if not b.dtype(x).is_real:
         raise Refusal("integers are not covered")
@@ -501,7 +501,7 @@ LARGEST_MATRIX = 3  # rows of a matrix whose determinant is written out
 
 @rule("CumProd", "26")
 def cum_prod(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """Products of what comes before: each step multiplies by what twice as far ahead has."""
+    """Products of all earlier elements: each step multiplies by those twice as far ahead."""
     x = n[0]
     axis = wrap(int(b.need(b.as_scalar(n[1]), "axis")), b.rank(x))
     size = b.size(x, axis)
@@ -516,7 +516,7 @@ def cum_prod(n: OnnxNode, b: ImportBuilder) -> Outputs:
 
 
 def _moved(b: ImportBuilder, x: Value, axis: int, step: int, *, reverse: bool) -> Value:
-    """Return the elements some places earlier along an axis, ones where there are none."""
+    """Return the elements `step` positions earlier along an axis, with ones at the border."""
     ahead = [step if a == axis else 0 for a in range(b.rank(x))]
     behind = [-s for s in ahead]
     ends = (behind, ahead) if reverse else (ahead, behind)
@@ -592,7 +592,7 @@ def _number(n: OnnxNode) -> int:
 
 
 def _power_of_two(b: ImportBuilder, x: Value, mode: str) -> Value:
-    """Return the power of two above, below or next to x, the least one for what is not positive."""
+    """Return the power of two above, below or next to x; the least one if x is not positive."""
     x = b.add(Clamp(*limits(E8M0)), b.convert(x, f32))
     near = b.convert(b.convert(x, E8M0), f32)
     if mode != "nearest":

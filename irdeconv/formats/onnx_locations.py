@@ -1,6 +1,6 @@
-"""Which other files an ONNX file names for its data, without reading a tensor of it.
+"""List the other files that an ONNX file names for its data, without reading its tensors.
 
-The file is walked as protobuf: what holds no such name is skipped, whatever its size. So it costs
+The file is walked as protobuf: fields without such a name are skipped, however large. So it costs
 little, takes no memory, and needs no package.
 """
 
@@ -34,7 +34,7 @@ MOST_NAME = 4096  # bytes
 def external_files(path: Path) -> list[Path]:
     """Return the files in a model's folder that its tensors name, in the order of first use.
 
-    What is no ONNX file ends where it stops to be one; reading it tells what is wrong. OSError.
+    The walk ends at the first bytes that are no ONNX; reading the file reports the error. OSError.
     """
     with open_file(path) as file:
         names = _locations(file, size_of(file))
@@ -48,15 +48,15 @@ def external_files(path: Path) -> list[Path]:
 
 
 def _locations(file: BinaryIO, size: int) -> list[str]:
-    """Return what entries with the key "location" say, each once."""
-    found: dict[str, None] = {}
+    """Return the values of entries with the key "location", each once."""
+    names: dict[str, None] = {}
     entry: dict[str, bytes] = {}
     inside = [("model", size)]
     for _ in range(MOST_FIELDS):
         while len(inside) > 1 and file.tell() >= inside[-1][1]:
             if inside.pop()[0] == "entry":
                 if entry.get("key") == b"location":
-                    found[entry.get("value", b"").decode("utf-8", "replace")] = None
+                    names[entry.get("value", b"").decode("utf-8", "replace")] = None
                 entry = {}
         kind, end = inside[-1]
         tag, length = _field(file)
@@ -70,11 +70,11 @@ def _locations(file: BinaryIO, size: int) -> list[str]:
             inside.append((into, start + length))
         else:
             file.seek(start + length)
-    return list(found)
+    return list(names)
 
 
 def _field(file: BinaryIO) -> tuple[int | None, int]:
-    """Return the tag of a field and how many bytes follow; no tag where there is no field."""
+    """Return the tag of a field and how many bytes follow; no tag if there is no field."""
     tag = _varint(file)
     kind = -1 if tag is None else tag & 7
     if kind == _VARINT:

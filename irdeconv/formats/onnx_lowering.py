@@ -54,9 +54,9 @@ OF_CALLS = "each call gives its attributes; inline the functions first (onnx.inl
 
 @dataclass(frozen=True)
 class LoweredOnnx:
-    """An ONNX model without deconvolutions, and what became of each; unpacks to proto and report.
+    """An ONNX model without deconvolutions, and a report of each; unpacks to proto and report.
 
-    `model` is what was given, changed in place; `added` are the tensors that are new.
+    `model` is the original object, changed in place; `added` are the tensors that are new.
     """
 
     model: OnnxFile
@@ -83,7 +83,7 @@ class LoweredOnnx:
 
 @dataclass
 class _Replaced:
-    """What takes a node's place in a scope: nodes and tensors."""
+    """The replacement of a node in a scope: nodes and tensors."""
 
     at: int
     nodes: list[Any]
@@ -142,7 +142,7 @@ def _check(state: _Rewriting, made: Sequence[str]) -> None:
 
 
 def _replacements(state: _Rewriting, every: Sequence[Scope]) -> dict[Scope, list[_Replaced]]:
-    """Return what replaces nodes, by scope; nothing is changed yet."""
+    """Return the replacements of nodes, by scope; nothing is changed yet."""
     taken = {s: FreshNames(names(s.body)) for s in every if s.parent is None}
     calls = {(f.domain, f.name) for f in state.model.proto.functions}
     found = [
@@ -176,7 +176,7 @@ def _change(changes: Mapping[Scope, Sequence[_Replaced]]) -> list[Any]:
 def _counts(node: Any, calls: Set[tuple[str, str]], request: LoweringRequest) -> bool:
     """Whether a node belongs into the report: a deconvolution, known or not, but no `calls`.
 
-    Functions of the model count by what is in them; exporters name them after modules.
+    For a function of the model the nodes in it count; exporters name functions after modules.
     """
     if request.convolutions and request.targeted and node.op_type == "Conv":
         return node.domain in STANDARD
@@ -186,7 +186,7 @@ def _counts(node: Any, calls: Set[tuple[str, str]], request: LoweringRequest) ->
 def _one(
     state: _Rewriting, scope: Scope, at: int, node: Any, taken: FreshNames
 ) -> _Replaced | None:
-    """Lower one node; None where it stays."""
+    """Lower one node; None if it stays."""
     title = title_of(node)
     try:
         if not (node.output and node.output[0]):
@@ -245,7 +245,7 @@ def _lowered(state: _Rewriting, scope: Scope, node: Any) -> tuple[LoweredLayer |
     source = graph_of(state.model, made, state.semantics)
     budget = state.budget
     last = source.inputs_of(source.results[0].id)[0].node
-    budget.take(source.node(last), len(made.graph.node) - 1)  # what constants are computed by
+    budget.take(source.node(last), len(made.graph.node) - 1)  # nodes that compute constants
     request = replace(request, only=None, quantized=_is_quantized(scope, node))
     low = lower_for(source, request, budget, ONNX_STYLE)
     for d in low.report.diagnostics:
@@ -269,7 +269,7 @@ def _is_quantized(scope: Scope, node: Any) -> bool:
 def _written(
     state: _Rewriting, scope: Scope, node: Any, graph: Graph, taken: FreshNames
 ) -> NodeWriter:
-    """Return what replaces a node; its last node has the old node's name and output."""
+    """Return the nodes that replace one; the last of them has its name and output."""
     for made in list(graph.nodes("ZeroInsertion")):
         change = replace_node(graph, made, spell_zero_insertion, state.budget, ONNX_STYLE)
         if change.skipped:
@@ -290,7 +290,7 @@ def _written(
         last.name = node.name
     else:
         last.name = taken.fresh(node.name.replace(CONV_TRANSPOSE, last.op_type))
-    if isinstance(node.doc_string, str):  # what is no UTF-8 comes as bytes, and cannot be set
+    if isinstance(node.doc_string, str):  # text that is no UTF-8 comes as bytes, and cannot be set
         last.doc_string = node.doc_string
     last.metadata_props.extend(node.metadata_props)
     return writer
@@ -306,7 +306,7 @@ def _put(scope: Scope, done: Sequence[_Replaced]) -> None:
 
 
 def _drop(unused: Sequence[tuple[Scope, Sequence[str]]]) -> None:
-    """Remove constants, and what computed them, that nothing reads any more."""
+    """Remove constants, and the nodes that computed them, if nothing reads them any more."""
     counts: dict[Scope, Counter[str]] = {}
     gone: defaultdict[Scope, set[str]] = defaultdict(set)
     for scope, inputs in unused:
@@ -324,7 +324,7 @@ def _drop(unused: Sequence[tuple[Scope, Sequence[str]]]) -> None:
 
 
 def _give_up(scope: Scope, name: str, counts: Counter[str], gone: set[str]) -> list[str]:
-    """Add a name that nothing reads to those that go; returns what it was computed from."""
+    """Add an unread name to those that go; returns the names that it was computed from."""
     if name in scope.initializers:
         gone.add(name)
         return []
@@ -356,7 +356,7 @@ def _delete(items: Any, unwanted: Any) -> None:
 
 
 def _add_tensors(scope: Scope, tensors: Sequence[Any]) -> list[Any]:
-    """Add initializers; returns them as they stand in the model."""
+    """Add initializers; return the model's copies of them."""
     if not tensors:
         return []
     kept = scope.body.initializer
@@ -383,7 +383,7 @@ def lower_onnx(
     """Lower the ConvTranspose nodes of an ONNX file and leave everything else as it is.
 
     `model` is a path, bytes or a ModelProto, of operation set 11 or later; `path` is where the
-    result is written, with copies of external data where that is another folder. The others are
+    result is written, with copies of external data if that is another folder. The others are
     those of `lower`; `shapes` replaces shapes of inputs, in the model too. Returns the new
     ModelProto (`proto`) and a `report`, in which deconvolutions that stay have no form. Raises
     UsageError for wrong arguments, InputError for a bad file, UnsupportedError without onnx.

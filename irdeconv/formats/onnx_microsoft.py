@@ -39,7 +39,7 @@ from irdeconv.ops.shape import Reshape, Unsqueeze
 
 MICROSOFT = "com.microsoft"
 _leaky = ACTIVATIONS["leakyrelu"]
-DEFAULTS = {  # parameters of activations where a node has none
+DEFAULTS = {  # parameters of activations if a node has none
     "Relu": (),
     "Tanh": (),
     "Sigmoid": (),
@@ -50,7 +50,7 @@ DEFAULTS = {  # parameters of activations where a node has none
 
 
 def activated(b: ImportBuilder, x: Value, name: str, given: Sequence[float]) -> Value:
-    """Return a fused activation of x; no name stands for none."""
+    """Return a fused activation of x; an empty name means none."""
     if not name:
         return x
     if name not in DEFAULTS:
@@ -61,7 +61,7 @@ def activated(b: ImportBuilder, x: Value, name: str, given: Sequence[float]) -> 
 
 @rule("FusedConv", "1", MICROSOFT)
 def fused_conv(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """A convolution with bias [M] and what is added to it, then an activation."""
+    """A convolution with bias [M] and a further summand, then an activation."""
     y, bias, more = convolved(n, b, n[0], n[1]), n.input(2), n.input(3)
     if bias is not None:
         y = b.add(Add(), y, b.per_channel(bias, b.rank(y) - 2))
@@ -84,7 +84,7 @@ def fused_matmul(n: OnnxNode, b: ImportBuilder) -> Outputs:
     for at, letter in enumerate("AB"):
         x, rank = n[at], b.rank(n[at])
         if n.integer(f"transBatch{letter}", 0):
-            # [M, ...batch, K] is what the product has as [...batch, M, K].
+            # [M, ...batch, K] becomes [...batch, M, K], as the product needs it.
             x = b.add(Transpose(), x, b.ints(*range(1, rank - 1), 0, rank - 1))
         sides.append(x)
         swap.append(bool(n.integer(f"trans{letter}", 0)) and rank > 1)  # never of a vector
@@ -215,7 +215,7 @@ def _back(n: OnnxNode, b: ImportBuilder, y: Value, at: int, like: Value) -> Valu
 def _on_grid(
     type: str, compute: Callable[[OnnxNode, ImportBuilder, Sequence[Value]], Value], *inputs: int
 ) -> None:
-    """Register an operation of the real numbers of inputs; the result's grid stands behind them."""
+    """Register an operation of the real numbers of inputs; the result's grid follows them."""
 
     def apply(n: OnnxNode, b: ImportBuilder) -> Outputs:
         y = compute(n, b, [_real(n, b, at) for at in inputs])
@@ -289,7 +289,7 @@ def dynamic(b: ImportBuilder, x: Value) -> tuple[Value, Value, Value]:
     low = b.add(Minimum(), b.add(ReduceMin(keep_dims=False), x, every), zero)
     high = b.add(Maximum(), b.add(ReduceMax(keep_dims=False), x, every), zero)
     scale = b.add(Divide(), b.add(Subtract(), high, low), b.like(255, x))
-    # Where every number is 0, any scale will do.
+    # If every number is 0, any scale will do.
     scale = b.add(Select(), b.add(Equal(), scale, zero), b.like(1, x), scale)
     place = b.add(Round("half_to_even"), b.add(Divide(), b.add(Subtract(), zero, low), scale))
     point = b.convert(b.add(Clamp(0.0, 255.0), place), u8)

@@ -40,12 +40,12 @@ SCHEMA_TYPES = {f"tensor({k.lower()})": ELEMENT_TYPES[v] for k, v in _BY_ONNX_NA
 
 
 def onnx_module(name: str = "onnx", *names: str) -> Any:
-    """Import a module of the package onnx; UnsupportedError where it is missing or broken."""
+    """Import a module of the package onnx; UnsupportedError if it is missing or broken."""
     return needed("reading ONNX models", name, *names)
 
 
 def element_type(number: int) -> ElementType:
-    """Return the element type of a TensorProto.DataType; Refusal where there is none."""
+    """Return the element type of a TensorProto.DataType; Refusal if there is none."""
     name = _type_names().get(number, str(number))
     if name not in _BY_ONNX_NAME:
         raise Refusal(f"the element type {name} is not covered")
@@ -58,7 +58,7 @@ def _type_names() -> dict[int, str]:
 
 
 def onnx_type(dtype: ElementType) -> int:
-    """Return the TensorProto.DataType of an element type; Refusal where ONNX has none."""
+    """Return the TensorProto.DataType of an element type; Refusal if ONNX has none."""
     name = next((k for k, v in _BY_ONNX_NAME.items() if v == dtype.name), None)
     if name is None:
         raise Refusal(f"ONNX has no element type {dtype}")
@@ -69,7 +69,7 @@ def onnx_type(dtype: ElementType) -> int:
 def to_array(tensor: Any) -> tuple[Array, ElementType]:
     """Return the values of a TensorProto in their container, and the element type.
 
-    Raises Refusal for types without a counterpart, ValueError where the data does not fit the
+    Raises Refusal for types without a counterpart, ValueError if the data does not fit the
     shape or was left in another file.
     """
     helper = onnx_module("onnx.numpy_helper")
@@ -149,7 +149,7 @@ class Reported(Exception):
 
 @dataclass(frozen=True)
 class Entry:
-    """What an input of a body is: a Parameter of a spec, or a constant; `axis` is hidden."""
+    """An input of a body: a Parameter of a spec, or a constant; `axis` is hidden."""
 
     spec: Spec
     axis: int | None = None
@@ -171,7 +171,7 @@ class ImportedBody:
 
 
 class Bodies(Protocol):
-    """What rules of control operations need of the reader."""
+    """The reader's methods for rules of control operations."""
 
     def graph(
         self, body: Any, entries: Sequence[Entry], axes: Mapping[int, int] | None = None
@@ -240,7 +240,7 @@ class OnnxNode(SourceNode):
         return str(self._required(name, default, str))
 
     def meaning(self, name: str, default: str, words: Mapping[str, Any]) -> Any:
-        """Return what a text attribute stands for; refuse every other word."""
+        """Return the meaning of a text attribute; refuse every other word."""
         text = self.text(name, default)
         if text not in words:
             raise Refusal(f"{name}={text} is not covered")
@@ -268,7 +268,7 @@ class OnnxNode(SourceNode):
         return self._required(name, None, onnx_module().GraphProto)
 
     def tensor(self, name: str) -> Any:
-        """Return a TensorProto; None where it is missing."""
+        """Return a TensorProto; None if it is missing."""
         return self._take(name, None, onnx_module().TensorProto)
 
     def only(self, name: str, value: Any, why: str = "") -> None:
@@ -349,9 +349,9 @@ class Names:
 
     A value of None could not be imported; `tensors` are initializers that nothing has used yet;
     `absent` are inputs of a function that its caller left out, `attributes` those that it gave.
-    `prefix` begins the names of layers, `title` what is said about them; `owner` is the layer of
-    the model, if these are inside one, `depth` functions deep. Names that are not here are looked
-    up in `outer`; `capture` brings a value from there into a graph of its own.
+    `prefix` begins the names of layers, `title` messages about them; `owner` is the layer of the
+    model, if these are inside one, `depth` functions deep. Names that are not here are looked up
+    in `outer`; `capture` brings a value from there into a graph of its own.
     """
 
     builder: ImportBuilder
@@ -369,7 +369,7 @@ class Names:
     capture: Callable[[Value], Value] | None = None
 
     def opset(self, domain: str) -> int:
-        """Return the version of a domain's operation set, 0 where none is named."""
+        """Return the version of a domain's operation set, 0 if none is named."""
         return int(self.opsets.get(domain, 0))
 
     def knows(self, name: str) -> bool:
@@ -428,7 +428,7 @@ def first_output(node: Any) -> str:
 
 
 def title_of(node: Any) -> str:
-    """Return what people call a node: its name, else its first output."""
+    """Return the readable name of a node: its own, else that of its first output."""
     return str(node.name or first_output(node) or node.op_type)
 
 
@@ -443,7 +443,7 @@ def read_by(node: Any) -> Iterator[str]:
 
 
 def in_order(nodes: Sequence[Any]) -> list[Any]:
-    """Return nodes behind those that they read, else in order; circles are left out."""
+    """Return nodes after those that they read, else in order; circles are left out."""
     makers = {o: at for at, n in enumerate(nodes) for o in n.output if o}
     waits = [{makers[i] for i in read_by(n) if i in makers} for n in nodes]
     return [nodes[at] for at in producers_first(waits)]

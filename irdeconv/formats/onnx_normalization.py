@@ -217,7 +217,7 @@ def _factor(b: ImportBuilder, x: Value, factor: float, name: str) -> Value:
 
 @rule("LpNormalization", "1 22")
 def lp_normalization(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """Divide by the L1 or L2 norm along an axis; 0 where the norm is 0."""
+    """Divide by the L1 or L2 norm along an axis; 0 if the norm is 0."""
     p = n.integer("p", 2)
     if p not in (1, 2):
         raise Refusal(f"p={p} is not covered")
@@ -248,7 +248,7 @@ ALL = "1 11 13 18"
 
 
 def _axes(n: OnnxNode, b: ImportBuilder, *, noop: bool = False) -> Value | None:
-    """Return the reduced axes; None where nothing is, which is refused without `noop`."""
+    """Return the reduced axes; None if there are none, which is refused without `noop`."""
     nothing = n.integer("noop_with_empty_axes", 0)
     axes = b.ints(*n.ints("axes")) if "axes" in n else n.input(1)
     if axes is not None:
@@ -323,7 +323,7 @@ rule("ReduceLogSum", f"{ALL} 28")(lambda n, b: b.add(Log(), _reduce(n, b, reduct
 
 @rule("ReduceLogSumExp", f"{ALL} 28")
 def log_sum_exp(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """Subtract the maximum first, where it is finite, so that nothing overflows."""
+    """Subtract the maximum first, if it is finite, so that nothing overflows."""
     x, axes = n[0], _axes(n, b)
     shape = b.shape(x)
     if is_static(shape) and math.prod(shape) == 0:
@@ -339,7 +339,7 @@ def log_sum_exp(n: OnnxNode, b: ImportBuilder) -> Outputs:
 
 @rule("ArgMax ArgMin", "1 11 12 13")
 def arg_extreme(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """Where the extreme lies as i64: the first of equal ones, or the last."""
+    """The index of the extreme as i64: the first of equal ones, or the last."""
     x, last = n[0], bool(n.integer("select_last_index", 0))
     axis = n.axis(b, x)
     if last:
@@ -369,7 +369,7 @@ def top_k(n: OnnxNode, b: ImportBuilder) -> Outputs:
 
 @rule("CumSum", "11 14")
 def cum_sum(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """Sums of what comes before."""
+    """Sums of the preceding elements."""
     flags = bool(n.integer("exclusive", 0)), bool(n.integer("reverse", 0))
     return b.add(CumSum(*flags), n[0], b.as_scalar(n[1]))
 

@@ -1,8 +1,8 @@
 """Reading ONNX models for a comparison: a node that is not imported stays as an opaque operation.
 
 An opaque operation has the node's type, version, attributes and bodies as canonical text. Names
-inside bodies are numbered, and what a body reads from outside becomes an input. Types and shapes of
-its outputs are those that the model declares, or that a filter behind it implies.
+inside bodies are numbered, and a tensor that a body reads from outside becomes an input. Types and
+shapes of its outputs are those that the model declares, or that a filter behind it implies.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ class LenientReader(OnnxReader):
 
     `ranks` are the specs that inputs without a shape must have because of filters. With `believe`
     opaque operations have the types and shapes that the model declares, listed in `assumed`.
-    `wrong` lists declarations that inference contradicts, `misfits` what is wrong with shapes and
-    types of nodes that became opaque. `silent` has the text of nodes without outputs, which the
-    graph cannot hold.
+    `wrong` lists declarations that inference contradicts, `misfits` the errors in shapes and types
+    of nodes that became opaque. `silent` has the text of nodes without outputs, which the graph
+    cannot hold.
     """
 
     ranks: Mapping[str, Spec] = {}
@@ -106,7 +106,7 @@ class LenientReader(OnnxReader):
     def nodes(self, names: Names, nodes: Sequence[Any]) -> None:
         """Import nodes, and note the specs of all names; calls and rounds are joined.
 
-        Declarations are compared with what is inferred.
+        Declarations are compared with the inferred specs.
         """
         super().nodes(names, nodes)
         known = self.specs.setdefault(id(names.body), {})
@@ -131,7 +131,7 @@ class LenientReader(OnnxReader):
         return self.ranks[name].shape if found is None and name in self.ranks else found
 
     def import_node(self, names: Names, node: Any, found: Sequence[Found | None]) -> None:
-        """Import a node by its rule or definition; where that fails, as an opaque operation."""
+        """Import a node by its rule or definition; if that fails, as an opaque operation."""
         self.wrong += NodeText(names).wrong_types(node, found)
         before, errors = len(self.out.diagnostics), self.out.error_count
         super().import_node(names, node, found)
@@ -148,8 +148,8 @@ class LenientReader(OnnxReader):
     def _folds_surely(self, names: Names, node: Any, found: Sequence[Found | None]) -> bool:
         """Whether every runtime folds a node to the same constants, if it is one.
 
-        Numbers of inexact functions may differ in the last place, so they must decide nothing. What
-        ONNX leaves open is the result of a Cast or Pow beyond the range of its integers.
+        Numbers of inexact functions may differ in the last place, so they must decide nothing. ONNX
+        leaves open the result of a Cast or Pow beyond the range of its integers.
         """
         graph = names.builder.graph
         made = [v for o in node.output if isinstance(v := names.values.get(o), Value)]
@@ -195,7 +195,7 @@ class LenientReader(OnnxReader):
         self.keep(names, layer, node.output, names.builder.declared(made, text.inputs))
 
     def _refined(self, name: str, inferred: Spec) -> Spec:
-        """Return what is known of an output: its type, what filters imply, or a declaration."""
+        """Return the best spec of an output: inferred, implied by filters, or declared."""
         sure = self._implied.get(name, inferred)
         said = self._declared.get(name, sure)
         if not self.believe or said in (sure, UNKNOWN) or said.shape is None:
@@ -205,16 +205,16 @@ class LenientReader(OnnxReader):
 
 
 def sketched(model: Any, location: Location) -> LenientReader:
-    """Read a model without the data of large tensors; `specs` has what is known of its names."""
+    """Read a model without the data of large tensors; `specs` has the known specs by name."""
     reader = LenientReader(location, {}, "runtime")
     reader.sketch = True
-    with suppress(IrdeconvError):  # what is malformed is reported by others
+    with suppress(IrdeconvError):  # others report malformed models
         reader.read(model)
     return reader
 
 
 def _joined(a: Spec, b: Spec) -> Spec:
-    """Return what two specs have in common, without a value."""
+    """Return the common part of two specs, without a value."""
     shape = None
     if a.shape is not None and b.shape is not None and len(a.shape) == len(b.shape):
         rows = zip(a.shape, b.shape, strict=True)
@@ -223,7 +223,7 @@ def _joined(a: Spec, b: Spec) -> Spec:
 
 
 def _spec(item: Any) -> Spec:
-    """Return what a ValueInfoProto says of a tensor."""
+    """Return the spec in a ValueInfoProto."""
     try:
         tensor = item.type.tensor_type
         return Spec(element_type(tensor.elem_type), declared_shape(tensor))
@@ -234,7 +234,7 @@ def _spec(item: Any) -> Spec:
 def implied(graph: Any, outside: Mapping[str, Any] | None = None) -> dict[str, Spec]:
     """Return the type and rank that data must have because of the filters behind them.
 
-    The first states of a Loop that surely runs are looked at as well; `outside` has the
+    The first states of a Loop that surely runs are included; `outside` has the
     initializers around a body.
     """
     filters = {**(outside or {}), **{t.name: t for t in graph.initializer}}
@@ -254,7 +254,7 @@ def implied(graph: Any, outside: Mapping[str, Any] | None = None) -> dict[str, S
 
 
 def declarations(graph: Any) -> dict[str, Spec]:
-    """Return what a graph declares of its tensors, and the bodies of Loops of their states."""
+    """Return a graph's declarations of its tensors, and those of states in bodies of Loops."""
     out = {i.name: _spec(i) for i in (*graph.value_info, *graph.output)}
     for node in (n for n in graph.node if n.op_type == "Loop"):
         for _, body in bodies(node):
@@ -370,7 +370,7 @@ class NodeText:
         return f"{a.type} {hashlib.sha256(data).hexdigest()}"
 
     def _body(self, graph: Any, around: Mapping[str, str]) -> Any:
-        """Return a graph with numbered names, without what decides nothing."""
+        """Return a graph with numbered names, without fields that change no result."""
         out = type(graph)()
         out.CopyFrom(graph)
         for name in _UNUSED:

@@ -72,10 +72,10 @@ class NodeReader(ModelReader):
     """Imports nodes into the graphs whose names they are given with."""
 
     results: frozenset[str] = frozenset()
-    functions: Mapping[Any, Any] = {}  # the model's own, by what calls them
+    functions: Mapping[Any, Any] = {}  # the model's own, by the names in calls
 
     def nodes(self, names: Names, nodes: Sequence[Any]) -> None:
-        """Import nodes, in an order in which each comes behind those that it reads."""
+        """Import nodes, producers first."""
         ordered = in_order(nodes)
         for node in ordered:
             self._node(names, node)
@@ -123,7 +123,7 @@ class NodeReader(ModelReader):
         return None
 
     def _node(self, names: Names, node: Any) -> None:
-        """Import one node; what is wrong is recorded and its outputs are unknown then."""
+        """Import one node; after an error, which is recorded, its outputs are unknown."""
         inputs = [i if not names.lacks(i) else "" for i in node.input]
         found = [self.value(names, i) if i else None for i in inputs]
         for i in inputs:
@@ -167,7 +167,7 @@ class NodeReader(ModelReader):
     def _build(
         self, names: Names, node: Any, found: Sequence[Found | None]
     ) -> tuple[Callable[[], None] | None, str]:
-        """Return what builds a node, by its rule or its definition; None and why there is none."""
+        """Return a function that builds a node by rule or definition, else None and the reason."""
         domain = standard(node.domain)
         function = self.functions.get(called(node))
         if function is not None:
@@ -247,7 +247,7 @@ class NodeReader(ModelReader):
     def _by_definition(
         self, names: Names, node: Any, schema: Any, found: Sequence[Found | None]
     ) -> None:
-        """Import what an operation consists of by ONNX's own definition."""
+        """Import the nodes of an operation's definition in ONNX."""
         try:
             function = definition(schema, names, node, found)
         except RuntimeError as e:
@@ -298,7 +298,7 @@ class Captured:
     found: dict[Value, Value] = field(default_factory=dict)
 
     def __call__(self, value: Value) -> Value:
-        """Return what stands for a value from outside."""
+        """Return the value inside that represents a value from outside."""
         known = constant(self.outside.graph, value)
         spec = self.outside.spec(value)
         if known is not None:
@@ -413,7 +413,7 @@ def label(node: Any) -> str:
 
 @lru_cache(maxsize=4096)
 def schema_of(type: str, opset: int, domain: str) -> Any:
-    """Return the schema of an operation in an operation set; None where onnx has none."""
+    """Return the schema of an operation in an operation set; None if onnx has none."""
     defs = onnx_module("onnx.defs")
     if not (isinstance(type, str) and isinstance(domain, str)):  # damaged text is bytes
         return None
@@ -473,7 +473,7 @@ def read_onnx(
 
     Tensor names stay, node names become layer names. `shapes` makes open input shapes exact.
     Raises UnsupportedError with everything that is not covered, InputError for a bad file,
-    InferenceError where shapes do not fit. Needs the package onnx.
+    InferenceError if shapes do not fit. Needs the package onnx.
     """
     location = Location(SourceFile(path, b""))
     model, files = load(path, data, location)
@@ -486,7 +486,7 @@ class OnnxReader(NodeReader):
     """Builds the graph of one ONNX model."""
 
     def read(self, model: Any) -> Imported:
-        """Import inputs, nodes and outputs; raise everything that is wrong at once."""
+        """Import inputs, nodes and outputs; raise all errors at once."""
         graph = model.graph
         self.functions = {(standard(f.domain), f.name, overload(f)): f for f in model.functions}
         outputs = [o.name for o in graph.output]
@@ -549,7 +549,7 @@ class OnnxReader(NodeReader):
         return self.builder.parameter(item.name, dtype, self.input_shape(item.name, tensor))
 
     def input_shape(self, name: str, tensor: Any) -> Shape | None:
-        """Return the shape of an input: the one that was asked for, else the declared one."""
+        """Return the shape of an input: the requested one, else the declared one."""
         return self.shapes.get(name, declared_shape(tensor))
 
     def _outputs(self, outputs: list[str], names: Names) -> None:

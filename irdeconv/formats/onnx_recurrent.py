@@ -101,7 +101,7 @@ class Stepwise:
 
 @dataclass
 class _StepBody:
-    """The body that is being built, and what feeds it."""
+    """The body that is being built, and its inputs."""
 
     outside: ImportBuilder
     b: ImportBuilder
@@ -111,7 +111,7 @@ class _StepBody:
     def enter(
         self, value: Value, spec: Spec | None = None, slicing: Slicing | None = None
     ) -> Value:
-        """Return what stands for a value from outside, or for its part in an iteration."""
+        """Return the body's value for one from outside, or for its part in an iteration."""
         known = constant(self.outside.graph, value) if slicing is None and spec is None else None
         own = self.outside.spec(value)
         if known is not None:

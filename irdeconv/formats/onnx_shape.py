@@ -260,7 +260,7 @@ def non_max_suppression(n: OnnxNode, b: ImportBuilder) -> Outputs:
 
 
 def _above(b: ImportBuilder, overlap: Value) -> Value:
-    """Return the next larger overlap: in ONNX a box goes above the threshold, here from it on."""
+    """Return the next larger overlap: ONNX drops a box above the threshold, here at it, too."""
     known = b.known(overlap)
     if known is None:
         return b.add(elementwise.Multiply(), overlap, b.like(1 + 2.0**-23, overlap))
@@ -336,7 +336,7 @@ def features(n: OnnxNode, b: ImportBuilder) -> Outputs:
 
 @rule("Binarizer", "1", "ai.onnx.ml")
 def binarizer(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """1 where x is above the threshold, else 0."""
+    """1 if x is above the threshold, else 0."""
     x = n[0]
     above = b.add(elementwise.Greater(), x, b.like(n.number("threshold", 0.0), x))
     return b.add(elementwise.Select(), above, b.like(1, x), b.like(0, x))
@@ -396,22 +396,22 @@ def resized(
 
 
 def _places(one: ResizedAxis, mode: str) -> Array:
-    """Return where each element of the result lies in the data."""
-    at: Array = np.arange(one.wanted, dtype=np.float64)
+    """Return the position in the data of each element of the result."""
+    index: Array = np.arange(one.wanted, dtype=np.float64)
     exact = one.scale * one.size
     if mode == "align_corners":
-        return at * (one.size - 1) / (exact - 1) if exact != 1 else at * 0
+        return index * (one.size - 1) / (exact - 1) if exact != 1 else index * 0
     if mode == "tf_crop_and_resize":
         low, high = (c * (one.size - 1) for c in one.crop)
-        steps = at / (exact - 1) if exact != 1 else at * 0 + 0.5
+        steps = index / (exact - 1) if exact != 1 else index * 0 + 0.5
         return low + steps * (high - low)
     if mode == "asymmetric":
-        return at / one.scale
+        return index / one.scale
     if mode == "tf_half_pixel_for_nn":
-        return (at + 0.5) / one.scale
+        return (index + 0.5) / one.scale
     if mode == "pytorch_half_pixel" and exact == 1:
-        return at - 0.5
-    out = (at + 0.5) / one.scale - 0.5
+        return index - 0.5
+    out = (index + 0.5) / one.scale - 0.5
     if mode == "half_pixel_symmetric":
         out += one.size / 2 * (1 - one.wanted / exact)
     return out
@@ -444,7 +444,7 @@ def _nearest(places: Array, mode: str) -> Array:
 
 
 def _weights(one: ResizedAxis, places: Array, attributes: Mapping[str, Any]) -> Array:
-    """Return the weights (wanted, size): of the neighbours, where those outside are the border."""
+    """Return the neighbours' weights (wanted, size); those outside count for the border."""
     cubic = attributes["mode"] == "cubic"
     reach = 2 if cubic else 1
     shrink = min(one.scale, 1.0) if attributes["antialias"] else 1.0
@@ -482,7 +482,7 @@ CHOICES = {"coordinate_transformation_mode": _WAYS, "nearest_mode": _NEAREST}
 
 @dataclass(frozen=True)
 class ResizeTarget:
-    """What the resized axes become: sizes (an i64 vector), else scales; one value for each axis."""
+    """The target of the resized axes: sizes (an i64 vector), else scales; a value per axis."""
 
     axes: tuple[int, ...]
     sizes: Value | None = None
@@ -520,7 +520,7 @@ POLICIES: dict[str, Policy] = {"stretch": None, "not_larger": min, "not_smaller"
 
 
 def _exactly(n: OnnxNode, b: ImportBuilder, axes: tuple[int, ...]) -> Value | None:
-    """Return what Interpolate cannot compute; None for all that it can."""
+    """Return the result if Interpolate cannot compute it, else None."""
     flags = {name: n.integer(name, 0) for name in ("antialias", "exclude_outside")}
     policy = n.meaning("keep_aspect_ratio_policy", "stretch", POLICIES)
     value = n.number("extrapolation_value", 0.0)
@@ -571,7 +571,7 @@ def _axes_of(
 def resize(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Resize by sizes or scales, of all axes or some.
 
-    Version 10 resizes as Upsample; where nearest shrinks it rounds up, as ONNX Runtime does.
+    Version 10 resizes as Upsample; if nearest shrinks, it rounds up, as ONNX Runtime does.
     """
     x = n[0]
     if n.version < 11:

@@ -29,7 +29,7 @@ TO_THE_END = np.iinfo(np.int64).max
 class NodeWriter:
     """Writes the nodes of a graph that an output needs, each once, producers first.
 
-    `opset` is the operation set, `base` what new names begin with, `given` the names of the graph's
+    `opset` is the operation set, `base` the prefix of new names, `given` the names of the graph's
     inputs. Tensors that are no part of nodes (`as_nodes` is false) are collected in `tensors`.
     """
 
@@ -45,7 +45,7 @@ class NodeWriter:
     constants: dict[tuple[object, ...], str] = field(default_factory=dict)
 
     def value(self, value: Value) -> str:
-        """Return the name of a value, written where it is not yet."""
+        """Return the name of a value; write it if necessary."""
         if value not in self.written:
             self.written[value] = self._write(value)
         return self.written[value]
@@ -62,7 +62,7 @@ class NodeWriter:
         return rule(self, node, self.graph.inputs_of(node.id))
 
     def add(self, type: str, *inputs: str, **attributes: Any) -> str:
-        """Add a node with one output and return that one's name."""
+        """Add a node with one output and return the output's name."""
         name = self.names.fresh(f"{self.base}/{type}")
         node = onnx_module("onnx.helper").make_node(type, inputs, [name], name, **attributes)
         self.nodes.append(node)
@@ -88,14 +88,14 @@ class NodeWriter:
         return name
 
     def zeros(self, shape: str, dtype: ElementType) -> str:
-        """Add a tensor of zeros whose shape another tensor tells."""
+        """Add a tensor of zeros whose shape is the value of another tensor."""
         self.require(9, "zeros of a shape known at run time")
         zero = onnx_module().TensorProto(data_type=onnx_type(dtype), dims=[1])
         zero.raw_data = bytes(dtype.container.itemsize)
         return self.add("ConstantOfShape", shape, value=zero)
 
     def require(self, opset: int, what: str) -> None:
-        """Raise OpError where the operation set is too old for something."""
+        """Raise OpError if the operation set is older than `opset`."""
         if self.opset < opset:
             raise OpError(
                 f"{what} need operation set {opset}; the model has {self.opset}", code="E402"
@@ -177,7 +177,7 @@ spelling = registrar(RULES)
 
 
 def _word(array: Array, dtype: ElementType) -> str:
-    """Return what a constant is called."""
+    """Return the base name of a constant."""
     return "filter" if array.ndim > 2 else "constant" if dtype.kind == "int" else "value"
 
 
@@ -264,7 +264,7 @@ def _reshape(w: NodeWriter, node: Node, inputs: Inputs) -> str:
 
 
 def _with_one_open(target: Sequence[Dim]) -> list[int] | None:
-    """Return sizes with -1 for a single one that is not known; None where there are more."""
+    """Return sizes with -1 for a single one that is not known; None if there are more."""
     numbers = [n if isinstance(n, int) else -1 for n in target]
     return numbers if numbers.count(-1) < 2 and (0 not in numbers or -1 not in numbers) else None
 
@@ -349,7 +349,7 @@ def _add(w: NodeWriter, node: Node, inputs: Inputs) -> str:
 
 
 def _bias(w: NodeWriter, value: Value, rank: int) -> str | None:
-    """Return the vector of a bias (1, M, 1, ...); None where it is something else."""
+    """Return the vector of a bias (1, M, 1, ...); None for any other value."""
     node = w.graph.node(value.node)
     shape = w.graph.spec(value).shape
     if shape is None or len(shape) != rank or any(n != 1 for n in (shape[0], *shape[2:])):

@@ -69,7 +69,7 @@ class Types:
         return {}
 
     def _declared(self, body: Any) -> dict[str, Any]:
-        """Return what a graph declares of its tensors; a function declares nothing."""
+        """Return a graph's declarations of its tensors; a function declares nothing."""
         if id(body) not in self._said:
             parts = ("value_info", "output", "input") if hasattr(body, "initializer") else ()
             self._said[id(body)] = {
@@ -104,7 +104,7 @@ def _known(tensor: Any) -> tuple[int, int]:
 def infer_types(model: OnnxFile) -> Types:
     """Infer the types in a model's scopes by importing it, without the data of large tensors.
 
-    Behind operations that are not covered only declarations remain. The scopes have to stay alive.
+    Behind operations that are not covered only declarations remain. The scopes must stay alive.
     """
     with progress.stage("inferring shapes"):
         reader = sketched(model.proto, model.location)
@@ -136,17 +136,17 @@ def is_deconvolution(node: Any) -> bool:
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of a tensor that comes into a piece: an element type, perhaps a shape."""
+    """The known type of a tensor that comes into a piece: an element type, perhaps a shape."""
 
     tensor: Any
     declared: bool = False
 
 
 def inputs_of(model: OnnxFile, scope: Scope, node: Any, types: Types) -> dict[str, Known]:
-    """Return what is known of the tensors that a deconvolution computes with, constants left out.
+    """Return the known types of the tensors that a deconvolution reads, without constants.
 
-    Data and filter have the same rank, a bias has one axis, and all have one element type: what is
-    known of one of them, or of attributes, helps the others.
+    Data and filter have the same rank, a bias has one axis, and all have one element type. So an
+    unknown type follows from another one, or from attributes.
     """
     data, *rest = (i for i in node.input if i)
     every = {name: types.of(scope, name) for name in (data, *rest)}
@@ -185,8 +185,8 @@ def piece(
 ) -> Any:
     """Return a ModelProto of some nodes of a scope, in their order.
 
-    Tensors of `known` are its first inputs, read or not; whatever else the nodes read has to be a
-    constant, which goes along, or it becomes an input without a type.
+    Tensors of `known` are its first inputs, read or not. Of the other tensors that the nodes read,
+    constants are included, and the rest become inputs without a type.
     """
     onnx = onnx_module()
     out = onnx.ModelProto(ir_version=max(model.proto.ir_version, 4))
@@ -214,11 +214,11 @@ def piece(
 
 
 def graph_of(model: OnnxFile, made: Any, semantics: Semantics) -> Graph:
-    """Import a piece; raises what reading an ONNX model raises."""
+    """Import a piece; raises as reading an ONNX model does."""
     return OnnxReader(model.location, {}, semantics).read(made).graph
 
 
-# OpenVINO's names, where they differ by more than the case.
+# OpenVINO's names that differ by more than the case.
 _NAMES = dict(
     pair.split("=")
     for pair in """
@@ -247,8 +247,8 @@ def check_nodes(
 ) -> list[Violation]:
     """Return the conditions of a target that nodes of a ModelProto do not meet.
 
-    `only` chooses the nodes; all others, constants and what is computed from constants alone are
-    not looked at. Bodies and functions are. `location` is that of the file.
+    `only` chooses the nodes; all others, constants and nodes of constants alone are not checked.
+    Bodies and functions are. `location` is that of the file.
     """
     out = []
     for scope, node, name, facts in executed_nodes(model, only):

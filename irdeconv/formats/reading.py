@@ -61,8 +61,8 @@ _ENDS = ("from-layer", "from-port", "to-layer", "to-port")
 class Wiring:
     """Layers by their position in the document.
 
-    `sources[i]` has the producer of each input port of layer i, None where there is none.
-    `doubtful` are layers with a reported problem of ids, ports or edges: what follows from it is
+    `sources[i]` has the producer of each input port of layer i, None if there is none.
+    `doubtful` are layers with a reported problem of ids, ports or edges: consequences of it are
     not reported again. `broken` says that some edge could not be resolved.
     """
 
@@ -104,7 +104,7 @@ def wire(document: Document, context: Context) -> Wiring:
 
 
 def _excuse_unfed(wiring: Wiring) -> None:
-    """Where edges lead nowhere, do not report as well the inputs that they were meant for."""
+    """If edges lead nowhere, do not report the inputs that they were meant for as well."""
     unfed = [i for i, row in enumerate(wiring.sources) for v in row if v is None]
     unfed = [i for i in unfed if i not in wiring.doubtful]
     wiring.broken = wiring.broken or bool(unfed)
@@ -122,7 +122,7 @@ def _port_ids(
 ) -> tuple[Positions, Positions, bool]:
     """Return id -> position on both sides, and whether every id is an integer of its own.
 
-    Most layers of a model number their ports alike, so few of these are ever made.
+    Most layers of a model number their ports in the same way, so there are few of these.
     """
     sides: list[Positions] = []
     for texts in (inputs, outputs):
@@ -195,7 +195,7 @@ def _bad_id(
 
 
 def _numbers(edge: Edge, wiring: Wiring, context: Context) -> tuple[int, int, int, int] | None:
-    """Return the four numbers of an edge, or None after reporting what is wrong with them."""
+    """Return the four numbers of an edge, or None after reporting their errors."""
     a, b = integer(edge.from_layer), integer(edge.from_port)
     c, d = integer(edge.to_layer), integer(edge.to_port)
     if a is not None and b is not None and c is not None and d is not None and not edge.extra:
@@ -442,7 +442,7 @@ def _check_count(layer: XmlLayer, op: Op, context: Context) -> None:
 
 
 def model_info(document: Document, file: str | None) -> Info:
-    """Return what belongs to the whole model."""
+    """Return the facts about the whole model."""
     version = document.version
     return Info(
         name=document.name or "model",
@@ -460,7 +460,7 @@ _LATE_DECLARATION = re.compile(rb"(?:\xef\xbb\xbf)?\s+(<\?xml\s[^>]*\?>)")
 
 @dataclass
 class Loaded(errors.Collector):
-    """What came of reading: the graph (None where nothing can be built) and every diagnostic.
+    """The result of reading: the graph (None if nothing can be built) and every diagnostic.
 
     `denied` is why a file could not be opened, `missing` the weights file that is not there.
     """
@@ -477,7 +477,7 @@ class Loaded(errors.Collector):
             self.denied = OSError(error.errno, reason_of(error), path)
 
     def error(self) -> errors.IrdeconvError:
-        """Return what to raise for these diagnostics."""
+        """Return the exception for these diagnostics."""
         if self.denied is not None and {d.code for d in self.errors} == {"E100"}:
             return errors.no_access(self.diagnostics, self.denied.errno, self.denied.filename)
         if self.missing is not None and {d.code for d in self.errors} == {"E120"}:
@@ -496,7 +496,7 @@ def load(
     """Read an IR (version 10 or 11); a bad file is described by diagnostics, never by an exception.
 
     `path` names the `.xml`, or is its bytes (then called `name`). `weights` names or is the `.bin`;
-    by default it is the file beside the `.xml` with the same stem, which may be missing where no
+    by default it is the file beside the `.xml` with the same stem, which may be missing if no
     constant needs it. False leaves the weights out: the structure alone is read.
     """
     if semantics not in get_args(Semantics):
@@ -546,7 +546,7 @@ def _load(
 def open_source(
     path: PathLikeText | bytes, name: str, out: Loaded, limits: Limits
 ) -> SourceFile | None:
-    """Return the bytes of an `.xml`; None, with a diagnostic, where they cannot be read."""
+    """Return the bytes of an `.xml`; None, with a diagnostic, if they cannot be read."""
     if isinstance(path, bytes):
         return SourceFile(name, path)
     text = os.fspath(path)
@@ -589,7 +589,7 @@ def _is_foreign(source: SourceFile, out: errors.Collector) -> bool:
 
 
 def open_weights(weights: Weights, xml: Path | None, source: SourceFile, out: Loaded) -> NoWeights:
-    """Return the `.bin` that is given, or the one beside the `.xml`; `out` says what is missing."""
+    """Return the given `.bin`, or the one beside the `.xml`; `out` names a missing file."""
     if isinstance(weights, bytes):
         return MemoryWeights(weights)
     if isinstance(weights, NoWeights):

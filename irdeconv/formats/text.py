@@ -6,9 +6,9 @@
       %2 "out" = opset1.Result(%1) : f32[1,3,8,8]
     }
 
-`%5#1` is the second output of node 5. Behind the colon are the inferred specs, in `<...>` what the
-file declared and carries besides. `parse(dump(g))` gives the same graph, bit for bit. Facts for the
-`.xml` alone are printed only if a file can contain them.
+`%5#1` is the second output of node 5. The inferred specs follow the colon, the file's declarations
+and its other content are in `<...>`. `parse(dump(g))` gives the same graph, bit for bit. Facts for
+the `.xml` alone are printed only if a file can contain them.
 """
 
 from __future__ import annotations
@@ -258,14 +258,14 @@ def _section(section: Section, op: Opaque) -> str | None:
 
 
 def _bytes_of(op: Opaque) -> int | None:
-    """Return how many bytes constants in the bodies may refer to; None where they are missing."""
+    """Return how many bytes constants in the bodies may refer to; None if they are missing."""
     if op.weights is None:
         return 0
     return len(op.weights.raw()) if op.weights.available else None
 
 
 def _outside(e: Any, size: int | None) -> str | None:
-    """Return what is wrong with the place of a constant's bytes."""
+    """Return the error in the place of a constant's bytes."""
     start, length = (integer(e.get(name)) for name in ("offset", "size"))
     if e.tag != "data" or start is None or length is None or size is None:
         return None
@@ -275,7 +275,7 @@ def _outside(e: Any, size: int | None) -> str | None:
 
 
 def _element(xml: str | bytes, tag: str) -> str | None:
-    """Return what is wrong with a text that has to be one element."""
+    """Return the error of a text that must be one element."""
     try:
         text = xml if isinstance(xml, str) else str(xml, "utf-8")
         root = _root(xml)
@@ -390,7 +390,7 @@ class _GraphParser:
         return made
 
     def ends(self, fields: Fields, at: int) -> dict[str, Any]:
-        """Return the fields of a body: lists of what its classes have in this order."""
+        """Return the fields of a body: lists of the values of its classes in this order."""
         out: dict[str, Any] = {}
         for name, (value, offset) in fields.items():
             if name not in BODY:

@@ -129,7 +129,7 @@ class Lexer:
         return f'"{token.text[:40]}"' if token.text else "the end of the text"
 
     def location(self, offset: int) -> Location:
-        """Return the place of an offset; cheap where offsets grow."""
+        """Return the place of an offset; cheap if offsets grow."""
         if offset < self._line_start:
             self._line, self._line_start = 1, 0
         newlines = self.text.count("\n", self._line_start, offset)
@@ -154,7 +154,7 @@ READABLE_ELEMENTS = 16  # elements; larger arrays are base64
 
 
 class ElidedWeights(NoWeights):
-    """Stands for a constant that was left out when a text was printed; `digest` is its hash."""
+    """The data of a constant that was left out of a printed text; `digest` is its hash."""
 
     def __init__(self, digest: str) -> None:
         super().__init__("(left out of the text form)", ELIDED)
@@ -190,7 +190,7 @@ def format_shape(shape: Shape | None) -> str:
 
 
 def format_spec(spec: Spec, constant: Array | None = None) -> str:
-    """Return `f32[1,3]`, with `=[...]` where its value is known (`=data`: the constant's own)."""
+    """Return `f32[1,3]`, with `=[...]` if its value is known (`=data`: the constant's own)."""
     text = f"{spec.dtype or '?'}{format_shape(spec.shape)}"
     if spec.value is None or spec.dtype is None or spec.shape != spec.value.shape:
         return text
@@ -208,7 +208,7 @@ def format_array(values: Array, dtype: ElementType) -> str:
 
 
 def readable(values: Array, dtype: ElementType, raw: bytes | memoryview) -> str | None:
-    """Return the elements as text where that reads back to `raw`, else None."""
+    """Return the elements as text if that reads back to `raw`, else None."""
     if values.size > READABLE_ELEMENTS:
         return None
     if dtype.kind == "string" and not all(isinstance(v, str) for v in values.reshape(-1)):
@@ -220,7 +220,7 @@ def readable(values: Array, dtype: ElementType, raw: bytes | memoryview) -> str 
 
 
 def _items(values: Array, texts: Sequence[str], dtype: ElementType) -> list[Any]:
-    """Return what the texts of the elements are read as."""
+    """Return the values that the elements' texts are parsed to."""
     if dtype.kind == "string":
         return list(values.reshape(-1))
     if dtype.is_real:
@@ -241,7 +241,7 @@ def _element(value: Any, dtype: ElementType) -> str:
 
 
 def to_array(items: Sequence[Any], dtype: ElementType, shape: tuple[int, ...]) -> Array:
-    """Return parsed elements as an array; ValueError where they do not fit."""
+    """Return parsed elements as an array; ValueError if they do not fit."""
     kinds: dict[str, tuple[type, ...]] = {"string": (str,), "bool": (bool,), "float": (float, int)}
     for item in items:
         allowed = kinds.get(dtype.kind, (int,))
@@ -298,7 +298,7 @@ _WORDS = {"none": None, "true": True, "false": False, "nan": math.nan, "inf": ma
 
 @dataclass(frozen=True)
 class Missing:
-    """`missing("net.bin", offset, size)`: data that lies in a file that is not there."""
+    """`missing("net.bin", offset, size)`: data in a file that is missing."""
 
     path: str
     offset: int
@@ -389,7 +389,7 @@ def _range(lex: Lexer, token: Token) -> Interval:
     low, high = int(lo or 0), int(hi) if hi else None
     if high is not None and low > high:
         lex.fail(f"{token.text} is an empty range", token.offset)
-    if max(low - 1, high or 0) > LARGEST_INT:  # a lower bound of 2**63 is what nothing fits
+    if max(low - 1, high or 0) > LARGEST_INT:  # the lower bound 2**63 means that nothing fits
         text = f"a bound above {LARGEST_INT}, the largest number of 64 bits"
         lex.fail(f"{token.text[:60]} has {text}", token.offset)
     return Interval(low, high)
@@ -440,7 +440,7 @@ def _spec(lex: Lexer, dtype: ElementType | None, start: Token, depth: int) -> Sp
     shape = _shape(lex, inside)
     if not lex.accept("="):
         return Spec(dtype, shape)
-    at = lex.token
+    begin = lex.token
     value = literal(lex, inside)
     if isinstance(value, Data):
         return OwnValue(dtype, shape)
@@ -450,8 +450,8 @@ def _spec(lex: Lexer, dtype: ElementType | None, start: Token, depth: int) -> Sp
         try:
             return Spec(dtype, shape, to_dims(value, shape))
         except ValueError as e:
-            lex.fail(str(e), at.offset)
-    return Spec(dtype, shape, array(lex, value, dtype, shape, at.offset))
+            lex.fail(str(e), begin.offset)
+    return Spec(dtype, shape, array(lex, value, dtype, shape, begin.offset))
 
 
 def _shape(lex: Lexer, depth: int) -> Shape | None:
@@ -477,7 +477,7 @@ def array(lex: Lexer, value: Any, dtype: ElementType, shape: tuple[int, ...], of
             return decode(value, dtype, shape)
         if isinstance(value, tuple) and len(value) == math.prod(shape):
             values = to_array(value, dtype, shape)
-            encode(values, dtype)  # refuses what the type cannot hold: 4 as u2
+            encode(values, dtype)  # refuses numbers that the type cannot hold: 4 as u2
             return values
         problem = f"{math.prod(shape)} values of {dtype} belong here"
     except ValueError as e:

@@ -38,7 +38,7 @@ _ONCE = frozenset(["data", *BODIES, *MAPS])
 _KNOWN = ("data", "input", "output", "rt_info", *BODIES, *MAPS)
 _NAMES = ("id", "name", "type", "version")
 _PORT_ATTRIBUTES = ("id", "precision", "names")
-_XML = "{http://www.w3.org/XML/1998/namespace}"  # what lxml makes of the prefix xml:
+_XML = "{http://www.w3.org/XML/1998/namespace}"  # lxml replaces the prefix xml: by this
 _EDGE_ATTRIBUTES = ("from-layer", "from-port", "to-layer", "to-port")
 
 
@@ -49,7 +49,7 @@ class LayerReader:
         self._source, self._out, self._limits = source, out, limits
         self._section, self._item, self._sub, self._depth = "", 0, 0, 0
         self._layers = self._edges = 0
-        self._short = min(limits.attribute_length, limits.name_length)  # what both allow
+        self._short = min(limits.attribute_length, limits.name_length)  # allowed by both
 
     def top_layer(self, e: Element, item: int) -> XmlLayer:
         """Read child number `item` of `<layers>`."""
@@ -62,7 +62,7 @@ class LayerReader:
         return self._edge(e)
 
     def unexpected(self, e: Element, anchor: Anchor, known: Iterable[str], inside: str) -> None:
-        """Warn about an element that OpenVINO does not look at."""
+        """Warn about an element that OpenVINO ignores."""
         if self._out.is_full("W102", "warning"):  # a file may have a million of them
             return
         text = f"<{_prefixed(str(e.tag))}> is not known inside <{inside}>; OpenVINO ignores it"
@@ -265,23 +265,23 @@ class LayerReader:
             self._exceeded("E603", text, "depth")
         anchor, layers, edges = self._anchor(), [], []
         rt_info: str | None = None
-        for part in body:
+        for section in body:
             self._sub += 1
-            if part.tag == "rt_info":
-                rt_info = _rt_info(part) or rt_info
-                self._skip(part)
+            if section.tag == "rt_info":
+                rt_info = _rt_info(section) or rt_info
+                self._skip(section)
                 continue
-            if part.tag not in ("layers", "edges"):
-                self._unexpected(part, ("layers", "edges", "rt_info"), str(body.tag))
+            if section.tag not in ("layers", "edges"):
+                self._unexpected(section, ("layers", "edges", "rt_info"), str(body.tag))
                 continue
-            for e in part:
+            for e in section:
                 self._sub += 1
-                if part.tag == "layers" and e.tag == "layer":
+                if section.tag == "layers" and e.tag == "layer":
                     layers.append(self._layer(e))
-                elif part.tag == "edges" and e.tag == "edge":
+                elif section.tag == "edges" and e.tag == "edge":
                     edges.append(self._edge(e))
                 else:
-                    self._unexpected(e, (part.tag[:-1],), str(part.tag))
+                    self._unexpected(e, (section.tag[:-1],), str(section.tag))
         self._depth -= 1
         complete = body.find("layers") is not None
         if not complete:
@@ -299,7 +299,7 @@ class LayerReader:
 
 @dataclass(slots=True)
 class Parts:
-    """What is collected of a layer's children; `once` are the tags that OpenVINO reads once."""
+    """The collected children of a layer; `once` are the tags that OpenVINO reads once."""
 
     once: set[str] = field(default_factory=set)
     data: dict[str, str] | None = None
@@ -328,8 +328,8 @@ def _rt_info(e: Element) -> str | None:
 def raw_section(e: Element) -> Section:
     """Return an element as it will be written.
 
-    In UTF-8: lxml's default is ASCII, where names that are not become references, and a
-    reference is no name.
+    In UTF-8: lxml's default is ASCII, which turns other characters of names into references, and
+    a reference is no name.
     """
     return Section(str(e.tag), etree.tostring(e, encoding="utf-8", with_tail=False))
 
@@ -369,7 +369,7 @@ def _spec(precision: str | None, dims: tuple[str, ...]) -> tuple[Spec, bool]:
 
 
 def _dtype(precision: str | None) -> ElementType | None:
-    """Return the element type that OpenVINO reads: it tells upper from lower case, and blanks."""
+    """Return the element type that OpenVINO reads: upper and lower case and blanks matter."""
     return BY_PRECISION.get(precision) if precision else None
 
 

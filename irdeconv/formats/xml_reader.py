@@ -68,7 +68,7 @@ def scan_prolog(source: SourceFile, out: Collector) -> Prolog | None:
 
 
 def legacy_version(begin: bytes) -> int | None:
-    """Return the version of a file by its first bytes; None where it is no IR of 2 to 7."""
+    """Return the version of a file by its first bytes; None if it is no IR of 2 to 7."""
     parser = expat.ParserCreate()
     parser.StartElementHandler = _root
     try:
@@ -87,7 +87,7 @@ def _doctype(*_: object) -> None:
 
 
 def _doctype_place(source: SourceFile, parser: expat.XMLParserType) -> Location:
-    """Return where `<!DOCTYPE` begins: expat tells where its name ends."""
+    """Return the place of `<!DOCTYPE`: expat reports only the end of its name."""
     start = source.data.rfind(b"<!DOCTYPE", 0, parser.CurrentByteIndex + 1)
     if start < 0:
         return _place(source, parser.CurrentLineNumber, parser.CurrentColumnNumber + 1)
@@ -102,20 +102,20 @@ def _root(tag: str, attributes: dict[str, str]) -> None:
 
 def report_namespace(source: SourceFile, out: Collector) -> None:
     """Report the first declaration or use of a namespace: OpenVINO knows none and misreads it."""
-    found: list[tuple[Position, str]] = []
+    uses: list[tuple[Position, str]] = []
     parser = expat.ParserCreate()
 
     def start(tag: str, attributes: dict[str, str]) -> None:
         names = (n for n in (*attributes, tag) if n == "xmlns" or ":" in n.removeprefix("xml:"))
         name = next(names, None)
-        if name is not None and not found:
-            found.append((position_of(parser), name))
+        if name is not None and not uses:
+            uses.append((position_of(parser), name))
 
     parser.StartElementHandler = start
     parse_quietly(parser, source.data)
-    if not found:  # what is malformed stands in front of it
+    if not uses:  # malformed XML in front of it
         report_malformed(source, out, "a namespace", 1, 1)
-    for at, name in found:
+    for at, name in uses:
         where = source.attribute_at(at, name)
         message = f"{name}: an IR has no XML namespaces"
         hint = "delete the prefixes and the attributes xmlns; OpenVINO takes them for names"
@@ -125,7 +125,7 @@ def report_namespace(source: SourceFile, out: Collector) -> None:
 def report_malformed(
     source: SourceFile, out: Collector, message: str, line: int, column: int
 ) -> None:
-    """Report E101 where expat finds the file malformed; the place given where expat finds none."""
+    """Report E101 at the place where expat finds the file malformed, else at the given place."""
     parser = expat.ParserCreate()
     try:
         parser.Parse(source.data, True)
@@ -151,7 +151,7 @@ _NET_ATTRIBUTES = ("name", "version")
 
 
 def read_document(source: SourceFile, out: Collector, limits: Limits) -> Document | None:
-    """Return what the file says, or None where it is not a well-formed IR; problems go to `out`."""
+    """Return the file's content, or None if it is no well-formed IR; problems go to `out`."""
     if len(source.data) > limits.xml_bytes:
         report_size(source, len(source.data), out, limits)
         return None
@@ -199,7 +199,7 @@ def _is_old(prolog: Prolog, source: SourceFile, out: Collector) -> bool:
 
 
 def report_syntax(e: etree.XMLSyntaxError, source: SourceFile, out: Collector) -> None:
-    """Report what lxml finds wrong."""
+    """Report an error that lxml found."""
     line, column = (max(n or 1, 1) for n in e.position)
     text, place = str(e.msg), Location(source, fixed=(line, column))
     if "depth" in text.lower():
@@ -316,7 +316,7 @@ class _Stream:
         self._reader.unexpected(e, anchor, (section[:-1],), section)
 
     def _rest(self, root: Element) -> tuple[str | None, dict[str, str]]:
-        """Look at the other children of `<net>`; return the model's rt_info and its mark."""
+        """Check the other children of `<net>`; return the model's rt_info and its mark."""
         rt_info, seen = None, set()
         mark: dict[str, str] = {}
         for e in root:

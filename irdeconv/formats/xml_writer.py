@@ -137,7 +137,7 @@ def _too_much(node: Node) -> Iterator[Problem]:
 
 
 def _misfit(graph: Graph, node: Node) -> Iterator[Problem]:
-    """Yield why no reader takes a layer where it stands, if only its text is known above all."""
+    """Yield why no reader takes a layer in its place, above all if only its text is known."""
     op, read = node.op, graph.highest_port(node.id)
     problem = unkept(op) if isinstance(op, Opaque) else None
     if problem is not None:
@@ -162,7 +162,7 @@ def quoted(text: str) -> str:
     return '"' + text.replace('"', "&quot;") + '"'
 
 
-# What XML forbids, and other control characters, which no reader takes in the name of a layer.
+# Characters that XML forbids, and other control characters, which readers refuse in names.
 UNFIT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
@@ -172,7 +172,7 @@ SHOWN_NAMES = 20
 def make_names_safe(graph: Graph, out: Collector, location: Location) -> None:
     """Replace each character that no XML can hold, or that is for a terminal, by "_".
 
-    A name that something has already gets a number; what had one name before has one after.
+    A new name that exists already gets a number; objects of one name keep one name.
     """
     nodes = list(every_node(graph))
     found = dict.fromkeys(n.name for n in nodes)
@@ -203,9 +203,9 @@ def write_ir(graph: Graph, path: Path) -> None:
     """Write an inferred graph of standard operations; both files appear whole, or neither.
 
     The `.xml` replaces its predecessor before the `.bin` does: it has the mark of its `.bin`, so
-    who reads between the two is told, also where the former `.xml` has none. Raises UsageError for
-    a path that cannot be a model's, InputError where constants have no data or attributes are ones
-    that no reader takes, FileAccessError where writing fails.
+    a reader in between gets E124, even if the former `.xml` has no mark. Raises UsageError for a
+    path that cannot be a model's, InputError if constants have no data or readers would refuse the
+    attributes, FileAccessError if writing fails.
     """
     with together() as files:
         stage_ir(graph, path, files)
@@ -218,7 +218,7 @@ def stage_ir(graph: Graph, path: Path, files: Files) -> tuple[Path, Path]:
     try:
         return _staged(graph, path, files)
     finally:
-        for source in sources_of(graph):  # what it became while it was read explains the rest
+        for source in sources_of(graph):  # a file changed meanwhile explains other errors
             source.require_intact()
 
 
@@ -233,7 +233,7 @@ def _staged(graph: Graph, path: Path, files: Files) -> tuple[Path, Path]:
 
 
 def ir_bytes(graph: Graph) -> tuple[bytes, bytes]:
-    """Return what `write_ir` writes: the `.xml` and the `.bin`. Raises InputError as it does."""
+    """Return the `.xml` and the `.bin` of `write_ir`. Raises InputError as it does."""
     _require_writable(graph)
     weights = BytesIO()
     xml = _encoded("".join(_document(graph, Blobs(weights))), graph)
@@ -241,7 +241,7 @@ def ir_bytes(graph: Graph) -> tuple[bytes, bytes]:
 
 
 def _encoded(text: str, graph: Graph) -> bytes:
-    """Return the bytes of a part of the document; InputError (E701) for what no reader takes."""
+    """Return the bytes of a part of the document; InputError (E701) for unfit characters."""
     for char in sorted(set(UNFIT.findall(text))):
         _require_fit(char, graph)
     return text.encode("utf-8")

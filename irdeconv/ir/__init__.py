@@ -1,1 +1,1 @@
-"""Graphs: element types, shapes, attributes, constants, nodes; what an operation is; geometry."""
+"""Graphs: element types, shapes, attributes, constants, operations, nodes, geometry."""

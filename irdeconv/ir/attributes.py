@@ -44,7 +44,7 @@ class ValueRange:
 
     @property
     def rule(self) -> str:
-        """What an attribute, or each value of a list, must be."""
+        """The condition on an attribute, or on each value of a list."""
         if self.types:
             return f"be {' or '.join(self.types)}"
         if self.above:
@@ -57,7 +57,7 @@ class ValueRange:
 
     @property
     def count_rule(self) -> str:
-        """How many values a list must have."""
+        """The condition on the number of values of a list."""
         some = " or ".join(str(n) for n in self.counts if n)
         return f"have {some}{', or none' if 0 in self.counts else ''}"
 
@@ -71,7 +71,7 @@ class ValueRange:
         return least and (self.high is None or value <= self.high)
 
     def misfit(self, value: Any) -> str | None:
-        """Say what is wrong with a value, or with a list of them."""
+        """Return the error of a value, or of a list of them."""
         if not isinstance(value, tuple):
             return None if self.holds(value) else f"is {value}; it must {self.rule}"
         if self.needed and not value:
@@ -135,7 +135,7 @@ def _element_type(text: str) -> ElementType:
 
 
 def choice(options: tuple[str, ...], *, exact: bool = False) -> AttributeType:
-    """Return a choice; only an `exact` one, such as ONNX's, tells upper from lower case."""
+    """Return a choice; only an `exact` one, such as ONNX's, distinguishes upper and lower case."""
     known = {o if exact else o.lower(): o for o in options}
 
     def parse(text: str) -> str:
@@ -174,7 +174,7 @@ _SIMPLE: dict[Any, AttributeType] = {
 
 
 def attribute_type(hint: Any) -> AttributeType:
-    """Return how a field of this type is read and written; TypeError where XML cannot spell it."""
+    """Return the reader and writer of a field's type; TypeError if XML cannot spell the type."""
     if hint in _SIMPLE:
         return _SIMPLE[hint]
     origin, args = typing.get_origin(hint), typing.get_args(hint)
@@ -219,11 +219,11 @@ def attribute(
     exact: bool = False,
     aliases: tuple[str, ...] = (),
 ) -> Any:
-    """Declare an attribute that is more than its field's name and type say.
+    """Declare an attribute with more properties than its field's name and type.
 
     `xml`: its spelling differs. `documented`: the specification requires it. `internal`: it is
-    never read from XML. `exact`: its choices tell upper from lower case. `aliases`: other spellings
-    that are read as well.
+    never read from XML. `exact`: its choices distinguish upper and lower case. `aliases`: other
+    spellings that are read as well.
     """
     metadata = {
         "xml": xml,
@@ -236,7 +236,7 @@ def attribute(
 
 
 def per_class(f: Callable[[type[Any]], T]) -> Callable[[type[Any]], T]:
-    """Return `f` with its results kept; mypy does not take classes of operations for hashable."""
+    """Return `f` with its results memoized; mypy thinks that operation classes are not hashable."""
     return cache(f)  # type: ignore[return-value]
 
 
@@ -269,7 +269,7 @@ def attributes(cls: type[Any]) -> dict[str, Attribute]:
 
 @per_class
 def ranges(cls: type[Any]) -> dict[str, ValueRange]:
-    """Return the ranges of the attributes that have one; none of a class that is no operation's."""
+    """Return the ranges of the attributes that have one; none if a class is not an operation's."""
     if not cls.versions:
         return {}
     return {a.name: a.range for a in attributes(cls).values() if a.range is not None}
@@ -290,7 +290,7 @@ def out_of_range(op: Any) -> Iterator[Problem]:
 
 
 def _unequal_lengths(lists: Mapping[str, Ints]) -> Iterator[Problem]:
-    """Yield a problem for every given per-axis list whose length is not that of most of them."""
+    """Yield a problem for every per-axis list whose length is not that of most of them."""
     given = {name: len(values) for name, values in lists.items() if values}
     counts = list(given.values())
     usual = max(counts, key=lambda c: (counts.count(c), -c), default=0)
@@ -303,7 +303,7 @@ def _unequal_lengths(lists: Mapping[str, Ints]) -> Iterator[Problem]:
 
 
 def _hints(cls: type[Any]) -> dict[str, Any]:
-    """Return the types of the fields: class variables are many, and nobody asks for theirs."""
+    """Return the types of the fields; those of class variables are many, and unused."""
     hints: dict[str, Any] = {}
     left = {f.name for f in dataclasses.fields(cls)}
     for owner in cls.__mro__:
@@ -315,14 +315,14 @@ def _hints(cls: type[Any]) -> dict[str, Any]:
     return hints
 
 
-# What an absent list means, axis by axis.
+# The meaning of an absent list, axis by axis.
 _PER_AXIS = {"strides": "1", "dilations": "1", "kernel": "nothing"}
 
 
 def parse_attributes(
     cls: type[Any], data: Mapping[str, str]
 ) -> tuple[dict[str, Any], list[Problem]]:
-    """Convert XML attributes to field values and report what is wrong, missing or unknown."""
+    """Convert XML attributes to field values and report wrong, missing and unknown ones."""
     known = attributes(cls)
     values: dict[str, Any] = {}
     problems: list[Problem] = []
@@ -350,7 +350,7 @@ def parse_attributes(
 
 
 def _absent(a: Attribute) -> Iterator[Problem]:
-    """Yield what is to be said of an attribute that is not given."""
+    """Yield the problem or note of an absent attribute."""
     if a.required:
         yield Problem("E105", f'the attribute "{a.xml}" is missing')
     elif a.documented:

@@ -1,7 +1,7 @@
 """Whether OpenVINO folds an operation of constants to exactly these numbers.
 
 OpenVINO folds when it reads a model, folds more when it compiles it (then f64 and f16 are f32, and
-i64 is i32), and executes the rest, where it drops layers by bounds that are wrong at times. A value
+i64 is i32), and executes the rest; there it drops layers by bounds that are wrong at times. A value
 is certain if the first two have it. So it needs an operation listed here, which is folded when a
 model is read, integers of 31 bits, and real numbers that f32 holds; a sum may be added in any
 order. `tests/verify/test_facts.py` compares shapes that follow from such values.
@@ -54,7 +54,7 @@ def is_held(x: Array) -> bool:
 
 
 def settled(kind: str, dtype: ElementType, values: Array) -> Array:
-    """Return partly known values, as wide as what OpenVINO may compute in their type."""
+    """Return partly known values, widened to OpenVINO's possible results in their type."""
     if kind in MOVED or values.dtype != object or not (dtype.is_real or dtype.is_integral):
         return values
     bits = DIGITS.get(dtype.name, min(dtype.bits - (dtype.kind == "int"), 31))
@@ -78,7 +78,7 @@ def is_whole(x: Array, most: int) -> bool:
 
 
 def is_certain(op: Any, inputs: Sequence[Array], out: Array) -> bool:
-    """Whether an output of an operation is what OpenVINO has for these inputs."""
+    """Whether OpenVINO has the same output of an operation for these inputs."""
     kind = op.type
     if not is_held(out) or (kind in MOVED and not _writes_twice(op, inputs)):
         return is_held(out)
@@ -107,7 +107,7 @@ def is_real(x: Array) -> bool:
 
 
 def _writes_twice(op: Any, inputs: Sequence[Array]) -> bool:
-    """Whether a scatter may write to a place twice, or combines what it writes."""
+    """Whether a scatter may write to a place twice, or combines the values that it writes."""
     if not op.type.startswith("Scatter"):
         return False
     at, rows = inputs[1], inputs[1].shape[-1] if op.type == "ScatterNDUpdate" else 1
@@ -135,7 +135,7 @@ def _wide(x: Array) -> Array:
 def _is_exact(kind: str, evaluate: Evaluate, inputs: Sequence[Array], out: Array) -> bool:
     if kind in STEPS and out.dtype == SINGLE:
         return True
-    if kind == "Abs":  # OpenVINO leaves it out where it takes what it reads for a size
+    if kind == "Abs":  # OpenVINO leaves it out if it takes the input for a size
         return bool((inputs[0] >= 0).all())
     if kind in ("Power", "Sqrt") and not is_whole(out, LAST_SMALL):
         return False

@@ -1,4 +1,4 @@
-"""Constant data: arrays, and parts of a `.bin` file that are read when they are asked for."""
+"""Constant data: arrays, and parts of a `.bin` file that are read on demand."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ConstantData(Protocol):
         """Yield these bytes part by part, so that a large constant needs no second place."""
 
     def release(self) -> None:
-        """Give back the memory of what has been read of a mapped file, which can be read anew."""
+        """Release the memory of the pages of a mapped file; they can be read anew."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -84,7 +84,7 @@ class ArrayData:
             yield encode(flat[start : start + most], self.dtype)
 
     def release(self) -> None:
-        """Do nothing: the array is what there is."""
+        """Do nothing: the data has no file."""
 
 
 class ByteSource(Protocol):
@@ -94,13 +94,13 @@ class ByteSource(Protocol):
 
     @property
     def size(self) -> int | None:
-        """Bytes in all; None where the file is missing."""
+        """Bytes in all; None if the file is missing."""
 
     def read(self, offset: int, size: int) -> memoryview:
-        """Return a part without copying; OpError where the file is missing or too short."""
+        """Return a part without copying; OpError if the file is missing or too short."""
 
     def release(self, offset: int, size: int) -> None:
-        """Give back the memory of a part that has been read and can be read anew."""
+        """Release the memory of a part that can be read anew."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -140,13 +140,13 @@ class FileData:
         self.release()  # a piece may have been read after the next one was asked for
 
     def release(self) -> None:
-        """Give back the memory of what has been read of a mapped file."""
+        """Release the memory of the pages of a mapped file."""
         self.source.release(self.offset, self.size)
 
     def array(self) -> Array:
         """Return the values: a memory-mapped view for whole-byte types.
 
-        Others are decoded, anew where nobody holds what was decoded before.
+        Others are decoded, anew if no array of the last decoding is alive.
         """
         from irdeconv.ir.packing import decode
 

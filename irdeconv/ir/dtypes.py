@@ -118,7 +118,7 @@ def of_numpy(dtype: np.dtype[Any]) -> ElementType:
 
 
 def low_bits(values: np.ndarray[Any, Any], dtype: ElementType) -> np.ndarray[Any, Any]:
-    """Return what an integer type of less than a byte keeps of integers; others as they are.
+    """Return integers as a type of less than a byte stores them; values of other types unchanged.
 
     Its container has room for more: 7 + 1 is -8 in i4.
     """

@@ -1,21 +1,21 @@
 """Sizes, pads and windows: every formula of convolutions and deconvolutions.
 
-Where a deconvolution's window lies: one function for every pads and output_shape rule.
+The window of a deconvolution: one function for every pads and output_shape rule.
 
 All rules reduce to a `Window` on the uncropped scatter of size FULL = S(I-1) + D(K-1) + 1:
 `y[o] = full[o + pads_begin]` for 0 <= o < O, and O = FULL - pads_begin - pads_end. A pad may be
 negative; outside the scatter there are zeros.
 
 The rules are elementwise over the spatial axes, so they are written once on vectors: `IntVector`
-where every number is known, a vector of graph values where sizes are known only at run time.
+if every number is known, a vector of graph values if sizes are known only at run time.
 
-Where the windows of convolution and pooling lie: auto_pad, rounding and output sizes.
+The windows of convolution and pooling: auto_pad, rounding and output sizes.
 
 Per axis: I input size, K kernel, S stride, D dilation, DK = D(K-1)+1 the window's extent,
 P = I + pads_begin + pads_end the padded size, O output size. Sizes may be intervals; every rule
 grows with I and falls with K, so an interval's bounds follow from its ends.
 
-What would give another output size: one wording for diagnostics and explanations.
+Hints for another output size: one wording for diagnostics and explanations.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def full_size(size: Vector, strides: Vector, kernel: Vector, dilations: Vector) 
 
 @dataclass(frozen=True, kw_only=True)
 class WindowTerms:
-    """What the rules of a window work on, as vectors over the spatial axes."""
+    """The terms of a window's rules, as vectors over the spatial axes."""
 
     size: Vector
     kernel: Vector
@@ -212,7 +212,7 @@ def tensorrt(padding_mode: str, t: WindowTerms) -> Window:
 def zero_insertion_pads(
     window: Window, kernel: Vector, dilations: Vector, surplus: Vector
 ) -> tuple[Vector, Vector]:
-    """Return what to pad (negative: crop) around the zero-inserted data before the convolution.
+    """Return the pads (negative: crops) of the zero-inserted data before the convolution.
 
     The zero-inserted data has S(I-1)+1 elements; a stride-1 convolution with the flipped kernel,
     over it padded by DK-1 on both sides, is the scatter. So each side gets DK-1 less its pad, and
@@ -233,7 +233,7 @@ def pytorch(padding: Vector, output_padding: Vector) -> Window:
 
 
 def tensorflow_size(padding: str, size: Vector, strides: Vector, extent: Vector) -> Vector:
-    """Return the output size where none is asked for: I*S under SAME, or what VALID keeps whole.
+    """Return the default output size: I*S under SAME, or the size that VALID keeps whole.
 
     Under VALID a kernel shorter than the stride still gets I*S.  [Conv2DTranspose]
     """
@@ -255,7 +255,7 @@ def tensorflow(padding: str, full: Vector, output_shape: Vector) -> Window:
 def tensorflow_sizes(padding: str, size: int, stride: int, extent: int) -> range:
     """Return the output sizes over which a convolution has `size` windows, on one axis.
 
-    For a single window VALID also takes what lacks less than a stride: its division truncates.
+    For a single window VALID also takes sizes that lack less than a stride: its division truncates.
     """
     if padding == "SAME":
         return range(stride * (size - 1) + 1, stride * size + 1)
@@ -305,9 +305,9 @@ def steps(
     pad: tuple[int, int],
     rounding: Rounding = "floor",
 ) -> int:
-    """Return O, the number of windows in P; 0 or less where not one fits.
+    """Return O, the number of windows in P; 0 or less if not one fits.
 
-    floor and ceil round (P - DK)/S; ceil_torch drops the last window where it would start behind
+    floor and ceil round (P - DK)/S; ceil_torch drops a last window that would start behind
     the data and the begin padding.
     """
     room = size + sum(pad) - dilated_kernel
@@ -328,9 +328,9 @@ def output_size(
     rounding: Rounding = "floor",
     least: int = 1,
 ) -> Dim:
-    """Return O of one axis; an interval is cut to what can be `least` and more.
+    """Return O of one axis; an interval is cut to the sizes from `least` on.
 
-    same_upper and same_lower mean ceil(I/S). Where the kernel is smaller than the stride and
+    same_upper and same_lower mean ceil(I/S). If the kernel is smaller than the stride and
     rounding is not floor, the runtime counts one more window.
     """
     if auto_pad in ("same_upper", "same_lower"):
@@ -363,7 +363,7 @@ def dilated(kernel: Dim, dilation: int) -> Dim:
 
 
 def size_hint(size: int, wanted: int, *, extra: int, limit: int | None, pads: int) -> str:
-    """Return how a size becomes the wanted one: `the output would be 31; output_padding=1 ...`.
+    """Return ways to the wanted size: `the output would be 31; output_padding=1 ...`.
 
     `extra` is the present output_padding, `limit` the first value that the system refuses (0: it
     has none, None: no limit), `pads` the sum of both pads.
@@ -382,7 +382,7 @@ def size_hint(size: int, wanted: int, *, extra: int, limit: int | None, pads: in
 
 
 def empty_hint(full: Vector, window: Window) -> str | None:
-    """Return what is cut off where nothing remains, on the axis that lacks most; None: unknown."""
+    """Return the cuts that leave nothing, on the axis that lacks most; None: unknown."""
     parts = (full, window.pads_begin, window.pads_end)
     rows = [v.values for v in parts if isinstance(v, IntVector)]
     if len(rows) < len(parts):

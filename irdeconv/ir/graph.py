@@ -34,7 +34,7 @@ class Value(NamedTuple):
 class Node:
     """One operation in a graph.
 
-    `origins` names the source layers that a rewritten node stands for. `declared` and
+    `origins` names the source layers that a rewritten node replaces. `declared` and
     `declared_inputs` are the specs that the file states, `specs` the inferred ones (None before
     inference). `tensor_names` has the names of each output. `rt_info` is the layer's XML, kept for
     writing, `port_rt_info` that of its ports as ("input" or "output", port, XML); `extra` are
@@ -59,7 +59,7 @@ class Node:
     port_elements: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
 
     def copy(self) -> Node:
-        """Return a node of its own; what it consists of is immutable and shared."""
+        """Return an independent node; its parts are immutable and shared."""
         return Node(
             self.id,
             self.op,
@@ -88,7 +88,7 @@ class Node:
         rows += [(f"output {port}", self.spec(port)) for port in range(self.outputs)]
         names = [name for port in self.tensor_names for name in port]
         rows += [("tensors", ", ".join(names))] * bool(names)
-        rows += [("stands for", ", ".join(self.origins))] * bool(self.origins)
+        rows += [("replaces", ", ".join(self.origins))] * bool(self.origins)
         rows += [("place", self.location)] * (self.location is not None)
         return html_table(self.name, ("", ""), rows)
 
@@ -99,7 +99,7 @@ class Node:
 
     @property
     def label(self) -> str:
-        """How messages call the layer: type and name."""
+        """The layer's name in messages: type and name."""
         return f'{self.type} "{self.name}"'
 
     @property
@@ -117,7 +117,7 @@ class Node:
         return self.tensor_names[port] if port < len(self.tensor_names) else ()
 
     def add_names(self, port: int, names: Iterable[str]) -> None:
-        """Let the tensor of an output have these names besides those that it has."""
+        """Add names to those of an output's tensor."""
         every = list(self.tensor_names) + [()] * (port + 1 - len(self.tensor_names))
         every[port] = (*every[port], *names)
         self.tensor_names = tuple(every)
@@ -127,7 +127,7 @@ class Node:
         return self.name if self.outputs < 2 else f"{self.name}.{port}"
 
     def place_of(self, side: Literal["input", "output"], port: int) -> Location | None:
-        """Return the place of a `<port>`, or of the layer where the file has no such element."""
+        """Return the place of a `<port>`, or of the layer if the file has no such element."""
         elements = self.port_elements[side == "output"]
         if self.location is None or port >= len(elements):
             return self.location
@@ -136,9 +136,9 @@ class Node:
 
 @dataclass
 class Info:
-    """What belongs to the whole model: name, IR version, rt_info XML.
+    """Properties of the whole model: name, IR version, rt_info XML.
 
-    `file` is the one that it was read from, `files` are those that were read besides, except the
+    `file` is the model's file, `files` are the other files that were read, except the
     `.bin` of an IR.
     """
 
@@ -181,7 +181,7 @@ class Graph:
         return line(self, self.info.name, count(len(self), "layer"), *self._ends())
 
     def _ends(self) -> list[str]:
-        """Return `1 input x f32[1,3]` and the same of outputs; a name only where it is one."""
+        """Return `1 input x f32[1,3]` and the same of outputs; a name only if there is one port."""
         fed = [v for n in self.results for v in self.inputs_of(n.id)]
         outputs = self.outputs if len(fed) == len(self.results) else []  # else it is being built
         ends = {
@@ -238,7 +238,7 @@ class Graph:
         return self._next
 
     def node(self, node: int) -> Node:
-        """Return a node by id; KeyError where there is none."""
+        """Return a node by id; KeyError if there is none."""
         return self._nodes[node]
 
     def nodes(self, type: str | None = None) -> Iterator[Node]:
@@ -270,7 +270,7 @@ class Graph:
         return sorted([at for at, port in self._users[value.node].items() if port == value.port])
 
     def highest_port(self, node: int) -> int:
-        """Return the highest output port of a node that anything uses; -1 where nothing does."""
+        """Return the highest output port of a node that anything uses; -1 if nothing does."""
         return max(self._users[node].values(), default=-1)
 
     def successors(self, node: int) -> list[int]:
@@ -312,8 +312,8 @@ class Graph:
         return unique(self.output_name(n) for n in self.results)
 
     def output_name(self, result: Node) -> str:
-        """Return the name of a Result's tensor: a tensor name where it has one."""
-        for value in self.inputs_of(result.id):  # none where the graph is unfinished
+        """Return the name of a Result's tensor: a tensor name if it has one."""
+        for value in self.inputs_of(result.id):  # none if the graph is unfinished
             names = self.node(value.node).names_of(value.port)
             if names:
                 return names[0]
@@ -362,7 +362,7 @@ class Graph:
         return list(order.values())
 
     def cycle(self) -> list[str]:
-        """Return the names along one cycle; empty where there is none."""
+        """Return the names along one cycle; empty if there is none."""
         found = cycle_in({n: self.producers(n) for n in self._sources})
         return [self.node(n).name for n in found]
 
@@ -422,7 +422,7 @@ class Graph:
         self._sources[node][port] = value
 
     def replace_uses(self, old: Value, new: Value) -> None:
-        """Let every user of `old` use `new` instead."""
+        """Replace `old` by `new` in every user."""
         for node, port in self.users(old):
             if node != new.node:
                 self.set_input(node, port, new)
@@ -453,12 +453,12 @@ class Graph:
         return self.copy()
 
     def lint(self) -> None:
-        """Raise GraphError where a cycle exists."""
+        """Raise GraphError if a cycle exists."""
         self.topological()
 
 
 def reached(starts: Iterable[int], near: Callable[[int], Iterable[int]]) -> set[int]:
-    """Return the start nodes and all that are reached; `near` yields the neighbours of a node."""
+    """Return the start nodes and all reachable ones; `near` yields the neighbours of a node."""
     seen = set(starts)
     stack = list(seen)
     while stack:
@@ -517,13 +517,13 @@ def unique(names: Iterable[str]) -> list[str]:
 
 @dataclass
 class FreshNames:
-    """Names for what is added where some are taken already."""
+    """Names for additions that differ from the existing names."""
 
     taken: set[str]
     _next: dict[str, int] = field(default_factory=dict, repr=False)
 
     def fresh(self, wanted: str) -> str:
-        """Return the wanted name, with a number behind it where something has it."""
+        """Return the wanted name, with a number behind it if the name is taken."""
         name, k = wanted, self._next.get(wanted, 2)
         while name in self.taken:
             name, k = f"{wanted}_{k}", k + 1

@@ -1,8 +1,8 @@
 """A constant whose elements are those of another one at other places: made part by part.
 
-Rewriting turns, cuts, pads and regroups filters. What comes out is not held beside the filter,
-which may lie in a mapped file: an index table for each axis of the source says what stands where,
-and the elements are fetched when they are computed with or written.
+Rewriting turns, cuts, pads and regroups filters. The result is not stored beside the filter, which
+may lie in a mapped file: index tables, one for each axis of the source, map the elements, and they
+are fetched for computing or writing.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class IndexTable:
 class MovedData:
     """The elements of another constant at other places, and zeros.
 
-    `tables[a]` holds indices of axis a of the source. An axis of the result is made of axes of
-    tables, whose labels `axes` tells, the slowest first: an element is the source's at what the
-    tables hold there. `zero` is what stands where a table has NO_ELEMENT.
+    `tables[a]` holds indices of axis a of the source. An axis of the result consists of axes of
+    tables; `axes` has their labels, the slowest first. An element is the source's at the indices
+    in the tables. `zero` is the element for NO_ELEMENT in a table.
     """
 
     source: ConstantData
@@ -49,7 +49,7 @@ class MovedData:
 
     @staticmethod
     def of(source: ConstantData, dtype: ElementType, shape: Sequence[int]) -> MovedData:
-        """Return a constant of whole bytes as it is, to be moved."""
+        """Return a constant of whole bytes unchanged, to be moved."""
         if isinstance(source, MovedData):
             return source
         tables = tuple(IndexTable(np.arange(n), (a,)) for a, n in enumerate(shape))
@@ -93,9 +93,9 @@ class MovedData:
         return self._changed(axes=tuple(self.axes[a] for a in order))
 
     def taken(self, axis: int, index: Array, zero: Any = 0) -> MovedData | None:
-        """Return the elements of an axis at an index [n], where NO_ELEMENT stands for `zero`.
+        """Return the elements of an axis at an index [n], with `zero` for NO_ELEMENT.
 
-        None where the axis is made of several ones of the source, or there is another zero.
+        None if the axis consists of several ones of the source, or there is another zero.
         """
         lacks = bool((index == NO_ELEMENT).any())
         if np.array_equal(index, np.arange(self.shape[axis])):
@@ -114,7 +114,7 @@ class MovedData:
         return self._changed(tables=tuple(tables), zero=zero if lacks else self.zero)
 
     def reshaped(self, shape: Sequence[int]) -> MovedData | None:
-        """Return it in another shape of as many elements; None where axes do not divide."""
+        """Return it in another shape of as many elements; None if axes do not divide."""
         if 0 in shape or not shape:
             return None
         tables, left = list(self.tables), [x for labels in self.axes for x in labels]
@@ -127,7 +127,7 @@ class MovedData:
         return out if out.shape == tuple(shape) else None
 
     def array(self) -> Array:
-        """Return the values, read-only; they are fetched anew where nobody holds them."""
+        """Return the values, read-only; they are fetched anew if no earlier array is alive."""
         made = self._made[0]() if self._made else None
         if made is None:
             made = self._part({}).reshape(self.shape)
@@ -136,7 +136,7 @@ class MovedData:
         return made
 
     def narrowed(self) -> Array:
-        """Return the values, of axes that read a single place of the source one element."""
+        """Return the values; axes that read a single place of the source have one element."""
         kept = set().union(*map(_varying, self.tables))
         axes = [kept.isdisjoint(labels) for labels in self.axes]
         rows = zip(axes, self.axes, strict=True)
@@ -167,7 +167,7 @@ class MovedData:
                 self.source.release()
 
     def release(self) -> None:
-        """Give back the memory of what has been read of a mapped file."""
+        """Release the memory of the pages of a mapped file."""
         self.source.release()
 
     @property
@@ -182,7 +182,7 @@ class MovedData:
         return replace(self, _made=[], **fields)
 
     def _part(self, where: dict[int, slice]) -> Array:
-        """Return what stands at slices of axes of the tables, in the order of the result."""
+        """Return the elements at slices of axes of the tables, in the order of the result."""
         whole = slice(None)
         tables = [t.at[tuple(where.get(x, whole) for x in t.labels)] for t in self.tables]
         found = _fetched(self.source.array(), [t.reshape(-1) for t in tables], self.zero)
@@ -198,7 +198,7 @@ def _varying(table: IndexTable) -> set[int]:
 
 
 def _fetched(source: Array, index: list[Array], zero: Any) -> Array:
-    """Return the elements at an index of each axis, `zero` at NO_ELEMENT; a view where possible."""
+    """Return the elements at an index of each axis, `zero` at NO_ELEMENT; a view if possible."""
     kept = [np.flatnonzero(i != NO_ELEMENT) for i in index]
     used = [i[k] for i, k in zip(index, kept, strict=True)]
     slices = [_as_slice(i) for i in used]
@@ -214,7 +214,7 @@ def _fetched(source: Array, index: list[Array], zero: Any) -> Array:
 
 
 def _as_slice(index: Array) -> slice | None:
-    """Return the slice that takes an index; None where it has uneven steps."""
+    """Return the slice that takes an index; None if it has uneven steps."""
     if len(index) < 2:
         return slice(index[0], index[0] + 1) if len(index) else slice(0, 0)
     step = int(index[1] - index[0])
@@ -227,7 +227,7 @@ def _as_slice(index: Array) -> slice | None:
 def _cut(tables: list[IndexTable], left: list[int], size: int) -> tuple[int, ...] | None:
     """Take labels from the front of `left` whose axes have `size` elements, the last one split.
 
-    None where an axis would have to end within another one.
+    None if an axis would have to end within another one.
     """
     out: list[int] = []
     while left:
@@ -249,7 +249,7 @@ def _cut(tables: list[IndexTable], left: list[int], size: int) -> tuple[int, ...
 
 
 def _split(table: IndexTable, place: int, size: int, label: int) -> IndexTable:
-    """Split an axis of a table into `size` rows of what is called by a new label."""
+    """Split an axis of a table into `size` rows, whose elements get a new label."""
     before, after = table.at.shape[:place], table.at.shape[place + 1 :]
     at = table.at.reshape(*before, size, -1, *after)
     return IndexTable(at, (*table.labels[: place + 1], label, *table.labels[place + 1 :]))

@@ -34,7 +34,7 @@ from irdeconv.ir.spec import Array, Spec, is_small, simplify
 class Operand:
     """An argument of a step that is an input of the operation.
 
-    `number` counts the operation's inputs; `shape` is what the input is reshaped to.
+    `number` counts the operation's inputs; `shape` is the input's shape in the chain.
     """
 
     number: int
@@ -45,7 +45,7 @@ class Operand:
 class ChainStep:
     """An element-wise operation as a step of a chain (see kernels.elementwise).
 
-    `rule` says what it computes. Arguments are inputs, the data first, or constants that were
+    `rule` is its formula. Arguments are inputs, the data first, or constants that were
     derived from constant inputs.
     """
 
@@ -61,7 +61,7 @@ class Bound:
     `call(*inputs, out=array, team=team)` writes into C-contiguous memory of the output's shape and
     type, which may hold anything and overlaps no input; inputs have any
     strides. `view(*inputs)` returns the output, or a tuple of several, as views of
-    the first input; a copy where reshaping an input that is not contiguous needs one.
+    the first input; a copy if reshaping an input that is not contiguous needs one.
     """
 
     call: Callable[..., None] | None = None
@@ -75,16 +75,16 @@ Carry = Literal[
 
 @dataclass(frozen=True)
 class Rounding:
-    """How far a correct implementation may be off, and what becomes of errors of the inputs.
+    """How far a correct implementation may be off, and how errors of the inputs spread.
 
     `rule` bounds the rounding: none at all (`exact`); `roundings`, `count` of them relative to the
-    result, also of a `conversion`; of a `remainder` relative to the first input, since that is what
-    is left of a - b floor(a / b); a `sum` of products, linear in each input: gamma_n times the
+    result, also of a `conversion`; of a `remainder` relative to the first input, which is reduced
+    to a - b floor(a / b); a `sum` of products, linear in each input: gamma_n times the
     same on absolute values; a `function` of one element within a few units in the last place of
     result and argument, a `composite` one of several steps that may cancel, so also relative to
     `count` or 1;
-    `softmax` and `log_softmax`; `levels` of a quantization, one up or down where the argument is
-    as close to the border; `any` result where it is drawn anew in every run; else relative to the
+    `softmax` and `log_softmax`; `levels` of a quantization, one up or down if the argument is
+    as close to the border; `any` result if it is drawn anew in every run; else relative to the
     largest value (`scale`).
 
     `carry` bounds the error of the output by those of the inputs: `moves` them with the elements,
@@ -140,7 +140,7 @@ class Op:
     `type` and `version` are those of `<layer>`; `versions` lists every version text that is
     accepted. `standard`: OpenVINO knows the operation. `partial`: `evaluate` also works on object
     arrays of dimensions, so that partly known shapes flow through it. `side_effect`: the node stays
-    even if nobody uses its output. `folds`: inference may evaluate it. `moves`: every element of
+    even if its output is unused. `folds`: inference may evaluate it. `moves`: every element of
     the output is one of the first input, or 0. `deconvolution`: it is a deconvolution of any
     dialect. `rounding` is the rule by which `compare` judges it. `signature` declares the ports,
     as in `"data: real t [N, *I]; scale?: t [] -> t [N, *I]"`; irdeconv/ir/ports.py has the syntax.
@@ -160,11 +160,11 @@ class Op:
 
     @property
     def pure(self) -> bool:
-        """Whether outputs depend on inputs alone, so that constants may stand for them."""
+        """Whether outputs depend on inputs alone, so that constants may replace them."""
         return not self.side_effect
 
     def infer(self, *inputs: Any) -> Spec | tuple[Spec, ...]:
-        """Return the spec of every output; raise OpError where the inputs do not fit."""
+        """Return the spec of every output; raise OpError if the inputs do not fit."""
         if not self.signature:
             raise OpError(f"{self.type} has no shape rule", code="E502")
         at = fit(self, *inputs, signature=self.signature_for(inputs))
@@ -172,58 +172,58 @@ class Op:
         return at.result()
 
     def signature_for(self, inputs: tuple[Any, ...]) -> str:
-        """Return the signature that these inputs must fit, where it depends on them."""
+        """Return the signature that these inputs must fit, if it depends on them."""
         return self.signature
 
     def complete(self, at: Fit, *inputs: Any) -> None:
-        """Set the sizes that the signature leaves open; raise OpError for what it cannot say."""
+        """Set the sizes that the signature leaves open; raise OpError for errors beyond it."""
 
     def evaluate(self, *inputs: Any) -> Array | tuple[Array, ...]:
         """Compute the outputs; arrays in their element types' NumPy containers."""
         raise OpError(f"{self.type} has no evaluator", code="E502")
 
     def fold(self, *inputs: Any) -> Array | tuple[Array, ...]:
-        """Compute the outputs of constants, where OpenVINO folds them to other numbers."""
+        """Compute the outputs of constants, if OpenVINO folds them to other numbers."""
         return self.evaluate(*inputs)
 
     def evaluator(self, used: frozenset[int], inputs: Sequence[Spec]) -> Callable[..., Any]:
-        """Return what computes the outputs of the ports `used`; the others may be left out.
+        """Return a function that computes the outputs of the ports `used`; others may be missing.
 
         Constant inputs have their values, however many elements these have.
         """
         return self.evaluate
 
     def chain_step(self, inputs: Sequence[Spec]) -> ChainStep | None:
-        """Return the operation as a step of an element-wise chain; None where it is none.
+        """Return the operation as a step of an element-wise chain; None if it is none.
 
-        `inputs` have their values where they are constants. Operands and result are taken to be
+        `inputs` have their values if they are constants. Operands and result are taken to be
         f64, f32, f16 or bf16.
         """
         return None
 
     def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
-        """Bind to exact shapes without empty axes; None where only `evaluate` will do.
+        """Bind to exact shapes without empty axes; None if only `evaluate` will do.
 
         Constant inputs have their values, however many elements these have.
         """
         return None
 
     def terms(self, inputs: Sequence[Array], output: Array) -> int:
-        """Return how many products at most add up to an element of the first output."""
+        """Return the largest number of products that add up to an element of the first output."""
         return -(-inputs[0].size // max(output.size, 1)) + 1
 
     def check(self) -> Iterator[Problem]:
-        """Yield what is wrong with the attributes alone, besides values out of their ranges."""
+        """Yield errors of the attributes alone, besides values out of their ranges."""
         return iter(())
 
     def problems(self) -> Iterator[Problem]:
-        """Yield all that is wrong with the attributes alone."""
+        """Yield all errors of the attributes alone."""
         yield from out_of_range(self)
         yield from self.check()
 
     @cached_property
     def misfit(self) -> Problem | None:
-        """The first error of `problems`, looked for once."""
+        """The first error of `problems`, computed once."""
         return next((p for p in self.problems() if p.severity == "error"), None)
 
     def remarks(self, *inputs: Any) -> Iterator[Problem]:
@@ -231,7 +231,7 @@ class Op:
         return iter(())
 
     def macs(self, inputs: tuple[Spec, ...], outputs: tuple[Spec, ...]) -> int | None:
-        """Return the multiply-accumulates of one run; None where sizes are unknown."""
+        """Return the multiply-accumulates of one run; None if sizes are unknown."""
         return 0
 
     def to_attributes(self) -> dict[str, str]:
@@ -267,7 +267,7 @@ class SugarOp(Op):
         return self.expand_specs(*inputs)
 
     def expand_specs(self, *inputs: Any) -> Spec | tuple[Spec, ...]:
-        """Run `expand` on specs; where layers are often alike it may remember what came out."""
+        """Run `expand` on specs; a class whose layers are often alike may memoize the result."""
         return self.expand(SpecBuilder(), *inputs)  # type: ignore[no-any-return]
 
     def evaluate(self, *inputs: Any) -> Array | tuple[Array, ...]:
@@ -276,7 +276,7 @@ class SugarOp(Op):
 
 
 class Builder(Protocol[X]):
-    """What `expand` and lowering rules build with; X is a node's output, a Spec or an array."""
+    """A builder for `expand` and lowering rules; X is a node's output, a Spec or an array."""
 
     def add(self, op: Op, *inputs: X) -> X:
         """Apply an operation with one output."""
@@ -285,17 +285,17 @@ class Builder(Protocol[X]):
         """Make a constant."""
 
     def spec(self, value: X) -> Spec:
-        """Return what is known of a value."""
+        """Return the spec of a value."""
 
     def refine(self, value: X, spec: Spec) -> X:
-        """State what is known besides; only inference makes use of it."""
+        """State further facts of a value; only inference makes use of them."""
 
 
 class SpecBuilder:
     """Builds with specs: `add` infers."""
 
     def add(self, op: Op, *inputs: Spec) -> Spec:
-        """Infer one operation, with its value where all inputs are known."""
+        """Infer one operation, with its value if all inputs are known."""
         out = infer_op(op, inputs)
         return out[0]
 
@@ -325,7 +325,7 @@ class EagerBuilder:
         return array
 
     def spec(self, value: Array) -> Spec:
-        """Return the array's spec, with its value where it is small."""
+        """Return the array's spec, with its value if it is small."""
         return Spec.of(value)
 
     def refine(self, value: Array, spec: Spec) -> Array:
@@ -355,7 +355,7 @@ def require_fit(op: Op) -> None:
 
 
 def infer_op(op: Op, inputs: tuple[Spec, ...]) -> tuple[Spec, ...]:
-    """Infer one operation and, where the inputs' values are known and small, evaluate it."""
+    """Infer one operation and, if the inputs' values are known and small, evaluate it."""
     require_fit(op)
     known = ports(type(op))
     if not known.fits(len(inputs)):
@@ -473,24 +473,24 @@ def op(
     def register(cls: C) -> C:
         # A class without attributes of its own has all that dataclass would make of it, from its
         # base: to make it anew for every such operation takes a good part of a short command.
-        made: Any = dataclass(frozen=True)(cls) if _declares(cls) else cls
+        operation: Any = dataclass(frozen=True)(cls) if _declares(cls) else cls
         if not (cls.__doc__ or "").strip() or cls.__doc__ == Op.__doc__:
             raise TypeError(f"operation {type} has no docstring")
-        made.type = type
+        operation.type = type
         numbers = (n for n in range(since, until + 1) if n not in without)
-        made.versions = (version,) if version else tuple(f"opset{n}" for n in numbers)
-        made.version = made.versions[0]
-        made.standard = standard
+        operation.versions = (version,) if version else tuple(f"opset{n}" for n in numbers)
+        operation.version = operation.versions[0]
+        operation.standard = standard
         for spelled in (type, *aliases):
-            for v in made.versions:
+            for v in operation.versions:
                 if (spelled, v) in REGISTRY:
                     raise TypeError(f"{spelled} {v} is registered twice")
-                REGISTRY[spelled, v] = made
-        TYPES.setdefault(type, []).append(made)
+                REGISTRY[spelled, v] = operation
+        TYPES.setdefault(type, []).append(operation)
         # pickle looks a class up in its module, those too that a function makes.
-        vars(sys.modules[cls.__module__]).setdefault(cls.__name__, made)
-        attributes(made)  # a field of a type that XML cannot spell fails here
-        return cls if made is cls else made  # type: ignore[no-any-return]
+        vars(sys.modules[cls.__module__]).setdefault(cls.__name__, operation)
+        attributes(operation)  # a field of a type that XML cannot spell fails here
+        return cls if operation is cls else operation  # type: ignore[no-any-return]
 
     return register
 

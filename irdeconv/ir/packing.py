@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from irdeconv.ir.dtypes import ElementType
 from irdeconv.ir.spec import Array
 
-Bytes = NDArray[Any]  # of uint8; NumPy's stubs widen what shifts return
+Bytes = NDArray[Any]  # of uint8; NumPy's stubs widen the results of shifts
 
 NF4 = np.array(
     [
@@ -38,9 +38,9 @@ NF4 = np.array(
 
 
 def decode(raw: bytes | memoryview, dtype: ElementType, shape: Sequence[int]) -> Array:
-    """Return the values in the type's container, read-only; a view where a byte is one element.
+    """Return the values in the type's container, read-only; a view if a byte is one element.
 
-    Raises ValueError where the bytes do not fit the shape or a string tensor is malformed.
+    Raises ValueError if the bytes do not fit the shape or a string tensor is malformed.
     """
     shape = tuple(map(int, shape))
     count = math.prod(shape)
@@ -61,7 +61,7 @@ def decode(raw: bytes | memoryview, dtype: ElementType, shape: Sequence[int]) ->
 def encode(array: Array, dtype: ElementType) -> bytes:
     """Return the bytes of an array as a `.bin` file holds them; `decode` gives it back.
 
-    Raises ValueError where a value does not fit a type of less than a byte.
+    Raises ValueError if a value does not fit a type of less than a byte.
     """
     if dtype.kind == "string":
         return _encode_strings(np.asarray(array, object))

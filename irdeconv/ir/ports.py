@@ -3,7 +3,7 @@
     signature = "data: real t [N, C, *I]; lengths: integer [N]; mask?: t [N, 1] -> t [N, C, *I]"
 
 An input has a name (`?`: it may be absent, `*`: any number of them may follow, `+`: one or more),
-element types and axes; without axes its shape is any. What follows them is about the values of an
+element types and axes; without axes its shape is any. The rest describes the values of an
 integer input: `= N` a size, `= *O` the sizes of a group, `of data` axes of an input before it.
 
 - Types are a kind (`KINDS`), element types (`f32|f16`) or the name of an attribute that is a type.
@@ -52,7 +52,7 @@ KINDS: dict[str, tuple[str, Callable[[ElementType], bool]]] = {
     "integer": ("an integer type", lambda t: t.is_integral),
     "bits": ("an integer type or boolean", lambda t: t.is_integral or t.kind == "bool"),
 }
-Specs = Spec | tuple[Spec, ...]  # what `infer` returns
+Specs = Spec | tuple[Spec, ...]  # the result of `infer`
 Letters = dict[str, Dim]
 
 _FACTOR = re.compile(r"[A-Z]|[a-z]\w*|\d+")
@@ -110,7 +110,7 @@ class Axes:
 class DeclaredPort:
     """A declared input or output: `kind` of types, the letter of its type, axes (None: any).
 
-    `mark` is `?` where it may be absent, `*` or `+` where it may be repeated. `one`: of one
+    `mark` is `?` if it may be absent, `*` or `+` if it may be repeated. `one`: of one
     element. `means` is the letter or group whose sizes the values are, `of` the input whose axes.
     """
 
@@ -144,7 +144,7 @@ class Declaration:
 
 @cache
 def declaration(signature: str) -> Declaration:
-    """Parse a signature; ValueError where it has a mistake."""
+    """Parse a signature; ValueError if it has a mistake."""
     left, _, right = signature.partition("->")
     inputs = tuple(_with_counts(map(_port, _parts(left))))
     kinds = {p.letter: p.kind for p in reversed(inputs) if p.letter and p.kind}
@@ -259,16 +259,16 @@ class Fit:
         return next((s for _, p, s in self.given if p.name == name), None)
 
     def values(self, name: str) -> tuple[Dim, ...] | None:
-        """Return the values of an integer input; None: it is absent, or has an unknown number."""
+        """Return the values of an integer input; None if it is absent, or their number unknown."""
         spec = self.spec(name)
         return None if spec is None else value_dims(spec)
 
     def value(self, name: str) -> Dim:
-        """Return the value of an input of one element, UNKNOWN where not known."""
+        """Return the value of an input of one element, UNKNOWN if not known."""
         return (self.values(name) or (UNKNOWN,))[0]
 
     def axes(self, name: str) -> tuple[int, ...] | None:
-        """Return axes that are an input, counted from 0; None where they are unknown; E305."""
+        """Return axes that are an input, counted from 0; None if they are unknown; E305."""
         port, p = next((n, p) for n, p, _ in self.given if p.name == name)
         data, values = self.spec(p.of), exact(self.values(name))
         if values is None or data is None or data.shape is None:
@@ -391,7 +391,7 @@ class Fit:
 def axis_of(axis: int, rank: int, *, attribute: str | None = None, port: int | None = None) -> int:
     """Return an axis counted from 0 (negative ones count from the end).
 
-    Outside the rank: E304 where the axis is an attribute, E305 where it is an input's value.
+    Outside the rank: E304 if the axis is an attribute, E305 if it is an input's value.
     """
     if not -rank <= axis < rank:
         text = f"axis {axis} is outside a tensor of rank {rank} ({-rank} to {rank - 1} is allowed)"
@@ -400,7 +400,7 @@ def axis_of(axis: int, rank: int, *, attribute: str | None = None, port: int | N
 
 
 def exact(values: Sequence[Dim] | None) -> tuple[int, ...] | None:
-    """Return the values where all of them are exact."""
+    """Return the values if all of them are exact."""
     if values is None:
         return None
     out = tuple(v for v in values if not isinstance(v, Interval))

@@ -1,4 +1,4 @@
-"""What is known of a tensor before running: element type, shape, perhaps its value.
+"""Facts of a tensor before running: element type, shape, perhaps its value.
 
 A dimension is a Python int (exact) or an `Interval`. A shape is a tuple of dimensions, or None for
 an unknown rank. All arithmetic is in Python integers, so nothing overflows.
@@ -31,7 +31,7 @@ class Interval:
 
     @staticmethod
     def of(lo: int, hi: int | None) -> Dim:
-        """Return the dimension lo..hi: an int where only one value is left.
+        """Return the dimension lo..hi: an int if only one value is left.
 
         Bounds that do not fit 64 bits are open ones, so that numbers do not grow without end. Of a
         lower one 2**63 is left: nothing fits any more.
@@ -50,7 +50,7 @@ class Interval:
 
     def __sub__(self, other: Dim) -> Dim:
         lo, hi = bounds(other)
-        # Without an upper bound of `other` the difference has no lower one: -2**63 stands for it.
+        # Without an upper bound of `other` the difference has no lower one: -2**63 is used.
         low = _LOWEST if hi is None else self.lo - hi
         return Interval.of(low, None if self.hi is None else self.hi - lo)
 
@@ -125,7 +125,7 @@ def non_negative(dim: Dim) -> Dim:
 
 
 def merge(a: Dim, b: Dim) -> Dim | None:
-    """Return what both allow, or None where they exclude each other."""
+    """Return the dims that both allow, or None if they exclude each other."""
     (alo, ahi), (blo, bhi) = bounds(a), bounds(b)
     lo = max(alo, blo)
     hi = ahi if bhi is None else bhi if ahi is None else min(ahi, bhi)
@@ -135,7 +135,7 @@ def merge(a: Dim, b: Dim) -> Dim | None:
 
 
 def merge_shapes(a: Shape | None, b: Shape | None) -> Shape | None:
-    """Return what both allow (None: unknown rank); ValueError where they exclude each other."""
+    """Return the shape that both allow (None: unknown rank); ValueError if there is none."""
     if a is None or b is None or a == b:
         return b if a is None else a
     if len(a) != len(b):
@@ -162,7 +162,7 @@ def is_static(shape: Shape | None) -> TypeGuard[tuple[int, ...]]:
 
 
 def broadcast(a: Shape | None, b: Shape | None) -> Shape | None:
-    """Return the NumPy broadcast of two shapes; ValueError where there is none."""
+    """Return the NumPy broadcast of two shapes; ValueError if there is none."""
     if a is None or b is None:
         return None
     rank = max(len(a), len(b))
@@ -212,7 +212,7 @@ _DIM = re.compile(r"(?P<exact>\d+)$|(?P<lo>\d*)\.\.(?P<hi>\d*)$")
 
 
 def parse_dim(text: str) -> Dim:
-    """Parse `3`, `?`, `-1`, `3..9`, `..9`, `3..`; ValueError says what is wrong."""
+    """Parse `3`, `?`, `-1`, `3..9`, `..9`, `3..`; a ValueError names the mistake."""
     text = text.strip()
     if text in ("?", "-1"):
         return DYNAMIC
@@ -244,7 +244,7 @@ def parse_shape(text: str) -> Shape | None:
 
 @dataclass(frozen=True, repr=False)
 class Spec:
-    """Element type, shape and, where it follows from the graph, the value of a tensor.
+    """Element type, shape and, if it follows from the graph, the value of a tensor.
 
     `dtype` None is unknown. `value` is the array; with dtype object it is partly known and holds
     dimensions (ints and Intervals). `value.shape` is then the exact shape. `unsure`: OpenVINO may
@@ -264,7 +264,7 @@ class Spec:
 
     @property
     def rank(self) -> int | None:
-        """Number of axes; None where unknown."""
+        """Number of axes; None if unknown."""
         return None if self.shape is None else len(self.shape)
 
     @property
@@ -274,7 +274,7 @@ class Spec:
 
     @property
     def known(self) -> Array | None:
-        """The value where all of it is known."""
+        """The value if all of it is known."""
         if self.value is None or (self.value.dtype == object and not self._plain_object):
             return None
         return self.value
@@ -285,18 +285,18 @@ class Spec:
 
     @property
     def size(self) -> int | None:
-        """Number of elements; None where unknown."""
+        """Number of elements; None if unknown."""
         return math.prod(self.shape) if is_static(self.shape) else None
 
     @property
     def nbytes(self) -> int | None:
-        """Bytes in memory; None where unknown."""
+        """Bytes in memory; None if unknown."""
         size = self.size
         return None if size is None or self.dtype is None else size * self.dtype.container.itemsize
 
     @property
     def extent(self) -> int | None:
-        """Bytes by which NumPy tells whether it can hold an array: axes of size 0 do not count."""
+        """The bytes by which NumPy decides if it can hold an array: axes of size 0 do not count."""
         if not is_static(self.shape):
             return None
         item = 1 if self.dtype is None else self.dtype.container.itemsize
@@ -336,9 +336,9 @@ def is_small(spec: Spec) -> bool:
 
 
 def simplify(values: Array, dtype: ElementType) -> Array:
-    """Return an object array of dims as a plain array of `dtype` where every dim is exact.
+    """Return an object array of dims as a plain array of `dtype` if every dim is exact.
 
-    Numbers that do not fit 64 bits are not known: what runs has other ones.
+    Numbers that do not fit 64 bits count as unknown: a runtime has other ones.
     """
     if values.dtype != object or dtype.kind == "string":
         return values
@@ -354,13 +354,13 @@ def simplify(values: Array, dtype: ElementType) -> Array:
 
 
 def ints(spec: Spec) -> tuple[int, ...] | None:
-    """Return a known integer value, flattened, as Python ints; None where it is not known."""
+    """Return a known integer value, flattened, as Python ints; None if it is not known."""
     value = spec.known
     return None if value is None else tuple(map(int, value.reshape(-1).tolist()))
 
 
 def value_dims(spec: Spec) -> tuple[Dim, ...] | None:
-    """Return values as dims, UNKNOWN where not known; None: even their number is unknown."""
+    """Return values as dims, UNKNOWN if not known; None: even their number is unknown."""
     if spec.value is not None:
         return dims(spec)
     count = None if spec.shape is None else spec.size
@@ -368,7 +368,7 @@ def value_dims(spec: Spec) -> tuple[Dim, ...] | None:
 
 
 def dims(spec: Spec) -> Shape | None:
-    """Return a known or partly known integer vector as dimensions; None where nothing is known."""
+    """Return a known or partly known integer vector as dimensions; None if nothing is known."""
     if spec.value is None:
         if spec.shape is not None and len(spec.shape) == 1 and isinstance(spec.shape[0], int):
             few = spec.shape[0] <= current().value_elements

@@ -1,6 +1,6 @@
 """The number of threads of NumPy's BLAS, and locks that survive a fork.
 
-After a fork the child process makes its locks anew, because its threads do not exist there.
+After a fork the child process renews its locks, because the other threads do not exist there.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from weakref import WeakValueDictionary
 
 
 class Renewable(Protocol):
-    """What has locks or threads of its own."""
+    """An object with locks or threads of its own."""
 
     def after_fork(self) -> None:
-        """Replace, in the child, what a thread other than this one may have held."""
+        """In the child, replace the locks that another thread may have held."""
 
 
 # By identity: who is equal to another one is still renewed.
@@ -61,7 +61,7 @@ def blas_name() -> str:
 
 @cache
 def blas_cores() -> frozenset[str]:
-    """Return for which processors the BLAS has chosen its kernels, as far as it says so."""
+    """Return the processors for which the BLAS has chosen its kernels, as far as known."""
     found = (getattr(library, "architecture", None) for library in _libraries())
     return frozenset(filter(None, found))
 
@@ -79,7 +79,7 @@ class _OpenBlas:
 
 
 def _direct(library: Any) -> Any:
-    """Return what sets a library's number of threads at once, in every thread."""
+    """Return an object that sets a library's number of threads at once, in every thread."""
     if getattr(library, "threading_layer", None) != "pthreads":
         return library
     for prefix, suffix in itertools.product(("", "scipy_"), ("", "64_", "_64")):
@@ -105,7 +105,7 @@ def _has_own_number(library: Any) -> bool:
     library.set_num_threads(count)  # from now on it is this thread's own, if there is such a thing
     _elsewhere(library, 2 if count == 1 else 1)
     own: bool = library.get_num_threads() == count
-    _elsewhere(library, count)  # what new threads begin with
+    _elsewhere(library, count)  # the number for new threads
     return own
 
 
@@ -116,7 +116,7 @@ def _elsewhere(library: Any, count: int) -> None:
 
 
 class _OneThread:
-    """How many threads want products on one thread of libraries whose number is the process's."""
+    """Counts threads that want products on one thread of libraries with one number a process."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -137,7 +137,7 @@ class _OneThread:
                 _set_back(self._before)
 
     def after_fork(self) -> None:
-        """Free the lock in a child. What threads wanted that it does not have stays wanted."""
+        """Free the lock in a child. Requests of threads that the child does not have remain."""
         self._lock = Lock()
 
 
@@ -145,7 +145,7 @@ _ONE = _OneThread()
 
 
 class _ThisThread(local):
-    """What is known of one thread; `owns`: it has set the numbers that are its own."""
+    """The state of one thread; `owns`: it has set its own numbers."""
 
     owns = False
 
@@ -156,7 +156,7 @@ _HERE = _ThisThread()
 def _set_to_one(libraries: list[Any]) -> list[tuple[Any, int]]:
     """Set numbers of threads to one; returns those that were another.
 
-    Where one is set already, it may be what new threads begin with: now it is this thread's own.
+    If it is one already, it may be the default of new threads: now it is this thread's own.
     """
     counts = [(library, library.get_num_threads()) for library in libraries]
     for library in libraries:
@@ -192,9 +192,9 @@ class _OnOneThread(AbstractContextManager[None]):
 
 
 def one_blas_thread() -> AbstractContextManager[None]:
-    """Let matrix products of this thread use one thread inside.
+    """Run matrix products of this thread on one thread inside.
 
-    With more, the BLAS adds in another order. Where the number is the process's, it stays until the
+    With more, the BLAS adds in another order. If the number is the process's, it stays until the
     last thread that is inside leaves: two plans may run at the same time. Threads that a plan
     begins call `use_one_blas_thread`.
     """
@@ -202,6 +202,6 @@ def one_blas_thread() -> AbstractContextManager[None]:
 
 
 def use_one_blas_thread() -> None:
-    """Let all products of this thread use one thread, whatever others set meanwhile."""
+    """Run all products of this thread on one thread, even if others set numbers meanwhile."""
     for library in _by_kind()[0]:
         library.set_num_threads(1)

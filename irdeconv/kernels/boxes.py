@@ -80,7 +80,7 @@ DETECTION = 7  # numbers of a detection: image, class, score, left, top, right, 
 
 @dataclass(frozen=True)
 class Coding:
-    """How boxes are encoded: relative to priors in pixels of `image` (height, width) if given."""
+    """The encoding of boxes: relative to priors in pixels of `image` (height, width) if given."""
 
     centred: bool
     image: tuple[int, int] | None
@@ -106,7 +106,7 @@ def decode(priors: Array, variances: Array | None, deltas: Array, coding: Coding
 
 @dataclass(frozen=True)
 class BestBoxes:
-    """Which candidates stay: thresholds, `top` of a class, `keep` of an image (-1, None: all)."""
+    """Limits of the selection: thresholds, `top` of a class, `keep` of an image (-1, None: all)."""
 
     background: int
     confidence: float
@@ -259,7 +259,7 @@ def grid(count: int, step: np.float32, offset: float) -> Array:
 def around(x: Array, y: Array, boxes: Array, image: tuple[int, int]) -> Array:
     """Place boxes (B, 5) around centres x (W) and y (H); returns (H, W, B, 4) in image sizes.
 
-    Marked boxes end at the border where they begin outside of it: below 0, or behind 1.
+    Marked boxes end at the border if they begin outside of it: below 0, or behind 1.
     """
     across = 1 / np.float32(image[1])
     down = 1 / np.float32(image[0])
@@ -293,7 +293,7 @@ LARGEST = math.log(1000 / 16)  # of the logarithm by which a side of an anchor m
 
 
 def corrected(boxes: Array, deltas: Array, unit: float, largest: float) -> Array:
-    """Return boxes as `shifted`, whose last pixel belongs to them where `unit` is 1."""
+    """Return boxes as `shifted`; if `unit` is 1, their last pixel belongs to them."""
     out = shifted(boxes, deltas, unit, largest)
     out[..., 2:] -= np.float32(unit)
     return out

@@ -1,7 +1,7 @@
 """Problems (a convolution or deconvolution at exact sizes), and kernels prepared for one.
 
 Letters: N batch, C input channels, M output channels, g groups, I, O spatial sizes, K kernel sizes,
-S strides, D dilations; `*` stands for the spatial axes.
+S strides, D dilations; `*` means the spatial axes.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from irdeconv.kernels import scratch
 from irdeconv.kernels.scratch import ITEMS, Space, clear, pieces
 from irdeconv.kernels.threads import Team
 
-LONG_ITEM = 1e6  # nanoseconds; work is cut into more pieces where each would take longer
+LONG_ITEM = 1e6  # nanoseconds; work is cut into more pieces if each would take longer
 NEARLY = 1.02  # times the least cost
 LONG = 2e6  # nanoseconds of a layer that two threads should gain from, ...
 GAIN = 1.6  # ... so many times as fast as one, ...
-DEARER = 1.1  # ... where that costs one at most so many times as much
+DEARER = 1.1  # ... if that costs one at most so many times as much
 SHARES = (1, 2, 4, 8)  # parts that are tried
-ROUNDING = 1.1  # times as fast, where a kernel rounds more than sums of products do, ...
+ROUNDING = 1.1  # times as fast, if a kernel rounds more than sums of products do, ...
 ROUNDING_NS = 50_000.0  # ... and nanoseconds saved
 
 
 class Epilogue(Protocol):
-    """What is done to the sums before they are stored: bias, activation, residual addition."""
+    """Work on the sums before they are stored: bias, activation, residual addition."""
 
     positional: bool
     """Whether it reads other tensors of the output's shape, so that a tile's place matters."""
@@ -38,28 +38,28 @@ class Epilogue(Protocol):
     def __call__(self, tile: Array, image: int, channels: slice, positions: slice) -> None:
         """Finish a tile `[channels, positions]` of the output in place.
 
-        `positions` counts the elements of an output plane (the product of O); it is ignored where
-        the epilogue is not positional.
+        `positions` counts the elements of an output plane (the product of O); an epilogue that is
+        not positional ignores it.
         """
 
 
 class Kernel(Protocol):
-    """A (de)convolution with its filter rearranged; what `prepare` of a candidate returns."""
+    """A (de)convolution with its filter rearranged; the result of a candidate's `prepare`."""
 
     def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
         """Compute `out [N, M, *O]` (C-contiguous) from `x [N, C, *I]` (any strides)."""
 
 
 Piece = Callable[[Space], None]
-"""Work with memory that stays where it is, but for scratch memory that it is given."""
+"""Work on memory at fixed addresses, with scratch memory as its argument."""
 
 Fix = Callable[[Array, int, slice, slice], Piece | None]
-"""Takes what an epilogue is called with, for memory that stays where it is; returns that call."""
+"""Returns the call of an epilogue with these arguments, for memory at fixed addresses."""
 
 
 @runtime_checkable
 class NamedKernel(Protocol):
-    """A kernel that the filter's values decided on, so that it is not what its candidate names."""
+    """A kernel chosen by the filter's values, so that its candidate has another name."""
 
     name: str
     why: str
@@ -67,22 +67,22 @@ class NamedKernel(Protocol):
 
 @runtime_checkable
 class FixedKernel(Protocol):
-    """A kernel that can find its views of memory that stays where it is once and for all."""
+    """A kernel that can compute its views of memory at fixed addresses once."""
 
     def fixed(self, x: Array, out: Array, finish: Fix) -> Callable[[Team], None] | None:
-        """Return what the kernel would do with these arrays; None where it cannot know."""
+        """Return the kernel's work on these arrays; None if it is unknown."""
 
 
 @runtime_checkable
 class MovableKernel(FixedKernel, Protocol):
-    """A kernel that is hardly slower with other memory in every run, if it is `movable`."""
+    """A kernel that is hardly slower if every run has other memory, if it is `movable`."""
 
     movable: bool
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """How long a kernel takes: the sum of what it does, counted, times fitted rates.
+    """A kernel's time: counts of its actions times fitted rates.
 
     `rates` is the record of a family of kernels, in nanoseconds; `nanoseconds` takes such a record
     and is linear in its fields, so that `tools/fit_rates.py` can fit them to measurements.
@@ -105,7 +105,7 @@ class Candidate:
     input, output and the filter as given (rearranged filters count). Threads can share `items`
     pieces of work. `transforms`: it multiplies transformed inputs and taps, as Winograd's kernels
     do, instead of the definition's products, and so rounds more. `spreads`: an infinity or NaN of
-    the input reaches outputs that do not see it. `estimate` is where the cost comes from, if its
+    the input reaches outputs that do not see it. `estimate` is the source of the cost, if its
     rates are fitted by the tool. `cuts` are other ways to cut the same work, which may be measured,
     too.
     """
@@ -122,12 +122,12 @@ class Candidate:
 
     @property
     def label(self) -> str:
-        """What tells it from all other candidates for the same problem."""
+        """A text that no other candidate for the same problem has."""
         return f"{self.name}, pieces {self.items}, scratch {self.scratch}"
 
     @property
     def gain(self) -> float:
-        """How much faster two threads are than one, if all pieces take as long."""
+        """The speed of two threads relative to one, if all pieces take as long."""
         return self.items / -(-self.items // 2)
 
     def changed(self, change: Callable[[Candidate], Candidate]) -> Candidate:
@@ -136,10 +136,10 @@ class Candidate:
 
 
 def every_cut(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """Return all ways to cut the work of candidates; one of those that nothing tells apart.
+    """Return all ways to cut the work of candidates, one of each label.
 
-    Those that threads could not share, as they can the candidate, are left out, also for a single
-    thread: what is chosen must not depend on the number of threads.
+    Left out are those that fewer threads could share than the candidate, even for a single
+    thread: the choice must not depend on the number of threads.
     """
     found = dict[str, Candidate]()
     for candidate in candidates:
@@ -152,7 +152,7 @@ def every_cut(candidates: Iterable[Candidate]) -> list[Candidate]:
 def shared(ways: Iterable[Candidate]) -> Candidate:
     """Choose the cheapest way to cut the work, or one that costs nearly as little.
 
-    Of the latter it is the one whose items threads share best. Where the work is long and none of
+    Of the latter it is the one whose items threads share best. If the work is long and none of
     them is shared well, more may be paid for one that is.
     """
     cuts = list(ways)
@@ -165,7 +165,7 @@ def shared(ways: Iterable[Candidate]) -> Candidate:
 
 
 def best_of(best: Candidate, cuts: Iterable[Candidate]) -> Candidate:
-    """Return the best cut, which knows the others."""
+    """Return the best cut, with the others as its `cuts`."""
     return replace(best, cuts=tuple(c for c in cuts if c is not best))
 
 
@@ -222,7 +222,7 @@ NONE = slice(0, 0)
 
 
 def reads(size: int, stride: int, shift: int, outputs: int) -> tuple[slice, slice]:
-    """Return (outputs, inputs): output o reads o*stride + shift, where 0 <= that < size."""
+    """Return (outputs, inputs): output o reads o*stride + shift, if 0 <= that < size."""
     lo = max(0, -(shift // stride))
     hi = min(outputs, (size - 1 - shift) // stride + 1)
     if hi <= lo:
@@ -253,11 +253,11 @@ class WindowAxis:
         return self.begin > 0 or self.span(self.out) - self.begin > self.size
 
     def span(self, count: int) -> int:
-        """Return how many positions the windows of `count` neighbouring outputs cover."""
+        """Return the number of positions that the windows of `count` neighbouring outputs cover."""
         return (count - 1) * self.stride + (self.kernel - 1) * self.dilation + 1
 
     def reach(self, k: int) -> tuple[slice, slice]:
-        """Return (outputs, inputs): the outputs with tap `k` inside the data, and what it reads."""
+        """Return (outputs, inputs): the outputs with tap `k` inside the data, and their inputs."""
         return reads(self.size, self.stride, k * self.dilation - self.begin, self.out)
 
     @property
@@ -304,7 +304,7 @@ def window_axes(
 
 
 def type_of_sums(dtype: Any) -> np.dtype[Any]:
-    """Return the type that is computed with: types of less than 32 bits are summed in f32."""
+    """Return the type of sums: types of less than 32 bits are summed in f32."""
     kind = np.dtype(dtype)
     return kind if kind.itemsize >= 4 else np.dtype(np.float32)
 
@@ -424,7 +424,7 @@ def zero_insert(x: Array, strides: Sequence[int], trailing: bool = False) -> Arr
 def window(x: Array, begin: Sequence[int], sizes: Sequence[int]) -> Array:
     """Return `sizes` elements from `begin` on along the last axes of the zero-extended `x`.
 
-    A view where nothing but `x` itself is seen, else a new array. `begin` may be negative or lie
+    A view if only `x` itself is seen, else a new array. `begin` may be negative or lie
     behind the end, so padding and cropping are one operation.
     """
     spatial = x.shape[x.ndim - len(begin) :]

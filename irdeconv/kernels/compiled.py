@@ -1,6 +1,6 @@
-"""Loops that numba compiles. Import its modules only where `jit.available()`.
+"""Loops that numba compiles. Import its modules only if `jit.available()`.
 
-What callers and loops agree on stands here; it needs no numba.
+This module has the constants that callers and loops share; it needs no numba.
 """
 
 from collections.abc import Iterator
@@ -14,12 +14,12 @@ CLAMP, PRELU, HSIGMOID, HSWISH, SIGMOID, SWISH, HARD_SIGMOID, ERF, GELU, MISH, N
 # Operations of compiled programs, in the order of their codes.
 ADDED, SUBTRACTED, MULTIPLIED, DIVIDED, LARGER, SMALLER, CLIPPED, ROOT, MOVED = range(9)
 ROW_PART = 1024  # elements of a row that go through a program together
-TILES = "tiles"  # what the names of the micro-kernel's functions begin with
+TILES = "tiles"  # prefix of the names of the micro-kernel's functions
 SPLAT = 16  # elements of a vector, at most
 
 
 def group_sizes(vectors: int) -> Iterator[int]:
-    """Yield how many vectors are computed together, as often as they fit, then of the rest.
+    """Yield the numbers of vectors that are computed together: large groups, then the rest.
 
     >>> list(group_sizes(6))
     [6, 3, 1]
@@ -31,7 +31,7 @@ def group_sizes(vectors: int) -> Iterator[int]:
 
 
 def groups(count: int, vectors: int) -> list[int]:
-    """Return the sizes of the groups that so many vectors are cut into.
+    """Return the sizes of the groups into which so many vectors are cut.
 
     >>> groups(8, 3)
     [3, 3, 1, 1]

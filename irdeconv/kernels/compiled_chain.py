@@ -210,7 +210,7 @@ def finish_rows(
 ) -> None:
     """Compute act(x + bias + before) + after in place; elements of a row are neighbours.
 
-    What has a single row is the same for all rows, what has none is left out.
+    A tensor of a single row serves all rows, one without rows is left out.
     """
     rows, width = out.shape
     for r in range(rows):
@@ -240,7 +240,7 @@ class Added:
 
 
 class CompiledChain:
-    """A chain of a constant that is added (or none), a tensor, an activation, a tensor.
+    """A chain: add a constant (or none) and a tensor, apply an activation, add a tensor.
 
     `code` is the activation's, `limits` its two numbers. `bias` and `slope` are constants of any
     shape; `fits` says whether they vary by channel alone.
@@ -276,7 +276,7 @@ class CompiledChain:
     def arguments(
         self, out: Array, channels: slice, before: Array = _NONE, after: Array = _NONE
     ) -> tuple[Any, ...]:
-        """Return what `finish_rows` is called with."""
+        """Return the arguments of `finish_rows`."""
         bias, slope = (a[channels] if a.size > 1 else a for a in (self._bias, self._slope))
         return out, bias, slope, before, after, self._low, self._high, self._code
 
@@ -315,7 +315,7 @@ def _root(builder: ir.IRBuilder, v: list[ir.Value]) -> ir.Value:
 
 
 def _each(write: Write) -> Any:
-    """Make what computes `count` elements from place `to` on, of operands (place, step)."""
+    """Make a function of `count` elements from place `to` on, with operands (place, step)."""
 
     def each(
         code: VectorCode,
@@ -383,10 +383,10 @@ def run_program(
 
     Each row of `code` is (operation, three operands, target), numbers of slots: inputs, `out`,
     constants, registers. `inputs` are (place, step of rows, step of columns: 0 or 1), places
-    counted in elements from where `out` begins. The rest is scratch memory: `splats [slots,
+    counted in elements from the start of `out`. The rest is scratch memory: `splats [slots,
     SPLAT]`, `slots [slots, 2]`, `registers [registers, ROW_PART]`.
     """
-    # All places are counted from where `out` begins, and `memory` is `out` for every operand: one
+    # All places are counted from the start of `out`, and `memory` is `out` for every operand: one
     # array, so nothing depends on which of several arrays a slot is in.
     rows, width = out.shape
     given, far = len(inputs), out.strides[0] // 4
@@ -413,7 +413,7 @@ def run_program(
 
 @jit.compiled
 def _begin(out: Any, given: int, constants: Any, splats: Any, slots: Any, registers: Any) -> None:
-    """Write down where what is behind the inputs lies."""
+    """Fill in the places of the slots behind the inputs."""
     known, start = len(constants), (splats.ctypes.data - out.ctypes.data) // 4
     begin = (registers.ctypes.data - out.ctypes.data) // 4
     slots[given, 1] = 1

@@ -1,4 +1,4 @@
-"""Depthwise convolution and frames, compiled; imported only where numba is installed."""
+"""Depthwise convolution and frames, compiled; imported only if numba is installed."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def depthwise(
 
     `share` outputs share an input, `axes` are (stride, begin). `frame` holds a zero-extended plane
     of `shape` `[*phases, *rest]`, split modulo the strides, and some elements more. Tap t reads
-    `offsets[t]` behind what the output's position reads first. `places` are where in the frame the
-    vectors of a plane are read, and where in the output's plane they are written; see `plane`.
+    `offsets[t]` behind the position's first input. `places` are the starts of a plane's vectors,
+    for reading in the frame and for writing in the output's plane; see `plane`.
     """
     # Outputs that share an input follow each other, so its plane is written into the frame once.
     # The zeros around it are the same for all planes: only the first one writes them.
@@ -57,9 +57,9 @@ def plane(
 ) -> None:
     """Compute an output plane that starts at `base`, four vectors at once, or eight of 16 elements.
 
-    `lanes` is how many elements a vector has, negative for every second one of the frame.
+    `lanes` is the number of a vector's elements, negative for every second one of the frame.
     """
-    # There are as many places as fill whole groups: the last vector is repeated where some are
+    # The number of places fills whole groups: the last vector is repeated if some are
     # missing, so smaller groups need no code.
     reads, writes = places
     if lanes == 16 or lanes == -16:
@@ -112,7 +112,7 @@ def fill(
 ) -> None:
     """Write planes, and `zeros` around them, into frames `[*phases, depth, row, column]`.
 
-    `planes` are (first, count), `places` (where the first frame begins, distance of frames). Behind
+    `planes` are (first, count), `places` (start of the first frame, distance of frames). Behind
     each there is room for a vector, which is overwritten with the zeros. They need not be written
     again for other planes.
     """
@@ -125,7 +125,7 @@ def fill(
             for r in range(s2):
                 low, high = inside(width, r, many, s2, b2)
                 for d in range(shape[3]):
-                    # A plane of the frame shows the depth i of the input, or zeros where there is
+                    # A plane of the frame shows the depth i of the input, or zeros if there is
                     # none; rows and columns that show none are given by `inside`.
                     i = d * s0 + p - b0
                     rows = bottom - top if 0 <= i < depth and low < high else 0
@@ -139,7 +139,7 @@ def fill(
 
 @compiled
 def inside(size: int, phase: int, count: int, stride: int, begin: int) -> Any:
-    """Return which positions of a frame's axis hold data, from one up to another."""
+    """Return the range of positions on a frame's axis that hold data."""
     low = min(count, max(0, -((phase - begin) // stride)))
     return low, max(low, min(count, (size - 1 + begin - phase) // stride + 1))
 
@@ -150,9 +150,9 @@ def fill_planes(
 ) -> None:
     """Write rows of `count` elements into planes of frames, and `zeros` around them.
 
-    `source` is (start, distance of rows, of elements), `target` (start, size, where in it the first
-    row begins, distance of rows), `planes` (count, distances in the source and the frames). What a
-    whole vector writes behind a row is overwritten by what follows; rows near the end, behind which
+    `source` is (start, distance of rows, of elements), `target` (start, size, start of the first
+    row in it, distance of rows), `planes` (count, distances in the source and the frames). A whole
+    vector writes behind its row, and later writes replace that; rows near the end, behind which
     nothing may be read or overwritten, are copied exactly.
     """
     (start, far, step), (to, size, first, pitch) = source, target
@@ -189,14 +189,14 @@ def fill_planes(
 
 @compiled
 def whole_vectors(count: int) -> int:
-    """Return how many elements `copy_vectors` writes."""
+    """Return the number of elements that `copy_vectors` writes."""
     rest = count % LANES
     return count - rest + (rest if rest == 0 else 4 if rest <= 4 else 8 if rest <= 8 else LANES)
 
 
 @compiled
 def copy_vectors(x: Any, start: int, frame: Any, to: int, count: int) -> None:
-    """Copy a row, and what the last vector holds behind it."""
+    """Copy a row, and the rest of the last vector behind it."""
     # The shortest vector that holds the rest of the row: it writes least behind it.
     rest = count % LANES
     last = count - rest
@@ -228,7 +228,7 @@ def clear_gap(frame: Any, start: int, count: int) -> None:
 
 @compiled
 def split_vectors(source: Any, start: int, target: Any, to: int, count: int, stride: int) -> int:
-    """Copy every `stride`-th element, 2 to 4, by whole vectors; return how many are done."""
+    """Copy every `stride`-th element, 2 to 4, by whole vectors; return the number of copies."""
     if count < 4 or (stride > 2 and count < 8):
         return 0
     if count < 8:
@@ -254,7 +254,7 @@ def split_vectors(source: Any, start: int, target: Any, to: int, count: int, str
 def split(source: Any, start: int, target: Any, to: int, count: int, stride: int) -> None:
     """Copy every `stride`-th element."""
     if stride > 1:
-        # A vector reads what lies between its last element and the next one, too.
+        # A vector reads the elements between its last one and the next one, too.
         whole = min(count, (len(source) - start) // stride) if stride <= 4 else 0
         done = split_vectors(source, start, target, to, whole, stride)
         for k in range(done, count):
@@ -278,7 +278,7 @@ def split(source: Any, start: int, target: Any, to: int, count: int, stride: int
 def fill_all(x: Any, frames: Any, first: int, shape: Any, axes: Any) -> None:
     """Copy the planes of `x [C, *I]` into their frames, from `first` on in `frames [C, *]`."""
     data, flat, far = x.reshape(-1), frames.reshape(-1), frames.shape[1]
-    # Where strides split a plane, it is read once for each phase: so few planes at a time that they
+    # If strides split a plane, it is read once for each phase: so few planes at a time that they
     # are still in the level 1 cache for the next phase.
     single = axes[0][0] == axes[1][0] == axes[2][0] == 1
     plane = x.shape[1] * x.shape[2] * x.shape[3]

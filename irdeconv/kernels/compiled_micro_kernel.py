@@ -1,9 +1,9 @@
-"""The micro-kernel: constant weights, packed once, times data that is read wherever it lies.
+"""The micro-kernel: constant weights, packed once, times data that is read in place.
 
 A tile of the result, some rows by some vectors, stays in registers while all products of its sums
-are added. What a sum reads is a table of offsets, so taps of a convolution need no columns; where
-it is written is a table, too, so that rows of any width are stored where they belong. Imported only
-where numba is installed.
+are added. A table of offsets locates each sum's data, so taps of a convolution need no columns;
+another one locates the results, so that rows of any width are stored in place. Imported only
+if numba is installed.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ class _Tiles:
     offsets[k]`. `panels` hold `rows` rows each, `bias` a number for each of them, `limits` the
     least and the greatest result. The elements of `turns` neighbouring rows are written in turns,
     in that many of `steps` places; behind the first `shared` products only the first `longer` of
-    these rows have more. `stores` tell where pieces of a vector are written: for each vector the
+    these rows have more. `stores` are the pieces of vectors that are written: for each vector the
     first one's number, and for each piece the place of the vector's first element, counted from
-    `base + starts[m]`, and from which place behind that to which one elements are written. Where
-    `near` has elements, what tiles read is copied there first, tile by tile, by `pieces`: for each
-    tile the first one's number, and for each piece where it is read, and where in a row of the tile
-    it is written.
+    `base + starts[m]`, and the range of elements to write. If `near` has
+    elements, the data of tiles is copied there first, tile by tile, by `pieces`: for each
+    tile the first one's number, and for each piece its place in the data and its place in a row of
+    the tile.
     """
 
     code: VectorCode
@@ -75,10 +75,10 @@ class _Tiles:
         return self.code.builder.mul(value, self.number(factor))
 
     def gather(self, group: ir.Value, first: ir.Value, vectors: int) -> None:
-        """Copy what the vectors of a tile read, one row behind the other.
+        """Copy the vectors that a tile reads, one row behind the other.
 
-        A piece is the beginning of a vector or what of it lies elsewhere; what is copied behind its
-        end is overwritten by the next piece.
+        A piece is the beginning of a vector, or a later part that lies elsewhere; the next piece
+        overwrites the elements behind its end.
         """
         builder, (firsts, reads, places) = self.code.builder, self.pieces
         begin, stop = firsts.element(group), firsts.element(self.plus(group, 1))
@@ -94,12 +94,12 @@ class _Tiles:
                 self.near.store(part, builder.add(row, places.element(piece.index)))
 
     def near_start(self, first: ir.Value) -> ir.Value:
-        """Return where the copy of a tile begins whose first vector is given."""
+        """Return the start of a tile's copy; `first` is the tile's first vector."""
         # Each vector before it takes `lanes` elements of each row, for tiles of any size.
         return self.code.builder.mul(self.times(first, self.code.lanes), self.offsets.count)
 
     def copied(self, first: ir.Value, vectors: int) -> Vectors:
-        """Return what gives the vectors of a row that were copied."""
+        """Return a function that loads the vectors of a row that were copied."""
         lanes, begin = self.code.lanes, self.near_start(first)
 
         def vectors_of(k: ir.Value) -> list[ir.Value]:
@@ -109,10 +109,10 @@ class _Tiles:
         return vectors_of
 
     def lying(self, first: ir.Value, vectors: int, ahead: bool) -> Vectors:
-        """Return what gives the vectors of a row where they lie.
+        """Return a function that loads the vectors of a row in place.
 
-        `ahead`: what the next tile reads of a row is fetched as well. Rows are far apart, and no
-        processor sees that the next vector of each of many will be wanted. It costs as much as a
+        `ahead`: the next tile's data of a row is fetched as well. Rows are far apart, and
+        no processor sees that the next vector of each of many will be wanted. It costs as much as a
         load, so only the first panel does it.
         """
         starts = [self.reads.element(self.plus(first, v)) for v in range(vectors)]
@@ -131,7 +131,7 @@ class _Tiles:
         """Return the sums of a tile within limits."""
         # The sums become registers, since nothing takes their addresses. They begin with the bias
         # and then take their products in the order of k, in every tile: so the bits of a result
-        # depend neither on the tile nor on the place where a block begins.
+        # depend neither on the tile nor on the start of a block.
         code, row = self.code, self.times(panel, self.rows)
         totals: Sums = []
         for m in range(self.rows):
@@ -216,7 +216,7 @@ class _Tiles:
             number = self.plus(row, m)
             with builder.if_then(builder.icmp_signed("<", number, self.starts.count)):
                 at = builder.add(place, self.starts.element(number))
-                # Where one row is written in every `steps`-th place, the others of these hold the
+                # If one row is written in every `steps`-th place, the others of these hold the
                 # same numbers; `store_some` leaves them out.
                 parts = sums[m : m + self.turns]
                 joined = in_turns(self.code, parts * (self.steps // self.turns))
@@ -291,7 +291,7 @@ def _tiles(rows: int, vectors: int) -> Any:
     ) -> None:
         """See `_Tiles`; `counts` are tuples as long as the last three fields."""
         read = x, offsets, panels, bias, limits, reads, pieces, near
-        # The length of a tuple is part of its type: known here, where code is written, as a number
+        # The length of a tuple is part of its type: known here, in the code generator, as a number
         # that is passed is not.
         turns, steps, longer = map(len, counts)
         tile = _Tiles(code, rows, *read, out, starts, base, shared, turns, steps, longer)

@@ -1,7 +1,7 @@
 """Compiled functions that run from recorded tables of calls; imported only if numba is installed.
 
 A call from Python takes microseconds, mostly to examine its arrays; small layers take as long. A
-record holds the arguments in words of 64 bits: where an array's memory begins, its sizes and
+record holds the arguments in words of 64 bits: an array's address, its sizes and
 strides; numbers; the members of tuples one behind the other. A function is compiled when its first
 call is recorded.
 """
@@ -43,7 +43,7 @@ _WORD = ir.IntType(64)
 
 
 class _RecordReader:
-    """Writes code that reads a record: `bases` is what places in memory are counted from."""
+    """Writes code that reads a record; places in memory are counted from `bases`."""
 
     def __init__(self, context: Any, builder: ir.IRBuilder, record: ir.Value, bases: ir.Value):
         self.context, self.builder = context, builder
@@ -142,9 +142,9 @@ Writer = Callable[[Any, list[int]], None]
 
 
 def writer(kind: types.Type) -> Writer:
-    """Return what appends the words of arguments of a type, TypeError for one of another type.
+    """Return a function that appends the words of arguments of a type; TypeError for others.
 
-    What depends on the type is decided here, once: numba takes long to tell its types apart.
+    It examines the type once, here: numba is slow at distinguishing types.
     """
     if isinstance(kind, types.Array):
         return _array_writer(kind)
@@ -196,7 +196,7 @@ def _array_writer(kind: types.Array) -> Writer:
 
 
 def record(write: Writer, arguments: Sequence[Any]) -> Array:
-    """Write down the arguments of a call."""
+    """Return the record of a call's arguments."""
     words: list[int] = []
     write(arguments, words)
     return np.array(words, np.int64)

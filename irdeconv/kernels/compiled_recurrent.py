@@ -1,6 +1,6 @@
 """Recurrent cells along sequences, compiled: N batch, T steps, H hidden units.
 
-Import it only where jit.available(). Every function takes the projected input (N, T, G*H), whose
+Import it only if jit.available(). Every function takes the projected input (N, T, G*H), whose
 memory it uses, the recurrent weights transposed (H, G*H), and the states (N, H), which it replaces
 by the last ones; it writes the outputs (N, T, H). Sequences end after their own lengths; in reverse
 they are read from there. Activations are the usual ones, behind a clip (infinity for none).
@@ -17,7 +17,7 @@ from irdeconv.kernels.jit import compiled, compiled_for
 
 _F = np.float32
 _ONE, _TWO, _NEAR = _F(1), _F(2), _F(0.625)
-# tanh(x) = x + x^3 p(x^2) near 0, where 1 - exp(-2x) cancels.
+# tanh(x) = x + x^3 p(x^2) near 0; there 1 - exp(-2x) cancels.
 _T0, _T1, _T2 = _F(-5.70498872745e-3), _F(2.06390887954e-2), _F(-5.37397155531e-2)
 _T3, _T4 = _F(1.33314422036e-1), _F(-3.33332819422e-1)
 

@@ -44,7 +44,7 @@ def _folded(code: VectorCode, combine: Combine, totals: Sequence[ir.Value]) -> i
 
 
 def _reduced(combine: Combine, start: float) -> Any:
-    """Make what combines neighbours, lane by lane of some vectors and then these."""
+    """Make a function that combines neighbours: lanes of some vectors, then the lanes' results."""
 
     def reduced(
         code: VectorCode,
@@ -242,7 +242,7 @@ def _gathered_row(x: Any, index: Any, weight: Any, out: Any) -> None:
 def weigh(x: Any, index: Any, weight: Any, out: Any) -> None:
     """Write sums over t of `x [outer, I, inner]` at `index [t, O]` times `weight [t, O]`.
 
-    What has a weight of 0 takes no part, so that an infinity there does not matter.
+    Elements with a weight of 0 take no part, so that an infinity there does not matter.
     """
     for p in range(len(out)):
         if out.shape[2] == 1:
@@ -270,15 +270,15 @@ def sum_terms(
     """Write the outputs of a block, each as the sum of the terms in `source` that reach it.
 
     `counts` are (images, outputs), `steps` the first place in `source`, then the distances of
-    images and outputs there and in `out`. `rows` are, for each output row,
-    where its pairs begin and its place in `out`, and for each pair how far away its terms lie.
-    `row` is (width, stride), then for each eight outputs of a residue where their entries begin and
-    where in `sums` they belong, and the entries. Where `width` is negative, rows do not follow each
+    images and outputs there and in `out`. `rows` are, for each output row, the start of its pairs
+    and its place in `out`, and for each pair the distance of its terms. `row`
+    is (width, stride), then for each eight outputs of a residue the start of their entries and
+    their place in `sums`, and the entries. If `width` is negative, rows do not follow each
     other, and nothing may be written behind one. See `reach8` in `vectors`.
     """
     images, outputs = counts
     first_place, far_images, far_outputs, to_images, to_outputs = steps
-    # The tables hold for all images and channels; only where a plane begins differs. Nothing is
+    # The tables hold for all images and channels; only the start of a plane differs. Nothing is
     # checked against the arrays: tests run this between protected pages.
     pair_first, pair_to, shifts = rows
     width, stride, first_entry, places, entries = row
@@ -288,7 +288,7 @@ def sum_terms(
             first = first_place + n * far_images + c * far_outputs
             to = n * to_images + c * to_outputs
             # Rows of a plane are written in order, so a vector may write behind one: the next row
-            # replaces it. Behind the last row, and where rows are apart, it would stay.
+            # replaces it. Behind the last row, and if rows are apart, it would stay.
             end = to + pair_to[-1] + width if width > 0 else 0
             for r in range(len(pair_to)):
                 pairs = pair_first[r], pair_first[r + 1]
@@ -358,7 +358,7 @@ def _row(skip: int, maximum: bool) -> Any:
         to: ir.Value,
         length: ir.Value,
     ) -> None:
-        """Write `length` elements: maxima or sums of what lies `count` times further in `x`.
+        """Write `length` elements: maxima or sums of the elements `count` times further in `x`.
 
         The first begin at `at`, the others at multiples of a distance behind it; every `skip`-th
         element counts, and `start [1]` takes part.
@@ -485,11 +485,11 @@ def _combine(
 
 @jit.compiled
 def pool_planes(x: Any, out: Any, lines: Any, start: Any, windows: Any, counts: Any) -> None:
-    """Write maxima of windows on `x [P, H, W]`, or means where `counts [*O]` has elements.
+    """Write maxima of windows on `x [P, H, W]`, or means if `counts [*O]` has elements.
 
     `windows` are (taps, stride, leading pad) of rows and columns; taps outside of the data count as
-    `start [1]`, which takes part in every window. Each of `lines` has room for what windows reach
-    of a row, and for a vector twice as long behind it.
+    `start [1]`, which takes part in every window. Each of `lines` has room for the elements of
+    a row that windows reach, and for a vector twice as long behind it.
     """
     (rows, down, top), (columns, across, left) = windows
     planes, height, width = x.shape
@@ -497,12 +497,12 @@ def pool_planes(x: Any, out: Any, lines: Any, start: Any, windows: Any, counts: 
     flat, pitch, divisors = lines.reshape(-1), lines.shape[1], counts.reshape(-1)
     first, last = max(0, -left), min(width, pitch - left)
     _, high, size = out.shape
-    # The ends of lines stand for taps outside of the data. They are written once: rows only write
+    # The ends of lines are the taps outside of the data. They are written once: rows only write
     # the middle of a line.
     lines[:] = start[0]
     for p in range(planes):
         for begin in range(0, high, len(lines)):
-            # What was just written is not read at once, since parts of it are read together.
+            # Elements just written are not read at once, since parts of them are read together.
             some = min(len(lines), high - begin)
             for j in range(some):
                 above = (begin + j) * down - top
@@ -521,7 +521,7 @@ def pool_planes(x: Any, out: Any, lines: Any, start: Any, windows: Any, counts: 
 def call_of(axes: Any, count: Array | None, lowest: float) -> tuple[Any, int] | None:
     """Return the last arguments of `pool_planes` and the size of a line, for two axes of taps.
 
-    `count [*O]` makes means. None for windows that no compiled code is made for.
+    `count [*O]` makes means. None for windows that have no compiled code.
     """
     last = axes[1]
     small = all(a.dilation == 1 and a.kernel <= WINDOW_TAPS for a in axes)

@@ -1,7 +1,7 @@
-"""Vector instructions for compiled loops; imported only where numba is installed.
+"""Vector instructions for compiled loops; imported only if numba is installed.
 
 Loops that the compiler turns into vectors by itself need proof that arrays do not overlap, and
-finish what is left of a row element by element. These functions do neither: they take places in
+finish the rest of a row element by element. These functions do neither: they take places in
 flat arrays and read and write whole vectors there. Nothing is checked, so callers leave room.
 """
 
@@ -104,7 +104,7 @@ class FlatArray:
     def prefetch(self, at: ir.Value) -> None:
         """Fetch an element, which may lie behind the array, into the level 2 cache.
 
-        There are more places for what is on its way there than on its way to the first one.
+        The processor has more room for pending loads there than for the first level.
         """
         builder, number = self.code.builder, ir.IntType(32)
         # The address is not marked `inbounds`, and fetching never faults: it may lie anywhere.
@@ -118,7 +118,7 @@ class FlatArray:
         """Store the elements in a span of a vector, every `step`-th one from its beginning on."""
         code, builder = self.code, self.code.builder
         # 16 lanes are AVX-512, which has registers for masks and masked stores. Elsewhere the
-        # vector goes to the stack, from where its elements are copied one by one.
+        # vector goes to the stack, and its elements are copied from there one by one.
         if code.lanes == 16:
             self._store_masked(value, at, span, step)
             return
@@ -131,7 +131,7 @@ class FlatArray:
             builder.store(element, builder.gep(self.data, [builder.add(at, place)]))
 
     def _store_masked(self, value: ir.Value, at: ir.Value, span: Pair, step: int) -> None:
-        """Store vector by vector: a longer one is taken apart where it is no power of two."""
+        """Store vector by vector: a longer one is taken apart if it is no power of two."""
         # Lanes without their bit are not written and cannot fault, so `at` may lie close to the
         # array's end. Places are compared as 32 bits: 16 of those fill one register, not two.
         builder, size, number = self.code.builder, self.code.lanes, ir.IntType(32)
@@ -166,7 +166,7 @@ class FlatArray:
 
 
 def instruction(lanes: int | Callable[[types.Type], int], write: Callable[..., None]) -> Any:
-    """Make a function for compiled loops of `write(code, *arguments)`, which writes what it does.
+    """Make a function for compiled loops of `write(code, *arguments)`, which writes its code.
 
     `lanes` may depend on the element type. In its code arrays are `FlatArray`, of which the first
     one has the vectors' element type, numbers are integers, and tuples are tuples of these.
@@ -220,7 +220,7 @@ def _clear(code: VectorCode, target: FlatArray, place: ir.Value) -> None:
 
 
 # Loops whose tables depend on the processor use NATIVE vectors. Those of 8 lanes are the same on
-# all: LLVM makes two registers of them where the processor's have four lanes, half of one for 16.
+# all: LLVM makes two registers of them if the processor's have four lanes, half of one for 16.
 NATIVE = jit.lanes()
 copy_vector, clear_vector = _copy(NATIVE), instruction(NATIVE, _clear)
 clear4 = instruction(4, _clear)
@@ -240,7 +240,7 @@ def _reach(
     out: FlatArray,
     to: ir.Value,
 ) -> None:
-    """Write eight elements of `out`: sums over entries and pairs of what lies in `source`.
+    """Write eight elements of `out`: sums over entries and pairs of elements of `source`.
 
     `entries` are (start, first lane wanted, lane behind the last one), of which those in `span`
     count, `shifts` those of the pairs in the range `pairs`; a term lies `first + start + shift`
@@ -356,7 +356,7 @@ def _mix(count: int) -> Any:
     ) -> None:
         """Multiply `count` runs of `many` elements, in whole vectors, by a matrix of `rows` rows.
 
-        `at` and `to` are where the first run begins, and the distance of runs.
+        `at` and `to` are the start of the first run and the distance of runs.
         """
         builder, (begin, step), (place, far) = code.builder, at, to
         numbers = [ir.Constant(step.type, i) for i in range(count)]
@@ -379,7 +379,7 @@ def _mix(count: int) -> Any:
 
 
 def _half_lines(element: types.Type) -> int:
-    """Return the lanes of vectors of 32 bytes, or more: of 64 where processors have them."""
+    """Return the lanes of vectors of 32 bytes, or of 64 if processors have them."""
     return 16 if NATIVE == 16 and element.bitwidth == 32 else 8
 
 

@@ -1,4 +1,4 @@
-"""Transforms of Winograd's tiles, axis by axis; imported only where numba is installed."""
+"""Transforms of Winograd's tiles, axis by axis; imported only if numba is installed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def mix(
 ) -> None:
     """Multiply `count` runs of `many` elements, in whole vectors, by a matrix of `rows` rows.
 
-    `at` and `to` are where the first of them begins, and their distance.
+    `at` and `to` are the start of the first run and the distance of runs.
     """
     if count == 6:
         mix6(source, at, matrix, rows, out, to, many)
@@ -53,9 +53,9 @@ def transform(
 ) -> None:
     """Apply a matrix per axis to runs of `many` elements, in whole vectors, at most RUN.
 
-    `at` and `to` are where the first run begins and the distance of runs, `shapes` the numbers of
+    `at` and `to` are the start of the first run and the distance of runs, `shapes` the numbers of
     runs per axis before and behind. All are read before any is written; `near` are two arrays with
-    room for what lies between the axes.
+    room for the results between the axes.
     """
     (a, b, c), (p, q, r) = shapes
     # Axis by axis takes fewer products than one matrix for whole tiles. The numbers between two
@@ -83,7 +83,7 @@ def transform(
 
 @compiled
 def room(shapes: Any) -> int:
-    """Return how many elements lie between axes at most."""
+    """Return the largest number of elements between two axes."""
     size = RUN
     for axis in range(3):
         size *= max(shapes[0][axis], shapes[1][axis])
@@ -147,7 +147,7 @@ def gather(x: Any, n: int, c: int, host: Any, far: int, at: int, tiles: Any, gri
 
 @cache
 def entering(dtype: Any) -> Any:
-    """Return `enter`, compiled once for an element type whatever the layout of `x`."""
+    """Return `enter`, compiled once for an element type and any layout of `x`."""
     # "A": any strides. Otherwise each layout of an input would be compiled anew.
     kind, number = from_dtype(dtype), types.intp
     flat, three = types.Array(kind, 1, "C"), types.UniTuple(number, 3)
@@ -168,8 +168,8 @@ def enter(x: Any, host: Any, sizes: Any, values: Any, at: Any, shapes: Any, matr
     """Evaluate the tiles of `x [images, channels, depth, height, width]`.
 
     `sizes` are (columns, channels that are transformed together, distance of elements in the
-    scratch memory `host`, tiles per axis of an image), `at` is where the values of the first
-    channel begin, and the distances of channels and points. Columns behind the tiles are zeros.
+    scratch memory `host`, tiles per axis of an image), `at` is the start of the values of the first
+    channel, and the distances of channels and points. Columns behind the tiles are zeros.
     """
     size = room(shapes)
     one, other = np.empty(size, x.dtype), np.empty(size, x.dtype)
@@ -196,7 +196,7 @@ def leave(terms: Any, start: int, sizes: Any, points: Any, matrices: Any) -> Non
 
     `sizes` are (rows, columns, distance of points).
     """
-    # In place: `mix` reads all runs before it writes one, and where there are several axes only
+    # In place: `mix` reads all runs before it writes one, and if there are several axes only
     # the last of them writes into `terms`.
     shapes = points, points
     size = room(shapes)

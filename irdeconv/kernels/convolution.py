@@ -46,8 +46,8 @@ ROW, COLUMN = 1, 2  # places in the tuples of three axes
 class Conv3d:
     """A convolution of `images` x [groups, channels] -> [groups, outputs].
 
-    `channels` and `outputs` are those of one group. `cuts` are the taps that count, along the
-    filter's own axes.
+    `channels` and `outputs` are those of one group. `cuts` are the used taps, along the filter's
+    own axes.
     """
 
     images: int
@@ -103,7 +103,7 @@ class Conv3d:
         return (self.images, self.groups * self.channels, *(a.size for a in self.axes))
 
     def filter(self, w: Array) -> Array:
-        """Return `[g, M/g, C/g, depth, row, column]` of the taps that count, in `compute`."""
+        """Return `[g, M/g, C/g, depth, row, column]` of the used taps, in `compute`."""
         index: Any = (..., *self.cuts)
         part = w[index]
         shape = (*w.shape[:3], *(a.kernel for a in self.axes))
@@ -145,7 +145,7 @@ class Blockwise(ABC, Generic[B]):
         team.each(self.blocks, lambda b, space: self._block(data, y, b, epilogue, space))
 
     def _data(self, x: Array, space: Space) -> Array:
-        """Return what blocks read; `[N, C, depth, row, column]` unless said otherwise."""
+        """Return the data for blocks; `[N, C, depth, row, column]` unless overridden."""
         return self.conv.data(x)
 
     def _planes(self, out: Array) -> Array:
@@ -157,17 +157,17 @@ class Blockwise(ABC, Generic[B]):
 
 
 class FixedBlockwise(Blockwise[B]):
-    """One that is also a `FixedKernel`: it reads contiguous input where it lies."""
+    """One that is also a `FixedKernel`: it reads contiguous input in place."""
 
     def fixed(self, x: Array, out: Array, finish: Fix) -> Callable[[Team], None] | None:
-        """Return the call for arrays that stay where they are; None where they need a copy."""
+        """Return the call for arrays at fixed addresses; None if they need a copy."""
         if not (self.conv.direct and x.dtype == self.conv.compute and self._lies(x)):
             return None
         data, y = self._data(x, Space()), self._planes(out)
         return Repeated(tuple(self._fixed(data, y, b, finish) for b in self.blocks))
 
     def _lies(self, x: Array) -> bool:
-        """Whether blocks can read the input where it is."""
+        """Whether blocks can read the input in place."""
         return bool(x.flags.c_contiguous)
 
     @abstractmethod
@@ -182,7 +182,7 @@ SLACK = 32  # elements behind a frame that whole vectors may read
 class Frame:
     """A box of the zero-extended input `[N, C, depth, row, column]`: `f[target] = x[source]`.
 
-    `shape` is the box's, `inside` tells that nothing but data is seen, `empty` that none is.
+    `shape` is the box's, `inside`: it sees nothing but data, `empty`: it sees none.
     """
 
     shape: tuple[int, ...]
@@ -194,11 +194,11 @@ class Frame:
 
     @property
     def elements(self) -> int:
-        """How many elements the box has."""
+        """The number of the box's elements."""
         return math.prod(self.shape)
 
     def of(self, x: Array, space: Space) -> Array:
-        """Return the box in the type of sums; a view of `x` where that is enough."""
+        """Return the box in the type of sums; a view of `x` if that is enough."""
         if self.inside and x.dtype == self.dtype:
             return x[self.source]
         f = space.array(self.shape, self.dtype)
@@ -239,7 +239,7 @@ def phase_shape(conv: Conv3d, skips: bool = True) -> tuple[int, ...]:
 
 
 def tap_offsets(conv: Conv3d, skips: bool = True) -> Array:
-    """Return for each tap where in the frame the first output reads it."""
+    """Return for each tap the offset of the first output's input in the frame."""
     shape = phase_shape(conv, skips)
     offsets = []
     for k in np.ndindex(*(a.kernel for a in conv.axes)):
@@ -260,7 +260,7 @@ def overlapping(a: Array, shape: tuple[int, ...], strides: tuple[int, ...]) -> A
 
 
 def flat_planes(x: Array, space: Space) -> Array:
-    """Return `x [N, C, *I]` as `[N, C, positions]`, copied where planes are not contiguous."""
+    """Return `x [N, C, *I]` as `[N, C, positions]`, copied if planes are not contiguous."""
     step = x.itemsize
     for size, stride in zip(reversed(x.shape[2:]), reversed(x.strides[2:]), strict=True):
         if size > 1 and stride != step:
@@ -334,7 +334,7 @@ class Work:
         return needed
 
     def convert(self, inputs: int, outputs: int) -> None:
-        """Count the memory of a block that is converted, where sums have a wider type."""
+        """Count the memory of a block that is converted, if sums have a wider type."""
         if not self.conv.direct:
             self.scratch += inputs + outputs
 
@@ -347,7 +347,7 @@ class Work:
     def candidate(
         self, name: str, prepare: Callable[[Array], Kernel], rates: WorkRates | None = None
     ) -> Candidate:
-        """Return a candidate that costs what this work takes."""
+        """Return a candidate with this work's cost."""
         estimate = Estimate(scaled(rates or WORK), self.nanoseconds)
         scratch = int(self.scratch) * self.conv.itemsize
         items = max(1, int(self.blocks))

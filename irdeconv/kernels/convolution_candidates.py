@@ -1,4 +1,4 @@
-"""Which kernels could compute a convolution, and what each is expected to cost."""
+"""The kernels that could compute a convolution, with their estimated costs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def convolution_candidates(problem: ConvProblem) -> list[Candidate]:
     if problem.empty:
         return [ZERO]
     compiled = convolution_direct.candidates(problem)
-    # Where `direct` is listed it is as fast as `interleaved`, or faster.
+    # If `direct` is listed it is as fast as `interleaved`, or faster.
     listing = KERNELS if compiled else (*KERNELS, convolution_rows.candidates)
     candidates = compiled + [c for kernels in listing for c in kernels(problem)]
     candidates += convolution_im2col.decimated_candidates(problem, convolution_candidates)

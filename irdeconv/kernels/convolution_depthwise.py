@@ -1,7 +1,7 @@
 """Depthwise convolution compiled by numba (the extra `fast`): one pass over the data.
 
 NumPy passes over memory once per tap; here a row of the output takes all taps of the row axis from
-the processor's cache. Everything else is matrix products, where NumPy has nothing to gain.
+the processor's cache. Other layers are matrix products, which NumPy computes as fast.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ WIDTHS = (16, 8, 4, 1)  # elements of vectors
 
 
 def candidates(problem: ConvProblem) -> list[Candidate]:
-    """Return the kernel for one input channel per group of floats, if numba is there."""
+    """Return the kernel for one input channel per group of floats, if numba is installed."""
     conv = convolution.as_conv3d(problem, along=convolution.COLUMN)
     if conv.channels != 1 or conv.compute.kind != "f" or not jit.available():
         return []
@@ -133,7 +133,7 @@ class Depthwise(convolution.FixedBlockwise[ImageChannels]):
 
 
 def vectors(conv: convolution.Conv3d) -> tuple[int, tuple[Array, Array]]:
-    """Return how vectors, which may overlap, compute an output plane; see `plane`."""
+    """Return the vectors, which may overlap, of an output plane; see `plane`."""
     depth, row, column = conv.sizes
     shape = convolution.phase_shape(conv)
     lanes = next(n for n in WIDTHS if n <= column and n <= max(8, jit.lanes()))
@@ -149,5 +149,5 @@ def vectors(conv: convolution.Conv3d) -> tuple[int, tuple[Array, Array]]:
 
 @cache
 def compiled() -> Any:
-    """Import what needs numba."""
+    """Import the module that needs numba."""
     return import_module("irdeconv.kernels.compiled_convolution")

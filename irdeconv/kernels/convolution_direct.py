@@ -55,7 +55,7 @@ HALOS = 4  # a block has so many times the rows that it shares with the next one
 
 
 class BlockSize(NamedTuple):
-    """How many images, output depths and rows a block has."""
+    """The numbers of a block's images, output depths and rows."""
 
     images: int
     depths: int
@@ -72,20 +72,20 @@ class DirectBlock:
 
     @property
     def size(self) -> BlockSize:
-        """The number of each."""
+        """The numbers of images, depths and rows."""
         cuts = self.images, self.depths, self.rows
         return BlockSize(*(int(cut.stop - cut.start) for cut in cuts))
 
 
 @dataclass(frozen=True)
 class VectorLayout:
-    """How a convolution is cut into blocks, and how a block's frame and vectors lie in memory.
+    """The blocks of a convolution, and the places of a block's frame and vectors in memory.
 
-    `mode`: ROWS, vectors run over each row; GAPS, over rows of the frame and what lies between
+    `mode`: ROWS, vectors run over each row; GAPS, over rows of the frame and the gaps between
     them, also between images, so that short rows waste little. NEAR, vectors hold neighbours of the
-    output, also of several images, and what a tile reads is copied first, which pays where there
-    are many outputs. A block has `step` rows; the last one may have fewer, or where the input
-    itself is read a few more. `outputs` of a group are computed at a time.
+    output, also of several images, and the inputs of a tile are copied first, which pays if there
+    are many outputs. A block has `step` rows; the last one may have fewer, or a few more if the
+    input itself is read. `outputs` of a group are computed at a time.
     """
 
     conv: Conv3d
@@ -101,7 +101,7 @@ class VectorLayout:
 
     def shares(self) -> list[VectorLayout]:
         """Return it and some that are cut smaller, for threads."""
-        conv, found = self.conv, [self]
+        conv, layouts = self.conv, [self]
         macs = conv.outputs * conv.channels * conv.taps * conv.plane
         for share in SHARES[1:]:
             if macs < share * scratch.SIZES.direct_macs:
@@ -110,11 +110,11 @@ class VectorLayout:
             pieces = -(-height // self.step)
             step = max(self.least, -(-height // (pieces * share)))
             if step < self.step:
-                found.append(replace(self, step=step))
+                layouts.append(replace(self, step=step))
             outputs = -(-conv.outputs // share)
             if outputs >= LEAST_OUTPUTS:
-                found.append(replace(self, outputs=outputs))
-        return found
+                layouts.append(replace(self, outputs=outputs))
+        return layouts
 
     @property
     def possible(self) -> bool:
@@ -138,7 +138,7 @@ class VectorLayout:
         return jit.lanes() if self.bare else 1
 
     def room(self) -> int:
-        """Return how many rows of equal blocks stay in a cache."""
+        """Return the number of rows of equal blocks that stay in a cache."""
         conv, (_, height, width) = self.conv, self.sizes
         depth, row, column = conv.axes
         seen = 1 if self.bare else depth.span(1) * row.stride * column.span(width)
@@ -218,7 +218,7 @@ class VectorLayout:
 
     @cached_property
     def line(self) -> int:
-        """How far apart the channels of a frame are."""
+        """The distance of the channels of a frame."""
         if self.bare:
             return self.conv.plane
         # A vector more, since the last one of the last channel reads behind its row. The pitch
@@ -226,7 +226,7 @@ class VectorLayout:
         return products.pitch(self.images * math.prod(self.shape) + jit.lanes(), np.float32)
 
     def run(self, size: BlockSize) -> int:
-        """Return how many positions of the frame vectors run over in a block."""
+        """Return the number of positions of the frame that vectors run over in a block."""
         if self.mode == NEAR or self.bare:
             return math.prod(size) * self.sizes[COLUMN]
         image, plane, row = math.prod(self.shape), math.prod(self.shape[4:]), self.shape[5]
@@ -234,7 +234,7 @@ class VectorLayout:
         return last + self.sizes[COLUMN]
 
     def places(self, size: BlockSize) -> list[VectorPlaces]:
-        """Return where the vectors of a block are read and written."""
+        """Return the places at which the vectors of a block are read and written."""
         conv, width, tile = self.conv, self.sizes[COLUMN], self.tile
         # Reads count from the frame's first element, writes from the block's first output.
         row, plane = (1, 0) if self.bare else (self.shape[5], math.prod(self.shape[4:]))
@@ -259,7 +259,7 @@ class VectorLayout:
 
     @cached_property
     def offsets(self) -> Array:
-        """Where each channel's taps are read, counted from the place of the output."""
+        """The places of each channel's taps, counted from the place of the output."""
         channels = np.arange(self.conv.channels)[:, None] * self.line
         taps = np.zeros(1, np.int64) if self.bare else self._taps
         return np.ascontiguousarray((channels + taps).ravel(), np.int64)
@@ -277,12 +277,12 @@ class VectorLayout:
 
     @cached_property
     def kinds(self) -> list[tuple[int, BlockSize]]:
-        """How many blocks there are of each size."""
+        """The number of blocks of each size."""
         counted = Counter(b.size for b in self.blocks)
         return [(times, size) for size, times in counted.items()]
 
     def vectors(self, size: BlockSize) -> int:
-        """Return how many vectors a block has."""
+        """Return the number of a block's vectors."""
         if self.mode == ROWS:
             return math.prod(size) * -(-self.sizes[COLUMN] // jit.lanes())
         return -(-self.run(size) // jit.lanes())
@@ -294,7 +294,7 @@ class VectorLayout:
 
     @cached_property
     def tile(self) -> RegisterTile:
-        """The tile of the micro-kernel that computes least in vain."""
+        """The tile of the micro-kernel that computes the fewest unused elements."""
         _, size = max(self.kinds)
         return best_tile(self.outputs, self.vectors(size))
 
@@ -330,7 +330,7 @@ DIRECT = DirectRates()
 
 
 def candidates(problem: ConvProblem) -> list[Candidate]:
-    """Return the kernel for floats that are summed in f32, if numba is there."""
+    """Return the kernel for floats that are summed in f32, if numba is installed."""
     # Floats that are narrower are converted first; f64 would need other vectors and panels.
     conv = _long_columns(as_conv3d(problem))
     if conv.compute != np.float32 or not jit.available():
@@ -381,36 +381,36 @@ def nanoseconds(layout: VectorLayout, rates: DirectRates) -> float:
     spent = 0.0
     for count, size in layout.kinds:
         images = size.images
-        part = rates.block
+        cost = rates.block
         vectors = layout.vectors(size)
-        part += rates.sums * computed(layout.outputs, vectors, layout.tile) * depth
+        cost += rates.sums * computed(layout.outputs, vectors, layout.tile) * depth
         if layout.near:
             runs = 1 if layout.bare else math.prod(size)
-            part += rates.near * (vectors + runs) * depth
+            cost += rates.near * (vectors + runs) * depth
         elif layout.bare:
             stride = 4 * math.prod(a.size for a in conv.axes)
-            part += rates.missed * missed(layout.outputs, depth, vectors, layout.tile, stride)
+            cost += rates.missed * missed(layout.outputs, depth, vectors, layout.tile, stride)
         if 4 * layout.outputs * depth > FAR_BYTES:
             times = -(-vectors // layout.tile.vectors)
-            part += rates.streamed * times * 4 * layout.outputs * depth
+            cost += rates.streamed * times * 4 * layout.outputs * depth
         if not layout.bare:
             frames, (*_, height, width) = conv.channels * images, layout.shape
             step = rates.framed if layout.shape[2] == 1 else rates.apart
             planes = rates.plane + height * (rates.row + width * step)
-            part += frames * math.prod(layout.shape[:4]) * planes
-        part += rates.stored * layout.outputs * vectors
+            cost += frames * math.prod(layout.shape[:4]) * planes
+        cost += rates.stored * layout.outputs * vectors
         if not layout.bare and layout.sizes[COLUMN] % jit.lanes():
-            part += rates.parted * layout.outputs * math.prod(size)
+            cost += rates.parted * layout.outputs * math.prod(size)
         if not conv.direct:
             inputs = math.prod(a.size for a in conv.axes)
-            part += rates.taken * conv.channels * images * inputs
-        spent += count * part
+            cost += rates.taken * conv.channels * images * inputs
+        spent += count * cost
     return spent * conv.groups * -(-conv.outputs // layout.outputs)
 
 
 @dataclass(frozen=True)
 class _Share:
-    """Some channels of a block: their weights, and where vectors are read and written."""
+    """Some channels of a block: their weights, and the places of vectors to read and write."""
 
     block: DirectBlock
     group: int
@@ -455,7 +455,7 @@ class DirectConvolution:
         return Repeated(tuple(self._recorded(data, y, item, finish) for item in self._items))
 
     def _recorded(self, x: Array, out: Array, item: _Share, finish: Fix) -> Piece:
-        """Write down what `_block` does, for memory that stays where it is."""
+        """Record the calls of `_block`, for memory at fixed addresses."""
         conv, layout, block, channels = self.conv, self.layout, item.block, item.channels
         # In order: the frame, the products that read it, the end of each image. Threads take
         # whole pieces, so nothing here waits for another thread.
@@ -471,7 +471,7 @@ class DirectConvolution:
         return in_turn(work)
 
     def _positions(self, block: DirectBlock) -> slice:
-        """Return which outputs of a plane a block has."""
+        """Return the outputs of a plane that a block has."""
         *_, height, width = self.layout.sizes
         first = (block.depths.start * height + block.rows.start) * width
         return slice(first, first + block.size.depths * block.size.rows * width)
@@ -493,7 +493,7 @@ class DirectConvolution:
             sums = memory[:, :count]
         flat = (out if conv.direct else memory).reshape(-1)
         starts = np.arange(count) * plane
-        # Sums go straight to the output where it is f32, rows a plane apart. Copies of a tile are
+        # Sums go straight to the output if it is f32, rows a plane apart. Copies of a tile are
         # not needed any more for the next places, so they take the same memory.
         used = space.used
         for places in item.places:
@@ -504,7 +504,7 @@ class DirectConvolution:
             deliver(tile, target, epilogue, i, channels, positions)
 
     def _source(self, x: Array, block: DirectBlock, group: int, space: Space) -> Array:
-        """Return what the micro-kernel reads of `x [N, C, depth, row, column]`, flat."""
+        """Return the micro-kernel's data of `x [N, C, depth, row, column]`, flat."""
         conv, layout, n = self.conv, self.layout, block.images.start
         inputs = slice(group * conv.channels, (group + 1) * conv.channels)
         if layout.bare:
@@ -530,7 +530,7 @@ class DirectConvolution:
         return frames.reshape(-1)
 
     def _begins(self, block: DirectBlock) -> list[int]:
-        """Return where the input begins in a block's frame."""
+        """Return the start of the input in a block's frame, for each axis."""
         depth, row, column = self.conv.axes
         return [
             depth.begin - block.depths.start * depth.stride,
@@ -541,7 +541,7 @@ class DirectConvolution:
     def _recorded_source(
         self, x: Array, block: DirectBlock, group: int, plan: ScratchPlan
     ) -> tuple[Array | ScratchPlace, list[Recorded]]:
-        """Return what the micro-kernel reads, flat, and the calls that write it."""
+        """Return the micro-kernel's data, flat, and the calls that write it."""
         conv, layout, images = self.conv, self.layout, block.images
         inputs = slice(group * conv.channels, (group + 1) * conv.channels)
         if layout.bare:

@@ -54,7 +54,7 @@ SHORT_ROW = 64  # a copy of rows shorter than this costs more than its elements
 
 
 def candidates(problem: ConvProblem) -> list[Candidate]:
-    """Return the kernel, where a matrix product per position is not enough."""
+    """Return the kernel, if a matrix product per position is not enough."""
     conv = as_conv3d(problem)
     if conv.plain:
         return []
@@ -187,7 +187,7 @@ ALIASED = 0.7  # strided accesses per element of rows that compete for the same 
 
 
 def pointwise_candidates(problem: ConvProblem) -> list[Candidate]:
-    """Return the kernel, where a matrix product per position is enough."""
+    """Return the kernel, if a matrix product per position is enough."""
     conv = as_conv3d(problem)
     if not conv.plain:
         return []
@@ -291,7 +291,7 @@ class Pointwise(FixedBlockwise[PositionBlock]):
 
 @dataclass(frozen=True)
 class ResidueConv:
-    """One residue: where its inputs and outputs lie, and its convolution without dilation."""
+    """One residue: its inputs, its outputs, and its convolution without dilation."""
 
     inputs: tuple[Any, ...]
     outputs: tuple[Any, ...]
@@ -303,8 +303,8 @@ def _residues(problem: ConvProblem, factors: tuple[int, ...]) -> list[ResidueCon
     residues = []
     for e in itertools.product(*(range(f) for f in factors)):
         # y[e + f*t] = sum over k of x[e - begin + f*(t + k*D/f)] * w[k]
-        places = [i - b for i, b in zip(e, problem.begin, strict=True)]
-        first = [p % f for p, f in zip(places, factors, strict=True)]
+        begins = [i - b for i, b in zip(e, problem.begin, strict=True)]
+        first = [p % f for p, f in zip(begins, factors, strict=True)]
         shape = (
             -(-(i - r) // f) for i, r, f in zip(problem.shape[2:], first, factors, strict=True)
         )
@@ -314,7 +314,7 @@ def _residues(problem: ConvProblem, factors: tuple[int, ...]) -> list[ResidueCon
             shape=(*problem.shape[:2], *(max(0, i) for i in shape)),
             sizes=tuple(max(0, o) for o in sizes),
             dilations=tuple(d // f for d, f in zip(problem.dilations, factors, strict=True)),
-            begin=tuple(-(p // f) for p, f in zip(places, factors, strict=True)),
+            begin=tuple(-(p // f) for p, f in zip(begins, factors, strict=True)),
         )
         inputs = (..., *(slice(r, None, f) for r, f in zip(first, factors, strict=True)))
         outputs = (..., *(slice(i, None, f) for i, f in zip(e, factors, strict=True)))
@@ -361,7 +361,7 @@ def _copy(source: Array, into: Array, team: Team) -> None:
 def decimated_candidates(
     problem: ConvProblem, list_kernels: Callable[[ConvProblem], list[Candidate]]
 ) -> list[Candidate]:
-    """Return the kernel where it applies; `list_kernels` lists those for the residues."""
+    """Return the kernel if it applies; `list_kernels` lists those for the residues."""
     rows = list(zip(problem.strides, problem.dilations, problem.kernel, strict=True))
     factors = tuple(d if s == 1 and k > 1 else 1 for s, d, k in rows)
     if all(f == 1 for f in factors) or np.dtype(problem.dtype).itemsize < 4:
@@ -374,7 +374,7 @@ def decimated_candidates(
     cost += 0.5 * relative().copy * elements + 0.8 * relative().strided * written
     different = {r.problem: c for r, c in zip(residues, best, strict=True)}
     scratch = sum(c.scratch for c in different.values())
-    # Its results, and its inputs where the kernel wants them to be neighbours.
+    # Its results, and its inputs if the kernel needs them to be neighbours.
     scratch += problem.itemsize * max(
         math.prod(w.out_shape) + math.prod(w.shape) for w in different
     )

@@ -1,6 +1,6 @@
 """Convolution by rows: gathered, shifted and interleaved.
 
-Interleaved rows hold all channels and columns' taps of one row. What a row of the output reads is
+Interleaved rows hold all channels and columns' taps of one row. The input of a row of the output is
 then one matrix with evenly spaced rows, also for the taps of the row axis: the row axis is neither
 gathered nor added, and the products are small ones, which the BLAS computes in place.
 
@@ -42,8 +42,8 @@ from irdeconv.kernels.threads import Team
 class RowBlock:
     """`rows` rows of an output depth, for some images and groups.
 
-    `channels` and `positions` are its place in the output `[N, M, positions]`, `frame` is what its
-    windows see.
+    `channels` and `positions` are its place in the output `[N, M, positions]`, `frame` is the
+    input that its windows see.
     """
 
     image: int
@@ -57,7 +57,7 @@ class RowBlock:
 
 
 def partition(conv: Conv3d, share: int) -> RowBlocks:
-    """Split the output into blocks of `im2col_bytes`, of `least_columns` where it can be helped.
+    """Split the output into blocks of `im2col_bytes`, of `least_columns` if possible.
 
     `share` are the bytes per position of one group. Blocks of whole planes take more groups and
     images.
@@ -159,7 +159,7 @@ READ_STRIDED = 3  # times that elements are read which are no neighbours
 
 
 def candidates(problem: candidate.ConvProblem) -> list[candidate.Candidate]:
-    """Return the kernel, where rows have several columns and neighbouring ones are summed."""
+    """Return the kernel, if rows have several columns and neighbouring ones are summed."""
     conv = as_conv3d(problem)
     depth, row, column = conv.axes
     if column.out == 1 or conv.taps == 1 or depth.kernel * column.kernel > MOST_COPIES:
@@ -195,7 +195,7 @@ def _candidate(conv: Conv3d, band: int) -> candidate.Candidate:
 
 
 def scratch_of(conv: Conv3d, blocks: Sequence[InterleavedBlock]) -> int:
-    """Return how many elements of scratch memory are used."""
+    """Return the number of elements of scratch memory."""
     first, column = blocks[0], conv.axes[COLUMN]
     groups, rows = (s.stop - s.start for s in (first.groups, first.rows))
     elements: int = groups * first.seen * row_elements(conv)
@@ -257,7 +257,7 @@ def estimate_of(conv: Conv3d, blocks: Sequence[InterleavedBlock], band: int) -> 
 
 
 def row_elements(conv: Conv3d) -> int:
-    """Return how many elements of a group lie together for one row of the input."""
+    """Return the number of a group's elements that lie together for one row of the input."""
     depth, _, column = conv.axes
     return depth.kernel * column.kernel * conv.channels * column.out
 
@@ -273,9 +273,9 @@ class InterleavedBlock:
     seen: int
 
     def copies(self, conv: Conv3d) -> Iterator[tuple[Index, Index | None]]:
-        """Yield where interleaved rows `[g, row, depth, column, C/g, *]` get what from.
+        """Yield a part of the interleaved rows `[g, row, depth, column, C/g, *]`, and its source.
 
-        It is read of `[g, C/g, depth, row, column]`; None is zero.
+        The source is `[g, C/g, depth, row, column]`; None is zero.
         """
         depth, row, column = conv.axes
         start = self.rows.start * row.stride - row.begin
@@ -341,7 +341,7 @@ class Interleaved(FixedBlockwise[InterleavedBlock]):
         return x.strides[-1] == x.itemsize or self.conv.axes[COLUMN].kernel <= READ_STRIDED
 
     def fixed(self, x: Array, out: Array, finish: candidate.Fix) -> Callable[[Team], None] | None:
-        """See `FixedKernel`; an input that has to be copied has a place for its copy."""
+        """See `FixedKernel`; an input that must be copied has a place for its copy."""
         if self._lies(x):
             return super().fixed(x, out, finish)
         dense = np.empty(x.shape, x.dtype)
@@ -433,7 +433,7 @@ class Interleaved(FixedBlockwise[InterleavedBlock]):
         return self._banded[band]
 
     def _windows(self, rows: Array, band: int, planes: Array, first: int = 0) -> Array:
-        """Return what bands of the output from row `first` on read: `[g, bands, K, columns]`."""
+        """Return the input of the output's bands from row `first` on: `[g, bands, K, columns]`."""
         row = self.conv.axes[ROW]
         per_row = rows.shape[2] * rows.shape[3] * rows.shape[4]
         count, seen = (planes.shape[2] - first) // band, row.span(band)

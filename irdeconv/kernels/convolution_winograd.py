@@ -22,7 +22,7 @@ from irdeconv.kernels.convolution_rows import RowBlock, row_block
 from irdeconv.kernels.products import multiply
 from irdeconv.kernels.scratch import Space, pieces
 
-FAR_CACHE = 1 << 21  # elements; what is larger comes from main memory every time
+FAR_CACHE = 1 << 21  # elements; larger data comes from main memory every time
 
 Planes = Sequence[Array] | Array
 Transform = Callable[[Planes, Planes, Array, Array], None]
@@ -104,7 +104,7 @@ TRANSFORMS: dict[int, tuple[Transform, Transform]] = {
 
 
 def candidates(problem: ConvProblem) -> list[Candidate]:
-    """Return the kernels of two tile sizes, where they apply."""
+    """Return the kernels of two tile sizes, if they apply."""
     conv = as_conv3d(problem)
     return [_candidate(conv, m) for m in (2, 4)] if applies(conv) else []
 

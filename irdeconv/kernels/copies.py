@@ -34,7 +34,7 @@ def copy_into(x: Array, out: Array) -> None:
 
 @dataclass(frozen=True)
 class ConcatKernel:
-    """Joins arrays along an axis; `parts` are where each goes in the result."""
+    """Joins arrays along an axis; `parts` are their places in the result."""
 
     parts: tuple[Index, ...]
 
@@ -62,7 +62,7 @@ class ConcatKernel:
 
 @dataclass(frozen=True)
 class Border:
-    """A window on a signal that a constant extends: what is copied, and what is filled."""
+    """A window on a signal that a constant extends: the part to copy, the parts to fill."""
 
     into: Index
     source: Index
@@ -80,7 +80,7 @@ class Border:
             if copied == NONE:
                 whole = tuple(slice(0, n) for n in sizes)
                 return Border((NONE,), (NONE,), (whole,))
-            # What lies before and behind along this axis, within the copied part of earlier ones.
+            # The parts before and behind along this axis, within the copied part of earlier ones.
             outside = slice(0, copied.start), slice(copied.stop, size)
             filled += [(*into, s) for s in outside if s.stop > s.start]
             into.append(copied)
@@ -88,7 +88,7 @@ class Border:
         return Border(tuple(into), tuple(source), tuple(filled))
 
     def recorded(self, x: Array, out: Array, value: Any) -> Repeated | None:
-        """Write down what a call does in memory that stays where it is."""
+        """Record a call for memory at fixed addresses."""
         whole = [] if self.into == (NONE,) else [recorded_copy(x[self.source], out[self.into])]
         return Repeated.of([*(recorded_fill(out[at], value) for at in self.filled), *whole])
 
@@ -120,8 +120,8 @@ class PadKernel:
 class OwnBorderKernel:
     """Extends by the data's own elements, along one axis after the other.
 
-    `into` is where the data go; `copies` are pairs of where a border lies in the result and which
-    of its elements that are known by then it repeats.
+    `into` is the place of the data; `copies` are pairs: a border's place in the result, and the
+    place there of the elements, known by then, that it repeats.
     """
 
     into: Index
@@ -129,7 +129,7 @@ class OwnBorderKernel:
 
     @staticmethod
     def of(shape: Sequence[int], begin: Sequence[int], indices: Sequence[Array]) -> OwnBorderKernel:
-        """Return the plan: `indices` tell of each axis which element stands at each place.
+        """Return the plan: `indices` has for each axis the element at each place.
 
         Before and behind the data they are the same everywhere, or neighbours.
         """
@@ -157,7 +157,7 @@ class OwnBorderKernel:
 
 
 def _run(places: Array) -> slice:
-    """Return the slice of a place that is repeated, or of neighbours up or down."""
+    """Return the slice of a repeated place, or of neighbours up or down."""
     first, last = int(places[0]), int(places[-1])
     if first == last:
         return slice(first, first + 1)
@@ -180,7 +180,7 @@ class CopyKernel:
     def fixed(self, *arrays: Array, out: Array) -> Repeated | None:
         """See `FixedCall`."""
         view = self.view(*arrays)
-        if not np.may_share_memory(view, arrays[0]):  # a copy of what is there now
+        if not np.may_share_memory(view, arrays[0]):  # a copy of the present elements
             return None
         return Repeated.of([recorded_copy(view, out.reshape(self.shape))])
 
@@ -202,7 +202,7 @@ def take(x: Array, indices: Array, axis: int, out: Array) -> None:
 class Nearest:
     """Repeats or picks whole elements along some axes.
 
-    `factors` are repeats, one for each axis; `indices` what is taken along an axis before that.
+    `factors` are repeats, one for each axis; `indices` are those taken along an axis before that.
     """
 
     indices: tuple[tuple[int, Array], ...]
@@ -282,7 +282,7 @@ def _part(x: Array, axis: int, part: slice) -> Array:
 
 
 def _differences(x: Array, axis: int, reach: int) -> Array:
-    """Return the same from running sums, in double precision, whatever the reach."""
+    """Return the same from running sums, in double precision, for any reach."""
     size = x.shape[axis]
     running = np.cumsum(x, axis, dtype=np.float64)
     padded = np.concatenate([np.zeros_like(_part(running, axis, slice(1))), running], axis)

@@ -38,26 +38,26 @@ class DeconvAxis:
 
     @cached_property
     def step(self) -> int:
-        """How far apart the taps of one residue are."""
+        """The distance of the taps of one residue."""
         return self.stride // math.gcd(self.stride, self.dilation)
 
     @cached_property
     def shift(self) -> int:
-        """How many positions apart neighbouring taps of one residue land."""
+        """The distance in positions between landings of neighbouring taps of one residue."""
         return self.dilation // math.gcd(self.stride, self.dilation)
 
     @cached_property
     def counts(self) -> tuple[int, ...]:
-        """How many taps each residue has; the first has most."""
+        """The number of taps of each residue; the first has most."""
         return tuple(-(-(self.kernel - r) // self.step) for r in range(min(self.kernel, self.step)))
 
     @cached_property
     def halo(self) -> int:
-        """How far the terms of one input position spread in a grown plane."""
+        """The distance to which the terms of one input position spread in a grown plane."""
         return (self.counts[0] - 1) * self.shift
 
     def outputs(self, r: int, lo: int, hi: int) -> tuple[int, int]:
-        """Return which grown positions of residue r land in the outputs lo..hi."""
+        """Return the range of grown positions of residue r that land in the outputs lo..hi."""
         offset = r * self.dilation - self.begin
         first = max(0, -((offset - lo) // self.stride))
         last = min(
@@ -66,7 +66,7 @@ class DeconvAxis:
         return first, max(first, last)
 
     def part(self, lo: int, hi: int) -> OutputSpan:
-        """Return what the outputs lo..hi need."""
+        """Return the positions and inputs that the outputs lo..hi need."""
         spans = [self.outputs(r, lo, hi) for r in range(len(self.counts))]
         some = [s for s in spans if s[0] < s[1]]
         start, stop = min((s[0] for s in some), default=0), max((s[1] for s in some), default=0)
@@ -84,7 +84,7 @@ class DeconvAxis:
         )
 
     def kinds(self, height: int) -> list[tuple[OutputSpan, int]]:
-        """Return one part of each kind, `height` outputs high each, and how many there are."""
+        """Return one part of each kind, `height` outputs high each, and the number of each kind."""
         steps = range(0, self.size, height)
         low = (self.kernel - 1 + self.step) * self.dilation - self.begin + self.stride
         high = min(self.size, self.inputs * self.stride - self.begin)
@@ -125,7 +125,7 @@ class OutputSpan:
 
     @property
     def kind(self) -> tuple[int, ...]:
-        """Its sizes: parts that agree in them cost the same."""
+        """Its sizes: parts with equal ones cost the same."""
         start, stop = self.start - self.first, self.stop - self.first
         return self.outputs, self.inputs, start, stop, self.covered
 
@@ -135,7 +135,7 @@ class OutputSpan:
         return self.inputs + self.axis.halo
 
     def reach(self, r: int) -> tuple[slice, slice]:
-        """Return which positions of residue r are wanted, counted from `first`, and where."""
+        """Return the needed positions of residue r, counted from `first`, and their outputs."""
         a, b = self.axis.outputs(r, self.lo, self.hi)
         at = a * self.axis.stride + r * self.axis.dilation - self.axis.begin - self.lo
         stop = at + (b - a - 1) * self.axis.stride + 1 if b > a else at
@@ -192,7 +192,7 @@ class OutputBlock:
 
     @cached_property
     def grid(self) -> tuple[int, ...]:
-        """The padded inputs' sizes; `halo` positions back there is no other row's data."""
+        """The padded inputs' sizes; the `halo` positions before one are of its own row or zero."""
         sizes = [p.extent for p in self.parts]
         if self.count == 1:
             sizes[0] = max(self.parts[0].stop - self.parts[0].first, self.parts[0].inputs)
@@ -255,7 +255,7 @@ class OutputBlock:
         return box
 
     def offset(self, q: Sequence[int]) -> int:
-        """Return how far apart, in the flat padded inputs, taps lie that differ by q shifts."""
+        """Return the distance, in the flat padded inputs, of taps that differ by q shifts."""
         at = 0
         for size, part, count in zip(self.grid, self.parts, q, strict=True):
             at = at * size + count * part.axis.shift
@@ -293,7 +293,7 @@ class Blocking:
 
     @cached_property
     def kinds(self) -> list[tuple[OutputBlock, int]]:
-        """One block of each kind, and how many there are."""
+        """One block of each kind, and the number of such blocks."""
         n, step = self.problem.shape[0], self.images
         batches = [(slice(0, step), n // step), (slice(n - n % step, n), int(n % step > 0))]
         axes = [a.kinds(h) for a, h in zip(axes_of(self.problem), self.heights, strict=True)]
@@ -336,7 +336,7 @@ def whole_output(problem: ConvProblem) -> Blocking:
     return _alike(problem, problem.shape[0], tuple(max(1, size) for size in problem.sizes))
 
 
-@lru_cache(maxsize=64)  # candidates of a layer share its blocks, and what is known of their kinds
+@lru_cache(maxsize=64)  # candidates of a layer share its blocks, and the properties of their kinds
 def _alike(problem: ConvProblem, images: int, heights: tuple[int, ...]) -> Blocking:
     return Blocking(problem, images, heights)
 
@@ -366,13 +366,13 @@ def put(plane: Array, r: Sequence[int], block: OutputBlock, tile: Array) -> None
 
 
 Store = tuple[Array, Any, bool]
-"""Sums, the places in a tile where they belong, and whether they are whole rows of a residue."""
+"""Sums, their places in a tile, and whether they are whole rows of a residue."""
 
 
 def stores_of(sums: Array, edge: Array | None, block: OutputBlock) -> list[Store]:
     """Return the parts of sums `[*residues, images, channels, *grid]`, for `store`.
 
-    Positions behind the inputs' last column lie in `edge`, where there is one.
+    Positions behind the inputs' last column lie in `edge`, if there is one.
     """
     if edge is None:
         pairs = ((sums[r], block.reaches[r]) for r in block.order)
@@ -399,7 +399,7 @@ def store(parts: Sequence[Store], block: OutputBlock, tile: Array) -> None:
 def _write(source: Array, tile: Array, where: Any, block: OutputBlock) -> None:
     """Write elements to `tile[where]`.
 
-    Every other place of a row is written one by one. Where something between is written later, or
+    Every other place of a row is written one by one. If the places between are written later, or
     stays zero, an element and the zero behind it are written as one integer of twice the size.
     """
     worth = source.size >= scratch.SIZES.doubled_elements
@@ -443,7 +443,7 @@ def flat_planes(part: Array) -> Array | None:
 
 
 def lead_columns(block: OutputBlock) -> int:
-    """Return how many leading columns of a block belong to no output."""
+    """Return the number of leading columns of a block that belong to no output."""
     if block.count > 1:
         return 0
     lead = block.parts[0].start - block.parts[0].first
@@ -451,9 +451,9 @@ def lead_columns(block: OutputBlock) -> int:
 
 
 def open_tile(out: Array, block: OutputBlock, channels: slice, space: Space) -> Array:
-    """Return where sums of a block of `out [N, M, *O]` are written: `[images, channels, *]`.
+    """Return memory for the sums of a block of `out [N, M, *O]`: `[images, channels, *]`.
 
-    It is the block itself, or scratch memory where the sums have a wider type. Where not every
+    It is the block itself, or scratch memory if the sums have a wider type. If not every
     position is reached it is zero.
     """
     tile = block.box(out)[:, channels]

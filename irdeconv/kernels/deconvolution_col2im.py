@@ -38,9 +38,9 @@ class AxisTerms:
 
     @staticmethod
     def of_tiles(part: deconvolution.OutputSpan, tile: int) -> AxisTerms:
-        """Find it where coefficients of the products of tiles of inputs are the terms.
+        """Return the terms if they are the coefficients of the products of tiles of inputs.
 
-        Tap e * residues + r is coefficient e of residue r; those of shift 1 are supposed.
+        Tap e * residues + r is coefficient e of residue r; it assumes shift 1.
         """
         a, count = part.axis, -(-part.inputs // tile)
         landings, limits = [], []
@@ -56,16 +56,16 @@ class AxisTerms:
 
     @property
     def kernel(self) -> int:
-        """How many taps there are."""
+        """The number of taps."""
         return len(self.landings)
 
     @property
     def residues(self) -> Array:
-        """How many outputs each residue modulo the stride has."""
+        """The number of outputs of each residue modulo the stride."""
         return np.maximum(0, -(-(self.outputs - np.arange(self.stride)) // self.stride))
 
     def contributions(self) -> tuple[Array, Array, Array]:
-        """Return how many terms reach each output, and their taps and inputs in order."""
+        """Return the number of terms that reach each output, and their taps and inputs in order."""
         at = np.array(self.landings)
         low, high = -(at // self.stride), (self.outputs - 1 - at) // self.stride + 1
         taps, inputs = _ranges(np.maximum(0, low), np.minimum(self.limits, high))
@@ -75,14 +75,14 @@ class AxisTerms:
         return np.bincount(outputs, minlength=self.outputs), taps[order], inputs[order]
 
     def runs(self) -> tuple[Array, Array, Array, Array]:
-        """Return for each tap its residue, its shift there, and which outputs of it are reached."""
+        """Return for each tap its residue, its shift there, and the range of its outputs."""
         # Rounded down: a tap that lands in front of the outputs has a negative shift.
         shifts, residues = np.divmod(self.landings, self.stride)
         high = np.minimum(self.residues[residues], shifts + self.limits)
         return residues, shifts, np.maximum(0, shifts), high
 
     def entries(self) -> tuple[Array, tuple[Array, ...]]:
-        """Return where the entries of each eight outputs of a residue begin, and the entries."""
+        """Return the start of the entries of each eight outputs of a residue, and the entries."""
         residues, shifts, low, high = self.runs()
         # A run of a tap seldom begins with a vector, so its first and last entry have lanes that it
         # does not reach; the compiled code drops those.
@@ -97,25 +97,25 @@ class AxisTerms:
 
 
 def _ranges(low: Array, high: Array) -> tuple[Array, Array]:
-    """Return, for every integer of the ranges `low..high` in turn, which range it is of, and it."""
+    """Return, for every integer of the ranges `low..high` in turn, the range's number, and it."""
     sizes = np.maximum(0, high - low)
     which = np.repeat(np.arange(len(sizes)), sizes)
     return which, np.arange(len(which)) + (low - np.cumsum(sizes) + sizes)[which]
 
 
 def _starts(counts: Array) -> Array:
-    """Return where each of some runs begins, and where the last one ends."""
+    """Return the starts of some runs, and the end of the last one."""
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
 @dataclass(frozen=True)
 class BlockTerms:
-    """What reaches the rows of a block.
+    """The terms that reach the rows of a block.
 
-    For each output row: its first pair and where it lies behind the block's first output. For each
-    pair: the tap, and where its input row begins. Entries: for each eight outputs of a residue the
+    For each output row: its first pair and its place behind the block's first output. For each
+    pair: the tap, and the start of its input row. Entries: for each eight outputs of a residue the
     first one of theirs; each has a tap, the place of its first input in the input's row, the first
-    lane that it reaches and the lane behind the last one. `width` is negative where the rows are
+    lane that it reaches and the lane behind the last one. `width` is negative if the rows are
     not adjacent.
     """
 
@@ -130,26 +130,26 @@ class BlockTerms:
 
     @property
     def room(self) -> int:
-        """How many sums of each residue of a row the compiled loop writes: whole vectors."""
+        """The number of sums of a row's residue that the compiled loop writes: whole vectors."""
         return -(-abs(self.width) // (self.stride * LANES)) * LANES
 
     @property
     def sums(self) -> int:
-        """How many sums of a row the compiled loop writes."""
+        """The number of sums of a row that the compiled loop writes."""
         return self.stride * self.room
 
     def rows(self, taps: Array) -> tuple[Array, ...]:
-        """Return what the loop is told about all rows, where the terms of taps lie at `taps`."""
+        """Return the loop's tables for all rows; `taps` are the places of the taps' terms."""
         return self.first_pair, self.row_starts, taps[self.pair_taps] + self.pair_inputs
 
     def row(self, taps: Array) -> tuple[Any, ...]:
-        """Return what it is told about each row, where the terms of taps lie at `taps`."""
+        """Return the loop's tables for each row; `taps` are the places of the taps' terms."""
         tap, inputs, *lanes = self.entries
         entries = taps[tap] + inputs, *lanes
         return self.width, self.stride, self.first_entry, self._vectors(), entries
 
     def _vectors(self) -> Array:
-        """Return where each eight outputs belong among the sums."""
+        """Return the places of each eight outputs among the sums."""
         outputs = abs(self.width) - np.arange(self.stride)
         counts = np.maximum(0, -(-outputs // (self.stride * LANES)))
         residues, nth = _ranges(np.zeros_like(counts), counts)
@@ -158,7 +158,7 @@ class BlockTerms:
 
     @staticmethod
     def of(axes: Sequence[AxisTerms], sizes: Sequence[int]) -> BlockTerms:
-        """Find it for a box of outputs in a plane of these sizes."""
+        """Return the terms of a box of outputs in a plane of these sizes."""
         *outer, last = axes
         counts, taps, inputs, starts = np.ones(1, np.int64), *np.zeros((3, 1), np.int64)
         for axis, size in zip(outer, sizes, strict=False):
@@ -191,12 +191,12 @@ def _combined(counts: Array, taps: Array, inputs: Array, axis: AxisTerms) -> tup
 
 
 def halves() -> int:
-    """Return how many vectors of the processor a vector of the compiled loop is, at least one."""
+    """Return the number of the processor's vectors in one of the compiled loop, at least one."""
     return max(1, LANES // jit.lanes())
 
 
 def block_terms(problem: ConvProblem, blocks: Iterable[Sequence[AxisTerms]]) -> list[BlockTerms]:
-    """Return what reaches the rows of blocks in the output or in tiles; alike ones share it."""
+    """Return the terms of the rows of blocks in the output or in tiles; alike ones share them."""
     known: dict[tuple[AxisTerms, ...], BlockTerms] = {}
     terms = []
     for axes in map(tuple, blocks):
@@ -208,7 +208,7 @@ def block_terms(problem: ConvProblem, blocks: Iterable[Sequence[AxisTerms]]) -> 
 
 
 def start_of(problem: ConvProblem, block: OutputBlock, channel: int) -> int:
-    """Return where a block's sums begin in the output, or in a tile of their own."""
+    """Return the start of a block's sums in the output, or in a tile of their own."""
     if problem.narrow:
         return 0
     at = int(block.images.start) * problem.outputs + channel
@@ -228,11 +228,11 @@ def steps_of(problem: ConvProblem, block: OutputBlock, channels: int) -> tuple[i
 
 @dataclass
 class Passes:
-    """Counts of what a kernel does: elements of f32 unless said otherwise.
+    """Counts of a kernel's work: elements of f32 unless said otherwise.
 
     `product`: nanoseconds that its products alone would take; `items` of work; `calls` of NumPy;
     `copied`; `rows` of copies, sums and stores, the innermost loops; `written` to places beside
-    each other's; `filled` with zeros, where no tap reaches; `added`.
+    each other's; `filled` with zeros, if no tap reaches them; `added`.
     """
 
     product: float = 0
@@ -262,7 +262,7 @@ class Passes:
     def candidate(
         self, name: str, rates: NumpyRates, scratch: int, prepare: Callable[..., Any]
     ) -> Candidate:
-        """Return a candidate that costs what this work takes."""
+        """Return a candidate with this work's cost."""
         estimate = Estimate(scaled(rates), self.nanoseconds)
         items = max(1, round(self.items))
         return Candidate(name, estimate.cost, scratch, prepare, items=items, estimate=estimate)

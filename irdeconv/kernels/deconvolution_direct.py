@@ -1,8 +1,8 @@
 """Deconvolution by the micro-kernel (the extra `fast`): every residue from one padded input.
 
 A residue is a convolution of stride 1, whose taps read the padded input at fixed distances; so
-nothing is copied per tap. The residues of a row are computed together where they have equally many
-taps, and written in turns; others are written where they belong, one by one.
+nothing is copied per tap. The residues of a row are computed together if they have equally many
+taps, and written in turns; others are written to their places one by one.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ RUN_OUTPUTS, RUN_MACS = 1 << 16, 1 << 22  # of work that is called together, at 
 
 @dataclass(frozen=True)
 class _Alike:
-    """What is known of blocks that are alike: vectors and terms of each product."""
+    """The tables of blocks that are alike: vectors and terms of each product."""
 
     places: list[list[VectorPlaces]]
     offsets: list[Array]
@@ -96,7 +96,7 @@ class DirectDeconvolution:
                 self._items += [_ChannelWork(b, plan, g, some, panels) for b, plan in pairs]
 
     def _plan(self, block: OutputBlock) -> _Alike:
-        """Find it, or take that of a block which is alike."""
+        """Return the tables, or those of a block that is alike."""
         cut = self.cut
         # Blocks of equal sizes differ if their first output is of another residue: then other
         # places of a row are cut off. Thousands of blocks have a few plans.
@@ -158,14 +158,14 @@ class DirectDeconvolution:
         close_tile(tile, out, block, channels, epilogue)
 
     def _channels(self, item: _ChannelWork) -> slice:
-        """Return which channels of the output a piece of work computes."""
+        """Return the channels of the output that a piece of work computes."""
         first = item.group * self.problem.group_outputs
         return slice(first + item.channels.start, first + item.channels.stop)
 
     def _products(
         self, item: _ChannelWork
     ) -> Iterator[tuple[Panels, Array, list[VectorPlaces], Array, int]]:
-        """Yield the products of a piece of work: what `Panels` is called with, but for memory."""
+        """Yield the products of a piece of work: the arguments of `Panels`, except for memory."""
         cut, block, channels = self.cut, item.block, self._channels(item)
         base, plane = start_of(self.problem, block, channels.start), math.prod(cut.sizes(block))
         planes = np.arange(channels.stop - channels.start) * plane
@@ -188,7 +188,7 @@ class DirectDeconvolution:
         return Repeated(tuple(pieces))
 
     def _prepares(self, x: Array) -> bool:
-        """Whether compiled calls on such inputs are written down."""
+        """Whether compiled calls on such inputs are recorded."""
         return self.movable and x.flags.c_contiguous and x.dtype == np.float32
 
     @cached_property
@@ -223,7 +223,7 @@ class DirectDeconvolution:
         run: list[_ChannelWork],
         space: Space,
     ) -> None:
-        """Do what `_item` does, by calls that were written down for inputs and outputs anywhere."""
+        """Do the work of `_item`, by calls that were recorded for inputs and outputs anywhere."""
         # All are cleared first: the table makes the calls of the whole run at once.
         for item in run:
             if not item.block.covered:
@@ -242,7 +242,7 @@ class DirectDeconvolution:
     def _recorded(
         self, x: Array | ScratchPlace, out: Array | ScratchPlace, item: _ChannelWork
     ) -> Recorded:
-        """Write down what `_item` does, but for the epilogue."""
+        """Record the work of `_item`, except for the epilogue."""
         memory, flat = ScratchPlan(), seen(out, np.ravel)
         source, calls = self._recorded_source(x, item.block, item.group, memory)
         used = memory.used
@@ -261,7 +261,7 @@ class DirectDeconvolution:
             image = contiguous(x[block.images.start, inputs], self.problem.compute, space)
             return image.reshape(-1)[block.parts[0].first * math.prod(x.shape[3:]) :]
         frames = space.array((c, cut.line), np.float32)
-        # The compiled loop also copies inputs behind those that a block sees. Where zeros have to
+        # The compiled loop also copies inputs behind those that a block sees. If zeros have to
         # be there instead, NumPy pads.
         frames[:, : cut.lead] = 0
         if self._cropped(block) or x.dtype != frames.dtype:
@@ -275,12 +275,12 @@ class DirectDeconvolution:
         return frames.reshape(-1)
 
     def _cropped(self, block: OutputBlock) -> bool:
-        """Whether ends of inputs are not seen, where zeros in front of others have to be."""
+        """Whether a block cuts off ends of inputs, whose places must be zeros for later rows."""
         inner = block.parts if block.count > 1 else block.parts[1:]
         return any(p.last < p.axis.inputs for p in inner)
 
     def _planes(self, block: OutputBlock) -> Iterator[tuple[Any, ...]]:
-        """Yield each image of a block, and what `fill_all` is told besides the frames."""
+        """Yield each image of a block, and the arguments of `fill_all` besides the frames."""
         missing = MOST_AXES - len(block.grid)
         shape = (1, 1, 1, *(1,) * missing, *block.grid)
         axes = (*((1, 0),) * missing, *((1, -p.first) for p in block.parts))
@@ -333,7 +333,7 @@ def _panels(
 
 
 def candidates(problem: ConvProblem) -> list[Candidate]:
-    """Return the kernel for floats that are summed in f32, if numba is there."""
+    """Return the kernel for floats that are summed in f32, if numba is installed."""
     if not jit.available() or problem.compute != np.float32 or problem.rank > MOST_AXES:
         return []
     cuts = [
@@ -352,7 +352,7 @@ def _cut(problem: ConvProblem, mode: str, share: int) -> residue_cuts.ResidueCut
     sizes, m = scratch.SIZES, problem.group_outputs
     each = max(problem.group_inputs, m * math.prod(problem.strides))
     limit = sizes.residues_bytes // (4 * each)
-    # The inputs of a block, or its sums where these are more, fill a level 2 cache.
+    # The inputs of a block, or its sums if these are more, fill a level 2 cache.
     blocks = split_output(problem, max(sizes.residues_columns, limit) // share, overhead=2)
     parts = min(-(-m // LEAST_CHANNELS), share // len(blocks))
     cut = residue_cuts.ResidueCut(problem, mode, blocks, shares(m, parts))

@@ -71,7 +71,7 @@ Shift = tuple[int, ...]
 
 @dataclass(frozen=True)
 class _Family:
-    """Residues with equally many taps: which, and where their shifts lie among the copies."""
+    """Residues with equally many taps: their numbers, and their shifts' places in the copies."""
 
     members: list[Shift]
     taps: list[Shift]
@@ -79,7 +79,7 @@ class _Family:
 
     @cached_property
     def places(self) -> dict[Shift, int]:
-        """Where each residue stands among the members."""
+        """The place of each residue among the members."""
         return {r: i for i, r in enumerate(self.members)}
 
 
@@ -117,7 +117,7 @@ def _in_order(wanted: set[Shift], axes: tuple[deconvolution.DeconvAxis, ...]) ->
 
 @dataclass(frozen=True)
 class _PhasesLayout:
-    """How the work is cut: blocks, some groups at a time, or some output channels of one."""
+    """The parts of the work: blocks, some groups at a time, or some output channels of one."""
 
     problem: ConvProblem
     blocks: Blocking
@@ -126,7 +126,7 @@ class _PhasesLayout:
 
     @property
     def chunks(self) -> list[tuple[slice, slice]]:
-        """Groups and, of each of them, channels."""
+        """The number of groups and, of each of them, channels."""
         groups = pieces(self.problem.groups, self.groups)
         return list(itertools.product(groups, pieces(self.problem.group_outputs, self.channels)))
 
@@ -220,7 +220,7 @@ class _Phases:
 
 
 def _width(block: OutputBlock) -> int:
-    """Return the columns of the copies: what is multiplied is a whole number of vectors."""
+    """Return the columns of the copies: products have a whole number of vectors."""
     skip = lead_columns(block)
     return skip + lanes(block.columns - skip)
 
@@ -363,12 +363,12 @@ class _Single:
 
 
 def _channels(c: int, taps: int) -> int:
-    """Return how many output channels are multiplied at a time."""
+    """Return the number of output channels that are multiplied at a time."""
     return max(1, blocking.SIZES.single_elements // (c * max(1, taps)))
 
 
 def _landing(axis: deconvolution.DeconvAxis) -> tuple[slice, slice]:
-    """Return the taps of an axis that land in the output, and where."""
+    """Return the taps of an axis that land in the output, and their outputs."""
     first = max(0, -(-axis.begin // axis.dilation))
     stop = min(axis.kernel, (axis.size - 1 + axis.begin) // axis.dilation + 1)
     stop = max(first, stop)
@@ -377,7 +377,7 @@ def _landing(axis: deconvolution.DeconvAxis) -> tuple[slice, slice]:
 
 
 def single_candidates(problem: ConvProblem) -> list[Candidate]:
-    """Return the kernel, where the input has a single position and some tap lands."""
+    """Return the kernel, if the input has a single position and some tap lands."""
     landing = [_landing(a)[0] for a in deconvolution.axes_of(problem)]
     taps = math.prod(s.stop - s.start for s in landing)
     if problem.positions != 1 or not taps:
@@ -473,7 +473,7 @@ class _Separable:
 
 
 def separable(problem: ConvProblem, candidate: Candidate) -> Candidate:
-    """Wrap a candidate: filters of rank 1 are multiplied axis by axis where that costs less."""
+    """Wrap a candidate: filters of rank 1 are multiplied axis by axis if that costs less."""
     cost = _cost(problem)
     if cost + ROUNDING_NS >= candidate.cost:
         return candidate
@@ -493,14 +493,14 @@ def separable(problem: ConvProblem, candidate: Candidate) -> Candidate:
 
 
 def _step(problem: ConvProblem) -> int:
-    """Return how many output channels are computed at a time: those of some groups."""
+    """Return the number of output channels that are computed at a time: those of some groups."""
     per = problem.group_outputs
     plane = math.prod(problem.sizes) * problem.itemsize
     return max(1, blocking.SIZES.separable_bytes // plane // per) * per
 
 
 def _cost(problem: ConvProblem) -> float:
-    """Estimate the nanoseconds; infinite where it does not apply."""
+    """Estimate the nanoseconds; infinite if it does not apply."""
     if problem.rank != 2 or problem.shape[1] != problem.groups:
         return math.inf
     (i0, i1), (o0, o1) = problem.shape[2:], problem.sizes

@@ -56,7 +56,7 @@ from irdeconv.kernels.threads import Team
 
 @dataclass(frozen=True)
 class TermsLayout:
-    """How the work is cut: blocks of positions, then `channels` output channels at a time."""
+    """The parts of the work: blocks of positions, then `channels` output channels at a time."""
 
     problem: ConvProblem
     axes: tuple[deconvolution.DeconvAxis, ...]
@@ -75,11 +75,11 @@ class TermsLayout:
         return any(a.halo for a in self.axes)
 
     def edged(self, block: OutputBlock) -> bool:
-        """Whether shifted planes are added flat, and what leaves their rows apart."""
+        """Whether shifted planes are added flat; elements that leave their rows are set apart."""
         return self.halo and len(self.axes) == 2 and self.axes[1].halo <= block.parts[1].inputs
 
     def cells(self, block: OutputBlock) -> int:
-        """How many places lie behind the ends of a plane's rows; none if it is not edged."""
+        """The number of places behind the ends of a plane's rows; none if it is not edged."""
         if not self.edged(block):
             return 0
         return block.count * (block.parts[0].inputs + self.axes[0].halo) * self.axes[1].halo
@@ -110,7 +110,7 @@ def layouts_of(problem: ConvProblem) -> Iterator[TermsLayout]:
 
 
 def _channels(problem: ConvProblem, blocks: Blocking, room: int) -> int:
-    """Return how many output channels are computed at a time, in memory for `room` terms."""
+    """Return the number of output channels computed at a time, in memory for `room` terms."""
     m, most = problem.group_outputs, blocks.most(lambda b: b.columns)
     channels = max(1, min(m, room // (problem.taps * most)))
     macs = m * problem.taps * problem.group_inputs * most
@@ -122,8 +122,8 @@ def _channels(problem: ConvProblem, blocks: Blocking, room: int) -> int:
 SAVED = 0.8  # of the usual blocks' cost
 MOST_PREPARED = 64  # pieces of work that are prepared, each in some kilobytes
 Calls = list[Callable[[], object]]
-ADDED_ROW = 5  # rows that are copied take as long as one that is added to what is there
-SLOWED = 1.2  # times as long a product takes where rows of inputs alias
+ADDED_ROW = 5  # rows that are copied take as long as one that is added to others
+SLOWED = 1.2  # times as long a product takes if rows of inputs alias
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +137,7 @@ class _ChunkOfTerms:
 
 @dataclass
 class _PreparedTerms:
-    """What is done to a chunk's terms, which lie in scratch memory.
+    """The work on a chunk's terms, which lie in scratch memory.
 
     `terms [taps * channels, columns]` take the product, `calls` add them up, `stores` are the sums.
     `products` are the calls of the product of inputs that were copied.
@@ -202,7 +202,7 @@ class _Terms:
             if flat is not None and not self.layout.copied:
                 return flat
         host = matrix(space, c, block.input_positions, dtype)
-        # Images last: where maps are small, rows of all images are still long.
+        # Images last: if maps are small, rows of all images are still long.
         host.reshape(c, *part.shape[2:], len(part))[...] = part.transpose(*range(1, part.ndim), 0)
         return host
 
@@ -237,7 +237,7 @@ class _Terms:
     def _prepared(
         self, rows: int, source: Array, block: OutputBlock, count: int, space: Space
     ) -> _PreparedTerms:
-        """Return what adds the shifts of `count` channels, and the residues to be stored."""
+        """Return the calls that add the shifts of `count` channels, and the residues to store."""
         layout, width, calls = self.layout, source.shape[1], Calls()
         terms = space.array((rows, pitch(width + layout.beyond(block), source.dtype)), source.dtype)
         kinds = [len(a.counts) for a in layout.axes]
@@ -267,10 +267,10 @@ class _Terms:
     def _sum_edged(
         self, terms: Array, block: OutputBlock, count: int, space: Space, calls: Calls
     ) -> tuple[Array, Array]:
-        """Add whole planes of two axes: the sums and what lies behind the end of their rows.
+        """Add whole planes of two axes: the sums and the elements behind the end of their rows.
 
         Shifted along its rows, a plane's last columns would run into the next row; they are moved
-        to the edge `[*residues, channels, images, rows, halo]`, and what is left can be added flat.
+        to the edge `[*residues, channels, images, rows, halo]`, and the others can be added flat.
         """
         (rows, columns), n = (p.inputs for p in block.parts), block.count
         line, (halo_rows, halo_columns) = columns * n, (a.halo for a in self.layout.axes)
@@ -327,14 +327,14 @@ def _adding(into: Array, more: Array) -> Callable[[], object]:
 
 
 def candidates(problem: ConvProblem) -> list[Candidate]:
-    """Return the kernel in its cheapest cut; larger blocks than usual have to save much."""
+    """Return the kernel in its cheapest cut; larger blocks than usual must save much."""
     usual, *larger = map(_candidate, layouts_of(problem))
     best = min(larger, key=lambda c: c.cost, default=usual)
     return [best_of(best if best.cost < SAVED * usual.cost else usual, (usual, *larger))]
 
 
 def _reading(layout: TermsLayout, width: int) -> tuple[float, float]:
-    """Count the copies of inputs, and estimate what their aliasing costs."""
+    """Count the copies of inputs, and estimate the costs of their aliasing."""
     if layout.blocks.images > 1:
         return 3.5 * layout.problem.group_inputs * width, 1.0
     if layout.copied:  # whole rows
@@ -360,7 +360,7 @@ def _candidate(layout: TermsLayout) -> Candidate:
 
 
 def _passes(layout: TermsLayout, block: OutputBlock, kinds: int) -> Passes:
-    """Count what a block of a group takes."""
+    """Count the work of a block of a group."""
     c, m = layout.problem.group_inputs, layout.problem.group_outputs
     taps, chunks = layout.problem.taps, -(-m // layout.channels)
     width, row = block.input_positions, max(1, block.grid[-1])
@@ -381,7 +381,7 @@ def _passes(layout: TermsLayout, block: OutputBlock, kinds: int) -> Passes:
 
 
 SHORTEST_RUN = 4  # shorter runs are better written residue by residue
-MOVED = {8: np.dtype(np.uint64), 16: np.dtype(np.complex128)}  # what is moved as one, by its bytes
+MOVED = {8: np.dtype(np.uint64), 16: np.dtype(np.complex128)}  # the type of a move, by its bytes
 
 
 class _Wide:
@@ -467,7 +467,7 @@ def _is_whole(part: deconvolution.OutputSpan) -> bool:
 def _place_lines(runs: Array, lines: Array, part: deconvolution.OutputSpan) -> None:
     """Write runs `[..., grown positions, S]` into `lines [..., outputs]`; some may be cut off."""
     a, count = part.axis, part.outputs
-    origin = part.first * a.stride - a.begin - part.lo  # where the first grown position lands
+    origin = part.first * a.stride - a.begin - part.lo  # landing of the first grown position
     start, stop = part.start - part.first, part.stop - part.first
     low, high = max(start, -(origin // a.stride)), min(stop, (count - origin) // a.stride)
     for at in {*range(start, min(low, stop)), *range(max(high, start), stop)}:
@@ -485,13 +485,13 @@ def _place_lines(runs: Array, lines: Array, part: deconvolution.OutputSpan) -> N
 
 
 def _moved(stride: int, itemsize: int) -> np.dtype[Any] | None:
-    """Return the type by which runs are moved, where that is wider than their elements."""
+    """Return the type by which runs are moved, if that is wider than their elements."""
     wide = [size for size in MOVED if size > itemsize and stride * itemsize % size == 0]
     return MOVED[max(wide)] if wide else None
 
 
 def wide_candidates(problem: ConvProblem) -> list[Candidate]:
-    """Return the kernel for wide strides where it applies."""
+    """Return the kernel for wide strides if it applies."""
     axes = deconvolution.axes_of(problem)
     if any(a.kernel % a.stride or a.dilation != 1 for a in axes) or axes[-1].stride < SHORTEST_RUN:
         return []

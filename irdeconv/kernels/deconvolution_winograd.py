@@ -43,7 +43,7 @@ LEAST_READ = 1 << 16  # elements of inputs that are worth a call
 class Tiling:
     """Tiles per axis, blocks of positions, and output channels per chunk.
 
-    `behind` tells whether there are tiles for the zeros behind rows, into which tails are added.
+    `behind`: there are tiles for the zeros behind rows, into which tails are added.
     """
 
     problem: ConvProblem
@@ -81,7 +81,7 @@ class Tiling:
 
     @cached_property
     def items(self) -> int:
-        """How many pieces of work threads share at least."""
+        """The least number of pieces of work that threads share."""
         if self.apart:
             return len(self.blocks) * self.problem.groups
         return -(-self.problem.group_outputs // self.channels)
@@ -91,7 +91,7 @@ class Tiling:
         return block.count * math.prod(self.grid(block))
 
     def width(self, block: OutputBlock) -> int:
-        """How many columns of a block are multiplied: whole vectors."""
+        """The number of columns of a block that are multiplied: whole vectors."""
         columns = self.columns(block)
         whole = lanes(columns) if self.behind else -(-columns // jit.lanes()) * jit.lanes()
         return min(whole, pitch(columns, self.problem.compute))
@@ -303,7 +303,7 @@ def _every(source: slice, dest: slice, at: int, tile: int) -> tuple[slice, slice
 class CompiledWinograd(WinogradDeconvolution):
     """The kernel whose tiles compiled code reads and places (the extra `fast`).
 
-    The coefficients of a tile's product are terms of the output, which are added where they belong:
+    The coefficients of a tile's product are terms of the output, added directly to their places:
     every row is written once, and tails need neither a pass of their own nor tiles behind rows.
     """
 
@@ -325,7 +325,7 @@ class CompiledWinograd(WinogradDeconvolution):
         counts = (1,) * len(lead)
         self.shapes = (*counts, *tiling.tiles), (*counts, *tiling.points)
         self.loops: dict[tuple[int, int], tuple[int, tuple[Any, ...]]] = {}
-        known: dict[Any, tuple[int, tuple[Any, ...]]] = {}
+        loops: dict[Any, tuple[int, tuple[Any, ...]]] = {}
         axes = [
             [AxisTerms.of_tiles(p, t) for p, t in zip(b.parts, tiling.tiles, strict=True)]
             for b in tiling.blocks
@@ -334,9 +334,9 @@ class CompiledWinograd(WinogradDeconvolution):
             for channels in {c.stop - c.start for c in self.chunks}:
                 # `block_terms` returns the same object for blocks that are alike.
                 kind = id(terms), block.count, channels
-                if kind not in known:  # many are alike
-                    known[kind] = terms.sums, self._arguments(terms, block, channels)
-                self.loops[id(block), channels] = known[kind]
+                if kind not in loops:  # many are alike
+                    loops[kind] = terms.sums, self._arguments(terms, block, channels)
+                self.loops[id(block), channels] = loops[kind]
 
     def enter(
         self, part: Array, values: Array, first: int, block: OutputBlock, space: Space
@@ -390,7 +390,7 @@ class CompiledWinograd(WinogradDeconvolution):
         self.sum_terms(terms, y, space.array((sums,), terms.dtype), *arguments)
 
     def _arguments(self, terms: BlockTerms, block: OutputBlock, channels: int) -> tuple[Any, ...]:
-        """Return what the compiled loop is told besides the arrays."""
+        """Return the arguments of the compiled loop besides the arrays."""
         problem, columns = self.tiling.problem, self.tiling.columns(block)
         width = self.tiling.width(block)
         taps = self._taps(channels, width)
@@ -402,7 +402,7 @@ class CompiledWinograd(WinogradDeconvolution):
         )
 
     def _taps(self, channels: int, width: int) -> Array:
-        """Return where taps lie: each axis has (coefficient, residue), the terms all coefficients,
+        """Return taps' places: each axis has (coefficient, residue), the terms all coefficients,
         then all residues.
         """
         points, residues = self.tiling.points, [len(a.counts) for a in self.tiling.axes]

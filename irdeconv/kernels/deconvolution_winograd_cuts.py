@@ -1,4 +1,4 @@
-"""How Winograd deconvolutions are cut, and what they cost."""
+"""The ways to cut Winograd deconvolutions, and their costs."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def _candidate(tiling: Tiling) -> Candidate:
 def _nanoseconds(
     tiling: Tiling, of_block: Callable[[Tiling, OutputBlock, Any], float], rates: Any
 ) -> float:
-    """Estimate the nanoseconds, where `of_block` estimates those of a block and group."""
+    """Estimate the nanoseconds; `of_block` estimates those of a block and group."""
     kinds = tiling.blocks.kinds
     return sum(times * of_block(tiling, b, rates) for b, times in kinds) * tiling.problem.groups
 
@@ -231,7 +231,7 @@ def _multiplying(tiling: Tiling, block: OutputBlock, rates: TileRates) -> float:
 
 
 def _mixing(before: Sequence[int], after: Sequence[int]) -> tuple[int, int]:
-    """Return how many products a column of tiles takes, axis by axis, and how many sets of runs."""
+    """Return the numbers of products and of sets of runs for a column of tiles, axis by axis."""
     sizes, products, runs = list(before), 0, 0
     for axis, (a, b) in enumerate(zip(before, after, strict=True)):
         rest = math.prod(sizes) // a

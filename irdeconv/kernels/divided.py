@@ -1,4 +1,4 @@
-"""Layers of which two threads would wait for each other, computed in parts that take as long.
+"""Layers of which two threads would wait for each other, computed in parts of equal time.
 
 Some images of a layer, or some of its output channels, are a layer themselves. A kernel that cuts
 its work into one piece, or three, computes each of these as a whole.
@@ -30,7 +30,7 @@ class LayerPart:
 
     @property
     def problem(self) -> ConvProblem:
-        """What is computed."""
+        """The part as a problem of its own."""
         images, groups, channels = (
             s.stop - s.start for s in (self.images, self.groups, self.channels)
         )
@@ -46,7 +46,7 @@ class LayerPart:
         return slice(first, (self.groups.stop - 1) * m + self.channels.stop)
 
     def of_input(self, x: Array) -> Array:
-        """Return what is read of `x [N, C, *I]`."""
+        """Return the part of `x [N, C, *I]` that is read."""
         c = self.whole.group_inputs
         return x[self.images, self.groups.start * c : self.groups.stop * c]
 
@@ -130,9 +130,9 @@ def divided(
     list_kernels: Callable[[ConvProblem], list[Candidate]],
     axis: int,
 ) -> list[Candidate]:
-    """Return the candidates for a layer, and for parts of a long one where threads share it badly.
+    """Return the candidates for a layer, and for parts of a long one if threads share it badly.
 
-    What threads share badly is left out where something else costs hardly more. `list_kernels`
+    Candidates that threads share badly are left out if others cost hardly more. `list_kernels`
     lists candidates for the parts; `axis` is that of the output channels of a group in the filter.
     Nothing depends on the number of threads.
     """

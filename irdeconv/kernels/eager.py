@@ -35,7 +35,7 @@ from irdeconv.kernels.machine import relative
 from irdeconv.kernels.products import convolve_in_order, deconvolve_in_order, in_order
 from irdeconv.kernels.threads import Threads
 
-# They list what they have for a deconvolution, maybe nothing; these transform nothing.
+# They list their kernels for a deconvolution, maybe none; these transform nothing.
 DIRECT: tuple[Callable[..., list[Candidate]], ...] = (
     deconvolution_terms.candidates,
     deconvolution_phases.candidates,
@@ -43,7 +43,7 @@ DIRECT: tuple[Callable[..., list[Candidate]], ...] = (
 )
 FAR_APART = 16  # the stride from which on `wide` moves outputs faster than `residues`
 # Kernels of convolutions and of deconvolutions were measured apart: the part of the cost of the
-# one that the other may take at most, and the same where both transform tiles.
+# one that the other may take at most, and the same if both transform tiles.
 OTHER_WAY = 0.8
 OTHER_WAY_TILES = 0.9
 CONVERT = 0.7  # ns per element read or written
@@ -127,7 +127,7 @@ def _of_deconvolution(problem: ConvProblem, direct: bool) -> list[Candidate]:
 
 
 def _with_finite_filters(alone: Candidate, candidate: Candidate) -> Candidate:
-    """Leave filters with infinities or NaN to a kernel that multiplies what the definition does.
+    """Leave filters with infinities or NaN to a kernel of the definition's products alone.
 
     The others multiply zeros around the inputs as well, which is NaN then.
     """
@@ -199,9 +199,9 @@ def deconvolution(x: Array, w: Array, problem: ConvProblem, out: Array | None = 
 def _evaluate(
     x: Array, w: Array, problem: ConvProblem, terms: int, sums: Sums, out: Array | None
 ) -> Array:
-    """Return `[N, M, *O]` in the element type of `x`, zero where nothing can be summed.
+    """Return `[N, M, *O]` in the element type of `x`, zero if nothing can be summed.
 
-    `terms` bounds how many products meet in an output. Integers are exact and wrap.
+    `terms` bounds the number of products that meet in an output. Integers are exact and wrap.
     """
     y = np.empty(problem.out_shape, x.dtype) if out is None else out
     if 0 in y.shape or 0 in w.shape or 0 in x.shape:
@@ -220,7 +220,7 @@ def accumulator(x: Array, w: Array, terms: int) -> np.dtype[Any]:
     """Return the type in which sums of `terms` products of x and w, not empty, are computed.
 
     f32 and f64 stay as they are, narrower floats use f32. Integers use a float type (fast matrix
-    products) where every partial sum fits its mantissa, else 64-bit integers, whose wrap-around
+    products) if every partial sum fits its mantissa, else 64-bit integers, whose wrap-around
     agrees with that of every narrower type.
     """
     if x.dtype in (np.float32, np.float64):
@@ -251,7 +251,7 @@ def _convolve(x: Array, w: Array, problem: ConvProblem, out: Array) -> None:
     elif problem.rank > MOST_AXES:
         _plane_by_plane(x, w, problem, out)
     else:
-        # Winograd's transform of the filter only pays where the filter is used more than once.
+        # Winograd's transform of the filter only pays if the filter is used more than once.
         listed = convolution_candidates
         _once(lambda: [c for c in listed(problem) if not (c.transforms or c.spreads)], x, w, out)
 

@@ -73,7 +73,7 @@ class Emitter:
         return number
 
     def emit(self, rule: Rule, args: Sequence[int], params: Sequence[Any] = ()) -> int:
-        """Add what a rule computes; returns the result."""
+        """Add a rule's calls; returns the result."""
         if isinstance(rule, np.ufunc):
             return self.call(rule, *args)
         return int(rule(self, *args, *params))
@@ -94,7 +94,7 @@ class Emitter:
         return self.constant(out)
 
     def known(self, value: int) -> Array | None:
-        """Return what a value is where it is a constant of any shape."""
+        """Return a value's constant, of any shape; None if it has none."""
         return self.constants.get(value, self._known.get(value))
 
 
@@ -135,7 +135,7 @@ def assign(
 
     `home` is the input that shares its memory with the destination; the others are only read.
     `loads` are the inputs that are first converted into a register. `store` says that the
-    destination has another element type, so that it takes nothing but the result.
+    destination has another element type, so that it holds nothing but the result.
     """
     calls, final = _with_conversions(emitter.calls, result, loads, inputs, store)
     last = {value: at for at, call in enumerate(calls) for value in call.args}
@@ -181,7 +181,7 @@ def _with_conversions(
 
 
 def evaluate(rule: Rule, arrays: Sequence[Array], params: Sequence[Any] = ()) -> Array:
-    """Compute what a rule says of whole arrays of one element type, in this type."""
+    """Compute a rule on whole arrays of one element type, in this type."""
     program = _on_arrays(rule, len(arrays), arrays[0].dtype, tuple(params))
     shape = arrays[0].shape  # broadcast_shapes takes longer than the sums of a small cell
     if len(arrays) > 1:
@@ -208,8 +208,8 @@ _LAST_F32 = float(
 def rounded(values: Array, dtype: np.dtype[Any], *, clips: bool = False) -> Array:
     """Return float32 or float64 values as integers of `dtype`: nearest, halves to even.
 
-    They pass through 32 bits: 8-bit types then saturate, 16-bit ones keep the low bits. What 32
-    bits cannot hold becomes the nearest float32 below where a function `clips`, else -2**31, as
+    They pass through 32 bits: 8-bit types then saturate, 16-bit ones keep the low bits. Values
+    beyond 32 bits become the nearest float32 below if a function `clips`, else -2**31, as
     NaN does; of a function that clips NaN becomes 255 in u8.
     """
     whole = np.rint(values)
@@ -223,7 +223,7 @@ def rounded(values: Array, dtype: np.dtype[Any], *, clips: bool = False) -> Arra
 def cut(values: Array, dtype: np.dtype[Any]) -> Array:
     """Return real values cut towards zero as integers of `dtype`, 64-bit ones exactly.
 
-    What 32 bits cannot hold (infinities, too) becomes the nearest that they can, NaN -2**31 (0 in 8
+    Values beyond 32 bits (infinities, too) become the nearest of 32 bits, NaN -2**31 (0 in 8
     bits); 8-bit types then saturate, others keep the low bits.
     """
     lost = 0.0 if dtype.itemsize == 1 else _FIRST_I32
@@ -267,7 +267,7 @@ def _single(e: Emitter, value: int) -> float | None:
 
 
 def maximum(e: Emitter, a: int, b: int) -> int:
-    """The larger one, a NaN where either is."""
+    """The larger one, a NaN if either is."""
     for x, bound in ((a, b), (b, a)):
         low = _single(e, bound)
         if low is not None:
@@ -276,7 +276,7 @@ def maximum(e: Emitter, a: int, b: int) -> int:
 
 
 def minimum(e: Emitter, a: int, b: int) -> int:
-    """The smaller one, a NaN where either is."""
+    """The smaller one, a NaN if either is."""
     for x, bound in ((a, b), (b, a)):
         high = _single(e, bound)
         if high is not None:
@@ -439,7 +439,7 @@ def gelu_tanh(e: Emitter, x: int) -> int:
 
 
 def round_half_away(e: Emitter, x: int) -> int:
-    """The integer part, and 1 of x's sign more where the rest is a half at least."""
+    """The integer part, and 1 of x's sign more if the rest is a half at least."""
     whole = e.call(np.trunc, x)
     rest = e.call(np.fmax, e.call(np.subtract, x, whole), -1.0)  # inf - inf is no rest
     return e.call(np.add, whole, e.call(np.trunc, e.call(np.add, rest, rest)))
@@ -463,7 +463,7 @@ def affine(e: Emitter, x: int, center: int, factor: int, offset: int) -> int:
 
 
 def narrow(e: Emitter, x: int, dtype: np.dtype[Any]) -> int:
-    """Round to a narrower element type; the values stay in the type that is computed with."""
+    """Round to a narrower element type; the values stay in the type of the computation."""
 
     def through(values: Array, out: Array) -> None:
         np.copyto(out, values.astype(dtype))

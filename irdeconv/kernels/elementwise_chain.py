@@ -44,7 +44,7 @@ Strides = tuple[int, ...]
 
 @dataclass(frozen=True)
 class TileLayout:
-    """Axes merged where all arrays allow it, and the tiles: where they lie in `out`, in inputs."""
+    """Axes merged if all arrays allow it, and the tiles: their places in `out`, in inputs."""
 
     shape: tuple[int, ...]
     shapes: tuple[tuple[int, ...], ...]
@@ -146,7 +146,7 @@ SHARED_ELEMENTS = 1 << 16  # elements of a piece that threads share
 def recorded_program_of(
     program: TileProgram, inputs: Sequence[Array], out: Array
 ) -> Recorded | None:
-    """Write a program down for memory that stays where it is; None for what is not compiled."""
+    """Record a program for memory at fixed addresses; None if it has no compiled code."""
     if any(fn not in OPERATIONS for fn, _, _ in program.code) or not jit.works():
         return None
     code = [
@@ -156,7 +156,7 @@ def recorded_program_of(
 
 
 def recorded_pieces(program: TileProgram, inputs: Sequence[Array], out: Array) -> Repeated | None:
-    """Write down a program on a whole array, in pieces that threads share."""
+    """Record a program on a whole array, in pieces that threads share."""
     shapes = tuple((a.shape, a.strides) for a in inputs)
     layout = tile_layout(out.shape, out.strides, shapes, SHARED_ELEMENTS)
     views = [a.reshape(s) for a, s in zip(inputs, layout.shapes, strict=True)]
@@ -168,7 +168,7 @@ def recorded_pieces(program: TileProgram, inputs: Sequence[Array], out: Array) -
 
 
 def recorded_elements(fused: CompiledChain, x: Array, out: Array) -> Repeated | None:
-    """Write down a compiled form that treats all elements alike, in pieces that threads share."""
+    """Record a compiled form that treats all elements alike, in pieces that threads share."""
     same = x.shape == out.shape and x.dtype == out.dtype
     if not (same and x.flags.c_contiguous and out.flags.c_contiguous):
         return None
@@ -189,7 +189,7 @@ class _ChainReader:
 
     @property
     def value(self) -> int:
-        """The register of what was computed last."""
+        """The register of the last result."""
         return self.at and len(self.operands) + self.at
 
     def constant(self, register: int) -> Array | None:
@@ -224,7 +224,7 @@ class _ChainReader:
 def compiled_form(
     instructions: Sequence[Instruction], operands: Sequence[Array | None]
 ) -> CompiledChain | None:
-    """Return the compiled form of a chain; None where it has none, or numba is not to be had."""
+    """Return the compiled form of a chain; None if it has none, or numba is not available."""
     if not jit.available():
         return None
     reader = _ChainReader(instructions, operands)
@@ -253,7 +253,7 @@ def compiled_form(
 
 _NOTHING = np.zeros((0, 0), np.float32)
 SHORT_PROGRAM = 2  # instructions that take no longer than a copy and a call of the compiled form
-# A tile's image, channels and positions; what is copied, where to, and that seen as rows.
+# A tile's image, channels and positions; the source and target of a copy, and that seen as rows.
 _RowTile = tuple[tuple[int, slice, slice], Array, Array, Array]
 
 
@@ -284,23 +284,23 @@ class Chain:
         """
         kind = computing_type(np.dtype(dtype))
         with np.errstate(all="ignore"):
-            known = {i: a.astype(kind) for i, a in enumerate(operands, 1) if a is not None}
+            constants = {i: a.astype(kind) for i, a in enumerate(operands, 1) if a is not None}
         inputs = 1 + len(operands)
-        emitter = Emitter(inputs, kind, known)
+        emitter = Emitter(inputs, kind, constants)
         values = list(range(inputs))
-        for i, array in known.items():
+        for i, array in constants.items():
             if array.size == 1:
                 values[i] = emitter.constant(array.reshape(()))
         for one in instructions:
             values.append(emitter.emit(one.rule, [values[i] for i in one.args], one.params))
-        wide = {i: a for i, a in known.items() if a.size > 1}
-        unused = {i: np.zeros((), kind) for i in known if i not in wide}
+        wide = {i: a for i, a in constants.items() if a.size > 1}
+        unused = {i: np.zeros((), kind) for i in constants if i not in wide}
         fused = compiled_form(instructions, operands) if kind == np.float32 else None
         return Chain(inputs, emitter, values[-1], wide | unused, fused=fused)
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The type that is computed with."""
+        """The type of the computation."""
         return self.emitter.dtype
 
     def program(self, types: tuple[Any, ...], out: Any, home: int | None) -> TileProgram:
@@ -336,7 +336,7 @@ class Chain:
         self.prepare(inputs, out)(team)
 
     def fixed(self, inputs: Sequence[Array], out: Array) -> Callable[[Team], None]:
-        """Return what `run` does with these arrays, compiled where it can be."""
+        """Return the work of `run` on these arrays, compiled if possible."""
         if out.dtype == np.float32 and out.size and jit.available():
             arrays = self._all(inputs)
             program = self.program(tuple(a.dtype for a in arrays), out.dtype, None)
@@ -347,7 +347,7 @@ class Chain:
         return self.prepare(inputs, out)
 
     def _finished(self, arrays: Sequence[Array], out: Array) -> Repeated | None:
-        """Write down copies of the main tensor that the compiled form finishes, if there is one."""
+        """Record copies of the main tensor that the compiled form finishes, if there is one."""
         if self._by_channel(arrays, out):
             epilogue, places = self._row_tiles(arrays, out)
             return Repeated(
@@ -361,12 +361,12 @@ class Chain:
         return recorded_elements(self.fused, arrays[0], out)
 
     def _all(self, inputs: Sequence[Array]) -> list[Array]:
-        """Return what the registers in front of the instructions hold."""
+        """Return the contents of the registers in front of the instructions."""
         rest, known = iter(inputs), self.constants
         return [known[i] if i in known else next(rest) for i in range(self.inputs)]
 
     def prepare(self, inputs: Sequence[Array], out: Array) -> Callable[[Team], None]:
-        """Return what `run` does with these arrays, to be done often."""
+        """Return the work of `run` on these arrays, to be done often."""
         if out.size == 0:
             return lambda team: None
         arrays = self._all(inputs)
@@ -399,7 +399,7 @@ class Chain:
         return lambda team: team.each(parts, work)
 
     def _by_channel(self, arrays: Sequence[Array], out: Array) -> bool:
-        """Whether the compiled form does it, with what varies by channel or is added."""
+        """Whether the compiled form does it, with arrays that vary by channel or are added."""
         if self.fused is None or self.fused.scalar or out.ndim < 2 or not out.flags.c_contiguous:
             return False
         first = arrays[0]
@@ -424,7 +424,7 @@ class Chain:
     def _row_tiles(
         self, arrays: Sequence[Array], out: Array
     ) -> tuple[ChainEpilogue, list[_RowTile]]:
-        """Return what finishes an output, and the tiles that it is called with."""
+        """Return the call that finishes an output, and the tiles that are its arguments."""
         given = {i: a for i, a in enumerate(arrays) if i and i not in self.constants}
         epilogue = self.bind(out.shape, given)
         n, m = out.shape[:2]
@@ -504,7 +504,7 @@ class ChainEpilogue:
         program.run(inputs, tile, scratch)
 
     def fixed(self, tile: Array, image: int, channels: slice, positions: slice) -> Piece:
-        """Return work that finishes a tile in memory that stays where it is."""
+        """Return work that finishes a tile in memory at fixed addresses."""
         fused = self._fused
         more = self._added(tile, image, channels, positions) if fused is not None else None
         if more is None or fused is None:
@@ -531,7 +531,7 @@ class ChainEpilogue:
         ]
 
     def _compiled(self, tile: Array, image: int, channels: slice, positions: slice) -> bool:
-        """Finish a tile by the compiled form; tell whether that is possible."""
+        """Finish a tile by the compiled form; return whether that is possible."""
         more = self._added(tile, image, channels, positions)
         if more is None or self._fused is None:
             return False
@@ -541,7 +541,7 @@ class ChainEpilogue:
     def _added(
         self, tile: Array, image: int, channels: slice, positions: slice
     ) -> Sequence[Array] | None:
-        """Return what the compiled form adds to a tile; None where it cannot finish it."""
+        """Return the tensors that the compiled form adds to a tile; None if it cannot finish it."""
         if tile.dtype is not self.chain.dtype or tile.strides[1] != tile.itemsize:
             return None
         if self._adds is None:

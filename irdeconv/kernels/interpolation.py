@@ -31,7 +31,7 @@ _HALF = np.float32(0.5)
 
 @dataclass(frozen=True)
 class Rules:
-    """How coordinates are mapped and neighbours weighed."""
+    """The mapping of coordinates and the weights of neighbours."""
 
     mode: Mode = "nearest"
     transformation: Transformation = "half_pixel"
@@ -149,7 +149,7 @@ def _pillow(resize: Resize, size: int, rules: Rules) -> AxisWeights:
 
 
 def axis_weights(resize: Resize, size: int, rules: Rules) -> AxisWeights:
-    """Return the matrix of one axis for every mode but nearest; `antialias` as it is given."""
+    """Return the matrix of one axis for every mode but nearest; `antialias` is used unchanged."""
     if rules.mode.endswith("pillow"):
         return _pillow(resize, size, rules)
     x = coordinates(resize, size, rules.transformation)
@@ -207,7 +207,7 @@ def interpolate(x: Array, resizes: Sequence[Resize], rules: Rules) -> Array:
 
 
 def _apply(x: Array, one: AxisPass) -> Array:
-    """Multiply along one axis, by a dense product where that costs less than gathers."""
+    """Multiply along one axis, by a dense product if that costs less than gathers."""
     if one.dense is not None:
         y = np.empty((*x.shape[: one.axis], len(one.dense), *x.shape[one.axis + 1 :]), x.dtype)
         _product(np.ascontiguousarray(x), one.dense, one.axis, y)
@@ -232,7 +232,7 @@ def apply_weights(x: Array, matrix: AxisWeights, axis: int) -> Array:
 
 @dataclass(frozen=True)
 class AxisPass:
-    """One axis: its weights and, where a product costs least, their dense matrix `[O, I]`."""
+    """One axis: its weights and, if a product costs least, their dense matrix `[O, I]`."""
 
     axis: int
     weights: AxisWeights
@@ -301,7 +301,7 @@ class Interpolation:
         return Repeated(tuple(self._recorded(planes[p], results[p], ahead - 1) for p in some))
 
     def _recorded(self, x: Array, out: Array, ahead: int) -> Recorded:
-        """Write down what is done to the axes from `ahead` on."""
+        """Record the work on the axes from `ahead` on."""
         source: Array | ScratchPlace = x
         plan, calls = ScratchPlan(), []
         for n, one in enumerate(self.passes):

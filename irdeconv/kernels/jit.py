@@ -33,7 +33,7 @@ FILE_MODE = 0o600
 
 
 def user_folder() -> Path:
-    """Return where programs keep what they can make again, by the platform's convention."""
+    """Return the folder for caches of programs, by the platform's convention."""
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData/Local") / "irdeconv"
     if sys.platform == "darwin":
@@ -43,22 +43,22 @@ def user_folder() -> Path:
 
 
 def private_folder(path: Path) -> Path | None:
-    """Make a folder that is the user's own; None where it cannot be, or belongs to somebody else.
+    """Make a folder that is the user's own; None if that fails, or another user owns it.
 
-    The folders above it may not be open to others either: who can rename it can replace it.
+    The folders above it may not be open to others either: renaming it lets them replace it.
     """
     try:
         path.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
         whole = path.resolve()
         if all(is_private(p, last=p == whole) for p in (whole, *whole.parents)):
             return whole
-    except (OSError, RuntimeError):  # RuntimeError: nobody's home is known
+    except (OSError, RuntimeError):  # RuntimeError: the home folder is unknown
         pass
     return None
 
 
 def is_private(path: Path, *, last: bool = True) -> bool:
-    """Whether only the user may change a file, or what a folder holds; OSError.
+    """Whether only the user may change a file, or the contents of a folder; OSError.
 
     A folder above it (not the `last`) may be the system's, and open to all if things in it stay
     those of their owners (the sticky bit of /tmp).
@@ -73,7 +73,7 @@ def is_private(path: Path, *, last: bool = True) -> bool:
 
 @cache
 def processor() -> str:
-    """Return a short digest of the processor: its name and what it can do."""
+    """Return a short digest of the processor: its name and features."""
     said = [platform.machine(), platform.processor(), sys.byteorder]
     try:
         lines = Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines()
@@ -106,29 +106,29 @@ def installed() -> bool:
 
 
 def available() -> bool:
-    """Whether compiled kernels may be chosen: numba is there and IRDECONV_FAST is not 0."""
+    """Whether compiled kernels may be chosen: numba is installed, IRDECONV_FAST is not 0."""
     wanted = os.environ.get("IRDECONV_FAST", "1") != "0" and is_wanted()
     return wanted and not _BROKEN and installed()
 
 
 def works() -> bool:
-    """Import numba; False where that fails, and nothing is available from then on."""
+    """Import numba; False if that fails, and nothing is available from then on."""
     if not _BROKEN:
         try:
             extra("numba", "njit")
         except ExtraError as e:
-            _BROKEN.add(str(e))  # `irdeconv doctor` tells why
+            _BROKEN.add(str(e))  # `irdeconv doctor` prints the reason
     return not _BROKEN
 
 
 def load() -> None:
-    """Import numba, for a kernel that was chosen; BrokenCompilerError where that fails."""
+    """Import numba, for a kernel that was chosen; BrokenCompilerError if that fails."""
     if not works():
         raise BrokenCompilerError(*_BROKEN)
 
 
 def retried(choose: Callable[[], T]) -> T:
-    """Choose and prepare kernels, once more where numba turns out to be broken."""
+    """Choose and prepare kernels, once more if numba turns out to be broken."""
     try:
         return choose()
     except BrokenCompilerError:
@@ -136,7 +136,7 @@ def retried(choose: Callable[[], T]) -> T:
 
 
 def _features() -> dict[str, bool]:
-    """Return what the processor has, as NumPy sees it and the user lets it be used."""
+    """Return the processor's features, as NumPy detects them and the user enables them."""
     try:
         found = import_module("numpy._core._multiarray_umath").__cpu_features__
     except (ImportError, AttributeError):  # another NumPy
@@ -146,7 +146,7 @@ def _features() -> dict[str, bool]:
 
 @cache
 def lanes() -> int:
-    """Return how many f32 a vector of the target has, without importing numba."""
+    """Return the number of f32 in a vector of the target, without importing numba."""
     if os.environ.get("NUMBA_CPU_NAME", "host") != "host":
         return _lanes_of_another()
     found = _features()
@@ -154,7 +154,7 @@ def lanes() -> int:
 
 
 def _lanes_of_another() -> int:
-    """Return it for the processor that NUMBA_CPU_NAME names: what LLVM makes of a sum says it."""
+    """Return it for the processor that NUMBA_CPU_NAME names, by LLVM's code for a sum."""
     import llvmlite.binding as llvm  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
     llvm.initialize_native_target()
@@ -176,7 +176,7 @@ def many_registers() -> bool:
 
 
 def is_wanted() -> bool:
-    """Whether kernels are chosen among compiled ones, too, where these are available."""
+    """Whether kernels are chosen among compiled ones, too, if these are available."""
     return _WANTED.get()
 
 
@@ -192,10 +192,10 @@ def wanted(compiled: bool) -> Iterator[None]:
 
 @cache
 def _report_compiling() -> None:
-    """Let whoever listens to progress know when numba compiles instead of reading from disk."""
+    """Report progress when numba compiles instead of reading from disk."""
     try:
         from numba.core import event  # type: ignore[import-not-found, import-untyped, unused-ignore]
-    except ImportError:  # another numba, which tells nothing
+    except ImportError:  # another numba, which reports nothing
         return
 
     class Compiling(event.Listener):  # type: ignore[misc, unused-ignore]
@@ -220,10 +220,10 @@ def _report_compiling() -> None:
 
 @cache
 def cache_folder() -> str | None:
-    """Return where compiled code is kept, for this processor; None where no place is private.
+    """Return the folder of compiled code for this processor; None if no place is private.
 
-    NUMBA_CACHE_DIR may name another place than the user's own folder. Code has that of the
-    functions that it calls in it, of whose sources numba knows nothing: so each state of them has
+    NUMBA_CACHE_DIR may name another place than the user's own folder. Code contains the
+    functions that it calls, of whose sources numba knows nothing: so each state of them has
     a folder, and those that were used longest ago are removed.
     """
     from numba import __version__ as version
@@ -240,7 +240,7 @@ def cache_folder() -> str | None:
 
 
 def _state_of_sources() -> str:
-    """Return a short digest of the sources of what is compiled, and of this file."""
+    """Return a short digest of the sources of compiled functions, and of this file."""
     here = Path(__file__)
     sources = sorted((here.parent.parent / "compiled").glob("*.py"))
     return hashlib.sha256(b"".join(p.read_bytes() for p in (here, *sources))).hexdigest()[:16]
@@ -257,7 +257,7 @@ def _sweep(base: Path, begin: str, used: Path) -> None:
 
 @contextmanager
 def _cached_in(folder: str) -> Iterator[None]:
-    """Let functions that are made inside keep their code in a folder.
+    """Cache in a folder the code of functions that are made inside.
 
     numba itself would keep it beside the sources, which others may be allowed to write.
     """
@@ -273,7 +273,7 @@ def _cached_in(folder: str) -> Iterator[None]:
 
 @contextmanager
 def _alone_in(folder: str) -> Iterator[None]:
-    """Wait until no other process is inside; where the system has no such locks, do not wait."""
+    """Wait until no other process is inside; if the system has no such locks, do not wait."""
     try:
         import fcntl
     except ImportError:
@@ -293,9 +293,9 @@ def _alone_in(folder: str) -> Iterator[None]:
 
 
 def _forgive(kept: Any) -> None:
-    """Let a damaged cache count as an empty one: it is said, and the code is compiled anew.
+    """Treat a damaged cache as an empty one: report it, and compile the code anew.
 
-    Two processes that save at the same time would give two signatures the same file: the one is
+    Two processes that save at the same time would give two signatures the same file: one is
     then run for the other.
     """
     load, save = kept.load_overload, kept.save_overload
@@ -307,7 +307,7 @@ def _forgive(kept: Any) -> None:
     def load_overload(signature: Any, context: Any) -> Any:
         try:
             return load(signature, context)
-        except Exception as e:  # pickle raises anything for what it did not write
+        except Exception as e:  # pickle raises anything for files that it did not write
             text = f"kept code in {kept.cache_path} is damaged, so it is compiled anew: {e}"
             warnings.warn(text, RuntimeWarning, stacklevel=2)
             with suppress(OSError):
@@ -318,7 +318,7 @@ def _forgive(kept: Any) -> None:
 
 
 def compiled_for(signature: Any) -> Callable[[F], F]:
-    """Compile for one signature, whatever the layouts of the arrays that are given.
+    """Compile for one signature, for any layouts of the arrays.
 
     Float arithmetic may be contracted (fused multiply-add), no more: infinities, NaN and the order
     of sums stay as they are written.
@@ -341,8 +341,8 @@ def compiled_for(signature: Any) -> Callable[[F], F]:
 def address_of(fn: Callable[..., Any], signature: str, name: str) -> int:
     """Compile a function of numbers for calls from other compiled code; return its address.
 
-    It stays for as long as the process lives. Its code is kept by a name, which tells it from other
-    functions of its module.
+    It stays for as long as the process lives. Its code is kept by a name that no other function
+    of its module has.
     """
     from numba.core.ccallback import (  # type: ignore[import-not-found, import-untyped, unused-ignore]
         CFunc,
@@ -362,12 +362,12 @@ def address_of(fn: Callable[..., Any], signature: str, name: str) -> int:
 
 
 def _key_of_state(signature: Any, codegen: Any) -> Any:
-    """Return by what code is kept beside its name: numba's own key is new for each closure."""
+    """Return the key of code besides its name: numba's own key is new for each closure."""
     return signature, codegen.magic_tuple()
 
 
 def _keep(made: Any) -> None:
-    """Let a compiled function's code be kept on disk, if a place can be written."""
+    """Cache a compiled function's code on disk, if a place can be written."""
     folder = cache_folder()
     if folder is not None:
         with suppress(RuntimeError), _cached_in(folder):
@@ -376,5 +376,5 @@ def _keep(made: Any) -> None:
 
 
 def compiled(fn: F) -> F:
-    """Compile at the first call, for the types that are given."""
+    """Compile at the first call, for the types of its arguments."""
     return compiled_for(None)(fn)

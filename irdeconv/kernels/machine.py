@@ -29,7 +29,7 @@ from irdeconv.kernels.jit import is_private, private_folder, processor, user_fol
 
 
 def _taken_by(what: str) -> Any:
-    """Declare how long something takes."""
+    """Declare the time of something, as a number of a profile."""
     return field(metadata={"what": what})
 
 
@@ -82,7 +82,7 @@ PACKAGED = {
 
 @cache
 def multiplies_in_place() -> bool:
-    """Whether OpenBLAS multiplies small matrices where they lie; its other kernels pack them all.
+    """Whether OpenBLAS multiplies small matrices in place; its other kernels pack them all.
 
     Rows that lie a multiple of 4 KiB apart then compete for the same places in the first cache.
     """
@@ -90,7 +90,7 @@ def multiplies_in_place() -> bool:
 
 
 def packaged_name() -> str:
-    """Return which packaged profile is this processor's."""
+    """Return the packaged profile of this processor."""
     found = (bits for bits, names in CORES.items() if names & blas_cores())
     return f"vectors of {next(found, USUAL_BITS)} bits"
 
@@ -103,7 +103,7 @@ SLOWEST = 1e9  # nanoseconds; no number is larger
 
 @dataclass(frozen=True)
 class Calibrated:
-    """What a calibration has left: the profile, None where there is none, and why."""
+    """The result of a calibration: the profile, None if there is none, and the reason."""
 
     path: Path | None
     profile: MachineProfile | None = None
@@ -116,7 +116,7 @@ def heeded() -> bool:
 
 
 def machine_key() -> dict[str, str]:
-    """Return what the numbers depend on."""
+    """Return the properties of the machine on which the numbers depend."""
     try:
         numba = version("numba")
     except PackageNotFoundError:
@@ -126,19 +126,19 @@ def machine_key() -> dict[str, str]:
 
 
 def profile_path() -> Path:
-    """Return where this machine's profile is kept; RuntimeError where nobody's home is known."""
-    told = hashlib.sha256(json.dumps(machine_key()).encode()).hexdigest()[:16]
-    return user_folder() / "profiles" / f"{told}.json"
+    """Return the path of this machine's profile; RuntimeError if the home folder is unknown."""
+    digest = hashlib.sha256(json.dumps(machine_key()).encode()).hexdigest()[:16]
+    return user_folder() / "profiles" / f"{digest}.json"
 
 
 @cache
 def calibrated() -> Calibrated:
-    """Return the calibration of this machine; a file that cannot be used is told once."""
+    """Return the calibration of this machine; a file that cannot be used is reported once."""
     if not heeded():
         return Calibrated(None)
     try:
         path = profile_path()
-    except RuntimeError:  # nobody's home is known
+    except RuntimeError:  # the home folder is unknown
         return Calibrated(None)
     try:
         if not path.exists():
@@ -184,14 +184,14 @@ NUMBER = "number"  # of the profile, which a field of a record of rates is a mul
 
 
 def rate(number: str, value: float | None = None) -> Any:
-    """Declare a rate: of which number of a profile it is a multiple, and the nanoseconds."""
-    told = {NUMBER: number}
-    return field(metadata=told) if value is None else field(default=value, metadata=told)
+    """Declare a rate: its number of a profile, of which it is a multiple, and the nanoseconds."""
+    metadata = {NUMBER: number}
+    return field(metadata=metadata) if value is None else field(default=value, metadata=metadata)
 
 
 @dataclass
 class _InForce:
-    """The profile that costs are made of; None before it is looked for."""
+    """The profile of costs; None before it is looked for."""
 
     profile: MachineProfile | None = None
 
@@ -208,7 +208,7 @@ def profile() -> MachineProfile:
 
 @cache
 def relative() -> MachineProfile:
-    """Return how many times as long things take as where the rates were fitted."""
+    """Return this machine's times as multiples of those on the machine of the fitted rates."""
     return profile().over(FITTED)
 
 
@@ -220,21 +220,21 @@ def scaled(rates: R) -> R:
 
 
 def unscaled(rates: R) -> R:
-    """Return what a record must hold for these to be its rates on this machine."""
+    """Return the record that has these rates on this machine."""
     found: R = _times(rates, MachineProfile(**dict.fromkeys(NUMBERS, 1.0)).over(relative()))
     return found
 
 
 def _times(rates: Any, by: MachineProfile) -> Any:
-    told = {f.name: f.metadata.get(NUMBER) for f in fields(rates)}
+    numbers = {f.name: f.metadata.get(NUMBER) for f in fields(rates)}
     return replace(
-        rates, **{n: getattr(rates, n) * getattr(by, of) for n, of in told.items() if of}
+        rates, **{n: getattr(rates, n) * getattr(by, of) for n, of in numbers.items() if of}
     )
 
 
 @contextmanager
 def using(another: MachineProfile) -> Iterator[None]:
-    """Let costs be those of another profile, for tests and tools, one thread at a time."""
+    """Use another profile for costs inside, for tests and tools, one thread at a time."""
     before = _NOW.profile
     try:
         take(another)
@@ -244,7 +244,7 @@ def using(another: MachineProfile) -> Iterator[None]:
 
 
 def take(another: MachineProfile | None) -> None:
-    """Make costs of another profile from now on; None: look for it anew."""
+    """Use another profile for costs from now on; None: look for it anew."""
     _NOW.profile = another
     relative.cache_clear()
     scaled.cache_clear()

@@ -1,8 +1,8 @@
 """Products of constant matrices, alone and in stacks, by the micro-kernel (the extra `fast`).
 
 The matrix is packed once into panels, each of as many rows as a tile of the micro-kernel has. Its
-right operand is read in place: tables say what the vectors of a tile read, how far apart its rows
-are, and where results are written.
+right operand is read in place: tables have the places that the vectors of a tile read, the
+distances of its rows, and the places of the results.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ Stores = tuple[Array, Array, Array, Array]
 
 @dataclass(frozen=True)
 class ProductColumns:
-    """Columns of a product: what each is in the right operand, and where its sums belong.
+    """Columns of a product: their places in the right operand, and the places of their sums.
 
-    `reads` are places behind those of the rows. Column i is written at `writes[i]` and, where rows
+    `reads` are places behind those of the rows. Column i is written at `writes[i]` and, if rows
     are written in turns, behind it: in the places from `lows[i]` up to `highs[i]` of the `steps`
-    until the next column. Both are None where all columns are written whole.
+    until the next column. Both are None if all columns are written whole.
     """
 
     reads: Array
@@ -69,7 +69,7 @@ class VectorPlaces:
 
     @staticmethod
     def lying(columns: ProductColumns, starts: Array) -> VectorPlaces:
-        """Read vectors where they lie.
+        """Read vectors in place.
 
         They begin with the columns `starts`; columns that follow one another are read from
         neighbours while these are, and belong to the vector as far.
@@ -87,7 +87,7 @@ class VectorPlaces:
     def copied(
         columns: ProductColumns, vectors: int, *, overlap: bool = False, most: int = 1 << 62
     ) -> list[VectorPlaces]:
-        """Copy what the vectors of a tile read, which may lie anywhere, before they are read.
+        """Copy the vectors that a tile reads, which may lie anywhere, before they are read.
 
         At most so many vectors are copied at once. The last one may overlap the one before it, so
         that nothing behind the columns is read.
@@ -120,15 +120,15 @@ class VectorPlaces:
 
 
 def vector_starts(count: int, overlap: bool = True) -> Array:
-    """Return where vectors of so many neighbours begin; the last one may overlap."""
-    # Overlapping lanes compute the same sums twice and write them twice. Where nothing may be read
+    """Return the starts of vectors of so many neighbours; the last one may overlap."""
+    # Overlapping lanes compute the same sums twice and write them twice. If nothing may be read
     # behind the columns, as at the end of an input, that is the only way to read whole vectors.
     starts = np.arange(0, count, jit.lanes())
     return np.minimum(starts, max(0, count - jit.lanes())) if overlap else starts
 
 
 def effort(count: int, rows: int, vectors: int) -> float:
-    """Return how many products of vectors could be added while a panel meets so many vectors.
+    """Return the number of products of vectors that take as long as a panel with so many vectors.
 
     A tile with few vectors loads nearly as much as it adds, and waits for its own sums; one with
     many vectors waits for a farther cache.
@@ -148,7 +148,7 @@ STREAMS = 3  # vectors of a tile, beyond which each is another stream to wait fo
 
 def _stores(columns: ProductColumns, at: Array, inside: Array) -> Stores:
     """Return the pieces in which the columns `at [vectors, lanes]` are written."""
-    # Lanes are one piece as long as each is written to its end, where the next one begins. A
+    # Lanes are one piece as long as each is written to its end, the start of the next one. A
     # piece leaves out the elements of other products, which may already be written.
     steps, (lows, highs) = columns.steps, columns.edges()
     at = np.minimum(at, len(columns.writes) - 1)
@@ -172,7 +172,7 @@ def _integers(values: Array) -> Array:
     return np.ascontiguousarray(values, np.int64)
 
 
-NEAR_BYTES = 5 << 17  # of what is copied at once, to stay in a level 2 cache
+NEAR_BYTES = 5 << 17  # copied at once, to stay in a level 2 cache
 FAR_BYTES = 1 << 19  # of packed weights, from which on they are read from a far cache
 ALIASED_ROWS = 24  # that still stay there, about
 UNLIMITED = np.array([-np.inf, np.inf], np.float32)
@@ -181,7 +181,7 @@ _NOTHING = np.zeros(0, np.float32)
 
 @dataclass(frozen=True)
 class RegisterTile:
-    """How many rows and vectors of the result are computed together, in registers."""
+    """The numbers of rows and vectors of the result that are computed together, in registers."""
 
     rows: int
     vectors: int
@@ -219,12 +219,12 @@ def _best_of(
 
 
 def computed(rows: int, vectors: int, tile: RegisterTile) -> float:
-    """Return how many vectors of sums are computed for such a result, wasted ones included."""
+    """Return the number of vectors of sums for such a result, wasted ones included."""
     return -(-rows // tile.rows) * effort(vectors, tile.rows, tile.vectors)
 
 
 def missed(rows: int, depth: int, vectors: int, tile: RegisterTile, stride: int) -> int:
-    """Return how many vectors of a right operand `[depth, vectors]` the first cache loses.
+    """Return the vectors of a right operand `[depth, vectors]` that the first cache loses.
 
     Its rows lie `stride` bytes apart, and it is read once for each `tile.rows` of the result's.
     """
@@ -240,7 +240,7 @@ class RowTurns:
     """Rows of a product of which `turns` neighbours are written in turns, `steps` places apart.
 
     `turns` is `steps` or 1. The last `extra` products of a sum are those of the first `longer` rows
-    of each such neighbours only; there are none where these are all.
+    of each such neighbours only; there are none if these are all.
     """
 
     turns: int = 1
@@ -290,7 +290,7 @@ class Panels:
         """Write row m of the product into `out`, from `base + starts[m]` on; both arrays are flat.
 
         The right operand's row k lies `offsets[k]` behind the first one. Rows that are written in
-        turns begin where the first one of them does.
+        turns begin at the first one of them.
         """
         elements = self._near_elements(places)
         near = space.array((elements,), np.float32) if elements else _NOTHING
@@ -309,7 +309,7 @@ class Panels:
         base: int,
         plan: ScratchPlan,
     ) -> Recorded:
-        """Write down a call without bias and limits."""
+        """Record a call without bias and limits."""
         elements = self._near_elements(places)
         near = plan.array((elements,), np.float32) if elements else _NOTHING
         more = UNLIMITED, places.reads, places.stores, places.pieces, near, out, starts, base
@@ -329,18 +329,18 @@ class Panels:
 
 
 def step_name(tile: RegisterTile, rows: RowTurns = ALIKE) -> str:
-    """Return by which name a table of calls knows the micro-kernel with a tile."""
+    """Return the micro-kernel's name, with a tile, in a table of calls."""
     counts = tile.rows, tile.vectors, rows.turns, rows.steps, rows.longer
     return TILES + "_".join(map(str, counts))
 
 
 def near_vectors(depth: int) -> int:
-    """Return how many vectors are copied at once for sums of so many products."""
+    """Return the number of vectors that are copied at once for sums of so many products."""
     return max(1, NEAR_BYTES // (4 * max(1, depth) * jit.lanes()))
 
 
 def near_elements(depth: int, vectors: int) -> int:
-    """Return how many elements are copied for so many vectors, and what is written behind."""
+    """Return the number of elements copied for so many vectors, room behind them included."""
     # One vector more: the last piece is stored as a whole vector, wherever in a row it begins.
     return (depth * vectors + 1) * jit.lanes()
 
@@ -371,14 +371,14 @@ def _packed(matrix: Array, rows: int, shared: int, turns: RowTurns) -> Array:
     return out.reshape(-1)
 
 
-NOTHING = Space()  # scratch memory of which nothing is used: all is read where it lies
+NOTHING = Space()  # scratch memory of which nothing is used: all is read in place
 FIRST_CALLS = 1  # that are made one by one: writing calls down takes longer than one run saves
 
 
 class StackedPanels:
     """Constant matrices `[stack, M, K]` of f32, packed for right operands of some widths.
 
-    What is to be called once more with the same places is written down.
+    Calls that are to be repeated with the same places are recorded.
     """
 
     def __init__(self, matrices: Array, columns: int) -> None:
@@ -412,7 +412,7 @@ class StackedPanels:
             panels(values[i], offsets, places, out, starts, base + i * plane, NOTHING)
 
     def _places(self, line: int, columns: int) -> tuple[Array, VectorPlaces, Array]:
-        """Return where rows are read, where vectors are, and where rows are written."""
+        """Return the places at which rows and vectors are read, and rows are written."""
         at = np.arange(columns)
         places = VectorPlaces.lying(ProductColumns(at, at), vector_starts(columns, False))
         return np.arange(self.depth) * line, places, np.arange(self.rows) * columns

@@ -5,7 +5,7 @@ the data. Maximum and sum are separable, so one axis is reduced after the other,
 one per tap: sum(K) instead of prod(K) passes.
 
 A shift of contiguous memory costs 0.1 ns per element, a slice with a stride 0.2 to 0.8. So shifts
-pay, although they also compute windows where none begins, across the ends of rows as well.
+pay, although they also compute windows that do not exist, across the ends of rows as well.
 
 Adaptive: window o of O reads floor(oI/O) to ceil((o+1)I/O).
 """
@@ -30,7 +30,7 @@ from irdeconv.kernels.threads import Team, Threads
 
 
 def windows(size: int, count: int) -> tuple[list[slice], Array]:
-    """Return the different windows on `size` positions, at most two each, and which each has."""
+    """Return the different windows on `size` positions, at most two each, and the index of each."""
     at = np.arange(count, dtype=np.int64)
     pairs = np.stack([at * size // count, -(-(at + 1) * size // count)], -1)
     new = np.ones(count, bool)
@@ -55,7 +55,7 @@ def means(x: Array, counts: Sequence[int]) -> Array:
 
 
 def maxima(x: Array, counts: Sequence[int]) -> tuple[Array, Array]:
-    """Return maxima (N, C, *counts) and where each lies in its plane, as i64; the first wins."""
+    """Return maxima (N, C, *counts) and their places in their planes, as i64; the first wins."""
     plane = x.shape[2:]
     places = np.arange(math.prod(plane), dtype=np.int64).reshape(1, 1, *plane)
     y, at = x, np.broadcast_to(places, x.shape)
@@ -96,8 +96,8 @@ class FlatPass(NamedTuple):
 class FlatPooling:
     """Planes `[*I]` pooled into `[*O]`.
 
-    `need` is the part of each axis that windows reach, `picked` where windows start there,
-    `padded` says that planes are first copied between borders.
+    `need` is the part of each axis that windows reach, `picked` has the starts of windows there,
+    `padded`: planes are first copied between borders.
     """
 
     axes: tuple[WindowAxis, ...]
@@ -109,7 +109,7 @@ class FlatPooling:
 
     @staticmethod
     def of(axes: Sequence[WindowAxis], *, idempotent: bool) -> FlatPooling:
-        """Return the plan; `idempotent` says that a tap may be combined twice (maximum)."""
+        """Return the plan; `idempotent`: a tap may be combined twice (maximum)."""
         need = tuple(a.span(a.out) for a in axes)
         padded = any(a.begin or n > a.size for a, n in zip(axes, need, strict=True))
         if not padded:
@@ -169,7 +169,7 @@ class FlatPooling:
 def _passes(
     axes: Sequence[WindowAxis], need: Sequence[int], idempotent: bool
 ) -> tuple[FlatPass, ...]:
-    """Return the passes, last axis first: widths double where taps may be combined twice."""
+    """Return the passes, last axis first: widths double if taps may be combined twice."""
     out: list[FlatPass] = []
     now, lost = 0, 0
     for a in reversed(range(len(axes))):
@@ -185,7 +185,7 @@ def _passes(
             elif width == 1:
                 out.append(FlatPass(base, base, step, lost + step, spare))
                 now = spare
-            else:  # adds to what the pass before has made
+            else:  # adds to the result of the pass before
                 out.append(FlatPass(now, base, width * step, lost + width * step, now))
             width += shift
         if not idempotent:
@@ -301,7 +301,7 @@ class Pooling:
         return Repeated(tuple(calls))
 
     def _windows(self) -> tuple[Any, int] | None:
-        """Return what the compiled loop on f32 planes takes for common windows, see `call_of`."""
+        """Return the compiled loop's arguments on f32 planes for common windows, see `call_of`."""
         if self.kind != np.float32 or len(self.axes) != 2 or self.whole_plane or not jit.works():
             return None
         from irdeconv.kernels.compiled_sums import call_of
@@ -348,7 +348,7 @@ class Pooling:
 
 
 def _summing(dtype: np.dtype[Any], *, exact: bool) -> np.dtype[Any]:
-    """Return the type that is computed with: maxima of integers stay, sums are 64 bits wide."""
+    """Return the type of the computation: maxima of integers stay, sums are 64 bits wide."""
     if dtype.kind in "iu":
         return np.dtype(np.int64) if exact else dtype
     return dtype if dtype == np.float64 else np.dtype(np.float32)
@@ -374,17 +374,17 @@ def max_pool(x: Array, axes: Sequence[WindowAxis]) -> Array:
 
 
 def max_pool_indices(x: Array, axes: Sequence[WindowAxis], axis: int = 0) -> tuple[Array, Array]:
-    """Return maxima and where each lies, as i64: the first of equal ones wins.
+    """Return maxima and their places, as i64: the first of equal ones wins.
 
     An index counts elements of the input flattened from `axis` (not negative) on. A window without
     data has the index of its plane's first element.  [pooling/MaxPool-8]
     """
     shape = (*x.shape[:2], *(a.out for a in axes))
-    y, places = np.full(shape, _lowest(x.dtype), x.dtype), np.full(shape, -1, np.int64)
+    y, indices = np.full(shape, _lowest(x.dtype), x.dtype), np.full(shape, -1, np.int64)
     numbers = np.arange(x.size, dtype=np.int64).reshape(x.shape)
     for k in np.ndindex(*(a.kernel for a in axes)):
         pairs = [taps.reach(t) for taps, t in zip(axes, k, strict=True)]
-        best, where = (trailing(a, (p[0] for p in pairs)) for a in (y, places))
+        best, where = (trailing(a, (p[0] for p in pairs)) for a in (y, indices))
         value, number = (trailing(a, (p[1] for p in pairs)) for a in (x, numbers))
         larger = (value > best) | (where < 0)
         np.copyto(best, value, where=larger)
@@ -392,10 +392,10 @@ def max_pool_indices(x: Array, axes: Sequence[WindowAxis], axis: int = 0) -> tup
     np.maximum(y, _lowest(x.dtype), out=y)
     if x.size:
         corner = trailing(numbers, [slice(1)] * len(axes))
-        np.copyto(places, corner, where=places < 0)
-    np.maximum(places, 0, out=places)
-    np.remainder(places, max(math.prod(x.shape[axis:]), 1), out=places)
-    return y, places
+        np.copyto(indices, corner, where=indices < 0)
+    np.maximum(indices, 0, out=indices)
+    np.remainder(indices, max(math.prod(x.shape[axis:]), 1), out=indices)
+    return y, indices
 
 
 @np.errstate(all="ignore")
@@ -413,7 +413,7 @@ def avg_pool(x: Array, axes: Sequence[WindowAxis], *, exclude_pad: bool) -> Arra
 
 
 def counts(axes: Sequence[WindowAxis], *, exclude_pad: bool) -> Array:
-    """Return what sums are divided by to give means; it broadcasts to [*O]."""
+    """Return the divisors of sums that give means; they broadcast to [*O]."""
     count = np.array(1 if exclude_pad else math.prod(a.kernel for a in axes))
     for a in axes if exclude_pad else ():
         count = count[..., None] * a.valid()

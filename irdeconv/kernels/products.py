@@ -43,13 +43,13 @@ WIDEST = 768  # columns; rows of the right operand that are longer leave the fir
 # Products at least so deep, of at least so many rows and columns, are packed.
 PACKED_DEPTH, PACKED_SIDES = 144, 80
 FULL_COLUMNS = 16  # fewer or uneven columns leave vector lanes idle
-# Columns of a small product are computed 32 at a time. What is left over is computed in parts, and
+# Columns of a small product are computed 32 at a time. The rest is computed in parts, and
 # each takes as long as so many columns of a whole 32.
 WHOLE_COLUMNS, LEFT_COLUMNS = 32, {16: 24.0, 8: 12.5, 4: 7.0, 2: 5.2, 1: 4.5}
 FEW_ROWS = 24  # rows of a product up to which a copy of its right operand costs more than it brings
 ALIASED_BYTES = 1 << 12  # rows a multiple apart share the few places of one set of the first cache
 SUMMED = 1024  # elements of a row that are summed in one go, at most
-CALL = 1200.0  # ns of one NumPy call on views, where the rates were fitted
+CALL = 1200.0  # ns of one NumPy call on views, on the machine of the fitted rates
 NEAR_LEFT = 1 << 20  # elements of a left matrix that do not come from memory every time
 CALLS = 3  # of NumPy, at most, for a product in tiles
 
@@ -67,7 +67,7 @@ class ProductRates:
     outer: float = rate("added", 0.0414)  # and each element
     tile: float = rate("call", 351)  # each small product of those that a larger one is cut into
     stacked: float = rate("call", 45)  # each small product of a stack
-    stacked_packed: float = rate("call", 40)  # and more where OpenBLAS packs it
+    stacked_packed: float = rate("call", 40)  # and more if OpenBLAS packs it
     tiled: float = rate("product", 0.0158)
     tiled_left: float = rate("copy", 0.00288)
     tiled_right: float = rate("copy", 0.0215)
@@ -150,7 +150,7 @@ def lanes(columns: int) -> int:
 
 
 def columns_computed(columns: int) -> float:
-    """Return how many full columns take as long as so many of a small product."""
+    """Return the number of full columns that take as long as so many of a small product."""
     if not multiplies_in_place():
         return lanes(columns)
     left = columns % WHOLE_COLUMNS
@@ -249,13 +249,13 @@ _IN_ORDER: ContextVar[bool] = ContextVar("irdeconv_in_order", default=False)
 
 
 def in_order() -> bool:
-    """Whether convolutions and deconvolutions have to keep the defined order."""
+    """Whether convolutions and deconvolutions must keep the defined order."""
     return _IN_ORDER.get()
 
 
 @contextmanager
 def accumulate_in_order(wanted: bool = True) -> Iterator[None]:
-    """Let all convolutions and deconvolutions inside keep the defined order."""
+    """Keep the defined order in all convolutions and deconvolutions inside."""
     token = _IN_ORDER.set(wanted)
     try:
         yield
@@ -312,7 +312,7 @@ _POINTS = [Fraction(p) for p in ("0", "1", "-1", "1/2", "-1/2", "2", "-2")]
 
 @np.errstate(all="ignore")
 def growth(tile: int, taps: int) -> float:
-    """Return what bounds a coefficient's intermediate sums for inputs and taps of size 1.
+    """Return the bound of a coefficient's intermediate sums for inputs and taps of size 1.
 
     Rounding errors are at most this times the usual bound for the number of roundings; a direct sum
     has `taps` instead. It is the largest row of |interpolation| (|evaluation| 1 * |transform| 1);
@@ -355,7 +355,7 @@ def kron(factors: list[Array], dtype: Any) -> Array:
     return np.ascontiguousarray(reduce(np.kron, factors), dtype)
 
 
-# erf(x) = x p(x^2) / q(x^2) up to 3.92, where it rounds to 1: the quotient of least relative
+# erf(x) = x p(x^2) / q(x^2) up to 3.92, from which on it is 1: the quotient of least relative
 # error, 5.2e-8, found by least squares whose weights follow the error. Highest power first.
 ERF_END = 3.92
 ERF_P = 2.08405337e-05, -0.00204787384, 0.148373476, 3.87182798, 52.8998001, 209.120793, 1180.29151

@@ -55,7 +55,7 @@ def draw(chances: Array, drawn: Array, *, again: bool) -> Array:
         rows = [np.searchsorted(s, d) for s, d in zip(sums, drawn, strict=True)]
         return np.asarray(np.minimum(np.stack(rows), sums.shape[1] - 1))
     out = np.empty(drawn.shape, np.int64)
-    places = np.arange(sums.shape[1])
+    classes = np.arange(sums.shape[1])
     for i in range(drawn.shape[1]):
         reached = drawn[:, i : i + 1] <= sums
         # Rounding may leave the last sum below 1: then the last class that adds something.
@@ -65,7 +65,7 @@ def draw(chances: Array, drawn: Array, *, again: bool) -> Array:
         out[:, i] = chosen[:, 0]
         before = np.take_along_axis(sums, np.maximum(chosen - 1, 0), 1)
         chance = np.take_along_axis(sums, chosen, 1) - np.where(chosen > 0, before, 0)
-        sums = np.where(places >= chosen, sums - chance, sums) / (1 - chance)
+        sums = np.where(classes >= chosen, sums - chance, sums) / (1 - chance)
     return out
 
 
@@ -88,8 +88,8 @@ def words_of_sequence(seeds: Sequence[int], count: int) -> Array:
 
 def _spread(seeds: Sequence[int]) -> list[int]:
     """Return the state that std::seed_seq makes of numbers of 32 bits.  [C++ rand.util.seedseq]"""
-    given = [s & _WORD for s in seeds]
-    b, n, s = [0x8B8B8B8B] * STATE, STATE, len(given)
+    words = [s & _WORD for s in seeds]
+    b, n, s = [0x8B8B8B8B] * STATE, STATE, len(words)
     p = (n - 11) // 2
     q = p + 11
 
@@ -98,7 +98,7 @@ def _spread(seeds: Sequence[int]) -> list[int]:
 
     for k in range(max(s + 1, n)):
         value = 1664525 * mixed(b[k % n] ^ b[(k + p) % n] ^ b[(k - 1) % n]) & _WORD
-        more = s if k == 0 else k % n + (given[k - 1] if k <= s else 0)
+        more = s if k == 0 else k % n + (words[k - 1] if k <= s else 0)
         b[(k + p) % n] = (b[(k + p) % n] + value) & _WORD
         value = (value + more) & _WORD
         b[(k + q) % n] = (b[(k + q) % n] + value) & _WORD
@@ -164,8 +164,8 @@ def rounded_sum(a: Array, b: float) -> Array:
     """Return a + b of doubles, rounded once, to f32."""
     total = a + b
     back = total - a
-    rest = (a - (total - back)) + (b - back)  # what the sum lost, exactly
-    # Where it lost something, an odd last bit keeps the second rounding from seeing a tie.
+    rest = (a - (total - back)) + (b - back)  # the exact loss of the sum
+    # If it lost something, an odd last bit keeps the second rounding from seeing a tie.
     bits = total.view(np.int64)
     step = np.where((rest > 0) == (total > 0), 1, -1)
     even = (rest != 0) & (bits % 2 == 0) & np.isfinite(total)
@@ -173,7 +173,7 @@ def rounded_sum(a: Array, b: float) -> Array:
 
 
 def _remainders(drawn: Array, low: Array, high: Array, *, torch: bool) -> Array:
-    """Return word mod (high - low) + low, of two words where the numbers have 64 bits.
+    """Return word mod (high - low) + low, of two words if the numbers have 64 bits.
 
     A difference beyond 32 bits wraps and is negative: then quotients are rounded down after the
     Twister and towards zero after Philox.

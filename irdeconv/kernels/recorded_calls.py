@@ -37,7 +37,7 @@ class Recorded:
 
     @staticmethod
     def of(step: str, *arguments: Any) -> Recorded:
-        """Write down a call of a function of `kernels.compiled_records`; numba is imported."""
+        """Record a call of a function of `kernels.compiled_records`; numba is imported."""
         steps = import_module("irdeconv.kernels.compiled_records")
         function, record = steps.recorded(step, arguments)
         # The record holds addresses, so everything that lies there is kept with it.
@@ -56,7 +56,7 @@ class Recorded:
         )
 
     def keeping(self, arrays: Iterable[Array]) -> Recorded:
-        """Return the same calls; the arrays are there for as long as they are."""
+        """Return the same calls, which keep the arrays alive."""
         return replace(self, kept=(*self.kept, *arrays))
 
     @cached_property
@@ -83,7 +83,7 @@ class Recorded:
         self._run(self._words, bases)
 
     def run_on(self, x: Array, out: Array, space: Space) -> None:
-        """Make calls that read and write the f32 of contiguous arrays which are given."""
+        """Make calls that read and write the f32 of these contiguous arrays."""
         # A table is kept for the kernel, its bases are not: other threads make the same calls with
         # arrays and scratch memory of their own.
         memory = space.array((self.scratch,), np.uint8) if self.scratch else _NO_BYTES
@@ -94,7 +94,7 @@ _NO_BYTES = np.zeros(0, np.uint8)
 
 
 def _bases(space: Space, scratch: int) -> tuple[Array, Array]:
-    """Return from where calls count places, nothing and scratch memory, and that memory."""
+    """Return the addresses from which calls count (0 and scratch memory), and that memory."""
     # The memory is returned too: without a reference to it the address would become invalid.
     memory = space.array((scratch,), np.uint8)
     return np.array([0, address(memory)], np.int64), memory
@@ -102,10 +102,10 @@ def _bases(space: Space, scratch: int) -> tuple[Array, Array]:
 
 @runtime_checkable
 class FixedCall(Protocol):
-    """A call of an operation that can be prepared for memory that stays where it is."""
+    """A call of an operation that can be prepared for memory at fixed addresses."""
 
     def fixed(self, *arrays: Array, out: Array) -> Callable[[Team], None] | None:
-        """Return what the call would do with these arrays; None where it cannot know."""
+        """Return the call's work on these arrays; None if it is unknown."""
 
 
 def _do(work: Piece, space: Space) -> None:
@@ -114,7 +114,7 @@ def _do(work: Piece, space: Space) -> None:
 
 @dataclass(frozen=True)
 class Repeated:
-    """Pieces of work with memory that stays where it is, which threads may share."""
+    """Pieces of work on memory at fixed addresses, which threads may share."""
 
     pieces: tuple[Piece, ...]
 
@@ -124,13 +124,13 @@ class Repeated:
 
     @staticmethod
     def of(pieces: Iterable[Piece | None]) -> Repeated | None:
-        """Return pieces as one; None where one is None."""
+        """Return pieces as one; None if one is None."""
         some = list(pieces)
         return None if None in some else Repeated(tuple(p for p in some if p is not None))
 
     @property
     def recorded(self) -> Recorded | None:
-        """All pieces as one; None where some of them are not compiled."""
+        """All pieces as one; None if some of them are not compiled."""
         found = [p for p in self.pieces if isinstance(p, Recorded)]
         return Recorded.joined(found) if len(found) == len(self.pieces) else None
 
@@ -197,7 +197,7 @@ def _three_axes(axes: Sequence[tuple[int, ...]], arrays: Sequence[Array]) -> lis
 
 
 def recorded_copy(source: Array, target: Array) -> Recorded | None:
-    """Write down a copy of memory that stays where it is; `source` broadcasts to `target`."""
+    """Record a copy of memory at fixed addresses; `source` broadcasts to `target`."""
     if source.dtype != np.float32 or target.dtype != np.float32 or not jit.available():
         return None
     source = np.broadcast_to(source, target.shape)
@@ -206,7 +206,7 @@ def recorded_copy(source: Array, target: Array) -> Recorded | None:
 
 
 def recorded_fill(target: Array, value: Any) -> Recorded | None:
-    """Write down that an array is filled."""
+    """Record that an array is filled."""
     if target.dtype != np.float32 or not jit.available():
         return None
     axes = merged(target.shape, target.strides)
@@ -253,7 +253,7 @@ def recorded_program(code: ProgramCode, inputs: Sequence[Array], out: Array) -> 
 def _recorded_rows(
     code: ProgramCode, places: Sequence[tuple[int, int, int]], out: Array
 ) -> Recorded:
-    """Write down a program on an array of two axes."""
+    """Record a program on an array of two axes."""
     table = [(op, *(*args, *args[:1] * 3)[:3], to) for op, args, to in code.instructions]
     plan, slots = ScratchPlan(), len(places) + 1 + len(code.constants) + code.registers
     scratch = [
@@ -267,7 +267,7 @@ def _recorded_rows(
 
 
 def recorded_means(x: Array, out: Array, divisor: float) -> Repeated | None:
-    """Write down the means of rows `x [outer, n, 1]`; None where they are not compiled."""
+    """Record the means of rows `x [outer, n, 1]`; None if they are not compiled."""
     if not _are_rows(x, out):
         return None
     rows = x[..., 0]
@@ -279,7 +279,7 @@ def recorded_means(x: Array, out: Array, divisor: float) -> Repeated | None:
 
 
 def recorded_softmax(x: Array, out: Array) -> Repeated | None:
-    """Write down the softmax of rows `x [outer, n, 1]`; None where it is not compiled."""
+    """Record the softmax of rows `x [outer, n, 1]`; None if it is not compiled."""
     if not (_are_rows(x, out) and out.flags.c_contiguous):
         return None
     rows, results, calls = x[..., 0], out[..., 0], []

@@ -17,7 +17,7 @@ from irdeconv.kernels import jit
 
 
 def decoded(classes: Array, used: Array, blank: int, *, merge: bool) -> tuple[Array, Array]:
-    """Return the classes (N, T) that are no blanks, moved to the left with -1 behind, and how many.
+    """Return the classes (N, T) that are no blanks, at the left with -1 behind, and their number.
 
     `merge` leaves out a class that follows itself at once. Only steps that are `used` count.
     """
@@ -33,7 +33,7 @@ def decoded(classes: Array, used: Array, blank: int, *, merge: bool) -> tuple[Ar
 def loss(logits: Array, labels: Array, blank: int, *, merge: bool) -> float:
     """Return minus the logarithm of the probability of labels (L,), given logits (T, C).
 
-    It is the sum over all paths: a blank may stand before, between and behind labels and may last;
+    It is the sum over all paths: a blank may precede, separate and follow labels and may last;
     with `merge` labels may last too, and equal neighbours need a blank between them.
     """
     if not len(logits):

@@ -23,7 +23,7 @@ Work = Callable[[Array, Array, Space], None]
 
 
 def rows_of(shape: Sequence[int], axes: Sequence[int]) -> tuple[int, int, int] | None:
-    """Return (outer, n, inner) for neighbouring axes (sorted); None where they are none."""
+    """Return (outer, n, inner) for neighbouring axes (sorted); None if they are none."""
     if not axes or list(axes) != list(range(axes[0], axes[-1] + 1)):
         return None
     before, behind = shape[: axes[0]], shape[axes[-1] + 1 :]
@@ -69,7 +69,7 @@ class Mean:
 
     def fixed(self, x: Array, *_: Array, out: Array) -> Repeated | None:
         """See `FixedCall`."""
-        if not x.flags.c_contiguous:  # reshaped, it would be a copy of what is there now
+        if not x.flags.c_contiguous:  # reshaped, it would be a copy of the present elements
             return None
         return recorded_means(x.reshape(self.block), out.reshape(-1), self.divisor)
 

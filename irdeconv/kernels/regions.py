@@ -26,7 +26,7 @@ def borders(start: int, extent: int, bins: int, size: int) -> list[tuple[int, in
 
 
 def maxima(data: Array, region: Array, scale: float, bins: tuple[int, int]) -> Array:
-    """Return the largest element of each bin, 0 where there is none: (C, H, W) -> (C, h, w)."""
+    """Return the largest element of each bin, 0 if there is none: (C, H, W) -> (C, h, w)."""
     left, top, right, bottom = map(int, np.nan_to_num(rounded(region * np.float32(scale))))
     rows, row_of = _distinct(borders(top, max(bottom - top + 1, 1), bins[0], data.shape[1]))
     columns, column_of = _distinct(borders(left, max(right - left + 1, 1), bins[1], data.shape[2]))
@@ -39,7 +39,7 @@ def maxima(data: Array, region: Array, scale: float, bins: tuple[int, int]) -> A
 
 
 def _distinct(bins: list[tuple[int, int]]) -> tuple[list[tuple[int, int]], list[int]]:
-    """Return the bins that differ, and which of them each is; many more than elements repeat."""
+    """Return the different bins, and the index of each; many more than elements repeat."""
     number = {each: i for i, each in enumerate(dict.fromkeys(bins))}
     return list(number), [number[each] for each in bins]
 
@@ -195,7 +195,7 @@ def axis_of_samples(start: np.float32, extent: np.float32, bins: int, ratio: int
 
 
 def neighbours(places: Array, size: int) -> tuple[Array, Array, Array, Array]:
-    """Return lower and upper element, the upper's weight, and what is at most 1 outside."""
+    """Return lower and upper element, the upper's weight, a mask of places at most 1 outside."""
     inside = (places >= -1) & (places <= size)
     at = np.clip(np.where(inside, places, 0), 0, size - 1)
     low = at.astype(np.int64)
@@ -212,7 +212,7 @@ def _along(data: Array, places: Array, axis: int) -> Array:
 
 
 def _weights(axis: SampledAxis, size: int) -> tuple[Array, slice[int, int, None]]:
-    """Return the elements that the samples of an axis read, and what each bin takes of them."""
+    """Return the elements that the samples of an axis read, and their weights in each bin."""
     low, high, share, inside = neighbours(axis.places(), size)
     first, last = int(low.min(initial=size - 1)), int(high.max(initial=0))
     first = min(first, last)
@@ -226,7 +226,7 @@ def _weights(axis: SampledAxis, size: int) -> tuple[Array, slice[int, int, None]
 def average(data: Array, y: SampledAxis, x: SampledAxis) -> Array:
     """Return the mean of the samples of each bin: data (C, H, W) -> (C, y.bins, x.bins).
 
-    Without samples it is 0 / 0 as in the runtime, where both counts are negative 0.
+    Without samples it is 0 / 0 as in the runtime; if both counts are negative it is 0.
     """
     (down, rows), (across, columns) = _weights(y, data.shape[1]), _weights(x, data.shape[2])
     part = data[:, rows, columns]
@@ -235,7 +235,7 @@ def average(data: Array, y: SampledAxis, x: SampledAxis) -> Array:
             last = part.transpose(1, 2, 0)  # so few large products do, not a small one per channel
             lines = np.matmul(down, last.reshape(len(last), -1)).reshape(y.bins, *last.shape[1:])
             both = np.matmul(across, lines).transpose(2, 0, 1)
-    else:  # a weight of 0 would make a NaN of what is infinite
+    else:  # a weight of 0 would make a NaN of an infinity
         both = _along(_along(data, y.places(), 1).sum(2), x.places(), 2).sum(3)
     with np.errstate(invalid="ignore"):
         return np.asarray(both / np.asarray(y.count * x.count, data.dtype))

@@ -1,4 +1,4 @@
-"""How the micro-kernel's deconvolutions are cut, and what each block's sums are."""
+"""The ways to cut the micro-kernel's deconvolutions, and the sums of each block."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def products_of(axes: Sequence[deconvolution.DeconvAxis], apart: bool) -> list[R
         and last.stride in TURNS
     )
     every = tuple(range(len(last.counts)))
-    found = []
+    products = []
     for residue in deconvolution.residues(outer):
         counts = [range(a.counts[r]) for a, r in zip(outer, residue, strict=True)]
         for members in [every] if whole else [(r,) for r in every]:
@@ -90,8 +90,8 @@ def products_of(axes: Sequence[deconvolution.DeconvAxis], apart: bool) -> list[R
                 for shift in itertools.product(*counts, columns)
             ]
             extra = math.prod(map(len, counts)) * (most - least)
-            found.append(ResidueProduct(residue, members, shifts, longer, extra))
-    return found
+            products.append(ResidueProduct(residue, members, shifts, longer, extra))
+    return products
 
 
 GAPS, ROWS, NEAR, APART = "gaps", "rows", "near", "apart"
@@ -99,11 +99,11 @@ GAPS, ROWS, NEAR, APART = "gaps", "rows", "near", "apart"
 
 @dataclass(frozen=True)
 class ResidueCut:
-    """How the work is cut: blocks of the output, and `channels` of a group at a time.
+    """A cut of the work: blocks of the output, and `channels` of a group at a time.
 
-    `mode`: GAPS, vectors run over the padded inputs as they lie; ROWS, over each row of them; NEAR,
+    `mode`: GAPS, vectors run over the padded inputs in place; ROWS, over each row of them; NEAR,
     over those that some residue needs, which are copied first; APART, the same for each residue,
-    which is a product of its own, over what it needs alone.
+    which is a product of its own, over the inputs that it needs alone.
     """
 
     problem: ConvProblem
@@ -118,20 +118,20 @@ class ResidueCut:
 
     @cached_property
     def products(self) -> list[ResidueProduct]:
-        """What is computed together."""
+        """The residues' products that are computed together."""
         return products_of(self.axes, self.mode == APART)
 
     @cached_property
     def steps(self) -> int:
-        """How far apart in the output the sums of a residue are."""
+        """The distance in the output of the sums of a residue."""
         return self.axes[-1].stride
 
     @cached_property
     def bare(self) -> bool:
-        """Whether the inputs themselves are read: no tap that counts lies outside of them.
+        """Whether the inputs themselves are read: no used tap lies outside of them.
 
-        Nor do vectors: the last one of a product overlaps the one before it. What is copied is
-        copied piece by piece, so its columns have to be neighbours. Where taps read them several
+        Nor do vectors: the last one of a product overlaps the one before it. Copies are made
+        piece by piece, so their columns must be neighbours. If taps read them several
         times, channels that compete for the same places in a cache had better be copied, and inputs
         that come from main memory: copying reads them in order.
         """
@@ -163,18 +163,18 @@ class ResidueCut:
         return True
 
     def _reaches(self, block: OutputBlock, product: ResidueProduct) -> list[slice]:
-        """Return which positions of the grid, counted from the block's first, are computed."""
+        """Return the range of computed positions of the grid, counted from the block's first."""
         *outer, last = block.parts
         spans = [p.reach(r)[0] for p, r in zip(outer, product.outer, strict=True)]
         ends = [last.reach(r)[0] for r in product.members]
         return [*spans, slice(min(e.start for e in ends), max(e.stop for e in ends))]
 
     def grid(self, block: OutputBlock) -> tuple[int, ...]:
-        """The sizes of what is read: of the padded inputs, or of the inputs themselves."""
+        """The sizes of the data to read: of the padded inputs, or of the inputs themselves."""
         return tuple(p.inputs for p in block.parts) if self.bare else block.grid
 
     def offset(self, block: OutputBlock, q: Sequence[int]) -> int:
-        """Return how far apart there taps lie that differ by q shifts."""
+        """Return the distance there of taps that differ by q shifts."""
         at = 0
         for size, part, count in zip(self.grid(block), block.parts, q, strict=True):
             at = at * size + count * part.axis.shift
@@ -239,18 +239,18 @@ class ResidueCut:
         return self.problem.sizes
 
     def image(self, block: OutputBlock) -> int:
-        """How far apart the images are there."""
+        """The distance of the images there."""
         planes = self.channels if self.problem.narrow else self.problem.outputs
         return planes * math.prod(self.sizes(block))
 
     def width(self, block: OutputBlock, product: ResidueProduct) -> int:
-        """How many columns a row has."""
+        """The number of columns of a row."""
         reaches = [block.parts[-1].reach(r)[0] for r in product.members]
         size: int = max(s.stop for s in reaches) - min(s.start for s in reaches)
         return max(0, size)
 
     def lines(self, block: OutputBlock, product: ResidueProduct) -> tuple[int, int]:
-        """How many rows of columns there are, and how many the run over them has with gaps."""
+        """The number of rows of columns, and of those that the run over them has with gaps."""
         lines = run = block.count
         grid = self.grid(block)
         for i, (part, r) in enumerate(zip(block.parts, product.outer, strict=False)):
@@ -261,7 +261,7 @@ class ResidueCut:
         return lines, run
 
     def vectors(self, block: OutputBlock, product: ResidueProduct) -> int:
-        """How many vectors a product has."""
+        """The number of a product's vectors."""
         (lines, run), width = self.lines(block, product), self.width(block, product)
         if not lines or not width:
             return 0
@@ -274,11 +274,11 @@ class ResidueCut:
 
     @property
     def copies(self) -> bool:
-        """Whether what is read is copied first."""
+        """Whether the data is copied before it is read."""
         return self.mode in (NEAR, APART)
 
     def places(self, block: OutputBlock, product: ResidueProduct) -> list[VectorPlaces]:
-        """Return where the vectors of a product are read and written."""
+        """Return the places at which the vectors of a product are read and written."""
         columns = self.columns(block, product)
         if self.copies:
             tile, most = self.tile(product), near_vectors(self.depth(product))
@@ -309,7 +309,7 @@ class ResidueCut:
 
     @cached_property
     def line(self) -> int:
-        """How far apart the channels of the padded inputs are."""
+        """The distance of the channels of the padded inputs."""
         if self.bare:
             return self.problem.positions
         # Residues with fewer outputs than others read up to a row behind.
@@ -369,5 +369,5 @@ class ResidueCut:
 
 
 def _strides(sizes: Sequence[int]) -> list[int]:
-    """Return how far apart neighbours of each axis are."""
+    """Return the distances of neighbours on each axis."""
     return list(itertools.accumulate(reversed(sizes[1:]), lambda a, b: a * b, initial=1))[::-1]

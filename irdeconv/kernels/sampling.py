@@ -28,13 +28,13 @@ class DeformableWindows:
     padded: bool
 
     def base(self, axis: int, taps: int, outputs: slice) -> Array:
-        """Return where the taps of outputs lie without offsets: [taps, outputs], f32."""
+        """Return the places of the taps of outputs without offsets: [taps, outputs], f32."""
         at = np.arange(outputs.start, outputs.stop) * self.strides[axis] - self.begin[axis]
         places = np.arange(taps)[:, None] * self.dilations[axis] + at
         return np.asarray(places, np.float32)
 
     def neighbours(self, place: Array, size: int) -> tuple[list[tuple[Array, Array]], Array]:
-        """Return (index, weight) of the elements before and behind places, and which count."""
+        """Return (index, weight) of the elements around places, and a mask of used places."""
         if self.padded:
             inside = (place > -1) & (place < size)
             low = np.floor(place)
@@ -92,7 +92,7 @@ def convolve(
     out = np.empty((batch, count, rows, columns), data.dtype)
     planes = data.reshape(batch, deformable, -1, *data.shape[2:]).transpose(0, 1, 3, 4, 2)
     planes = np.ascontiguousarray(planes)
-    # In f32 whatever the type: at a border a place that is rounded otherwise reads 0.
+    # In f32 for every type: at a border a place that is rounded otherwise reads 0.
     narrow = offsets.astype(np.float32, copy=False)
     moved = narrow.reshape(batch, deformable, height * width, 2, rows, columns)
     scaled = None if mask is None else mask.reshape(batch, deformable, -1, rows, columns)

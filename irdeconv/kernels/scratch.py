@@ -22,7 +22,7 @@ SCRATCH = 1  # the number of the scratch memory among those that places are coun
 
 
 class Space:
-    """Scratch memory handed out by pieces, taken back at once, and kept: fresh pages cost more."""
+    """Scratch memory handed out in pieces, reclaimed at once, and kept: fresh pages cost more."""
 
     def __init__(self) -> None:
         self._buffer = np.empty(0, np.uint8)
@@ -31,14 +31,14 @@ class Space:
         self._made: WeakKeyDictionary[Any, tuple[int, Any, int]] = WeakKeyDictionary()
 
     def reset(self) -> None:
-        """Take everything back; arrays handed out before must no longer be used."""
+        """Reclaim everything; arrays handed out before must no longer be used."""
         if self.peak > self._buffer.nbytes:
             self._buffer = allocate(self.peak)
             self._made.clear()
         self.used = 0
 
     def release(self, used: int) -> None:
-        """Take back what was handed out since `used` bytes were."""
+        """Reclaim all memory that was handed out since `used` bytes were."""
         self.used = used
 
     def array(self, shape: Sequence[int], dtype: Any) -> Array:
@@ -54,9 +54,9 @@ class Space:
         return piece
 
     def again(self, owner: object, make: Callable[[], T]) -> T:
-        """Return what `make` returned when it was called for `owner` with as much handed out.
+        """Return the result of `make` of an earlier call for `owner` with as much handed out.
 
-        It is what is made of scratch memory, which is then handed out as it was. It is kept for as
+        The result consists of scratch memory, which is then handed out as it was. It is kept for as
         long as the owner lives, which it must not refer to.
         """
         before, found = self.used, self._made.get(owner)
@@ -78,9 +78,9 @@ def allocate(size: int) -> Array:
 
 @dataclass(frozen=True)
 class ScratchPlace:
-    """An array in the scratch memory of whoever makes the calls; `strides` are in bytes.
+    """An array in the caller's scratch memory, or in an array that is an argument of each call.
 
-    Or in another array that is given with each call: `base` tells in which.
+    `base` selects which one; `strides` are in bytes.
     """
 
     offset: int
@@ -91,7 +91,7 @@ class ScratchPlace:
 
     @staticmethod
     def given(number: int, like: Array) -> ScratchPlace:
-        """Return the whole of an array, contiguous, that is given as one of several."""
+        """Return the whole of a contiguous array that is one of several arguments."""
         array = np.empty(like.shape, like.dtype)
         return ScratchPlace(0, array.shape, array.dtype, array.strides, SCRATCH + 1 + number)
 
@@ -107,7 +107,7 @@ class ScratchPlace:
         return self.offset + (0 if 0 in self.shape else reach + self.dtype.itemsize)
 
     def seen(self, view: Callable[[Array], Array]) -> ScratchPlace:
-        """Return what `view` returns of the array, which is a view of it."""
+        """Return the result of `view` on the array, which is a view of it."""
         array = np.empty(self.shape, self.dtype)  # nothing is read
         part = view(array)
         offset = self.offset + address(part) - address(array)
@@ -115,12 +115,12 @@ class ScratchPlace:
 
 
 def seen(array: Array | ScratchPlace, view: Callable[[Array], Array]) -> Array | ScratchPlace:
-    """Return what `view` returns of an array, or of one that has a place."""
+    """Return the result of `view` on an array, or on one that has a place."""
     return array.seen(view) if isinstance(array, ScratchPlace) else view(array)
 
 
 def address(array: Array) -> int:
-    """Return where an array's memory begins."""
+    """Return the address of an array's memory."""
     return int(array.__array_interface__["data"][0])
 
 
@@ -160,7 +160,7 @@ ITEMS = 4  # pieces of work, as many as are wanted for threads to share
 
 @dataclass(frozen=True, kw_only=True)
 class BlockSizes:
-    """What a kernel works on at a time: bytes or multiply-adds by name, else elements.
+    """The amount of work of a kernel at a time: bytes or multiply-adds by name, else elements.
 
     Kernels read `SIZES` whenever they cut their work. A test that wants many small blocks puts
     another record there.
@@ -172,12 +172,12 @@ class BlockSizes:
     # Convolution
     im2col_bytes: int = 1 << 22  # of patches
     pointwise_bytes: int = 1 << 20  # of inputs and outputs
-    least_columns: int = 256  # but never a narrower product than this, where it can be helped
+    least_columns: int = 256  # but never a narrower product than this, if possible
     shared_columns: int = 512  # of an image that threads share
     interleaved_bytes: int = 1 << 21  # of rows
     winograd_bytes: int = 1 << 22  # of transformed inputs and outputs
     depthwise_bytes: int = 1 << 19  # of outputs, for the epilogue to find them in the cache
-    direct_bytes: int = 1 << 19  # of what a block reads and writes, to stay in the cache
+    direct_bytes: int = 1 << 19  # of a block's reads and writes, to stay in the cache
     direct_macs: int = 1 << 22  # from which on threads share an image
     decimated_elements: int = 1 << 16  # that are copied, at least
 
@@ -216,7 +216,7 @@ def pieces(size: int, step: int) -> list[slice]:
 
 
 def shares(size: int, count: int) -> int:
-    """Return the size of the pieces that `size` is cut into: about `count`, evenly many."""
+    """Return the size of the pieces into which `size` is cut: about `count`, evenly many."""
     count = max(1, min(size, count))
     for wanted in range(count, count + 3):
         step = -(-size // wanted)

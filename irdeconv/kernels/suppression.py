@@ -31,7 +31,7 @@ def corners(boxes: Array, *, center: bool) -> Array:
 def overlap(box: Array, others: Array, unit: float = 0.0) -> Array:
     """Return the intersection over the union of a box (4,) with each of others (4, n).
 
-    It is 0 for an empty box. `unit` is added to every side: 1 where corners are pixels that belong
+    It is 0 for an empty box. `unit` is added to every side: 1 if corners are pixels that belong
     to the box.
     """
     with np.errstate(all="ignore"):  # sides may be infinite
@@ -53,8 +53,8 @@ def touching(box: Array, others: Array, unit: float) -> Array:
 def greedy(boxes: Array, limit: int, goes: Callable[[Array, Array], Array]) -> list[int]:
     """Return the places that are kept of boxes (n, numbers) in the order of their scores.
 
-    `goes(box, others)` says which of others (numbers, m), none of which is better, go where the box
-    is kept.
+    `goes(box, others)` is a mask of others (numbers, m), none of which is better: they go if the
+    box is kept.
     """
     rest, places = np.ascontiguousarray(boxes.T), np.arange(len(boxes))
     kept: list[int] = []
@@ -109,7 +109,7 @@ AT_ONCE = 1 << 20  # overlaps that are computed at once
 
 
 def decays(boxes: Array, sigma: float | None, unit: float) -> Array:
-    """Return the factor (n,) of each of n boxes that stand in the order of their scores.
+    """Return the factor (n,) of each of n boxes in the order of their scores.
 
     It is the smallest of (1 - o) / (1 - m), or exp((m^2 - o^2) sigma), over the better boxes: o is
     the overlap with it, m the largest overlap of that one with those that are better still.
@@ -303,7 +303,7 @@ def _sift(heap: list[int], values: Sequence[float], top: int, size: int, moved: 
 
 
 def _divide(order: list[int], values: Sequence[float]) -> None:
-    """Partition until only short runs are unsorted; heap sort where that goes too deep."""
+    """Partition until only short runs are unsorted; heap sort if that goes too deep."""
     pending = [(0, len(order), 2 * (len(order).bit_length() - 1))]
     while pending:
         begin, end, depth = pending.pop()

@@ -25,7 +25,7 @@ from irdeconv.kernels.scratch import Space
 T = TypeVar("T")
 BUFFER = 512  # elements
 NEVER_SHARED = (
-    5e-5  # seconds of work that no thread is worth waking up for, where rates were fitted
+    5e-5  # seconds of work that no thread is worth waking up for, on the machine of the rates
 )
 ALWAYS_SHARED = 2e-3  # seconds of work that is always worth it
 TRIALS = 4  # runs of a kernel that are shared and not, in turns, before the faster way is taken
@@ -34,7 +34,7 @@ AGAIN = 20  # after so many runs the other way is tried once more
 
 
 def processors() -> int:
-    """Return how many processors this process may use."""
+    """Return the number of processors that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -85,11 +85,11 @@ def _finish(futures: Sequence[Future[None]], rest: Iterator[Any]) -> None:
 
 
 class Turn:
-    """A lock that tells its owner instead of waiting for itself: RuntimeError where it is held.
+    """A lock that raises RuntimeError instead of waiting if its owner asks for it again.
 
     Memory is shared by everything that a team computes, so a lock that its owner may take again
     would let one run overwrite what the other still needs. The owner's callback may also wait for
-    another thread that waits for the lock: who waits is told where one `callback` goes on for more
+    another thread that waits for the lock: that thread gets an error if one `callback` lasts more
     than `patience` seconds.
     """
 
@@ -136,7 +136,7 @@ class Turn:
 
 
 class Team(Protocol):
-    """What runs a kernel; `space` is the memory that a kernel shares between its blocks."""
+    """The threads that run a kernel; its blocks share the memory `space`."""
 
     space: Space
 
@@ -205,12 +205,12 @@ class Threads:
         finally:
             begun = [f for f in futures if not f.cancel()]
             _finish(begun, rest)
-            job.clear()  # what never began is still in the queue, and must not keep arrays alive
+            job.clear()  # items that never began are still queued, and must not keep arrays alive
         for future in begun:
             future.result()
 
     def member(self) -> Team:
-        """Return this team for a kernel of its own, which learns what is not worth sharing."""
+        """Return this team for a kernel of its own; it learns which work is not worth sharing."""
         return self if self.threads == 1 else _Member(self)
 
     @property
@@ -221,14 +221,14 @@ class Threads:
 
 @dataclass
 class _CallTimes:
-    """How long one call of a kernel took of late, in seconds, alone and shared."""
+    """The latest times of a kernel's calls, in seconds, alone and shared."""
 
     alone: float = math.inf
     shared: float = math.inf
     runs: int = 0
 
     def share(self) -> bool:
-        """Whether to share it now: always long work, else what took less; both are tried again."""
+        """Whether to share it now: always long work, else the faster way; both are tried again."""
         self.runs += 1
         if self.alone < NEVER_SHARED * relative().wake:
             return False

@@ -1,4 +1,4 @@
-"""Compile what the kernels of this processor need, so that no run has to wait for it."""
+"""Compile the functions that this processor's kernels need, so that no run waits for it."""
 
 from __future__ import annotations
 

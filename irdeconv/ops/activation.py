@@ -55,7 +55,7 @@ SoftSign = _activation("SoftSign", elementwise.softsign, "x / (1 + |x|)", 9, acc
 
 @op("Elu")
 class Elu(UnaryFunction):
-    """x where x >= 0, else alpha * (exp(x) - 1), any numbers.  [activation/Elu-1]"""
+    """x if x >= 0, else alpha * (exp(x) - 1), any numbers.  [activation/Elu-1]"""
 
     rounding = COMPOSITE
     alpha: float = attribute(0.0, documented=True)
@@ -146,7 +146,7 @@ class Swish(_Parametric):
 
 @op("PReLU", aliases=("PRelu",))
 class PReLU(Op):
-    """x where x >= 0, else x * slope; the data's type.
+    """x if x >= 0, else x * slope; the data's type.
 
     Any numbers, or floating-point data and slope of two types, computed in the wider one. A slope
     of one axis whose size is the data's axis 1 runs along that axis, one of a single value fits any
@@ -212,7 +212,7 @@ class HardSigmoid(_Parametric):
 
 @op("Selu")
 class Selu(_Parametric):
-    """lambda * (x where x > 0, else alpha * (exp(x) - 1)); alpha, lambda of one element.
+    """lambda * (x if x > 0, else alpha * (exp(x) - 1)); alpha, lambda of one element.
 
     [activation/Selu-1]
     """

@@ -30,7 +30,7 @@ _NAMES = ("query", "key", "value", "attention_mask", "scale", "sink")
 
 
 def _agree(wanted: Dim, found: Dim, what: str) -> None:
-    """Require a size of the mask that other inputs have as well; 1 stands for any."""
+    """Require the mask to have a size that other inputs have as well, or 1."""
     if merge(wanted, found) is None and merge(found, 1) is None:
         text = f"attention_mask has {found} {what}, the inputs before it have {wanted}"
         raise OpError(text, code="E302", port=3)
@@ -41,10 +41,10 @@ class ScaledDotProductAttention(Op):
     """softmax(query key^T scale + mask) value, matrices of at least one batch axis that broadcast.
 
     query (.., L, E), key (.., S, E), value (.., S, V) -> (.., L, V), one floating-point type. A
-    mask (.., L or 1, S or 1) is added to the scores; a boolean one says which keys may be seen, a
-    scalar stands for none. `scale`, one value, is 1 / sqrt(E) by default. Under `causal` query i
-    sees keys 0 to i, whatever the mask says. A sink (.., L or 1, 1) is one more score, whose weight
-    goes to no value. A query that sees no key gives NaN.
+    mask (.., L or 1, S or 1) is added to the scores. A boolean mask is true for visible keys. A
+    scalar is no mask. `scale`, one value, is 1 / sqrt(E) by default. Under `causal` query i sees
+    keys 0 to i, and the mask is ignored. A sink (.., L or 1, 1) is one more score; its weight is
+    multiplied by no value. A query that sees no key gives NaN.
     [sequence/ScaledDotProductAttention-13]
     """
 

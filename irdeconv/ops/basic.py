@@ -77,7 +77,7 @@ class Const(Op):
 
 
 def is_indispensable(type: str) -> bool:
-    """Whether an operation of this type has to be one that irdeconv knows.
+    """Whether irdeconv must support every operation of this type.
 
     These are deconvolutions, the ends of a model, and constants.
     """
@@ -91,7 +91,7 @@ ONNX = "onnx/"  # begins the version of a node of ONNX
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a layer that is kept as it stands: `tag` and its XML bytes."""
+    """A part of a layer that is kept unchanged: `tag` and its XML bytes."""
 
     tag: str
     xml: bytes
@@ -143,7 +143,7 @@ class Opaque(Op):
 
 @dataclass(frozen=True)
 class VariableOp(Op):
-    """Base of the operations that stand for a variable."""
+    """Base of the operations on a variable."""
 
     rounding = MOVES
     variable_id: str
@@ -230,7 +230,7 @@ class Assign6(Assign3):
 
 
 def unfit(own: Spec, array: Array) -> str | None:
-    """Say why a variable cannot have a value; None where it can."""
+    """Return the reason why a variable cannot have a value; None if it can."""
     if own.dtype is not None and array.dtype != own.dtype.container:
         return f"the variable is {own.dtype}, the value {array.dtype}"
     try:
@@ -245,7 +245,7 @@ def unfit(own: Spec, array: Array) -> str | None:
 class StringTensorUnpack(Op):
     """Take strings apart: string [*S] -> begins i32 [*S], ends i32 [*S], symbols u8 [bytes].
 
-    String i is symbols[begins[i]:ends[i]], as UTF-8; they lie one behind the other.
+    String i is symbols[begins[i]:ends[i]], as UTF-8; the strings follow each other.
     [type/StringTensorUnpack-15]
     """
 
@@ -300,7 +300,7 @@ def _texts(data: Array) -> list[bytes]:
 
 
 def macs(op: Op, inputs: tuple[Spec, ...], outputs: tuple[Spec, ...]) -> int | None:
-    """Return the multiply-accumulates of a layer; None where they are unknown."""
+    """Return the multiply-accumulates of a layer; None if they are unknown."""
     if isinstance(op, Opaque) or type(op).macs is Op.macs:
         return None if isinstance(op, Opaque) else 0
     try:

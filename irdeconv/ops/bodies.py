@@ -25,9 +25,9 @@ from irdeconv.ir.ports import axis_of
 from irdeconv.ir.spec import DYNAMIC, Array, Dim, Interval, Shape, Spec, bounds, merge
 from irdeconv.ops.checks import union
 
-# Infers a graph in place with these specs of its Parameters; raises where that fails.
+# Infers a graph in place with these specs of its Parameters; raises if that fails.
 Walk = Callable[[Graph, Mapping[int, Spec]], None]
-# Executes a body once: arrays by Parameter -> arrays by Result, which nobody writes to any more.
+# Executes a body once: arrays by Parameter -> arrays by Result, which stay unchanged afterwards.
 Run = Callable[[Mapping[int, Array]], Mapping[int, Array]]
 
 
@@ -35,9 +35,9 @@ Run = Callable[[Mapping[int, Array]], Mapping[int, Array]]
 class Slicing:
     """Parts of a tensor along an axis, one in each iteration.
 
-    `start` and `end` stand between elements: 0 in front of the first, -1 behind the last. Between
-    them lie whole parts of |`stride`| elements, of which an iteration has the first `part_size`;
-    with a negative stride the last part comes first.
+    `start` and `end` are between elements: 0 in front of the first, -1 behind the last. Between
+    them are whole parts of |`stride`| elements. An iteration reads the first `part_size` of a part.
+    With a negative stride the last part comes first.
     """
 
     axis: int
@@ -47,7 +47,7 @@ class Slicing:
     part_size: int = 1
 
     def parts(self, size: int) -> int:
-        """Return how many parts an axis has; OpError E302 where they are not whole."""
+        """Return the number of parts of an axis; OpError E302 if they are not whole."""
         start, end = (p + size + 1 if p < 0 else p for p in (self.start, self.end))
         first, last = (end, start) if self.stride < 0 else (start, end)
         step = abs(self.stride)
@@ -60,16 +60,16 @@ class Slicing:
         return (last - first) // step
 
     def at(self, iteration: int, size: int) -> slice:
-        """Return where a part lies.
+        """Return the elements of a part.
 
-        The runtime counts from the first element, or backwards from the last, whatever `start` is.
+        The runtime ignores `start`: it counts from the first element, or backwards from the last.
         """
         step = abs(self.stride)
         number = size // step - 1 - iteration if self.stride < 0 else iteration
         return slice(number * step, number * step + self.part_size)
 
     def problems(self) -> Iterator[Problem]:
-        """Yield what is wrong with it whatever the tensor."""
+        """Yield the mistakes that do not depend on the tensor."""
         if self.stride == 0:
             yield Problem("E211", "the stride is 0")
         elif not 1 <= self.part_size <= abs(self.stride):
@@ -78,9 +78,9 @@ class Slicing:
 
 @dataclass(frozen=True)
 class BodyInput:
-    """What a Parameter of the body gets: an input of the operation, or a part of it.
+    """The value of a Parameter of the body: an input of the operation, or a part of it.
 
-    `iteration`: the number of the iteration instead.
+    With `iteration` the value is the number of the iteration instead.
     """
 
     parameter: int
@@ -91,10 +91,10 @@ class BodyInput:
 
 @dataclass(frozen=True)
 class BodyOutput:
-    """Where the value of a Result of the body goes: to an output of the operation.
+    """The output of the operation that gets the value of a Result of the body.
 
-    That of the last iteration, or with a `slicing` those of all, joined. `condition`: it says
-    whether there is another iteration.
+    It gets the value of the last iteration; with a `slicing`, the joined values of all iterations.
+    With `condition` the value decides whether there is another iteration.
     """
 
     result: int
@@ -120,18 +120,18 @@ class Body:
     def carried(self) -> dict[int, int]:
         """Return by Parameter the Result whose value it gets in the next iteration.
 
-        An edge to an input that is sliced means nothing.
+        Edges to sliced inputs are ignored.
         """
         whole = {i.parameter for i in self.inputs if i.slicing is None and not i.iteration}
         return {parameter: result for result, parameter in self.edges if parameter in whole}
 
     def by_port(self) -> list[BodyOutput]:
-        """Return what gives the operation's outputs, in their order."""
+        """Return the records of the operation's outputs, in the order of the ports."""
         given = {o.port: o for o in self.outputs if o.port is not None}
         return [given[port] for port in sorted(given)]
 
     def check(self) -> Iterator[Problem]:
-        """Yield what does not fit the graph."""
+        """Yield the mistakes in relation to the graph."""
         kinds = {n.id: n.type for n in self.graph.nodes()}
         fed = Counter(i.parameter for i in self.inputs)
         ends = [(i.parameter, "Parameter") for i in self.inputs]
@@ -168,9 +168,9 @@ class BodyOp(Op):
 
     @cached_property  # asked for every output
     def rounding(self) -> Rounding:  # type: ignore[override]
-        """Exact where every layer of the bodies is, else relative to the largest value.
+        """Exact if every layer of the bodies is, else relative to the largest value.
 
-        None where one draws numbers.
+        No rule applies if a layer draws random numbers.
         """
         rules = {n.op.rounding.rule for b in self.bodies for n in b.graph.nodes()}
         if "any" in rules:
@@ -178,7 +178,7 @@ class BodyOp(Op):
         return JUMPS if rules <= {"exact"} else SCALE
 
     def terms(self, inputs: Sequence[Array], output: Array) -> int:
-        """Return the layers of the bodies, times how much larger than the output an input is."""
+        """Return the number of layers in the bodies, times the ratio of input to output size."""
         largest = max((x.size for x in inputs), default=0)
         layers = sum(len(b.graph) for b in self.bodies)
         return layers * (largest // max(output.size, 1) + 1)
@@ -213,9 +213,9 @@ class BodyOp(Op):
     def execute(
         self, inputs: Sequence[Array], run: Callable[[Body], Run], limit: int | None = None
     ) -> tuple[Array, ...]:
-        """Compute the outputs; `run` gives what executes a body once.
+        """Compute the outputs; `run` returns a function that executes a body once.
 
-        OpError E602 where joined outputs take more bytes than the limit, or a loop does not end.
+        OpError E602 if joined outputs need more bytes than the limit, or a loop does not end.
         """
         raise NotImplementedError
 
@@ -231,7 +231,7 @@ class BodyOp(Op):
                 yield Problem("E211", f"the {body.tag} gives the outputs {ports}")
 
     def macs(self, inputs: tuple[object, ...], outputs: tuple[object, ...]) -> int | None:
-        """Return None: how often a body runs is known when it has run."""
+        """Return None: the number of iterations is only known after a run."""
         return None
 
 
@@ -259,7 +259,7 @@ ROUNDS = 3  # of a loop's body before the bounds of a size that changes are give
 
 
 class BodyError(OpError):
-    """A layer inside a body does not fit; `diagnostics` tell which."""
+    """A layer inside a body does not fit; `diagnostics` name it."""
 
     def __init__(self, message: str, diagnostics: Sequence[Diagnostic] = ()) -> None:
         super().__init__(message)
@@ -296,12 +296,12 @@ def with_specs(body: Body, given: Mapping[int, Spec], walk: Walk) -> Body:
 
 
 def result_spec(body: Body, result: int) -> Spec:
-    """Return what inference knows of a Result."""
+    """Return the inferred spec of a Result."""
     return body.graph.node(result).spec()
 
 
 def entering(body: Body, inputs: Sequence[Spec]) -> dict[int, Spec]:
-    """Return what the Parameters get in the first iteration; nothing is known of carried values."""
+    """Return the Parameters' specs in the first iteration; those of carried ones have no value."""
     carried = body.carried()
     out = {}
     for entry in body.inputs:
@@ -362,7 +362,7 @@ def _quoted(body: Body, node: int) -> str:
 
 
 def joined(a: Spec, b: Spec, names: tuple[str, str]) -> Spec:
-    """Return what holds for both; OpError E303 where their element types differ."""
+    """Return a spec that holds for both; OpError E303 if their element types differ."""
     if a.dtype is not None and b.dtype is not None and a.dtype != b.dtype:
         text = f"{names[0]} is {b.dtype} and {names[1]} is {a.dtype}; both must have one type"
         raise OpError(text, code="E303")
@@ -404,7 +404,7 @@ def leaving(body: Body, inputs: Sequence[Spec], trips: Dim) -> Iterator[Spec]:
 
 
 def first_values(body: Body) -> dict[int, BodyInput]:
-    """Return the inputs whose values Results stand for before the first iteration."""
+    """Return by Result the input that has its value before the first iteration."""
     carried = body.carried()
     found: dict[int, BodyInput] = {}
     for entry in body.inputs:
@@ -422,23 +422,23 @@ def _joined_parts(spec: Spec, slicing: Slicing, trips: Dim) -> Spec:
 
 
 def parts_of(body: Body, inputs: Sequence[Spec]) -> Dim | None:
-    """Return how many parts sliced inputs have; None without one, OpError E302 if they differ."""
-    found: Dim | None = None
+    """Return the sliced inputs' number of parts; None without one, OpError E302 if they differ."""
+    number: Dim | None = None
     for entry in body.inputs:
         if entry.slicing is None or entry.port is None or entry.port >= len(inputs):
             continue
         shape = inputs[entry.port].shape
         if shape is None:
-            found = DYNAMIC if found is None else found
+            number = DYNAMIC if number is None else number
             continue
         size = shape[axis_of(entry.slicing.axis, len(shape), port=entry.port)]
         parts = entry.slicing.parts(size) if isinstance(size, int) else DYNAMIC
-        both = parts if found is None else merge(found, parts)
+        both = parts if number is None else merge(number, parts)
         if both is None:
-            text = f"input {entry.port} has {parts} parts, others have {found}"
+            text = f"input {entry.port} has {parts} parts, others have {number}"
             raise OpError(text, code="E302", port=entry.port)
-        found = both
-    return found
+        number = both
+    return number
 
 
 def one(array: Array, name: str) -> Array:
@@ -450,7 +450,7 @@ def one(array: Array, name: str) -> Array:
 
 
 def run_plainly(body: Body) -> Run:
-    """Return what executes a body layer by layer, each by its own `evaluate`."""
+    """Return a function that executes a body layer by layer, each by its own `evaluate`."""
     graph, live = body.graph, body.graph.live()
     order = [n for n in graph.topological() if n.id in live and n.type != "Parameter"]
 
@@ -468,9 +468,9 @@ def run_plainly(body: Body) -> Run:
 def iterate(
     body: Body, inputs: Sequence[Array], run: Run, trips: int | None, limit: int | None
 ) -> tuple[Array, ...]:
-    """Run a body up to `trips` times, while its condition holds; returns the outputs by port.
+    """Run a body up to `trips` times, while its condition holds; return the outputs by port.
 
-    Raises OpError E602 where there are too many iterations, or an output becomes too large.
+    Raises OpError E602 if there are too many iterations, or an output becomes too large.
     """
     carried = body.carried()
     most = current().iterations
@@ -497,7 +497,7 @@ def iterate(
 
 
 def _holds(body: Body, result: int) -> bool:
-    """Whether inference knows that a condition always holds."""
+    """Whether inference proves that a condition always holds."""
     known = body.graph.node(result).spec().known
     return known is not None and bool(known.all())
 
@@ -513,7 +513,7 @@ def _too_many(count: int) -> OpError:
 def _given(
     body: Body, inputs: Sequence[Array], iteration: int, carried: Mapping[int, Array]
 ) -> dict[int, Array]:
-    """Return what the body gets in an iteration."""
+    """Return the values of the body's Parameters in an iteration."""
     out: dict[int, Array] = {}
     for entry in body.inputs:
         if entry.iteration or entry.port is None:
@@ -524,14 +524,14 @@ def _given(
         elif entry.slicing is not None:
             array = inputs[entry.port]
             axis = axis_of(entry.slicing.axis, array.ndim, port=entry.port)
-            where = entry.slicing.at(iteration, array.shape[axis])
-            if where.start < 0 or where.stop > array.shape[axis]:
+            span = entry.slicing.at(iteration, array.shape[axis])
+            if span.start < 0 or span.stop > array.shape[axis]:
                 text = (
-                    f"iteration {iteration} needs elements {where.start} to {where.stop - 1} of "
+                    f"iteration {iteration} needs elements {span.start} to {span.stop - 1} of "
                     f"axis {axis} of input {entry.port}, which has {array.shape[axis]}"
                 )
                 raise OpError(text, code="E302", port=entry.port)
-            out[entry.parameter] = array[(slice(None),) * axis + (where,)]
+            out[entry.parameter] = array[(slice(None),) * axis + (span,)]
         else:
             out[entry.parameter] = carried.get(entry.parameter, inputs[entry.port])
     return out
@@ -539,7 +539,7 @@ def _given(
 
 @dataclass
 class _Unrun:
-    """What is known of a body that runs no time."""
+    """The first values and specs of a body that does not run."""
 
     body: Body
     inputs: Sequence[Array]
@@ -549,11 +549,11 @@ class _Unrun:
 
     @cached_property
     def firsts(self) -> dict[int, BodyInput]:
-        """The inputs whose values Results stand for."""
+        """The inputs that have the Results' values, by Result."""
         return first_values(self.body)
 
     def expected(self, result: int) -> Spec:
-        """Return what a Result of the first iteration would be, from the sizes of these inputs."""
+        """Return the spec that a Result would have after a first iteration with these inputs."""
         known = self.body.graph.node(result).spec()
         return known if known.static else self._inferred.node(result).spec()
 
@@ -576,7 +576,7 @@ class _Gathered:
     taken: int = 0
 
     def take(self, made: Mapping[int, Array], trips: int | None) -> None:
-        """Keep the part of an iteration; `trips` where their number is known."""
+        """Keep the part of an iteration; `trips` is the number of iterations if it is known."""
         slicing = self.output.slicing
         if slicing is None:
             return

@@ -66,11 +66,11 @@ _SPELLING = {name.lower(): name for name in CATALOG}
 
 
 def spelling(type: str) -> str | None:
-    """Return the type as OpenVINO writes it, whatever its case; None where there is none."""
+    """Return the type in OpenVINO's spelling, from any case; None if there is none."""
     return _SPELLING.get(type.lower())
 
 
 def opsets(type: str) -> list[int]:
-    """Return the numbers of the opsets that have an operation type; empty where none has."""
+    """Return the numbers of the opsets that have an operation type; empty if none has."""
     runs = CATALOG.get(spelling(type) or "", ())
     return [n for first, last in runs for n in range(first, last + 1)]

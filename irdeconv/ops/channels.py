@@ -33,7 +33,7 @@ BlockMode = Literal["blocks_first", "depth_first"]
 
 
 def divided(size: Dim, by: int, what: str, attribute: str | None = None) -> Dim:
-    """Return size / by; E302 where an exact size is no multiple."""
+    """Return size / by; E302 if an exact size is no multiple."""
     if isinstance(size, Interval):
         high = None if size.hi is None else size.hi // by
         low = -(-size.lo // by)
@@ -46,13 +46,13 @@ def divided(size: Dim, by: int, what: str, attribute: str | None = None) -> Dim:
 
 
 class _Rearrangement(Op):
-    """Base of what splits axes, permutes the parts and joins them to other axes."""
+    """Base of operations that split axes, permute the parts and join them to other axes."""
 
     moves: ClassVar[bool] = True
     rounding = MOVES
 
     def rearrangement(self, shape: tuple[int, ...]) -> tuple[tuple[int, ...], list[int]]:
-        """Return into which axes the data is split, and their order in the result."""
+        """Return the axes that the data is split into, and their order in the result."""
         raise NotImplementedError
 
     def evaluate(self, data: Array) -> Array:
@@ -266,7 +266,7 @@ class BatchToSpace(Op):
 
 @op("SpaceToBatch", since=2)
 class SpaceToBatch(Op):
-    """Pad with 0 and gather what leaves one remainder as a batch, the inverse of BatchToSpace.
+    """Pad with 0 and gather elements of one remainder as a batch, the inverse of BatchToSpace.
 
     [N, *S] -> [N * prod(b), *((S + begin + end) / b)]; block_shape b, pads_begin, pads_end:
     integers, one for each axis, 1 and 0 for the batch. Any type.  [movement/SpaceToBatch-2]
@@ -305,7 +305,7 @@ class SpaceToBatch(Op):
 class ReverseSequence(Op):
     """Reverse the first seq_lengths[n] elements along `seq_axis`, for each n on `batch_axis`.
 
-    data: any type; seq_lengths: a vector of numbers, one for each n; what lies behind them stays.
+    data: any type; seq_lengths: a vector of numbers, one for each n. Elements behind them stay.
     [movement/ReverseSequence-1]
     """
 
@@ -358,10 +358,10 @@ def _check_lengths(lengths: Array, top: int | None) -> None:
 
 @op("Roll", since=7)
 class Roll(Op):
-    """Move elements by `shift` along `axes`, what leaves an axis comes in at its other end.
+    """Move elements by `shift` along `axes`; those that leave an end enter at the other one.
 
-    shift, axes: integers, scalars or vectors; one shift serves all axes, and of an axis that is
-    named twice the shifts add up. Any type.  [movement/Roll-7]
+    shift, axes: integers, scalars or vectors. One shift applies to all axes. The shifts of an axis
+    that is named twice add up. Any type.  [movement/Roll-7]
     """
 
     moves: ClassVar[bool] = True
@@ -421,7 +421,7 @@ class Split(ViewOp):
 
 @op("VariadicSplit")
 class VariadicSplit(ViewOp):
-    """Cut into parts of `split_lengths` along `axis`; one -1 takes what is left; any type.
+    """Cut into parts of `split_lengths` along `axis`; one -1 takes the remainder; any type.
 
     [movement/VariadicSplit-1]
     """
@@ -449,7 +449,7 @@ class VariadicSplit(ViewOp):
 
 
 def _parts(sizes: Sequence[Dim], axis: int) -> Callable[[Array], tuple[Array, ...]]:
-    """Return what makes the views of parts of exact sizes."""
+    """Return a function that makes the views of parts of exact sizes."""
     lengths = exact(sizes)
     assert lengths is not None
     places = ConcatKernel.of(lengths, axis).parts
@@ -457,7 +457,7 @@ def _parts(sizes: Sequence[Dim], axis: int) -> Callable[[Array], tuple[Array, ..
 
 
 def _lengths(size: Dim, lengths: tuple[Dim, ...]) -> list[Dim]:
-    """Return the parts' sizes with -1 filled in; E305 where they do not add up."""
+    """Return the parts' sizes with -1 filled in; E305 if they do not add up."""
     given = [v for v in lengths if v != -1]
     if len(lengths) - len(given) > 1 or any(not isinstance(v, Interval) and v < 0 for v in given):
         text = (
@@ -480,5 +480,5 @@ def _lengths(size: Dim, lengths: tuple[Dim, ...]) -> list[Dim]:
 
 
 def _part(v: Dim) -> Dim:
-    # A value that may be -1 may stand for any size.
+    # A value that may be -1 may result in any size.
     return DYNAMIC if isinstance(v, Interval) and v.lo < 0 else v

@@ -1,6 +1,6 @@
 """Checks, broadcasting rules and binding (see `Op.bind`) that operations share.
 
-Ports that fit a declaration are in ir.ports; each check here says more, with numbers and rule.
+Ports that fit a declaration are in ir.ports; the checks here report more, with numbers and rule.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from irdeconv.ir.spec import (
 
 
 def widest(*arrays: Array) -> list[Array]:
-    """Return floating-point arrays in one type: f64 where one is, else f32."""
+    """Return floating-point arrays in one type: f64 if one is, else f32."""
     wide = np.float64 if any(a.dtype == np.float64 for a in arrays) else np.float32
     return [a.astype(wide, copy=False) for a in arrays]
 
@@ -71,7 +71,7 @@ def axes_of(axes: Sequence[int], rank: int, port: int) -> tuple[int, ...]:
 
 
 def at_least(least: int, values: Iterable[Dim], port: int, name: str) -> None:
-    """Require values of an input, where they are known, to be 0 or 1 at least; E305."""
+    """Require the known values of an input to be 0 or 1 at least; E305."""
     for value in values:
         high = bounds(value)[1]
         if high is not None and high < least:
@@ -80,7 +80,7 @@ def at_least(least: int, values: Iterable[Dim], port: int, name: str) -> None:
 
 
 def check_lists(op: Op, axes: int) -> None:
-    """Require one value for each spatial axis in the lists of them that are given; E304."""
+    """Require a value for each spatial axis in each list that is not absent; E304."""
     for name, values in axis_lists(op).items():
         if len(values) not in (0, axes):
             text = f"{name} has {len(values)} values for {axes} spatial axes"
@@ -94,12 +94,12 @@ def union(a: Dim, b: Dim) -> Dim:
 
 
 def want_shapes(op: Op, *arrays: Array | None) -> None:
-    """Hold arrays against the shape rule: sizes that inference left open; what that raises."""
+    """Check arrays against the shape rule, for sizes that inference left open; raise its errors."""
     op.infer(*(None if a is None else Spec(None, a.shape) for a in arrays))
 
 
 def inferred_shape(op: Op, *arrays: Array | None) -> tuple[int, ...]:
-    """Return the exact shape of the first output; what the shape rule raises."""
+    """Return the exact shape of the first output; raise the shape rule's errors."""
     specs = (None if a is None else Spec.of(a) for a in arrays)
     return shape_of(as_tuple(op.infer(*specs))[0])
 
@@ -155,17 +155,17 @@ def leading(shape: tuple[D, ...]) -> tuple[D, ...]:
 
 
 def aligned_shape(shape: Sequence[int], rank: int) -> tuple[int, ...]:
-    """Return the shape in `rank` axes of which `pdpd` takes the first ones.
+    """Return the shape in `rank` axes, of which `pdpd` uses the first ones.
 
-    The specification lets an attribute `axis` say where they begin; the runtime reads none and
-    begins at 0.
+    In the specification an attribute `axis` is the first of these axes. The runtime reads no such
+    attribute and begins at 0.
     """
     first = leading(tuple(shape))
     return first + (1,) * (rank - len(first))
 
 
 def aligned(array: Array, rank: int, rule: str) -> Array:
-    """Return the array so that NumPy broadcasts it as the rule says."""
+    """Return the array so that NumPy broadcasts it by the rule."""
     if rule != "pdpd" or array.ndim > rank:
         return array
     return array.reshape(aligned_shape(array.shape, rank))
@@ -219,7 +219,7 @@ class ViewOp(Op):
     rounding = MOVES
 
     def view(self, shape: tuple[int, ...], *others: Any) -> Callable[[Array], Any]:
-        """Return what makes the views of data of that shape; `others` are the inputs behind it."""
+        """Return a function that makes the views of data of that shape; `others` follow it."""
         raise NotImplementedError
 
     def evaluate(self, data: Array, *others: Array) -> Any:
@@ -234,7 +234,7 @@ class ViewOp(Op):
 
 
 def indexed(index: tuple[Any, ...]) -> Callable[..., Array]:
-    """Return what makes the view of the first input's elements at an index."""
+    """Return a function that makes the view of the first input's elements at an index."""
     full = (*index, ...)  # of a vector, too, one element is a view
     return lambda x, *_: x[full]
 

@@ -31,11 +31,11 @@ class LoopBase(BodyOp):
     """Base of Loop and TensorIterator: one body, run again and again."""
 
     def most(self, inputs: Sequence[Spec]) -> Dim:
-        """Return how often the body runs at most, whatever it computes."""
+        """Return the largest number of iterations, for any values in the body."""
         raise NotImplementedError
 
     def trips(self, inputs: Sequence[Spec]) -> Dim:
-        """Return how often the body runs, as far as inputs and the inferred body tell."""
+        """Return the number of iterations, as far as it follows from inputs and inferred body."""
         return self.most(inputs)
 
     def inferred(self, inputs: Sequence[Spec], walk: Walk) -> BodyOp:
@@ -53,13 +53,13 @@ class TensorIterator(LoopBase):
     """Run the body once for each part of the sliced inputs.  [infrastructure/TensorIterator-1]
 
     Inputs and outputs are those of the port map. A sliced input gives the body a part in each
-    iteration, and all of them must have as many parts; a carried one starts with the input and gets
-    what the body computed before, others stay the same. Outputs are the value of the last
+    iteration; all of them must have as many parts. A carried one starts with the input and then
+    gets the body's previous result. Others stay the same. Outputs are the value of the last
     iteration, or the values of all joined along an axis: (..., part, ...) -> (..., N * part, ...)
-    for N iterations. Without a sliced input the body runs once. `start` tells how many parts there
-    are, but parts are taken from the beginning of the axis (with a negative stride from its end),
-    as the runtime does; the specification begins at `start`. An axis without elements is no error
-    here: the joined outputs are empty, and the carried ones are what they started with.
+    for N iterations. Without a sliced input the body runs once. `start` determines the number of
+    parts, but the first part is at the beginning of the axis (with a negative stride at its end),
+    as in the runtime; the specification begins at `start`. An axis without elements is no error
+    here: the joined outputs are empty, and the carried ones have their first values.
     """
 
     signature = "input+: any"
@@ -79,13 +79,13 @@ class TensorIterator(LoopBase):
 
 @op("Loop", since=5)
 class Loop(LoopBase):
-    """Run the body while a condition holds, a number of times at most.  [infrastructure/Loop-5]
+    """Run the body while a condition holds, up to a number of times.  [infrastructure/Loop-5]
 
     trip_count (an integer, below 0 for no bound) and condition (boolean), both scalars or of one
-    element, then the inputs of the port map, as those of TensorIterator. The body may take the
+    element, then the inputs of the port map, as those of TensorIterator. The body may read the
     number of the iteration, from 0, and give the condition for the next one. With no iteration at
-    all the joined outputs are empty and the carried ones what they started with; the runtime gives
-    these 0 elements on the first axis where the condition is a constant that is false.
+    all the joined outputs are empty and the carried ones have their first values. If the condition
+    is a constant that is false, the runtime gives these 0 elements on the first axis.
     """
 
     signature = "trip_count: any; condition: any; input*: any"
@@ -113,7 +113,7 @@ class Loop(LoopBase):
         return Interval.of(int(sure), high)
 
     def _goes_on(self) -> bool | None:
-        """Return what the body says of going on; None where it depends."""
+        """Return the body's condition; None if it depends on values."""
         conditions = [o.result for o in self.bodies[0].outputs if o.condition]
         known = [result_spec(self.bodies[0], r).known for r in conditions]
         if any(k is None for k in known):
@@ -134,7 +134,7 @@ class Loop(LoopBase):
 class If(BodyOp):
     """Run one of two bodies: then_body if the condition holds, else else_body.  [condition/If-8]
 
-    condition is a boolean of one element, the other inputs go to the bodies as the port maps say.
+    condition is a boolean of one element. The port maps connect the other inputs to the bodies.
     Both bodies give the same outputs, of one element type; shapes may differ.
     """
 

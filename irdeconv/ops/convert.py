@@ -18,7 +18,7 @@ from irdeconv.ops import ranges
 
 
 def convert(values: Array, dtype: ElementType) -> Array:
-    """Return values as another element type: the same array where nothing changes.
+    """Return values as another element type: the same array if nothing changes.
 
     Numbers to boolean: neither 0 nor NaN. Real to integer: towards zero, through 32 bits. Integers
     to narrower types keep their low bits (300 becomes the u8 44), packed types included; packed
@@ -36,10 +36,10 @@ def convert(values: Array, dtype: ElementType) -> Array:
 
 
 def _to_integer(values: Array, dtype: ElementType) -> Array:
-    """Truncate within 32 bits; what these cannot hold becomes -2**31, NaN too.
+    """Truncate within 32 bits; numbers beyond them become -2**31, NaN too.
 
-    f64 goes to the nearest end instead, and saturates in 8 bits. u32 and 64-bit integers have all
-    their values, beyond which they take the nearest end (NaN: 0).
+    f64 becomes the nearest end instead, and saturates in 8 bits. u32 and 64-bit integers have all
+    their values; numbers beyond become the nearest end (NaN: 0).
     """
     if values.dtype == np.bool_:
         return values
@@ -56,7 +56,7 @@ def _within_64(values: Array, whole: np.dtype[Any]) -> Array:
     """Truncate within 64 bits (beyond: the nearest end; NaN becomes 0)."""
     info = np.iinfo(whole)
     out = np.trunc(np.nan_to_num(values.astype(np.float64), nan=0.0))
-    # The largest 64-bit integers are no floats: a cast of what lies beyond would wrap around.
+    # The largest 64-bit integers are no floats: a cast of larger numbers would wrap around.
     negative = out < 0 if whole.kind == "u" else np.zeros(out.shape, bool)
     inside = np.where((out >= float(info.max)) | negative, 0, np.maximum(out, float(info.min)))
     top = np.where(out >= float(info.max), info.max, inside.astype(whole))
@@ -80,9 +80,9 @@ def _dim_to(dtype: ElementType) -> Any:
 
 
 def _narrowed(v: Interval, dtype: ElementType) -> Dim:
-    """Return the values of a narrow type where the interval leaves it: low bits are kept.
+    """Return all values of a narrow type if the interval exceeds it: low bits are kept.
 
-    Sizes are taken to fit 32 bits.
+    Sizes are assumed to fit 32 bits.
     """
     if dtype.bits >= 32:
         return v
@@ -126,7 +126,7 @@ class Convert(_Conversion):
     partial: ClassVar[bool] = True
     signature = "data: any [*I] -> destination_type [*I]"
     destination_type: ElementType
-    at_end: bool = attribute(False, internal=True)  # what version 10 does at an input or output
+    at_end: bool = attribute(False, internal=True)  # version 10's conversion of an input or output
 
     def complete(self, at: Fit, data: Spec) -> None:
         _check(data.dtype, self.destination_type)
@@ -243,7 +243,7 @@ def _higher(a: ElementType, b: ElementType) -> _Common:
 
 
 def _with_scalar(tensor: ElementType, scalar: ElementType) -> _Common:
-    """Return the tensor's type, or the scalar's where that is of a higher kind."""
+    """Return the tensor's type, or the scalar's if that is of a higher kind."""
     if _KINDS[tensor.kind] != _KINDS[scalar.kind]:
         return _higher(tensor, scalar)
     loses_sign = scalar.kind == "int" and tensor.kind == "uint"

@@ -26,17 +26,17 @@ from irdeconv.ops.checks import WindowOp, check_lists
 
 @dataclass(frozen=True)
 class FilterWindows(WindowOp):
-    """What convolutions of every kind share: attributes, checks and shape rule.
+    """Base of all convolutions: attributes, checks and shape rule.
 
-    Absent lists mean 1 (strides, dilations) and 0 (pads), as the runtime has it; the document
-    requires them. Negative pads crop. `unrestricted` is for convolutions that a lowering makes:
-    outputs of size 0 and more than three spatial axes are then legal.
+    Absent lists mean 1 (strides, dilations) and 0 (pads), as in the runtime; the document requires
+    them. Negative pads crop. `unrestricted` is for convolutions that a lowering makes: outputs of
+    size 0 and more than three spatial axes are then legal.
     """
 
     rounding = SUM
     filter_layout: ClassVar[str] = ""
     filter_port: ClassVar[int] = 1
-    grouped: ClassVar[int] = 0  # 1 where the filter has a leading group axis
+    grouped: ClassVar[int] = 0  # 1 if the filter has a leading group axis
 
     strides: PositiveAxisInts = attribute((), documented=True)
     pads_begin: AxisInts = attribute((), documented=True)
@@ -140,7 +140,7 @@ class FilterWindows(WindowOp):
 
 
 class ConvolutionBase(FilterWindows):
-    """What Convolution and GroupConvolution share: the kernel."""
+    """Base of Convolution and GroupConvolution: the kernel."""
 
     def evaluate(self, data: Array, filter: Array) -> Array:
         self._channels(data.shape[1], filter.shape, known=True)
@@ -155,7 +155,7 @@ class Convolution(ConvolutionBase):
     """Convolution: data (N, C, *I), filter (M, C, *K) -> (N, M, *O), one number type.
 
     One to three spatial axes. O = floor((I + pads - D(K-1) - 1) / S) + 1, under same_upper and
-    same_lower ceil(I / S); E306 where no window fits.  [convolution/Convolution-1]
+    same_lower ceil(I / S); E306 if no window fits.  [convolution/Convolution-1]
     """
 
     signature = "data: number t [N, D, *I:1..3]; filter: t [M, C, *K:I] -> t [*O]"
@@ -189,8 +189,8 @@ class BinaryConvolution(FilterWindows):
     Data above 0 count as 1, others as -1, bits 1 and 0 of the filter alike, so that products add up
     to twice the matches less their number. Padding adds nothing with a `pad_value` of 0, it is 1
     with 1, -1 with others. Strides, pads and dilations as for Convolution. The filter is u1: a
-    constant is stored from the highest bit of a byte down, but the runtime takes each byte's bits
-    from the lowest up here, right only where C is a multiple of 8; so does this, whatever C.
+    constant is stored from the highest bit of a byte down, but the runtime reads each byte's bits
+    from the lowest up here, right only if C is a multiple of 8. For any C, this does the same.
     [convolution/BinaryConvolution-1]
     """
 

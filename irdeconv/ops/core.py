@@ -1,7 +1,7 @@
 """The operations that irdeconv adds: the canonical deconvolution and zero-insertion.
 
 Axis letters: N batch, C input channels, M output channels, I input size, O output size, K kernel,
-g groups; `*` stands for one to three spatial axes.
+g groups; `*` means one to three spatial axes.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ CORNER: Coded = "caffe.PriorBoxParameter.CORNER"
 
 
 def _divided(size: Dim, by: int, port: int, what: str) -> Dim:
-    """Return size / by, open where the size is; E302 where that is no whole number."""
+    """Return size / by, open if the size is open; E302 if it is no whole number."""
     if not isinstance(size, int):
         return DYNAMIC
     if by <= 0 or size % by:
@@ -73,7 +73,7 @@ class _DetectionOutput(Op):
     objectness_score: float = 0.0
 
     def declared_classes(self) -> int | None:
-        """Return the number of classes where it is an attribute."""
+        """Return the number of classes if it is an attribute."""
         return None
 
     def check(self) -> Iterator[Problem]:
@@ -105,7 +105,7 @@ class _DetectionOutput(Op):
         return batch * priors * classes
 
     def _sizes(self, at: Fit) -> tuple[Dim, Dim]:
-        """Return the numbers of priors and of classes; E302 where sizes do not fit them."""
+        """Return the numbers of priors and of classes; E302 if sizes do not fit them."""
         prior = 4 if self.normalized else 5
         priors = _divided(at["V"], prior, 2, "the numbers of a prior")
         if priors == 0:
@@ -188,7 +188,7 @@ class _DetectionOutput(Op):
 
 
 def _until_end(priors: Array) -> int:
-    """Return how many priors there are before one that begins with -1."""
+    """Return the number of priors before one that begins with -1."""
     ends = np.flatnonzero(priors[:, 0] == -1)
     return int(ends[0]) if len(ends) else len(priors)
 
@@ -207,7 +207,7 @@ class DetectionOutput1(_DetectionOutput):
     suppression (an overlap above `nms_threshold`), of each image the best `keep_top_k` stay, class
     by class. With `decrease_label_id` every prior has only its best class, `top_k` counts the
     priors of an image, and labels count from 0 behind the background. Two more inputs, scores
-    (N, 2P) and boxes, shift the priors first; what has less than `objectness_score` there is
+    (N, 2P) and boxes, shift the priors first; priors with less than `objectness_score` there are
     background. As in the runtime, both shifts divide by the input's size.
     [detection/DetectionOutput-1]
     """
@@ -344,9 +344,9 @@ class PriorBox1(_PriorBox):
     are (offset + i) * step; a step of 0 divides the image evenly, from the middle of the first
     cell. With `scale_all_sizes` off `min_size` and `step` are fractions of the image's height, -1
     is a step of one cell, and only the last `min_size` has aspect ratios, those of the first.
-    Where attributes describe more boxes than the rule of the shape counts, the runtime writes them
-    one after the other until the row is full; so does this. Where the runtime folds
-    a constant, the boxes of an odd `fixed_size` are half a pixel further right and down.
+    If attributes describe more boxes than the rule of the shape counts, the runtime writes them
+    one after the other until the row is full; so does this. If the runtime folds a constant, its
+    boxes of an odd `fixed_size` are half a pixel further right and down.
     [detection/PriorBox-1]
     """
 
@@ -356,7 +356,7 @@ class PriorBox(_PriorBox):
     """Boxes around each cell of a grid, as PriorBox-1: sizes [H, W] of grid and image -> (2, N).
 
     With `min_max_aspect_ratios_order` off the square up to `max_size` comes after the aspect
-    ratios; OpenVINO's CPU plugin knows that only where both inputs are constant.
+    ratios; OpenVINO's CPU plugin supports that only if both inputs are constant.
     [detection/PriorBox-8]
     """
 
@@ -367,8 +367,8 @@ class PriorBox(_PriorBox):
 class PriorBoxClustered(_Priors):
     """Boxes of given sides around each cell of a grid: sizes [H, W] twice -> (2, 4 * H * W * B).
 
-    As PriorBox, f32: centres (offset + i) * step, `step_w` and `step_h` before `step`; where all
-    are 0 they divide the image evenly.  [detection/PriorBoxClustered-1]
+    As PriorBox, f32: centres (offset + i) * step, `step_w` and `step_h` before `step`; if all are
+    0 they divide the image evenly.  [detection/PriorBoxClustered-1]
     """
 
     width: Floats = attribute((), documented=True)

@@ -36,7 +36,7 @@ class ExperimentalDetectronPriorGridGenerator(Op):
     """Put priors (P, 4) on the centres of a grid: (H, W, P, 4), flat (H * W * P, 4).
 
     The grid is that of feature_map (N, C, H, W), `h` and `w` may name its size; its steps are
-    `stride_x` and `stride_y` or, where these are 0, the size of im_data (N, C, ...) through that of
+    `stride_x` and `stride_y` or, if these are 0, the size of im_data (N, C, ...) divided by that of
     the grid. Only sizes of the two are read.  [detection/ExperimentalDetectronPriorGridGenerator-6]
     """
 
@@ -75,8 +75,8 @@ class ExperimentalDetectronPriorGridGenerator(Op):
 class ExperimentalDetectronTopKROIs(Op):
     """The regions (R, 4) with the highest probabilities (R,): (max_rois, 4).
 
-    Rows without a region are 0; the runtime leaves them unwritten. Equal probabilities stand as the
-    runtime's sorting, which is not stable, leaves them.
+    Rows without a region are 0; the runtime leaves them unwritten. Equal probabilities have the
+    order of the runtime's sorting, which is not stable.
     [sort/ExperimentalDetectronTopKROIs-6]
     """
 
@@ -149,11 +149,11 @@ class ExperimentalDetectronDetectionOutput(Op):
     input_rois (R, 4) as [x1, y1, x2, y2]; input_deltas (R, 4C), divided by `deltas_weights`: moves
     relative to the sides and logarithms of growth, cut to `max_delta_log_wh`; input_scores (R, C);
     input_im_info (1, 3), which like the runtime this does not read. Class 0 is the background.
-    Of every other class, boxes go whose overlap with a better one exceeds `nms_threshold` or whose
-    score does not exceed `score_threshold`; `post_nms_count` of a class are kept, -1: all. D is
-    `max_detections_per_image`: of more only the best are kept, sorted, otherwise they stand class
-    by class; rows without a box are 0. Classes are i32. Coordinates count pixels: a box from 0 to 0
-    has the side 1.  [detection/ExperimentalDetectronDetectionOutput-6]
+    Boxes of other classes are removed if their overlap with a better one exceeds `nms_threshold` or
+    their score does not exceed `score_threshold`; `post_nms_count` of a class are kept, -1: all. D
+    is `max_detections_per_image`: of more only the best are kept, sorted; otherwise classes follow
+    each other; rows without a box are 0. Classes are i32. Coordinates count pixels: a box from 0 to
+    0 has the side 1.  [detection/ExperimentalDetectronDetectionOutput-6]
     """
 
     signature = (
@@ -229,7 +229,7 @@ class _Proposals(Op):
 
     @property
     def counts(self) -> tuple[int, int]:
-        """How many take part, how many are kept at most."""
+        """The number of candidates, and the most that are kept."""
         return self.pre_nms_count, self.post_nms_count
 
     def corrected(self, image: Array, anchors: Array, deltas: Array, unit: float) -> Array:
@@ -255,11 +255,11 @@ class GenerateProposals(_Proposals):
 
     im_info (N, 3 or 4): height, width and scale (or scales of height and width) of each image;
     anchors (H, W, A, 4) as [x1, y1, x2, y2]; deltas (N, 4A, H, W): moves relative to the sides,
-    logarithms of growth; scores (N, A, H, W). The `pre_nms_count` best take part, cut to the image;
-    those with a side below `min_size` times the scale go, and those whose overlap with a better one
-    exceeds `nms_threshold`; at most `post_nms_count` of an image are kept. Boxes (M, 4), scores
-    (M,), how many belong to each image (N,). Without `normalized` coordinates count pixels: a box
-    from 0 to 0 has the side 1. Equal scores stand as the runtime's partial sorting leaves them.
+    logarithms of growth; scores (N, A, H, W). The `pre_nms_count` best are cut to the image. Those
+    with a side below `min_size` times the scale are removed, and those whose overlap with a better
+    one exceeds `nms_threshold`; at most `post_nms_count` of an image are kept. Boxes (M, 4), scores
+    (M,), the number for each image (N,). Without `normalized` coordinates count pixels: a box from
+    0 to 0 has the side 1. Equal scores have the order of the runtime's partial sorting.
     `nms_eta` must be 1. Types may be mixed, results have that of im_info.
     [detection/GenerateProposals-9]
     """
@@ -289,7 +289,7 @@ class GenerateProposals(_Proposals):
         for n, image in enumerate(info):
             moved = self.corrected(image, fixed, deltas[n].astype(np.float32), unit)
             ranks = scores[n].astype(np.float32).transpose(1, 2, 0).reshape(-1)
-            # The scale of x stands last, that of y third: they are one where there are three.
+            # The scale of x is the last, that of y the third: the same one if there are three.
             smallest = np.float32(self.min_size) * image[[-1, 2]]
             alive = np.all(moved[:, 2:] - moved[:, :2] + np.float32(unit) >= smallest, 1)
             kept = boxes.best(moved, ranks, alive, self.counts, self.nms_threshold, unit)
@@ -307,10 +307,10 @@ class ExperimentalDetectronGenerateProposalsSingleImage(_Proposals):
 
     im_info (3,): height, width, scale; anchors (H * W * A, 4) as [x1, y1, x2, y2]; deltas
     (4A, H, W): moves relative to the sides, logarithms of growth; scores (A, H, W). The
-    `pre_nms_count` best take part, cut to the image; one with a side below `min_size` scores 0, one
-    goes whose overlap with a better one exceeds `nms_threshold`. P is `post_nms_count`; rows
+    `pre_nms_count` best are cut to the image. One with a side below `min_size` scores 0; one is
+    removed if its overlap with a better one exceeds `nms_threshold`. P is `post_nms_count`; rows
     without a box are 0. Coordinates count pixels, a box from 0 to 0 has the side 1, except in
-    overlaps. Equal scores stand as the runtime's partial sorting leaves them.
+    overlaps. Equal scores have the order of the runtime's partial sorting.
     [detection/ExperimentalDetectronGenerateProposalsSingleImage-6]
     """
 
@@ -425,7 +425,7 @@ class Proposal1(_Proposal):
 
     A = ratios times scales anchors at each cell of `feat_stride` pixels; the second half of the
     channels of the scores is foreground. The image is height, width and one or two scales, by
-    which `min_size` is multiplied: what is smaller scores 0. Of the best `pre_nms_topn` the best
+    which `min_size` is multiplied: smaller boxes score 0. Of the best `pre_nms_topn` the best
     `post_nms_topn` stay that do not overlap a better one by more than `nms_thresh`. A row is the
     image and left, top, right, bottom; the first free row of an image begins with -1, the rest is
     0. For "tensorflow" sides are not rounded and end before the last pixel, anchors are clipped

@@ -58,7 +58,7 @@ class CommonTerms:
         return {name: getattr(self, name) for name in PER_AXIS}
 
     def filled(self, axes: int) -> CommonTerms:
-        """Return the terms with a value on every axis where a list is absent."""
+        """Return the terms with the default on every axis for each absent list."""
         lists: dict[str, Any] = {
             name: filled(values, axes, 0 if name in PADS else 1)
             for name, values in self.lists.items()
@@ -70,8 +70,8 @@ class CommonTerms:
 class Setting(CommonTerms):
     """One layer: its terms and sizes.
 
-    `size` and `kernel` are spatial. `groups` is 1 where it is unknown. `system` is the key of the
-    system that the layer belongs to.
+    `size` and `kernel` are spatial. `groups` is 1 if it is unknown. `system` is the key of the
+    layer's system.
     """
 
     system: str
@@ -105,7 +105,7 @@ class Setting(CommonTerms):
 
     @property
     def explicit_pads(self) -> tuple[Ints, Ints]:
-        """The pads; zeros where auto_pad takes their place."""
+        """The pads; zeros if auto_pad replaces them."""
         zero = (0,) * self.axes
         return (self.pads_begin, self.pads_end) if self.auto_pad == "explicit" else (zero, zero)
 
@@ -130,7 +130,7 @@ class Setting(CommonTerms):
             output_shape=None if self.output_shape is None else only(self.output_shape),
         )
 
-    # A layer with these sizes, for systems that are asked; one channel per group where unknown.
+    # The inputs of a layer with these sizes; one channel per group if unknown.
 
     @property
     def group_outputs(self) -> int:
@@ -152,7 +152,7 @@ class Setting(CommonTerms):
 
 
 def part(shape: Shape | None, start: int, count: int) -> Shape:
-    """Return `count` dimensions from `start`, unknown ones where the rank is unknown or too low."""
+    """Return `count` dimensions from `start`, unknown ones if the rank is unknown or too low."""
     known = () if shape is None else shape[start : start + count]
     return known + (DYNAMIC,) * (count - len(known))
 
@@ -194,7 +194,7 @@ def check_kernel(kernel: Sequence[Dim]) -> None:
 
 
 def check_kernel_size(name: str, said: Sequence[int], kernel: Sequence[Dim]) -> None:
-    """Require the attribute that repeats the kernel's size to say what the filter has; E304."""
+    """Require the attribute that repeats the kernel's size to agree with the filter; E304."""
     if said and any(merge(a, b) is None for a, b in zip(said, kernel, strict=False)):
         text = f"{name} is {list(said)}, the filter's kernel {format_shape(tuple(kernel))}"
         raise OpError(text, code="E304", attribute=name)
@@ -227,7 +227,7 @@ def check_output(size: Sequence[Dim], hint: str | None = None) -> None:
 
 
 def large_padding(s: Setting, words: str) -> Iterator[Problem]:
-    """Yield a warning where output_padding is not below the stride."""
+    """Yield a warning if output_padding is not below the stride."""
     if any(p >= stride for p, stride in zip(s.output_padding, s.strides, strict=True)):
         text = (
             f"output_padding {list(s.output_padding)} is not below the strides "
@@ -237,7 +237,7 @@ def large_padding(s: Setting, words: str) -> Iterator[Problem]:
 
 
 def permute(b: Builder[Any], x: Any, order: Sequence[int]) -> Any:
-    """Transpose; nothing where the order is the present one."""
+    """Transpose; a no-op if the order is the present one."""
     if list(order) == sorted(order):
         return x
     return b.add(Transpose(), x, b.const(np.array(order, np.int64)))
@@ -273,8 +273,8 @@ def add_bias(b: Builder[Any], y: Any, bias: Any, axes: int) -> Any:
     """Add one value per channel to (N, M, *O)."""
     if bias is None:
         return y
-    where = np.array((0, *range(2, axes + 2)), np.int64)
-    out = b.add(Add(), y, b.add(Unsqueeze(), bias, b.const(where)))
+    new_axes = np.array((0, *range(2, axes + 2)), np.int64)
+    out = b.add(Add(), y, b.add(Unsqueeze(), bias, b.const(new_axes)))
     # A bias whose rank is unknown would leave nothing of the shape.
     return b.refine(out, b.spec(y).without_value()) if b.spec(bias).shape is None else out
 
@@ -282,7 +282,7 @@ def add_bias(b: Builder[Any], y: Any, bias: Any, axes: int) -> Any:
 def deconvolve(b: Builder[Any], x: Any, w: Any, t: WindowTerms, window: Window, least: int) -> Any:
     """Add the canonical deconvolution of channels-first data and a grouped filter.
 
-    Sizes below `least` are refused with a hint that says what is cut off; E306.
+    Sizes below `least` are refused with a hint that names the crop; E306.
     """
     op = core.Deconvolution(t.strides.values, t.dilations.values)
     pads = materialize(b, window.pads_begin), materialize(b, window.pads_end)
@@ -313,10 +313,10 @@ class PadsTotal:
 
 
 class PadsRule(Record, keys="text totals odd"):
-    """How the pads come about. `larger_begin` is None if nothing is split."""
+    """The rule that gives the pads. `larger_begin` is None if nothing is split."""
 
     text: str  # the rule
-    totals: tuple[PadsTotal, ...] = ()  # what it divides into two
+    totals: tuple[PadsTotal, ...] = ()  # the sums that it divides into two
     larger_begin: bool | None = None
 
     def split(self, axis: int) -> str:
@@ -340,7 +340,7 @@ class PadsRule(Record, keys="text totals odd"):
 
 
 def as_given(s: Setting) -> PadsRule:
-    """Return the rule of pads that are taken as they are, or are none."""
+    """Return the rule of explicit pads, or of none."""
     if s.auto_pad == "valid":
         return PadsRule("auto_pad is valid: pads are 0, given ones are ignored")
     return PadsRule("as given")

@@ -77,7 +77,7 @@ class OneDnnConvTranspose(DialectDeconvolution):
 
     @property
     def layout(self) -> str:
-        """The filter's layout; the document's default where neither attribute is given."""
+        """The filter's layout; the document's default if both attributes are absent."""
         return self.weights_format or self.filter_format or "XIO"
 
     def filter_order(self, axes: int) -> Ints:
@@ -134,7 +134,7 @@ class OneDnnConvTranspose(DialectDeconvolution):
             yield from self._divergence(s, inputs[1].shape[-2:])
 
     def _divergence(self, s: Setting, channels: Sequence[Any]) -> Iterator[Problem]:
-        """Yield what document and library read differently; `channels` are the filter's by XIO."""
+        """Warn of differences between document and library; `channels` are the filter's by XIO."""
         unnamed = not (self.filter_format or self.weights_format)
         if unnamed and any(c != 1 for c in channels):
             text = (

@@ -36,11 +36,11 @@ AutoPad = Literal["NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"]
 
 @dataclass(frozen=True)
 class ConvTranspose(DialectDeconvolution):
-    """What all versions share: attributes, checks, the window.
+    """Base of all versions: attributes, checks, the window.
 
     `pads` are the begins followed by the ends. `output_shape` takes precedence over SAME_*, that
-    over VALID and pads. `semantics` "runtime" is what ONNX Runtime computes, which for every
-    version is the text of version 11; "document" follows the formula printed for the version.
+    over VALID and pads. `semantics` "runtime" follows ONNX Runtime, which computes the text of
+    version 11 for every version; "document" follows the formula printed for the version.
     """
 
     system: ClassVar[str] = "ONNX"
@@ -183,7 +183,7 @@ class ConvTranspose(DialectDeconvolution):
             yield Problem("W303", text, attribute="output_shape")
 
     def _tools(self, s: Setting) -> Iterator[Problem]:
-        """Yield what ONNX's own tools make of a layer."""
+        """Yield warnings of layers that ONNX's own tools compute differently."""
         if s.same and not self.output_shape and any(self.output_padding):
             yield Problem(
                 "W301",
@@ -253,7 +253,7 @@ class ConvTranspose22(ConvTranspose):
 def spelled(
     version: type[ConvTranspose], semantics: Semantics, s: Setting
 ) -> tuple[ConvTranspose, tuple[Spec, ...]]:
-    """Spell a setting in a version; in version 22 where only that has the element type."""
+    """Spell a setting in a version; in version 22 if only that has the element type."""
     wanted = s.output_shape or ()
     if not is_static(wanted):
         raise Cannot("output_shape is an attribute there, here it is known at run time only")

@@ -31,11 +31,11 @@ NARROWED = ("f64", "i32", "i64", "u32", "u64")
 
 @dataclass(frozen=True)
 class BackpropData(DialectDeconvolution):
-    """What both share: attributes, checks, the window.
+    """Base of both deconvolutions: attributes, checks, the window.
 
     Absent lists mean 1 (strides, dilations) and 0 (pads, output_padding), as in the runtime; the
-    document requires strides, pads and dilations. `semantics` chooses between what the runtime
-    computes and what the document's formulas say.
+    document requires strides, pads and dilations. `semantics` chooses between the runtime's
+    results and the document's formulas.
     """
 
     system: ClassVar[str] = "OpenVINO"

@@ -25,7 +25,7 @@ UNBOUNDED = 3.4e38  # from here on an upper bound of Relu bounds nothing in f32
 
 @dataclass(frozen=True)
 class NhwcConvTranspose(ConvTranspose):
-    """What both versions share: the data's layout and the activation after the bias."""
+    """Base of both versions: the data's layout and the activation after the bias."""
 
     signature = ConvTranspose.signature.replace("[N, D, *I:1..6]", "[N, *I:1..6, D]")
     mirrored_text: ClassVar[bool] = True
@@ -74,7 +74,7 @@ class NhwcConvTranspose(ConvTranspose):
 
 
 def _constant(b: Builder[Any], y: Any, value: float) -> Any:
-    """Return a scalar of y's element type, which only inference may not know."""
+    """Return a scalar of y's element type, which may be unknown in inference only."""
     dtype = b.spec(y).dtype
     scalar = b.const(np.array(value, dtype.container if dtype else np.float32))
     return scalar if dtype else b.refine(scalar, Spec(None, ()))
@@ -88,7 +88,7 @@ def _hard_sigmoid(b: Builder[Any], y: Any, p: Floats) -> Any:
     return b.add(HardSigmoid(), y, _constant(b, y, p[0]), _constant(b, y, p[1]))
 
 
-# What builds an activation, and its parameters in their order.
+# The function that builds an activation, and the names of its parameters in order.
 _ACTIVATIONS: dict[Activation, tuple[_Build, tuple[str, ...]]] = {
     "Relu": (lambda b, y, p: b.add(ReLU(), y), ()),
     "Tanh": (lambda b, y, p: b.add(Tanh(), y), ()),

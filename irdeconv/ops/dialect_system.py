@@ -18,12 +18,12 @@ ANY = Interval(-(2**63), None)  # a pad of unknown value
 
 
 class Cannot(Exception):
-    """A system has no attribute for what a setting asks."""
+    """A system has no attribute for a setting."""
 
 
 @dataclass(frozen=True)
 class Crop:
-    """Where the output lies in the scatter: O = FULL - begin - end; a negative end adds."""
+    """The output's window in the scatter: O = FULL - begin - end; a negative end adds."""
 
     begin: Shape  # pads at the beginning of each axis, after all rules
     end: Shape  # pads at the end of each axis
@@ -34,8 +34,8 @@ class Crop:
 class System(ABC):
     """A system, or one of two readings of its attributes.
 
-    `key` is its name for programs, `title` that for people; `modes` are the pairs of auto_pad and
-    whether output_shape is given.
+    `key` is its name for programs, `title` that for people. `modes` are pairs: auto_pad, and
+    whether the layer has an output_shape.
     """
 
     symmetric: ClassVar[bool] = False  # one pad for both sides
@@ -46,7 +46,7 @@ class System(ABC):
 
     @abstractmethod
     def crop(self, s: Setting) -> Crop:
-        """Return the window; raise OpError where the system refuses, Cannot where it has no way."""
+        """Return the window; OpError if the system refuses, Cannot if it has no such attribute."""
 
     @abstractmethod
     def spell(self, s: Setting) -> dict[str, str]:
@@ -55,8 +55,8 @@ class System(ABC):
     def ways(self, s: Setting, wanted: Crop) -> Iterator[Setting]:
         """Yield settings that may give the wanted window here.
 
-        These are explicit pads, if integers can say it; what is lacking at the end is
-        output_padding.
+        If integers can express it, these are explicit pads; elements that are missing at the end
+        are output_padding.
         """
         begin, end = wanted.begin, wanted.end
         if not is_static(begin) or not is_static(end):
@@ -72,11 +72,11 @@ class System(ABC):
 
 @dataclass(frozen=True)
 class DialectSystem(System):
-    """A system that a dialect's operation stands for: it is built and asked.
+    """A system of a dialect: its operation is built and checked.
 
-    A verdict is then what validating and running such a layer would say. `make` spells a setting as
-    the operation and its inputs, or raises Cannot. What is not `listed` has no row of its own in
-    the table of verdicts.
+    So a verdict is the same as if such a layer were validated and run. `make` spells a setting as
+    the operation and its inputs, or raises Cannot. A system that is not `listed` has no row of its
+    own in the table of verdicts.
     """
 
     make: Callable[[Setting], tuple[Op, tuple[Spec, ...]]]
@@ -95,7 +95,7 @@ class DialectSystem(System):
 
 
 def placed(op: Op, inputs: tuple[Spec, ...]) -> Crop | None:
-    """Return an operation's window; None where not even the rank is known."""
+    """Return an operation's window; None if not even the rank is known."""
     require_fit(op)
     recorder = CanonicalRecorder()
     recorder.expand(op, inputs)

@@ -1,4 +1,4 @@
-"""The template of a deconvolution: what every system does, with hooks for what differs."""
+"""The template of a deconvolution: the common steps of all systems, with hooks for the others."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ class DialectDeconvolution(SugarOp):
 
     deconvolution: ClassVar[bool] = True
     system: ClassVar[str] = ""  # its name in messages
-    channel_rule: ClassVar[str] = "first axis must equal"  # what the filter has of the channels
+    channel_rule: ClassVar[str] = "first axis must equal"  # the filter's relation to the channels
     padding_hint: ClassVar[str | None] = None  # about the limits of output_padding
     groups_name: ClassVar[str] = "groups"
     kernel_name: ClassVar[str] = ""  # the attribute that repeats the kernel's size
     least_size: ClassVar[int] = 1  # of an output axis
-    # The attributes that decide where the window lies, the mode first.
+    # The attributes that decide the window, the mode first.
     window_attributes: ClassVar[tuple[str, ...]] = ("auto_pad", *PADS)
 
-    # What every dialect says ----------------------------------------------------------------
+    # Hooks that every dialect overrides -----------------------------------------------------
 
     @property
     def key(self) -> str:
@@ -61,11 +61,11 @@ class DialectDeconvolution(SugarOp):
         """Return the window by the system's rule."""
         raise NotImplementedError
 
-    # What differs in some -------------------------------------------------------------------
+    # Hooks with defaults --------------------------------------------------------------------
 
     @property
     def group_count(self) -> int | None:
-        """The number of groups; None where the filter has a leading axis of groups."""
+        """The number of groups; None if the filter has a leading axis of groups."""
         return 1
 
     @property
@@ -97,7 +97,7 @@ class DialectDeconvolution(SugarOp):
         """Raise OpError for a combination beyond the system's limits; all else fits."""
 
     def output_channels(self, outputs: Dim) -> Dim:
-        """Return M; `outputs` is what the filter says."""
+        """Return M; `outputs` is the filter's number."""
         return outputs
 
     def activate(self, b: Builder[Any], y: Any) -> Any:
@@ -105,10 +105,10 @@ class DialectDeconvolution(SugarOp):
         return y
 
     def warnings(self, s: Setting, inputs: tuple[Spec, ...]) -> Iterator[Problem]:
-        """Yield what documents, formulas and runtimes make differently of the layer."""
+        """Warn if documents, formulas and runtimes differ about the layer."""
         return iter(())
 
-    # What all share -------------------------------------------------------------------------
+    # Common steps ---------------------------------------------------------------------------
 
     @property
     def lists(self) -> dict[str, Ints]:
@@ -140,7 +140,7 @@ class DialectDeconvolution(SugarOp):
     def _resolve(
         self, b: Builder[Any], data: Any, filter: Any, output_shape: Any, axes: int
     ) -> tuple[Any, Any, WindowTerms]:
-        """Return data (N, C, *I), filter (g, C/g, M/g, *K) and what the window depends on."""
+        """Return data (N, C, *I), filter (g, C/g, M/g, *K) and the terms of the window."""
         if self.channels_last:
             data = dialect_base.to_channels_first(b, data, axes)
         if self.group_count is not None:
@@ -161,7 +161,7 @@ class DialectDeconvolution(SugarOp):
         return data, filter, terms
 
     def axes(self, data: Spec, filter: Spec, output_shape: Spec | None = None) -> int | None:
-        """Return the number of spatial axes from the first source that knows it."""
+        """Return the number of spatial axes from the first source that has it."""
         if data.shape is not None:
             return len(data.shape) - 2
         if filter.shape is not None:
@@ -179,7 +179,7 @@ class DialectDeconvolution(SugarOp):
         output_shape: Spec | None,
         axes: int | None,
     ) -> None:
-        """Raise OpError where the inputs do not fit what the system accepts."""
+        """Raise OpError if the inputs do not fit the system's limits."""
         if axes is not None:
             self._check_axes(axes)
             check_lists(self, axes)
@@ -198,7 +198,7 @@ class DialectDeconvolution(SugarOp):
             self.check_setting(s)
 
     def _check_axes(self, axes: int) -> None:
-        """Require as many spatial axes as the system computes, however they are known; E301."""
+        """Require as many spatial axes as the system computes, from any source; E301."""
         allowed = declaration(self.signature).inputs[0].axes
         assert allowed is not None
         low, high = allowed.counts
@@ -234,7 +234,7 @@ class DialectDeconvolution(SugarOp):
         return 1 if self.group_count is None else self.group_count
 
     def _filter_parts(self, shape: Shape | None, axes: int | None) -> tuple[Dim, Dim, Dim, Shape]:
-        """Return g, C, M/g and the kernel; unknown where the filter's rank is."""
+        """Return g, C, M/g and the kernel; unknown if the filter's rank is."""
         if axes is None:
             return DYNAMIC, DYNAMIC, DYNAMIC, ()
         if self.group_count is None:
@@ -245,9 +245,9 @@ class DialectDeconvolution(SugarOp):
         return self.group_count, channels, outputs, tuple(kernel)
 
     def setting(self, data: Spec, filter: Spec, *rest: Spec) -> Setting | None:
-        """Return the layer in common terms; None where not even the number of axes is known.
+        """Return the layer in common terms; None if not even the number of axes is known.
 
-        The layer may be one that is refused.
+        The layer may be a refused one.
         """
         output_shape = self._port("output_shape", (data, filter, *rest))
         axes = self.axes(data, filter, output_shape)
@@ -279,7 +279,7 @@ class DialectDeconvolution(SugarOp):
         )
 
     def spelled_window(self, output_shape: Shape | None) -> dict[str, str]:
-        """Return what decides the window, without defaults and zeros; at least the first attribute.
+        """Return the window's attributes without defaults and zeros, but always the first one.
 
         `output_shape` may be an input here.
         """
@@ -291,11 +291,11 @@ class DialectDeconvolution(SugarOp):
         return out or dict(list(shown.items())[:1])
 
     def _port(self, name: str, inputs: tuple[Any, ...]) -> Any:
-        """Return the input of a port by its name, None where there is none."""
+        """Return the input of a port by its name, None if there is none."""
         return dict(zip(ports(type(self)).names, inputs, strict=False)).get(name)
 
     def begins(self, *inputs: Spec) -> Ints | None:
-        """Return where the output begins in the scatter; None where sizes decide that."""
+        """Return the output's begin in the scatter; None if sizes decide it."""
         b = SpecBuilder()
         output_shape = self._port("output_shape", inputs)
         axes = self.axes(inputs[0], inputs[1], output_shape)
@@ -315,7 +315,7 @@ class DialectDeconvolution(SugarOp):
         return _warnings(self, inputs) if key is None else iter(_remarked(*key))
 
     def alike(self, inputs: tuple[Spec, ...]) -> tuple[Self, Limits, tuple[Spec, ...]] | None:
-        """Return what tells sizes and warnings of a layer; None where a value does, too."""
+        """Return the key that decides sizes and warnings; None if a value decides them, too."""
         bare = self.bare(inputs)
         return None if any(s.value is not None for s in bare) else (self, current(), bare)
 
@@ -384,7 +384,7 @@ def _as_i64(b: Builder[Any], x: Any) -> Any:
 
 
 def _with_size(spec: Spec, wanted: Shape) -> Spec:
-    """Put what is known of output_shape into the inferred shape: it decides the size."""
+    """Put the known values of output_shape into the inferred shape: they decide the size."""
     if spec.shape is None or len(wanted) != len(spec.shape) - 2:
         return spec
     exact = [

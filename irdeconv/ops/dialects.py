@@ -8,7 +8,7 @@ from irdeconv.ops import (
     dialect_tensorrt,
 )
 
-# What `explain` compares, in the order of its table.
+# The systems that `explain` compares, in the order of its table.
 READINGS = (
     *dialect_openvino.READINGS,
     *dialect_onednn.READINGS,

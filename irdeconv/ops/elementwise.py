@@ -1,8 +1,8 @@
 """Element-wise operations of one, two and three tensors: arithmetic, comparison, logic, Select.
 
-Every operation is a row: name, what it computes, what it accepts. Tensors broadcast as the
-attribute `auto_broadcast` says: `numpy`, `none` (equal shapes), `pdpd` (the second into the first
-axes of the first). Types below 32 bits are computed in float32 and rounded once.
+Every operation is a row: its name, function and accepted types. The attribute `auto_broadcast` is
+the rule of broadcasting: `numpy`, `none` (equal shapes), `pdpd` (the second into the first axes of
+the first). Types below 32 bits are computed in float32 and rounded once.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def quiet(fn: Callable[..., Array]) -> Callable[..., Array]:
 class Binary(Op):
     """Base of operations on two tensors of one element type.
 
-    `fn` computes any element type as it is; a ufunc writes into given memory. `rule` is what a
-    chain computes of floating-point numbers, if it may be a step of one.
+    `fn` computes any element type as it is; a ufunc writes into given memory. `rule` computes
+    floating-point numbers in a chain, if the operation may be a step of one.
     """
 
     partial: ClassVar[bool] = True
@@ -79,7 +79,7 @@ class Binary(Op):
         return quiet(type(self).fn)(a, b)
 
     def estimate(self, a: Array, b: Array) -> Array:
-        """Compute on partly known values; TypeError where the operation cannot."""
+        """Compute on partly known values; TypeError if the operation cannot."""
         scalar = type(self).scalar
         if scalar is None:
             raise TypeError(f"{self.type} of partly known values")
@@ -157,12 +157,12 @@ def _power(a: Array, b: Array) -> Array:
 
 
 def _by_zero(out: Array, b: Array) -> Array:
-    """Return integers with -2**31, as their type has it, where the divisor is 0."""
+    """Return integers with each quotient by 0 replaced by -2**31, cut to their type."""
     return np.where(b == 0, cut(np.array(-np.inf), out.dtype), out)
 
 
 def _remainder(ufunc: np.ufunc) -> BinaryFunction:
-    """Return a remainder; that of integers by 0 is what a quotient by 0 is."""
+    """Return a remainder; that of integers by 0 equals their quotient by 0."""
 
     def remainder(a: Array, b: Array) -> Array:
         out = np.asarray(ufunc(a, b))
@@ -220,8 +220,8 @@ SquaredDifference = _arithmetic(
 class Divide(Binary):
     """a / b (a, b broadcast), numbers of one type; the same type.  [arithmetic/Divide-1]
 
-    Integers: the document rounds down with `m_pythondiv`, else towards zero. So does OpenVINO where
-    it folds constants of more than 8 bits. Its runtime always rounds towards zero, which models
+    Integers: the document rounds down with `m_pythondiv`, else towards zero. So does OpenVINO if it
+    folds constants of more than 8 bits. Its runtime always rounds towards zero, which models
     converted from ONNX rely on; so does `semantics` "runtime". By zero: -2**31 as the type has it,
     the lowest in 8 bits.
     """
@@ -235,7 +235,7 @@ class Divide(Binary):
 
     @property
     def rounds_down(self) -> bool:
-        """Whether integer quotients below zero go down instead of towards zero."""
+        """Whether integer quotients below zero are rounded down instead of towards zero."""
         return self.m_pythondiv and self.semantics == "document"
 
     def fold(self, a: Array, b: Array) -> Array:
@@ -295,18 +295,18 @@ BitwiseXor = _bitwise("BitwiseXor", np.bitwise_xor, "Bits set in exactly one of 
 BitwiseLeftShift = _shift(
     "BitwiseLeftShift",
     np.left_shift,
-    "a * 2^b, high bits lost, all of them where b is out of range",
+    "a * 2^b, high bits lost, all of them if b is out of range",
 )
 BitwiseRightShift = _shift(
     "BitwiseRightShift",
     np.right_shift,
-    "a / 2^b rounded down, as by many bits where b is out of range",
+    "a / 2^b rounded down, as by many bits if b is out of range",
 )
 
 
 @op("Select")
 class Select(Op):
-    """Take `then` where `cond` is true, else `otherwise` (all broadcast to one shape).
+    """Choose elements of `then` if `cond` is true, else of `otherwise` (broadcast to one shape).
 
     cond: boolean; then, otherwise: one type. `pdpd` broadcasts into `then`.
     [condition/Select-1]
@@ -341,7 +341,7 @@ class Select(Op):
         return Bound(call)
 
 
-Scalar = Callable[[Any], Any]  # what an operation makes of a partly known value
+Scalar = Callable[[Any], Any]  # an operation on a partly known value
 
 
 def wide(fn: Callable[..., Array], *, clips: bool = False) -> Callable[..., Array]:
@@ -359,7 +359,7 @@ def wide(fn: Callable[..., Array], *, clips: bool = False) -> Callable[..., Arra
 
 
 def compute(rule: Rule, x: Array, *params: Any, clips: bool = False) -> Array:
-    """Compute what a rule says of a tensor."""
+    """Compute a rule on a tensor."""
     return wide(lambda real: elementwise.evaluate(rule, (real,), params), clips=clips)(x)
 
 
@@ -387,8 +387,8 @@ class Unary(Op):
 class UnaryFunction(Unary):
     """Base of functions of a number; the type stays.
 
-    `rule` says what is computed, evaluated alone as in a chain. Of integers it is computed in
-    float32 and rounded (`clips` says how what has no integer is), unless `integers` computes them.
+    `rule` is the formula, alone and in a chain. For integers it is computed in float32 and rounded
+    (`clips` decides about numbers without an integer), unless `integers` computes them.
     """
 
     rule: ClassVar[Rule]
@@ -422,7 +422,7 @@ class UnaryFunction(Unary):
 
 @dataclass(frozen=True)
 class UnaryTest(Unary):
-    """Base of what looks at truth values, bits or kinds of numbers: one ufunc."""
+    """Base of tests of truth values, bits or kinds of numbers: one ufunc."""
 
     rounding = JUMPS
     ufunc: ClassVar[np.ufunc]
@@ -560,7 +560,7 @@ IsFinite = _test("IsFinite", np.isfinite, _KIND.format("finite", "IsFinite"), 10
 
 @op("IsInf", since=10)
 class IsInf(UnaryTest):
-    """Whether x is infinite, of the signs that are asked for; boolean.  [comparison/IsInf-10]"""
+    """Whether x is infinite, of the requested signs; boolean.  [comparison/IsInf-10]"""
 
     signature = "data: real [*I] -> boolean [*I]"
     detect_negative: bool = True

@@ -150,8 +150,8 @@ class Multinomial(_Drawn):
 
     The probabilities need not add up to 1; with `log_probs` they are logarithms. Without
     `with_replacement` a class is drawn at most once in a row. Numbers equal those of the runtime's
-    CPU: the Mersenne Twister seeded with the sequence of both seeds, where both are 0 with two
-    zeros instead of the time, so that a run can be repeated. Never folded into a constant.
+    CPU: the Mersenne Twister seeded with the sequence of both seeds. If both are 0, the seeds are
+    two zeros instead of the time, so that a run can be repeated. Never folded into a constant.
     [generation/Multinomial-13]
     """
 
@@ -198,8 +198,8 @@ class RandomUniform(_Drawn):
     `global_seed` and counter `op_seed`; under `alignment` "pytorch" the Mersenne Twister seeded
     with `global_seed`. Bits equal the first inference of the runtime's CPU: real numbers but bf16
     are computed as f32, i64 limits that fit as i32, others with two words for each number. Later
-    inferences go on in the runtime's sequence; here each run begins it anew. Where both seeds are 0
-    the runtime takes the time for one: here they are 0, so that a run can be repeated. Never folded
+    inferences continue the runtime's sequence; here each run begins it anew. If both seeds are 0,
+    the runtime uses the time for one; here they are 0, so that a run can be repeated. Never folded
     into a constant.
     [generation/RandomUniform-8]
     """

@@ -72,7 +72,7 @@ def _complete(pads: Ints, rank: int) -> Ints:
 
 
 def _resized(padded: Shape, axes: Sequence[int], sizes: Targets, port: int) -> Shape:
-    """Return `padded` with `sizes` along `axes`; E305 where they do not fit each other."""
+    """Return `padded` with `sizes` along `axes`; E305 if they do not fit each other."""
     out = list(padded)
     for i, axis in enumerate(axes):
         out[axis] = DYNAMIC if sizes is None else sizes[i]
@@ -124,7 +124,7 @@ class Resizing(Op):
         return _padded(shape, self.pads_begin, self.pads_end)
 
     def resizes(self, shape: Ints, *others: Array) -> tuple[list[Resize], Rules]:
-        """Return what happens to each axis of an image of a shape, which is padded before."""
+        """Return the resizing of each axis of an image with this shape before padding."""
         raise NotImplementedError
 
     def evaluate(self, image: Array, *others: Array) -> Array:
@@ -147,7 +147,7 @@ class Resizing(Op):
 
 @dataclass(frozen=True)
 class InterpolateBase(Resizing):
-    """What Interpolate-4 and -11 share."""
+    """Base of Interpolate-4 and -11."""
 
     mode: Mode = attribute("nearest", documented=True)
     shape_calculation_mode: Literal["sizes", "scales"] = attribute("sizes", documented=True)
@@ -164,7 +164,7 @@ class InterpolateBase(Resizing):
         return self.shape_calculation_mode == "scales"
 
     def target(self, others: Sequence[Any]) -> tuple[Any, Any]:
-        """Return sizes or scales, and the axes where they are given, of the inputs behind."""
+        """Return sizes or scales, and the axes if they are given, from the inputs behind."""
         return others[0], others[1] if len(others) > 1 else None
 
     def resized(self, shape: Shape, *others: Spec) -> Shape:
@@ -244,8 +244,8 @@ class Interpolate11(InterpolateBase):
 class Interpolate4(InterpolateBase):
     """Resize axes: image, output_shape (k,), scales (k,), optional axes (k,) -> same rank.
 
-    `shape_calculation_mode` says which of output_shape and scales counts. Otherwise as
-    Interpolate-11, without the Pillow modes.  [image/Interpolate-4]
+    `shape_calculation_mode` chooses output_shape or scales. Otherwise as Interpolate-11, without
+    the Pillow modes.  [image/Interpolate-4]
     """
 
     signature = "image: number t; output_shape: any; scales: any; axes?: integer [*A:1] -> t [*O]"
@@ -268,7 +268,7 @@ class Interpolate1(Resizing):
 
     The sizes are those of the axes in ascending order. Positions map by corners; without
     align_corners by x / scale, but linear without pads by half pixels, except for the axes 2 and 3
-    of four: so does the runtime, the document does not say. nearest truncates when it enlarges and
+    of four, as in the runtime; the document has no rule. nearest truncates when it enlarges and
     rounds up when it shrinks. `area` is not executed.  [image/Interpolate-1]
     """
 
@@ -396,7 +396,7 @@ class Col2Im(Op):
         at.groups["O"] = (*batch, channels, *map(non_negative, size))
 
     def _windows(self, sizes: Sequence[int], kernel: Sequence[int]) -> list[int]:
-        """Return how many windows each axis has; E302 where not one fits."""
+        """Return the number of windows on each axis; E302 if none fits."""
         out = []
         for axis, (size, k) in enumerate(zip(sizes, kernel, strict=True)):
             pad = (self.pads_begin or ZERO)[axis], (self.pads_end or ZERO)[axis]
@@ -422,22 +422,22 @@ class Col2Im(Op):
             first = [a * d for a, d in zip(at, dilation, strict=True)]
             place = zip(first, windows, stride, strict=True)
             part = tuple(slice(f, f + (n - 1) * s + 1, s) for f, n, s in place)
-            where: Any = (..., *part)
+            target: Any = (..., *part)
             source: Any = (..., *at, slice(None), slice(None))
-            image[where] += columns[source]
+            image[target] += columns[source]
         inside: Any = (..., *(slice(b, b + s) for b, s in zip(begin, sizes, strict=True)))
         return np.ascontiguousarray(image[inside]).astype(data.dtype, copy=False)
 
 
 def _two(at: Fit, name: str, port: int) -> Shape:
-    """Return two sizes, which must be positive where they are exact; E305."""
+    """Return two sizes; exact ones must be positive; E305."""
     values = at.values(name) or (DYNAMIC, DYNAMIC)
     at_least(1, (v for v in values if isinstance(v, int)), port, name)
     return values
 
 
 def _inside(first: int, count: int, stride: int, size: int) -> tuple[slice, slice]:
-    """Return which of the `count` places first, first + stride, ... are in an axis, and where."""
+    """Return the slice of first, first + stride, ... (`count`) inside an axis, and its elements."""
     low = min(max(-(first // stride), 0), count)
     high = min(max(-((first - size) // stride), low), count)
     if low == high:
@@ -513,7 +513,7 @@ def _image(height: Dim) -> Dim:
 
 
 def _doubled(size: Dim, full: Dim, port: int, axis: int) -> Dim:
-    """Return what is known of a size that is twice that of a smaller plane; E302."""
+    """Merge a size with twice that of a smaller plane; E302."""
     both = merge(size * 2, full)
     if both is None:
         text = f"axis {axis} has {size} elements; it must have half of {full}"

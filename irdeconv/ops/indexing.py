@@ -69,11 +69,11 @@ class _GatherND(Op):
         at.groups["O"] = None if shape is None else (*self.lead(shape[0]), *shape[1])
 
     def lead(self, batch: Shape) -> Shape:
-        """Return the output's axes that stand for the batch dimensions."""
+        """Return the output's axes for the batch dimensions."""
         return batch
 
     def _shape(self, data: Spec, indices: Spec) -> tuple[Shape, Shape] | None:
-        """Return batch dimensions and the others; None where they are unknown."""
+        """Return batch dimensions and the others; None if they are unknown."""
         if data.shape is None or indices.shape is None:
             return None
         b, depth = self.batch_dims, indices.shape[-1]
@@ -237,7 +237,7 @@ def _check_reach(data: Shape, indices: Shape, axis: int) -> None:
 
 
 def _neutral(mode: str, dtype: np.dtype[Any]) -> Any:
-    """Return what leaves the other operand of a reduction as it is."""
+    """Return the neutral element of a reduction."""
     if mode in ("sum", "mean"):
         return 0
     if mode == "prod":
@@ -259,7 +259,7 @@ class ScatterElementsUpdate3(_ScatterElements):
 class ScatterElementsUpdate(_ScatterElements):
     """Write or combine updates[.., i, ..] at place indices[.., i, ..] along `axis`.
 
-    `use_init_val` says whether the data itself takes part in the `reduction`.
+    With `use_init_val` the `reduction` includes the data itself.
     [movement/ScatterElementsUpdate-12]
     """
 

@@ -21,8 +21,8 @@ from irdeconv.ops.checks import is_computed, shape_of, widened
 class MatMul(Op):
     """Matrix product of the last two axes: [.., M, K] x [.., K, N] -> [.., M, N].
 
-    The axes before them broadcast. `transpose_a`, `transpose_b` swap the last two axes first; a
-    vector stands for [1, K] on the left and [K, 1] on the right, its axis goes from the result.
+    The axes before them broadcast. `transpose_a`, `transpose_b` swap the last two axes first. A
+    vector is [1, K] on the left and [K, 1] on the right; the result lacks its axis of 1.
     Any numbers of one type.  [matrix/MatMul-1]
     """
 
@@ -111,7 +111,7 @@ class Einsum(Op):
     """Sums of products over letters: "ij,jk->ik" is a matrix product; numbers of one type.
 
     Axes of one letter have one size or 1; a letter twice in a term is a diagonal, one that the
-    output lacks is summed over. `...` stands for any axes, which broadcast. Without `->` the output
+    output lacks is summed over. `...` means any axes, which broadcast. Without `->` the output
     has these axes and the letters that occur once, in alphabetical order.  [matrix/Einsum-7]
     """
 
@@ -188,7 +188,7 @@ def _named(term: str, shape: Shape, port: int) -> Iterator[tuple[str, Shape]]:
 
 
 def _check_diagonals(term: str, shape: Shape, port: int) -> None:
-    """Raise OpError where a letter that stands twice in a term has two sizes."""
+    """Raise OpError if a letter that is twice in a term has two sizes."""
     sizes: dict[str, Dim] = {}
     for name, axes in _named(term, shape, port):
         if name == "...":
@@ -207,7 +207,7 @@ def _joined(have: Shape, axes: Shape, name: str, port: int) -> Shape:
 
 
 def _inverses(x: Array) -> Array:
-    """Return the inverses of [..., n, n], by elimination where one of them is singular."""
+    """Return the inverses of [..., n, n], by elimination if one of them is singular."""
     try:
         return np.linalg.inv(x)
     except np.linalg.LinAlgError:

@@ -149,7 +149,7 @@ class _Broadcast(Op):
 
     @property
     def is_explicit(self) -> bool:
-        """Whether `axes_mapping` says where the data's axes go."""
+        """Whether `axes_mapping` maps the data's axes to the output's."""
         return self.mode in ("explicit", "none")
 
     def complete(self, at: Fit, data: Spec, *others: Spec) -> None:
@@ -208,7 +208,7 @@ class _Broadcast(Op):
         return np.broadcast_to(placed, target).copy()
 
     def _placed(self, shape: tuple[int, ...], rank: int, axes: Array | None) -> tuple[int, ...]:
-        """Return the data's shape with its axes where an explicit mapping puts them."""
+        """Return the data's shape with its axes in the order of an explicit mapping."""
         if not self.is_explicit or axes is None:
             return shape
         out = [1] * rank

@@ -45,7 +45,7 @@ class _OverAxes(Op):
         raise NotImplementedError
 
     def kernel(self) -> Callable[..., None]:
-        """Return what normalizes `[outer, n, inner]` along n: `(x, out, team)`."""
+        """Return a function that normalizes `[outer, n, inner]` along n: `(x, out, team)`."""
         raise NotImplementedError
 
     def evaluate(self, data: Array, *axes: Array) -> Array:

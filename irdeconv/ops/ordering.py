@@ -65,7 +65,7 @@ def _descending(x: Array) -> Array:
 
 
 def _taken(size: Dim, k: Dim) -> Dim:
-    """Return how many elements are taken: k, but not more than there are."""
+    """Return the number of elements taken: k, but not more than there are."""
     high = bounds(size)[1]
     least, most = bounds(k)
     tops = [top for top in (most, high) if top is not None]
@@ -130,9 +130,9 @@ Side = Literal["left", "right"]
 
 @op("Bucketize", since=3)
 class Bucketize(Op):
-    """Number the buckets in which elements lie: any shape, numbers -> the same shape, integers.
+    """Return each element's bucket number: any shape, numbers -> the same shape, integers.
 
-    buckets: a sorted vector of B bounds; bucket i lies between bounds i - 1 and i, and has the
+    buckets: a sorted vector of B bounds; bucket i is between bounds i - 1 and i, and includes the
     upper one `with_right_bound`, else the lower one. Types may differ.
     [condition/Bucketize-3]
     """
@@ -149,10 +149,10 @@ class Bucketize(Op):
 
 @op("SearchSorted", since=15)
 class SearchSorted(Op):
-    """Where values would be inserted into sorted rows: [*L, N], [*L, V] -> [*L, V].
+    """Indices at which values would be inserted into sorted rows: [*L, N], [*L, V] -> [*L, V].
 
-    Numbers of one type; a single row serves values of any shape. Of equal elements the place is in
-    front of all, in `right_mode` behind all.  [sort/SearchSorted-15]
+    Numbers of one type; a single row serves values of any shape. The index is in front of all
+    equal elements, in `right_mode` behind all.  [sort/SearchSorted-15]
     """
 
     rounding = JUMPS
@@ -177,7 +177,7 @@ class SearchSorted(Op):
 
 
 def _lead(rows: Shape, values: Shape) -> Shape:
-    """Return the shape of the values, all but the last axis as the rows have it; E301, E302."""
+    """Return the shape of the values; all axes but the last agree with the rows; E301, E302."""
     want_rank(values, len(rows), len(rows), 1, "values")
     out = [merge(a, b) for a, b in zip(rows[:-1], values[:-1], strict=True)]
     lead = tuple(d for d in out if d is not None)
@@ -191,7 +191,7 @@ def _lead(rows: Shape, values: Shape) -> Shape:
 
 
 def _search(row: Array, values: Array, side: Side) -> Array:
-    """Return places in a row; types are compared as real numbers where they differ."""
+    """Return indices in a row; if types differ, they are compared as real numbers."""
     if row.dtype != values.dtype or row.dtype.kind not in "iuf":  # not ml_dtypes'
         row, values = row.astype(np.float64), values.astype(np.float64)
     return np.asarray(np.searchsorted(row, values, side))
@@ -199,9 +199,9 @@ def _search(row: Array, values: Array, side: Side) -> Array:
 
 @op("Unique", since=10)
 class Unique(Op):
-    """Distinct elements, or slices along `axis`, and where they are; any type.
+    """Distinct elements, or slices along `axis`, and their indices; any type.
 
-    Outputs: the distinct ones (a vector without `axis`), the place of the first occurrence of each,
+    Outputs: the distinct ones (a vector without `axis`), the index of the first occurrence of each,
     the number of each input element among them, how often each occurs. `sorted` orders them
     ascending, otherwise by first occurrence.  [movement/Unique-10]
     """
@@ -228,7 +228,7 @@ class Unique(Op):
     def _sizes(
         self, shape: Shape | None, axis: Dim | None
     ) -> tuple[tuple[Dim | None, ...] | None, Dim]:
-        """Return the shape of the distinct ones, None for their number, and how many are read."""
+        """Return the shape of the distinct ones, None for their number, and the number read."""
         if axis is None:
             return (None,), math.prod(shape) if is_static(shape) else DYNAMIC
         if shape is None:

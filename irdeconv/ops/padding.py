@@ -18,7 +18,7 @@ PadMode = Literal["constant", "edge", "reflect", "symmetric"]
 
 
 def pad_indices(mode: PadMode, size: int, begin: int, end: int) -> Array:
-    """Return which element of an axis stands at each place of the padded axis."""
+    """Return the index of the axis element at each position of the padded axis."""
     at = np.arange(-begin, size + end)
     if mode == "edge":
         return np.clip(at, 0, size - 1)
@@ -49,7 +49,7 @@ class PadBase(Op):
     def _shape(
         self, shape: Shape | None, begin: tuple[Dim, ...] | None, end: tuple[Dim, ...] | None
     ) -> Shape | None:
-        """Return the data's shape, made of unknown dimensions where only the rank is known."""
+        """Return the data's shape, made of unknown dimensions if only the rank is known."""
         for port, name, pads in ((1, "pads_begin", begin), (2, "pads_end", end)):
             if pads is None:
                 continue
@@ -115,7 +115,7 @@ class PadBase(Op):
     def _bind_own(
         self, shape: tuple[int, ...], begin: Sequence[int], end: Sequence[int]
     ) -> Bound | None:
-        """Bind what repeats the data's own elements, unless something is cropped."""
+        """Bind a padding that repeats the data's own elements, unless something is cropped."""
         if min(*begin, *end, 0) < 0:
             return None
         for axis, (size, *pads) in enumerate(zip(shape, begin, end, strict=True)):
@@ -130,7 +130,7 @@ class PadBase(Op):
 
 @op("Pad", until=11)
 class Pad1(PadBase):
-    """Extend each axis by pads_begin and pads_end elements as `pad_mode` says.
+    """Extend each axis by pads_begin and pads_end elements by the rule `pad_mode`.
 
     data: any type; pads: integer vectors, one value an axis; pad_value: a scalar of the data's
     type, 0 by default. Negative pads crop as from opset12 on, which the runtime accepts although
@@ -149,7 +149,7 @@ class Pad1(PadBase):
 
 @op("Pad", since=12)
 class Pad12(PadBase):
-    """Extend each axis by pads_begin and pads_end elements as `pad_mode` says; negative ones crop.
+    """Extend each axis by pads_begin and pads_end elements by `pad_mode`; negative pads crop.
 
     data: any type; pads: integer vectors, one value an axis; pad_value: a scalar of the data's
     type, 0 by default. All modes are windows on the endlessly extended data.  [movement/Pad-12]

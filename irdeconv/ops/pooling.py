@@ -38,9 +38,9 @@ class _Windows(WindowOp):
 
 @dataclass(frozen=True)
 class Pool(_Windows):
-    """What all poolings share: attributes, checks, output sizes.
+    """Base of all poolings: attributes, checks, output sizes.
 
-    `kernel` is needed; absent strides mean 1 and absent pads 0. Pads are not negative.
+    `kernel` is required; absent strides mean 1 and absent pads 0. Pads are not negative.
     """
 
     signature = "data: number t [N, C, *I:1..3] -> t [N, C, *O]"
@@ -56,7 +56,7 @@ class Pool(_Windows):
             yield Problem("E304", "kernel is empty; it is required", attribute="kernel")
 
     def windows(self, shape: Ints) -> tuple[list[WindowAxis], bool]:
-        """Return where the windows lie in data of that shape, and whether anything is padded."""
+        """Return the windows in data of that shape, and whether anything is padded."""
         outputs = exact(self.sizes(shape)) or ()
         strides, dilations, _ = self.filled(len(self.kernel))
         begin, end = self.effective_pads(shape[2:], self.kernel)
@@ -73,18 +73,18 @@ class Pool(_Windows):
         return Bound(pooling.Pooling(shape, inputs[0].dtype.container, windows, count))
 
     def counts(self, windows: list[WindowAxis], padded: bool) -> Array | None:
-        """Return by what sums over windows are divided; None where there is nothing to divide."""
+        """Return the divisors of the sums over windows; None if there is nothing to divide."""
         return None
 
     def complete(self, at: Fit, data: Spec) -> None:
         at.groups["O"] = None if data.shape is None else self.sizes(data.shape)
 
     def sizes(self, shape: Shape) -> Shape:
-        """Return the output's spatial sizes; E304 and E306 where the windows do not fit."""
+        """Return the output's spatial sizes; E304 and E306 if the windows do not fit."""
         check_lists(self, len(shape) - 2)
-        for axis, what in enumerate(("batch", "channel axis")):
+        for axis, name in enumerate(("batch", "channel axis")):
             if shape[axis] == 0:
-                raise OpError(f"the {what} has no element", code="E306", port=0)
+                raise OpError(f"the {name} has no element", code="E306", port=0)
         return tuple(self._size(a, size) for a, size in enumerate(shape[2:]))
 
     def _size(self, axis: int, size: Dim) -> Dim:
@@ -214,7 +214,7 @@ class IndexedMaxPool(Pool):
 
 @op("MaxPool", since=8, until=13)
 class MaxPool8(IndexedMaxPool):
-    """Maxima of dilated windows and where they lie: data (N, C, *I) -> two of (N, C, *O).
+    """Maxima of dilated windows and their indices: data (N, C, *I) -> two of (N, C, *O).
 
     The second output counts elements of data flattened from `axis` on; the first of equal maxima
     wins.  [pooling/MaxPool-8]
@@ -274,7 +274,7 @@ class AdaptiveAvgPool(_Adaptive):
 
 @op("AdaptiveMaxPool", since=8)
 class AdaptiveMaxPool(_Adaptive):
-    """Maxima of O windows and where they lie: data (N, C, *I), O values -> two of (N, C, *O).
+    """Maxima of O windows and their indices: data (N, C, *I), O values -> two of (N, C, *O).
 
     Windows as for AdaptiveAvgPool. The second output counts the elements of a channel's plane, the
     first of equal maxima wins.  [pooling/AdaptiveMaxPool-8]

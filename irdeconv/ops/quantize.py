@@ -75,7 +75,7 @@ class FakeConvert(Op):
 
     data, scale and the optional shift: one floating-point type; the shape of the latter two
     broadcasts to the data's. The product is rounded to f16 and then to `destination_type`, ties to
-    even; what is larger than its largest number becomes that, NaN the lowest, as in the runtime.
+    even. Larger numbers become the type's largest one, NaN the lowest, as in the runtime.
     [quantization/FakeConvert-13]
     """
 

@@ -1,8 +1,8 @@
 """Arithmetic on arrays of partly known integers: object arrays that hold ints and Intervals.
 
 Shape arithmetic of dynamic models (ShapeOf, Gather, Multiply, Floor, Concat) flows through these.
-Where the tensor is floating-point, an interval holds the integers around the real bounds; exact
-elements are floats. Rounding to f32 keeps such bounds, because they are representable.
+In a floating-point tensor an interval holds the integers around the real bounds; exact elements
+are floats. Rounding to f32 keeps such bounds, because they are representable.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _ends(v: Scalar) -> tuple[float, float]:
 
 
 def _around(values: list[float]) -> Dim:
-    """Return the integer interval around real values; unbounded where one is not finite."""
+    """Return the integer interval around real values; unbounded if one is not finite."""
     if any(math.isnan(v) for v in values):
         return Interval(-(2**63), None)
     low, high = min(values), max(values)
@@ -126,7 +126,7 @@ def floor_modulo(a: Scalar, b: Scalar) -> Scalar:
 
 
 def equal(a: Scalar, b: Scalar) -> bool:
-    """Whether a == b; TypeError where that is not known."""
+    """Whether a == b; TypeError if that is not known."""
     if isinstance(a, Interval) or isinstance(b, Interval):
         (al, ah), (bl, bh) = _ends(a), _ends(b)
         if al <= bh and bl <= ah:
@@ -136,7 +136,7 @@ def equal(a: Scalar, b: Scalar) -> bool:
 
 
 def less(a: Scalar, b: Scalar) -> bool:
-    """Whether a < b; TypeError where that is not known."""
+    """Whether a < b; TypeError if that is not known."""
     (al, ah), (bl, bh) = _ends(a), _ends(b)
     if ah < bl:
         return True
@@ -172,6 +172,6 @@ def objects(array: Array) -> Array:
 
 
 def holds_real(*arrays: Array) -> bool | None:
-    """Whether the tensors are floating-point; None where only intervals are there."""
+    """Whether the tensors are floating-point; None if they contain only intervals."""
     exact = [v for a in arrays for v in objects(a).flat if not isinstance(v, Interval)]
     return any(isinstance(v, _REAL) for v in exact) if exact else None

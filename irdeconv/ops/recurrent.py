@@ -38,12 +38,12 @@ Loops = tuple[recurrent.CompiledScan, ...]
 
 @dataclass(frozen=True)
 class Recurrent(Op):
-    """What all cells share: activations (in the order of the formula), clipping before them."""
+    """Base of all cells: activations (in the order of the formula), clipping before them."""
 
     usual: ClassVar[Strings] = ()
     cell: ClassVar[recurrent.Cell]
     gates: ClassVar[int] = 1
-    halves: ClassVar[bool] = False  # whether activations may be told once for each direction
+    halves: ClassVar[bool] = False  # whether each direction may have its own activations
 
     hidden_size: Positive
     activations: Strings = ()
@@ -82,7 +82,7 @@ class Recurrent(Op):
         return self.run((), *inputs)
 
     def evaluator(self, used: frozenset[int], inputs: Sequence[Spec]) -> Callable[..., Any]:
-        """Return what computes the outputs, by compiled loops where the weights are constants."""
+        """Return a function that computes the outputs, compiled if the weights are constants."""
         r = inputs[ports(type(self)).names.index("r")].value
         usual = self._names() == list(self.usual)
         if r is None or r.dtype != np.float32 or not usual or not jit.available():
@@ -93,11 +93,11 @@ class Recurrent(Op):
         return partial(self.run, tuple(loops))
 
     def run(self, loops: Loops, *inputs: Array) -> tuple[Array, ...]:
-        """Compute the outputs, by compiled loops where there is one for each direction."""
+        """Compute the outputs, by compiled loops if there is one for each direction."""
         raise NotImplementedError
 
     def clipped(self, x: Array) -> Array:
-        """Clip what enters an activation; a clip of 0 stands for none."""
+        """Clip the input of an activation; a clip of 0 does not clip."""
         return np.clip(x, -self.clip, self.clip) if self.clip > 0 else x
 
     def step(self, r: Array, bias: Array) -> tuple[recurrent.Step, Array]:
@@ -213,7 +213,7 @@ class GRUCell(_Cell, _Gru):
 class LSTMCell1(_Cell, _Lstm):
     """LSTMCell with more attributes; B may be absent, then it is 0.  [sequence/LSTMCell-1]
 
-    The runtime takes the gates as f, i, c, o whatever `weights_format` says, and ignores
+    The runtime reads the gates as f, i, c, o under any `weights_format`, and ignores
     `input_forget` and the peepholes p (3H,).
     """
 
@@ -296,7 +296,7 @@ class _Sequence(Recurrent):
 class RNNSequence(_Sequence, _Rnn):
     """RNNCell along a sequence: x (N, T, I) -> outputs (N, D, T, H), last states (N, D, H).
 
-    Weights have a leading axis of D directions, 2 where it is bidirectional: forward, reverse.
+    Weights have a leading axis of D directions, 2 if it is bidirectional: forward, reverse.
     Each sequence ends after its own length; outputs behind it are 0.  [sequence/RNNSequence-5]
     """
 
@@ -365,7 +365,7 @@ class GatherTree(Op):
 
 
 class _OfClasses(Op):
-    """Base of what reads data of classes: without any, none is the best."""
+    """Base of the CTC operations, which need at least one class."""
 
     def complete(self, at: Fit, *inputs: Spec) -> None:
         if at["C"] == 0:

@@ -31,8 +31,8 @@ def reduced_axes(axes: Iterable[int], rank: int) -> tuple[int, ...]:
 class Reduction(Op):
     """Base of the reductions: of no axes at all each element by itself is reduced.
 
-    `ufunc` reduces f32 and f64 into given memory; `averages` says that the sum is divided, `norm`
-    that a single element becomes its absolute value.
+    `ufunc` reduces f32 and f64 into given memory. With `averages` the sum is divided. With `norm` a
+    single element becomes its absolute value.
     """
 
     fn: ClassVar[Reducer]
@@ -53,7 +53,7 @@ class Reduction(Op):
             at.groups["O"] = tuple(d for i, d in enumerate(shape) if i not in gone)
 
     def _unknown(self, shape: Shape, values: tuple[Any, ...] | None) -> Shape | None:
-        """Return what is known where the axes are not: with keep_dims the rank."""
+        """Return the known part of the shape for unknown axes: with keep_dims the rank."""
         if not self.keep_dims:
             single = values is not None and len(values) == 1 and len(shape) > 0
             return (DYNAMIC,) * (len(shape) - 1) if single else None
@@ -140,9 +140,9 @@ def _divided(total: Array, count: int) -> Array:
 
 
 def _end(dtype: np.dtype[Any], lowest: bool) -> Array:
-    """Return the lowest or highest number of i32 or float32 (infinite in f16) as a type has it.
+    """Return the lowest or highest number of i32 or float32 (infinite in f16) in a type.
 
-    The highest float32 is infinity: the runtime takes the highest finite one only where axes are
+    The highest float32 is infinity: the runtime uses the highest finite one only if axes are
     constants.
     """
     if dtype.kind in "iu":

@@ -26,7 +26,7 @@ from irdeconv.kernels import regions as pooled_regions
 from irdeconv.kernels.regions import Groups, SampledAxis, axis_of_samples
 
 Aligned = Literal["asymmetric", "half_pixel_for_nn", "half_pixel"]
-# What is added to a place before the scale, and after it.
+# The offsets of a coordinate before the scale, and after it.
 _SHIFTS = {"asymmetric": (0.0, 0.0), "half_pixel_for_nn": (0.0, -0.5), "half_pixel": (0.5, -0.5)}
 
 
@@ -70,7 +70,7 @@ class _Regions(Op):
 def limited_axes(
     begin: Array, extent: Array, bins: tuple[int, int], ratio: int, port: int = 0
 ) -> tuple[SampledAxis, SampledAxis]:
-    """Return the samples along y and x of a region at (x, y); E305 where there are too many."""
+    """Return the samples along y and x of a region at (x, y); E305 if there are too many."""
     y = axis_of_samples(begin[1], extent[1], bins[0], ratio)
     x = axis_of_samples(begin[0], extent[0], bins[1], ratio)
     count = max(y.count, 1) * y.bins * max(x.count, 1) * x.bins
@@ -180,7 +180,7 @@ class ROIPooling(_RegionPooling):
     OpenVINO writes the size as `output_size` and `output_roi` too; `pooled_h` and `pooled_w` count.
     A region is image, left, top, right, bottom; the first of image -1 and all behind it are 0.
     "max": bins of whole elements, both corners inside, scaled and rounded. "bilinear": points
-    spread from corner to corner, which are fractions of the feature map, whatever
+    spread from corner to corner, which are fractions of the feature map, without
     `spatial_scale`.  [detection/ROIPooling-1]
     """
 
@@ -285,7 +285,7 @@ class DeformablePSROIPooling(_Sensitive):
     """Pool regions with shifted bins, each from channels of its own: data (N, C, H, W), rois (R, 5)
     and shifts (R, 2K, part_size, part_size) -> (R, output_dim, group_size, group_size).
 
-    A bin is the mean of `spatial_bins` samples that lie in the image, interpolated linearly. The
+    A bin is the mean of `spatial_bins` samples that are in the image, interpolated linearly. The
     shifts of the K classes, x then y, times `trans_std` are fractions of the region's sides; none
     without the third input. C = output_dim * group_size^2; a region of image -1 and all behind it
     are 0.  [detection/DeformablePSROIPooling-1]
@@ -344,14 +344,14 @@ def _logistic(x: Array) -> None:
 
 @op("RegionYolo")
 class RegionYolo(Op):
-    """What YOLO predicts, made probabilities: data (N, regions * (coords + 1 + classes), H, W).
+    """YOLO's predictions as probabilities: data (N, regions * (coords + 1 + classes), H, W).
 
-    The logistic function goes over the first two channels of each region, its centre, and over
+    The logistic function is applied to the first two channels of each region, its centre, and to
     its confidence behind `coords`. Without `do_softmax` (version 3) there are as many regions as
     `mask` has numbers, the classes are logistic too, and the shape stays. With it (version 2) there
-    are `num` regions, softmax goes over the classes, and the axes from `axis` to `end_axis`
-    become one. Where there are more channels, regions follow each other in memory all the same, as
-    in the runtime. `anchors` are not used.  [detection/RegionYolo-1]
+    are `num` regions, softmax is applied to the classes, and the axes from `axis` to `end_axis`
+    become one. Even if there are more channels, regions follow each other in memory, as in the
+    runtime. `anchors` are not used.  [detection/RegionYolo-1]
     """
 
     signature = "data: real t [N, C, H, W] -> t [*Y]"

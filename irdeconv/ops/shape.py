@@ -66,7 +66,7 @@ class ShapeOf(_ShapeOf):
 
 @op("Reshape")
 class Reshape(ViewOp):
-    """Same elements in the shape that the second input gives; one -1 takes what is left.
+    """Same elements in the shape that the second input gives; one -1 takes the remainder.
 
     With `special_zero` a 0 copies the dimension of the input at that place.  [shape/Reshape-1]
     """
@@ -88,7 +88,7 @@ class Reshape(ViewOp):
         return lambda x: x.reshape(target)
 
     def resolve(self, shape: tuple[int, ...], pattern: Sequence[int]) -> tuple[int, ...]:
-        """Return the exact output shape; E305 where the elements do not fit."""
+        """Return the exact output shape; E305 if the elements do not fit."""
         self._check(pattern)
         out = list(self._copied(shape, pattern))
         size = math.prod(shape)
@@ -105,7 +105,7 @@ class Reshape(ViewOp):
     def _fill(
         self, shape: tuple[int, ...], pattern: Sequence[int], out: list[int], at: int
     ) -> tuple[int, bool]:
-        """Return what -1 stands for and whether it is whole; copied dimensions cancel, even 0."""
+        """Return the size of -1 and whether it is whole; copied dimensions cancel, even 0."""
         copied = {i for i, v in enumerate(pattern) if self.special_zero and v == 0}
         size = math.prod(d for i, d in enumerate(shape) if i not in copied)
         rest = math.prod(d for i, d in enumerate(out) if i not in copied and i != at)
@@ -131,7 +131,7 @@ class Reshape(ViewOp):
         return [shape[i] if v == 0 else v for i, v in enumerate(pattern)]
 
     def _estimate(self, shape: Shape | None, pattern: tuple[Dim, ...]) -> Shape:
-        """Return bounds of the output where the input or the pattern is partly known."""
+        """Return bounds of the output if the input or the pattern is partly known."""
         self._check([v for v in pattern if not isinstance(v, Interval)])
         out = [self._target(shape, i, v) for i, v in enumerate(pattern)]
         wild = [i for i, v in enumerate(pattern) if v == -1]
@@ -191,7 +191,7 @@ class _Squeeze(ViewOp):
 
 
 def _reshaping(target: Shape | None) -> Callable[[Array], Array]:
-    """Reshape to what follows from the data's own shape and is exact therefore."""
+    """Reshape to a shape that follows from the data's own shape, so it is exact."""
     assert is_static(target)
     return lambda x: x.reshape(target)
 
@@ -203,7 +203,7 @@ def _squeeze_all(shape: Shape | None) -> Shape | None:
 
 
 def _squeeze_some(shape: Shape, count: int | None, skip: bool) -> Shape | None:
-    """Return what is left when `count` axes of size 1 go, nobody knows which."""
+    """Return the shape without `count` unknown axes of size 1."""
     if count is None or skip or count > len(shape):
         return None
     return (DYNAMIC,) * (len(shape) - count)

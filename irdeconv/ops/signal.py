@@ -29,7 +29,7 @@ from irdeconv.ops.checks import at_least, axes_of, inferred_shape, widened
 
 
 def paired(x: Array) -> Array:
-    """Return pairs [..., 2] as complex numbers [...], double ones where the pairs are."""
+    """Return pairs [..., 2] as complex numbers [...], double ones if the pairs are."""
     real = np.float64 if x.dtype == np.float64 else np.float32
     kind = np.complex128 if real == np.float64 else np.complex64
     flat = np.ascontiguousarray(x, real)
@@ -164,8 +164,8 @@ class RDFT(_Fourier):
 class IRDFT(_Fourier):
     """Inverse of RDFT: data [*I, 2] -> real [*O]; the last of `axes` grows to 2 (I - 1).
 
-    What the pairs of that axis leave out is taken to be symmetric. `signal_size` gives other
-    lengths, of results; missing pairs are zeros (where the runtime reads behind its data).
+    Elements beyond the pairs of that axis are assumed symmetric. `signal_size` gives other lengths
+    of results; missing pairs are zeros (but the runtime reads behind its data).
     [signals/IRDFT-9]
     """
 
@@ -215,7 +215,7 @@ class STFT(Op):
     """Fourier transforms of frames: signal (B, L) or (L), window (W), two scalars -> 3 more axes.
 
     A frame of `frame_size` F begins every `frame_step` S elements, and is multiplied by the window,
-    which lies in the middle of F zeros: (B, (L - F) / S + 1, F / 2 + 1, 2), pairs of re and im.
+    which is in the middle of F zeros: (B, (L - F) / S + 1, F / 2 + 1, 2), pairs of re and im.
     `transpose_frames` puts frames behind frequencies. Floating-point.  [signals/STFT-15]
     """
 

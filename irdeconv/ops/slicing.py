@@ -21,7 +21,7 @@ FAR = 2**62  # bounds of slices beyond it mean "to the end"
 
 
 def slice_size(size: Dim, start: Dim, stop: Dim, step: int) -> Dim:
-    """Return how many elements a slice takes; the interval of it where something is unknown."""
+    """Return the number of elements in a slice; its interval if something is unknown."""
     high = bounds(size)[1]
     if _mixed(start) or _mixed(stop):
         return Interval.of(0, None if high is None else -(-high // abs(step)))
@@ -48,8 +48,8 @@ def _ends(v: Dim) -> tuple[int, int]:
 def _size_bounds(size: Dim, start: int, stop: int, step: int) -> tuple[int, int | None]:
     """Return the least and the largest count over all sizes.
 
-    The count is linear in the size between a few places: where a bound meets the other one or an
-    end of the axis. So only these need a look.
+    The count is linear in the size between a few sizes, at which a bound meets the other one or an
+    end of the axis. So only these are checked.
     """
     lo, hi = bounds(size)
     if lo == hi:
@@ -133,14 +133,14 @@ def _sliced(size: Dim, start: Dim, stop: Dim, step: Dim) -> Dim:
 
 
 def nonzero(step: int, port: int = 3) -> int:
-    """Return the step; E305 where it is 0."""
+    """Return the step; E305 if it is 0."""
     if step == 0:
         raise OpError("a step is 0", code="E305", port=port)
     return step
 
 
 class _Gather(Op):
-    """Base of the three versions; `wraps` says that negative indices count from the end."""
+    """Base of the three versions; with `wraps` negative indices count from the end."""
 
     partial: ClassVar[bool] = True
     moves: ClassVar[bool] = True
@@ -171,7 +171,7 @@ class _Gather(Op):
         return gather(data, places.astype(np.int64, copy=False), at, dims)
 
     def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
-        """Constant indices inside of the axis: a view where they are evenly spaced, else a copy."""
+        """Constant indices inside of the axis: a view if they are evenly spaced, else a copy."""
         indices, axis = inputs[1].known, ints(inputs[2])
         if indices is None or axis is None or self.batch_dims:
             return None
@@ -250,7 +250,7 @@ def _gather_batched(data: Array, indices: Array, axis: int, batch: int) -> Array
 
 
 def _outside(indices: Array) -> Array:
-    """Put negative indices beyond every axis, where versions before opset8 look for them."""
+    """Replace negative indices by one beyond every axis, as versions before opset8 read them."""
     if not indices.size or indices.min() >= 0:
         return indices
     return np.where(indices < 0, np.iinfo(np.int64).max, indices)
@@ -288,7 +288,7 @@ class Gather(_Gather):
 
 @dataclass(frozen=True)
 class _AxisPart:
-    """What a StridedSlice does with one axis: the input axis (None: a new one), and how."""
+    """A StridedSlice on one axis: the input axis (None: a new one), and its range."""
 
     axis: int | None
     begin: Dim | None = None
@@ -302,11 +302,11 @@ _Mask = Annotated[Ints, ValueRange(0, high=1)]
 
 @op("StridedSlice")
 class StridedSlice(ViewOp):
-    """Take begin:end:strides of the axes in order; masks say otherwise where they hold a 1.
+    """Take begin:end:strides of the axes in order; a 1 in a mask makes an exception.
 
     `begin_mask`, `end_mask`: that bound is the end of the axis; `new_axis_mask`: a new axis of 1;
-    `shrink_axis_mask`: one element, the axis goes; `ellipsis_mask`: all axes that are not named.
-    Where a begin is masked, the element is the first, whatever the stride, as in the runtime.
+    `shrink_axis_mask`: one element, without its axis; `ellipsis_mask`: all axes that are not named.
+    If its begin is masked, that element is the first, for any stride, as in the runtime.
     data: any type; begin, end, strides: integer vectors, strides 1 by default.
     [movement/StridedSlice-1]
     """
@@ -347,7 +347,7 @@ class StridedSlice(ViewOp):
     def parts(
         self, rank: int, begin: tuple[Dim, ...], end: tuple[Dim, ...], steps: tuple[Dim, ...]
     ) -> list[_AxisPart]:
-        """Return what happens to each axis; the axes that are not named stay whole."""
+        """Return the slice of each axis; the axes that are not named stay whole."""
         count = len(begin)
         new = _set(self.new_axis_mask, count)
         ellipsis = sorted(_set(self.ellipsis_mask, count))
@@ -392,7 +392,7 @@ def _set(mask: tuple[int, ...], count: int) -> set[int]:
 
 
 def _part_size(shape: Shape, part: _AxisPart) -> Dim | None:
-    """Return the output dimension of a part; None where the axis goes."""
+    """Return the output dimension of a part; None if the axis is removed."""
     if part.axis is None:
         return 1
     size = shape[part.axis]

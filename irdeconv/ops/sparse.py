@@ -1,6 +1,6 @@
 """Sums and means of rows of a table (the EmbeddingBag family), SparseFillEmptyRows, SegmentMax.
 
-Axis letters: E rows of the table, *W what a row is, L looked up rows, B bags. Element types below
+Axis letters: E rows of the table, *W axes of a row, L looked up rows, B bags. Element types below
 32 bits are summed in f32 and rounded once.
 """
 
@@ -20,7 +20,7 @@ Reduction = Literal["sum", "mean"]
 
 
 class _Embedding(Op):
-    """Base: what all share, and `reduction`."""
+    """Base of the family: checks, and the sums of `reduction`."""
 
     rounding = SUM
     reduction: ClassVar[str] = "sum"
@@ -102,7 +102,7 @@ class EmbeddingBagOffsetsSum(_Offsets):
     """Sum rows of a table for each bag: [E, *W], indices [L], offsets [B] -> [B, *W].
 
     Bag b has the indices from offsets[b] to offsets[b + 1]; an empty one is the row
-    `default_index`, 0 without it or where that is -1. per_sample_weights [L] multiply the rows.
+    `default_index`, 0 without it or if that is -1. per_sample_weights [L] multiply the rows.
     [sparse/EmbeddingBagOffsetsSum-3]
     """
 
@@ -155,8 +155,8 @@ class EmbeddingBagPacked(_Packed):
 class EmbeddingSegmentsSum(_Embedding):
     """Sum rows of a table for each segment: [E, *W], indices [L], segment_ids [L] -> [S, *W].
 
-    segment_ids say to which of the `num_segments` S (a scalar) a row belongs and grow; an empty
-    segment is the row `default_index`, 0 without it or where that is -1. per_sample_weights [L]
+    segment_ids, in ascending order, assign each row to one of the `num_segments` S (a scalar). An
+    empty segment is the row `default_index`, 0 without it or if that is -1. per_sample_weights [L]
     multiply the rows.  [sparse/EmbeddingSegmentsSum-3]
     """
 
@@ -214,7 +214,7 @@ class SparseFillEmptyRows(Op):
     def _count(
         self, values: Spec, rows: Dim, dense_shape: Array | None, indices: Array | None
     ) -> Dim:
-        """Return how many elements there are in the end: each row has one at least."""
+        """Return the number of elements of the result: each row has one at least."""
         if indices is not None and isinstance(rows, int):
             filled = _rows_of(indices, rows)
             if dense_shape is not None:
@@ -243,7 +243,7 @@ class SparseFillEmptyRows(Op):
 
 
 def _rows_of(indices: Array, rows: int) -> Array:
-    """Return the row of each element; E305 where there is no such row."""
+    """Return the row of each element; E305 if there is no such row."""
     out: Array = indices[:, 0].astype(np.int64)
     worst = outside(out, rows - 1)
     if worst is not None:
@@ -252,7 +252,7 @@ def _rows_of(indices: Array, rows: int) -> Array:
 
 
 def _require_columns(indices: Array, columns: int) -> None:
-    """Raise OpError E305 where an element is in a column that is not there."""
+    """Raise OpError E305 if an element is in a column that does not exist."""
     worst = outside(indices[:, 1].astype(np.int64), columns - 1)
     if worst is not None:
         raise OpError(f"an element is in column {worst} of {columns}", code="E305", port=2)

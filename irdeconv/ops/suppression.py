@@ -25,7 +25,7 @@ from irdeconv.ops.checks import want_shapes
 
 
 def most(*factors: Dim | None) -> Dim:
-    """Return how many may be found: at most the product; a factor None is unlimited."""
+    """Return bounds from 0 to the product; a factor None is unlimited."""
     total = 1
     for factor in factors:
         top = None if factor is None else bounds(factor)[1]
@@ -36,14 +36,14 @@ def most(*factors: Dim | None) -> Dim:
 
 
 def least_of(*dims: Dim | None) -> Dim | None:
-    """Return the smallest upper bound; None where none of them has one."""
+    """Return the smallest upper bound; None if none of them has one."""
     tops = [bounds(d)[1] for d in dims if d is not None]
     known = [t for t in tops if t is not None]
     return max(min(known), 0) if known else None
 
 
 def known_count(op: Op, *inputs: Spec | None) -> int | None:
-    """Return axis 0 of the first output where all values are known."""
+    """Return axis 0 of the first output if all values are known."""
     given = [s.known for s in inputs if s is not None]
     if any(v is None for v in given):
         return None
@@ -90,7 +90,7 @@ class _ByClass(Op):
 
     @property
     def unit(self) -> float:
-        """What is added to the sides of a box: 1 where coordinates count pixels."""
+        """The number added to the sides of a box: 1 if coordinates count pixels."""
         return 0.0 if self.normalized else 1.0
 
     def complete(self, at: Fit, *inputs: Spec) -> None:
@@ -98,7 +98,7 @@ class _ByClass(Op):
         at["M"] = self._most(at) if exact is None else exact
 
     def _most(self, at: Fit) -> Dim:
-        """Return how many boxes may be kept."""
+        """Return the largest number of boxes that may be kept."""
         each = least_of(at["B"], None if self.nms_top_k < 0 else self.nms_top_k)
         classes = at["C"]
         if isinstance(classes, int) and 0 <= self.background_class < classes:
@@ -113,7 +113,7 @@ class _ByClass(Op):
     def of_class(
         self, image: int, kind: int, boxes: Array, scores: Array, places: Array
     ) -> Iterator[Found]:
-        """Yield what is kept of a class in an image; `places` are those of the boxes."""
+        """Yield the boxes kept for a class of an image; `places` are their indices."""
         if kind != self.background_class:
             which, values = self.select(boxes, scores)
             same = np.ones(len(which), np.int64)
@@ -126,7 +126,7 @@ class _ByClass(Op):
         return found.take(order[: self.keep_top_k] if self.keep_top_k >= 0 else order)
 
     def ordered(self, found: Found) -> Found:
-        """Return the boxes of all images in the order that the attributes ask for."""
+        """Return the boxes of all images in the order of the attributes."""
         if not self.sort_result_across_batch or self.sort_result_type == "none":
             return found
         if self.sort_result_type == "score":
@@ -162,14 +162,14 @@ class _ByClass(Op):
 class MatrixNms(_ByClass):
     """Lower the scores of overlapping boxes: boxes (N, B, 4), scores (N, C, B) -> three outputs.
 
-    Rows (M, 6) of class, score and the box [x1, y1, x2, y2]; its place (M, 1) among all N * B; how
-    many belong to each image (N,). Boxes must score more than `score_threshold`, at most
-    `nms_top_k` of a class and image take part. A score is multiplied by the smallest of
+    Rows (M, 6) of class, score and the box [x1, y1, x2, y2]; its index (M, 1) among all N * B; the
+    number of rows of each image (N,). Boxes must score more than `score_threshold`; at most
+    `nms_top_k` of a class and image are candidates. A score is multiplied by the smallest of
     (1 - o) / (1 - m), gaussian exp((m^2 - o^2) `gaussian_sigma`), over the better boxes of its
     class: o is the overlap with one, m the largest overlap of that one with those better still.
     Kept are the `keep_top_k` best of an image above `post_threshold`, without `background_class`.
-    Rows stand image by image, the best first; "score" and "classid" only matter across images, as
-    in the runtime, which also leaves equal scores as its partial sorting does.  [sort/MatrixNms-8]
+    Rows are sorted by image, the best first; "score" and "classid" only matter across images, as in
+    the runtime. Equal scores have the order of its partial sorting.  [sort/MatrixNms-8]
     """
 
     sort_result_type: Order = "none"
@@ -239,14 +239,14 @@ class MulticlassNms8(_Multiclass):
 class MulticlassNms(_Multiclass):
     """Keep the best of overlapping boxes: boxes (N, B, 4), scores (N, C, B) -> three outputs.
 
-    Rows (M, 6) of class, score and the box [x1, y1, x2, y2]; its place (M, 1) among all N * B; how
-    many belong to each image (N,). Boxes must reach `score_threshold`, the `nms_top_k` best of a
-    class and image take part, and one goes whose overlap with a better one reaches
-    `iou_threshold`; that sinks by the factor `nms_eta` with every box that is kept, down to 0.5.
+    Rows (M, 6) of class, score and the box [x1, y1, x2, y2]; its index (M, 1) among all N * B; the
+    number of rows of each image (N,). Candidates are the `nms_top_k` best of a class and image that
+    reach `score_threshold`. One is removed if its overlap with a better one reaches
+    `iou_threshold`; every box that is kept lowers that by the factor `nms_eta`, down to 0.5.
     Kept are the `keep_top_k` best of an image, without `background_class`. With a third input,
     roisnum (N,), every class has its own boxes: boxes (C, B, 4) and scores (C, B) hold those of all
-    images one after another, roisnum of each; places then count (B, C).
-    Rows stand image by image, the best first, or class by class with "classid", or in the wanted
+    images one after another, roisnum of each; indices then count (B, C).
+    Rows are sorted by image, the best first, or with "classid" class by class, or in the requested
     order across all images.  [sort/MulticlassNonMaxSuppression-9]
     """
 
@@ -314,7 +314,7 @@ class _Suppression(Op):
         raise NotImplementedError
 
     def _rows(self, boxes: Array, scores: Array, *limits: Array) -> list[Row]:
-        """Return what is kept in all batches and classes; limits that are absent are 0."""
+        """Return the boxes kept in all batches and classes; absent limits are 0."""
         count, *numbers = [v.item() for v in limits] + [0] * (4 - len(limits))
         rows: list[Row] = []
         for n, one in enumerate(boxes.astype(np.float32)):
@@ -382,9 +382,9 @@ class NonMaxSuppression3(_PlacesOnly):
     """Keep the best of overlapping boxes: boxes (N, B, 4), scores (N, C, B) -> places (M, 3).
 
     Places are batch, class and box. Optional scalars, 0 by default: the most boxes of a class, the
-    overlap from which a box goes, the score that all must exceed. M is the number of boxes that
-    are kept: the specification fills up with -1 to a fixed size (and to another one in version 4),
-    the runtime does not.  [sort/NonMaxSuppression-3]
+    overlap from which a box is removed, the score that all must exceed. M is the number of boxes
+    that are kept: the specification fills up with -1 to a fixed size (and to another one in version
+    4), the runtime does not.  [sort/NonMaxSuppression-3]
     """
 
 
@@ -393,11 +393,11 @@ class NonMaxSuppression(_Upright, _ThreeOutputs):
     """Keep the best of overlapping boxes: boxes (N, B, 4), scores (N, C, B) -> three outputs.
 
     Places (M, 3) as batch, class, box; scores (M, 3) as batch, class, score; M (1,). Optional
-    scalars, 0 by default: the most boxes of a class, the overlap from which a box goes, the score
-    that all must exceed, and the sigma of soft suppression, which lowers scores by
-    exp(-overlap^2 / 2 sigma) and knows no limit of overlap, as in the runtime. Boxes are
-    [y1, x1, y2, x2], with "center" [x, y, width, height]. Types may be mixed; scores come out as
-    f32.  [sort/NonMaxSuppression-5]
+    scalars, 0 by default: the most boxes of a class, the overlap from which a box is removed, the
+    score that all must exceed, and the sigma of soft suppression, which lowers scores by
+    exp(-overlap^2 / 2 sigma) and has no limit of overlap, as in the runtime. Boxes are
+    [y1, x1, y2, x2], with "center" [x, y, width, height]. Types may be mixed; scores are f32.
+    [sort/NonMaxSuppression-5]
     """
 
     signature = (
@@ -413,7 +413,7 @@ class NMSRotated(_ThreeOutputs):
 
     Boxes are [x, y, width, height, angle] with the angle in radians, turning from x to y;
     `clockwise` false turns them the other way. The scalars are required: the most boxes of a class,
-    the overlap above which a box goes, the score that all must exceed. Outputs as those of
+    the overlap above which a box is removed, the score that all must exceed. Outputs as those of
     NonMaxSuppression.  [sort/NMSRotated-13]
     """
 

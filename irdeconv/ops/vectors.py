@@ -56,7 +56,7 @@ class GraphVector:
         """Return floor(v / 2) on every axis.
 
         OpenVINO's integer Divide rounds towards zero, so a vector that may be negative is the
-        difference of two that are not. (OpenVINO bounds FloorMod wrongly where sizes are open.)
+        difference of two that are not. (OpenVINO bounds FloorMod wrongly if sizes are open.)
         """
         if self.non_negative:
             return self._apply(Divide(), self, 2)
@@ -81,7 +81,7 @@ def sizes(b: Builder[Any], x: Any, first: int, axes: int) -> Vector:
 
 
 def _array(values: tuple[int, ...]) -> Array:
-    """Return numbers as i64; E306 where one has more than 64 bits."""
+    """Return numbers as i64; E306 if one has more than 64 bits."""
     try:
         return np.array(values, np.int64)
     except OverflowError:
@@ -89,7 +89,7 @@ def _array(values: tuple[int, ...]) -> Array:
 
 
 def vector(b: Builder[Any], x: Any) -> Vector:
-    """Return an integer vector of the graph: its numbers where they are known."""
+    """Return an integer vector of the graph: its numbers if they are known."""
     known = ints(b.spec(x))
     return GraphVector(b, x) if known is None else IntVector(known)
 

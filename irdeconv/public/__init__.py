@@ -1,4 +1,4 @@
-"""The public functions by what they are for; `irdeconv` offers them all."""
+"""The public functions by topic; `irdeconv` offers them all."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ def _picture(graph: Graph) -> str | None:
     return picture(graph, most=LARGEST_FLAT)
 
 
-# Graphs know nothing of operations. Whoever gets one from a public function sees it drawn.
+# The class Graph cannot draw operations. Graphs from public functions are drawn by `show`.
 Graph.painter = staticmethod(_picture)

@@ -47,10 +47,10 @@ def map_blocks(
     each. Anything else is the same for every block. Returns arrays of Dask by the name of the
     output, in Result order; their shapes, chunks and element types are known without computing.
 
-    A block is run by itself. Where the model's batch is exact, as many samples at a time go through
-    it, and each chunk has to be a multiple of that; where it is open, a block is one batch. The
-    plan, with the options of `compile`, goes to each worker once. Raises UsageError for arrays that
-    do not fit and for outputs whose shape depends on values, and what `compile` raises.
+    A block is run by itself. If the model's batch is exact, a block is run in batches of that size,
+    and each chunk must be a multiple of it. If it is open, a block is one batch. The plan, with the
+    options of `compile`, is sent to each worker once. Raises UsageError for arrays that do not fit,
+    for outputs whose shape depends on values, and the errors of `compile`.
 
     >>> import dask.array as da
     >>> images = da.zeros((8, 3, 32, 32), chunks=(2, -1, -1, -1), dtype=np.float32)
@@ -82,7 +82,7 @@ def _block_specs(
 
 
 def _sorted_out(graph: Graph, inputs: Any) -> tuple[dict[str, Any], dict[str, Array]]:
-    """Return the arrays of Dask, and what is the same for every block, by the usual names."""
+    """Return the arrays of Dask, and those that all blocks share, by the usual names."""
     from dask.array import Array as DaskArray
 
     usual = dict(zip((n.id for n in graph.parameters), graph.inputs, strict=True))
@@ -99,7 +99,7 @@ def _sorted_out(graph: Graph, inputs: Any) -> tuple[dict[str, Any], dict[str, Ar
 
 
 def _aligned(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arrays with one chunk in every axis but the first, whose chunks have to agree."""
+    """Return arrays with one chunk in every axis but the first, whose chunks must agree."""
     for name, array in given.items():
         if array.ndim == 0 or any(np.isnan(size) for size in array.shape):
             raise misused(f'input "{name}": its sizes are unknown, or it has no axis', code="E501")
@@ -163,7 +163,7 @@ def _lazily(
 def _run_block(
     shipped: tuple[Plan, dict[str, Array]], token: str, names: list[str], arrays: list[Array]
 ) -> dict[str, Array]:
-    """Run a block; every thread of a worker has a plan of its own, for a plan takes turns."""
+    """Run a block; every thread of a worker has its own plan, as threads take turns at one plan."""
     plan, whole = shipped
     plans: OrderedDict[str, Plan] = _local.__dict__.setdefault("plans", OrderedDict())
     if token not in plans:

@@ -23,17 +23,17 @@ def extract(
 ) -> Graph:
     """Return a piece of a model as a graph of its own, constants included.
 
-    `from_` names where the piece begins: in front of layers, or at tensors (default: the model's
-    inputs). `to` names where it ends: tensors, or all outputs of layers (default: the model's
-    outputs). `add` names further outputs. A name is that of a layer, or else of a tensor;
-    `layer:NAME` and `tensor:NAME` say which. `NAME:PORT` is an output of a layer, `PORT:NAME` what
-    the layer reads at an input.
+    `from_` names the layers or tensors at which the piece begins; layers belong to it (default: the
+    model's inputs). `to` names its outputs: tensors, or layers for all of their outputs (default:
+    the model's outputs). `add` names further outputs. A name is that of a layer, or else of a
+    tensor; `layer:NAME` and `tensor:NAME` say which. `NAME:PORT` is an output of a layer,
+    `PORT:NAME` the tensor at one of its inputs.
 
     Any other tensor that the piece reads from outside becomes an input as well. New inputs have the
     inferred element types and shapes, and the names of the tensors.
 
     Raises UsageError for an unknown name (E503) and if there is nothing to cut out (E507),
-    InferenceError if the layers of the piece do not fit together, and what `read` raises.
+    InferenceError if the layers of the piece do not fit together, and the errors of `read`.
 
     >>> model = "ir_samples/openvino/segmentation_head.xml"
     >>> part = ird.extract(model, from_="up1", to="up2")
@@ -56,8 +56,8 @@ def rename(
     outputs are tensors. `pattern` is a regular expression and a replacement, applied to all other
     names as `re.sub` does.
 
-    Raises UsageError for an unknown old name (E503), for new names that are empty or would stand
-    for two things (E508), and what `read` raises.
+    Raises UsageError for an unknown old name (E503), for new names that are empty or not unique
+    (E508), and the errors of `read`.
 
     >>> model = ird.rename("ir_samples/openvino/segmentation_head.xml", {"image": "photo"})
     >>> model.inputs
@@ -70,16 +70,16 @@ def rename(
 def simplify(
     model: ModelLike, *, max_growth: int = MAX_GROWTH, decompress: bool = False
 ) -> Simplified:
-    """Return the same model with fewer layers, and what was removed: `graph, report = ...`.
+    """Return the same model with fewer layers, and a report of the removed: `graph, report = ...`.
 
-    What depends only on constants or follows from shapes is folded. Layers that change nothing,
+    Layers whose values depend only on constants or shapes are folded. Layers that change nothing,
     duplicates, and layers that no output needs are dropped. Inputs, outputs, their names and
     variables stay, and so do bodies of loops and branches. A folded constant may take `max_growth`
     bytes more than the constants that it replaces. Weights that are stored in fewer bits stay
     compressed unless `decompress` is set. Run node by node (`fuse=False`, `form=None`), both models
     give the same bits.
 
-    Raises InferenceError if the graph does not fit together, and what `read` raises.
+    Raises InferenceError if the graph does not fit together, and the errors of `read`.
 
     >>> graph, report = ird.simplify("ir_samples/openvino/same_upper_output_shape.xml")
     >>> report.steps["dead"]

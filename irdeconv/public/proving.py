@@ -36,7 +36,7 @@ def certify(
     keeps them, with the hashes of the two files. `check_certificate` also says whether everything
     else is the same.
 
-    Raises what `read` and `infer` raise.
+    Raises the errors of `read` and `infer`.
 
     >>> g = ird.read("ir_samples/openvino/segmentation_head.xml")
     >>> proofs = ird.certify(g, ird.lower(g, "stacked"))
@@ -60,11 +60,11 @@ def check_certificate(
 
     The report is true if at least one layer was rewritten and everything is proved for every size
     that `model` allows. Its `equal` is also true if a layer is proved for some sizes only, or only
-    under the assumptions in `assumed`: what a file declares of operations that nobody knows.
+    under the assumptions in `assumed`: the file's declarations of unknown operations.
     `sizes` asks for other shapes of the inputs.
 
     `certificates`, or the file that `lower --certify` wrote, must have exactly one certificate for
-    each rewritten layer. All must state what the two models contain, and the hashes of their files.
+    each rewritten layer. All must state the contents of the two models and their files' hashes.
     `probe` evaluates both sides instead of proving, at random points modulo random primes. `seed`
     repeats a probe; without it the points are new.
 

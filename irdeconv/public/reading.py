@@ -54,10 +54,10 @@ def read(
     """Read a model: an IR (v2 to v7, v10, v11) and its weights, ONNX, a oneDNN dump, the text form.
 
     `model` is a path, the bytes of a file (called `name` in diagnostics), an `openvino.Model` or an
-    `onnx.ModelProto`. The content of a file decides what it is. `weights` is the `.bin` of an IR,
+    `onnx.ModelProto`. The content of a file decides its format. `weights` is the `.bin` of an IR,
     or its bytes; the default is the file beside the `.xml` with the same stem. Constants are
-    memory-mapped, and read when their values are needed. `semantics` says which meaning
-    deconvolutions get where document and runtime differ.
+    memory-mapped, and read when their values are needed. `semantics` chooses the meaning of
+    deconvolutions if OpenVINO's document and runtime differ.
 
     Raises InputError with every diagnostic, and FileAccessError for a file that cannot be read; a
     missing one is also a FileNotFoundError.
@@ -158,20 +158,20 @@ def _beyond_target(
     model: ModelLike, loaded: Loaded, reading: Reading, target: Target
 ) -> list[Diagnostic]:
     """Return a diagnostic for each condition of a target that a layer does not meet."""
-    found: list[Violation] = []
+    violations: list[Violation] = []
     if is_onnx(model):
         source: Any = model
         file = load_file(source)
         set_shapes(file, {n: parse_shape_like(s) for n, s in reading.shapes.items()})
         name = reading.name if isinstance(model, bytes) else file.name
-        found = check_nodes(file.proto, target, location=Location(SourceFile(name, b"")))
+        violations = check_nodes(file.proto, target, location=Location(SourceFile(name, b"")))
     elif loaded.graph is not None:
         try:
-            found = check_graph(standardize(infer(loaded.graph, reading.shapes)), target)
+            violations = check_graph(standardize(infer(loaded.graph, reading.shapes)), target)
         except (InferenceError, UnsupportedError) as e:
             return e.diagnostics
     problems = Collector(most=current().reports)
-    for v in found:
+    for v in violations:
         message = f'{v.operation} "{v.layer}" does not run on {target.name}: {v.text}'
         problems.add("E420", message, location=v.location, layer=v.layer)
     problems.count_rest()
@@ -179,7 +179,7 @@ def _beyond_target(
 
 
 def _in_file_order(found: Sequence[Diagnostic]) -> list[Diagnostic]:
-    """Sort by line and column; what has no place comes first. Exact repetitions are dropped."""
+    """Sort by line and column; those without a place come first. Drop exact repetitions."""
     seen = {(d.code, str(d.location), d.message): d for d in reversed(found)}
     kept = [d for d in found if seen[d.code, str(d.location), d.message] is d]
 
@@ -196,7 +196,7 @@ def infer(model: ModelLike, shapes: Mapping[str, ShapeLike] | None = None) -> Gr
     as "[1,3,?,?]".
 
     Raises UsageError if a shape names no input or contradicts it, InferenceError with everything
-    that does not fit, and what `read` raises.
+    that does not fit, and the errors of `read`.
 
     >>> g = ird.infer("ir_samples/openvino/dynamic.xml", {"x": [1, 2, 3, None]})
     >>> [(n.name, str(n.spec())) for n in g.nodes("ConvolutionBackpropData")]
@@ -220,7 +220,7 @@ def dump(
 ) -> str:
     """Return a model in the text form, a line per layer; `parse` and `read` take it back.
 
-    Every layer stands behind its inputs, otherwise in the order of the ids. Constants of up to 16
+    Every layer follows its inputs, otherwise in the order of the ids. Constants of up to 16
     elements are readable, larger ones are base64 of their `.bin` bytes. Of constants with more
     bytes than `elide` (64 KiB) only the size and a hash are printed; None prints all. `comments`
     maps ids of layers to lines that are printed above them.

@@ -28,7 +28,7 @@ def reduce(
 ) -> Reduced:
     """Shrink a model as long as it shows a fault: to few layers, small sizes, simple numbers.
 
-    Exactly one of these says what the fault is. `check(graph, inputs)` is true. Or `check` is a
+    Exactly one of these defines the fault. `check(graph, inputs)` is true. Or `check` is a
     command that fails on a file, as `irdeconv reduce --check` describes it, with `fails_with` and a
     `timeout` in seconds. Or `compare`, "openvino" or a second model, computes other numbers than
     rounding or `tolerance` explains. Or `verb` ("lower", "raise", "run", "write") raises an error.
@@ -38,7 +38,7 @@ def reduce(
     `max_checks` checks, after `seconds`, or on Ctrl-C.
 
     Raises NothingToReduceError if the model itself shows no fault, UsageError for arguments that
-    exclude each other, and what `check` raises for the model itself.
+    exclude each other, and the errors of `check` for the model itself.
 
     >>> model = "ir_samples/openvino/segmentation_head.xml"
     >>> small = ird.reduce(model, lambda graph, inputs: any(graph.nodes("Sigmoid")))

@@ -26,7 +26,7 @@ def lower(
     only: str | None = None,
     convolutions: bool = False,
 ) -> Lowered:
-    """Return a copy without deconvolutions, and what became of each: `graph, report = ...`.
+    """Return a copy without deconvolutions, and a report of each: `graph, report = ...`.
 
     `form` is zero-insertion (the default), phases, stacked or gemm; a layer for which it is
     impossible gets zero-insertion, and the report says why. `target` is the name of a packaged
@@ -91,8 +91,8 @@ def write(model: ModelLike, path: str | PathLike[str]) -> None:
 def to_openvino(model: ModelLike) -> Any:
     """Return a model as an `openvino.Model`, in standard operations and without a file.
 
-    Raises UnsupportedError for operations without a standard spelling and where the package
-    openvino is missing (extra `oracles`), InputError where constants have no data (E120).
+    Raises UnsupportedError for operations without a standard spelling and if the package
+    openvino is missing (extra `oracles`), InputError if constants have no data (E120).
 
     >>> model = ird.to_openvino(ird.lower("ir_samples/openvino/group_deconv.xml"))
     >>> [type(model).__name__, model.get_friendly_name(), *model.inputs[0].names]

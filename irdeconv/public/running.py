@@ -38,18 +38,18 @@ def compile(
     max_memory: int | None = None,
     once: bool = False,
 ) -> Plan:
-    """Return a plan that can be run many times; `form=None` executes the graph as it stands.
+    """Return a plan that can be run many times; `form=None` executes the graph without lowering it.
 
-    The plan executes several nodes in one step where that is faster; `fuse=False` executes node by
+    The plan executes several nodes in one step if that is faster; `fuse=False` executes node by
     node. `exact` does so too, and adds the terms of (de)convolutions in one fixed order: slower,
     and every form gives the same bits. `threads` is 1 or more (default: the number of processors);
     the results do not depend on it. `tune` measures kernels, and ways to cut their work, instead of
     estimating the time; a path keeps the measurements. `max_memory` is a limit in bytes; a plan
-    that needs more is a LimitError. `once` says that the plan runs a single time: compiled kernels
+    that needs more is a LimitError. `once` says that the plan runs only one time: compiled kernels
     (the extra `fast`) are then taken only if they save more than loading them takes, half a second;
     `tune` overrules it. A plan may be run from several threads, which take turns, but not from a
     callback of its own run, nor from a thread that such a callback waits for (RuntimeError). Raises
-    UnsupportedError with every operation that cannot be executed, and what `lower` raises.
+    UnsupportedError with every operation that cannot be executed, and the errors of `lower`.
 
     >>> plan = ird.compile("ir_samples/openvino/deconv_3x3_to_5x5.xml")
     >>> for value in (0, 1):
@@ -82,10 +82,10 @@ def run(
 
     `inputs` maps names of inputs or their tensors to arrays, lists arrays in order, or is the array
     of a single input; `__array__` and `__dlpack__` make arrays of other objects. `outputs` names
-    layers and tensors, also inner ones. Only these are returned, and what they do not need is
-    neither executed nor fed. `form=None` executes the graph as it stands; otherwise it is lowered
-    first. `trace(node, arrays)` sees the outputs of every node, which are then executed one by one;
-    it may run other plans, also of this graph. The other options are those of `compile`.
+    layers and tensors, also inner ones. Only these are returned. Layers that they do not need are
+    not executed, and such inputs are not fed. `form=None` executes the graph without lowering it.
+    `trace(node, arrays)` sees the outputs of every node; nodes are then executed one by one. It may
+    run other plans, also of this graph. The other options are those of `compile`.
 
     Raises UsageError for inputs and names that do not fit, ExecutionError if a layer fails.
 
@@ -153,7 +153,7 @@ def _origin(
     source: str | PathLike[str] | None,
     weights: str | PathLike[str] | None,
 ) -> Source:
-    """Return what peers read: `source`, else the model's own file if they know its kind."""
+    """Return the file for peers: `source`, else the model's own file if they know its kind."""
     if source is None and isinstance(model, str | PathLike):
         source = model if Path(model).suffix in (".xml", ".onnx") else None
     return Source(graph, *(None if p is None else Path(p) for p in (source, weights)))

@@ -54,8 +54,8 @@ def compare(
     `b` is a model, arrays by name or an .npz of them, "openvino" (the same graph there) or
     "openvino:FILE.xml" (another one, whose .bin is `weights`). OpenVINO computes every layer in
     f32, or in `peer_precision`: "bf16", or "int8" for quantized layers as in production. Each layer
-    is computed again from b's own inputs, and may differ by what rounding explains; `tolerance`,
-    relative to a tensor's largest value, replaces that. The report is true if everything agrees.
+    is computed again from b's own inputs, and may differ by rounding errors; `tolerance`, relative
+    to a tensor's largest value, replaces their bound. The report is true if everything agrees.
     `reduce` is a folder for the first layer that differs: both sides, its inputs, and a report.json
     with commands. Raises UsageError for arrays that belong to no tensor of the model.
 
@@ -88,7 +88,7 @@ def _second_side(
     folder: str,
     computes: Precision,
 ) -> tuple[Callable[[], Partner], Graph | None]:
-    """Return what starts the partner, and its graph where it is one that is run here."""
+    """Return a function that starts the partner, and its graph if it is run here."""
     if isinstance(b, Mapping):
         arrays = {name: np.asarray(v) for name, v in b.items()}
         return partly(SavedPartner, plan.graph, arrays, "the arrays"), None
@@ -99,8 +99,8 @@ def _second_side(
 
 
 def _other_model(plan: Plan, other: Plan, inputs: Feeds) -> Partner:
-    """Return a second model as the partner; it has to take what the first one takes."""
-    plan.binder.bind(inputs)  # what the first refuses is not the other's fault
+    """Return a second model as the partner; it must accept the inputs of the first."""
+    plan.binder.bind(inputs)  # errors of the first model come first
     try:
         other.binder.bind(inputs)
     except UsageError as e:
@@ -176,10 +176,10 @@ def graph_page(
 ) -> PageContent:
     """Return a page that draws the graph; `to_html()` is one file for any browser, offline.
 
-    With `lowered`, what `lower` returned or any model made of the first, both stand side by side
-    and what changed is marked. `certificates` adds what is proved of each layer. `inputs`, those of
-    `run`, let the last of these graphs run as it stands, and the page shows what flows through it.
-    Of what `bench` and `compare` return the page has the time or error of each layer.
+    `lowered` is the result of `lower`, or any model made of the first; the page shows both side by
+    side and marks the changes. `certificates` adds the proof of each layer. With `inputs`, as for
+    `run`, the last of these graphs is run without lowering it, and the page shows its values. For a
+    report of `bench` or `compare` the page has the time or error of each layer.
 
     >>> low = ird.lower("ir_samples/openvino/segmentation_head.xml")
     >>> page = ird.graph_page("ir_samples/openvino/segmentation_head.xml", low)
@@ -208,7 +208,7 @@ def graph_page(
 
 
 def operations(only: str | Sequence[str] = ()) -> Operations:
-    """Return what irdeconv does with each operation of OpenVINO's opset1 to opset16.
+    """Return a table of OpenVINO's operations, opset1 to opset16, with the support for each.
 
     `only` keeps the types that fit a name or pattern (`*`, `?`, `[a-z]`), in upper or lower case. A
     row covers opsets with the same rules. The operation is "executed", "inferred" (shapes only) or
@@ -232,7 +232,7 @@ def explain(
     solve: int | Sequence[int] | None = None,
     shapes: Mapping[str, ShapeLike] | None = None,
 ) -> Explanation:
-    """Return why deconvolutions give what they give, and what other systems would compute.
+    """Explain the outputs of deconvolutions, with those that other systems would compute.
 
     `layer` is a name; without it, all are explained if there are only a few. `solve` lists
     attributes that give this output size (one for all axes, or one per axis). A layer that its own

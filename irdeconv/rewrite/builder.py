@@ -33,12 +33,12 @@ from irdeconv.rewrite.compressed_filters import (
 )
 from irdeconv.rewrite.emit import Decision, Option, RuleCall, Style
 
-FOLDED_GROWTH = 8  # a folded constant may be so many times as large as what it is made of
+FOLDED_GROWTH = 8  # a folded constant may be so many times as large as its inputs
 
 
 @dataclass
 class NodeBudget:
-    """How many nodes rewriting may still add to a model: `of` at first."""
+    """The number of nodes that rewriting may still add to a model: `of` at first."""
 
     of: int
     left: int = field(init=False)
@@ -47,13 +47,13 @@ class NodeBudget:
         self.left = self.of
 
     def take(self, source: Node, nodes: int = 1) -> None:
-        """Take one or more for what replaces a node; LimitError (E601), and none is left then."""
+        """Take one or more for a node's replacement; if too few are left, LimitError (E601)."""
         left, self.left = self.left, max(self.left - nodes, 0)
         if nodes > left:
             raise self._exceeded(source)
 
     def require(self, nodes: int, source: Node) -> None:
-        """Raise LimitError (E601) where fewer nodes are left than will replace a node."""
+        """Raise LimitError (E601) if fewer nodes are left than will replace a node."""
         if nodes > self.left:
             raise self._exceeded(source)
 
@@ -68,9 +68,9 @@ class NodeBudget:
 class GraphBuilder:
     """Adds nodes for the rewriting of `source`; every new node carries its place and origins.
 
-    An operation whose inputs are all constants becomes a constant at once, unless that would be
-    too much work. One that only moves
-    elements goes in front of the conversion of a constant (rewrite/compressed_filters.py).
+    An operation whose inputs are all constants is folded at once, unless that would be too much
+    work. One that only moves elements is moved in front of the conversion of a constant
+    (rewrite/compressed_filters.py).
     """
 
     checks: ClassVar[bool] = False  # whether operations come from a file
@@ -133,9 +133,9 @@ class GraphBuilder:
         return moved if moved and self._has_room(moved.nbytes, inputs) else None
 
     def _view(self, op: Op, inputs: tuple[Value, ...]) -> Array | None:
-        """Return a view of a constant; None for all else, and where inference knows what is wrong.
+        """Return a view of a constant; None for all else, and if inference will report an error.
 
-        Lowering cuts a filter into thousands of parts, and inferring each takes most of its time.
+        Lowering cuts a filter into thousands of parts. Inferring each would take most of the time.
         """
         if self.checks or not isinstance(op, ViewOp):
             return None
@@ -146,10 +146,10 @@ class GraphBuilder:
         return found
 
     def _folds(self, op: Op, inputs: tuple[Value, ...], specs: tuple[Spec, ...]) -> bool:
-        """Whether an operation behind constants becomes one: not where that is much work or memory.
+        """Whether to fold an operation behind constants: not if that is much work or memory.
 
-        What multiplies stays, what would be large and much larger than its inputs, and what has
-        more axes than NumPy's iterators take.
+        Three kinds stay: operations that multiply, those whose result would be large and much
+        larger than its inputs, and those with more axes than NumPy's iterators support.
         """
         given = tuple(self.graph.spec(v) for v in inputs)
         size, dtype = specs[0].nbytes, specs[0].dtype
@@ -175,7 +175,7 @@ class GraphBuilder:
         return tuple(Value(node.node, port) for port in range(len(op.declared)))
 
     def const(self, array: Array, dtype: ElementType | None = None) -> Value:
-        """Add a constant, of an element type that its container alone need not tell."""
+        """Add a constant; `dtype` is needed if it does not follow from the array's type."""
         array = np.ascontiguousarray(array) if array.ndim else array
         element_type = dtype or of_numpy(array.dtype)
         data = ArrayData.of(array, element_type)
@@ -222,7 +222,7 @@ class GraphBuilder:
         return Value(node.id)
 
     def _as_stored(self, op: Op, inputs: tuple[Value, ...]) -> Value | None:
-        """Apply a movement to a filter that is stored in few bits, and what is behind it again."""
+        """Apply a movement to a filter stored in few bits, then again the steps behind it."""
         pads = isinstance(op, PadBase) and op.pad_mode == "constant" and len(inputs) == 3
         if not inputs or not (op.moves or pads):
             return None
@@ -268,7 +268,7 @@ class Skip:
 
 @dataclass(frozen=True)
 class Change:
-    """What a rule did to one node: the nodes it made, or why it did not apply."""
+    """A rule's effect on one node: the nodes it made, or the reason why it did not apply."""
 
     made: tuple[int, ...] = ()
     skipped: str | None = None
@@ -282,11 +282,11 @@ def replace_node(
     style: Style = DEFAULT_STYLE,
     decisions: Iterable[Decision] = (),
 ) -> Change:
-    """Replace a node with one output by what `build(op, builder, *inputs)` makes.
+    """Replace a node with one output by the result of `build(op, builder, *inputs)`.
 
-    The last new node takes over the name and the tensor names; all of them inherit place and
-    origins. It stays where nothing read the node. On Skip, or when `build` raises, the graph is as
-    before. What stays is taken from the budget.
+    The last new node gets the name and the tensor names; all of them inherit place and origins. It
+    stays even if nothing read the node. On Skip, or if `build` raises, the graph is as before.
+    The budget pays for the new nodes that stay.
     """
     builder = GraphBuilder(graph, node, budget=budget, style=style, decisions=iter(decisions))
     try:
@@ -305,7 +305,7 @@ def replace_node(
 
 
 def expand(op: SugarOp, b: GraphBuilder, *inputs: Value) -> Value:
-    """Build what an operation is defined by, for `replace_node`."""
+    """Build the definition of an operation, for `replace_node`."""
     value: Value = op.expand(b, *inputs)
     return value
 
@@ -333,9 +333,9 @@ def sweep(graph: Graph, candidates: list[int]) -> None:
 
 
 def remove_dead(graph: Graph, keep: set[int]) -> int:
-    """Remove the nodes that no Result needs, but for Parameters and `keep`; return how many.
+    """Remove the nodes that no Result needs; return their number.
 
-    What the nodes of `keep` read stays as well.
+    Parameters stay, and so do the nodes of `keep` with their inputs.
     """
     live = graph.live()
     order = graph.topological()
@@ -349,7 +349,7 @@ def remove_dead(graph: Graph, keep: set[int]) -> int:
 
 
 def products(graph: Graph, nodes: Iterable[Node]) -> int | None:
-    """Return the multiply-accumulates of nodes; None where some are unknown."""
+    """Return the multiply-accumulates of nodes; None if some are unknown."""
     macs = [n.op.macs(graph.input_specs(n.id), n.specs or ()) for n in nodes]
     return None if None in macs else sum(m or 0 for m in macs)
 

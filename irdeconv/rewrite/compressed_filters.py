@@ -1,10 +1,10 @@
 """Filters stored in few bits, and moved constants, which are not copied before they are read.
 
-A filter in few bits is a constant and the element-wise operations behind it: f16 weights stand
-behind a Convert, quantized ones behind Convert, Subtract of a zero point and Multiply by a scale.
-What moves elements commutes with these where zero points and scales are moved alike. So a rewritten
-filter stays as small as it was, and a runtime that executes quantized layers still finds a
-quantized filter in front of the layer.
+A filter in few bits is a constant and the element-wise operations behind it: a Convert for f16
+weights; Convert, Subtract of a zero point and Multiply by a scale for quantized ones. Movements of
+elements commute with these if zero points and scales are moved alike. So a rewritten filter stays
+as small as it was, and a runtime that executes quantized layers still finds a quantized filter in
+front of the layer.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ SMALL_BYTES = 1 << 16  # up to this size a constant is moved by copying it
 def moved_data(
     op: Op, data: ConstantData, dtype: ElementType, shape: tuple[int, ...], *rest: Array
 ) -> MovedData | None:
-    """Return what an operation that moves elements, or pads by zeros, makes of a constant.
+    """Return a constant after an operation that moves elements, or pads by zeros.
 
-    None where it is small, has no whole bytes, or the operation is none of those that lowering
-    emits, or wrong.
+    None if the constant is small or has no whole bytes, or if the operation is invalid or is none
+    of those that lowering emits.
     """
     if dtype.is_packed or dtype.kind == "string":
         return None
@@ -84,7 +84,7 @@ def _taken(data: MovedData, index: dict[int, Array]) -> MovedData | None:
 
 
 def _padded(mode: PadMode, size: int, begin: int, end: int) -> Array:
-    """Return which element stands at each place of a padded axis."""
+    """Return the index of the axis element at each position of a padded axis."""
     if mode != "constant":
         return pad_indices(mode, size, begin, end)
     at = np.arange(-begin, size + end)
@@ -107,14 +107,14 @@ def constant(graph: Graph, value: Value) -> Array | None:
 
 
 def is_constant(graph: Graph, value: Value) -> bool:
-    """Whether a value is a constant whose data are there."""
+    """Whether a value is a constant with available data."""
     op = graph.node(value.node).op
     return isinstance(op, Const) and op.data.available
 
 
 @dataclass(frozen=True)
 class FilterParameter:
-    """A zero point or scale: its values, how they are stored, what converts them."""
+    """A zero point or scale: its values, their stored type, the Convert behind them."""
 
     values: Array
     dtype: ElementType | None
@@ -127,15 +127,15 @@ class FilterParameter:
 
 @dataclass(frozen=True)
 class Dequantization:
-    """An element-wise operation; `port` is the one that the filter comes by."""
+    """An element-wise operation; `port` is the filter's input."""
 
     node: Node
     port: int = 0
     parameters: tuple[FilterParameter, ...] = ()
 
-    def apply(self, data: Array, rank: int = 0, where: tuple[slice, ...] = ()) -> Array:
-        """Compute the step, also of what stands at `where` of a filter with `rank` axes."""
-        inputs = [_part(p.converted(), rank, where) for p in self.parameters]
+    def apply(self, data: Array, rank: int = 0, index: tuple[slice, ...] = ()) -> Array:
+        """Compute the step, also of the part at `index` of a filter with `rank` axes."""
+        inputs = [_part(p.converted(), rank, index) for p in self.parameters]
         inputs.insert(self.port, data)
         return _apply(self.node.op, *inputs)
 
@@ -167,25 +167,25 @@ class StoredFilter:
             yield self._behind(values)
             return
         for start in range(0, self.shape[axis], rows):
-            where = (slice(None),) * axis + (slice(start, start + rows),)
-            yield self._behind(values[where], where)
+            index = (slice(None),) * axis + (slice(start, start + rows),)
+            yield self._behind(values[index], index)
 
-    def _behind(self, data: Array, where: tuple[slice, ...] = ()) -> Array:
+    def _behind(self, data: Array, index: tuple[slice, ...] = ()) -> Array:
         for step in self.steps:
-            data = step.apply(data, len(self.shape), where)
+            data = step.apply(data, len(self.shape), index)
         return data
 
 
-def _part(parameter: Array, rank: int, where: tuple[slice, ...]) -> Array:
-    """Return what a part of a filter meets of a parameter that is broadcast to it."""
-    axis = len(where) - 1 - (rank - parameter.ndim)
+def _part(parameter: Array, rank: int, index: tuple[slice, ...]) -> Array:
+    """Return the part of a broadcast parameter that belongs to a part of the filter."""
+    axis = len(index) - 1 - (rank - parameter.ndim)
     if axis < 0 or parameter.shape[axis] == 1:
         return parameter
-    return parameter[(slice(None),) * axis + where[-1:]]
+    return parameter[(slice(None),) * axis + index[-1:]]
 
 
 def stored(graph: Graph, value: Value) -> StoredFilter | None:
-    """Return how a filter is stored; None where it is no constant or anything else is behind it."""
+    """Return a filter as it is stored; None if it is not a constant with such steps behind it."""
     steps: list[Dequantization] = []
     while len(steps) < MOST_STEPS:
         op = graph.node(value.node).op
@@ -223,9 +223,9 @@ def _parameter(graph: Graph, value: Value) -> FilterParameter | None:
 
 
 def moved(filter: StoredFilter, op: Op, rest: list[Array]) -> StoredFilter | None:
-    """Return how a filter is stored behind `op`, which moves elements or pads by zeros.
+    """Return a stored filter after `op`, which moves elements or pads by zeros.
 
-    None where a zero has no number in the constant, or the parameters would grow large.
+    None if a zero has no number in the constant, or the parameters would grow large.
     """
     data = _moved_constant(filter, op, rest)
     shape = data.shape if isinstance(data, MovedData) else data.values.shape
@@ -274,9 +274,9 @@ def _stored_moved(
 
 
 def _zero(steps: tuple[Dequantization, ...], dtype: ElementType) -> Array | None:
-    """Return what has to be stored for a zero of the filter; None where there is no such number.
+    """Return the stored number for a zero of the filter; None if there is no such number.
 
-    It has the shape of the zero points, to which the filter's is broadcast.
+    It has the shape of the zero points, which is broadcast to the filter's.
     """
     target: Array = np.zeros(())
     for step in reversed(steps):

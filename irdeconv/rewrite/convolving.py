@@ -34,9 +34,9 @@ class ConvolutionLayer(Generic[X]):
     """A convolution of data x (N, C, *I) with a filter w (g, M/g, C/g, *K) and a bias.
 
     The pads `begin` and `end` have one number per spatial axis; negative ones crop. The bias
-    [1, M, 1, ...] is added directly behind. `pads_apart` says that pads should be a Pad in front.
-    With `spare_outputs` the last axis has two more than wanted. `stage` is that of the last rule
-    that made it.
+    [1, M, 1, ...] is added directly behind. With `pads_apart` pads should be a Pad in front. With
+    `spare_outputs` the last axis has two more than wanted. `stage` is that of the last rule that
+    made it.
     """
 
     x: X
@@ -70,12 +70,12 @@ class ConvolutionLayer(Generic[X]):
         return replace(self, **pads, **changes)
 
     def emit(self, b: FormBuilder[X]) -> X:
-        """Emit it, or what a rule makes of it if the target cannot run it."""
+        """Emit it, or the result of a rule if the target cannot run it."""
         return convolve(b, self)
 
 
 def convolve(b: FormBuilder[X], layer: ConvolutionLayer[X]) -> X:
-    """Emit a convolution, or what a rule makes of it if the target cannot run it."""
+    """Emit a convolution, or the result of a rule if the target cannot run it."""
     return b.attempt(layer, partial(plain_convolution, b, layer))
 
 
@@ -156,7 +156,7 @@ def emit_convolution(
 def _beyond_one_output(
     layer: ConvolutionLayer[X], filter: Shape | None, size: Shape | None, pads: int
 ) -> int | None:
-    """Return how many elements a stride leaves behind the only output of the last axis.
+    """Return the number of elements that a stride leaves behind the last axis's only output.
 
     None: that is not known, there are more outputs, no stride, or several input channels.
     """

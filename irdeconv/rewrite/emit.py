@@ -46,8 +46,8 @@ class DeconvolutionInputs(Generic[X]):
 class Option(Generic[X]):
     """One of several ways to emit the same values.
 
-    Where `fits` says no of a planner, its target cannot run what `build` emits. A `spare` option is
-    then built only if nothing else can be.
+    If `fits` is false for a planner, its target cannot run the layers that `build` emits. A `spare`
+    option is then built only if nothing else can be.
     """
 
     name: str
@@ -63,7 +63,7 @@ def needs(*operations: str) -> Callable[[Any], bool]:
 
 @dataclass(frozen=True)
 class Style:
-    """What a file format or target asks of emitted layers.
+    """Requirements of a file format or target for emitted layers.
 
     `max_rank` is the most axes of tensors if the data has fewer. With `own_pads` the convolution
     behind a zero-insertion pads by itself. With `pads_in_pairs` zeros are inserted by a Pad of two
@@ -133,7 +133,7 @@ def exact_shape(b: Builder[X], x: X) -> tuple[int, ...]:
 
 
 def container_of(b: Builder[X], x: X) -> np.dtype[Any]:
-    """Return the NumPy type of a value's elements; f32 where the element type is unknown."""
+    """Return the NumPy type of a value's elements; f32 if the element type is unknown."""
     dtype = b.spec(x).dtype
     return np.dtype(np.float32) if dtype is None else dtype.container
 

@@ -44,8 +44,8 @@ FormCheck = Callable[[core.Deconvolution, Spec, Spec, Spec], Skip | None]
 class Form:
     """A lowering form, called as in form_names.py.
 
-    `rule` builds it, where `skips` does not say why it does not apply. `reach` is how far a bad
-    value spreads in it, `least_nodes` tells by the filter's spec how many nodes it makes at least.
+    `rule` builds it unless `skips` returns a reason not to. `reach` is the spread of a bad value in
+    it. `least_nodes` is a lower bound on its nodes, from the filter's spec.
     """
 
     name: str
@@ -129,9 +129,9 @@ class _CoreFinder(SpecBuilder):
 
 
 def require_room(graph: Graph, form: str, budget: NodeBudget) -> None:
-    """Raise LimitError where an inferred graph, lowered in a form, gets more nodes than are left.
+    """Raise LimitError if an inferred graph, lowered in a form, gets more nodes than are left.
 
-    What is foreseen is a lower bound, none for `auto`: what is made is counted as well.
+    The estimate is a lower bound, and there is none for `auto`. New nodes are counted as well.
     """
     layers = list(_deconvolutions(graph))
     if form not in FORMS or len(layers) * current().lowered_nodes <= budget.left:

@@ -51,11 +51,11 @@ UNSURE = "its shape is not known: it would follow from a number that is not the 
 
 @dataclass
 class Declarations:
-    """Follows, node by node, what shapes that are not the declared ones reach.
+    """Tracks, node by node, the nodes behind shapes that differ from the declared ones.
 
-    A declared shape is a statement about the declared inputs. It is not true any more where an
-    input contradicts its declaration, or where it may be larger or smaller because somebody has
-    given other shapes. An inference that merely knows less than the file says changes nothing.
+    A declared shape is a statement about the declared inputs. It is no longer true if an input
+    contradicts its declaration, or if it may be larger or smaller because other shapes are given.
+    An inferred shape that is merely less exact than the declared one changes nothing.
     Without `believe` no declaration counts.
     """
 
@@ -74,7 +74,7 @@ class Declarations:
             self.changed.add(node.id)
 
     def of(self, graph: Graph, node: Node, op: Opaque) -> tuple[Spec, ...]:
-        """Return what is declared of an unknown operation's outputs, as far as it holds."""
+        """Return the declared outputs of an unknown operation, as far as they hold."""
         if not self.believe:
             return (Spec(None, None),) * len(op.declared)
         wrong = [
@@ -104,7 +104,7 @@ def is_stale(node: Node) -> bool:
 
 
 def warning(graph: Graph, node: Node) -> Diagnostic:
-    """Return what is to be said of such a node: which inputs are not as they are declared."""
+    """Return the warning about such a node: the inputs that differ from their declaration."""
     notes = [
         Note(f"input {port} is declared {said}, and it is {graph.spec(value)}")
         for port, (value, said) in enumerate(_declared_inputs(graph, node))
@@ -122,7 +122,7 @@ def warning(graph: Graph, node: Node) -> Diagnostic:
 
 
 def _declared_inputs(graph: Graph, node: Node) -> list[tuple[Value, Spec]]:
-    """Return the inputs with what is declared of them, by the node or by their producer."""
+    """Return the inputs with their declared specs, from the node or from their producer."""
     pairs = []
     for port, value in enumerate(graph.inputs_of(node.id)):
         said = node.declared_inputs[port : port + 1]
@@ -240,8 +240,8 @@ def _check_ports(problems: Collector, graph: Graph, node: Node) -> None:
     have, read = len(node.specs or ()), graph.highest_port(node.id) + 1
     ports = max(len(node.declared), read)
     if ports > have:
-        what = "output ports" if ports > read else "outputs that are read"
-        text = f"{node.label}: it has {ports} {what}, but {count(have, 'output')}"
+        kind = "output ports" if ports > read else "outputs that are read"
+        text = f"{node.label}: it has {ports} {kind}, but {count(have, 'output')}"
         problems.add_at(node, "E208", text, location=node.place_of("output", have))
 
 
@@ -289,7 +289,7 @@ def inferred(graph: Graph) -> Graph:
 
 
 def fill_specs(graph: Graph) -> None:
-    """Infer a graph in place where specs are missing; InferenceError as from `inferred`."""
+    """Infer a graph in place if specs are missing; InferenceError as from `inferred`."""
     if any(n.specs is None for n in graph.nodes()):
         require_specs(graph)
 
@@ -307,27 +307,27 @@ class _SizeCheck:
     def __init__(self, problems: Collector) -> None:
         self._problems = problems
         self._limits = current()
-        self._total, self._told = 0, False
+        self._total, self._reported = 0, False
 
     def check(self, node: Node, inputs: tuple[Spec, ...]) -> None:
-        """Look at a node that has been inferred; what is too large becomes an open size."""
+        """Check a node that has been inferred; too large sizes become open ones."""
         specs = node.specs or ()
         if all(map(self._fits, specs)):
             self._sum(node)
             return
         found = [beyond(spec) for spec in specs]
-        for spec, (what, limit) in ((s, f) for s, f in zip(specs, found, strict=True) if f):
+        for spec, (excess, limit) in ((s, f) for s, f in zip(specs, found, strict=True) if f):
             if not any(map(beyond, inputs)):
-                self._report(node, f"its output {spec} {what}", limit)
+                self._report(node, f"its output {spec} {excess}", limit)
         node.specs = tuple(
             Spec(s.dtype, s.shape if _countable(s) else None) if f else s
             for s, f in zip(specs, found, strict=True)
         )
 
     def _fits(self, spec: Spec) -> bool:
-        """Whether a spec is within the limits; the bytes of those that are get added up.
+        """Whether a spec is within the limits; if it is, add its bytes to the total.
 
-        The usual spec is told with few steps: every node of every graph passes here.
+        The usual spec needs few steps: every node of every graph passes here.
         """
         shape, limits = spec.shape, self._limits
         if not is_static(shape) or len(shape) > limits.rank or 0 in shape:
@@ -341,8 +341,8 @@ class _SizeCheck:
 
     def _sum(self, node: Node) -> None:
         limit = self._limits.total_bytes
-        if self._total > limit and not self._told:
-            self._told = True
+        if self._total > limit and not self._reported:
+            self._reported = True
             text = f"with its outputs the model has {self._total:,} bytes; the limit is {limit:,}"
             self._report(node, text, "total_bytes")
 
@@ -360,7 +360,7 @@ def _countable(spec: Spec) -> bool:
 
 
 def beyond(spec: Spec) -> tuple[str, str] | None:
-    """Return what is too large of a tensor, and the limit by name; None where nothing is."""
+    """Return a tensor's excess in words, and the limit by name; None if it is within all limits."""
     limits = current()
     if spec.shape is None:
         return None
@@ -380,7 +380,7 @@ def beyond(spec: Spec) -> tuple[str, str] | None:
 
 
 def report(problems: Collector, graph: Graph, node: Node, problem: Problem) -> None:
-    """Add an operation's problem with its layer, its place and where its inputs come from."""
+    """Add an operation's problem with its layer, its place and the producers of its inputs."""
     location, notes = node.location, []
     if problem.attribute is None:
         names = ports(type(node.op))
@@ -397,14 +397,14 @@ def report(problems: Collector, graph: Graph, node: Node, problem: Problem) -> N
 
 
 def _compare(problems: Collector, graph: Graph, node: Node) -> None:
-    """Warn where the file declares other shapes or element types than the inferred ones."""
+    """Warn if the file declares other shapes or element types than the inferred ones."""
     for port, (said, is_) in enumerate(zip(node.declared, node.specs or (), strict=False)):
         if said.shape != is_.shape or said.dtype is not is_.dtype:
             _compare_one(problems, node, "output", port, (said, is_))
     for port, (said, value) in enumerate(
         zip(node.declared_inputs, graph.inputs_of(node.id), strict=False)
     ):
-        # What the producer declares as well is reported there.
+        # A declaration that the producer repeats is reported there.
         source = graph.node(value.node).declared
         same = value.port < len(source) and said is source[value.port]
         if not same and (value.port >= len(source) or said != source[value.port]):
@@ -461,7 +461,7 @@ def input_shapes(graph: Graph, shapes: Mapping[str, ShapeLike]) -> dict[int, Sha
 
 
 def _input_shape(name: str, node: Node, wanted: ShapeLike) -> Shape | None:
-    """Return the wanted shape of an input; ValueError says why it does not fit.
+    """Return the wanted shape of an input; ValueError with the reason if it does not fit.
 
     As with OpenVINO's reshape it may change a static shape; only a change of rank is surely a
     mistake.
@@ -482,9 +482,9 @@ def _input_shape(name: str, node: Node, wanted: ShapeLike) -> Shape | None:
 
 
 def parse_shape_like(wanted: ShapeLike) -> Shape | None:
-    """Return a shape from a text, or from ints, None and "lo..hi"; ValueError says what is wrong.
+    """Return a shape from a text, or from ints, None and "lo..hi"; ValueError if it is wrong.
 
-    None stands for an unknown rank.
+    None means an unknown rank.
     """
     if wanted is None or isinstance(wanted, str):
         return None if wanted is None else parse_shape(wanted)
@@ -504,7 +504,7 @@ def constant_layers(
 ) -> dict[int, list[int]]:
     """Return the producers of every node that depends on constants alone, producers first.
 
-    `inputs` are those of all nodes, where they are known already.
+    `inputs` are those of all nodes, if they are known already.
     """
     found: dict[int, list[int]] = {}
     for node in graph.reading_order():

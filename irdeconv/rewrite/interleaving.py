@@ -79,7 +79,7 @@ class ChannelOrder:
         """Return the residues (one per axis) in the order of the channels."""
         by, axes = -1 if self.last_axis_first else 1, len(self.blocks[0])
         behind: Array = np.ones(axes, np.int64)
-        steps = []  # of each block, the last one first, what it adds to the residue
+        steps = []  # each block's addend to the residue, the last block first
         for block in reversed(self.blocks):
             digits = np.indices(block[::by]).reshape(axes, -1).T[:, ::by]
             steps.append(digits * behind)
@@ -184,7 +184,7 @@ class _OutputSizes:
         return _OutputSizes(sizes(b, y, 0, 1), outputs, strides, axes)
 
     def product(self, first: int, stop: int) -> list[Vector]:
-        """Return the product of the sizes of some axes; nothing where there are none."""
+        """Return the product of the sizes of some axes; nothing if there are none."""
         return [reduce(mul, self.size[first:stop])] if stop > first else []
 
     def grow(self, axis: int) -> None:

@@ -1,4 +1,4 @@
-"""What each rule of legalising.py makes of a convolution: exact rewritings, one function each."""
+"""The rewritings of a convolution by the rules of legalising.py: all exact, one function each."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class LayerLimits:
         return found
 
     def unmet(self, about: str = "", **changes: Any) -> int:
-        """Return how many conditions (that have a name) the layer violates with other numbers."""
+        """Return the number of conditions (with `about`) violated with other numbers."""
         found: int = self._judged("unmet", changes, about)
         return found
 
@@ -332,14 +332,14 @@ def filled_kernel(b: FormBuilder[X], layer: Layer[X], kernel: Ints, stage: int =
 def part_sizes(k: int) -> list[int]:
     """Return sizes of parts of a kernel on an axis, the large ones first.
 
-    These are the least sizes for every number of parts, and what small limits allow.
+    These are the least sizes for every number of parts, and sizes that small limits allow.
     """
     balanced = {-(-k // p) for p in range(1, k + 1)}
     return sorted({*balanced, *range(1, min(k, 9) + 1)}, reverse=True)[:24]
 
 
 def kernel_parts(kernel: Ints, most: int) -> Iterator[Ints]:
-    """Yield sizes of parts of a kernel, the large ones first, of which there are at most `most`."""
+    """Yield sizes of parts that cut a kernel into `most` parts at most, the large ones first."""
     for part in itertools.product(*map(part_sizes, kernel)):
         if math.prod(-(-k // n) for k, n in zip(kernel, part, strict=True)) <= most:
             yield part
@@ -348,7 +348,7 @@ def kernel_parts(kernel: Ints, most: int) -> Iterator[Ints]:
 def _split_kernel(
     b: FormBuilder[X], layer: Layer[X], part: Ints
 ) -> tuple[X, list[list[tuple[int, int]]], X]:
-    """Return padded data, per axis how much each part crops at begin and end, and the filter.
+    """Return padded data, per axis each part's crops at begin and end, and the filter.
 
     The filter is (g, A, B, *(P n)): filled with zeros up to whole parts.
     """
@@ -501,7 +501,7 @@ def pads_by_convolution(b: FormBuilder[X], layer: Layer[X], most: int) -> X:
 
 
 def copied(b: FormBuilder[X], x: X, layer: Callable[[X], X]) -> X:
-    """Return what a layer makes of data with a filter of one tap for each channel, a copy."""
+    """Return the copy that a layer makes of data, with a filter of one tap for each channel."""
     axes = (b.spec(x).rank or 2) - 2
     filter = b.const(np.ones((size_of(b, x, 1), 1, 1, *(1,) * axes), container_of(b, x)))
     ways = (filter, block_diagonal(b, filter))

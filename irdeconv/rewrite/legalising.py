@@ -42,7 +42,7 @@ def proposals(b: Any, layer: Any) -> list[RuleCall]:
         return []
     if not layer.forward:
         return native_proposals(limits)
-    # A rule may leave pads out, or join groups, so what is violated then counts as well.
+    # A rule may leave pads out, or join groups, so conditions that are violated then count as well.
     words = limits.blamed() | limits.blamed(pads=limits.no_pads) | limits.blamed_if_dense()
     if not b.target.has("Reshape") and limits.has_wrong_axes:
         return []  # nothing else changes the number of axes
@@ -105,7 +105,7 @@ def _kernels(limits: LayerLimits) -> Iterator[RuleCall]:
 
 
 def _products(kernel: Ints, part: Ints) -> tuple[int, int]:
-    """Return the taps of all parts, and how many parts there are."""
+    """Return the taps of all parts, and the number of parts."""
     parts = [-(-k // n) for k, n in zip(kernel, part, strict=True)]
     return math.prod(parts) * math.prod(part), math.prod(parts)
 
@@ -133,7 +133,7 @@ def _channels(limits: LayerLimits) -> Iterator[RuleCall]:
 
 
 def _filling(limits: LayerLimits) -> tuple[int, int]:
-    """Return how many inputs and outputs to add so that fewer conditions are violated."""
+    """Return the numbers of inputs and outputs to add so that fewer conditions are violated."""
 
     def unmet(i: int, o: int, about: str = "") -> int:
         counts = {"inputs": limits.inputs + i, "outputs": limits.outputs + o}

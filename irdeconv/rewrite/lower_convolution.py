@@ -87,7 +87,7 @@ def _made_of(graph: Graph, other: Value, add: Node) -> bool:
 
 @dataclass(frozen=True)
 class ConvolutionPlan:
-    """How a convolution is rewritten, or the conditions that no rewriting meets."""
+    """The decisions that rewrite a convolution, or the conditions that no rewriting meets."""
 
     op: ConvolutionBase
     bias: ChannelBias | None

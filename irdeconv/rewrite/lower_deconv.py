@@ -104,7 +104,7 @@ def lower_for(
 
 
 def checked(low: Lowered, request: LoweringRequest) -> Lowered:
-    """Return what was lowered; TargetError if a layer that is written violates a condition."""
+    """Return the lowered graph; TargetError if a layer that is written violates a condition."""
     if request.target.operations is None:
         return low
     written = standardize(low.graph)
@@ -155,12 +155,12 @@ def _lower_graph(state: _State) -> Graph:
 
 
 def _require_sizes(graph: Graph) -> None:
-    """Infer a lowered graph; LimitError (E602) where a tensor that it needs is too large."""
+    """Infer a lowered graph; LimitError (E602) if a tensor that it needs is too large."""
     problems = Collector([d for d in infer_specs(graph) if d.code == "E602"])
     for node in graph.nodes("ZeroInsertion"):
         if not isinstance(node.op, core.ZeroInsertion):  # an unknown operation of that name
             continue
-        # What it is before it is cropped, where it is spelled as Pads.
+        # Its result before the crop, if it is spelled as Pads.
         padded = core.ZeroInsertion(node.op.strides, trailing=True)
         (spread,) = infer_op(padded, graph.input_specs(node.id))
         found = beyond(spread)
@@ -171,7 +171,7 @@ def _require_sizes(graph: Graph) -> None:
     problems.require_none(LimitError)
 
 
-# What the lowering may emit: the convolution, its surroundings, arithmetic on sizes.
+# The operations that lowering may emit: the convolution, its surroundings, arithmetic on sizes.
 LANGUAGE = {
     *NATIVE_OPERATIONS,
     *("ZeroInsertion", "DepthToSpace", "Broadcast", "Pad", "Convolution", "GroupConvolution"),
@@ -182,7 +182,7 @@ LANGUAGE = {
 
 
 def _check_language(graph: Graph, request: LoweringRequest) -> None:
-    """Raise LoweringError where a deconvolution or anything unforeseen is left."""
+    """Raise LoweringError if a deconvolution or an unexpected operation is left."""
     problems = Collector()
     for node in graph.nodes():
         native = node.origins and node.type in NATIVE_OPERATIONS
@@ -204,8 +204,8 @@ def canonicalize(graph: Graph, node: Node, budget: NodeBudget | None = None) -> 
 def canonicalized(graph: Graph) -> Graph:
     """Return an inferred graph whose deconvolutions are all core.Deconvolution.
 
-    Those whose values inference knows stay: they are not computed again. The graph itself where
-    nothing is to be done; OpError where a layer cannot be expanded.
+    Those with values from inference stay: they are not computed again. If there is nothing to do,
+    it is the graph itself. Raises OpError if a layer cannot be expanded.
     """
     sugar = [
         n
@@ -246,7 +246,7 @@ def _lower_one(state: _State, node: Node) -> None:
 def _costs(
     state: _State, node: Node, biased: bool, spread: NonFiniteReport | None
 ) -> tuple[FormCost, ...]:
-    """Return the costs of the forms of a core.Deconvolution, or of the form that is asked for."""
+    """Return the costs of the forms of a core.Deconvolution, or of the requested form."""
     request = state.request
     if not request.explain:
         return ()
@@ -348,7 +348,7 @@ def _wanted(state: _State, node: Node, costs: tuple[FormCost, ...]) -> tuple[str
 
 
 def _unmet(
-    state: _State, node: Node, rows: Sequence[FormCost], what: str = "deconvolution"
+    state: _State, node: Node, rows: Sequence[FormCost], kind: str = "deconvolution"
 ) -> None:
     """Report the conditions that forms of a layer violate."""
     name = state.request.target.name
@@ -356,7 +356,7 @@ def _unmet(
     if len(rows) == 1:
         verdict = f"{rows[0].form} violates conditions of {name}"
     title = node.origins[0] if node.origins else node.name
-    message = f'{what} "{title}": {verdict}'
+    message = f'{kind} "{title}": {verdict}'
     state.problems.add(
         "W402" if state.request.best_effort else "E421",
         message,
@@ -368,10 +368,10 @@ def _unmet(
 
 
 def _warn_of_spreading(state: _State, node: Node, spread: NonFiniteReport, form: str) -> None:
-    """Warn of infinities and NaNs in filter and bias: how many outputs they spoil in each form."""
+    """Warn of infinities and NaNs in filter and bias, with the outputs spoilt in each form."""
     counts = [
-        f"{bad} of {size} {what} values"
-        for what, bad, size in (
+        f"{bad} of {size} {kind} values"
+        for kind, bad, size in (
             ("filter", spread.filter_bad, spread.filter_size),
             ("bias", spread.bias_bad, spread.bias_size),
         )
@@ -391,10 +391,10 @@ def _warn_of_spreading(state: _State, node: Node, spread: NonFiniteReport, form:
 
 
 def _rename(graph: Graph, source: Node, made: list[Node]) -> None:
-    """Let new nodes that are called after the type of the old operation tell the new one.
+    """Replace the old operation's type in the names of new nodes by the new type.
 
-    Frontends name layers like "up.0/ConvolutionBackpropData", which would be a lie afterwards. An
-    output of version 10 is called as its layer, whose name therefore stays.
+    Frontends name layers like "up.0/ConvolutionBackpropData", which would be wrong afterwards. An
+    output of version 10 has its layer's name, which therefore stays.
     """
     called = graph.info.ir_version == 10 and any(_at_end(graph, n) for n in made)
     if source.type not in source.name or called:
@@ -411,7 +411,7 @@ def _at_end(graph: Graph, node: Node) -> bool:
 
 
 def _warn_of_declared(state: _State) -> None:
-    """Warn of operations that only the file declares, where new nodes rely on their shapes."""
+    """Warn of operations that only the file declares, if new nodes rely on their shapes."""
     graph = state.graph
     behind = reached((n.id for n in graph.nodes() if n.origins), graph.producers)
     for node in map(graph.node, sorted(behind)):

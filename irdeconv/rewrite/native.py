@@ -69,7 +69,7 @@ class DeconvolutionLayer(Generic[X]):
     has_known_pads: ClassVar[bool] = True
 
     def known_pads(self) -> tuple[Ints, Ints]:
-        """Return what is cut off at both ends."""
+        """Return the crops at both ends."""
         return self.begin, self.end
 
     def padded(self, begin: Ints, end: Ints, **changes: Any) -> DeconvolutionLayer[X]:
@@ -77,7 +77,7 @@ class DeconvolutionLayer(Generic[X]):
         return replace(self, begin=begin, end=end, **changes)
 
     def emit(self, b: FormBuilder[X]) -> X:
-        """Emit it, or what a rule makes of it if the target cannot run it."""
+        """Emit it, or the result of a rule if the target cannot run it."""
         return deconvolve(b, self)
 
 
@@ -107,7 +107,7 @@ def _without_joined_zeros(b: FormBuilder[X], layer: DeconvolutionLayer[X]) -> De
 
 
 def deconvolve(b: FormBuilder[X], layer: DeconvolutionLayer[X]) -> X:
-    """Emit a deconvolution, or what a rule makes of it if the target cannot run it."""
+    """Emit a deconvolution, or the result of a rule if the target cannot run it."""
     return b.attempt(layer, partial(_plain, b, layer))
 
 
@@ -406,7 +406,7 @@ def _first_step(limits: LayerLimits) -> Ints | None:
 
 
 def _copies_proposed(limits: LayerLimits) -> Iterator[RuleCall]:
-    """Propose copies of the data where the kernel has too many parts for other rules.
+    """Propose copies of the data if the kernel has too many parts for other rules.
 
     They are cut into so many parts that neither this step nor one behind it has to cut further.
     """
@@ -437,9 +437,9 @@ def _copies_proposed(limits: LayerLimits) -> Iterator[RuleCall]:
 
 
 def _copies_fit(judge: Any, first: Ints, channels: tuple[int, int], steps: int) -> bool:
-    """Whether a step of copies from so many channels to so many meets the conditions on channels.
+    """Whether a step of copies between these channel counts meets the conditions on channels.
 
-    The last one of the steps behind it has to meet them, too.
+    The last one of the steps behind it must meet them, too.
     """
     growth = math.prod(first)
     wide = channels[1] * growth ** max(steps - 1, 0)

@@ -1,19 +1,19 @@
 """How far an infinity or a NaN spreads in each lowering form, predicted from geometry.
 
 By the definition a bad tap spoils the outputs it reaches from an input element. A zero that was
-inserted or padded, times an infinity or a NaN, is NaN, so that a form spreads it further; its
-record in forms.py says how far:
+inserted or padded, times an infinity or a NaN, is NaN. So a form spreads it further, as far as the
+form's record in forms.py defines:
 
     form              a bad tap spoils, of an axis
     definition, gemm  o with o + pads_begin = s*S + k*D, s in 0..I
     zero-insertion    every output
     phases, stacked   every output of the tap's residue
 
-Where gemm joins zeros to data that may be too short (subpixel.py), a bad tap spoils their outputs,
-too. An output in several dimensions is spoilt where it is along every axis. For finite data the
-prediction for bad constants is exact: what is not spoilt stays finite unless sums overflow. Kernels
-that use padding of their own (running without lowering) may behave like phases at the border; exact
-mode is the definition.
+If gemm joins zeros to data that may be too short (subpixel.py), a bad tap spoils their outputs,
+too. An output in several dimensions is spoilt if it is along every axis. For finite data the
+prediction for bad constants is exact: other outputs stay finite unless sums overflow. Kernels that
+use padding of their own (running without lowering) may behave like phases at the border; exact mode
+is the definition.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class NonFiniteReport(Record):
 
 
 def examine(graph: Graph, node: Node) -> NonFiniteReport | None:
-    """Scan the filter and bias of a core.Deconvolution; None where all of it is finite."""
+    """Scan the filter and bias of a core.Deconvolution; None if all of it is finite."""
     value = graph.inputs_of(node.id)[1]
     filter = None if _is_finite(graph, value) else _bad(constant_of(graph, value))
     bias = _bad(_bias(graph, node))
@@ -83,7 +83,7 @@ def _countable(site: DeconvolutionSite) -> bool:
 def _count(
     reach: AxisReach, site: DeconvolutionSite, filter: Array | None, bias: Array | None
 ) -> int:
-    """Return how many of the outputs (M, *O) are spoilt; outputs that are alike are counted."""
+    """Return the number of spoilt outputs (M, *O); outputs that are alike are computed once."""
     places, counts = zip(*map(site.classes, range(site.rank)), strict=True)
     spoilt: Array = footprint(reach, site, filter, bias, places).astype(np.int64)
     for each in reversed(counts):
@@ -91,7 +91,7 @@ def _count(
     return int(spoilt.sum())
 
 
-@np.errstate(all="ignore")  # BLAS may raise flags on what it reads beyond short rows
+@np.errstate(all="ignore")  # BLAS may raise flags on elements that it reads beyond short rows
 def footprint(
     reach: AxisReach,
     site: DeconvolutionSite,
@@ -99,9 +99,9 @@ def footprint(
     bias: Array | None = None,
     places: Sequence[Array] | None = None,
 ) -> Array:
-    """Return which outputs [M, *O] of finite data are spoilt, or those at `places` of each axis.
+    """Return a mask of spoilt outputs [M, *O] of finite data, or of those at `places` of each axis.
 
-    `filter` [g, C/g, M/g, *K] and `bias` ([M] or broadcast) are true where they are not finite.
+    `filter` [g, C/g, M/g, *K] and `bias` ([M] or broadcast) are true for non-finite values.
     """
     at = places or [np.arange(size) for size in site.output]
     shape = (site.outputs, *map(len, at))
@@ -119,7 +119,7 @@ def footprint(
 
 
 def _is_finite(graph: Graph, value: Value) -> bool:
-    """Whether nothing in a constant filter is infinite or NaN; it is looked at part by part."""
+    """Whether all of a constant filter is finite; it is scanned part by part."""
     found = stored(graph, value)
     if found is None:
         return False

@@ -11,7 +11,7 @@ filter spans (`*` is a product over axes), the forms cost:
     stacked         N M R C/g *(I' E)                   N C *(I'+E-1), N M R *I', twice
     gemm            N M C/g *(S I)                      N M R *I, twice
 
-- bytes: tensors and filters that an operation reads (not pads, axes, shapes), and what it writes.
+- bytes: tensors and filters that an operation reads (not pads, axes, shapes), and its outputs.
 - scratch: the most bytes of intermediates alive at once, without the layer's data, output and
   constants. Reshape, Squeeze and Unsqueeze share their input's memory.
 - nodes: operations without constants and without the arithmetic on sizes.
@@ -90,7 +90,7 @@ class PlannedValue:
 
 @dataclass
 class PlannedOperation:
-    """An emitted operation, how often it is emitted alike, and the conditions that it violates.
+    """An emitted operation, the number of equal ones, and the conditions that it violates.
 
     `moved` are the elements of tensors and filters that it reads and writes; none for a view.
     """
@@ -104,13 +104,13 @@ class PlannedOperation:
     times: int = 1
 
     def again(self) -> PlannedOperation:
-        """Return a copy that stands for one operation, as many times."""
+        """Return a copy for one operation, as many times."""
         return PlannedOperation(**vars(self))
 
 
 @dataclass
 class _Segment:
-    """What one option emitted."""
+    """The layers that one option emitted."""
 
     operations: list[PlannedOperation]
     buffers: list[tuple[int, tuple[int, ...]]]
@@ -128,13 +128,12 @@ class Pruned(OpError):
 
 @dataclass
 class PlanningMemo:
-    """What was found for one target and style, by the forms of a layer that were planned before.
+    """Results for one target and style, from the forms of a layer that were planned before.
 
     Equal specs are one object of `specs`. `operations` has the output of an operation, and its
-    costs if it is not constant. `layers` has what became of a layer, or a score that was out of
-    reach and whether only legal graphs counted. `judged` has what the target says of a layer's
-    numbers. `room` are the operations left to be tried. `copied` says whether a layer could be
-    made of copies.
+    costs if it is not constant. `layers` has the plan of a layer, or a score that was out of reach
+    and whether only legal graphs counted. `judged` has the target's verdicts on a layer's numbers.
+    `room` is the number of operations left to be tried. `copied`: a layer could be made of copies.
     """
 
     room: int = MOST_OPERATIONS
@@ -155,7 +154,7 @@ class PlanningMemo:
 
 @dataclass
 class Planner:
-    """Records what a rule emits, and takes the cheapest of several options that the target allows.
+    """Records a rule's operations, and chooses the cheapest option that the target allows.
 
     `buffers` has the elements of every buffer and the buffers that were read for it. `decisions`
     are the options taken, in the order of the choices.
@@ -169,7 +168,7 @@ class Planner:
     operations: list[PlannedOperation] = field(default_factory=list)
     buffers: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
-    score: float = 0.0  # of what is recorded, without scratch memory
+    score: float = 0.0  # of the recorded operations, without scratch memory
     _inserting: bool = False
     _zeros: int = 1  # so many products of a convolution are one of the data
     limit: float = math.inf  # a score that another option has
@@ -259,7 +258,7 @@ class Planner:
 
     def _count(self, made: PlannedOperation) -> None:
         """Add the score of an operation; Pruned if a better option is known."""
-        self.memo.room -= 1  # also for what is undone later: it bounds the time of the search
+        self.memo.room -= 1  # also for operations undone later: it bounds the time of the search
         self.score += self._score(made, self.target.cost)
         if self.score > self.limit or (self.legal and made.failures):
             raise Pruned("another option is better", code="E400")
@@ -285,8 +284,8 @@ class Planner:
     def attempt(self, layer: Any, plain: Callable[[], PlannedValue]) -> PlannedValue:
         """Build the plain layer; if it violates conditions, try the rules that may help.
 
-        Rules in another order, or of another form, often lead to the same layer again: what became
-        of it is kept, and so is a score that it could not reach.
+        Rules in another order, or of another form, often lead to the same layer again. So its plan
+        is memoized, and so is a score that it could not reach.
         """
         key = _key_of(layer)
         if key is None or self.target.operations is None:
@@ -317,7 +316,7 @@ class Planner:
     def _again(self, segment: _Segment, outside: int | None = None) -> PlannedValue:
         """Record buffers, decisions and score of a segment once more; return its value.
 
-        What it read from the outside is in buffer `outside`, or where it was.
+        Its input from the outside is in buffer `outside`, or in the same buffer as before.
         """
         start, shift = segment.buffer, len(self.buffers) - segment.buffer
 
@@ -352,7 +351,7 @@ class Planner:
         options: Iterable[tuple[Decision, Option[PlannedValue], bool]],
         best: _Segment | None = None,
     ) -> PlannedValue:
-        """Build options and keep the best; what cannot be better is given up early."""
+        """Build options and keep the best; an option that cannot be better is given up early."""
         reason: OpError = Pruned("no rule applies", code="E400")
         legal, limit = self.legal, self.limit
         for number, option, fits in options:
@@ -376,7 +375,7 @@ class Planner:
         return best.value
 
     def _tried(self, number: Decision, build: Callable[[], PlannedValue]) -> _Segment:
-        """Return what an option emits; the records are as before afterwards."""
+        """Return the layers of an option; the records are as before afterwards."""
         mark = operations, buffers, decisions, score = self._mark()
         self.decisions.append(number)
         try:
@@ -386,11 +385,11 @@ class Planner:
             del self.operations[operations:], self.buffers[buffers:], self.decisions[decisions:]
 
     def _mark(self) -> tuple[int, int, int, float]:
-        """Return how much has been recorded, and its score."""
+        """Return the lengths of the records, and the score."""
         return len(self.operations), len(self.buffers), len(self.decisions), self.score
 
     def _segment(self, value: PlannedValue, mark: tuple[int, int, int, float]) -> _Segment:
-        """Return what was recorded since a mark."""
+        """Return the records since a mark."""
         operations, buffers, decisions, score = mark
         made = self.operations[operations:]
         failed = sum(o.times for o in made if o.failures)
@@ -444,9 +443,9 @@ class Planner:
 
 
 def _key_of(layer: Any) -> tuple[object, ...] | None:
-    """Return what the plan of a layer depends on.
+    """Return the key that decides the plan of a layer.
 
-    None if that is more than a few numbers: open sizes, a filter that is computed.
+    None if a few numbers do not decide it: open sizes, a filter that is computed.
     """
     x, w, bias = layer.x, layer.w, layer.bias
     fixed = x.spec.static and x.size is x.spec and w.constant and w.spec.static
@@ -542,9 +541,9 @@ def cost_table(task: PlanningTask) -> tuple[FormCost, ...]:
     else:
         found = _planned_rows(forms, site, task)
         if task.memo.copied and all(r.refused for r in found.values()):
-            # Copies multiply so much that they never win where anything else is legal, and most
-            # layers would pay for looking at them. If `native` is planned alone, they are all that
-            # is left.
+            # Copies multiply so much that they never win if anything else is legal, and the search
+            # for them would cost time for most layers. If `native` is planned alone, only they are
+            # left.
             last = replace(task, copies=True, memo=replace(task.memo, layers={}))
             found |= _planned_rows([NATIVE], site, last)
         rows = [found[form.name] for form in forms]
@@ -560,8 +559,8 @@ def _planned_rows(
 ) -> dict[str, FormCost]:
     """Plan each form with few operations at first, then those that need more with the rest.
 
-    A form that is legal and cheap cuts the search for the others short, and which one that is shows
-    only afterwards. Where the costs of all forms are asked for, each has the whole number.
+    A form that is legal and cheap cuts the search for the others short, but only afterwards is it
+    clear which one that is. If all costs are requested, each form has the whole number.
     """
     found: dict[str, FormCost] = {}
     left, rest = MOST_OPERATIONS, [*reversed(forms)]  # zero-insertion multiplies most
@@ -624,7 +623,7 @@ def planned(
 
 
 def cost_of(b: Planner, result: PlannedValue, site: DeconvolutionSite) -> Cost:
-    """Return what a plan costs."""
+    """Return the costs of a plan."""
     macs = sum(o.macs * o.times for o in b.operations)
     return Cost(
         macs=macs,

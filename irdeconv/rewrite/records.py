@@ -23,7 +23,7 @@ from irdeconv.rewrite.targets import Target, load_target
 
 
 class LoweredLayer(Record, keys="... costs? spread?", repr=False):
-    """One deconvolution, and what it became."""
+    """The result of lowering one deconvolution."""
 
     name: str  # of the layer
     type: str  # of its operation
@@ -36,8 +36,8 @@ class LoweredLayer(Record, keys="... costs? spread?", repr=False):
     spread: NonFiniteReport | None = None  # how far non-finite constants spread, if there are any
 
     def __repr__(self) -> str:
-        what = f"{self.type} -> {self.form}" if self.form else f"{self.type} stays: {self.reason}"
-        return line(self, self.name, what)
+        text = f"{self.type} -> {self.form}" if self.form else f"{self.type} stays: {self.reason}"
+        return line(self, self.name, text)
 
 
 class LoweringReport(Record, keys="form target? layers diagnostics", repr=False):
@@ -50,7 +50,7 @@ class LoweringReport(Record, keys="form target? layers diagnostics", repr=False)
 
     @property
     def verdict(self) -> str:
-        """One line: how many deconvolutions were lowered and how."""
+        """One line: the number of deconvolutions that were lowered, and their forms."""
         if not self.layers:
             return "no deconvolutions, nothing to lower"
         done = [r for r in self.layers if r.form]
@@ -113,10 +113,10 @@ class Lowered(NamedTuple):
 class LoweringRequest:
     """The arguments of a lowering.
 
-    `explain` asks for the costs of forms, `all_costs` also for those that cannot be the cheapest.
+    `explain` requests the costs of forms, `all_costs` also of those that cannot be the cheapest.
     `only` is a pattern of layer names. With `convolutions` ordinary convolutions that violate
-    conditions are rewritten, too; with `best_effort` violations become warnings. `quantized` says
-    that the layers run in int8.
+    conditions are rewritten, too; with `best_effort` violations become warnings. `quantized` layers
+    run in int8.
     """
 
     form: str

@@ -26,7 +26,7 @@ STAND_IN = 32  # for a size that is known only at run time
 class DeconvolutionSite:
     """A deconvolution of data [batch, groups * c, *size] with a filter [groups, c, m, *kernel].
 
-    `begin` and `end` are the pads of either sign. `assumed` says that sizes stand in for unknown
+    `begin` and `end` are the pads of either sign. If `assumed`, stand-in sizes replace unknown
     ones. `itemsize` is in bytes.
     """
 
@@ -82,13 +82,13 @@ class DeconvolutionSite:
         return len(self.size)
 
     def _pairs(self, axis: int) -> int:
-        """Return how many (input, tap) of an axis land in 0..O: s*S + k*D - begin."""
+        """Return the number of (input, tap) of an axis with s*S + k*D - begin in 0..O."""
         begin = self.begin[axis]
         below = [self._below(axis, top) for top in (begin, begin + self.output[axis])]
         return below[1] - below[0]
 
     def _below(self, axis: int, top: int) -> int:
-        """Return for how many (input s, tap k) s*S + k*D is less than `top`."""
+        """Return the number of (input s, tap k) with s*S + k*D less than `top`."""
         size, kernel = self.size[axis], self.kernel[axis]
         stride, dilation = self.strides[axis], self.dilations[axis]
         whole = (top - 1 - (size - 1) * stride) // dilation + 1  # the taps for which every s counts
@@ -98,9 +98,9 @@ class DeconvolutionSite:
         return whole * size + rest
 
     def classes(self, axis: int) -> tuple[Array, Array]:
-        """Return outputs of an axis that stand for all, and for how many each stands.
+        """Return representative outputs of an axis, and how many outputs each represents.
 
-        Between the borders, where taps lie outside the data, outputs S apart meet the same taps.
+        At the borders taps are outside the data. Between them outputs S apart meet the same taps.
         """
         front, periods = self._periods(axis)
         stride, top = self.strides[axis], self.output[axis]
@@ -113,12 +113,12 @@ class DeconvolutionSite:
         return places, counts
 
     def class_number(self, axis: int) -> int:
-        """Return how many outputs `classes` gives, without making them."""
+        """Return the number of outputs from `classes`, without making them."""
         periods = self._periods(axis)[1]
         return self.output[axis] - max(periods - 1, 0) * self.strides[axis]
 
     def _periods(self, axis: int) -> tuple[int, int]:
-        """Return the outputs of the border in front, and how often S fit in before the next."""
+        """Return the outputs of the border in front, and the periods of S before the next."""
         stride, top = self.strides[axis], self.output[axis]
         front = max((self.kernel[axis] - 1) * self.dilations[axis] - self.begin[axis], 0)
         back = min((self.size[axis] - 1) * stride - self.begin[axis] + 1, top)
@@ -139,7 +139,7 @@ def floor_sum(count: int, divisor: int, factor: int, first: int) -> int:
 
 
 def site_of(graph: Graph, node: Node) -> DeconvolutionSite | None:
-    """Return a core.Deconvolution's numbers; None where filter shape or pads are unknown."""
+    """Return a core.Deconvolution's numbers; None if filter shape or pads are unknown."""
     op = node.op
     assert isinstance(op, core.Deconvolution)
     data, filter, *pads = graph.input_specs(node.id)
@@ -172,7 +172,7 @@ def _stand_in(dim: Dim, size: int) -> int:
     return low if low == high else max(low, size if high is None else min(size, high))
 
 
-# How far a bad tap spreads: for some outputs of an axis [O, K], float32, 1 where it does.
+# The spread of a bad tap: for some outputs of an axis [O, K], float32, 1 for spoilt ones.
 AxisReach = Callable[[DeconvolutionSite, int, Array], Array]
 
 

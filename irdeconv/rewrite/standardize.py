@@ -1,9 +1,9 @@
-"""How irdeconv's own operations are spelled in standard ones, and recognised in a file.
+"""Spelling of irdeconv's own operations in standard ones, and its recognition in a file.
 
 The written spelling of ZeroInsertion becomes ZeroInsertion again when it is read. The writer marks
 the last node of the spelling in its rt_info, which other readers ignore. The mark is only a hint:
-the three nodes must also be what the writer makes of it, by shapes that follow from the model's
-inputs. What ports declare says nothing, nor do the outputs of unknown operations.
+the three nodes must also equal the writer's spelling, by shapes that follow from the model's
+inputs. Declared ports prove nothing, nor do the outputs of unknown operations.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def mark(strides: tuple[int, ...]) -> str:
 
 
 def recognise(graph: Graph, shapes: Mapping[int, Shape | None] | None = None) -> int:
-    """Replace marked spellings in place by ZeroInsertion and Pad; returns how many.
+    """Replace marked spellings in place by ZeroInsertion and Pad; return their number.
 
     `shapes` overrides those of Parameters by node id. A graph that does not fit together stays.
     """
@@ -82,7 +82,7 @@ def recognise(graph: Graph, shapes: Mapping[int, Shape | None] | None = None) ->
     for given in (None, shapes) if shapes else (None,):
         problems = infer_specs(graph, given, believe=False)
         if not any(d.severity == "error" for d in problems):
-            # What a file computes from sizes is spelled for the shapes that it states.
+            # A spelling that computes with sizes is one for the shapes that the file declares.
             count += _recognise_all(graph, computed=bool(shapes) and given is None)
         for node in graph.nodes():
             node.specs = None
@@ -94,7 +94,7 @@ def _marks(node: Node) -> re.Match[str] | None:
 
 
 def _recognise_all(graph: Graph, *, computed: bool) -> int:
-    """Replace marked spellings of an inferred graph and its bodies; gives up all specs.
+    """Replace marked spellings of an inferred graph and its bodies; discard all specs.
 
     With `computed` only those whose target is computed.
     """
@@ -126,8 +126,8 @@ def _recognise_all(graph: Graph, *, computed: bool) -> int:
 def misfits(graph: Graph) -> list[Diagnostic]:
     """Return an error (E300) for each recognised zero-insertion that the file fixes to other sizes.
 
-    A file that states the target of the Reshape as numbers computes nothing else where the model's
-    inputs are given other shapes after it was read.
+    A file with the target of the Reshape as numbers cannot adapt if the model's inputs are given
+    other shapes after it was read.
     """
     return [
         Diagnostic(
@@ -223,10 +223,10 @@ def _equal(a: Op, b: Op) -> bool:
 
 @gc_pause.paused()
 def standardize(graph: Graph) -> Graph:
-    """Return an inferred copy of a graph in operations that OpenVINO knows, computing the same.
+    """Return an inferred copy of a graph in OpenVINO's operations that computes the same.
 
-    Raises UnsupportedError with every operation that has no such spelling, InferenceError where
-    the graph does not fit together.
+    Raises UnsupportedError with every operation that has no such spelling, InferenceError if the
+    graph does not fit together.
     """
     out, problems = inferred(graph), Collector()
     _standardize_graph(out, problems)

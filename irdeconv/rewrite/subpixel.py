@@ -1,7 +1,7 @@
 """Sub-pixel forms of core.Deconvolution: convolutions on the data's grid, outputs interleaved.
 
 Along an axis the outputs of residue r (positions r, r + S, ...) are reached by the taps t with
-(r + pads_begin - t D) mod S = 0, which lie S / gcd(S, D) apart. So each residue is a convolution of
+(r + pads_begin - t D) mod S = 0, which are S / gcd(S, D) apart. So each residue is a convolution of
 stride 1 with a part of the filter; no inserted zero is multiplied.
 """
 
@@ -45,13 +45,13 @@ from irdeconv.rewrite.emit import (
 from irdeconv.rewrite.interleaving import StackLayout, interleave_parts, stack_layouts
 
 PLACE_BYTES = 256  # of a tap's place in a stacked filter, while it is made
-NODES_OF_RESIDUE = 3  # what it reads, its taps, its convolution
+NODES_OF_RESIDUE = 3  # its input, its taps, its convolution
 MANY_ELEMENTS = 1 << 20  # elements of an axis of unknown size
 
 
 @dataclass(frozen=True)
 class Residue:
-    """One residue along one axis: its taps in descending order, where they start to read.
+    """One residue along one axis: its taps in descending order, the first input that they read.
 
     `first` is the input index that the first (highest) tap reads for the residue's output 0.
     `dilation` is the distance of the taps on the input's grid.
@@ -130,7 +130,7 @@ def skip_open_axes(op: core.Deconvolution, filter: Spec, *pads: Spec) -> Skip | 
 
 
 def least_nodes(op: core.Deconvolution, filter: Spec) -> int:
-    """Return how many nodes the phases are at least: of each residue with taps, these and a sum."""
+    """Return a lower bound on the nodes of phases: taps and a sum for each residue with taps."""
     if filter.shape is None or not is_static(filter.shape):
         return 0
     rows = zip(op.strides, op.dilations, filter.shape[3:], strict=True)
@@ -237,7 +237,7 @@ class Widened:
 
 
 def widen(axis: AxisResidues, kernel: int) -> Widened:
-    """Return how the taps of an axis stand in a stacked filter."""
+    """Return the layout of an axis's taps in a stacked filter."""
     every = [r for r in axis.residues if r.taps]
     low = min(r.first for r in every)
     span = max(r.first + r.extent for r in every) - low
@@ -256,7 +256,7 @@ def skip_stacked(op: core.Deconvolution, filter: Spec, *pads: Spec) -> Skip | No
 
 
 def _skip_wide(op: core.Deconvolution, kernel: tuple[int, ...]) -> Skip | None:
-    """Return that the taps stand too far apart for one filter, if so."""
+    """Return a Skip if the taps are too far apart for one filter."""
     limit = current().folded_bytes
     for s, d, k in zip(op.strides, op.dilations, kernel, strict=True):
         places = s * (d * (k - 1) // s + 2)  # residues by elements that each of them spans
@@ -283,7 +283,7 @@ def stacked(op: core.Deconvolution, b: FormBuilder[X], of: DeconvolutionInputs[X
 def _layouts(
     op: core.Deconvolution, b: FormBuilder[X], of: DeconvolutionInputs[X]
 ) -> list[StackLayout]:
-    """Return the layouts of a stack, the default first; one of them where nothing is stacked."""
+    """Return the layouts of a stack, the default first; one of them if nothing is stacked."""
     groups, blocks = exact_shape(b, of.w)[0], len(op.strides) + 2 in b.style.block_ranks
     layouts = stack_layouts(op.strides, groups, blocks)
     return layouts if math.prod(op.strides) > 1 else layouts[-1:]
@@ -313,8 +313,8 @@ def _interleaved(b: FormBuilder[X], y: X, w: X, axes: list[AxisResidues], layout
 def narrowest(axis: AxisResidues, size: Dim) -> AxisResidues:
     """Return the residues with as many outputs in front as save the most products.
 
-    Outputs that begin where the scatter does need the fewest taps; some are cropped for it. An
-    unknown size counts as many elements.
+    Outputs that begin with the scatter need the fewest taps; some are cropped for it. An unknown
+    size counts as many elements.
     """
     end = axis.dilation * (axis.kernel - 1) + 1 - axis.begin - _beyond(axis)
     size = size if isinstance(size, int) else MANY_ELEMENTS
@@ -329,7 +329,7 @@ def _beyond(axis: AxisResidues) -> int:
 
 
 def _stack(b: Builder[X], w: X, widened: list[Widened], layout: StackLayout) -> X:
-    """(g, C/g, M/g, *K) -> (g, C/g, R * M/g, *E): the taps of each residue where it reads them.
+    """(g, C/g, M/g, *K) -> (g, C/g, R * M/g, *E): each residue's taps at the inputs they meet.
 
     The layout orders residues and channels.
     """
@@ -416,7 +416,7 @@ def _gemm(
 def _room(
     shape: Shape | None, strides: tuple[int, ...], begin: Vector, end: Vector, biased: bool
 ) -> tuple[IntVector, IntVector]:
-    """Return how many zeros the data needs in front and behind for the output's pads.
+    """Return the numbers of zeros in front of and behind the data for the output's pads.
 
     With a bias no zeros may join the output, so all of them join the data. Otherwise: if one end of
     the output is cropped and zeros join the other, short or empty data may have less than is

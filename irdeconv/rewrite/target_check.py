@@ -38,8 +38,8 @@ def check_graph(
 ) -> list[Violation]:
     """Return the conditions of a target that layers of an inferred graph do not meet.
 
-    `only` chooses the layers; all others, constants and what is computed from constants alone are
-    not looked at. Bodies of Loop, If and TensorIterator are.
+    `only` chooses the layers. All others, constants and layers that depend on constants alone are
+    not checked. Bodies of Loop, If and TensorIterator are.
     """
     out = []
     for top, node, name, facts in executed(graph, only):

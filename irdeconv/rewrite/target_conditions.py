@@ -269,7 +269,7 @@ class Compiler:
         self.terms = list(terms)
 
     def part(self, node: ast.expr) -> CompiledPart:
-        """Return the part of a node; ConditionError says what is wrong with it."""
+        """Return the part of a node; ConditionError describes a mistake in it."""
         match node:
             case ast.Constant(value=int() | str() as value):
                 return self._constant(value)
@@ -464,7 +464,7 @@ class Condition:
 
     @classmethod
     def parse(cls, text: str, operation: str) -> Condition:
-        """Parse a condition; ConditionError (a ValueError) says what is wrong with it."""
+        """Parse a condition; ConditionError (a ValueError) describes a mistake in it."""
         text = " ".join(text.split())
         compiler = Compiler(operation)
         part = compiler.part(parsed(text))
@@ -515,7 +515,7 @@ class Condition:
 
     @cached_property
     def _sides(self) -> tuple[str, ...]:
-        """The sides of an axis that are looked at one by one."""
+        """The sides of an axis that are checked one by one."""
         return ("begin", "end") if any(t.name.sides for t in self._terms) else ("",)
 
     @cached_property
@@ -524,7 +524,7 @@ class Condition:
         return any(t.per_axis or t.per_part for t in self._terms)
 
     def _rows(self, columns: Sequence[Sequence[Value | None]]) -> tuple[list[Row], int]:
-        """Return the rows of values, the axes of each part one behind another; how many axes.
+        """Return the rows of values, with the axes of each part in order, and the number of axes.
 
         The axes of different names end with the same axis: the spatial ones are last.
         """

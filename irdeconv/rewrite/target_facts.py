@@ -145,8 +145,8 @@ def deconvolution(
 ) -> tuple[str, WindowFacts]:
     """Return OpenVINO's name of a deconvolution, and the layer.
 
-    Pads that follow from auto_pad or output_shape are resolved; what the output has beyond the
-    scatter counts as output_padding.
+    Pads that follow from auto_pad or output_shape are resolved; elements of the output beyond the
+    scatter count as output_padding.
     """
     s = op.setting(*inputs)
     if s is None:  # not even its number of axes is known
@@ -189,7 +189,7 @@ def _resolved(
 def padding(
     mode: str, begin: Sizes | None, end: Sizes | None, value: Number | None, tensors: Tensors
 ) -> tuple[Values, Axes]:
-    """Return what a Pad has: the amounts in front of and behind each axis of the tensor."""
+    """Return the facts of a Pad: the amounts in front of and behind each axis of the tensor."""
     unknown = (None,) * (tensors.data.rank or 1)
     amounts = {"amount_begin": begin or unknown, "amount_end": end or unknown}
     return {"mode": mode, "value": value}, amounts
@@ -264,7 +264,7 @@ def facts_of(
 ) -> tuple[str, Facts]:
     """Return an operation's name and its facts for conditions.
 
-    `has_bias` says that a constant per channel is added behind it.
+    With `has_bias` a constant per channel is added behind it.
     """
     varying = [s for s, constant in zip(inputs, constants, strict=True) if not constant]
     tensors = Tensors.of((*varying, *outputs))

@@ -1,4 +1,4 @@
-"""Targets: what a device can do and what work costs there, from a TOML file.
+"""Targets: the operations of a device and their costs, from a TOML file.
 
     description = "AMD DPUCZDX8G B4096"
     source = "UG1414 3.5, Currently Supported Operators"
@@ -44,7 +44,7 @@ HIGHEST_ALIGNMENT = 2**31 - 1
 
 @dataclass(frozen=True)
 class ScoreWeights:
-    """What one unit of each cost counts in the score; only the ratios of the first four matter.
+    """The weight of each cost's unit in the score; only the ratios of the first four matter.
 
     `mac` per multiply-accumulate, `byte` per byte read or written, `scratch` per byte of the
     largest set of intermediates alive at once, `node` per operation. `channel_alignment`: channels
@@ -63,7 +63,7 @@ class ScoreWeights:
 
 @dataclass(frozen=True)
 class Target:
-    """A device: the operations that it has, with their conditions, and what work costs there.
+    """A device: its operations with their conditions, and the costs of work there.
 
     `operations` None: every operation, without conditions. `max_rank` limits the axes of each
     tensor that is not constant, `types` the element types. `wide_sums`: an Add is exact on the
@@ -109,7 +109,7 @@ class Target:
         return frozenset().union(*names, missing, () if fits else ("max_rank",))
 
     def unmet(self, operation: str, facts: Facts, about: str = "") -> int:
-        """Return how many conditions of an operation a layer violates, of those with a name."""
+        """Return the number of violated conditions of an operation; `about` is a name in them."""
         if not self.has(operation):
             return 0 if about else 1
         listed = (self.operations or {}).get(operation, ())
@@ -176,14 +176,14 @@ class _TargetReader(TomlReader):
         good: dict[str, Any] = {}
         for key, value in table.items():
             words = (f"[{section}]", key) if section else (key,)
-            where = f"[{section}] " if section else ""
+            place = f"[{section}] " if section else ""
             if key not in kinds:
                 hint = f"there are {', '.join(known)}"
-                self.problem(f"{where}unknown key {shown(key)}", words, hint, known)
+                self.problem(f"{place}unknown key {shown(key)}", words, hint, known)
             elif key == "types":
                 good[key] = self._types(value)
             elif wanted := _mismatch(kinds[key], value):
-                self.problem(f"{where}{key} is {wanted}, not {shown(value)}", words)
+                self.problem(f"{place}{key} is {wanted}, not {shown(value)}", words)
             else:
                 good[key] = value
         return good
@@ -229,7 +229,7 @@ class _TargetReader(TomlReader):
 
 
 def _mismatch(kind: str, value: Any) -> str | None:
-    """Return what a value should be; None if it fits the annotation of a field."""
+    """Return a value's expected kind; None if it fits the annotation of a field."""
     whole = isinstance(value, int) and not isinstance(value, bool)
     if kind == "str":
         return None if isinstance(value, str) else "a string"

@@ -42,7 +42,7 @@ from irdeconv.runtime.plan import Plan
 from irdeconv.runtime.program import Program
 
 SUFFIX = ".json"
-# What another value of makes times incomparable, and what is only worth telling.
+# Times are comparable only if these are equal.
 MACHINE = ("cpu", "cores", "system", "python", "numpy", "blas", "numba")
 
 
@@ -69,7 +69,7 @@ class Ratio(Record, keys="... verdict"):
 
     @staticmethod
     def of(before: Interval95, now: Interval95) -> Ratio | None:
-        """Compare two medians; None where one is below the clock's resolution."""
+        """Compare two medians; None if one is below the clock's resolution."""
         if min(before.low, now.low) <= 0:
             return None
         ratio = now.median / before.median
@@ -81,7 +81,7 @@ class Ratio(Record, keys="... verdict"):
 
     @property
     def verdict(self) -> str:
-        """Whether it is "slower", "faster" or, where the interval holds 1, the "same"."""
+        """The result: "slower", "faster", or "same" if the interval contains 1."""
         return "slower" if self.low > 1 else "faster" if self.high < 1 else "same"
 
 
@@ -99,7 +99,7 @@ class BaselineReport(Record, keys="name date network steps=changes unlike", kw_o
     date: Annotated[str, str | None]  # when it was saved
     network: Ratio | None  # of the whole model; null if the clock is too coarse
     steps: tuple[tuple[str, Ratio], ...]
-    unlike: tuple[str, ...]  # what differs of the machine or of how the model is executed
+    unlike: tuple[str, ...]  # differences of the machine and of the model's execution
 
     def slower_by(self, percent: float) -> bool:
         """Whether the network surely takes that much longer: the whole interval is above it."""
@@ -113,14 +113,14 @@ class BaselineReport(Record, keys="name date network steps=changes unlike", kw_o
 
 @dataclass(frozen=True)
 class SavedReport:
-    """The JSON of an earlier report, known to have what a comparison needs."""
+    """The JSON of an earlier report, checked for the entries that a comparison needs."""
 
     name: str
     content: Mapping[str, Any]
 
     @staticmethod
     def read(path: Path) -> SavedReport:
-        """Read a file; FileAccessError where it cannot be read, UsageError where it is another."""
+        """Read a file; FileAccessError if it is unreadable, UsageError if it is no report."""
         try:
             content = read_json(path)
         except ValueError as e:
@@ -204,8 +204,8 @@ class MemoryReport:
     """The memory of a run in bytes."""
 
     tensors: int  # the block of all tensors, which lives as long as the plan
-    most_alive: int  # what of the block is in use at once at most
-    evaluated: int  # what operations without a place in the block allocate in a run at most
+    most_alive: int  # the most of the block that is in use at once
+    evaluated: int  # the most that operations without a place in the block allocate in a run
     scratch: int  # the largest estimate of a step
     scratch_used: int  # all scratch memory
     outputs: int  # the arrays that the caller gets
@@ -246,7 +246,7 @@ throughput parallel histogram steps=measured memory peers baselines"""
 
 
 class BenchReport(Record, document="bench/1", keys=_BENCH_KEYS, kw_only=True, repr=False):
-    """What was measured; `str()` is a table.
+    """The measurements; `str()` is a table.
 
     Shares and rates come from the shortest time: processor time with one thread, wall time with
     more. `source` is the model, `executed` the graph that its plan runs.
@@ -258,7 +258,7 @@ class BenchReport(Record, document="bench/1", keys=_BENCH_KEYS, kw_only=True, re
     threads: int  # of one run
     effort: Effort
     conditions: Conditions  # the machine
-    ceilings: Ceilings  # what the machine reaches
+    ceilings: Ceilings  # the machine's best rates
     network: Timing  # of the whole model
     histogram: Histogram  # of the runs' wall times; with several requests, of those in `parallel`
     throughput: float  # runs per second
@@ -299,7 +299,7 @@ class BenchReport(Record, document="bench/1", keys=_BENCH_KEYS, kw_only=True, re
     def figures(self, step: StepReport) -> StepFigures:
         """Return a step's share of all steps, GF/s and GB/s, and these relative to the machine's.
 
-        None where sizes are unknown; GF/s also where a step multiplies nothing, GB/s where it
+        None if sizes are unknown. GF/s is also None if a step multiplies nothing, GB/s if it
         moves nothing.
         """
         seconds = self.time(step.timing)
@@ -470,9 +470,9 @@ def bench(
 ) -> BenchReport:
     """Time a plan in interleaved rounds, beside the peers that can run the model.
 
-    Each round runs the network, the network with a clock around each step, and every peer; in the
-    end all `plans` of that network run at once. `ceilings` are measured where they are not given.
-    Raises UsageError for a bad number and what `Plan.run` raises.
+    Each round runs the network, the network with a clock around each step, and every peer. In the
+    end all `plans` of that network run at once. `ceilings` are measured unless they are given.
+    Raises UsageError for a bad number, and as `Plan.run` does.
     """
     require_measurable(effort, peers=(), threads=1)
     clock, plan = clock or Clock(), plans[0]
@@ -509,7 +509,7 @@ def per_second(latencies: Sequence[float]) -> float:
 def _parallel(
     plans: Sequence[Plan], inputs: Feeds, effort: Effort, clock: Clock, alone: Sequence[Sample]
 ) -> tuple[ParallelReport | None, list[float]]:
-    """Run several plans at once and return their wall times; those `alone` where there is one."""
+    """Run several plans at once and return their wall times; of one plan those of `alone`."""
     if len(plans) == 1:
         return None, [sample.wall for sample in alone]
     with progress.stage(f"measuring {len(plans)} requests"), progress.listening(None):
@@ -517,7 +517,7 @@ def _parallel(
 
 
 def _run(plan: Plan, inputs: Feeds) -> Call:
-    plan.run(inputs)  # what is made for these shapes is made now
+    plan.run(inputs)  # compile for these shapes now
     return lambda: plan.run(inputs)
 
 

@@ -29,7 +29,7 @@ ALLOW = "allow more (max_memory=, --max-memory), or use smaller inputs"
 
 
 def memory_limit(max_memory: int | None) -> int | None:
-    """Return the bytes that a run may take: what is given, else the limit in force, if any."""
+    """Return the bytes that a run may take: `max_memory`, else the limit in force, if any."""
     if max_memory is not None:
         return max_memory
     return current().memory if current().memory < LARGEST_INT else None
@@ -42,7 +42,7 @@ class FoldBudget:
         self._graph, self._limit, self._taken = graph, limit, 0
 
     def take(self, node: Node, arrays: Sequence[Array]) -> None:
-        """Count what a node of constant inputs will allocate; LimitError beyond the limit."""
+        """Count the bytes that a node of constant inputs needs; LimitError beyond the limit."""
         if self._limit is None:
             return
         self._taken += needed(self._graph, node, arrays)
@@ -57,23 +57,23 @@ class FoldBudget:
 
 
 def needed(graph: Graph, node: Node, arrays: Sequence[Array]) -> int:
-    """Return the bytes of a node's outputs for these inputs; 0 where inference cannot tell."""
+    """Return the bytes of a node's outputs for these inputs; 0 if inference refuses them."""
     specs = node.specs or ()
     if any(s.nbytes is None for s in specs):
         try:
             specs = _inferred(graph, node, arrays)
         except OpError:
-            return 0  # running it says what is wrong
+            return 0  # running it reports the error
     return sum(s.nbytes or 0 for s in specs)
 
 
 def guarded(
     graph: Graph, node: Node, function: Callable[..., Any], limit: int | None
 ) -> Callable[..., Any]:
-    """Return a node's function, which refuses what only a run tells of its inputs.
+    """Return a node's function with the checks that only a run can make.
 
-    These are sizes that inference refuses, of which NumPy may make something else, and outputs
-    beyond the limit. Inputs like those of an earlier run are not looked at again.
+    It refuses sizes that inference refuses, though NumPy may accept them, and outputs beyond the
+    limit. Inputs like those of an earlier run are not checked again.
     """
     known: dict[tuple[Any, ...], int] = {}
 
@@ -94,7 +94,7 @@ def guarded(
 
 
 def _facts(array: Array) -> tuple[Any, ...]:
-    """Return what inference makes use of: the shape; of lists of sizes and places their values."""
+    """Return the facts that inference uses: the shape, and the values of a short list."""
     return array.shape, array.tobytes() if _is_list(array) else None
 
 
@@ -103,7 +103,7 @@ def _is_list(array: Array) -> bool:
 
 
 def _inferred(graph: Graph, node: Node, arrays: Sequence[Array]) -> tuple[Spec, ...]:
-    """Infer a node for these inputs; OpError where they do not fit."""
+    """Infer a node for these inputs; OpError if they do not fit."""
     given = [
         Spec(known.dtype or Spec.of(array).dtype, array.shape, array if _is_list(array) else None)
         for known, array in zip(graph.input_specs(node.id), arrays, strict=True)
@@ -116,7 +116,7 @@ def _inferred(graph: Graph, node: Node, arrays: Sequence[Array]) -> tuple[Spec, 
 
 
 def require_macs(graph: Graph) -> None:
-    """Raise LimitError where a run multiplies more often than the limit in force allows."""
+    """Raise LimitError if a run multiplies more often than the limit in force allows."""
     total, limit = _macs(graph), current().macs
     if total > limit:
         message = f"running takes {total:,} multiply-accumulates; the limit is {limit:,}"
@@ -138,13 +138,13 @@ def _macs(graph: Graph) -> int:
 
 
 def _times(op: Op, inputs: tuple[Spec, ...]) -> int:
-    """Return how often the bodies of an operation run; once where that is not known."""
+    """Return how often the bodies of an operation run; 1 if that is unknown."""
     trips = op.trips(inputs) if isinstance(op, LoopBase) else 1
     return trips if isinstance(trips, int) else max(bounds(trips)[0], 1)
 
 
 def failure(node: Node, arrays: Sequence[Any], error: Exception) -> IrdeconvError:
-    """Return what to raise where a layer fails, with the arrays that it got."""
+    """Return the error of a layer that failed, with the arrays that it got."""
     error = _told(node, arrays, error)
     shapes = ", ".join(f"{a.dtype}{list(a.shape)}" for a in map(np.asarray, arrays))
     hint, notes = None, [Note(f"its inputs are {shapes or 'none'}")]

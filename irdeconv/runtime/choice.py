@@ -1,7 +1,7 @@
 """Which kernel executes a (de)convolution: the one with the least estimated cost, or measured.
 
-Measuring is asked for (`tune`): estimates choose the same kernel every time, measurements need not.
-Results are kept in memory, and on disk where a file is given.
+Only `tune` measures: estimates choose the same kernel every time, measurements need not. Results
+are kept in memory, and in a file if one is given.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Tuner:
     _listed: dict[tuple[Any, ...], list[Candidate]] = field(default_factory=dict, repr=False)
 
     def listed(self, kind: str, problem: ConvProblem) -> list[Candidate]:
-        """Return the candidates for a problem; those of layers that are alike are listed once."""
+        """Return the candidates for a problem; equal layers share one list."""
         key = kind, problem, available()
         if key not in self._listed:
             list_all = for_deconvolution if kind == "deconvolution" else for_convolution
@@ -120,7 +120,7 @@ class MeasuredKernels(Record, document="kernels/1"):
 
 
 def _measurements(path: Path) -> dict[str, str]:
-    """Return what a file keeps; nothing, with a warning, where it is damaged or not the user's."""
+    """Return a file's measurements; none, with a warning, if damaged or open to other users."""
     try:
         whole = path.resolve()
         if not (is_private(whole) and is_private(whole.parent, last=False)):

@@ -51,11 +51,11 @@ Evaluator = Callable[..., Any]  # (*inputs) -> output or tuple of them
 
 @dataclass(kw_only=True)
 class Executor:
-    """Base: what a fusion group reads and writes, and what executes it.
+    """Base: executes a fusion group, with its inputs and outputs.
 
     `arguments` are the values that `bind` gets slots of. Outputs are written into given `memory`,
-    if its shapes and types are there; `view_of` names the value whose memory they share. What is
-    `movable` takes hardly longer where all of that lies elsewhere in every run; `cost` is in ns.
+    if its shapes and types are there; `view_of` names the value whose memory they share. A
+    `movable` executor is hardly slower if all memory is new in every run; `cost` is in ns.
     """
 
     arguments: tuple[Value, ...]
@@ -69,7 +69,7 @@ class Executor:
     cost: float | None = None
 
     def bind(self, ins: Slots, outs: Slots, team: Team, values: Values) -> Call:
-        """Return the call for given slots; `values` has what never changes."""
+        """Return the call for given slots; `values` has the values that never change."""
         raise NotImplementedError
 
 
@@ -82,10 +82,10 @@ def choose_executor(
     used: frozenset[int],
     dense: bool,
 ) -> Executor:
-    """Choose what executes a group of a fused plan.
+    """Choose the executor of a group of a fused plan.
 
-    `used` are the ports that are read; `dense` says that what reads the first one is faster where
-    its elements follow each other in memory.
+    `used` are the ports that are read; `dense` says that the first one's reader is faster if the
+    elements are contiguous in memory.
     """
     if isinstance(group, fusion.ConvolutionGroup):
         return _convolution(graph, group, constants, tuner, team)
@@ -132,7 +132,7 @@ def _keeping(function: Evaluator, specs: Sequence[Spec]) -> Evaluator:
 
 
 def limited(graph: Graph, node: Node, executor: Executor, limit: int | None) -> Executor:
-    """Let an executor refuse what is known only when it runs: sizes that do not fit, a limit."""
+    """Add the checks that need a run: sizes that do not fit, outputs beyond the limit."""
     specs = (*graph.input_specs(node.id), *(node.specs or ()))
     if isinstance(executor, _EvaluateExecutor) and not all(s.static for s in specs):
         executor.function = guarded(graph, node, executor.function, limit)
@@ -167,7 +167,7 @@ class _EvaluateExecutor(Executor):
         return call
 
     def _into_memory(self, ins: Slots, outs: Slots) -> Call:
-        """Copy what is computed to where it has its place in every run."""
+        """Copy the outputs to their fixed memory."""
         evaluate = self.function
 
         def call(values: Values) -> None:
@@ -190,7 +190,7 @@ def unshared(out: Any, arrays: list[Any]) -> Any:
 def _bound(
     graph: Graph, node: Node, inputs: list[Spec], used: frozenset[int], dense: bool
 ) -> Executor | None:
-    """Bind a node to its shapes; None where these are open or it has to be evaluated."""
+    """Bind a node to its shapes; None if these are open or it must be evaluated."""
     arguments = graph.inputs_of(node.id)
     outputs = list(node.specs or ())
     if used == {0}:
@@ -241,7 +241,7 @@ class _CallExecutor(Executor):
 
 @dataclass(kw_only=True)
 class _ConvolutionExecutor(Executor):
-    """`arguments` are the data, then the filter where it is not constant, then operands behind."""
+    """`arguments` are the data, the filter unless it is constant, and the epilogue's operands."""
 
     prepared: Kernel | None
     candidate: Candidate
@@ -277,7 +277,7 @@ class _ConvolutionExecutor(Executor):
     def _fixed(
         self, data: int, operands: Slots, out: int, values: Values
     ) -> Callable[[Team], None] | None:
-        """Return the call where all memory stays where it is and the kernel makes use of that."""
+        """Return the call if all memory is fixed and the kernel makes use of that."""
         kernel = self.prepared
         moved = any(values[i] is None for i in (data, out, *operands))
         if moved or not isinstance(kernel, FixedKernel):
@@ -291,7 +291,7 @@ class _ConvolutionExecutor(Executor):
         return kernel.fixed(values[data], values[out], finish)
 
     def _strided(self, operands: Slots, values: Values) -> bool:
-        """Whether an operand of the epilogue would have to be copied in every run."""
+        """Whether an operand of the epilogue needs a copy in every run."""
         return any(values[i] is not None and not values[i].flags.c_contiguous for i in operands)
 
     def _epilogue(self, operands: Slots, values: Values) -> Callable[[Values], Epilogue | None]:
@@ -306,7 +306,7 @@ class _ConvolutionExecutor(Executor):
 
 
 def _movable(kernel: Kernel | None, finish: fusion.ChainPlan | None) -> bool:
-    """Whether a kernel gains nothing where all memory stays where it is, or little."""
+    """Whether a kernel gains little or nothing by fixed memory."""
     if not isinstance(kernel, FixedKernel):
         return True
     return finish is None and isinstance(kernel, MovableKernel) and kernel.movable
@@ -324,7 +324,7 @@ def _convolution(
     weights = None if filter is None else np.asarray(layer.arrange(filter))
     kind = "deconvolution" if layer.deconvolution else "convolution"
     if weights is None and jit.available():
-        jit.works()  # the kernel is prepared in every run, where nothing could be chosen anew
+        jit.works()  # the kernel is prepared in every run, too late to choose another
     listed = tuner.listed(kind, layer.problem)
     choice = tuner.choose(kind, layer.problem, listed, weights, team)
     finish = (
@@ -362,7 +362,7 @@ Compile = Callable[[Graph, bool], Program]
 def body_executor(
     graph: Graph, node: Node, op: BodyOp, compile: Compile, max_memory: int | None
 ) -> Executor:
-    """Return what executes a loop or a branch."""
+    """Return the executor of a loop or a branch."""
     runs = {body.tag: _Runner(body, compile) for body in op.bodies}
 
     def execute(*arrays: Array) -> tuple[Array, ...]:
@@ -395,7 +395,7 @@ class _Runner:
         return dict(zip(self._results, self._program(shapes).compute(arrays), strict=True))
 
     def _program(self, shapes: tuple[tuple[int, ...], ...]) -> Program:
-        """Return the program for these shapes; () where there is only one set of them."""
+        """Return the program for these shapes; () if there is only one set of them."""
         key = shapes if shapes in self._programs or len(self._programs) < SHAPES else None
         if key not in self._programs:
             self._programs[key] = self._compiled(key)
@@ -408,7 +408,7 @@ class _Runner:
         return self._compile(self._graph if graph is None else graph, graph is not None)
 
     def _specialized(self, shapes: tuple[tuple[int, ...], ...]) -> Graph | None:
-        """Return the graph for exact shapes; None where they do not fit, which running says."""
+        """Return the graph for exact shapes; None if they do not fit, which a run reports."""
         graph = self._graph.copy()
         given = {
             i: Spec(graph.node(i).spec().dtype, shape)

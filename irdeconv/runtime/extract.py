@@ -26,7 +26,7 @@ from irdeconv.runtime.selection import Place, Selection, values_at
 
 @dataclass
 class Region:
-    """What a walk back from the outputs of a piece has met.
+    """The result of a walk back from the outputs of a piece.
 
     `layers` belong to the piece, `inputs` are tensors that flow in, `known` tensors from outside
     whose values follow from shapes alone, `states` the ReadValue and Assign of variables that the
@@ -51,10 +51,10 @@ def constant_layers(graph: Graph) -> set[int]:
 
 
 class Cutter:
-    """Walks back from outputs, up to `cuts` and to what `inside` has not.
+    """Walks back from outputs, up to `cuts` and to the layers that are not in `inside`.
 
-    Constants come along whole. A variable stays one where the piece both reads it and computes what
-    is assigned; what ReadValue gives flows in otherwise.
+    Constants come along whole. A variable stays one if the piece both reads it and computes its
+    new value; otherwise the output of ReadValue flows in.
     """
 
     def __init__(
@@ -125,8 +125,8 @@ def assemble(
 ) -> Graph:
     """Return the graph of a region of an inferred graph.
 
-    `inputs` and `outputs` stand in their order; an output may keep a Result of the whole graph.
-    `order` is that of the layers. Raises InferenceError where they do not fit together.
+    `inputs` and `outputs` are in their order; an output may keep a Result of the whole graph.
+    `order` is that of the layers. Raises InferenceError if they do not fit together.
     """
     piece = _Assembly(whole, region)
     for value in inputs:
@@ -225,7 +225,7 @@ class PieceEnd:
 
 @dataclass(frozen=True)
 class Piece:
-    """A piece of a graph as a graph of its own, with what its ends are in the whole.
+    """A piece of a graph as a graph of its own, with the counterparts of its ends in the whole.
 
     `known` names the tensors from outside that are constants here: their values follow from shapes.
     """
@@ -264,7 +264,7 @@ def cut_out(
     to: Sequence[str] = (),
     add: Sequence[str] = (),
 ) -> Piece:
-    """Return the piece that `extract` returns, and what its ends are in the whole graph."""
+    """Return the piece of `extract`, with the counterparts of its ends in the whole graph."""
     return _Extraction(with_specs(graph), from_, to, add).piece()
 
 
@@ -276,7 +276,7 @@ def up_to(graph: Graph, values: Sequence[Value]) -> Piece:
 
 
 def with_specs(graph: Graph) -> Graph:
-    """Return the graph with specs; what does not fit together keeps its declared ones."""
+    """Return the graph with specs; if layers do not fit together, these are the declared ones."""
     if all(n.specs is not None for n in graph.nodes()):
         return graph
     whole = graph.copy()
@@ -285,7 +285,7 @@ def with_specs(graph: Graph) -> Graph:
 
 
 class _Extraction:
-    """One cut: `cuts` are the tensors that --from names, `inside` is what lies behind them."""
+    """One cut: `cuts` are the tensors that --from names, `inside` the layers behind them."""
 
     def __init__(
         self, graph: Graph, from_: Sequence[str], to: Sequence[str], add: Sequence[str]
@@ -303,7 +303,7 @@ class _Extraction:
         self.inside = self._begin()
 
     def _begin(self) -> set[int]:
-        """Find the tensors where the piece begins; return the layers behind them."""
+        """Find the tensors at which the piece begins; return the layers behind them."""
         if not self.from_:
             self.cuts = {Value(n.id): None for n in self.graph.parameters}
             return {n.id for n in self.graph.nodes()}
@@ -331,19 +331,19 @@ class _Extraction:
         return values, {user for v in values for user, _ in self.graph.users(v)}
 
     def _belongs(self, value: Value) -> bool:
-        """Whether no data flow in: a constant, what follows from shapes, a variable."""
+        """Whether no data flow in: a constant, a value that follows from shapes, a variable."""
         if value.node in self.constants or self.graph.spec(value).known is not None:
             return True
         node = self.graph.node(value.node)
         return node.type == "ReadValue" and variable(node) is not None
 
     def piece(self) -> Piece:
-        """Walk, refuse what makes no sense, and build the piece."""
+        """Walk, check the options, and build the piece."""
         cutter = Cutter(self.graph, self.cuts, self.inside, self.constants)
         outputs = self._outputs()
         values = [o.value for o in outputs]
         if not self.to:
-            # What only a variable needs that the piece does not keep is left out.
+            # Leave out layers that only a variable outside the piece needs.
             assigned = [i for i in self.inside if self.graph.node(i).type == "Assign"]
             kept = cutter.region([*values, *self._sources(assigned)]).states
             values += self._sources(sorted(kept & set(assigned)))
@@ -357,22 +357,22 @@ class _Extraction:
 
     def _outputs(self) -> list[_Output]:
         results = {self.graph.inputs_of(r.id)[0]: r.id for r in reversed(self.graph.results)}
-        made: dict[tuple[Value, int | None], _Output] = {}
+        outputs: dict[tuple[Value, int | None], _Output] = {}
         if not self.to:
             ends = [(v, r.id) for r in self.graph.results for v in self._sources([r.id])]
             found = [(v, r) for v, r in ends if v.node in self.inside]
             if not found and not self.wanted:
                 self._refuse_end(bool(ends))
-            made = {(v, r): _Output(v, r, "model") for v, r in found}
+            outputs = {(v, r): _Output(v, r, "model") for v, r in found}
         for (option, text), place in zip(self.wanted, self.ends, strict=True):
             for value in self._ending(place, f"{option} {text}"):
                 is_result = self.graph.node(place.node).type == "Result"
                 result = place.node if is_result else results.get(value)
-                made.setdefault((value, result), _Output(value, result))
-        return list(made.values())
+                outputs.setdefault((value, result), _Output(value, result))
+        return list(outputs.values())
 
     def _ending(self, place: Place, text: str) -> list[Value]:
-        """Return the tensors that an option names, after reporting what is wrong with it."""
+        """Return the tensors that an option names, after reporting its errors."""
         values = values_at(self.graph, place)
         if not values:
             label = self.graph.node(place.node).label
@@ -406,7 +406,7 @@ class _Extraction:
         return ", ".join(f"--from {text}" for text in self.from_)
 
     def _check_use(self, region: Region, outputs: Sequence[_Output]) -> None:
-        """Report what --from names in vain, inputs of unknown type, and an empty piece."""
+        """Report --from options without effect, inputs of unknown type, and an empty piece."""
         if self.problems.errors:
             return
         if outputs and not region.layers - self.constants and self.from_:
@@ -458,7 +458,7 @@ Execute = Callable[[Graph, Mapping[str, Array]], Iterable[Array]]
 
 
 def node_by_node(graph: Graph, inputs: Mapping[str, Array]) -> Iterable[Array]:
-    """Execute a graph as it stands; returns its outputs in order."""
+    """Execute a graph node by node, without lowering; returns its outputs in order."""
     return build_plan(graph, settings=Settings(fuse=False)).run(inputs).values()
 
 
@@ -468,11 +468,11 @@ def record(
     inputs: Mapping[str, Array],
     execute: Execute = node_by_node,
 ) -> dict[str, Array]:
-    """Run a graph up to a piece of it; return what flows into the piece, by its input names.
+    """Run a graph up to a piece of it; return the piece's inputs by name.
 
     `inputs` names the inputs of the whole, or those among them that the piece depends on. `execute`
     runs a graph; of a variable it gets the value before the first inference. Raises UsageError for
-    inputs that do not fit, UnsupportedError for what cannot be executed.
+    inputs that do not fit, UnsupportedError for layers that cannot be executed.
     """
     head = _head(whole, piece)
     known = {alias: node.id for alias, node in whole.input_names().items()}
@@ -484,7 +484,7 @@ def record(
 
 
 def needed(whole: Graph, piece: Piece) -> list[str]:
-    """Return the inputs of the whole that what flows into a piece depends on."""
+    """Return the inputs of the whole that the inputs of a piece depend on."""
     names = dict(zip((n.id for n in whole.parameters), whole.inputs, strict=True))
     return [names[e.source.node] for e in _head(whole, piece).inputs]
 
@@ -503,7 +503,7 @@ def recorded(whole: Graph, piece: Piece, arrays: Mapping[str, Array]) -> dict[st
 
 
 def _head(whole: Graph, piece: Piece) -> Piece:
-    """Return the part of the whole that computes what flows into a piece."""
+    """Return the part of the whole that computes the inputs of a piece."""
     graph = with_specs(whole).copy()
     begins = {Value(n.id): _first_value(graph, n) for n in list(graph.nodes("ReadValue"))}
     for read, begin in begins.items():
@@ -515,7 +515,7 @@ def _head(whole: Graph, piece: Piece) -> Piece:
 
 
 def _first_value(graph: Graph, node: Node) -> Value:
-    """Return what a ReadValue gives before anything is assigned: its input, or zeros."""
+    """Return the output of a ReadValue before the first Assign: its input, or zeros."""
     inputs = graph.inputs_of(node.id)
     if inputs or not isinstance(node.op, ReadValue6):
         return inputs[0] if inputs else Value(node.id)

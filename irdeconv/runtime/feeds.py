@@ -20,7 +20,7 @@ from irdeconv.ir.spec import Array, Interval, Shape, Spec, format_shape
 
 
 class NoArrayError(Exception):
-    """Something is no array of the CPU's memory; the text says what, `hint` what to do."""
+    """A value is no array in the CPU's memory; the text names it, `hint` the remedy."""
 
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)
@@ -35,21 +35,21 @@ def is_array(value: object) -> bool:
 
 
 def array_of(value: Any) -> Array:
-    """Return whatever NumPy takes as an array, if possible without a copy; NoArrayError."""
+    """Convert a value to an array with NumPy, if possible without a copy; NoArrayError."""
     if isinstance(value, np.ndarray):
         return value
     kind = f"{type(value).__module__.partition('.')[0]}.{type(value).__qualname__}"
     try:
         by_protocol = hasattr(value, "__dlpack__") and not hasattr(value, "__array__")
         return np.from_dlpack(value) if by_protocol else np.asarray(value)
-    except Exception as e:  # whatever another package says
+    except Exception as e:  # other packages raise errors of any class
         problem, hint = _why(value)
         reason = problem or next(iter(str(e).splitlines()), "") or type(e).__name__
         raise NoArrayError(f"NumPy cannot read this {kind}: {reason}", hint) from None
 
 
 def _why(value: Any) -> tuple[str | None, str | None]:
-    """Say what is special about a tensor, in the words of its package, and what to do about it."""
+    """Return why a tensor cannot be read, and the remedy in the words of its package."""
     device = str(getattr(value, "device", "cpu"))
     layout = str(getattr(value, "layout", "strided"))
     dtype = str(getattr(value, "dtype", ""))
@@ -85,7 +85,7 @@ class Binder:
 
     @cached_property
     def specs(self) -> tuple[Spec, ...]:
-        """What each Parameter takes."""
+        """Element type and shape of each Parameter."""
         return tuple(map(_spec, self.parameters))
 
     @cached_property
@@ -103,7 +103,7 @@ class Binder:
 
         A mapping names inputs by a tensor name or the layer's name, a sequence is positional, an
         array is that of the only input. Arrays are converted to the Parameter's element type only
-        where no value changes.
+        if no value changes.
         """
         suiting = self._suiting(feeds)
         if suiting is not None:
@@ -137,7 +137,7 @@ class Binder:
     def part(self, feeds: Feeds, needed: Collection[int]) -> dict[str, Any]:
         """Return by name those feeds that belong to the Parameters with these ids.
 
-        What is fed in order may be what all inputs get, or the needed ones alone.
+        A sequence may have the arrays of all inputs, or of the needed ones alone.
         """
         kept = [(n, name) for n, name in zip(self.parameters, self.inputs, strict=True)]
         kept = [(n, name) for n, name in kept if n.id in needed]
@@ -150,14 +150,14 @@ class Binder:
         return {n.name: given[n.id] for n, _ in kept if n.id in given}
 
     def given(self, feeds: Feeds) -> dict[int, Any]:
-        """Return what is fed by node id; UsageError for names and numbers that do not fit."""
+        """Return the feeds by node id; UsageError for names and numbers that do not fit."""
         found = Collector()
         given = self._given(feeds, found)
         found.require_none(UsageError)
         return given
 
     def _given(self, feeds: Feeds, found: Collector) -> dict[int, Any]:
-        """Return what is fed by node id."""
+        """Return the feeds by node id."""
         if isinstance(feeds, Mapping):
             return self._by_name(feeds, found)
         if is_array(feeds):
@@ -188,7 +188,7 @@ class Binder:
         return f"give them by name: {{{items}}}" if items else "give nothing"
 
     def _by_name(self, feeds: Mapping[Any, Any], found: Collector) -> dict[int, Any]:
-        given: dict[int, Any] = {}
+        feed_of: dict[int, Any] = {}
         for name, value in feeds.items():
             node = self.names.get(name)
             if node is None:
@@ -198,8 +198,8 @@ class Binder:
                     hint=did_you_mean(str(name), self.names),
                 )
             else:
-                given[node.id] = value
-        return given
+                feed_of[node.id] = value
+        return feed_of
 
 
 def _spec(node: Node) -> Spec:
@@ -247,7 +247,7 @@ def _conversion(array: Array, dtype: ElementType) -> str:
 
 
 def _reshaping(name: str, actual: tuple[int, ...], shape: Shape | None) -> str:
-    """Say what makes an array of this shape fit, where that is plain."""
+    """Return how to make an array of this shape fit, if that is obvious."""
     channels_last = [0, len(actual) - 1, *range(1, len(actual) - 1)]
     if fits((1, *actual), shape):
         return "array[None] adds an axis in front, for the batch"
@@ -280,7 +280,7 @@ def _convert(array: Array, dtype: ElementType) -> Array | None:
 
 
 def fits(actual: tuple[int, ...], shape: Shape | None) -> bool:
-    """Whether an array's shape is one of those that a (dynamic) shape stands for."""
+    """Whether an array's shape is one that a (dynamic) shape allows."""
     if shape is None or actual == shape:
         return True
     if len(actual) != len(shape):

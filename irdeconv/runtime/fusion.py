@@ -54,7 +54,7 @@ def is_element_wise(op: Op, inputs: Sequence[Spec], out: Spec) -> bool:
 
 @dataclass(frozen=True)
 class ChainPlan:
-    """A compiled chain and the values it reads, by register (without what an epilogue finishes)."""
+    """A compiled chain and the values it reads, by register (without an epilogue's output)."""
 
     chain: Chain
     arguments: tuple[Value, ...]
@@ -64,11 +64,11 @@ class ChainPlan:
     name: str
 
     def __call__(self, *arrays: Array, out: Array, team: Team) -> None:
-        """Compute `out` from one array per argument, behind what an epilogue would finish."""
+        """Compute `out` from the output of an epilogue, if any, and one array per argument."""
         self.chain.run(self._seen(arrays), out, team)
 
     def fixed(self, *arrays: Array, out: Array) -> Callable[[Team], None] | None:
-        """Return what a call does with these arrays, to be done often; None if some are copied."""
+        """Return a reusable call for these arrays; None if some must be copied."""
         if not self._views(arrays):
             return None
         return self.chain.fixed(self._seen(arrays), out)
@@ -81,7 +81,7 @@ class ChainPlan:
         )
 
     def follows(self, arrays: Sequence[Array]) -> bool:
-        """Whether an epilogue sees what is written into the arrays later, having copied nothing."""
+        """Whether an epilogue sees later writes to the arrays, because it copies nothing."""
         whole = self.out_shape[2:]
         spaces = (a.shape[max(0, a.ndim - len(whole)) :] for a in self._seen(arrays))
         plain = all(math.prod(s) == 1 or s == whole for s in spaces)
@@ -126,7 +126,7 @@ def plan_chain(
 
 
 class ChainOperands:
-    """Collects what a chain reads: the main tensor, values, constants."""
+    """Collects the inputs of a chain: the main tensor, values, constants."""
 
     def __init__(self, constants: Mapping[Value, Array], main: Value | None = None) -> None:
         self.constants = constants
@@ -182,7 +182,7 @@ AXES = range(1, 4)  # spatial axes that the kernels know
 
 @dataclass(frozen=True)
 class FusedConvolution:
-    """A convolution or deconvolution and the nodes that it stands for, producers first.
+    """A convolution or deconvolution and the nodes that it covers, producers first.
 
     `reversed` says that `filter` is the one of the convolution in a zero-insertion form.
     """
@@ -255,7 +255,7 @@ def _reach(layer: FusedConvolution) -> list[int]:
 def _combines(begin: int, end: int, outer: int, reach: int) -> bool:
     """Whether padding and then reading beyond the end is reading one zero-extended signal.
 
-    It is not where the Pad cut off what the convolution's own pads would show again.
+    It is not if the Pad cut off elements and the convolution's own pads add zeros there.
     """
     return not (begin < 0 < outer) and not (end < 0 < reach)
 
@@ -361,14 +361,14 @@ class ChainGroup(FusionGroup):
 
 
 def dense_inputs(group: FusionGroup) -> tuple[Value, ...]:
-    """Return what a group reads faster where elements follow each other in memory."""
+    """Return the inputs that a group reads faster if their elements are contiguous in memory."""
     if isinstance(group, ConvolutionGroup):
         return (group.layer.data,)
     return group.inputs[:1] if isinstance(group.last.op, Pool | Resizing) else ()
 
 
 class Users:
-    """Who reads which value, among the nodes that are executed; a Result counts as a reader."""
+    """Readers of each value, among the nodes that are executed; a Result counts as a reader."""
 
     def __init__(self, graph: Graph, order: Iterable[Node]) -> None:
         self._readers: dict[Value, list[int]] = {}
@@ -382,7 +382,7 @@ class Users:
         return self._readers.get(value, [])
 
     def only(self, value: Value) -> int | None:
-        """Return the single reader, None where there are more or fewer or a Result."""
+        """Return the single reader; None if there are more, none, or a Result."""
         readers = self.of(value)
         return readers[0] if len(readers) == 1 and value not in self.results else None
 

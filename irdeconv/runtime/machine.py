@@ -1,4 +1,4 @@
-"""The machine: what it is, how busy it is, the most that it can do, and its calibration.
+"""The machine: its description, its load, its highest speed, and its calibration.
 
 A calibration takes the least of many short measurements in turns, so that other programs disturb
 little. It counts processor time, except for the wake-up of a thread.
@@ -47,17 +47,17 @@ class ProfileDocument(Record, document="profile/1"):
     """How fast a machine is."""
 
     machine: dict[str, str]  # processor and versions; the numbers count for no other
-    nanoseconds: MachineProfile  # what was measured
+    nanoseconds: MachineProfile  # the measurements
 
 
 def profile_text(found: MachineProfile) -> str:
-    """Return what the file of a calibration holds."""
+    """Return the contents of the file of a calibration."""
     return json.dumps(ProfileDocument(machine_key(), found).to_dict(), indent=1) + "\n"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Conditions:
-    """What a measurement depends on besides the program."""
+    """Conditions of a measurement besides the program."""
 
     cpu: str  # processor
     cores: int  # that this process may use
@@ -89,7 +89,7 @@ class Conditions:
 
 @dataclass(frozen=True, kw_only=True)
 class Ceilings:
-    """What the machine reaches: float32 matrix products and copying."""
+    """The machine's highest speeds: float32 matrix products and copying."""
 
     gemm: Annotated[float, float | None]  # GFLOP/s of a matrix product, one thread
     # GFLOP/s of all cores together, each multiplying its own matrices
@@ -103,7 +103,7 @@ class Ceilings:
 
 
 def cpu_name() -> str:
-    """Return the processor's name as the system tells it."""
+    """Return the processor's name as the system reports it."""
     try:
         lines = Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines()
     except OSError:
@@ -160,7 +160,7 @@ def _gemm_seconds(clock: Clock, threads: int) -> float:
         team.each(range(threads), multiply)
 
     once()
-    # Rarely do all threads get their cores at once where others work as well.
+    # On a busy machine, all threads rarely get their cores at once.
     runs = CEILING_RUNS if threads == 1 else 4 * CEILING_RUNS
     samples = [timed(once, clock) for _ in range(runs)]
     return min(s.cpu if threads == 1 else s.wall for s in samples)
@@ -194,7 +194,7 @@ PROBE_STRIDE = 2
 PROBE_CALLS = 100  # in one measurement
 WAKE_LIMIT = 2e-3  # seconds in which another thread should have woken up
 WAKES = 200
-NOISE = 1.2  # times a packaged number; what differs less is that number
+NOISE = 1.2  # times a packaged number; the packaged one replaces numbers that differ less
 
 
 class SpeedProbe(NamedTuple):
@@ -209,8 +209,8 @@ def calibrate(
 ) -> MachineProfile:
     """Measure this machine on one thread, in about so many seconds for each number.
 
-    What cannot be measured, as without numba or a second processor, stays as it is in the profile
-    in force: a calibration with IRDECONV_FAST=0 keeps what an earlier one measured with numba.
+    Numbers that cannot be measured, as without numba or a second processor, stay as in the profile
+    in force: a calibration with IRDECONV_FAST=0 keeps those that were measured with numba before.
     """
     found = probes()
     calls = {name: call for name, (call, _) in found.items()}
@@ -223,19 +223,19 @@ def calibrate(
 
 
 def profile_of(each: Mapping[str, float], wake: float) -> MachineProfile:
-    """Put numbers together; times below the clock's resolution, and missing ones, say nothing.
+    """Make a profile; times below the clock's resolution, and missing ones, are left out.
 
-    What hardly differs from the packaged profile is taken from there: measurements differ as much
-    from one another, and kernels should not change because of that.
+    Numbers that hardly differ from the packaged profile are taken from there: measurements differ
+    as much from one another, and kernels should not change because of that.
     """
     usual = vars(PACKAGED[packaged_name()])
     products = [t for n, t in each.items() if n.startswith("product")]
     found = {n: t for n, t in each.items() if not n.startswith("product")}
     found |= {"product": float(np.prod(products)) ** (1 / len(products)), "wake": wake}
-    told = {
+    clear = {
         n: usual[n] if near(t, usual[n]) else float(f"{t:.4g}") for n, t in found.items() if t > 0
     }
-    return replace(profile(), **told)
+    return replace(profile(), **clear)
 
 
 def near(time: float, usual: float) -> bool:
@@ -244,7 +244,7 @@ def near(time: float, usual: float) -> bool:
 
 
 def probes() -> dict[str, SpeedProbe]:
-    """Return what is measured, by the number of the profile."""
+    """Return the probes, by the number of the profile that each measures."""
     rng = np.random.default_rng(0)
 
     def some(*shape: int) -> Array:
@@ -284,14 +284,14 @@ def _again(function: Callable[..., Any], *arguments: Any) -> None:
 
 
 def _views(x: Array) -> None:
-    """Do what kernels do for each call: views of some memory, and NumPy."""
+    """Repeat the usual work of a kernel's call: views of some memory, and NumPy."""
     for _ in range(PROBE_CALLS):
         view = x.reshape(-1)[1:].reshape(3, 5)
         np.add(view, view, out=view)
 
 
 def _compiled_probes(some: Callable[..., Array]) -> dict[str, SpeedProbe]:
-    """Return what takes numba: the micro-kernel by a convolution of size 1, and a short call."""
+    """Return the probes that need numba: the micro-kernel in a 1x1 convolution, a short call."""
     from irdeconv.kernels.compiled import NOTHING
     from irdeconv.kernels.compiled_chain import finish_rows
 

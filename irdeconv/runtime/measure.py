@@ -91,7 +91,7 @@ def percentile(ranked: Sequence[float], q: float) -> float:
 
 
 def median_interval(seconds: Sequence[float]) -> tuple[float, float]:
-    """Return between which times the median lies with 95 % confidence, drift included.
+    """Return the interval of the median with 95 % confidence, drift included.
 
     The ranks are those between which a binomial number of n halves lies with 95 %.
     """
@@ -121,7 +121,7 @@ class Effort:
 
     @property
     def turns(self) -> list[int | None]:
-        """The number of runs in every round at most, None where only the time counts."""
+        """The number of runs in every round at most, None if only the time counts."""
         if self.iterations is None:
             return [None] * self.rounds
         rounds = min(self.rounds, self.iterations)
@@ -146,13 +146,13 @@ def interleaved(
     """Time each call in every round, for its part of the time and at least once.
 
     All calls meet the same disturbances that way. Before its turn each is warmed up: by itself, or
-    by what `warm_up` has under its name.
+    by the call in `warm_up` that has its name.
     """
     before = {**calls, **(warm_up or {})}
     out: dict[str, list[Sample]] = {name: [] for name in calls}
     turns = effort.turns
     seconds = effort.time / len(turns)
-    # What is measured reports nothing.
+    # The measured calls report no progress.
     with progress.stage("measuring", total=len(turns)) as step, progress.listening(None):
         for number, most in enumerate(turns):
             for name, call in calls.items():
@@ -384,7 +384,7 @@ def report_steps(program: Program, layers: Graph, samples: list[list[Sample]]) -
 
 
 def _layers(graph: Graph, node: Node) -> tuple[int, ...]:
-    """Return the layers that a step's node stands for: itself, or those that it was made of."""
+    """Return the layers that a step's node covers: itself, or those that it was made of."""
     if node.id in graph and graph.node(node.id).name == node.name:
         return (node.id,)
     return tuple(n.id for name in node.origins or (node.name,) for n in graph.find(name))

@@ -40,7 +40,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Peer:
-    """A runtime that is ready to run; `run` is None where it cannot, and `problem` says why."""
+    """A runtime that is ready to run; if it cannot, `run` is None and `problem` says why."""
 
     name: str
     version: str
@@ -64,7 +64,7 @@ def peers(names: Sequence[str], source: Source, inputs: Feeds) -> Iterator[list[
 
 
 def require_peer(name: str) -> None:
-    """Raise UsageError for an unknown name, UnsupportedError where a package of it is missing."""
+    """Raise UsageError for an unknown name, UnsupportedError if a package of it is missing."""
     if name not in PEERS:
         hint = did_you_mean(name, PEERS) or f"there are {', '.join(PEERS)}"
         raise misused(f'there is no peer "{name}"', hint)
@@ -122,7 +122,7 @@ def _relative(a: Array, b: Array) -> float:
 
 
 def _in_order(ends: Sequence[set[str]], inputs: Mapping[str, Array]) -> list[Array]:
-    """Return the inputs for a peer's ports, by name where all names are known, else in order."""
+    """Return the inputs for a peer's ports, by name if all names are known, else in order."""
     if len(ends) != len(inputs):
         raise _Impossible(f"it reads {len(ends)} inputs from the file, irdeconv {len(inputs)}")
     named = [next((inputs[n] for n in names if n in inputs), None) for names in ends]
@@ -131,7 +131,7 @@ def _in_order(ends: Sequence[set[str]], inputs: Mapping[str, Array]) -> list[Arr
 
 
 def _openvino(source: Source, inputs: Mapping[str, Array], folder: Path) -> Outputs:
-    """Load the file itself, or what `irdeconv.write` makes of a graph without a file."""
+    """Load the file itself; a graph without a file is written by `irdeconv.write` first."""
     ov = extra("openvino", "Core")
     path, weights = source.path, source.weights
     if path is None:

@@ -45,10 +45,10 @@ LOADING = 0.5e9  # to import numba and to load compiled code from the disk
 
 
 def gains_by_compiling(graph: Graph) -> bool:
-    """Whether one run of an inferred graph is estimated to save what loading takes.
+    """Whether compiled kernels are estimated to save more in one run than their loading takes.
 
-    Unknown sizes count nothing. The answer depends on the graph alone, not on what the process has
-    loaded before, so that a run gives the same bits every time.
+    Unknown sizes count nothing. The answer depends on the inferred graph alone, not on the state of
+    the process, so that a run gives the same bits every time.
     """
     return COMPILED_SAVES * _nanoseconds(graph) > LOADING
 
@@ -75,7 +75,7 @@ PROGRAMS = 4  # kept for different input shapes
 class Plan:
     """An executable graph; `run` may be called any number of times, from several threads.
 
-    What a run assigns to variables (Assign), the next one reads (ReadValue), until `reset`. A fused
+    A run reads variables (ReadValue) as the last one assigned them (Assign), until `reset`. A fused
     plan executes several nodes at once, and keeps its memory from run to run. If input shapes are
     open, it has one program for each set of shapes. An `exact` plan adds the terms of
     (de)convolutions in the order of kernels/products.py, node by node. `static` says that the input
@@ -96,7 +96,7 @@ class Plan:
         renew_in_children(self)
 
     def after_fork(self) -> None:
-        """In a child, free the lock where a thread that is not there holds it."""
+        """In a child process, free a lock whose owner was a thread of the parent."""
         if self._lock.acquire(blocking=False):
             self._lock.release()
         else:
@@ -109,7 +109,7 @@ class Plan:
         return line(self, self.graph.info.name, *facts, *["exact"] * self.exact)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Memory, threads and locks are made anew, where the plan is unpickled or copied.
+        # An unpickled or copied plan gets new memory, threads and locks.
         own = self.settings
         tuner = Tuner(measure=own.tuner.measure, path=own.tuner.path)
         facts = (own.fuse, own.team.threads, tuner, own.max_memory, own.once)
@@ -139,8 +139,8 @@ class Plan:
         itself, a loop or branch being one; `trace` is called with it and its outputs, `watch` with
         its step, inputs and outputs; neither may run this plan, whose memory is in use, nor wait
         for another thread that does (RuntimeError, there after some seconds). Raises UsageError for
-        inputs that do not fit, ExecutionError where a layer fails, LimitError where memory or the
-        iterations of a loop do not suffice, InputError where a weights file was changed meanwhile.
+        inputs that do not fit, ExecutionError if a layer fails, LimitError if memory or the
+        iterations of a loop do not suffice, InputError if a weights file was changed meanwhile.
         """
         arrays = self.binder.bind(inputs)
         seen = trace is not None or watch is not None
@@ -156,7 +156,7 @@ class Plan:
         return out
 
     def reset(self) -> None:
-        """Give up the values of all variables: the next run begins as the first one did."""
+        """Clear all variables: the next run begins as the first one did."""
         with self.settings.team.lock:
             self.settings.variables.kept = {}
 
@@ -178,7 +178,7 @@ class Plan:
 
     @property
     def steps(self) -> list[Step]:
-        """The steps that the last run executed, or the next one will where shapes are exact."""
+        """The steps that the last run executed; if shapes are exact, those of the next one."""
         if not self._programs:
             return self.stepwise().steps if not self._fused else self._static().steps
         return next(reversed(self._programs.values())).steps
@@ -225,7 +225,7 @@ class Plan:
             if not isinstance(node.op, Parameter):
                 return self.stepwise()  # an input of unknown version: its type may be open
             graph.replace_op(node.id, Parameter(shape, node.op.element_type))
-        # Evaluators rely on what inference has checked: some would compute something else. Data
+        # Evaluators rely on the checks of inference: some would compute something else. Data
         # without elements pass: a form may convolve them to nothing, which inference refuses.
         unfit = [d for d in infer_specs(graph) if d.severity == "error"]
         if unfit and all(math.prod(shape) for shape in shapes):
@@ -264,7 +264,7 @@ def build_plan(graph: Graph, *, exact: bool = False, settings: Settings | None =
     elif static:
         plan._static()
     else:
-        fold(graph, own.max_memory)  # what cannot be executed is said now
+        fold(graph, own.max_memory)  # report unsupported operations now
     return plan
 
 
@@ -275,10 +275,10 @@ def _again(graph: Graph, exact: bool, facts: tuple[bool, int, Tuner, int | None,
 
 
 def batch_size(binder: Binder, names: Collection[str], shapes: Mapping[str, Shape]) -> int | None:
-    """Return the size of the first axis of inputs that are cut; None where it is open.
+    """Return the size of the first axis of inputs that are cut; None if it is open.
 
-    `shapes` are those of the inputs in `names`, which have to have equally many rows. Raises
-    UsageError (E501) where an input has no rows, or where inputs differ.
+    `shapes` are those of the inputs in `names`, which must have equally many rows. Raises
+    UsageError (E501) if an input has no rows, or if inputs differ.
     """
     sizes, rows = {}, {}
     for name in names:
@@ -298,7 +298,7 @@ def batch_size(binder: Binder, names: Collection[str], shapes: Mapping[str, Shap
 
 
 def require_whole(rows: int, size: int | None) -> None:
-    """Raise UsageError (E501) where rows are no multiple of what the model takes at a time."""
+    """Raise UsageError (E501) if rows are no multiple of `size`, the model's batch."""
     if size is not None and (size == 0 or rows % size):
         message = f"{count(rows, 'row')} cannot be cut into batches of {size}"
         raise misused(

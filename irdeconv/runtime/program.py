@@ -82,8 +82,8 @@ def _padded(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
-COPIED_BYTES = 1 << 20  # of an input or outputs, up to which they are rather copied ...
-MOVED_BYTES = 1 << 16  # ... and the same where all that meet them are `movable`
+COPIED_BYTES = 1 << 20  # inputs and outputs up to this size are copied to fixed memory ...
+MOVED_BYTES = 1 << 16  # ... up to this size if all their readers and writers are `movable`
 Memory = tuple[tuple[int, ...], np.dtype[Any]]  # shape and type of an output
 
 
@@ -98,7 +98,7 @@ def memory_of(node: Node, outputs: int | None = None) -> tuple[Memory, ...]:
 
 
 def small_memory(node: Node, outputs: int) -> tuple[Memory, ...]:
-    """Return the memory of the first `outputs` where they are rather copied than placed anew."""
+    """Return the memory of the first `outputs`; none if they are too large to be copied."""
     specs = (node.specs or ())[:outputs]
     static = all(is_static(s.shape) and s.dtype is not None and s.nbytes for s in specs)
     if not static or sum(s.nbytes or 0 for s in specs) > COPIED_BYTES:
@@ -132,7 +132,7 @@ def bind(op: Op, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | Non
 
 
 def _alone(step: ChainStep, inputs: Sequence[Spec], output: Spec) -> Bound | None:
-    """Bind an element-wise operation that stands alone."""
+    """Bind a single element-wise operation."""
     first, values = step.args[0], [Value(number) for number in range(len(inputs))]
     known = {v: s.known for v, s in zip(values, inputs, strict=True)}
     operands = ChainOperands({v: np.asarray(a) for v, a in known.items() if a is not None})
@@ -162,17 +162,17 @@ class Variables:
         self.assigned.clear()
 
     def go_on(self) -> None:
-        """Let what was assigned be read."""
+        """Let ReadValue see the assigned values."""
         self.now |= self.assigned
         self.assigned.clear()
 
     def end(self) -> None:
-        """Keep what the run has assigned."""
+        """Keep the values that the run has assigned."""
         self.go_on()
         self.kept = self.now
 
     def function(self, graph: Graph, node: Node, op: VariableOp) -> Callable[..., Any]:
-        """Return what evaluates a node that reads or assigns a variable."""
+        """Return the function that evaluates a node that reads or assigns a variable."""
         name = op.variable_id
         if isinstance(op, ReadingOp):
             own = node.spec()
@@ -193,7 +193,7 @@ class Variables:
 
 
 def variable(node: Node) -> str | None:
-    """Return the variable that a ReadValue or Assign stands for; None for other layers."""
+    """Return the variable of a ReadValue or Assign; None for other layers."""
     return node.op.variable_id if isinstance(node.op, VariableOp) else None
 
 
@@ -214,7 +214,7 @@ Around = Callable[["Step", Values], None]
 
 
 def _program_alone() -> int:
-    """Return how many references this interpreter counts to what one variable alone holds."""
+    """Return this interpreter's reference count of an object that one variable alone holds."""
     kept = object()
     return sys.getrefcount(kept)
 
@@ -226,9 +226,9 @@ UNSHARED = _program_alone()
 class Step:
     """One call: the nodes it covers, which slots it reads and writes, which it is last to need.
 
-    `kernel` names what executes it, `why` the reason, `scratch` bytes of memory besides tensors,
-    `recorded` what `call` does where all of it is compiled; `short` tells that no thread is worth
-    waking up for it.
+    `kernel` is its name, `why` the reason for its choice, `scratch` bytes of memory besides
+    tensors, `recorded` the same as `call` if all of it is compiled. A `short` step is too quick to
+    share with another thread.
     """
 
     nodes: tuple[Node, ...]
@@ -285,10 +285,10 @@ class Fresh:
 
 @dataclass
 class Program:
-    """Steps over slots. `values` holds what never changes: constants, buffers, views of these.
+    """Steps over slots. `values` holds fixed arrays: constants, buffers, views of these.
 
-    Bytes: `arena` is the block of memory, `most_alive` what of it is in use at once at most,
-    `evaluated` what steps without a place in it allocate, as far as sizes are known.
+    Bytes: `arena` is the block of memory, `most_alive` the most of it that is in use at once,
+    `evaluated` the memory that steps without a place in it allocate, as far as sizes are known.
     """
 
     steps: list[Step]
@@ -360,7 +360,7 @@ class Program:
         return values
 
     def _fresh(self, one: Fresh) -> Array:
-        """Return memory for an output: that of an earlier run which nobody refers to any more.
+        """Return memory for an output: that of an earlier run, if it has no other references.
 
         Fresh memory costs a page fault per 4 KiB. Views and exported buffers count as references.
         """
@@ -409,12 +409,11 @@ class Program:
 
 
 def joined(steps: Sequence[Step], team: Threads) -> list[Step]:
-    """Return the steps with those as one that follow each other and are compiled.
+    """Join consecutive steps that are compiled into one; also the pieces of a single step.
 
-    So are the pieces of a single step. Threads share what a single step does, so with several of
-    them only short steps are joined.
+    Several threads share the work of a single step, so with them only short steps are joined.
     """
-    found: list[Step] = []
+    out: list[Step] = []
 
     def joins(step: Step) -> bool:
         return step.recorded is not None and (team.threads == 1 or step.short)
@@ -422,13 +421,13 @@ def joined(steps: Sequence[Step], team: Threads) -> list[Step]:
     for together, run in groupby(steps, joins):
         some = list(run)
         if not together:
-            found += some
+            out += some
             continue
         work = Repeated((Recorded.joined([s.recorded for s in some if s.recorded]),))
         nodes = tuple(node for step in some for node in step.nodes)
         frees = tuple(slot for step in some for slot in step.frees)
-        found.append(Step(nodes, Always(work, team), (), some[-1].outputs, frees))
-    return found
+        out.append(Step(nodes, Always(work, team), (), some[-1].outputs, frees))
+    return out
 
 
 def _label(step: Step) -> str:

@@ -26,7 +26,7 @@ class Renaming:
 
 @dataclass(frozen=True)
 class Substitution:
-    """A regular expression, and what takes the place of its matches: of the first or of all."""
+    """A regular expression, and the replacement of its matches: of the first or of all."""
 
     pattern: re.Pattern[str]
     replacement: str
@@ -39,7 +39,7 @@ class Substitution:
 
 @dataclass(frozen=True)
 class Renamed:
-    """The graph with other names, and what has changed: each name once."""
+    """The graph with other names, and the changes: each name once."""
 
     graph: Graph
     changes: tuple[Renaming, ...]
@@ -56,25 +56,25 @@ def rename(
 ) -> Renamed:
     """Return a copy with other names, given as to `irdeconv.rename`, and the changes.
 
-    `substitutions` apply in turn to all names of `kinds` that `names` has not. What lies in bodies
-    keeps its names. Raises UsageError for unknown old names (E503) and for new names that are
-    empty or not unique (E508).
+    `substitutions` apply in turn to all names of `kinds` that are not in `names`. Layers and
+    tensors in bodies keep their names. Raises UsageError for unknown old names (E503) and for new
+    names that are empty or not unique (E508).
     """
     out, problems = graph.copy(), Collector()
-    known = {kind: _counted(out, kind, {}) for kind in KINDS}
-    found = _exact(names or {}, known, problems)
+    counts = {kind: _counted(out, kind, {}) for kind in KINDS}
+    new_names = _exact(names or {}, counts, problems)
     for kind in kinds:
-        for old in known[kind]:
+        for old in counts[kind]:
             new = old
             for substitution in substitutions:
                 new = substitution(new)
             if new != old:
-                found[kind].setdefault(old, new)
-    _check(out, known, found, problems)
+                new_names[kind].setdefault(old, new)
+    _check(out, counts, new_names, problems)
     problems.require_none(UsageError)
     for node in out.nodes():
-        _apply(node, found)
-    changes = [Renaming(k, old, new) for k in KINDS for old, new in found[k].items()]
+        _apply(node, new_names)
+    changes = [Renaming(k, old, new) for k in KINDS for old, new in new_names[k].items()]
     return Renamed(out, tuple(changes))
 
 
@@ -109,7 +109,7 @@ def _exact(
 def _check(
     graph: Graph, known: Mapping[Kind, Counter[str]], found: _NewNames, problems: Collector
 ) -> None:
-    """Report new names that are empty, hold control characters, or stand for two things."""
+    """Report new names that are empty, contain control characters, or are not unique."""
     for kind in KINDS:
         names = found[kind]
         times = _counted(graph, kind, names)

@@ -49,7 +49,7 @@ class Constants(Mapping[Value, Array]):
     """Arrays of values that are known before a run.
 
     Large ones that are made quickly (read, moved, decompressed) are made when they are asked for,
-    and made again where nobody holds them any more: most are packed for a kernel, one at a time.
+    and again if there is no reference left: most are packed for a kernel, one at a time.
     """
 
     def __init__(self) -> None:
@@ -61,21 +61,21 @@ class Constants(Mapping[Value, Array]):
         self.nbytes = 0
 
     def hold(self, value: Value, array: Array) -> None:
-        """Add what is there."""
+        """Add an array."""
         self._held[value] = array
         self.nbytes += array.nbytes
 
     def promise(self, value: Value, nbytes: int, make: Callable[[], Array]) -> None:
-        """Add what is to be made when it is asked for."""
+        """Add a function that makes the array when it is asked for."""
         self._makers[value] = make
         self.nbytes += nbytes
 
     def watch(self, data: ConstantData) -> None:
-        """Give back what is read of a mapped file for that constant, now and then."""
+        """Give back the pages of that constant's mapped file now and then."""
         self._files.append(data)
 
     def release(self) -> None:
-        """Give back what has been read of mapped files: whatever is still used is read again."""
+        """Give back the pages of mapped files; those still in use are read again."""
         self._read = 0
         for data in self._files:
             data.release()
@@ -107,7 +107,7 @@ class Constants(Mapping[Value, Array]):
 
 @dataclass(frozen=True)
 class Folded:
-    """What is left to execute, and the values that are known before."""
+    """The nodes that are left to execute, and the values that are known before."""
 
     order: list[Node] = field(default_factory=list)
     constants: Constants = field(default_factory=Constants)
@@ -115,7 +115,7 @@ class Folded:
 
 
 def fold(graph: Graph, max_memory: int | None = None) -> Folded:
-    """Evaluate what depends on constants alone, in so many bytes; IrdeconvError if it fails."""
+    """Evaluate nodes of constants alone, in up to `max_memory` bytes; else IrdeconvError."""
     order, live = graph.topological(), graph.live()
     _refuse_unsupported(list(_needed(graph)))
     _refuse_rounded(graph)
@@ -225,7 +225,7 @@ ELEMENT_NS = 0.5  # that an element takes which a short step reads or writes, ab
 class Settings:
     """How a plan executes: `max_memory` in bytes, None for no limit.
 
-    A plan that runs `once` takes compiled kernels only where they gain more than loading takes.
+    A plan that runs `once` takes compiled kernels only if they gain more than loading takes.
     `variables` are those of one plan.
     """
 
@@ -238,13 +238,13 @@ class Settings:
 
 
 def compiled(graph: Graph, settings: Settings) -> program.Program:
-    """Return the program of an inferred graph; raises what `fold` and `build_program` raise."""
+    """Return the program of an inferred graph; raises as `fold` and `build_program` do."""
     ready = canonicalized(graph) if settings.fuse else graph
     return build_program(ready, fold(ready, settings.max_memory), settings)
 
 
 def build_program(graph: Graph, folded: Folded, settings: Settings) -> program.Program:
-    """Compile an inferred graph; LimitError where its memory or its work is above the limit."""
+    """Compile an inferred graph; LimitError if its memory or its work is above the limit."""
     require_macs(graph)
     with np.errstate(all="ignore"):  # filters are transformed here
         return _Scheduler(graph, folded, settings).build()
@@ -347,14 +347,14 @@ class _Scheduler:
         return compiled(body, replace(self.settings, fuse=fuse, tuner=Tuner()))
 
     def _number(self, groups: list[FusionGroup], executors: list[Executor]) -> None:
-        """Give every value a slot that a step reads or writes; constants lie in theirs."""
+        """Give every value that a step reads or writes a slot, and store the constants."""
         for value in self._all_values(groups, executors):
             if value not in self.slot_of:
                 self.slot_of[value] = len(self.values)
                 self.values.append(self.folded.constants.get(value))
 
     def _all_values(self, groups: list[FusionGroup], executors: list[Executor]) -> Iterable[Value]:
-        """Yield the values that are read; also all constants where steps may be looked at."""
+        """Yield the values that are read; in a plan without fusion also all constants."""
         for node in self.graph.parameters if self.settings.fuse else self.folded.given:
             yield from outputs_of(node)
         for group, executor in zip(groups, executors, strict=True):
@@ -366,7 +366,7 @@ class _Scheduler:
         return tuple(self.slot_of[v] for v in outputs_of(node) if v in self.slot_of)
 
     def _place(self, groups: list[FusionGroup], executors: list[Executor]) -> None:
-        """Decide what lies where: model outputs are fresh, views share, the rest is arena."""
+        """Place all arrays: model outputs are fresh, views share, the rest is in the arena."""
         still = {v for e in executors if not e.movable for v in (*e.arguments, *e.outputs)}
         large = {v for _, v in self.results if not self._is_small(v, still)}
         for node in self.graph.parameters if self.settings.fuse else ():
@@ -393,14 +393,14 @@ class _Scheduler:
             self.buffers[value].last = len(groups)
 
     def _is_small(self, value: Value, still: Container[Value]) -> bool:
-        """Whether an input or output is rather copied than moved; `still` are better not moved."""
+        """Whether an input or output is small enough to be copied; `still` are better not moved."""
         spec = self.graph.spec(value)
         nbytes = spec.nbytes if spec.dtype is not None and spec.dtype.kind != "string" else None
         limit = program.COPIED_BYTES if value in still else program.MOVED_BYTES
         return self.settings.fuse and nbytes is not None and 0 < nbytes <= limit
 
     def _expect(self, outputs: Iterable[Value], step: int) -> None:
-        """Note the known sizes of what `evaluate` will allocate, read or not."""
+        """Note the known sizes of all arrays that `evaluate` will allocate, read or not."""
         for value in outputs:
             size = self.graph.spec(value).nbytes
             if size is not None:
@@ -426,7 +426,7 @@ class _Scheduler:
     def _placed(
         self, executors: list[Executor]
     ) -> Iterator[tuple[tuple[Value, ...], tuple[program.Memory, ...]]]:
-        """Yield values with the shapes and types of their memory: inputs, then what is computed."""
+        """Yield values with the shapes and types of their memory: inputs, then outputs."""
         for node in self.graph.parameters:
             spec = self.graph.spec(Value(node.id))
             if Value(node.id) in self.buffers and is_static(spec.shape) and spec.dtype is not None:
@@ -479,14 +479,14 @@ class _Scheduler:
         )
 
     def _is_short(self, executor: Executor, slots: program.Slots) -> bool:
-        """Whether no thread is worth waking up for what reads and writes these slots."""
+        """Whether an executor of these slots is too quick to share with another thread."""
         arrays = [self.values[slot] for slot in slots]
         elements = sum(a.size for a in arrays if a is not None)
         nanoseconds = ELEMENT_NS * elements + (executor.cost or 0.0)
         return bool(nanoseconds < 1e9 * NEVER_SHARED * relative().wake)
 
     def _with_frees(self, steps: list[program.Step]) -> list[program.Step]:
-        """Free what has no fixed place after its last use."""
+        """Free each array without fixed memory after its last use."""
         last: dict[int, int] = {}
         for k, step in enumerate(steps):
             for slot in (*step.inputs, *step.outputs):

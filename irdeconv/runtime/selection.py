@@ -30,9 +30,9 @@ class Place:
 class Selection:
     """Finds the layers and tensors that texts name; made once for a graph.
 
-    A text is the name of a layer or else of a tensor; `layer:NAME` and `tensor:NAME` say which is
-    meant where both exist. `NAME:PORT` is an output of a layer, `PORT:NAME` what it reads at an
-    input. A whole text that is a name comes first, so names may contain colons.
+    A text is the name of a layer or else of a tensor; if both exist, `layer:NAME` and `tensor:NAME`
+    say which is meant. `NAME:PORT` is an output of a layer, `PORT:NAME` the tensor at one of its
+    inputs. A whole text that is a name comes first, so names may contain colons.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -46,12 +46,12 @@ class Selection:
                     self._tensors.setdefault(name, []).append(Value(node.id, port))
 
     def collect(self, texts: Iterable[tuple[str, str]], problems: Collector) -> list[Place]:
-        """Return what each text names, given to an option; others are reported (E503)."""
+        """Return the place that each text, given to an option, names; report others (E503)."""
         found = [self._place(text, option, problems) for option, text in texts]
         return [place for place in found if place is not None]
 
     def places(self, texts: Iterable[str], option: str) -> list[Place]:
-        """Return what each text names; UsageError (E503) with every one that names nothing."""
+        """Return the place that each text names; UsageError (E503) lists the texts without one."""
         problems = Collector()
         found = self.collect(((option, text) for text in texts), problems)
         problems.require_none(UsageError)
@@ -60,10 +60,10 @@ class Selection:
     def layers(self, patterns: Iterable[str], option: str) -> set[int]:
         """Return the ids of layers: `all`, `type:T`, or any text, a tensor's being its producer's.
 
-        A name that several layers share stands for all of them. UsageError (E503) with every
-        pattern that names nothing.
+        A name that several layers share means all of them. UsageError (E503) with every pattern
+        that names nothing.
         """
-        problems, found = Collector(), set()
+        problems, ids = Collector(), set()
         types: dict[str, set[int]] = {}
         for node in self._graph.nodes():
             types.setdefault(f"type:{node.type}", set()).add(node.id)
@@ -72,17 +72,17 @@ class Selection:
             named = self._layers.get(pattern, [])
             made = [v.node for v in self._tensors.get(pattern, [])]
             if pattern in types or named or made:
-                found |= {*types.get(pattern, ()), *named, *made}
+                ids |= {*types.get(pattern, ()), *named, *made}
             else:
                 place = self._place(pattern, option, problems, types)
-                found |= set() if place is None else {place.node}
+                ids |= set() if place is None else {place.node}
         problems.require_none(UsageError)
-        return found
+        return ids
 
     def _place(
         self, text: str, option: str, problems: Collector, more: Iterable[str] = ()
     ) -> Place | None:
-        """Return what one text names; None after reporting that it names nothing, or too much."""
+        """Return the place that a text names; None after reporting a text with none or several."""
         found = self._candidates(text)
         if len(found) == 1:
             return found[0]
@@ -166,9 +166,9 @@ def with_outputs(
     """Return a copy whose outputs are these layers and tensors, and the names of the outputs.
 
     Names of the model's outputs come first, all other texts are those of `Selection`; a layer of
-    several outputs gives them all, called NAME.0, NAME.1, ... Inputs that nothing needs any more
-    are left out. Raises UsageError (E503) for names that nothing has, `option` being where they
-    come from.
+    several outputs gives them all, called NAME.0, NAME.1, ... Inputs that no layer needs any more
+    are left out. Raises UsageError (E503) for unknown names; its message names the `option` that
+    they were given to.
     """
     if isinstance(texts, str):
         raise misused(f'{option} is a list of names, not the text "{texts}"', f'["{texts}"]')

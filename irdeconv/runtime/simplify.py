@@ -37,9 +37,9 @@ from irdeconv.runtime.rename import feeds_result, give_names, may_stand_for
 
 
 def merge_duplicates(graph: Graph) -> int:
-    """Let one layer stand for all that have the same operation and inputs; return how many went.
+    """Merge layers that have the same operation and inputs; return the number of removed ones.
 
-    Constants are the same where their bytes are. What a Result reads stays, so that outputs keep
+    Constants are the same if their bytes are. Layers that a Result reads stay, so that outputs keep
     their names; operations known only by their declaration stay, as they may be random.
     """
     sizes = Counter(_size(n.op) for n in graph.nodes() if isinstance(n.op, Const))
@@ -65,7 +65,7 @@ def _size(op: Const) -> Hashable:
 
 
 def _key(graph: Graph, node: Node, sizes: Counter[Hashable]) -> Hashable:
-    """Return what is equal for layers that compute the same; None where that cannot be said."""
+    """Return a key that only layers with equal outputs share; None for layers without one."""
     op = node.op
     if isinstance(op, Opaque) or not op.pure or node.type in ("Parameter", "Result"):
         return None
@@ -122,7 +122,7 @@ def _is_decompression(graph: Graph, node: Node) -> bool:
 
 
 def _values(graph: Graph, node: Node, growth: int) -> list[Array] | None:
-    """Return the outputs where they are known and small enough; None otherwise."""
+    """Return the outputs if they are known and small enough; None otherwise."""
     inputs, specs = graph.inputs_of(node.id), node.specs or ()
     if _becomes_a_size(graph, node):
         return None
@@ -175,7 +175,7 @@ def _replace(graph: Graph, node: Node, port: int, array: Array, spec: Spec) -> N
 
 
 def _move_in_front_of_convert(graph: Graph, node: Node) -> bool:
-    """Let what only moves weights act on them as they are stored; whether it does."""
+    """Move a layer that only moves weights in front of their Convert; whether it did."""
     inputs = graph.inputs_of(node.id)
     if not node.op.moves or node.outputs != 1 or not inputs or not node.spec().static:
         return False
@@ -319,7 +319,7 @@ def _is_neutral(op: Op, values: Array, dtype: ElementType | None) -> bool:
 
 
 def joined_with_producer(graph: Graph, node: Node) -> bool:
-    """Let one layer do what a node and its producer do together; whether it does."""
+    """Join a node and its producer into one layer; whether it did."""
     inputs = graph.inputs_of(node.id)
     if not inputs or node.outputs != 1:
         return False
@@ -346,7 +346,7 @@ def _join_reshapes(graph: Graph, node: Node, producer: Node) -> bool:
         target = graph.spec(graph.inputs_of(node.id)[1])
         pattern = ints(target)
         copies = node.op.special_zero and 0 in (pattern or ())
-        # Of open shapes the one in between may tell more.
+        # Of open shapes the one in between may be more exact.
         joined = infer_op(node.op, (graph.spec(source), target)) if pattern and not copies else ()
         if joined and joined[0].shape == shape:
             graph.set_input(node.id, 0, source)
@@ -389,7 +389,7 @@ _EXPONENT = {"f64": 11, "f32": 8, "f16": 5, "bf16": 8}
 
 
 def _holds(wide: ElementType, narrow: ElementType) -> bool:
-    """Whether every value of a type is one of another, so that no conversion tells them apart."""
+    """Whether a type contains every value of another one, so that conversion to it is exact."""
     if wide.name in _DIGITS and narrow.name in _DIGITS:
         names = wide.name, narrow.name
         return _DIGITS[names[0]] >= _DIGITS[names[1]] and _EXPONENT[names[0]] >= _EXPONENT[names[1]]
@@ -421,7 +421,7 @@ class SimplificationReport(Record, keys="types steps constant_bytes"):
 
     before: Mapping[str, int]
     after: Mapping[str, int]
-    steps: Mapping[str, int]  # layers by what happened to them
+    steps: Mapping[str, int]  # layers by their change
     bytes_before: int
     bytes_after: int
 
@@ -489,7 +489,7 @@ def simplify(graph: Graph, *, max_growth: int = MAX_GROWTH, decompress: bool = F
 
 
 def _round(graph: Graph, growth: int, decompress: bool) -> Counter[str]:
-    """Look at every node once, then at duplicates and dead ones."""
+    """Simplify every node once, then remove duplicates and dead ones."""
     done: Counter[str] = Counter()
     nodes = graph.topological()
     with progress.stage("simplifying", total=len(nodes)) as step:
@@ -504,7 +504,7 @@ def _round(graph: Graph, growth: int, decompress: bool) -> Counter[str]:
             elif joined_with_producer(graph, node):
                 done["joined"] += 1
     done["duplicate"] += merge_duplicates(graph)
-    remove_dead(graph, set())  # what was read by the layers that went
+    remove_dead(graph, set())  # inputs of removed layers
     return +done
 
 

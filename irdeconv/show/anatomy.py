@@ -31,13 +31,13 @@ POSITIONS = 144  # at most; of a wider axis a part is drawn
 STAMPS = 8  # inputs, and outputs, that have a row of their own
 COLOURS = 8  # phases that have a colour of their own, or a line
 LISTED_TERMS = 12  # outputs and taps that are listed
-INDENT = 2  # columns in front of every line of a drawing in letters, where it is shown
-ROWS = 12  # of outputs in such a drawing
+INDENT = 2  # columns before every line of a text drawing in its output
+ROWS = 12  # of outputs in a text drawing
 
 
 @dataclass(frozen=True)
 class AxisCell:
-    """What stands at one position: a kind, the phase of the output it belongs to, and a text."""
+    """One cell of a row: a kind, the phase of the output it belongs to, and a text."""
 
     at: int
     kind: str
@@ -55,9 +55,9 @@ class CellRow:
 
 @dataclass(frozen=True, kw_only=True)
 class AxisAnatomy:
-    """The numbers of one axis; `begin` and `end` are what is cut off the scatter (negative: added).
+    """The numbers of one axis; `begin` and `end` are cut off the scatter (negative: added).
 
-    `extra` is the output_padding that `end` has less already.
+    `extra` is the output_padding that is subtracted from `end` already.
     """
 
     size: int
@@ -92,7 +92,7 @@ class AxisAnatomy:
 
     @cached_property
     def pads(self) -> tuple[int, int]:
-        """What the lowering pads the zero-inserted data with before and behind; negative: crops."""
+        """The lowering's padding of the zero-inserted data before and behind; negative: crops."""
         window = Window(IntVector((self.begin,)), IntVector((self.end,)))
         # Without inputs S*0 zeros are there, unlike S(I-1)+1: the end has S-1 less to pad.
         surplus = IntVector((0 if self.size else self.stride - 1,))
@@ -157,7 +157,7 @@ class AxisAnatomy:
         return [(i, (place - self.stride * i) // self.dilation) for i in self.sources(output)]
 
     def phase(self, position: int) -> int | None:
-        """Return the residue of the output at a position; None where there is none."""
+        """Return the residue of the output at a position; None if there is no output."""
         return (position - self.begin) % self.stride if position in self.outputs else None
 
     def scatter(self) -> list[CellRow]:
@@ -209,7 +209,7 @@ class AxisAnatomy:
         return CellRow(f"x{i} times", tuple(cells))
 
     def _sums(self) -> CellRow:
-        """Return the outputs where the products add up, and what is cut off."""
+        """Return the outputs, each a sum of products, and the positions that are cut off."""
         cells = []
         for p in self.shown:
             if p in self.outputs:
@@ -247,7 +247,7 @@ class AxisAnatomy:
                 yield replace(data[p], kind="cut")
 
     def over(self, o: int) -> CellRow:
-        """Return where the taps of an output lie over the padded data."""
+        """Return the taps of an output at their positions over the padded data."""
         cells = []
         for p in self.shown:
             k, rest = divmod(o + self.begin - p, self.dilation)
@@ -265,10 +265,10 @@ def _only(vector: Vector) -> int:
 
 
 def shortened(axis: AxisAnatomy, size: int | None) -> AxisAnatomy:
-    """Return the axis as it is drawn: with few elements where it has many, or an open number.
+    """Return the axis for the drawing: with few elements if it has many or an unknown number.
 
-    What it starts and ends with is then the same: kernel and pads are kept, and there are as many
-    elements as an output of every phase needs.
+    Its begin and end look the same then: kernel and pads are kept, and every phase has enough
+    elements for an output.
     """
 
     def drawn(n: int) -> AxisAnatomy:
@@ -394,7 +394,7 @@ class Overlap:
 
     @property
     def slices(self) -> Iterator[OverlapSlice]:
-        """Yield the first slices of the map; a part of one where all of it is the same."""
+        """Yield the first slices of the map; only a few cells of an even map."""
         *lead, last = self.axes[-2:]
         if self.even:
             counts = ((self.most,) * MAP_CELLS,) * (MAP_CELLS if lead else 1)
@@ -410,7 +410,7 @@ class Overlap:
 
     @property
     def left_out(self) -> str | None:
-        """What of an uneven map is not drawn, in words."""
+        """The parts of an uneven map that are not drawn, as a text."""
         slices = math.prod(a.stride for a in self.axes[:-2])
         parts = [f"{MAP_SLICES} of {slices} slices"] if slices > MAP_SLICES else []
         if any(a.stride > MAPPED_PHASES for a in self.axes):
@@ -418,7 +418,7 @@ class Overlap:
         return f"drawn: {', '.join(parts)}" if parts and not self.even else None
 
     def sentences(self) -> list[str]:
-        """Return the diagnosis: even or not, by what factor, and what would be even."""
+        """Return the diagnosis: even or not, by which factor, and numbers that would be even."""
         if self.even:
             taps = count(self.most, "tap")
             return [
@@ -437,7 +437,7 @@ class Overlap:
             )
         return (
             f"Uneven: up to {count(self.most, 'tap')} reach an output, but some outputs are "
-            "reached by none. Those are 0 whatever the input is."
+            "reached by none. Those are 0 for every input."
         )
 
     def _remedies(self) -> Iterator[str]:
@@ -459,7 +459,7 @@ def _remedy(axis: OverlapAxis) -> str:
     if axis.common > 1:
         return (
             f"stride {axis.stride} and dilation {axis.dilation} have the factor {axis.common} in "
-            f"common, so at most 1 of {axis.common} phases has taps, whatever the kernel is. With "
+            f"common, so at most 1 of {axis.common} phases has taps with any kernel. With "
             f"dilation 1 a kernel of {kernels} would be even.{other}"
         )
     of_stride = f"{'multiples' if len(axis.even_kernels) > 1 else 'a multiple'} of the stride"
@@ -474,10 +474,10 @@ def _listed(numbers: Sequence[int], joint: str) -> str:
 def picture(
     size: int | None, kernel: int, stride: int, dilation: int, begin: int, end: int
 ) -> list[str]:
-    """Return the lines of the drawing; `begin` and `end` are what is cut off the whole scatter.
+    """Return the lines of the drawing; `begin` and `end` are cut off the whole scatter.
 
-    An axis of many or an unknown number of elements is drawn with few, which shows the same. Where
-    not even these fit, only the phases are left.
+    An axis of many or an unknown number of elements is drawn with few, which shows the same. If
+    even these do not fit, only the phases are printed.
     """
     drawn = _drawn(size, kernel, stride, dilation, begin + end)
     axis = AxisAnatomy(
@@ -518,7 +518,7 @@ class AxisDrawing:
         return f"{label:<9}{''.join(row)}".rstrip()
 
     def cells(self) -> Iterator[str]:
-        """Yield the data with its zeros, and what pads and crops make of it."""
+        """Yield the data with its zeros, and the window after padding and cropping."""
         data, padded, *_ = self.axis.convolution()
         yield self._line("data", {c.at: _letter(c) for c in data.cells})
         window = {c.at: _letter(c) for c in padded.cells if c.kind != "cut"}
@@ -539,7 +539,7 @@ class AxisDrawing:
         return ", ".join(words)
 
     def rows(self) -> Iterator[str]:
-        """Yield one line per output: the taps where they lie, and their sum if there is room."""
+        """Yield one line per output: its taps at their positions, and the sum if there is room."""
         outputs = self.axis.output
         shown = outputs if outputs <= ROWS else ROWS - 2
         rows = [self._row(o) for o in (*range(shown), outputs - 1)]
@@ -617,7 +617,7 @@ _DARK = {
 
 @cache
 def picture_style() -> str:
-    """Return the style of a picture by itself, dark where the reader's system is."""
+    """Return the style of a single picture, with dark colours on a dark system."""
     light, dark = _COLOURS.substitute(_LIGHT), _COLOURS.substitute(_DARK)
     return f"{_SHAPES}{light}@media (prefers-color-scheme: dark) {{\n{dark}}}\n"
 

@@ -49,7 +49,7 @@ LEGEND = (
 
 @dataclass(frozen=True, kw_only=True)
 class AxisPicture:
-    """An axis as it is drawn: `title` names the axes, `notes` say what is left out."""
+    """An axis in the picture: `title` names the axes, `notes` list the omissions."""
 
     title: str
     notes: tuple[str, ...]
@@ -82,7 +82,7 @@ def svg(layers: Sequence[LayerPicture]) -> str:
 
 @dataclass
 class Sheet:
-    """Elements so far, and the kinds of their boxes; `y` is where the next line begins."""
+    """Elements so far, and the kinds of their boxes; `y` is the top of the next line."""
 
     y: int = PICTURE_MARGIN
     elements: list[str] = field(default_factory=list)
@@ -103,7 +103,7 @@ class Sheet:
                 self.add(f'<text x="{x}" y="{self.y - 4}"{named}>{escape(part)}</text>')
 
     def box(self, x: float, y: float, w: float, h: float, kind: str) -> None:
-        """Draw a cell; what is cut off is crossed out."""
+        """Draw a cell; a cell that is cut off is crossed out."""
         self.kinds.add(kind.split()[0])
         size = f'width="{w:g}" height="{h:g}"'
         self.add(f'<rect class="{kind}" x="{x:g}" y="{y:g}" {size}/>')
@@ -167,7 +167,7 @@ def _axis(sheet: Sheet, picture: AxisPicture) -> None:
 
 
 def convolution_title(axis: AxisAnatomy) -> str:
-    """Say what the lowering does, in numbers."""
+    """Describe the lowering, with its numbers."""
     zeros = count(axis.stride - 1, "zero")
     steps = [f"{zeros} between neighbours"] if axis.stride > 1 else []
     for amount, side in zip(axis.pads, ("before", "behind"), strict=True):

@@ -1,6 +1,6 @@
-"""What a graph looks like: a box for each layer, with the constants that it reads in it.
+"""The drawing of a graph: a box for each layer, with the constants that it reads in it.
 
-Beside another graph: which layers stayed, and what became of the others.
+Beside another graph: the layers that stayed, and the replacements of the others.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LARGEST_FLAT = 400  # boxes; a picture of more shows groups, a notebook none of 
 CONSTANTS = 4  # that have a line each
 LISTED_INPUTS = 8  # that are listed under the mouse
 
-_PLACES = ("offset", "size")  # of a constant in its file: no part of what a layer does
+_PLACES = ("offset", "size")  # of a constant in its file: without effect on the layer
 
 
 def drawing(
@@ -39,7 +39,7 @@ def drawing(
 ) -> GraphDrawing:
     """Return the drawing of a graph; the numbers of its boxes are the ids of the layers.
 
-    `rows` are its layers where they are known already, `changes` say what a rewriting did with
+    `rows` are its layers if they are known already, `changes` the changes that a rewrite made to
     layers. Constants stand in the boxes of their readers; with `constants` they have boxes.
     """
     shown = [r for r in (layers(graph) if rows is None else rows) if constants or not r.constant]
@@ -58,7 +58,7 @@ def drawing(
 
 
 def _label(i: InputFacts, several: Collection[int]) -> str:
-    """Return the spec of a value; the number of the output where several are read."""
+    """Return the spec of a value, with the number of the output if several are read."""
     return f"{i.port}: {i.spec}" if i.producer in several else str(i.spec)
 
 
@@ -70,10 +70,10 @@ def picture(
     constants: bool = False,
     most: int | None = None,
 ) -> str | None:
-    """Return a graph as SVG, beside it what it was lowered to.
+    """Return a graph as SVG, beside it the lowered graph if there is one.
 
-    Groups of a large graph are closed, and a line says so. None where even then a side has more
-    than `most` boxes, or where finding that out takes seconds.
+    Groups of a large graph are closed, and a line says so. Returns None if even then a side has
+    more than `most` boxes, or if this check takes seconds.
     """
     if most is not None and max(len(graph), len(lowered or ())) > LARGEST_GROUPED:
         return None
@@ -93,7 +93,7 @@ def picture(
 
 
 def _panel(graph: Graph, drawn: GraphDrawing, side: str) -> Panel:
-    """Return the flat scene, or the one with closed groups where the flat one is too large."""
+    """Return the flat scene, or the one with closed groups if the flat one is too large."""
     heading = [f"{graph.info.name}, {side}" if side else graph.info.name]
     flat = drawn.scenes[drawn.flat]
     if not drawn.flat or len(flat.boxes) <= LARGEST_FLAT:
@@ -131,7 +131,7 @@ def _item(graph: Graph, r: LayerFacts, change: Change, *, folded: bool) -> Layer
 
 
 def _title(graph: Graph, r: LayerFacts) -> Iterator[str]:
-    """Yield what is said of a layer under the mouse: its name, its type, its inputs in order."""
+    """Yield the lines of a layer's tooltip: its name, its type, its inputs in order."""
     yield r.name
     yield f"{r.type} of {r.version}"
     op = graph.node(r.id).op
@@ -153,7 +153,7 @@ def _kind(graph: Graph, r: LayerFacts) -> Kind:
 
 
 def box_facts(graph: Graph, r: LayerFacts, *, folded: bool) -> Iterator[str]:
-    """Yield what else stands in a box: its window, constants, inputs that are one, bodies."""
+    """Yield the other facts in a box: its window, constants, inputs that are one, bodies."""
     node = graph.node(r.id)
     yield from _window(r.attributes)
     held = [(port, i) for port, i in enumerate(r.inputs) if i.parameters is not None]
@@ -173,7 +173,7 @@ def box_facts(graph: Graph, r: LayerFacts, *, folded: bool) -> Iterator[str]:
 
 
 def _window(attributes: Mapping[str, str]) -> Iterator[str]:
-    """Yield the attributes of a window that are not what they mostly are."""
+    """Yield the attributes of a window that have unusual values."""
     if attributes.get("kernel"):
         yield f"kernel {attributes['kernel']}"
     for key in ("strides", "dilations", "output_padding"):
@@ -192,13 +192,13 @@ def _constant(op: Op, port: int, i: InputFacts) -> str:
 
 
 def _port(op: Op, port: int) -> str:
-    """Return what an operation calls an input."""
+    """Return an operation's name for an input."""
     return f"input {port}" if isinstance(op, Opaque) else ports(type(op)).name(port)
 
 
 @dataclass
 class Group:
-    """One source layer with what belongs to it on either side, by id."""
+    """One source layer and the layers on either side that belong to it, by id."""
 
     title: str
     before: list[int] = field(default_factory=list)
@@ -215,10 +215,10 @@ class Difference:
 
 
 def difference(before: Graph, after: Graph) -> Difference:
-    """Compare two graphs, of which the second was made of the first.
+    """Compare two graphs, the second of which was made from the first.
 
-    A source layer is "rewritten", what fed nothing but such layers is "removed". What stands in its
-    place is "added", and "rewritten" where other layers read it.
+    A source layer is "rewritten"; a layer that fed only such layers is "removed". A replacement is
+    "added", or "rewritten" if other layers read it.
     """
     pairs = dict(_pairs(before, after))
     same = {a for a, b in pairs.items() if _alike(before.node(a), after.node(b))}
@@ -251,7 +251,7 @@ def _pairs(before: Graph, after: Graph) -> Iterator[tuple[int, int]]:
 
 
 def _alike(a: Node, b: Node) -> bool:
-    """Whether a layer stayed as it was, what its bodies hold included."""
+    """Whether a layer stayed as it was, with the contents of its bodies."""
     if a.op is b.op:
         return True
     if isinstance(a.op, Const) and isinstance(b.op, Const):
@@ -263,7 +263,7 @@ def _alike(a: Node, b: Node) -> bool:
 
 
 def _group(before: Graph, after: Graph, out: Difference) -> None:
-    """Sort what differs into groups, one for each source layer."""
+    """Sort the layers that differ into groups, one for each source layer."""
     made = _by_source(after, out)
     repeated = Counter(before.node(i).name for i in out.before)
     groups: dict[int, Group] = {}
@@ -285,7 +285,7 @@ def _group(before: Graph, after: Graph, out: Difference) -> None:
 
 
 def _by_source(after: Graph, out: Difference) -> dict[str, list[int]]:
-    """Return what is new by the name of the layer that it was made of."""
+    """Return the new layers by the name of the layer that they were made from."""
     made: dict[str, list[int]] = defaultdict(list)
     for j in sorted(out.after):
         node = after.node(j)
@@ -296,7 +296,7 @@ def _by_source(after: Graph, out: Difference) -> dict[str, list[int]]:
 
 
 def _absorb(before: Graph, out: Difference, groups: dict[int, Group]) -> None:
-    """Let what fed a single rewritten layer, such as its filter, belong to that layer's group."""
+    """Add a layer that fed a single rewritten layer, such as its filter, to that layer's group."""
     for node in reversed(before.reading_order()):
         if out.before.get(node.id) != "removed" or node.id in groups:
             continue

@@ -78,7 +78,7 @@ faults *crop rule axes picture systems=verdicts solutions"""
 
 
 class LayerExplanation(Record, keys=_LAYER_KEYS):
-    """One deconvolution: what it gives, and why.
+    """The explanation of one deconvolution.
 
     `crop` is None if the layer is refused, `setting` if the number of axes is unknown.
     """
@@ -92,13 +92,13 @@ class LayerExplanation(Record, keys=_LAYER_KEYS):
     output: Annotated[str, str | None]  # element type and shape
     setting: Setting | None
     crop: Crop | None
-    rule: PadsRule | None  # where the pads come from
+    rule: PadsRule | None  # the source of the pads
     axes: tuple[AxisEquation, ...]  # the size formula, axis by axis
     picture: tuple[str, ...]  # of one axis, in letters
-    verdicts: tuple[Verdict, ...]  # what other systems make of these attributes
+    verdicts: tuple[Verdict, ...]  # the results of other systems for these attributes
     problem: Problem | None = None  # why the layer is refused
-    hints: tuple[str, ...] = ()  # what would help
-    remarks: tuple[Problem, ...] = ()  # what else there is to say
+    hints: tuple[str, ...] = ()  # the remedies
+    remarks: tuple[Problem, ...] = ()  # further remarks
     # known faults of runtimes that concern the layer, if its data are quantized
     faults: tuple[str, ...] = ()
     solutions: Solutions | None = None  # with --solve
@@ -213,7 +213,7 @@ def _picture(s: Setting, crop: Crop) -> list[str]:
 def _hints(
     op: Op, s: Setting | None, crop: Crop | None, problem: Problem | None, declared: Shape | None
 ) -> list[str]:
-    """Return what would help: the refusal's own hint, and how the declared size is reached."""
+    """Return the remedies: the refusal's own hint, and changes that give the declared size."""
     hints = [problem.hint] if problem is not None and problem.hint else []
     if s is None or s.output_shape is not None or s.same:
         return hints
@@ -256,7 +256,7 @@ LARGEST = 1 << 30  # number of an axis: Python counts positions up to 2^63 only
 
 
 def layer_picture(e: LayerExplanation) -> LayerPicture:
-    """Return what is drawn of a layer; axes that are drawn alike are drawn once."""
+    """Return the drawing of a layer; axes with equal drawings are drawn once."""
     alike: dict[AxisAnatomy, list[AxisEquation]] = {}
     numbers = anatomies(e)
     for axis, equation in zip(numbers, e.axes, strict=False):
@@ -332,7 +332,7 @@ MOST_AT_ONCE = 8
 
 
 class Explanation(Record, document="explain/1", keys="file? layers", repr=False):
-    """What each deconvolution gives, and why; `str()` is the text."""
+    """The output of each deconvolution, and the reasons; `str()` is the text."""
 
     layers: tuple[LayerExplanation, ...]  # one for each deconvolution
     file: str | None = None  # the model, as the command names it
@@ -368,7 +368,7 @@ def explain(
     solve: int | Sequence[int] | None = None,
     shapes: Mapping[int, Shape | None] | None = None,
 ) -> Explanation:
-    """Explain one deconvolution by its name, or all where there are few.
+    """Explain one deconvolution by its name, or all if there are few.
 
     With `solve` (a size for all axes, or one per axis) every explanation lists attributes that give
     this output size; `shapes` replaces those of Parameters by node id. Raises UsageError for a name
@@ -381,7 +381,7 @@ def explain(
     found = []
     for node in _chosen(copy, layer):
         sizes = _checked(wanted, copy, node)
-        # Other input shapes make what the file declares meaningless.
+        # With other input shapes the file's declarations are meaningless.
         found.append(explain_layer(copy, node, sizes, declared=not shapes))
     return Explanation(tuple(found))
 
@@ -398,9 +398,9 @@ def _chosen(graph: Graph, layer: str | None) -> list[Node]:
     found = [n for n in known if n.name == layer]
     if not found:
         other = next(iter(graph.find(layer)), None)
-        what = f'"{layer}" is a {other.type}' if other else f'there is no layer "{layer}"'
+        other_layer = f'"{layer}" is a {other.type}' if other else f'there is no layer "{layer}"'
         hint = did_you_mean(layer, [n.name for n in known])
-        raise misused(f"{what}; the deconvolutions are {names or 'none'}", hint)
+        raise misused(f"{other_layer}; the deconvolutions are {names or 'none'}", hint)
     return found
 
 

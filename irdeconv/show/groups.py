@@ -57,7 +57,7 @@ def scopes(names: Mapping[int, str], arrows: Sequence[Arrow]) -> LayerGroup:
 
 
 def _by_name(names: Mapping[int, str], arrows: Sequence[Arrow]) -> LayerGroup:
-    """Return groups for all scopes there are; their titles are what names begin with."""
+    """Return groups for all scopes there are; their titles are the common prefixes of names."""
     paths: dict[int, tuple[str, ...]] = {}
     found: dict[tuple[str, ...], LayerGroup] = {(): LayerGroup("")}
     for v, name in names.items():
@@ -77,7 +77,7 @@ def _by_name(names: Mapping[int, str], arrows: Sequence[Arrow]) -> LayerGroup:
 
 
 def _adopt(paths: dict[int, tuple[str, ...]], arrows: Sequence[Arrow]) -> None:
-    """Put layers whose names have no scope where their neighbours are, if these agree."""
+    """Put layers without a scope in their names into the scope that their neighbours share."""
     before: dict[int, int] = {}
     after: dict[int, int] = {}
     for source, target in arrows:
@@ -97,7 +97,7 @@ def beginning(a: Names, b: Names) -> Names:
 
 
 def _settle(group: LayerGroup, arrows: Sequence[Arrow]) -> None:
-    """Dissolve what does not help in a group, then in the groups inside."""
+    """Dissolve the useless groups in a group, then in the groups inside."""
     stack = [(group, list(arrows))]
     while stack:
         here, inside = stack.pop()
@@ -153,7 +153,7 @@ def connected(nodes: Iterable[int], links: Iterable[Arrow]) -> dict[int, int]:
 
 
 def _dissolve(group: LayerGroup, numbers: Iterable[int]) -> bool:
-    """Replace the members of these numbers by what is in them; return whether any is a group."""
+    """Replace the members of these numbers by their contents; return whether any is a group."""
     gone = {n for n in numbers if isinstance(group.members[n], LayerGroup)}
     members: list[int | LayerGroup] = []
     for n, member in enumerate(group.members):
@@ -253,7 +253,7 @@ def find_repeats(
 
 
 class _Row:
-    """The members of a group, producers first, and what each reads of the others."""
+    """The members of a group, producers first, and the other members that each reads."""
 
     def __init__(
         self,
@@ -305,7 +305,7 @@ class _Row:
         return best
 
     def _alike(self, start: int, end: int, period: int) -> list[tuple[int, int]]:
-        """Return where members equal those `period` before them: two blocks or more."""
+        """Return ranges of members equal to those `period` before them: two blocks or more."""
         codes = self._codes[start:end]
         same = np.concatenate(([False], codes[period:] == codes[:-period], [False]))
         turns = np.flatnonzero(same[1:] != same[:-1]) + start
@@ -329,7 +329,7 @@ class _Row:
         return bool((codes != codes[0]).any())
 
     def _wired_alike(self, a: int, b: int, first: int) -> bool:
-        """Whether two members read the like: their own blocks, what is before, the same member."""
+        """Whether two members read the like: their own blocks, earlier members, the same member."""
         mine, other = self._reads[a], self._reads[b]
         if len(mine) != len(other):
             return False

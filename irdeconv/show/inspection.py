@@ -46,7 +46,7 @@ def _style(row: LayerFacts) -> str:
 
 
 def quoted(*lines: str) -> str:
-    """Return a DOT string; backslashes stay what they are instead of starting an escape."""
+    """Return a DOT string; backslashes are kept and start no escape."""
     texts = (one_line(text).replace("\\", "\\\\").replace('"', '\\"') for text in lines)
     return '"' + "\\n".join(texts) + '"'
 
@@ -99,9 +99,9 @@ class InspectedBody(Record, keys="... rt_info?"):
     """A body of a layer."""
 
     tag: str  # such as body, then_body
-    # what joins its Parameters to the outside
+    # the connections of its Parameters to the outside
     inputs: Annotated[tuple[BodyInput, ...], list[dict[str, Any]]]
-    # what joins its Results to the outside
+    # the connections of its Results to the outside
     outputs: Annotated[tuple[BodyOutput, ...], list[dict[str, Any]]]
     edges: list[BackEdge]  # from one iteration to the next
     layers: list[InspectedLayer]  # of the body
@@ -142,7 +142,7 @@ def _layer(node: Node, r: LayerFacts) -> InspectedLayer:
 
 
 def _beyond_attributes(node: Node) -> dict[str, Any]:
-    """Return what an operation has besides attributes: bodies, and fields that no XML spells."""
+    """Return an operation's other properties: bodies, and fields that no XML attribute has."""
     op = node.op
     if isinstance(op, Opaque):
         sections = [
@@ -159,7 +159,7 @@ def _beyond_attributes(node: Node) -> dict[str, Any]:
 
 
 def _body(body: Body) -> InspectedBody:
-    """Return a body: its layers, and what joins its Parameters and Results to the outside."""
+    """Return a body: its layers, and the connections of its Parameters and Results."""
     edges: list[BackEdge] = [{"result": r, "parameter": p} for r, p in body.edges]
     rows = [_layer(body.graph.node(r.id), r) for r in layers(body.graph)]
     info = body.graph.info.rt_info or None
@@ -187,7 +187,7 @@ _encode = json.JSONEncoder(allow_nan=False).encode
 def violations(graph: Graph, target: Target) -> dict[int, tuple[str, ...]]:
     """Return the conditions that layers do not meet, by id.
 
-    What a layer becomes in standard operations counts for it, and so do layers of its bodies.
+    The standard operations that a layer becomes count for it, and so do layers of its bodies.
     Raises UnsupportedError if a layer has no standard spelling, InferenceError if the graph does
     not fit together.
     """
@@ -270,7 +270,7 @@ rt_info? extra? inputs outputs totals layers=inspected summary deconvolutions ta
 
 
 class Inspection(Record, document="inspect/2", keys=_INSPECTION_KEYS, repr=False):
-    """What `inspect` found; `str()` is a table.
+    """The result of `inspect`; `str()` is a table.
 
     `shown` are the requested layers, in the requested order. The JSON form has all of the graph but
     the values of constants, unless `only` left layers out (docs/inspect.md).
@@ -347,8 +347,8 @@ class Inspection(Record, document="inspect/2", keys=_INSPECTION_KEYS, repr=False
     def to_text(self, *, constants: bool = False, width: int = WIDTH) -> str:
         """Return plain text: layers, types, deconvolutions, and before and after lowering.
 
-        Constants stand in the rows of their readers; with `constants`, or where nothing else is
-        shown, they have rows of their own. Lines have at most `width` columns where names allow it.
+        Constants stand in the rows of their readers; with `constants`, or if nothing else is shown,
+        they have rows of their own. Lines have at most `width` columns if names allow it.
         """
         rows = [r for r in self.shown if not r.constant]
         listed = self.shown if constants or not rows else rows
@@ -462,7 +462,7 @@ class Inspection(Record, document="inspect/2", keys=_INSPECTION_KEYS, repr=False
         return "".join(_lines(self.to_dict())) + "\n"
 
     def comments(self) -> dict[int, str]:
-        """Return a line for each layer: where its data come from and go to, its place in a file."""
+        """Return a line for each layer: its data's sources and readers, its place in a file."""
         return {r.id: comment(r) for r in self.layers}
 
     def to_dot(self, *, constants: bool = False) -> str:
@@ -484,13 +484,13 @@ class Inspection(Record, document="inspect/2", keys=_INSPECTION_KEYS, repr=False
         for r in shown:
             for port, i in enumerate(r.inputs):
                 if i.producer in ids:
-                    where = f"{i.port} -> {port}" if i.port or port else ""
-                    text = quoted(f"{i.spec} {where}".rstrip())
+                    ports = f"{i.port} -> {port}" if i.port or port else ""
+                    text = quoted(f"{i.spec} {ports}".rstrip())
                     lines.append(f"  n{i.producer} -> n{r.id} [label={text}];")
         return "\n".join([*lines, "}"]) + "\n"
 
     def to_svg(self, *, constants: bool = False) -> str:
-        """Return a picture of the graph; beside it the lowered graph, where there is one.
+        """Return a picture of the graph; beside it the lowered graph, if there is one.
 
         Constants stand in the boxes of their readers; with `constants` they have boxes. Needs no
         Graphviz and no browser. Groups of a large graph are closed.
@@ -506,7 +506,7 @@ class Inspection(Record, document="inspect/2", keys=_INSPECTION_KEYS, repr=False
 
 
 def ratio(a: int | None, b: int | None) -> str:
-    """Return `2.25x`, empty where it is unknown."""
+    """Return `2.25x`, or an empty text if a number is unknown."""
     return f"{a / b:.2f}x" if a is not None and b else ""
 
 
@@ -521,7 +521,7 @@ def inspect(
     """Return layers, parameters, MACs and deconvolutions of a graph, inferred or not.
 
     With `lowered` it also compares before and after. `only` are types and patterns of names; in the
-    lowered graph they stand also for what was made of such layers. Raises UsageError for one that
+    lowered graph they also select the replacements of such layers. Raises UsageError for one that
     fits nothing, and for an unknown `sort`. A `target` marks the layers that it cannot execute.
     """
     whole = _whole(graph, target)

@@ -31,8 +31,8 @@ from irdeconv.show.groups import connected
 class ConstantSources:
     """The nodes of a graph that depend on constants alone, and the constants behind each.
 
-    Constants that meet before they reach a layer are a group. What stands behind a node is a set of
-    bits, one for each constant of its group: most groups are one constant, and where thousands are
+    Constants that meet before they reach a layer are a group. The constants behind a node are a set
+    of bits, one for each constant of its group: most groups are one constant, and if thousands are
     added up before anything else reads them, sets of their ids would take gigabytes.
     """
 
@@ -134,7 +134,7 @@ class ConsumerFacts:
 
 
 class OutputFacts(Record, keys="*form tensor_names consumers declared=declared_form?"):
-    """An output and its readers; `declared` is what the file says if that differs."""
+    """An output and its readers; `declared` is the file's declaration if that differs."""
 
     spec: Spec
     tensor_names: tuple[str, ...]  # of the tensor
@@ -148,7 +148,7 @@ class OutputFacts(Record, keys="*form tensor_names consumers declared=declared_f
 
     @property
     def declared_form(self) -> SpecForm | None:
-        """What the file declares, if it is something else."""
+        """The file's declaration, if it differs."""
         return None if self.declared is None else spec_form(self.declared)
 
 
@@ -279,7 +279,7 @@ VALUES = 8  # elements of a constant that are shown
 VALUE_WIDTH = 40  # columns that they may take
 
 _LAYER = re.compile(rb"<layer[\s>]")
-# What an absent list means, axis by axis.
+# The meaning of an absent list, axis by axis.
 _NEUTRAL = {"strides": "1", "dilations": "1"}
 
 
@@ -315,7 +315,7 @@ class Listing:
         return "\n".join(lines)
 
     def _numbered(self, cells: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
-        """Yield type, numbers and output, the output on the next line where it is too long."""
+        """Yield type, numbers and output, the output on the next line if it is too long."""
         type, *numbers = (
             cell + " " * (width - columns(cell)) if i == 0 else cell.rjust(width)
             for i, (cell, width) in enumerate(zip(cells[:-1], widths, strict=True))
@@ -343,7 +343,7 @@ class Listing:
         yield self._outdented(line)
 
     def _outdented(self, line: str) -> str:
-        """Return the line with less indent, where a long name would fit then."""
+        """Return the line with less indent if a long name fits then."""
         spaces = len(line) - len(line.lstrip(" "))
         return line[min(spaces, max(0, columns(line) - self._width)) :]
 
@@ -385,7 +385,7 @@ class Listing:
         return f"{ident}{quoted(i.name)}{port} {i.spec}{held}"
 
     def _readers(self, r: LayerFacts, output: OutputFacts, after: int | None) -> list[str]:
-        """Return who reads an output; nothing where it is just the next layer that is shown."""
+        """Return the readers of an output; nothing if only the next layer in the list reads it."""
         readers = output.consumers
         if not readers:
             return [] if r.type == "Result" else ["nothing"]
@@ -442,7 +442,7 @@ def comment(r: LayerFacts) -> str:
 
 
 def quoted(name: str) -> str:
-    """Return a name as it is, or in quotes where it would run into what stands beside it."""
+    """Return a name as it is, or in quotes if it would merge with the text beside it."""
     text = flat(name)
     return f'"{text}"' if not text or any(c in text for c in ' ,"') else text
 

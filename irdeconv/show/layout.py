@@ -164,7 +164,7 @@ def _balanced(answers: list[list[float]], layers: Layers, extents: Extents) -> l
 
 
 def _draw_near(x: list[float], layers: Layers, extents: Extents) -> None:
-    """Move chains, without bending them, to what they connect, as far as there is room."""
+    """Move chains, without bending them, to their neighbours, as far as there is room."""
     before: dict[int, int] = {}
     after: dict[int, int] = {}
     for row in layers.rows:
@@ -191,7 +191,7 @@ def _draw_near(x: list[float], layers: Layers, extents: Extents) -> None:
                 x[v] = wanted
 
 
-LABEL_ROOM = 14  # below a box, where its values have labels
+LABEL_ROOM = 14  # below a box whose values have labels
 LABEL_GAP = 10  # between two labels of one box
 ROW_GAP = 24
 _STEEP = 10  # the gap between rows grows by one for so much that a link moves sideways
@@ -203,7 +203,7 @@ _SPACING = 14  # between two links that enter a box
 
 @dataclass(frozen=True, slots=True)
 class Diagram:
-    """What is laid out: nodes' sizes, nets, labels' widths, nodes of the `top` and `bottom` row."""
+    """A layout's input: nodes' sizes, nets, labels' widths, nodes in `top` and `bottom` row."""
 
     widths: Sequence[int]
     heights: Sequence[int]
@@ -280,7 +280,7 @@ class Routes:
         return self._bottoms[-1] if count else 0
 
     def _gaps(self) -> list[int]:
-        """Return the room below every row: more where links go far to the side."""
+        """Return the room below every row: more if links go far to the side."""
         sideways = [0] * len(self._layers.rows)
         for number, net in enumerate(self._diagram.nets):
             chain = self._layers.chains[number] or []
@@ -295,7 +295,7 @@ class Routes:
         return [min(ROW_GAP + far // _STEEP, _MOST_GAP) for far in sideways]
 
     def _above(self, number: int, target: int) -> int:
-        """Return where a net is before it turns to a target."""
+        """Return the x of a net before it turns to a target."""
         net, chain = self._diagram.nets[number], self._layers.chains[number]
         passed = self._layers.rank[target] - self._layers.rank[net.source] - 1
         if passed and chain is None:
@@ -303,7 +303,7 @@ class Routes:
         return self._x[chain[passed - 1]] if passed and chain else self._starts[number]
 
     def _outgoing(self) -> list[int]:
-        """Return where each net leaves its box: in the middle, several beside one another."""
+        """Return the x at which each net leaves its box: in the middle, several side by side."""
         starts = [self._x[net.source] for net in self._diagram.nets]
         of_node: dict[int, list[int]] = {}
         for number, net in enumerate(self._diagram.nets):
@@ -320,7 +320,7 @@ class Routes:
         return starts
 
     def _first_x(self, number: int) -> int:
-        """Return where a net goes first, on average."""
+        """Return the average x of a net in the first row that it reaches."""
         chain, net = self._layers.chains[number], self._diagram.nets[number]
         next_row = self._layers.rank[net.source] + 1
         near = [self._x[t] for t in net.targets if self._layers.rank[t] == next_row]
@@ -328,7 +328,7 @@ class Routes:
         return round(sum(near) / len(near)) if near else self._x[net.source]
 
     def _incoming(self) -> dict[tuple[int, int], int]:
-        """Return where each net enters each of its targets: near to where it comes from."""
+        """Return the x at which each net enters each of its targets: near to its x above."""
         entering: dict[int, list[int]] = {}
         for number, net in enumerate(self._diagram.nets):
             for target in net.targets:
@@ -357,7 +357,7 @@ class Routes:
 
 
 def _without_middles(points: Sequence[Point]) -> list[Point]:
-    """Leave out what is in the middle of a vertical line, but for the first and last two points.
+    """Leave out the middle points of vertical lines, but for the first and last two points.
 
     The points beside those stay as well: an opened group may move the ends away from the line.
     """
@@ -410,7 +410,7 @@ def _connected(diagram: Diagram) -> Layout:
 
 
 def _forward(diagram: Diagram) -> tuple[Diagram, list[tuple[int, bool]]]:
-    """Return the diagram with all nets leading forward, and what they are made of."""
+    """Return the diagram with all nets leading forward, and the origin of each net."""
     place = [0] * len(diagram.widths)
     for n, v in enumerate(topological_order(len(place), diagram.nets)):
         place[v] = n

@@ -1,4 +1,4 @@
-"""What irdeconv does with every operation of OpenVINO's operation sets, read from the registry."""
+"""irdeconv's support of every operation of OpenVINO's operation sets, read from the registry."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ STATES: tuple[State, ...] = ("executed", "inferred", "kept")
 
 
 def operations(patterns: Sequence[str] = ()) -> Operations:
-    """Return what becomes of every operation of opset1 to opset16 whose type fits a pattern."""
+    """Return the support of every operation of opset1 to opset16 whose type fits a pattern."""
     low = [p.lower() for p in patterns] or ["*"]
     chosen = [n for n in catalog.CATALOG if any(fnmatch.fnmatchcase(n.lower(), p) for p in low)]
     if not chosen:
@@ -176,7 +176,7 @@ def _accepts(op: Op, unknown: Sequence[Spec], data: int, name: str) -> bool:
         op.infer(*inputs)
     except OpError as e:
         return e.problem.code != "E303" or e.problem.port not in (data, None)
-    except Exception:  # the rule wants what this example does not give: nothing about types
+    except Exception:  # the rule needs more than this example has: nothing about types
         return True
     return True
 

@@ -1,6 +1,6 @@
 """The graph page: one HTML file with its styles, scripts and data, which loads nothing.
 
-It also shows what was measured, times, differences and values, on the graphs that they belong to.
+It also shows measurements, times, differences and values, on the graphs that they belong to.
 
 Its Content-Security-Policy allows the style and the script by their hashes, so no text of a model
 can be executed. docs/page.md describes the keys of its data. Repeated data are written once.
@@ -45,7 +45,7 @@ from irdeconv.verify.partner import layer_keys
 
 
 def node_content(graph: Graph, facts: LayerFacts, kind: str, number: int | None) -> dict[str, Any]:
-    """Return one layer: what is empty or usual is left out, and the script puts it back."""
+    """Return one layer: empty and usual values are left out, and the script puts them back."""
     content: dict[str, Any] = {"id": facts.id, "name": facts.name, "type": facts.type}
     more = json_form(
         facts,
@@ -193,7 +193,7 @@ PAGE_SCHEMA = "irdeconv/show/1"
 
 @dataclass(frozen=True)
 class GraphContent:
-    """One graph: its layers, and where they are drawn.
+    """One graph: its layers, and their places in the drawing.
 
     `key` is "graph", or "before" and "after"; a body's is the key of its operation and its tag,
     such as "before/12/body". `parent` is the key of that operation.
@@ -213,9 +213,9 @@ class GraphContent:
 
 @dataclass(frozen=True)
 class ChangeContent:
-    """What became of one layer: keys of nodes ("before/12") on either side.
+    """The change of one layer: keys of nodes ("before/12") on either side.
 
-    `form` is the lowering's, `certificate` the sentence that says what is proved.
+    `form` is the lowering's, `certificate` the sentence that describes the proof.
     """
 
     title: str
@@ -226,19 +226,19 @@ class ChangeContent:
     certificate: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form, without what is not known."""
+        """Return the JSON form, without unknown values."""
         said = {k: v for k, v in vars(self).items() if v is not None}
         return {**said, "before": list(self.before), "after": list(self.after)}
 
 
 @dataclass(frozen=True)
 class PageContent:
-    """A page: graphs, what changed between them, and what is known of their layers by node key.
+    """A page: graphs, the changes between them, and details of their layers by node key.
 
     `overlays` paint a number of each layer on the graph, beside those that every page has;
-    `details` say what a layer computes, `values` what flowed through it in a run. `notes` are
-    sentences about the whole, `headline` the one that stands at the top. `file` is where the model
-    was read from.
+    `details` describe the computation of a layer, `values` its data in a run. `notes` are sentences
+    about the whole, `headline` the one at the top. `file` is the path that the model was read
+    from.
     """
 
     title: str
@@ -270,10 +270,10 @@ def graph_page(
     certificates: Certificates | None = None,
     titles: tuple[str, str] = ("before", "after"),
 ) -> PageContent:
-    """Return the page of a graph, or of two of which the second was made of the first.
+    """Return the page of a graph, or of two graphs, the second made from the first.
 
-    `titles` are those of the two, `report` says which form each deconvolution took, `certificates`
-    what is proved of it.
+    `titles` are those of the two, `report` has the form of each deconvolution, `certificates` its
+    proof.
     """
     title, file = before.info.name, before.info.file
     if after is None:
@@ -320,7 +320,7 @@ def _compared(a: str, b: str, before: Graph, after: Graph) -> Iterator[_Compared
 def _changes(
     compared: Sequence[_Compared], report: LoweringReport | None, certificates: Certificates | None
 ) -> Iterator[ChangeContent]:
-    """Yield what became of the source layers; forms and proofs belong to their names."""
+    """Yield the changes of the source layers; forms and proofs belong to their names."""
     forms = {r.name: (r.form, r.reason) for r in report or ()}
     proofs = {c.layer: str(c) for c in certificates or ()}
     for a, b, found in compared:
@@ -384,7 +384,7 @@ def _sides(
     report: LoweringReport | None = None,
     certificates: Certificates | None = None,
 ) -> tuple[PageContent, str]:
-    """Return a page and the key of what was executed: of one graph, of two where it was lowered."""
+    """Return a page of one graph, or of two if it was lowered, and the executed graph's key."""
     if source is not executed and any(n.op.deconvolution for n in source.nodes()):
         page = graph_page(inferred(source), executed, report, certificates)
         if page.changes:
@@ -427,7 +427,7 @@ def _peer_notes(report: BenchReport) -> Iterator[str]:
 
 
 def comparison_page(result: Comparison) -> PageContent:
-    """Return the page of a comparison: how much of what is allowed each layer is off.
+    """Return the page of a comparison: each layer's error as a share of the allowed one.
 
     With a second model both stand side by side. Raises UsageError for a comparison without graphs.
     """
@@ -474,7 +474,7 @@ def _partners(a: Graph, b: Graph) -> dict[int, int]:
 def _by_node(
     result: Comparison, side: str, partners: Mapping[int, int]
 ) -> dict[str, list[TensorDifference]]:
-    """Return what was found of each layer, on both sides of the page."""
+    """Return the differences of each layer, on both sides of the page."""
     found: dict[str, list[TensorDifference]] = defaultdict(list)
     for one in result.tensors:
         if one.node is None:

@@ -54,7 +54,7 @@ class Budget:
 
 
 def constant_detail(op: Const, budget: Budget) -> dict[str, Any] | None:
-    """Return what the page shows of a constant; None where its data are missing or too large."""
+    """Return a constant's data for the page; None if they are missing or too large."""
     if not op.data.available or not is_static(op.shape) or not budget.take(math.prod(op.shape)):
         return None
     try:
@@ -103,10 +103,10 @@ def details_of(
     report: LoweringReport | None = None,
     kinds: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Return what there is to say of the layers of a page, by the keys of nodes.
+    """Return the details of the layers of a page, by the keys of nodes.
 
-    `graphs` are those of the page by key. A layer of "after" that `kinds` does not tell is
-    described with "before". "defaults" has those of attributes by the type and version of layers.
+    `graphs` are those of the page by key. A layer of "after" that is not in `kinds` is described
+    with "before". "defaults" has those of attributes by the type and version of layers.
     """
     details: dict[str, dict[str, Any]] = {}
     defaults: dict[str, dict[str, str]] = {}
@@ -133,7 +133,7 @@ def details_of(
 
 
 def _defaults(op: Op) -> dict[str, str]:
-    """Return the texts of an operation's defaults; nobody knows those of unknown types."""
+    """Return the texts of an operation's defaults; none for an unknown type."""
     if isinstance(op, Opaque):
         return {}
     texts = {}
@@ -144,7 +144,7 @@ def _defaults(op: Op) -> dict[str, str]:
 
 
 def _declared(node: Node) -> list[str]:
-    """Return what the file states of the outputs where inference found something else."""
+    """Return the file's declarations of the outputs if inference differs from one."""
     pairs = zip(node.declared, node.specs or (), strict=False)
     differ = [(d.dtype, d.shape) != (s.dtype, s.shape) for d, s in pairs]
     return list(map(str, node.declared)) if any(differ) else []
@@ -162,7 +162,7 @@ def _info(node: Node) -> dict[str, str]:
 
 
 def _costs(graph: Graph, report: LoweringReport | None) -> dict[str, tuple[FormCost, ...]]:
-    """Return the costs of all forms by layer; none where the graph cannot be lowered."""
+    """Return the costs of all forms by layer; none if the graph cannot be lowered."""
     if report is None or all(len(r.costs) < 2 for r in report):
         try:
             report = lower(graph, explain_costs=True).report
@@ -182,7 +182,7 @@ def _deconvolution(graph: Graph, node: Node, costs: tuple[FormCost, ...]) -> dic
 
 
 def _axes(e: LayerExplanation) -> dict[str, Any]:
-    """Return the integers of every axis and what the overlap map says."""
+    """Return the integers of every axis and the sentences of the overlap map."""
     axes = anatomies(e)
     if not axes:
         return {}
@@ -197,7 +197,7 @@ def _axes(e: LayerExplanation) -> dict[str, Any]:
 
 
 def _cost(row: FormCost) -> dict[str, Any]:
-    """Return the row of a form, without what is empty."""
+    """Return the row of a form, without empty values."""
     c = row.cost
     keys = "macs bytes scratch nodes wasted"
     numbers = {} if c is None else json_form(c, keys, wasted=round(c.wasted, 3))
@@ -256,7 +256,7 @@ FACTS = (
 def memory(facts: LayerFacts) -> int | None:
     """Return the bytes of a layer's outputs and of the constants that reach it.
 
-    A constant counts where it is read; by itself it takes what it stores. A Result
+    A constant counts for its readers; by itself it takes its stored bytes. A Result
     shares the memory of the tensor that it names.
     """
     if facts.constant:

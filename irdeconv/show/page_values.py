@@ -27,7 +27,7 @@ class ArrayStatistics:
     """Extremes, mean and counts; the first three are of the finite numbers, None without any.
 
     `bins` counts these in equal parts of the way from `low` to `high`, the last bin with its end;
-    one bin where all are the same.
+    one bin if all are the same.
     """
 
     low: float | None = None
@@ -45,7 +45,7 @@ def has_numbers(array: Array) -> bool:
 
 
 def array_statistics(array: Array, bins: int = 0) -> ArrayStatistics:
-    """Return the statistics of an array, in float64; those of no numbers where it has none.
+    """Return the statistics of an array, in float64; empty ones if it has no numbers.
 
     Without `bins` the numbers are not counted by size.
     """
@@ -85,7 +85,7 @@ def _parts(array: Array) -> Iterator[Array]:
 
 
 def _mean(values: Array) -> float:
-    # The sum of all may overflow where that of their shares does not.
+    # The sum of all may overflow although that of their shares does not.
     with np.errstate(over="ignore", invalid="ignore"):
         mean = float(values.mean())
         return mean if math.isfinite(mean) else float((values / values.size).sum())
@@ -131,7 +131,7 @@ LEVELS = (
 
 @dataclass(frozen=True)
 class TensorPicture:
-    """The first channels of a tensor, [channels, height, width]; NaN where one is not finite.
+    """The first channels of a tensor, [channels, height, width]; NaN for each that is not finite.
 
     `total` counts all channels, `axes` says how the tensor was read, `size` is that of a channel
     before it was reduced.
@@ -144,11 +144,11 @@ class TensorPicture:
     values: Array
 
     def at_most(self, level: Level) -> TensorPicture:
-        """Return the picture reduced to a level; the same where it is small enough."""
+        """Return the picture reduced to a level; the same one if it is small enough."""
         return self if self.values.shape == self._shape(level) else self.read_at(level)
 
     def read_at(self, level: Level) -> TensorPicture:
-        """Return the picture reduced to a level, of float64, with NaN for what is not finite."""
+        """Return the picture reduced to a level, of float64, with NaN for numbers not finite."""
         channels, height, width = self._shape(level)
         return replace(self, values=_reduced(self.values[:channels], height, width))
 
@@ -163,14 +163,14 @@ class TensorPicture:
 
     @cached_property
     def ranges(self) -> list[tuple[float, float] | None]:
-        """The least and largest number of each channel, of all together where they are colours."""
+        """The least and largest number of each channel; of all together if they are colours."""
         whole = [self.values] * len(self.values) if self.kind == "colour" else [*self.values]
         finite = [v[np.isfinite(v)] for v in whole]
         return [(float(v.min()), float(v.max())) if v.size else None for v in finite]
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What the page says of the picture."""
+        """The facts about the picture on the page."""
         digits = [None if r is None else [rounded(v, 5) for v in r] for r in self.ranges]
         ranges = digits[:1] if self.kind == "colour" else digits
         keys = "kind axes total size shape ranges"
@@ -180,10 +180,10 @@ class TensorPicture:
 def picture(
     values: Array, level: Level = LEVELS[0], *, colour: bool = False
 ) -> TensorPicture | None:
-    """Return a tensor of floating-point numbers as a picture; None where it is none.
+    """Return a tensor of floating-point numbers as a picture; None if it is none.
 
     [N, C, H, W] are maps, [N, C, L] and shorter ones lines; of [N, C, D, H, W] the middle slice is
-    taken, of a batch the first. 3 channels are a `colour` picture where the caller says so.
+    taken, of a batch the first. 3 channels are a `colour` picture if the caller says so.
     """
     read = _read(values)
     if read is None:
@@ -274,7 +274,7 @@ PICTURE_BYTES = 1_500_000  # of all pictures on a page, before base64
 
 @dataclass(frozen=True, kw_only=True)
 class TensorValues(ArrayStatistics):
-    """What is known of one tensor. Texts have a shape only."""
+    """The values of one tensor. Texts have a shape only."""
 
     shape: tuple[int, ...]
     element_type: str
@@ -296,7 +296,7 @@ class TensorValues(ArrayStatistics):
 
     @property
     def largest(self) -> float | None:
-        """The largest absolute value; None where there is no number."""
+        """The largest absolute value; None if there is no number."""
         return None if self.low is None or self.high is None else max(abs(self.low), abs(self.high))
 
     def at_most(self, level: Level) -> TensorValues:
@@ -316,7 +316,7 @@ class TensorValues(ArrayStatistics):
 
 @dataclass
 class ValueCollector:
-    """Looks at every tensor of a run; `trace` is what `Plan.run` calls.
+    """Looks at every tensor of a run; `trace` is the function that `Plan.run` calls.
 
     Pictures that no longer fit on a page are reduced at once, so that little memory is in use.
     `level` is the largest size at which all fit.
@@ -328,7 +328,7 @@ class ValueCollector:
     _pixels: int = 0
 
     def trace(self, node: Node, arrays: tuple[Array, ...]) -> None:
-        """Look at what a node has computed."""
+        """Look at the arrays that a node has computed."""
         if node.type != "Const":
             ends = node.type == "Parameter" or self._ends(node)
             self.found[node.id] = tuple(TensorValues.of(a, self.level, ends=ends) for a in arrays)

@@ -92,7 +92,7 @@ class _Ranking:
         return 1 + max((self.rank[net.source] for net in self._reads[v]), default=first)
 
     def pull(self, order: Iterable[int], *, down: bool) -> bool:
-        """Move each node to the end of its room where that does not lengthen nets."""
+        """Move each node to the end of its room if that does not lengthen nets."""
         moved = False
         for v in order:
             writes = self._writes[v]
@@ -101,7 +101,7 @@ class _Ranking:
             low = self.least(v)
             high = min(self.rank[t] for net in writes for t in net.targets) - 1
             there = high if down else low
-            # What reads nothing stays where it was pulled to: next to its first reader.
+            # A node that reads nothing keeps the row it was pulled to: next to its first reader.
             free = there != self.rank[v] and (down or self._reads[v])
             if free and self._cost(v, there) <= self._cost(v, self.rank[v]):
                 self.rank[v] = there
@@ -247,7 +247,7 @@ def _first_order(layers: Layers) -> list[list[int]]:
 
 
 def _sweep(layers: Layers, rows: list[list[int]], *, down: bool) -> None:
-    """Sort every row by where its neighbours in the row before are on average."""
+    """Sort every row by the average place of each vertex's neighbours in the row before."""
     near = layers.up if down else layers.down
     numbers = range(1, len(rows)) if down else range(len(rows) - 2, -1, -1)
     for n in numbers:
@@ -256,14 +256,14 @@ def _sweep(layers: Layers, rows: list[list[int]], *, down: bool) -> None:
 
 
 def _sorted(row: list[int], near: list[list[int]], place: dict[int, int]) -> list[int]:
-    """Return the row by average place; vertices without neighbours stay where they are."""
+    """Return the row by average place; vertices without neighbours keep their places."""
     keys = {v: sum(place[w] for w in near[v]) / len(near[v]) for v in row if near[v]}
     moving = iter(sorted(keys, key=keys.__getitem__))
     return [next(moving) if v in keys else v for v in row]
 
 
 def _swap(layers: Layers, rows: list[list[int]]) -> None:
-    """Swap neighbours in a row where fewer links cross then."""
+    """Swap neighbours in a row if fewer links cross then."""
     place = [0] * len(layers.rank)
     for row in rows:
         for n, v in enumerate(row):

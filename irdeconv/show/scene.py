@@ -1,4 +1,4 @@
-"""What is drawn: boxes and links with whole coordinates, in scenes that nest.
+"""The drawing: boxes and links with whole coordinates, in scenes that nest.
 
 Units are CSS pixels. A group is a box of its parent's scene and has a scene of its own, laid out
 alone, so a group opens in place without a new layout: both axes of the parent's scene are
@@ -56,7 +56,7 @@ class Box:
     """A layer, a group or a port of a scene; `x`, `y` are its upper left corner.
 
     `node` is the caller's number of a layer, None for a group. `scene` is the number of a group's
-    own scene, 0 for what is no group. A port is a point on the upper or lower edge of a group's
+    own scene, 0 for other boxes. A port is a point on the upper or lower edge of a group's
     scene at which links from and to the outside end; its `node` is the layer that the value is of.
     """
 
@@ -76,8 +76,8 @@ class Box:
 class Link:
     """A value on its way from one box to another, numbers in the scene's `boxes`.
 
-    `node` and `output` say which value it is. Where the box at an end is a group, its port is the
-    number of the port's box in the group's scene, else -1. At the first and last two points the
+    `node` and `output` identify the value. If the box at an end is a group, its port is the number
+    of the port's box in the group's scene, else -1. At the first and last two points the
     link is vertical: they move along with the box. Between two other points that are not above one
     another it is an S whose ends are vertical (`svg.py` draws it, `canvas` likewise).
     """
@@ -107,7 +107,7 @@ class Scene:
 class GraphDrawing:
     """Scenes of one graph: the first is the whole with its groups closed, others are of groups.
 
-    `flat` is the number of the scene without groups: 0 where there are none.
+    `flat` is the number of the scene without groups: 0 if there are none.
     """
 
     scenes: tuple[Scene, ...]
@@ -177,9 +177,9 @@ _LABELLED = 6  # outputs of one box that still have labels
 
 @dataclass(frozen=True, slots=True)
 class LayerBox:
-    """A layer to be drawn; `title` is said of it under the mouse, its name where that is empty.
+    """A layer to be drawn; `title` is its tooltip, its name if that is empty.
 
-    `signature` is the same for layers that do the same, `weighty` says whether it has weights.
+    `signature` is the same for layers that do the same, `weighty` is true if it has weights.
     """
 
     lines: tuple[TextLine, ...]
@@ -213,8 +213,8 @@ class Wire:
 def scene_of(items: Sequence[LayerBox], wires: Sequence[Wire], title: str = "") -> Scene:
     """Return a scene with a box for each item and a link for each value that an item reads.
 
-    An item that reads a value twice has one link for it. Ports are placed in the first row where a
-    value comes in, in the last one where it leaves.
+    An item that reads a value twice has one link for it. Ports of values that come in are in the
+    first row, ports of values that leave in the last one.
     """
     links = {
         (w.source, w.output, w.source_port, w.target): w for w in wires if w.source != w.target
@@ -268,7 +268,7 @@ class _Composition:
         )
 
     def _shown_labels(self) -> list[str]:
-        """Return the label of each value: none where a box has many of them, or nothing to say."""
+        """Return the label of each value; empty if a box has many of them, or nothing to say."""
         values = Counter(wires[0].source for wires in self._values)
         return [
             next((w.label for w in ws if w.label), "") if values[ws[0].source] <= _LABELLED else ""
@@ -363,7 +363,7 @@ class _Nesting:
             self._lay(wire)
 
     def _enter(self, root: LayerGroup) -> None:
-        """Number the groups, a group before those inside, and note where each layer is."""
+        """Number the groups, a group before those inside, and note the group of each layer."""
         stack: list[tuple[LayerGroup, list[tuple[int, int]]]] = [(root, [])]
         while stack:
             group, way = stack.pop()
@@ -443,7 +443,7 @@ class _Nesting:
 
 
 def _contents(group: LayerGroup, inside: Sequence[LayerBox]) -> Iterator[str]:
-    """Yield what is in a group: how many layers, of which types most."""
+    """Yield the contents of a group: the number of layers, and their most frequent types."""
     layers = count(len(inside), "layer")
     yield f"{layers} in {group.repeats} equal blocks" if group.repeats else layers
     types = Counter(b.type for b in inside)
@@ -459,7 +459,7 @@ def _contents(group: LayerGroup, inside: Sequence[LayerBox]) -> Iterator[str]:
 
 
 def _title(group: LayerGroup, inside: Sequence[LayerBox]) -> str:
-    """Return a group's scope, what the names inside begin with, or its first and last type."""
+    """Return a group's scope, the common prefix of the names inside, or its first and last type."""
     if group.title:
         return group.title
     if group.repeats:
@@ -472,7 +472,7 @@ def _title(group: LayerGroup, inside: Sequence[LayerBox]) -> str:
 
 
 def _change(inside: Sequence[LayerBox]) -> Change:
-    """Return what happened to all layers of a group; where that differs, it was rewritten."""
+    """Return the change of all layers of a group; "rewritten" if they differ."""
     changes = {b.change for b in inside}
     return changes.pop() if len(changes) == 1 else "rewritten"
 

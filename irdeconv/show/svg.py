@@ -78,14 +78,14 @@ def _rule(name: str, mode: int, shared: Mapping[str, str]) -> str:
 
 
 PREFIX = "irdeconv-"
-_CORNER = 8  # what is cut off a deconvolution's corners
+_CORNER = 8  # cut off a deconvolution's corners
 _HEADING = 15  # size of the letters
 _HEADING_LINE = 22
 _LEAST = 52  # em of a heading that are shown above a narrow scene
 _BETWEEN = 32  # between two scenes
 _HEAD = (4, 8)  # half the width and the length of an arrow's head
 
-# Class, shape and what is drawn in it, by change: the same signs as on the page.
+# Class, shape and sign of a box, by change: the same signs as on the page.
 _SIGNS = {
     "added": ("plus", "M-7,0a7,7,0,1,0,14,0a7,7,0,1,0,-14,0z", "M-4,0H4M0,-4V4"),
     "rewritten": ("diamond", "M0,-8L8,0L0,8L-8,0z", "M-1,0a1,1,0,1,0,2,0a1,1,0,1,0,-2,0z"),
@@ -147,7 +147,7 @@ def _drawn(scene: Scene) -> Iterator[str]:
 
 
 def tree(links: Sequence[Sequence[Point]]) -> str:
-    """Return the path of all links of a value: what they share is drawn once."""
+    """Return the path of all links of a value: shared pieces are drawn once."""
     drawn: dict[tuple[Point, int], int] = {}  # how far down, by beginning and x of the end
     out = []
     for points in links:

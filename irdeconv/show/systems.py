@@ -29,7 +29,7 @@ from irdeconv.ops.dialects import READINGS
 
 
 def setting(op: Op, inputs: tuple[Spec, ...]) -> Setting | None:
-    """Return a deconvolution's setting; None where not even the number of axes is known.
+    """Return a deconvolution's setting; None if even the number of axes is unknown.
 
     Ranks that do not fit are for inference to refuse; those that leave no axis have no setting.
     """
@@ -263,7 +263,7 @@ def find(key: str) -> System:
 
 
 def verdicts(s: Setting, own: Crop | None) -> list[Verdict]:
-    """Return a row for every system; `own` is the layer's window, None where it is refused."""
+    """Return a row for every system; `own` is the layer's window, None if it is refused."""
     return [verdict(system, s, own) for system in SYSTEMS]
 
 
@@ -300,7 +300,7 @@ def _instead(system: System, s: Setting, own: Crop) -> dict[str, str] | None:
 
 
 def difference(own: Crop, other: Crop) -> tuple[Kind, str]:
-    """Return the kind of difference and its words; the numbers are the same where the window is."""
+    """Return the kind of difference and its words; equal windows give the same numbers."""
     found = [_axis(own, other, axis) for axis in range(len(own.size))]
     if own == other or all(
         kind == "same" or _same_pads(own, other, axis) for axis, (kind, _) in enumerate(found)
@@ -336,13 +336,13 @@ def _axis(own: Crop, other: Crop, axis: int) -> tuple[Kind, str]:
         kind = "longer" if longer > 0 else "shorter"
     parts = []
     if shift:
-        what = "cuts off" if shift > 0 else "keeps"
-        parts.append(f"shift by {abs(shift)} at the begin ({what} {abs(shift)} more)")
+        verb = "cuts off" if shift > 0 else "keeps"
+        parts.append(f"shift by {abs(shift)} at the begin ({verb} {abs(shift)} more)")
     if longer and shift:
         parts.append(f"size {other.size[axis]} instead of {own.size[axis]}")
     elif longer:
-        what = "extra" if longer > 0 else "missing"
-        parts.append(f"{count(abs(longer), 'row')} {what} at the end")
+        which = "extra" if longer > 0 else "missing"
+        parts.append(f"{count(abs(longer), 'row')} {which} at the end")
     if kind == "unknown":
         parts.append("depends on sizes that are not known")
     return kind, ", ".join(parts)
@@ -368,7 +368,7 @@ SEARCHED = 400  # pads and output_padding tried per axis and mode
 
 
 class Solution(Record, keys="attributes *crop"):
-    """Attributes that give the wanted size, and where the output then lies in the scatter."""
+    """Attributes, and the place of their output in the scatter."""
 
     attributes: dict[str, str]  # as a file spells them
     crop: Crop
@@ -442,7 +442,7 @@ def _choices(system: System, base: Setting, axis: int, wanted: int) -> tuple[lis
 
 
 def _candidates(alike: Setting, wanted: int) -> Iterator[AxisPads]:
-    """Yield in order pads and output_padding that may fit, where pads are not explicit the latter.
+    """Yield in order pads and output_padding that may fit; without explicit pads the latter.
 
     There may be as many as numbers; only so many as are searched, and one more, are sure to come.
     """

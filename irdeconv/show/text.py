@@ -1,7 +1,7 @@
-"""How wide a text is in any browser, and how a long name is shortened to fit.
+"""Widths of texts in any browser, and long names shortened to fit.
 
-Boxes are drawn in a monospace font whose name nobody knows beforehand. Every font of the stack has
-glyphs of at most `ADVANCE` em, so a text that fits by these widths fits wherever it is shown.
+Boxes are drawn in a monospace font that is unknown beforehand. Every font of the stack has
+glyphs of at most `ADVANCE` em, so a text that fits by these widths fits in every browser.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def type_lines(type: str, width: float) -> list[str]:
 
 
 def one_line(text: str, width: float) -> str:
-    """Return a text on one line, its middle left out where it is too long."""
+    """Return a text on one line, with its middle left out if it is too long."""
     return name_lines(text, width, 1)[0]
 
 

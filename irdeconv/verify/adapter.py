@@ -81,11 +81,11 @@ def _digest(data: ElementTree.Element, weights: Any) -> str:
 
 
 FactOf = Callable[[Port], Fact]
-DOCUMENT = "/document"  # behind the version of a deconvolution that means what its document says
+DOCUMENT = "/document"  # behind the version of a deconvolution with the document's meaning
 
 
 def adapted(graph: Graph) -> tuple[Model, dict[int, int]]:
-    """Return the model of what a graph's outputs and states need, and the node of each layer.
+    """Return the model of all nodes that outputs and states need, and the node of each layer.
 
     Constants are views.
     """
@@ -105,11 +105,11 @@ def adapted(graph: Graph) -> tuple[Model, dict[int, int]]:
 
 
 def _padded_first(graph: Graph, node: Node, pad: Layer, layers: list[Layer]) -> Layer:
-    """Pad first and crop behind it, where one Pad may do both: a crop may take what was padded.
+    """Pad first and crop behind it, if one Pad may do both: a crop may remove padded elements.
 
-    In a file such a Pad reads foreign memory; what writes graphs splits it as well. Only the crop
-    has the node's name: what bears it is compared with the original, at some sizes the padded data
-    equals this as well.
+    In a file such a Pad reads foreign memory; writers of graphs split it as well. Only the crop has
+    the node's name: the named layer is compared with the original, and at some sizes the padded
+    data equal this as well.
     """
     specs = [graph.spec(v) for v in graph.inputs_of(node.id)[1:3]]
     begin, end = (s.known for s in specs)
@@ -145,7 +145,7 @@ def layer_of(graph: Graph, node: Node, places: Mapping[int, int]) -> Layer:
     """Return the layer of a node; `places` has those of the nodes that it reads."""
     op: Any = node.op
     elements = None
-    typed = hasattr(op, "element_type")  # unlike what only its text says of a layer
+    typed = hasattr(op, "element_type")  # unlike a layer that is known by its text only
     if node.type == "Const" and typed and op.data.available:
         elements = TypedArray(_elements(op), op.element_type.name)
     ports = range(max(node.outputs, graph.highest_port(node.id) + 1))
@@ -177,7 +177,7 @@ def layer_of(graph: Graph, node: Node, places: Mapping[int, int]) -> Layer:
 
 
 def _bodies(node: Node) -> tuple[str, tuple[tuple[str, Model], ...]]:
-    """Return the text of what joins bodies to the outside, and the models of these."""
+    """Return the text of the connections of bodies to the outside, and the bodies' models."""
     op: Any = node.op
     lines, inner = [], []
     for body in sorted(getattr(op, "bodies", ()), key=lambda b: str(b.tag)):
@@ -200,7 +200,7 @@ def unnamed(model: Model) -> Model:
 
 
 def _said(entry: Any) -> list[object]:
-    """Return what an entry of a port map says besides the Parameter or Result."""
+    """Return the other fields of a port map's entry, besides the Parameter or Result."""
     return [v for k, v in vars(entry).items() if k not in ("parameter", "result")]
 
 
@@ -213,7 +213,7 @@ def _elements(op: Any) -> Array:
 
 
 def fact_of(spec: Spec) -> Fact:
-    """Return what is known of a value."""
+    """Return the facts of a value."""
     shape = None if spec.shape is None else tuple(map(_dim, spec.shape))
     return Fact(spec.dtype.name if spec.dtype else None, shape)
 
@@ -223,7 +223,7 @@ def _dim(dim: Dim) -> int | tuple[int, int | None]:
 
 
 def facts(graph: Graph, nodes: Mapping[int, int], adapted: Model | None = None) -> FactOf:
-    """Return what inference knows of a model's values; `nodes` has the node of each layer."""
+    """Return a model's inferred facts by value; `nodes` has the node of each layer."""
 
     def fact(port: Port) -> Fact:
         node = nodes.get(port.layer)
@@ -238,7 +238,7 @@ def facts(graph: Graph, nodes: Mapping[int, int], adapted: Model | None = None) 
 
 
 def believed(graph: Graph, nodes: Mapping[int, int]) -> Callable[[Port], bool]:
-    """Return what tells facts that may follow from what is declared of operations nobody knows."""
+    """Return a test for facts that may follow from declarations of unknown operations."""
     behind: set[int] = set()
     for node in graph.topological():
         if _declares(node) or any(v.node in behind for v in graph.inputs_of(node.id)):
@@ -247,7 +247,7 @@ def believed(graph: Graph, nodes: Mapping[int, int]) -> Callable[[Port], bool]:
 
 
 def _declares(node: Node) -> bool:
-    """Whether a node is an operation that nobody knows, or has one in its bodies."""
+    """Whether a node is an unknown operation, or has one in its bodies."""
     op: Any = node.op
     inner = (n for body in getattr(op, "bodies", ()) for n in body.graph.nodes())
     unknown = bool(kept_parts(node)) and op.declares
@@ -295,7 +295,7 @@ def _text(dim: Dim) -> str:
 
 
 def meant(model: Model, *, document: bool) -> Model:
-    """Return a model whose deconvolutions mean what their document says, if that is wanted."""
+    """Return a model whose deconvolutions have their document's meaning, if that is wanted."""
     if not document:
         return model
     layers = (
@@ -324,11 +324,10 @@ def paired(graph: Graph, model: Model) -> dict[int, int]:
 class ProofSide:
     """A model and the facts of its values; `stamp` has the hashes of its files, if it has any.
 
-    `believed` tells which facts may follow from what a file declares of an operation that irdeconv
-    does not know. `warnings` tell where it declares what is not so. `inside` gives the sides of the
-    bodies of a layer.
-    `sizes` are the shapes that were asked for, by the names of inputs; `refused` says why the core
-    does not read the files, whose model is then empty.
+    `believed` marks the facts that may follow from a file's declaration of an operation that
+    irdeconv does not know. `warnings` name wrong declarations. `inside` gives the sides of the
+    bodies of a layer. `sizes` are the requested shapes, by the names of inputs; `refused` is the
+    reason why the core does not read the files, whose model is then empty.
     """
 
     model: Model
@@ -403,7 +402,7 @@ def subject(ob: Obligation) -> Layer:
 
 
 def form_of(ob: Obligation, proof: Proof | str) -> str:
-    """Tell in which form a deconvolution was lowered, by its layers, else by its proof."""
+    """Return the form in which a deconvolution was lowered, by its layers, else by its proof."""
     layers = rewritten(ob)
     types = [y.type for y in layers]
     convolutions = [i for i, t in enumerate(types) if t in CONVOLUTIONS]
@@ -425,7 +424,7 @@ def form_of(ob: Obligation, proof: Proof | str) -> str:
 
 
 def _form_proved(proof: Proof | str) -> str:
-    """Name what a proof found in place of a deconvolution, else how it was made."""
+    """Name the proof's replacement of a deconvolution, else the method."""
     if isinstance(proof, str):
         return "unknown"
     if proof.structure is None:
@@ -472,7 +471,7 @@ class AskedProver:
             fewer = _needed_twins(task)
             if fewer == task.twins:
                 raise
-            # What both models compute may be read by one of them only.
+            # A value that both models compute may be read by one of them only.
             self.asked[key] = replace(task, twins=fewer)
             return self._prove(self.asked[key])
 
@@ -495,7 +494,7 @@ def _as_declared(task: Obligation, port: Port, fact: Fact) -> str:
 
 
 def _needed_twins(task: Obligation) -> Mapping[Port, Port]:
-    """Return the twins of what the source's layers themselves read."""
+    """Return the twins of the values that the source's layers themselves read."""
     images = frozenset(task.twins.values())
     _, read = region(task.source, task.wanted, lambda p, _: p in images)
     return {output: wanted for output, wanted in task.twins.items() if wanted in read}

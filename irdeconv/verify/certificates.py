@@ -39,7 +39,7 @@ class _OriginalLayer(TypedDict):
 
 
 class Certificate(Record, keys="schema ...", kw_only=True, repr=False):
-    """One rewritten layer, and what is proved about it."""
+    """One rewritten layer, and its proof."""
 
     layer: str  # the original layer
     type: str  # its operation
@@ -63,7 +63,7 @@ class Certificate(Record, keys="schema ...", kw_only=True, repr=False):
 
     @staticmethod
     def from_dict(content: Mapping[str, Any]) -> Certificate:
-        """Read the JSON form; ValueError where it is none."""
+        """Read the JSON form; ValueError if it is none."""
         require_schema(content, CERTIFICATE_SCHEMA)
         unknown = set(content) - {"schema", *(f.name for f in fields(Certificate))}
         if unknown:
@@ -118,9 +118,9 @@ def remarks(proof: Certificate | LayerCheck) -> list[str]:
 def whole_remarks(
     layers: Iterable[Certificate | LayerCheck], rounding: float, assumed: Iterable[str]
 ) -> list[str]:
-    """Return the lines below all proofs: what no layer assumes, and how far weights are rounded."""
-    told = {text for one in layers for text in one.assumed}
-    out = [f"assuming that {text}" for text in assumed if text not in told]
+    """Return the lines below all proofs: assumptions of no single layer, rounding of weights."""
+    assumed_by_layers = {text for one in layers for text in one.assumed}
+    out = [f"assuming that {text}" for text in assumed if text not in assumed_by_layers]
     if rounding:
         change = f"largest relative change {rounding:.1e}"
         out.append(f"all weights are equal up to rounding: {change}")
@@ -128,7 +128,7 @@ def whole_remarks(
 
 
 def require_schema(content: object, schema: str) -> None:
-    """Raise ValueError where a JSON value is not of a schema; older ones are told."""
+    """Raise ValueError if a JSON value is not of a schema; the message names an older one."""
     name = content.get("schema") if isinstance(content, Mapping) else None
     if name == schema:
         return
@@ -139,7 +139,7 @@ def require_schema(content: object, schema: str) -> None:
 
 
 def unlike(what: str, stated: Any, made: Any) -> str | None:
-    """Say where two JSON values first differ; None where they do not."""
+    """Describe the first difference of two JSON values; None if they are equal."""
     found = _unlike("", stated, made)
     if found is None:
         return None
@@ -148,7 +148,7 @@ def unlike(what: str, stated: Any, made: Any) -> str | None:
 
 
 def _unlike(name: str, a: Any, b: Any) -> tuple[str, Any, Any] | None:
-    """Return where two JSON values first differ, as `source.strides`, and what stands there."""
+    """Return the path of the first difference, as `source.strides`, and both values there."""
     if a == b:
         return None
     if isinstance(a, Mapping) and isinstance(b, Mapping):
@@ -274,7 +274,7 @@ class Certificates(Record, Sequence[Certificate], document="certificates/2", key
 
     @property
     def remarks(self) -> list[str]:
-        """The lines below all certificates: what no layer assumes, rounding, the probe."""
+        """The lines below all certificates: assumptions of no single layer, rounding, the probe."""
         lines = [f"not proved: {text}" for text in self.refused]
         lines += whole_remarks(self.all, self.rounding, self.assumed)
         return lines if self.probe is None else [*lines, *_probe_lines(self.probe)]
@@ -288,7 +288,7 @@ class Certificates(Record, Sequence[Certificate], document="certificates/2", key
 
     @staticmethod
     def from_json(text: str) -> Certificates:
-        """Read what `to_json` returned; ValueError where it is something else."""
+        """Read the text of `to_json`; ValueError if it is something else."""
         try:
             content = parse_json(text)
             require_schema(content, Certificates.json_schema)
@@ -309,7 +309,7 @@ class Certificates(Record, Sequence[Certificate], document="certificates/2", key
             raise ValueError(str(e)) from None
 
     def contradictions(self, made: Certificates) -> list[str]:
-        """Return what these state of the models as a whole that those just made do not."""
+        """Return the statements on whole models that differ from those of new certificates."""
         out = [
             text
             for side in ("source", "lowered")
@@ -321,7 +321,7 @@ class Certificates(Record, Sequence[Certificate], document="certificates/2", key
 
 
 def _stamp_of(said: Any) -> Stamp | None:
-    """Return what a file says of a model's files; TypeError where it says something else."""
+    """Return a file's record of a model's files; TypeError if it is something else."""
     if said is None:
         return None
     if not isinstance(said, dict) or not all(isinstance(one, dict) for one in said.values()):
@@ -330,7 +330,7 @@ def _stamp_of(said: Any) -> Stamp | None:
 
 
 def _probe_of(said: Any) -> Mapping[str, Any] | None:
-    """Return what a file says of a probe; KeyError, TypeError or ValueError where it is none."""
+    """Return a file's record of a probe; KeyError, TypeError or ValueError if it is none."""
     if said is None:
         return None
     layers = [{key: one[key] for key in ("layer", "sizes", "reason")} for one in said["layers"]]
@@ -344,7 +344,7 @@ def _probe_of(said: Any) -> Mapping[str, Any] | None:
 
 
 def _probe_lines(probe: Mapping[str, Any]) -> list[str]:
-    """Say what a probe found."""
+    """Describe the results of a probe."""
     lines = []
     for said in probe["layers"]:
         found = said["reason"] or f"the same at {said['sizes']}"
@@ -418,7 +418,7 @@ class CheckReport(Record, keys="passed equal ...", kw_only=True, repr=False):
     """The verdict on a lowered model."""
 
     layers: tuple[LayerCheck, ...]  # the rewritten layers
-    problems: tuple[str, ...] = ()  # other differences from the original
+    problems: tuple[str, ...] = ()  # differences outside of these layers
     kept: tuple[str, ...] = ()  # deconvolutions that were not rewritten
     others: int = 0  # layers that are the same in both models
     # the requested shapes of inputs, by name
@@ -435,7 +435,7 @@ class CheckReport(Record, keys="passed equal ...", kw_only=True, repr=False):
     def equal(self) -> bool:
         """Whether a layer was rewritten and all are equal, be it for some sizes only.
 
-        What is assumed has to be so.
+        The assumptions must hold.
         """
         return (
             bool(self.layers) and not self.problems and all(r.reason is None for r in self.layers)
@@ -486,7 +486,7 @@ class CheckReport(Record, keys="passed equal ...", kw_only=True, repr=False):
         return f"{len(done)} of {len(self.layers)} rewritten layers equal{some}, {others} unchanged"
 
     def _whole(self) -> list[str]:
-        """Return what is to be said of the two models as a whole."""
+        """Return the lines on the two models as a whole."""
         lines = [f"with the inputs {', '.join(n + s for n, s in self.sizes)}"] * bool(self.sizes)
         return lines + whole_remarks(self.layers, self.rounding, self.assumed)
 

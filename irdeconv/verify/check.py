@@ -1,4 +1,4 @@
-"""Run the core on two models, write down what it proved, and hold certificates against it."""
+"""Run the core on two models, write down its proofs, and check certificates against them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from irdeconv.verify.adapter import (
 )
 from irdeconv.verify.certificates import Certificate, Certificates, CheckReport, LayerCheck
 
-# What a certificate and the verdict on its layer have both.
+# Fields that a certificate and the verdict on its layer share.
 SHARED = ("layer", "type", "form", "every", "partly", "rounding", "assumed")
 LISTED = 64  # longer vectors are given by their hash
 
@@ -53,12 +53,12 @@ def probe_layers(source: Graph, lowered: Graph, *, seed: int | None = None) -> C
 
 @dataclass
 class Compared:
-    """What the core says of two models, and the obligations that it met or did not meet."""
+    """The core's verdict on two models, and the obligations that it met or did not meet."""
 
     verdict: ProofVerdict
     other: tuple[str, ...]  # layers that are not rewritten and not the same
     tasks: list[tuple[Obligation, Proof | str]]
-    unproved: Mapping[int, str]  # what the first prover said, by the id of an obligation
+    unproved: Mapping[int, str]  # the first prover's reason, by the id of an obligation
 
 
 def _compared(source: ProofSide, lowered: ProofSide) -> Compared:
@@ -76,9 +76,9 @@ def _compared(source: ProofSide, lowered: ProofSide) -> Compared:
     tasks: list[tuple[Obligation, Proof | str]] = []
     for layer in verdict.layers:
         task = asked[layer.wanted, layer.output]
-        # What failed for one value may have been tried for others of the same layer.
-        told = layer.proof is None and any(subject(t) == subject(task) for t, _ in tasks)
-        if not told and (layer.proof or is_deconvolution(subject(task))):
+        # A layer that failed for one value may have been tried for others.
+        reported = layer.proof is None and any(subject(t) == subject(task) for t, _ in tasks)
+        if not reported and (layer.proof or is_deconvolution(subject(task))):
             tasks.append((task, layer.proof or _reason(task, layer.reason, changed)))
     other = tuple(dict.fromkeys(changed.values()))
     said = {id(t): provers[0].unproved.get((t.wanted, t.output)) for t, _ in tasks}
@@ -97,7 +97,7 @@ def _bodies_of(verdict: ProofVerdict) -> set[tuple[int, int]]:
 
 
 def _with_body(made: Compared, body: Compared) -> Compared:
-    """Add what was found in a body."""
+    """Add the results of a body."""
     a, b = made.verdict, body.verdict
     verdict = replace(
         a,
@@ -147,7 +147,7 @@ def certified(
 
 
 def with_probe(made: Certificates, found: CheckReport) -> Certificates:
-    """Return certificates that say what a probe evaluated."""
+    """Return certificates with the results of a probe."""
     layers = [{"layer": r.layer, "sizes": r.proved, "reason": r.reason} for r in found.layers]
     stated = {"seed": found.seed, "error_probability": found.error_probability, "layers": layers}
     return replace(made, probe={**stated, "differs": found.differs})
@@ -158,8 +158,8 @@ def checked(
 ) -> CheckReport:
     """Prove every rewritten layer equal, and that all else is the same.
 
-    With `certificates` there must be exactly one for each rewritten layer, which states what the
-    two models contain; `Certificates` must also be of their files.
+    With `certificates` there must be exactly one for each rewritten layer, which states the
+    contents of the two models; `Certificates` must also be of their files.
     """
     made, report = examined(source, lowered)
     if certificates is None:
@@ -180,7 +180,7 @@ def examined(source: ProofSide, lowered: ProofSide) -> tuple[Certificates, Check
 def contradicted(
     report: CheckReport, made: Certificates, certificates: Sequence[Certificate] | None
 ) -> CheckReport:
-    """Return a report with what given certificates say of the models and files that is not so."""
+    """Return a report with the wrong statements of given certificates on models and files."""
     more = certificates.contradictions(made) if isinstance(certificates, Certificates) else []
     return replace(report, problems=(*report.problems, *more))
 
@@ -209,7 +209,7 @@ def judged(
 def obligations(
     source: ProofSide, lowered: ProofSide
 ) -> list[tuple[str, Obligation, Proof | None]]:
-    """Return rewritten layers, what is to be shown, and proofs; None for a refused model."""
+    """Return rewritten layers, their obligations, and proofs; None for a refused model."""
     if _refusal(source, lowered) is not None:
         return []
     tasks = _compared(source, lowered).tasks
@@ -246,7 +246,7 @@ def _probed(ob: Obligation, proof: Proof | str, seed: tuple[int, int]) -> tuple[
     layer, done, reason, unclear, chance = subject(ob), None, None, False, 0.0
     try:
         if isinstance(proof, Proof) and proof.rounding:
-            raise Unproved("its weights are rounded, which residues cannot tell from other weights")
+            raise Unproved("its weights are rounded, which residues cannot distinguish from others")
         found = probe.probe(ob, seed)
         done, chance = str(found), found.probability
     except probe.Differs as e:
@@ -265,10 +265,10 @@ def _probed(ob: Obligation, proof: Proof | str, seed: tuple[int, int]) -> tuple[
 
 
 def _rest(source: ProofSide, lowered: ProofSide, found: Compared) -> CheckReport:
-    """Return what is the same besides the rewritten layers, and what is not."""
+    """Return the report on all but the rewritten layers: equal ones and problems."""
     verdict = found.verdict
-    told = found.other or any(isinstance(proof, str) for _, proof in found.tasks)
-    unequal = () if told else verdict.unequal  # else they follow from the layers
+    explained = found.other or any(isinstance(proof, str) for _, proof in found.tasks)
+    unequal = () if explained else verdict.unequal  # else they follow from the layers
     return CheckReport(
         layers=(),
         problems=(*verdict.problems, *found.other, *unequal),
@@ -282,9 +282,9 @@ def _rest(source: ProofSide, lowered: ProofSide, found: Compared) -> CheckReport
 
 
 def _refusal(source: ProofSide, lowered: ProofSide) -> CheckReport | None:
-    """Return the verdict on two models that are not compared; None where they are."""
-    told = tuple(side.refused for side in (source, lowered) if side.refused)
-    problems = told or _swapped(source, lowered)
+    """Return the verdict on two models that are not compared; None if they are."""
+    refused = tuple(side.refused for side in (source, lowered) if side.refused)
+    problems = refused or _swapped(source, lowered)
     warnings = (*source.warnings, *lowered.warnings)
     return CheckReport(layers=(), problems=problems, warnings=warnings) if problems else None
 
@@ -327,7 +327,7 @@ def _certificate(ob: Obligation, proof: Proof | str, open_sizes: str | None) -> 
 
 
 def _sizes(ob: Obligation, proof: Proof) -> str:
-    """Say which sizes all sizes of a layer are, and up to where open ones go."""
+    """Describe all sizes of a layer, and the limits of open ones."""
     layer, given = subject(ob), set(ob.twins.values())
     shape = ob.fact(layer.inputs[0]).shape if is_deconvolution(layer) else None
     asked = any(p in given for p in layer.inputs[2:])  # sizes, or a bias
@@ -370,10 +370,10 @@ def _named(model: Model, port: Port) -> str:
 
 
 def _swapped(source: ProofSide, lowered: ProofSide) -> tuple[str, ...]:
-    """Tell that the second model is the one with deconvolutions, which the first has none of."""
+    """Return the problem that only the second of two models has deconvolutions, if so."""
     here, there = (sum(map(is_deconvolution, s.model.layers)) for s in (source, lowered))
     if here or not there:
         return ()
-    what = count(there, "deconvolution")
+    number = count(there, "deconvolution")
     order = "the original comes first, then the lowered one; are they swapped?"
-    return (f"the first model has no deconvolution, the second has {what}: {order}",)
+    return (f"the first model has no deconvolution, the second has {number}: {order}",)

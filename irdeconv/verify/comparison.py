@@ -1,8 +1,8 @@
 """Compare a graph layer by layer with another, with saved arrays or with OpenVINO.
 
 Every tensor has two values: the graph's own and the partner's. A layer is computed from both sides'
-inputs. Its second result and the partner's may differ by the rounding of this one layer, whatever
-happened before it. So a wrong layer is found where it is, small mistakes do not hide behind errors
+inputs. Its second result and the partner's may differ by the rounding of this one layer, with any
+errors before it. So a wrong layer is found in its place, small mistakes do not hide behind errors
 that grow, and errors that grow raise no alarm. Layers that the partner does not have are bridged:
 `judge.py` carries their bounds along. Memory contains both sides' live tensors.
 """
@@ -50,12 +50,12 @@ class Follower:
 
     def __post_init__(self) -> None:
         self._names = layer_keys(self.plan.graph)
-        # A partner that computes in less than f32 rounds what it reads anyway (`Judge.of`).
+        # A partner that computes in less than f32 rounds its inputs anyway (`Judge.of`).
         if self.tolerance is None and self.partner.computes == "f32":
             self._values = self._folded()
 
     def _folded(self) -> dict[int, Followed]:
-        """Bound what rounding may do to folded constants: the partner computes its own."""
+        """Bound the effect of rounding on folded constants: the partner computes its own."""
         program = self.plan.stepwise()
         graph = program.graph
         found: dict[Value, Followed] = {}
@@ -66,7 +66,7 @@ class Follower:
             if node.type in ("Const", "Parameter"):
                 found |= {v: Followed(array) for v, array in zip(ports, outs, strict=True)}
                 continue
-            # What is not given is known by inference alone, as a shape is.
+            # Other values are known by inference alone, as a shape is.
             read = graph.inputs_of(node.id)
             inputs = tuple(found.get(v) or Followed(np.asarray(graph.spec(v).known)) for v in read)
             judge = Judge.of(node.op, inputs, [f.value for f in inputs], outs, self.partner)
@@ -77,7 +77,7 @@ class Follower:
         return {slot: f for slot, f in by_slot.items() if slot in kept}
 
     def watch(self, step: Step, arrays: list[Array], outs: tuple[Array, ...]) -> None:
-        """Compare one layer and remember what the next ones read."""
+        """Compare one layer and remember the inputs of the next ones."""
         fetched = self.partner.fetch(step.node)
         self.alone += fetched is None
         inputs = tuple(self._followed(*i) for i in zip(step.inputs, arrays, strict=True))
@@ -200,14 +200,14 @@ class Comparison(Record, keys=_KEYS, kw_only=True, repr=False):
     def lines(self, *, everything: bool = False) -> list[str]:
         """Return a line for every output and difference, or for everything.
 
-        What holds for a layer and for the output of its name is said once.
+        A fact of both a layer and the output of its name is printed once.
         """
         said = (str(t) for t in self.tensors if everything or t.output or not t.passed)
         return [*dict.fromkeys(said), *(f"MISSING output {name}" for name in self.missing)]
 
     @property
     def verdict(self) -> str:
-        """One line: the same or different, and what was compared."""
+        """One line: the same or different, and the number of comparisons."""
         first = self.first_difference
         layers = sum(not t.output for t in self.tensors)
         counts = f"{count(len(self.outputs), 'output')}, {count(layers, 'layer')} compared"
@@ -227,10 +227,10 @@ def compare_plan(
 ) -> Comparison:
     """Run a plan beside the partner that `start` makes, which is closed in the end.
 
-    By default a layer may differ by what its own rounding explains; `tolerance`, relative to the
+    By default the bound is the layer's own rounding; `tolerance`, relative to the
     largest absolute value of the first side's tensor, replaces that.
     """
-    with one_blas_thread():  # around both sides: what one of them sets may not reach the other
+    with one_blas_thread():  # around both sides: settings of one may not reach the other
         with progress.stage("starting the other side"):
             partner = start()
         try:

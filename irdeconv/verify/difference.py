@@ -37,12 +37,12 @@ class Greatest:
 
 
 class Measured:
-    """What a and b come to, and how far b is off `want` for what is allowed.
+    """The differences of a and b, and the largest excess of |b - `want`| over its limit.
 
     All have one shape and hold numbers; `limit` is not NaN and has that shape or fits it. `gap`
     is the greatest |a-b|, `scale` the largest finite |a|, `max_rel` the largest
-    |a-b| / max(|a|, |b|): at most 2, and 1 where one of them is 0. Not-finite values are 0 apart
-    where they are equal, else infinitely far.
+    |a-b| / max(|a|, |b|): at most 2, and 1 if one of them is 0. Not-finite values are 0 apart if
+    they are equal, else infinitely far.
     """
 
     def __init__(self, a: Array, b: Array, want: Array, limit: Array) -> None:
@@ -66,21 +66,21 @@ class Measured:
 
     @property
     def closest(self) -> int:
-        """Where the largest forbidden difference is, or else what comes closest to its limit."""
+        """The index of the largest forbidden difference, or else of that closest to its limit."""
         if not self._differs:
             return self._limit.at
         return self._ratio.at if self._beyond.value == -math.inf else self._beyond.at
 
     @property
     def cosine(self) -> float:
-        """The cosine of the angle between both tensors, without what is not finite."""
+        """The cosine of the angle between both tensors, over finite elements."""
         xx, yy, xy = map(float, self._products)
         length = math.sqrt(xx) * math.sqrt(yy)
         return min(xy / length, 1.0) if length else 1.0
 
 
 def _pieces(a: Array, b: Array, want: Array, limit: Array) -> Iterator[tuple[int, list[Array]]]:
-    """Yield pieces of all four in f64, and where they begin."""
+    """Yield pieces of all four in f64, and their start."""
     flat = [x.reshape(-1) for x in (a, b, want)]
     every = np.broadcast_to(limit, a.shape)
     same = limit.size == 1
@@ -92,12 +92,12 @@ def _pieces(a: Array, b: Array, want: Array, limit: Array) -> Iterator[tuple[int
 
 
 def largest(values: Array) -> float:
-    """Return the largest finite one of numbers that are not negative, 0 where there is none."""
+    """Return the largest finite one of numbers that are not negative, 0 if there is none."""
     return float(values[np.isfinite(values)].max(initial=0.0))
 
 
 def apart(x: Any, y: Any) -> Array:
-    """Return |x - y|: 0 where both are the same NaN or infinity, infinite where only one is."""
+    """Return |x - y|: 0 if both are the same NaN or infinity, infinite if only one is."""
     with np.errstate(invalid="ignore"):
         gap = np.asarray(np.abs(x - y))  # of a scalar NumPy makes no array
     odd = ~np.isfinite(gap)
@@ -108,17 +108,17 @@ def apart(x: Any, y: Any) -> Array:
 
 
 def _ratio(own: Array, limit: Array) -> Array:
-    """Return own / limit: 0 where nothing differs, infinite where nothing is allowed."""
+    """Return own / limit: 0 if nothing differs, infinite if nothing is allowed."""
     with np.errstate(all="ignore"):
         ratio = np.asarray(own / limit)
     ratio[own == 0] = 0.0
-    ratio[np.isinf(own)] = np.inf  # also where the limit has overflowed
+    ratio[np.isinf(own)] = np.inf  # also if the limit has overflowed
     return ratio
 
 
 @np.errstate(all="ignore")
 def _products(x: Array, y: Array) -> Array:
-    """Return the sums of x*x, y*y and x*y over what is finite in both.
+    """Return the sums of x*x, y*y and x*y over elements that are finite in both.
 
     Not by the BLAS, whose sums depend on its number of threads.
     """
@@ -297,7 +297,7 @@ class Allowed:
 
     @property
     def slack(self) -> float:
-        """What other settings or weights may do: other magnitudes, but of the same order."""
+        """The effect of other settings or weights: other magnitudes, but of the same order."""
         return 4 * largest(np.asarray(self.limit))
 
 
@@ -357,7 +357,7 @@ class TensorDifference(Record, keys=_KEYS, kw_only=True):
 
     @property
     def _total(self) -> str:
-        """What is said of the whole difference, where there is one."""
+        """The text about the whole difference, if there is one."""
         if self.worst is None or not self.max_abs:
             return ""
         steps = f"{self.ulps} ulp, " if self.ulps is not None and self.ulps < TELLING_ULPS else ""
@@ -410,7 +410,7 @@ def difference(
 
 
 def within(own: float, limit: float) -> bool:
-    """Whether a difference is allowed: also where a limit has overflowed, no infinite one is."""
+    """Whether a difference is allowed: also if a limit has overflowed, no infinite one is."""
     return own <= limit and math.isfinite(own)
 
 

@@ -24,7 +24,7 @@ PART = 11  # bits; 3 parts make up an element
 TERMS = 2**PART
 LEAST_PRIME, PRIMES_END = 2**30, 2**31  # of a prime
 PRIMES = 50_697_537  # between LEAST_PRIME and PRIMES_END
-WITNESSES = (2, 3, 5, 7)  # they tell every prime below 3,215,031,751
+WITNESSES = (2, 3, 5, 7)  # they identify every prime below 3,215,031,751
 
 
 def is_prime(n: int) -> bool:
@@ -55,7 +55,7 @@ class PrimeField:
     p: int
 
     def of(self, array: Array) -> Array:
-        """Return the residues of numbers m * 2**e; Unproved where one is not finite."""
+        """Return the residues of numbers m * 2**e; Unproved if one is not finite."""
         if array.dtype.kind in "iub":
             wide = array.astype(np.uint64 if array.dtype.kind == "u" else np.int64)
             return np.asarray(wide % wide.dtype.type(self.p)).astype(np.int64)
@@ -73,7 +73,7 @@ class PrimeField:
         return np.asarray(a * b % self.p)
 
     def inverse(self, a: Array) -> Array:
-        """Return 1/a; Unproved where an element is 0."""
+        """Return 1/a; Unproved if an element is 0."""
         if not np.all(a):
             raise Unproved("a number is divided by 0")
         out, square, bits = np.ones_like(a), a, self.p - 2
@@ -82,12 +82,12 @@ class PrimeField:
             square, bits = self.times(square, square), bits >> 1
         return out
 
-    @np.errstate(all="ignore")  # BLAS may raise flags on what it reads beyond short rows
+    @np.errstate(all="ignore")  # BLAS may raise flags on memory beyond short rows
     def matmul(self, a: Array, b: Array) -> Array:
         """Return a @ b, exactly.
 
         `b` is cut into parts of 11 bits. A sum of up to 2**11 products of 31 and 11 bits is below
-        2**53, so that doubles hold it and every sum on the way, in whatever order.
+        2**53, so that doubles hold it and every sum on the way, in any order.
         """
         total = np.zeros((), np.int64)
         for at in range(0, max(a.shape[-1], 1), TERMS):
@@ -100,7 +100,7 @@ class PrimeField:
         return total
 
     def factors(self, x: Array) -> list[Array] | None:
-        """Return one vector for each axis whose outer product is x; None where there are none."""
+        """Return one vector for each axis whose outer product is x; None if there are none."""
         if not x.size:
             return None
         pivot = tuple(map(int, np.unravel_index(int(np.argmax(x != 0)), x.shape)))
@@ -124,7 +124,7 @@ class PrimeField:
         """Return y [N, g * M/g, *O] for x [N, C, *I] and w [g, M/g, C/g, *K].
 
         `readings[a]` [O, K] holds which position output and tap read along spatial axis a, -1 for
-        none. Where x is an outer product, channels and axes are summed one after the other.
+        none. If x is an outer product, channels and axes are summed one after the other.
         """
         factors = self.factors(x)
         if factors is None:
@@ -162,7 +162,7 @@ BITS = {"f64": 2200, "f32": 300, "bf16": 300, "f16": 64}  # from the smallest nu
 class Residues:
     """Numbers that depend on data, modulo the prime.
 
-    They are polynomials of at most `degree` in what was drawn; its coefficients are m * 2**e
+    They are polynomials of at most `degree` in the drawn numbers; its coefficients are m * 2**e
     of at most `bits` bits from the least to the greatest.
     """
 
@@ -219,7 +219,7 @@ class Draw:
 
 
 def room(shape: Sequence[int]) -> None:
-    """Raise Unproved where an array of a shape would take too much memory."""
+    """Raise Unproved if an array of a shape would take too much memory."""
     if math.prod(max(n, 1) for n in shape) > LARGEST_PROBED:
         text = f"a value of the shape {list(shape)} has more than {LARGEST_PROBED} elements"
         raise Unproved(f"{text}, the most that the probe holds")
@@ -233,7 +233,7 @@ class Evaluation(ModelWalk):
         self.bound, self.draw, self.numbers = bound, draw, draw.numbers
 
     def value(self, port: Port) -> Any:
-        """Return a value; Unproved where it is not followed."""
+        """Return a value; Unproved if it is not followed."""
         return self.bound[port] if port in self.bound else super().value(port)
 
     def lift(self, value: Known) -> Residues:

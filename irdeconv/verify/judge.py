@@ -1,7 +1,7 @@
 """Judging one layer: bounds of rounding from its operation and inputs, and carried errors.
 
-A sum of n products is computed within gamma_n |W| |x| of its exact value in whatever order it is
-added, gamma_n = n u / (1 - n u), u the unit roundoff of the accumulator. For many terms roundings
+A sum of n products is computed within gamma_n |W| |x| of its exact value, added in any order, with
+gamma_n = n u / (1 - n u), u the unit roundoff of the accumulator. For many terms roundings
 behave as independent: then n counts as LAMBDA sqrt(n), which fails with a probability below 2
 exp(-LAMBDA^2 / 2) = 3e-14 per element; the rule is then spelled gamma~_n.
 
@@ -33,7 +33,7 @@ from irdeconv.verify.partner import Partner, Precision
 LAMBDA = 8
 FUNCTION_ULPS = 8  # units in the last place that libraries' elementary functions may be off
 SINGLE = roundoff(np.dtype(np.float32))
-SMALLEST = float(np.finfo(np.float32).tiny)  # runtimes may take what is smaller for 0
+SMALLEST = float(np.finfo(np.float32).tiny)  # runtimes may take smaller numbers for 0
 
 Arrays = Sequence[Array]
 
@@ -54,7 +54,7 @@ def stored(y: Array) -> Array:
 def reread(x: Array, computes: Precision) -> Array | float:
     """Return how far off a value may be for a partner that computes in less than its type.
 
-    int8 rounds to 255 levels of the tensor's range, whatever the range that was calibrated.
+    int8 rounds to 255 levels of the tensor's range, for any calibrated range.
     """
     if computes == "f32" or not is_real(x):
         return 0.0
@@ -98,7 +98,7 @@ def evaluate(op: Op, inputs: Arrays) -> tuple[Array, ...]:
 
 
 def precise(op: Op, inputs: Arrays, outputs: Arrays) -> tuple[Array, ...]:
-    """Return the outputs in double precision; where they overflow in their own type, as given."""
+    """Return the outputs in double precision; as given if they overflow in their own type."""
     wide = evaluate(op, floats(inputs, lambda x: x.astype(np.float64)))
     return tuple(
         np.where(np.isfinite(y.astype(np.float64)), w, y.astype(np.float64)) if is_real(y) else y
@@ -168,10 +168,10 @@ def _sum(op: Op, inputs: Arrays, y: Array) -> Allowed:
     n = terms(op, inputs, y)
     factor = gamma(n, unit(y))
     name = f"gamma{'~' if n > LAMBDA**2 else ''}_{n}"
-    what = "|W||x|" if len([x for x in inputs if is_real(x)]) > 1 else "|x|"
+    product = "|W||x|" if len([x for x in inputs if is_real(x)]) > 1 else "|x|"
     flushed = n * SMALLEST * max((1.0, *(largest(absolute(x)) for x in inputs)))
     # The magnitude is itself rounded.
-    return Allowed(factor * (1 + factor) * magnitude(op, inputs) + flushed, f"{name} {what}")
+    return Allowed(factor * (1 + factor) * magnitude(op, inputs) + flushed, f"{name} {product}")
 
 
 def _sums_narrowly(op: Op, y: Array) -> bool:
@@ -201,7 +201,7 @@ def _remainder(op: Op, inputs: Arrays, y: Array) -> Allowed:
 
 
 def _function(op: Op, inputs: Arrays, y: Array) -> Allowed:
-    """Bound by what a small change of the argument does, and the result's own rounding."""
+    """Bound by the effect of a small change of the argument, and the result's own rounding."""
     u = FUNCTION_ULPS * unit(y)
     x, *others = floats(inputs, lambda v: v.astype(np.float64))
     here, up, down = (evaluate(op, [x * f, *others])[0] for f in (1.0, 1 + u, 1 - u))
@@ -336,14 +336,14 @@ def _carried(
 
 
 def _second(op: Op, errors: Sequence[Array]) -> Array:
-    """Return the error of the second operand, its axes where auto_broadcast has them."""
+    """Return the error of the second operand, its axes aligned as auto_broadcast does."""
     return aligned(errors[1], errors[0].ndim, getattr(op, "auto_broadcast", "numpy"))
 
 
 def _sensed(op: Op, inputs: Sequence[Array], errors: Sequence[Array]) -> list[Error]:
     """Estimate the changes by trying errors; only small ones, such as those of narrow types.
 
-    What is chosen (indices, say) may be anything wherever one try chooses differently.
+    Choices (indices, say) may be anything if one try chooses differently.
     """
     here = evaluate(op, inputs)
     if not all(map(is_narrow, filter(is_real, inputs))):
@@ -389,7 +389,7 @@ def _telescoped(op: Op, inputs: Sequence[Array], errors: Sequence[Array]) -> Arr
 
 
 def _stepped(op: Op, inputs: Sequence[Array], error: Array) -> Array:
-    """Return the larger change of a function over x - e .. x + e; exact where it is monotone."""
+    """Return the larger change of a function over x - e .. x + e; exact if it is monotone."""
     x, *others = floats(inputs, lambda v: v.astype(np.float64))
     here, up, down = (evaluate(op, [x + d, *others])[0] for d in (0.0, error, -error))
     return np.asarray(np.maximum(np.abs(up - here), np.abs(down - here)))
@@ -397,7 +397,7 @@ def _stepped(op: Op, inputs: Sequence[Array], error: Array) -> Array:
 
 @dataclass(frozen=True)
 class Followed:
-    """The partner's value of a tensor, or what the graph makes of the partner's last values.
+    """The partner's value of a tensor, or the graph's result from the partner's last values.
 
     `error` bounds how far it may be off the partner's, `terms` counts the roundings since the
     partner's last value. `all_terms` and `sound` look back to the inputs: the roundings on the
@@ -429,13 +429,13 @@ class Judge:
         outs: tuple[Array, ...],
         partner: Partner,
     ) -> Judge:
-        """Compute the layer from the partner's inputs, where they differ from its own `arrays`."""
+        """Compute the layer from the partner's inputs, if they differ from its own `arrays`."""
         values = [f.value for f in inputs]
         if not is_exact(op):
             inputs = _reread(op, inputs, partner.computes)
         try:
             made = outs if all(map(same_values, values, arrays)) else evaluate(op, values)
-        except Exception:  # the partner's tensors do not fit this layer, whatever it objects to
+        except Exception:  # the partner's tensors do not fit this layer, for any reason
             own = zip(arrays, inputs, strict=True)
             inputs, made = tuple(replace(f, value=a, error=None) for a, f in own), outs
         return Judge(op, partner, inputs, outs, made)
@@ -446,7 +446,7 @@ class Judge:
         return [f.value for f in self.inputs]
 
     def verdict(self, port: int, theirs: Array) -> tuple[Array, Allowed]:
-        """Return what the partner's output should be and how far it may be off."""
+        """Return the expected output of the partner and how far it may be off."""
         made = self.made[port]
         wanted = made if same_values(made, theirs) else self._precise[port]
         allowed = self._own[port]
@@ -460,7 +460,7 @@ class Judge:
         return wanted, limited(made, theirs, error, terms, allowed, near=near)
 
     def bridged(self, port: int) -> Followed:
-        """Return the output for its readers, where the partner does not have it."""
+        """Return the output for its readers, if the partner does not have it."""
         made, error = self.made[port], self._carried[port]
         if error is not None and is_real(made) and not self._kept_exactly(port):
             error = error + 2 * np.asarray(self._own[port].limit)
@@ -527,7 +527,7 @@ def limited(
     """Join a layer's own bound, the error carried to it and the partner's element type.
 
     Bounds that were carried far grow beyond use, or there are none: then the `terms` roundings on
-    the way count, each relative to the largest value. From what was seen the way is not far
+    the way count, each relative to the largest value. From values that were seen the way is not far
     (`near`).
     """
     found = own

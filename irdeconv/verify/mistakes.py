@@ -29,7 +29,7 @@ from irdeconv.verify.judge import evaluate, floats, is_exact, is_real
 def with_filter_mistake(
     seen: TensorDifference, op: Op, inputs: list[Array], b: Array, allowed: Allowed
 ) -> TensorDifference:
-    """Add the kind to a difference where a mistake of the filter or the groups gives `b`."""
+    """Add the kind to a difference if a mistake of the filter or the groups gives `b`."""
     layout = None if seen.kind is not None else _layout(op, inputs)
     if layout is None or seen.shape_a != seen.shape_b:
         return seen
@@ -56,7 +56,7 @@ def with_filter_mistake(
 def _layout(op: Op, inputs: list[Array]) -> tuple[Ints, Ints, bool] | None:
     """Return the order of axes that makes a filter [g,] C, M/g, *K, and its shape [g, I, O, *K].
 
-    Also whether the data's channels are last. None where there is no such filter.
+    Also whether the data's channels are last. None if there is no such filter.
     """
     if len(inputs) < 2 or not inputs[1].size:
         return None
@@ -87,7 +87,7 @@ def filter_mistake(
 
 
 def _filters(w: Array) -> Iterator[tuple[str, Array]]:
-    """Yield the mistakes that porting a filter makes: what it is, and the filter it gives."""
+    """Yield the mistakes of porting a filter: a description, and the filter that it gives."""
     g, i, o, *kernel = w.shape
     spatial = range(3, w.ndim)
     yield "the kernel is flipped", np.flip(w, tuple(spatial))
@@ -100,8 +100,8 @@ def _filters(w: Array) -> Iterator[tuple[str, Array]]:
     yield "input and output channels are swapped", swapped.swapaxes(1, 2)
     for p, q in itertools.combinations(spatial, 2):
         if w.shape[p] == w.shape[q]:
-            what = "rows and columns" if len(kernel) == 2 else f"axes {listed((p - 3, q - 3))}"
-            yield f"kernel {what} are swapped", w.swapaxes(p, q)
+            pair = "rows and columns" if len(kernel) == 2 else f"axes {listed((p - 3, q - 3))}"
+            yield f"kernel {pair} are swapped", w.swapaxes(p, q)
     if g > 1:
         yield "the filters of the groups are in reverse order", w[::-1]
 
@@ -142,7 +142,7 @@ ACTIVATIONS: tuple[tuple[str, Op], ...] = (
     ("SoftSign", activation.SoftSign()),
     ("Elu", activation.Elu(1.0)),
 )
-LEAST_SLOPE = 1e-6  # less is none, as is what is so close to 1
+LEAST_SLOPE = 1e-6  # a smaller one is none, nor is one that is so close to 1
 EPSILONS = (0.0, *(float(f"1e-{n}") for n in range(12, 0, -1)))
 Alternative = tuple[str, Op, Sequence[Array]]
 
@@ -150,7 +150,7 @@ Alternative = tuple[str, Op, Sequence[Array]]
 def with_setting_mistake(
     seen: TensorDifference, op: Op, inputs: list[Array], b: Array, allowed: Allowed
 ) -> TensorDifference:
-    """Add the kind to a difference where other settings of the layer give `b`."""
+    """Add the kind to a difference if other settings of the layer give `b`."""
     if not inputs or not is_real(inputs[0]) or not is_real(b):
         return seen
     kind = setting_mistake(op, inputs, b, allowed.slack)
@@ -158,10 +158,10 @@ def with_setting_mistake(
 
 
 def setting_mistake(op: Op, inputs: Sequence[Array], b: Array, allowed: float) -> str | None:
-    """Name the setting of a layer that gives `b` within `allowed`; None where there is none."""
-    # What is only chosen stays in its type, whose lowest number stands for an empty window.
+    """Name the setting of a layer that gives `b` within `allowed`; None if there is none."""
+    # Values that are only chosen keep their type, whose lowest number marks an empty window.
     wide = inputs if is_exact(op) else floats(inputs, lambda v: v.astype(np.float64))
-    # What is hardly off explains nothing: then rounding is as good a reason.
+    # A tiny difference explains nothing: then rounding is as good a reason.
     limit = min(allowed, _apart(op, wide, b) / 4)
     tried = ((_apart(other, values, b), text) for text, other, values in _alternatives(op, wide, b))
     found = [(apart, text) for apart, text in tried if apart <= limit]
@@ -171,10 +171,10 @@ def setting_mistake(op: Op, inputs: Sequence[Array], b: Array, allowed: float) -
 
 
 def _apart(op: Op, inputs: Sequence[Array], b: Array) -> float:
-    """Return how far the layer is off `b`, infinite where it is not to be compared."""
+    """Return how far the layer is off `b`, infinite if it is not to be compared."""
     try:
         y = evaluate(op, inputs)[0].astype(np.float64)
-    except Exception:  # these settings do not fit the inputs, whatever the operation objects to
+    except Exception:  # these settings do not fit the inputs, for any reason
         return np.inf
     # Many settings explain numbers that are all the same.
     if y.shape != b.shape or b.size < 2 or bool(np.all(b == b.reshape(-1)[0])):
@@ -239,7 +239,7 @@ def _activations(op: Op, inputs: Sequence[Array], b: Array) -> Iterator[Alternat
 
 
 def _slopes(op: Op, x: Array, b: Array) -> Iterator[tuple[str, float]]:
-    """Yield the alpha of PReLU and Elu that the most negative number tells, where others do too."""
+    """Yield the alpha of PReLU and Elu at the most negative number, if others confirm it."""
     if x.shape != b.shape:
         return
     low = np.unique(x[np.isfinite(x) & (x < 0)])

@@ -1,7 +1,7 @@
 """Certificates of a lowered ONNX model.
 
-Both models are imported and compared as graphs. What the importer does not cover is compared as
-text. Producer, metadata, names of nodes, and declared shapes that inference confirms decide
+Both models are imported and compared as graphs. Parts that the importer does not cover are compared
+as text. Producer, metadata, names of nodes, and declared shapes that inference confirms decide
 nothing.
 """
 
@@ -146,7 +146,7 @@ class _Interface:
                 self.problems.append(f"its operation set {domain} is {version}")
 
     def _shapes(self, a: Any, b: Any, inferred: Shape | None) -> None:
-        """Compare the declared shapes of an output; where they differ, inference decides."""
+        """Compare the declared shapes of an output; if they differ, inference decides."""
         mine, theirs = (declared_shape(o.type.tensor_type) for o in (a, b))
         if mine == theirs or theirs is None:
             return
@@ -206,7 +206,7 @@ class OnnxReport(CheckReport):
 
     @property
     def equal(self) -> bool:
-        """Whether the models are equal, be it for some sizes only, if what is assumed is so."""
+        """Whether the models are equal, possibly for some sizes only or under assumptions."""
         return not self.problems and all(r.reason is None for r in self.layers)
 
 
@@ -223,8 +223,8 @@ def check_models(
 ) -> CheckReport:
     """Return the verdict on a lowered model: each rewritten layer proved, all else the same.
 
-    With `certificates` there must be exactly one for each rewritten layer, which states what the
-    two models contain; `stamps` are those of the files.
+    With `certificates` there must be exactly one for each rewritten layer, which states the
+    contents of the two models; `stamps` are those of the files.
     """
     made = replace(certify_models(proof), source=stamps[0], lowered=stamps[1])
     problems = (*proof.problems, *proof.report.problems)
@@ -245,7 +245,7 @@ def check_onnx(
     """Prove a lowered ONNX file to be the original one: every deconvolution that was rewritten.
 
     Both are paths, the bytes of files or ModelProtos. Everything else must compute the same. The
-    report has `passed`, `layers` with what is proved of each, and `problems`.
+    report has `passed`, `layers` with the proof of each, and `problems`.
     Raises InputError for a bad file.
 
     >>> from onnx import TensorProto, helper

@@ -1,9 +1,9 @@
 """OpenVINO as the second side of a comparison (extra `oracles`): its CPU plugin.
 
 The model is executed in pieces: each piece ends in Results behind every layer under comparison and
-begins with what the pieces before it gave, so memory holds one piece and the values that later ones
-read. The added Results keep OpenVINO from fusing those layers, which is meant: the layers are under
-comparison, not the fusions. Where it fuses in spite of them, a product with 1 is put in between.
+begins with the results of the pieces before it, so memory holds one piece and the values that later
+ones read. The added Results keep OpenVINO from fusing those layers, on purpose: the layers are
+under comparison, not the fusions. If it fuses in spite of them, a product with 1 is put between.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ STANDARD = (
     "lower or convert with -o FILE.xml writes standard operations; compare with openvino:FILE.xml"
 )
 # In the midst of patterns (GELU, HSwish, RMS, ...) that OpenVINO takes as one layer for the readers
-# of the last one, with what this layer rounds differently, though all the others are Results.
+# of the last one, with values that this layer rounds differently, though the others are Results.
 FUSED = frozenset(["Clamp", "Erf", "ReduceMean", "ReduceSum", "Sigmoid", "SoftPlus", "Tanh"])
 READABLE = tuple("f64 f32 f16 bf16 i64 i32 i16 i8 u64 u32 u16 u8 boolean".split())
 
@@ -52,13 +52,13 @@ Key = tuple[str, int]  # a layer's name and output port
 
 
 def openvino() -> Any:
-    """Import OpenVINO; UnsupportedError where it is missing or broken."""
+    """Import OpenVINO; UnsupportedError if it is missing or broken."""
     names = "Core", "Model", "PartialShape", "opset8"
     return needed("comparing with OpenVINO", "openvino", *names)
 
 
 def refused(message: str, hint: str | None = None) -> UnsupportedError:
-    """Return the error of what OpenVINO does not do (E506)."""
+    """Return the error of a limitation of OpenVINO (E506)."""
     return UnsupportedError(Diagnostic("E506", "error", message, hint=hint))
 
 
@@ -66,9 +66,9 @@ def refused(message: str, hint: str | None = None) -> UnsupportedError:
 class OpenVinoPartner(Partner):
     """The model of an IR file, executed by OpenVINO on the inputs of a plan.
 
-    `inputs` are by the plan's input names; `computes` is what OpenVINO may compute in, where that
-    is less than the layers' own types. UnsupportedError where OpenVINO is missing or refuses,
-    FileAccessError where there is no such file.
+    `inputs` are by the plan's input names; `computes` is the precision OpenVINO may use, if that
+    is less than the layers' own types. Raises UnsupportedError if OpenVINO is missing or refuses,
+    FileAccessError if there is no such file.
     """
 
     plan: Plan
@@ -112,7 +112,7 @@ class OpenVinoPartner(Partner):
         return Fetched(self._types[name], tuple(arrays))
 
     def outputs(self) -> list[Array | None]:
-        """Execute what is left and return the model outputs."""
+        """Execute the remaining pieces and return the model outputs."""
         while self._pieces:
             self._ready.clear()
             self._execute(self._pieces.pop(0))
@@ -186,7 +186,7 @@ class OpenVinoPartner(Partner):
         return pieces
 
     def _execute(self, piece: list[Key]) -> None:
-        """Compute one piece, and keep what the next ones read."""
+        """Compute one piece, and keep the values that the next ones read."""
         model = self._read()
         layers = _layers(model)
         fed = self._replace(layers)
@@ -210,7 +210,7 @@ class OpenVinoPartner(Partner):
         return fed
 
     def _held(self, layers: Iterable[Any]) -> dict[Any, Array]:
-        """Multiply what others read of some layers by a Parameter; return it with its value 1."""
+        """Multiply some layers' values for others by a Parameter; return it with its value 1."""
         fed = {}
         for output in [n.output(0) for n in layers if n.get_type_name() in FUSED]:
             if _type(output) == "f32":
@@ -297,7 +297,7 @@ def _reachable(results: Iterable[Any]) -> set[str]:
 
 
 def _assigning(model: Any, results: Iterable[Any]) -> list[Any]:
-    """Return what assigns the variables that are read; OpenVINO executes no others alone."""
+    """Return the assignments of variables that are read; OpenVINO executes no others alone."""
     needed = _reachable(results)
     nodes = list(model.get_ordered_ops())
     read = [n for n in nodes if n.get_type_name() == "ReadValue"]

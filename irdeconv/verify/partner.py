@@ -32,7 +32,7 @@ Precision = Literal["f32", "bf16", "int8"]
 
 @dataclass(frozen=True)
 class Fetched:
-    """What a partner has of a layer: its type there, and its outputs (None: not that one)."""
+    """A partner's layer: its type there, and its outputs (None: not that one)."""
 
     type: str
     arrays: tuple[Array | None, ...]
@@ -42,8 +42,8 @@ class Partner(ABC):
     """The second side of a comparison, asked layer by layer in the first graph's order.
 
     Between layers of narrow types (f16, bf16) a partner that is `wide` may go on with the numbers
-    that it has before it rounds them for whoever asks. One that is `narrow` may also add up in
-    f16. What a layer reads may first be rounded to what the partner `computes` in.
+    that it has before it rounds them for the caller. One that is `narrow` may also add up in
+    f16. The inputs of a layer may first be rounded to the precision that the partner `computes` in.
     """
 
     wide = True
@@ -60,10 +60,10 @@ class Partner(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of everything; also called where a comparison fails."""
+        """Let go of everything; also called if a comparison fails."""
 
     def warnings(self) -> list[Diagnostic]:
-        """Return what there is to say about the partner itself."""
+        """Return warnings about the partner itself."""
         return []
 
 
@@ -85,8 +85,8 @@ def other_parts(keys: Iterable[str], names: Iterable[str], *, complete: bool = T
     """Return the names by which no layer may be matched, since they mean something else.
 
     `keys` are the layers of one side in its order, `names` the other side's, `complete` if these
-    are all that it has. What `X/Pad` is follows from how the layer X was taken apart, so what
-    stands before X and is named like a part of it is matched where both have the same parts.
+    are all that it has. The meaning of `X/Pad` follows from the way the layer X was taken apart, so
+    a layer before X that is named like a part of it is matched if both have the same parts.
     """
     place = {key: i for i, key in enumerate(keys)}
     theirs = _parts(names, place)
@@ -130,7 +130,7 @@ class PlanPartner(Partner):
     wide = False
 
     def __init__(self, first: Graph, plan: Plan, inputs: Feeds) -> None:
-        steps = {step.node.id for step in plan.steps}  # without what constants fold to
+        steps = {step.node.id for step in plan.steps}  # without the results of folding
         self._twins = {a: b for a, b in matched(first, plan.graph).items() if b in steps}
         self._queue: Queue[tuple[int, Fetched] | dict[str, Array] | BaseException] = Queue(1)
         self._waiting: dict[int, Fetched] = {}
@@ -140,7 +140,7 @@ class PlanPartner(Partner):
         self._thread.start()
 
     def fetch(self, node: Node) -> Fetched | None:
-        """Wait for the layer of the same name; None where the run ends without it."""
+        """Wait for the layer of the same name; None if the run ends without it."""
         twin = self._twins.get(node.id)
         while twin is not None and twin not in self._waiting and self._outputs is None:
             self._take()
@@ -199,9 +199,9 @@ _POSITION = re.compile(r"(?:arr_?|out(?:put)?_?(?:\d+_)?)(\d+)", re.IGNORECASE)
 class SavedPartner(Partner):
     """Arrays by name: each is read when its layer is reached, and let go of after it.
 
-    A name is that of a layer (its port after a dot, where it has several outputs), a tensor or an
-    output, perhaps behind `dump/`. Where no output is named, arr_0, out0, out0_1, ... stand for
-    outputs by their last number; arrays that are as many as the outputs stand for them in order.
+    A name is that of a layer (its port after a dot, if it has several outputs), a tensor or an
+    output, perhaps behind `dump/`. If no output is named, arr_0, out0, out0_1, ... are outputs by
+    their last number; arrays that are as many as the outputs are matched with them in order.
     """
 
     narrow = True
@@ -229,7 +229,7 @@ class SavedPartner(Partner):
 
     @staticmethod
     def open(graph: Graph, path: Path) -> SavedPartner:
-        """Open an .npz; UsageError where it is none, OSError where it cannot be read."""
+        """Open an .npz; UsageError if it is none, OSError if it cannot be read."""
         try:
             archive = SavedArrays(path)
         except UnreadableArray as e:
@@ -264,7 +264,7 @@ class SavedPartner(Partner):
         return self._problems
 
     def _read(self, name: str, dtype: ElementType | None) -> Array:
-        """Return an array as what it is meant to be, the tensor's element type being `dtype`."""
+        """Return an array in its intended type, the tensor's element type being `dtype`."""
         try:
             array = np.asarray(self._arrays[name])
         except UnreadableArray as e:
@@ -296,7 +296,7 @@ def _lost_its_type(found: np.dtype[Any], dtype: ElementType) -> bool:
 
 
 def _names(graph: Graph) -> dict[str, Value]:
-    """Return what every name stands for; tensors before layers, what is ambiguous is left out."""
+    """Return the value of every name; tensors before layers, ambiguous names are left out."""
     layers: dict[str, set[Value]] = {}
     tensors: dict[str, set[Value]] = {}
     for node in graph.nodes():

@@ -1,13 +1,13 @@
-"""Evaluate a source layer and what stands for it exactly, modulo random primes, on random data.
+"""Evaluate a source layer and its replacement exactly, modulo random primes, on random data.
 
 Both sides are polynomials in the data. The data are an outer product of random vectors, one for
 each axis: different elements are different monomials, so two sides that differ as polynomials still
-do, and channels and axes are summed one after the other. Constants are what they are, modulo the
+do, and channels and axes are summed one after the other. Constants keep their values, modulo the
 prime. Two sides that differ are equal at a random point with a probability of at most degree/p
-(Schwartz and Zippel), and where the prime divides every difference of coefficients: of all primes
+(Schwartz and Zippel), and if the prime divides every difference of coefficients: of all primes
 of 31 bits at most bits/30 do. The draws of several trials are independent.
 
-That bounds what is missed at the sizes that were evaluated, and says nothing of others.
+That bounds the misses at the sizes that were evaluated, and says nothing of others.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from irdeconv.verify.evaluation import (
 
 RANDOM_POINTS = 2
 PROBED_SIZES = (1, 2, 3, 5, 8, 0)
-RANDOM_SPAN = 100  # from the lower end of an interval, where a random size is drawn
+RANDOM_SPAN = 100  # from the lower end of an interval, for random sizes
 MOST_PROBED = 10
 SMALL = 2  # an open dimension of no meaning
 
@@ -56,7 +56,7 @@ class Differs(Exception):
 
 @dataclass(frozen=True)
 class Probed:
-    """What was evaluated: the sizes, and how likely a difference at them stays unseen."""
+    """The evaluated sizes, and the probability that a difference at them stays unseen."""
 
     sizes: tuple[str, ...]
     probability: float
@@ -67,12 +67,12 @@ class Probed:
 
 
 def fresh_seed() -> int:
-    """Return a seed that nobody knows beforehand."""
+    """Return an unpredictable seed."""
     return secrets.randbits(48)
 
 
 def probe(ob: Obligation, seed: Sequence[int]) -> Probed:
-    """Compare both sides at some sizes; Differs where they are not equal, Unproved if unknown."""
+    """Compare both sides at some sizes; Differs if they are not equal, Unproved if unknown."""
     layer = _Probe(ob)
     done, chance = [], 0.0
     for number, data in enumerate(layer.choices(np.random.default_rng([*seed, 0]))):
@@ -168,7 +168,7 @@ class _Probe:
         return degree / LEAST_PRIME + bits / 30 / PRIMES
 
     def _bound(self, data: Ints, draw: Draw) -> dict[Port, Known]:
-        """Return what is read from outside: the data, then tensors, then vectors of sizes."""
+        """Return the values from outside: the data, then tensors, then vectors of sizes."""
         layer, out = self.layer, dict[Port, Known]()
         out[layer.inputs[0]] = draw.data(data, self.facts[layer.inputs[0]].type)
         for port in self.given:
@@ -198,7 +198,7 @@ class _Probe:
         return Residues(draw.data((int(np.prod(shape)),), None).array.reshape(shape), fact.type, 1)
 
     def _vector(self, port: Port, data: Ints, out: dict[Port, Known], draw: Draw) -> Known:
-        """Return sizes: as the source computes them, or what a caller may ask for."""
+        """Return sizes: those that the source computes, or those that a caller may ask for."""
         with suppress(Unproved):
             found = Evaluation(self.ob.source, out, draw).value(port)
             if isinstance(found, TypedArray):

@@ -1,6 +1,6 @@
 """Two models become the sides of a proof: read, validated, inferred, then read by the core itself.
 
-What a file declares of its shapes is not believed: they are inferred from the inputs. A file that
+Declared shapes of a file are not believed: they are inferred from the inputs. A file that
 cannot be read or inferred is refused with its diagnostics.
 """
 
@@ -78,7 +78,7 @@ def sides(
 def both_sides(
     a: Given, b: Given, shapes: Mapping[str, ShapeLike] | None = None
 ) -> tuple[ProofSide, ProofSide]:
-    """Return two models as sides; two IRs are read by the core, whatever else by irdeconv."""
+    """Return two models as sides; two IRs are read by the core, all others by irdeconv."""
     own = a.is_ir and b.is_ir
     source = _graph(a, shapes or {}, spelled=own)
     wanted = input_shapes(source, shapes or {})
@@ -113,12 +113,12 @@ def _side(
         if number < len(parameters):
             old: Any = parameters[number].op
             graph.replace_op(parameters[number].id, Parameter(shape, old.element_type))
-    told = infer_specs(graph, remarks=True)
-    if any(d.severity == "error" for d in told):
-        raise InferenceError([d for d in told if d.severity == "error"])
+    diagnostics = infer_specs(graph, remarks=True)
+    if any(d.severity == "error" for d in diagnostics):
+        raise InferenceError([d for d in diagnostics if d.severity == "error"])
     # The shapes that a file declares are those of the inputs that it declares.
     codes = ("W203",) if shapes else ("W202", "W203")
-    warnings = tuple(d for d in told if d.code in codes and given.path is not None)
+    warnings = tuple(d for d in diagnostics if d.code in codes and given.path is not None)
     if not own:
         return replace(side_of(graph), stamp=_stamp(given), warnings=warnings)
     try:

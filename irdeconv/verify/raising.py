@@ -52,7 +52,7 @@ USUAL = tuple(name for name in PATTERNS if name != "upsample")
 
 
 class RaisedLayer(Record, keys="name type pattern reason macs_before ... attributes", repr=False):
-    """One decomposition, and what it became."""
+    """The result for one decomposition."""
 
     name: str  # of the layer
     # of the deconvolution; of the convolution, or of the Concat of several, if it stays
@@ -66,8 +66,8 @@ class RaisedLayer(Record, keys="name type pattern reason macs_before ... attribu
     note: str | None = None  # a remark
 
     def __repr__(self) -> str:
-        what = f"{self.pattern} -> {self.type}" if self.pattern else f"stays: {self.reason}"
-        return line(self, self.name, what)
+        result = f"{self.pattern} -> {self.type}" if self.pattern else f"stays: {self.reason}"
+        return line(self, self.name, result)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
@@ -134,7 +134,7 @@ def raise_deconvolutions(
 
     `only` names the patterns to look for, by default all but upsample. `prove(raised, source)`
     returns the deconvolutions that are not proved, with the reason; their decompositions stay.
-    Raises UsageError for an unknown pattern, InferenceError where the graph does not fit together.
+    Raises UsageError for an unknown pattern, InferenceError if the graph does not fit together.
     """
     for name in only or ():
         if name not in PATTERNS:
@@ -160,7 +160,7 @@ class _RaisingAttempt:
         self.made: dict[int, int] = {}  # deconvolutions: their cores
         self._named = {n.id for n in source.nodes()}
         self._dead = self._named - self.graph.live()
-        # What unknown operations declare is no ground to stand on.
+        # Declarations of unknown operations are no evidence.
         infer_specs(self.graph, believe=False)
         types = (*CORES, "Interpolate") if "upsample" in wanted else CORES
         known = (n for n in source.topological() if known_type(n) in types)
@@ -175,11 +175,11 @@ class _RaisingAttempt:
         unique_names(self.graph, self._named)
         self.problems = [d for d in infer_specs(self.graph) if d.severity == "error"]
         self.graph.lint()
-        # What another one covers as well is gone again.
+        # A deconvolution that another one covers as well is gone again.
         self.made = {i: core for i, core in self.made.items() if i in self.graph}
 
     def _raise(self, core: int, wanted: Collection[str]) -> None:
-        """Raise what a core belongs to, and what it then belongs to."""
+        """Raise the decomposition of a core, and then the one around the result."""
         while core in self.graph:
             layer, made = _raise_one(self.graph, self.graph.node(core), wanted, self._named)
             if layer is not None:
@@ -210,10 +210,10 @@ class _RaisingAttempt:
 def _raise_one(
     graph: Graph, core: Node, wanted: Collection[str], named: set[int]
 ) -> tuple[RaisedLayer | None, int | None]:
-    """Raise what a core belongs to; return the record and the id of the new deconvolution.
+    """Raise the decomposition of a core; return the record and the id of the new deconvolution.
 
-    There is no record where nothing speaks for a deconvolution. `named` gets the node that takes
-    over a name.
+    There is no record if nothing suggests a deconvolution. `named` gets the node that takes over
+    a name.
     """
     try:
         resize = core.type == "Interpolate"
@@ -243,7 +243,7 @@ def _replace(
 ) -> tuple[RaisedLayer, int | None]:
     """Put the deconvolution in the place of the last node of its decomposition.
 
-    OpError where it would not be a valid one.
+    Raises OpError if it would not be a valid one.
     """
     end, made = graph.node(decomposition.end), decomposition.raising
     op, before = _operation(made), products(graph, decomposition.convolutions)
@@ -270,7 +270,7 @@ def _replace(
 def _building(
     decomposition: Decomposition, op: BackpropData, wanted: Spec
 ) -> Callable[..., Value | Skip]:
-    """Return what adds the deconvolution and its bias in the place of a value of spec `wanted`."""
+    """Return a function that adds the deconvolution and its bias for a value of spec `wanted`."""
     made = decomposition.raising
 
     def build(_: Any, b: GraphBuilder, *__: Any) -> Value | Skip:
@@ -287,7 +287,7 @@ def _building(
 
 
 def _operation(made: Raising) -> BackpropData:
-    """Return the deconvolution; OpError where it is none that OpenVINO takes."""
+    """Return the deconvolution; OpError if OpenVINO would not take it."""
     names = ("strides", "pads_begin", "pads_end", "dilations", "output_padding")
     op = backprop_data(made.filter.shape[0])(**{name: getattr(made, name) for name in names})
     require_fit(op)
@@ -295,7 +295,7 @@ def _operation(made: Raising) -> BackpropData:
 
 
 def _constant(b: GraphBuilder, filter: Array, compressed: ElementType | None) -> Value:
-    """Return the filter as a constant, in the element type of a compressed one where it fits."""
+    """Return the filter as a constant, in the element type of a compressed one if it fits."""
     if compressed is not None:
         with np.errstate(all="ignore"):
             small = convert(filter, compressed)
@@ -305,7 +305,7 @@ def _constant(b: GraphBuilder, filter: Array, compressed: ElementType | None) ->
 
 
 def _note(made: Raising) -> str | None:
-    """Tell how sums in the filter round."""
+    """Describe the rounding of sums in the filter."""
     if made.summed == 1:
         return None
     count = f"{made.summed} filter elements"

@@ -1,25 +1,25 @@
-"""Composing one deconvolution: of what the proof's walk found around convolutions, of a resize.
+"""Composing one deconvolution: of the proof's walk around convolutions, or of a resize.
 
-A convolution of stride V reads u[j], where element i stands at j = S1*i + r1 - p (r1 a live place
-of a period), and gives v[q] = sum over t of w[t] u[V*q + D*t]. Behind it position o of the output
-holds v[q] of a channel that r2 chooses, o = S2*q + r2 - P. So x[i] meets w[t] where V divides
+A convolution of stride V reads u[j], with element i at j = S1*i + r1 - p (r1 a live place of a
+period), and gives v[q] = sum over t of w[t] u[V*q + D*t]. Behind it position o of the output
+holds v[q] of a channel that r2 chooses, o = S2*q + r2 - P. So x[i] meets w[t] if V divides
 S1*i + a, a = r1 - p - D*t, in the output
 
     o = S*i + k,   S = S1*S2 / V,   k = S2*a / V + r2 - P.
 
 If S is whole, and all i meet the same weights, that is a deconvolution of stride S whose tap
 k - kmin collects all w[t] with that k, and which begins at -kmin. Its end follows from the size of
-the output. Which t an i meets depends on i modulo V / gcd(S1, V), its phase: of several phases all
-must give one filter.
+the output. The t that an i meets depend on i modulo V / gcd(S1, V), its phase: of several phases
+all must give one filter.
 
 Filter elements that collect others are summed so that it is known whether rounding took part.
 
-A resize is a depthwise deconvolution where its borders are those of one. Along an axis output o is
-the sum over i of A[o, i] x[i]. That is a deconvolution of stride S where A[o, i] = h[o - S*i]
+A resize is a depthwise deconvolution if its borders are those of one. Along an axis output o is
+the sum over i of A[o, i] x[i]. That is a deconvolution of stride S if A[o, i] = h[o - S*i]
 everywhere. Copies of whole factors are, for every size. Linear weights are in the midst of the
-data; at the ends a resize repeats the border, where a deconvolution goes on with zeros. So sizes
-decide: aligned corners with O = S(I-1) + 1 end where the data end. It is found and proved at exact
-sizes: both are matrices of exact fractions. Interpolate is defined here once more for this, for
+data; at the ends a resize repeats the border, but a deconvolution goes on with zeros. So sizes
+decide: aligned corners with O = S(I-1) + 1 end at the end of the data. It is found and proved at
+exact sizes: both are matrices of exact fractions. Interpolate is defined here once more, for
 copies and linear weights without pads.
 """
 
@@ -49,8 +49,8 @@ from irdeconv.rewrite.compressed_filters import constant
 class Sums:
     """A filter (M, C/g, *K) into which elements are added, with the error of every sum.
 
-    Floating-point elements are summed as a pair of doubles (Knuth's two-sum), of which the second
-    one holds what the first one could not.
+    Floating-point elements are summed as a pair of doubles (Knuth's two-sum): the second one holds
+    the rounding error of the first.
     """
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
@@ -85,7 +85,7 @@ class Sums:
                 self.lost[where] |= lost != 0
 
     def result(self) -> Array:
-        """Return the sums in the filter's type; Unproved where one does not fit it."""
+        """Return the sums in the filter's type; Unproved if one does not fit it."""
         with np.errstate(all="ignore"):
             total = self.high if self.integral else self.high + self.low
             out = total.astype(self.dtype)
@@ -169,13 +169,13 @@ class PeriodPart:
 
 
 class ViewReading:
-    """A view of data of sizes `data` as a deconvolution; Unproved where it is none."""
+    """A view of data of sizes `data` as a deconvolution; Unproved if it is none."""
 
     def __init__(self, case: Case, view: View, data: Sequence[Size]) -> None:
         self.case, self.data = case, data
         need(len(view.runs) == len(data), "the rank changes behind the convolution")
         view = plain(view)
-        if max(view.runs) > 1:  # axes of size 1 that are not where they are in the data
+        if max(view.runs) > 1:  # axes of size 1 that have another place than in the data
             view = plain(regrouped(case, view, view.shape))
         batch, channels, *self.out = view.axes
         kept = batch.coordinate == 0 and batch.radix == 1 and case.is_zero(batch.shift)
@@ -376,7 +376,7 @@ LARGEST_SIDE = 1 << 12  # positions of an axis, taps of a filter
 SIDES_TOO_LARGE = "its axes are too large to be looked at"
 NEAREST: dict[str, Callable[[Fraction], int]] = {
     "floor": math.floor,
-    "simple": math.floor,  # where it enlarges
+    "simple": math.floor,  # if it enlarges
     "ceil": math.ceil,
     "round_prefer_floor": lambda x: math.ceil(x - HALF),
     "round_prefer_ceil": lambda x: math.floor(x + HALF),
@@ -385,7 +385,7 @@ Weights = dict[int, Fraction]  # of the inputs that an output reads
 
 
 def upsampling(graph: Graph, node: Node) -> Decomposition:
-    """Return the deconvolution of an Interpolate; Unproved where it is none."""
+    """Return the deconvolution of an Interpolate; Unproved if it is none."""
     data = graph.inputs_of(node.id)[0]
     name, spec, out = f'Interpolate "{node.name}"', graph.spec(data), node.spec().shape
     shape, dtype = spec.shape, spec.dtype
@@ -417,7 +417,7 @@ def upsampling(graph: Graph, node: Node) -> Decomposition:
 
 
 def _line(name: str, rows: list[Weights], size: int, rule: str) -> tuple[TapAxis, Weights]:
-    """Return stride and taps of an axis with h; Unproved where the weights differ by position."""
+    """Return stride and taps of an axis with h; Unproved if the weights differ by position."""
     count = len(rows)
     if count == size:
         return TapAxis(1, 0, (0,), 0), {0: Fraction(1)}
@@ -475,7 +475,7 @@ def _compare(raised: Graph, node: Node, source: Graph, resize: Node) -> None:
 def _taps(
     rows: list[Weights], size: int, count: int, stride: int, dilation: int, begin: int
 ) -> dict[int, Fraction]:
-    """Return what each tap has to be that any pair of positions meets, along an axis."""
+    """Return the value of each tap that any pair of positions meets, along an axis."""
     out: dict[int, Fraction] = {}
     for o, weights in enumerate(rows):
         for i in range(size):
@@ -521,7 +521,7 @@ def _places(size: int, count: int, scale: Fraction, rule: str) -> Iterator[Fract
             yield (o + HALF) / scale
         elif rule == "align_corners":
             yield Fraction(o * (size - 1), max(count - 1, 1))
-        else:  # half_pixel; pytorch_half_pixel differs where one element is left
+        else:  # half_pixel; pytorch_half_pixel differs if one element is left
             yield (o + HALF) / scale - HALF
 
 

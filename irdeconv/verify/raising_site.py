@@ -1,4 +1,4 @@
-"""Sites of raising: what surrounds a convolution, followed by the proof's own walk.
+"""Sites of raising: the surroundings of a convolution, followed by the proof's own walk.
 
 Find the data that a convolution is computed from, and the node where its deconvolution ends.
 """
@@ -49,7 +49,7 @@ from irdeconv.verify.raising_compose import Decomposition, ViewReading
 LONGEST = 24  # nodes in front of or behind a convolution, or on the way to a constant
 LEAST_OPEN = 1 << 12  # of the open sizes that are looked at: no kernel is larger
 ENLARGING = ("Interpolate", "ZeroInsertion")
-# What a decomposition may consist of beside its convolutions.
+# Operations of a decomposition beside its convolutions.
 MOVING = frozenset(
     "Broadcast Concat DepthToSpace Interpolate Pad Reshape Slice Squeeze StridedSlice Tile "
     "Transpose Unsqueeze ZeroInsertion".split()
@@ -100,10 +100,10 @@ def _is_finite(values: Array) -> bool:
 
 
 class GraphWalk:
-    """What values of a graph are in the proof's walk.
+    """Values of a graph as the proof's walk sees them.
 
-    Open sizes are large, and of the cases into which they split only the first one is followed:
-    what is found is proved for all of them.
+    Open sizes are large, and of the cases into which they split only the first one is followed: its
+    results are proved for all of them.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -123,7 +123,7 @@ class GraphWalk:
         return layer_of(self.graph, node, {v.node: v.node for v in self.graph.inputs_of(node.id)})
 
     def step(self, node: Node, depth: int = 0) -> Any:
-        """Return what a node computes; Unproved where that cannot be followed."""
+        """Return the result of a node; Unproved if that cannot be followed."""
         layer = self.layer(node)
         given = [self.get(v, depth) for v in self.graph.inputs_of(node.id)]
         try:
@@ -170,7 +170,7 @@ def _enlarged(case: Case, layer: Layer, x: View, *given: TypedArray) -> View:
 
 @dataclass(frozen=True)
 class RaisingCandidate:
-    """What may be a deconvolution.
+    """A possible deconvolution.
 
     `bias` is by channels of the convolutions. `shared` counts values in between that others use
     too, `length` the nodes behind.
@@ -185,21 +185,21 @@ class RaisingCandidate:
 
     @cached_property
     def reading(self) -> ViewReading:
-        """How the output is computed from the data; Unproved where it is no deconvolution."""
+        """The output's reading of the data; Unproved if it is no deconvolution."""
         view, data = self.walk.values[Value(self.end)], self.walk.values[self.data]
         return ViewReading(self.walk.case, view, data.shape)
 
     def rank(self) -> tuple[Fraction, int, bool, int]:
-        """Return what makes one candidate better than another."""
+        """Return a key by which better candidates are larger."""
         return self.reading.enlarges, -self.shared, self.reading.is_whole, self.length
 
     def built(self, site: RaisingSite) -> Decomposition:
-        """Return the deconvolution; Unproved where it is none."""
+        """Return the deconvolution; Unproved if it is none."""
         made, bias = self.reading.compose(), self._bias(self.reading.bias)
         return Decomposition(self.data, self.end, made, bias, site.convolutions, site.compressed)
 
     def _bias(self, numbers: Array | None) -> Array | None:
-        """Return the bias by output channels; Unproved where it is not one value for each."""
+        """Return the bias by output channels; Unproved if it is not one value for each."""
         if self.bias is None or numbers is None:
             return None
         values = self.bias[numbers.reshape(len(numbers), -1)]
@@ -221,9 +221,9 @@ class RaisingSite:
     refused: dict[str, None] = field(default_factory=dict)
 
     def best(self) -> Decomposition | None:
-        """Return the deconvolution that covers most, None where nothing speaks for one.
+        """Return the deconvolution that covers most, None if nothing suggests one.
 
-        Unproved with the reasons where something that enlarges stands beside the core.
+        Raises Unproved with the reasons if something that enlarges is beside the core.
         """
         if not self._is_complete():
             return None
@@ -276,7 +276,7 @@ class RaisingSite:
 
     @property
     def compressed(self) -> ElementType | None:
-        """The element type in which the filter is stored, where it is converted."""
+        """The element type in which the filter is stored, if it is converted."""
         node = self._node(self.graph.inputs_of(self.convolutions[0].id)[1])
         stored = self.graph.inputs_of(node.id)
         return self.graph.spec(stored[0]).dtype if known_type(node) == "Convert" else None
@@ -307,7 +307,7 @@ class RaisingSite:
         return common[::-1] if enlarges else []
 
     def _from(self, source: Value) -> Iterator[RaisingCandidate]:
-        """Yield what may be a deconvolution of the data `source`."""
+        """Yield possible deconvolutions of the data `source`."""
         spec, walk = self.graph.spec(source), GraphWalk(self.graph)
         need(spec.shape is not None and len(spec.shape) > 2, "the rank of the data is unknown")
         need(0 not in (spec.shape or ()), "the data is empty")
@@ -337,7 +337,7 @@ class RaisingSite:
         return definition, int(weights.shape[0] * weights.shape[2])
 
     def _convolve(self, part: Node, chain: list[Value], walk: GraphWalk) -> None:
-        """Follow one convolution and what its data pass through."""
+        """Follow one convolution and the operations that its data pass through."""
         op, data = part.op, self.graph.inputs_of(part.id)[0]
         assert isinstance(op, ConvolutionBase)
         for value in reversed(chain):
@@ -353,7 +353,7 @@ class RaisingSite:
         walk.step(part)
 
     def _ends(self, core: RaisingCandidate) -> Iterator[RaisingCandidate]:
-        """Yield what ends at the core or at a node behind it that moves its elements."""
+        """Yield candidates that end at the core or at a node behind it that moves its elements."""
         waiting = [core]
         while waiting:
             ended = waiting.pop()
@@ -369,7 +369,7 @@ class RaisingSite:
                     waiting.append(replace(longer, length=ended.length + 1))
 
     def _follow(self, node: Node, ended: RaisingCandidate) -> Any:
-        """Follow a node behind; return the bias of what it computes, False where it stays."""
+        """Follow a node behind; return the bias of its result, False if it stays."""
         value, walk = Value(ended.end), ended.walk
         with self._noting():
             if known_type(node) == "Add" and value == Value(self.core.id):
@@ -388,7 +388,7 @@ class RaisingSite:
         return False
 
     def _bias(self, node: Node, value: Value, view: View) -> Array | None:
-        """Return the constant that an Add puts on every channel, None where it is none."""
+        """Return the constant that an Add puts on every channel, None if it is none."""
         other = [v for v in self.graph.inputs_of(node.id) if v != value]
         array = folded(self.graph, other[0]) if len(other) == 1 else None
         numpy = isinstance(node.op, Add) and node.op.auto_broadcast == "numpy"

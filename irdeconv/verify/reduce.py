@@ -52,7 +52,7 @@ from irdeconv.verify.reduce_checks import (
 from irdeconv.verify.reduce_pieces import Knife, ModelSize, Unit, Variant, guess
 from irdeconv.verify.reduce_search import Exhausted, Search
 
-ROUNDS = 3  # of all stages; what one leaves out may let another leave out more
+ROUNDS = 3  # of all stages; an omission in one may allow more in another
 
 STAGES: Mapping[str, Callable[[Search], None]] = {
     "leaving out layers": reduce_search.fewer_layers,
@@ -79,12 +79,12 @@ class Reduced(Record, keys=_KEYS, kw_only=True, repr=False):
     piece: Variant
     before: ModelSize
     after: ModelSize
-    found: str  # what the check found in the piece
+    found: str  # the check's finding in the piece
     checks: int  # how many variants were checked
     repeated: int  # variants that had been checked before
     undecided: int  # checks without an answer
     seconds: float
-    stopped: str | None = None  # what ended the search early; null if the piece is minimal
+    stopped: str | None = None  # why the search ended early; null if the piece is minimal
     in_one_piece: bool = False
 
     @property
@@ -154,8 +154,8 @@ def _search(search: Search) -> None:
     reduce_search.exact_shapes(search)
     for number in range(ROUNDS):
         before = search.best
-        for what, stage in STAGES.items():
-            with progress.stage(f"{what}, round {number + 1}") as step:
+        for label, stage in STAGES.items():
+            with progress.stage(f"{label}, round {number + 1}") as step:
                 search.step = step
                 stage(search)
         if search.best is before:
@@ -171,7 +171,7 @@ def variant_of(graphs: Sequence[Graph], feeds: Feeds) -> Variant:
     """Return models as a variant: names that are unique, inputs by name, everything inferred.
 
     The inputs of a second graph take the names of the first one's: the same name, else in order.
-    Raises InferenceError where a graph does not fit together, UsageError for other inputs.
+    Raises InferenceError if a graph does not fit together, UsageError for other inputs.
     """
     first, *others = (_named(inferred(g)) for g in graphs)
     arrays = Binder.of(inferred(graphs[0])).bind(feeds)
@@ -224,11 +224,11 @@ VERBS: Mapping[str, Callable[[Variant], Any]] = {
 
 @dataclass(frozen=True)
 class Task:
-    """What `reduce` is asked for: one of `check`, `compare` and `verb`, and its limits.
+    """The task of `reduce`: one of `check`, `compare` and `verb`, and its limits.
 
     `check` is a command or a function, `compare` "openvino" or the second model, `verb` one of
     VERBS. `fails_with` and `timeout` (seconds) belong to a command, `tolerance` to a comparison.
-    `file` is where a command finds the model as it was before it was read.
+    `file` is the path of the original file for a command.
     """
 
     check: str | Callable[[Graph, dict[str, Array]], Any] | None = None
@@ -242,11 +242,11 @@ class Task:
     file: Path | None = None
 
     def require_sense(self) -> None:
-        """Raise UsageError where the task is none."""
+        """Raise UsageError if the task is none."""
         given = [n for n in ("check", "compare", "verb") if getattr(self, n) is not None]
         if len(given) != 1:
-            what = f"not {' and '.join(given)} together" if given else "none is given"
-            raise misused(f"reduce needs one of check, compare and verb; {what}")
+            problem = f"not {' and '.join(given)} together" if given else "none is given"
+            raise misused(f"reduce needs one of check, compare and verb; {problem}")
         if isinstance(self.check, str):
             parse_command(self.check)
         elif self.fails_with is not None:
@@ -276,8 +276,8 @@ class Task:
 def reduce_model(graph: Graph, inputs: Feeds, task: Task) -> Reduced:
     """Shrink a model as long as the fault of a task shows in it.
 
-    Raises UsageError for a task that makes no sense, NothingToReduceError where the model itself
-    shows no fault, and what comparing or writing the model raises.
+    Raises UsageError for a task that makes no sense, NothingToReduceError if the model itself shows
+    no fault, and the errors of comparing or writing the model.
     """
     task.require_sense()
     graphs = [graph, task.compare] if isinstance(task.compare, Graph) else [graph]
@@ -288,9 +288,9 @@ def reduce_model(graph: Graph, inputs: Feeds, task: Task) -> Reduced:
 
 
 def _seen_to_fail(task: Task, check: Check, original: Variant) -> Outcome:
-    """Return what a check says of the original, which it has to fail.
+    """Return a check's outcome for the original, which it has to fail.
 
-    Raises NothingToReduceError (E509) with what it said instead, also where two runs differ.
+    Raises NothingToReduceError (E509) with another outcome, also if two runs differ.
     """
     if isinstance(check, ComparingCheck):
         result = check.compare(original)
@@ -319,7 +319,7 @@ def _seen_to_fail(task: Task, check: Check, original: Variant) -> Outcome:
 
 
 def _changed_by_writing(task: Task, check: Check, original: Variant) -> str | None:
-    """Say so where the file itself fails, and not what irdeconv writes of it."""
+    """Return a message if the file itself fails, but not irdeconv's copy of it."""
     if not isinstance(check, CommandCheck) or task.file is None:
         return None
     if any(INPUTS in w for w in check.words) or not check.run(task.file, original).fails:
@@ -337,14 +337,14 @@ class PieceReport(Record, document="piece/1"):
 
     first_difference: str  # in words
     layers: list[NamedLayer]  # of the piece
-    files: dict[str, str]  # what is in which file
+    files: dict[str, str]  # the contents of each file
     see_it: list[str]  # commands that show the difference
     difference: TensorDifference  # in numbers
 
 
 @dataclass(frozen=True)
 class Around:
-    """A piece that shows the first difference, and what both sides make of its inputs."""
+    """A piece that shows the first difference, and both sides' results for its inputs."""
 
     piece: Variant
     first: TensorDifference
@@ -352,7 +352,7 @@ class Around:
     outputs_b: dict[str, Array]
 
     def commands(self, peer: str | None) -> list[str]:
-        """Return what shows the difference, in the folder of the files."""
+        """Return the commands that show the difference, in the folder of the files."""
         others = [OTHER] if len(self.piece.graphs) > 1 else [peer] if peer else []
         commands = [["compare", LAYER, other, "-i", ARRAYS] for other in (*others, OUTPUTS_B)]
         return [shlex.join(["irdeconv", *command]) for command in commands]
@@ -412,7 +412,7 @@ def find_around(
 def _fetched(
     plan: Plan, start: Callable[[], Partner], wanted: Collection[int]
 ) -> tuple[dict[Value, Array], list[Array | None]]:
-    """Return what a partner has of some nodes, and the model outputs."""
+    """Return a partner's values of some nodes, and the model outputs."""
     arrays: dict[Value, Array] = {}
     with one_blas_thread(), closing(start()) as partner:
         for node in (step.node for step in plan.stepwise().steps):
@@ -433,7 +433,7 @@ def _unit(graph: Graph, knife: Knife, first: TensorDifference) -> Unit:
 def _theirs(
     graph: Graph, unit: Unit, arrays: dict[Value, Array], ends: list[Array | None]
 ) -> dict[str, Array]:
-    """Return what the second side has of a layer or output."""
+    """Return the second side's values of a layer or output."""
     node = graph.node(unit[0])
     if node.type != "Result":
         return {node.output_key(v.port): a for v, a in sorted(arrays.items()) if v.node == node.id}

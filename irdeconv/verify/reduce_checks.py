@@ -39,10 +39,10 @@ from irdeconv.verify.reduce_pieces import Variant
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a check said of a variant.
+    """The outcome of a check for a variant.
 
-    `fails` says that the fault shows, `said` what was seen, in a line. `suspects` are names of
-    layers that the check itself names. `valid` is False where it could say nothing.
+    `fails` is true if the fault shows, `said` describes the result in a line. `suspects` are names
+    of layers that the check itself names. `valid` is False if it could say nothing.
     """
 
     fails: bool
@@ -105,7 +105,7 @@ class ComparingCheck:
         return Outcome(self.kind in ("", kind), str(found), suspects)
 
     def compare(self, variant: Variant) -> Comparison:
-        """Return the comparison; raises what `compare` raises."""
+        """Return the comparison; raises the errors of `compare`."""
         raise NotImplementedError
 
 
@@ -113,7 +113,7 @@ class PairCheck(ComparingCheck):
     """The sides are two graphs."""
 
     def compare(self, variant: Variant) -> Comparison:
-        """Return the comparison; raises what `compare` raises."""
+        """Return the comparison; raises the errors of `compare`."""
         a, b = (plan_of(g, variant.feeds) for g in variant.graphs)
         start = partial(PlanPartner, a.graph, b, variant.feeds)
         return compare_plan(a, start, variant.feeds, self.tolerance)
@@ -123,14 +123,14 @@ class PairCheck(ComparingCheck):
 class OpenVinoCheck(ComparingCheck):
     """The sides are a graph here and in OpenVINO.
 
-    First every layer is looked at by itself. Where all of them agree, `whole` lets OpenVINO execute
+    First every layer is looked at by itself. If all of them agree, `whole` lets OpenVINO execute
     the graph in one piece, with its fusions, and looks at the outputs.
     """
 
     whole: bool = False
 
     def compare(self, variant: Variant) -> Comparison:
-        """Return the comparison; raises what `compare` raises."""
+        """Return the comparison; raises the errors of `compare`."""
         plan = plan_of(variant.graph, variant.feeds)
         with TemporaryDirectory(prefix="irdeconv-") as folder:
             file = Path(folder, "model.xml")
@@ -164,7 +164,7 @@ class OutputsOnly(Partner):
 
 
 def _outputs(file: Path, arrays: list[Array]) -> list[Array | None]:
-    """Execute a file in OpenVINO as it stands; UnsupportedError where it refuses."""
+    """Execute a file in OpenVINO as it stands; UnsupportedError if OpenVINO refuses."""
     core: Any = openvino().Core()
     try:
         compiled = core.compile_model(core.read_model(str(file)), "CPU", AS_STATED)
@@ -177,7 +177,7 @@ def _outputs(file: Path, arrays: list[Array]) -> list[Array | None]:
 def stage_variant(variant: Variant, path: Path, files: Files) -> list[Path]:
     """Write `path` (.xml), its .bin, an .npz of the inputs, and the other side's model if any.
 
-    Returns what will be there once `files` are put. Raises what `stage_ir` raises, and
+    Returns the files that exist once `files` are put. Raises the errors of `stage_ir`, and
     UnsupportedError for operations without a standard spelling.
     """
     paths = [path, other_path(path)][: len(variant.graphs)]
@@ -190,18 +190,18 @@ def stage_variant(variant: Variant, path: Path, files: Files) -> list[Path]:
 
 
 def other_path(path: Path) -> Path:
-    """Return where the other side's model lies: small_other.xml beside small.xml."""
+    """Return the path of the other side's model: small_other.xml beside small.xml."""
     return path.with_name(f"{path.stem}_other{path.suffix}")
 
 
 MODEL, INPUTS = "{}", "{inputs}"
-SKIP = 125  # of a command: it cannot tell, as for `git bisect run`
-READ_BYTES = 1 << 20  # of what a command prints; the end counts
+SKIP = 125  # of a command: undecided, as for `git bisect run`
+READ_BYTES = 1 << 20  # of a command's output; the end counts
 
 
 @dataclass(frozen=True)
 class Ran:
-    """What a command did: exit code (negative: a signal, None: the timeout), and its output."""
+    """The result of a command: exit code (negative: a signal, None: the timeout), and output."""
 
     code: int | None
     printed: str
@@ -226,7 +226,7 @@ class Ran:
         """Whether the command failed as `--fails-with` says.
 
         That is a number, a signal such as SIGSEGV, `timeout`, `any` (every code but 0 and 125), or
-        else a text in what is printed.
+        else a text in the output.
         """
         if wanted == "timeout" or self.code is None:
             return wanted == "timeout" and self.code is None
@@ -250,7 +250,7 @@ def signal_name(number: int) -> str:
 
 
 def parse_command(text: str) -> list[str]:
-    """Split a command as a shell does; UsageError where it cannot be run on a variant."""
+    """Split a command as a shell does; UsageError if it cannot be run on a variant."""
     try:
         words = shlex.split(text)
     except ValueError as e:
@@ -309,7 +309,7 @@ def filled(words: list[str], path: Path) -> list[str]:
 def execute(words: list[str], timeout: float) -> Ran:
     """Run a command without a terminal; all its processes end with it, or after `timeout` s."""
     with TemporaryFile() as printed:
-        process = subprocess.Popen(  # noqa: S603 - what the user gave to `--check`
+        process = subprocess.Popen(  # noqa: S603 - the user's command in `--check`
             words,
             stdin=subprocess.DEVNULL,
             stdout=printed,
@@ -327,7 +327,7 @@ def execute(words: list[str], timeout: float) -> Ran:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a command and what it has started."""
+    """End a command and the processes that it has started."""
     if hasattr(os, "killpg"):
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -348,7 +348,7 @@ def _mentioned(text: str, variant: Variant) -> tuple[str, ...]:
 class CallCheck:
     """Calls a function with the variant's graph and inputs; true says that the fault shows.
 
-    Where it raises the variant says nothing, once the whole model has been `seen` to fail.
+    If it raises, the variant says nothing, once the whole model has been `seen` to fail.
     """
 
     function: Callable[[Graph, dict[str, Array]], Any]
@@ -368,7 +368,7 @@ class CallCheck:
 
 @dataclass
 class VerbCheck:
-    """A function of irdeconv raises on a variant what it raised on the original.
+    """A function of irdeconv raises the same error on a variant as on the original.
 
     `wanted` has the class of that error and the codes of its diagnostics.
     """

@@ -1,4 +1,4 @@
-"""Variants of a model, and their pieces: some layers, what flows into them as inputs.
+"""Variants of a model, and their pieces: some layers, with the tensors they read as inputs.
 
 A variant is a graph, or those of both sides, and the values of its inputs. Both sides of a
 comparison are cut at the same places. Layers are matched by name; a layer that only one side has
@@ -26,7 +26,7 @@ from irdeconv.ops.basic import Const, Opaque, Parameter, Result
 from irdeconv.rewrite.infer_specs import infer_specs
 from irdeconv.verify.partner import matched
 
-PASSIVE = ("Parameter", "Const", "Result")  # what is no layer of its own
+PASSIVE = ("Parameter", "Const", "Result")  # no layers of their own
 KEPT_BYTES = 1 << 29
 Edit = Callable[[Node], Op | None]
 
@@ -112,8 +112,8 @@ def is_valid(graph: Graph, before: Graph | None = None) -> bool:
 class Flow:
     """The values of an inferred graph on given inputs.
 
-    What cannot be computed (operations without an evaluator, layers that fail) is random, the same
-    in every run; `guessed` has these nodes, and those that read from them.
+    Values that cannot be computed (operations without an evaluator, layers that fail) are random,
+    the same in every run; `guessed` has these nodes, and those that read from them.
     """
 
     graph: Graph
@@ -123,7 +123,7 @@ class Flow:
     _bytes: int = 0
 
     def arrays(self, wanted: Iterable[Value]) -> dict[Value, Array | None]:
-        """Return values, None where not even a shape is known."""
+        """Return values, None if not even a shape is known."""
         wanted = list(wanted)
         missing = {v for v in wanted if v not in self._known}
         found = self._compute(missing) if missing else {}
@@ -164,7 +164,7 @@ class Flow:
             with np.errstate(all="ignore"), one_blas_thread():
                 made = node.op.evaluate(*inputs)
             return tuple(np.asarray(y) for y in as_tuple(made))
-        except Exception:  # unknown operations, and whatever a broken layer objects to
+        except Exception:  # unknown operations, and any error of a broken layer
             self.guessed.add(node.id)
             return tuple(guess(s, node.id, port) for port, s in enumerate(node.specs or ()))
 
@@ -187,8 +187,8 @@ class Knife:
     """Cuts pieces out of one variant.
 
     `units` are its layers, producers first, and with two sides the outputs that no matched layer
-    makes. What is cut off in front becomes an input with the value that flows there. What follows
-    from constants becomes a constant, and so do integers and booleans, because shapes, axes and
+    makes. A tensor that is cut off in front becomes an input with its value. Values that follow
+    from constants become constants, and so do integers and booleans, because shapes, axes and
     indices depend on them; with `frozen` everything does but the first input. `known` are the
     nodes of the first graph at which it may be cut (None: all).
     """
@@ -226,7 +226,7 @@ class Knife:
         return [u for u in self.units if self.base.graph.node(u[0]).name in names]
 
     def piece(self, kept: Sequence[Unit], outputs: Sequence[Port] | None = None) -> Variant | None:
-        """Return the kept units and what makes their inputs; None if they do not fit."""
+        """Return the kept units and the sources of their inputs; None if they do not fit."""
         graphs, chosen = self.base.graphs, set(kept)
         sides = [_Side(graph, i, self.units, chosen) for i, graph in enumerate(graphs)]
         wanted = list(outputs) if outputs is not None else self.ends(kept)
@@ -261,7 +261,7 @@ class Knife:
         return out
 
     def _inputs(self, cuts: list[Port], given: set[str]) -> _Inputs | None:
-        """Return the inputs of a piece; None where nothing is known of a value."""
+        """Return the inputs of a piece; None if nothing is known of a value."""
         kept = [n for n in self.base.graph.parameters if n.name in given]
         out = _Inputs(kept, {n.name: self.base.feeds[n.name] for n in kept})
         arrays = self.flow.arrays(Value(unit[0], port) for unit, port in cuts)
@@ -309,7 +309,7 @@ class Knife:
 
 @dataclass(frozen=True)
 class _Inputs:
-    """What stands in front of a piece: inputs of the model, and what replaces values cut off."""
+    """The front of a piece: inputs of the model, and replacements of values cut off."""
 
     kept: list[Node]
     feeds: dict[str, Array]
@@ -317,7 +317,7 @@ class _Inputs:
 
 
 class _Side:
-    """One graph under the knife: the nodes of a piece, and where it begins."""
+    """One graph under the knife: the nodes of a piece, and its beginning."""
 
     def __init__(self, graph: Graph, number: int, units: list[Unit], kept: set[Unit]) -> None:
         self.graph = graph
@@ -372,7 +372,7 @@ class _Side:
 
 
 def _add(graph: Graph, node: Node, inputs: Sequence[Value]) -> Node:
-    """Add a copy of a node of another graph; what the file declared there is left behind."""
+    """Add a copy of a node of another graph, without the file's declarations."""
     new = graph.add(node.op, inputs, name=node.name, origins=node.origins)
     new.tensor_names = node.tensor_names if any(node.tensor_names) else ()
     new.rt_info, new.extra, new.port_rt_info = node.rt_info, node.extra, node.port_rt_info

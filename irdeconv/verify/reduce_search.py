@@ -85,8 +85,8 @@ class Exhausted(Exception):
 class Search:
     """The best variant so far, and the rules by which another one takes its place.
 
-    `max_checks` and `seconds` are limits (None: none), `clock` tells the time in seconds. What was
-    tried before is not checked again; variants that do not fit together never are.
+    `max_checks` and `seconds` are limits (None: none), `clock` returns the time in seconds.
+    Variants that were tried before or do not fit together are not checked.
     """
 
     check: Check
@@ -216,7 +216,7 @@ def fewer_outputs(search: Search) -> None:
 
 
 def cut_begin(search: Search) -> None:
-    """Find the last layer with which the piece may begin; what flows in becomes its inputs."""
+    """Find the last layer with which the piece may begin; its inputs become the piece's."""
     before = search.best
     _begin_later(search, Knife(before))
     if search.best is before:
@@ -239,7 +239,7 @@ def _leave_out(search: Search, knife: Knife) -> None:
 
 
 def bypass(search: Search) -> None:
-    """Connect the input of a layer with its readers, where it has the same type and shape."""
+    """Connect the input of a layer with its readers, if it has the same type and shape."""
     graph = search.best.graph
     for node in reversed(search.best.layers):
         if len(search.best.layers) < 2:
@@ -312,7 +312,7 @@ class SizeChange:
 def smaller(search: Search) -> None:
     """Shrink sizes as long as the fault shows, the largest first.
 
-    All axes of one size shrink together or, where that fails, those of the inputs.
+    All axes of one size shrink together or, if that fails, those of the inputs.
     """
     ways: tuple[dict[str, bool], ...] = ({}, {"inputs_only": True}, {"multiples": True})
     done: set[int] = set()
@@ -349,7 +349,7 @@ def _shape(node: Node, variant: Variant) -> tuple[int, ...]:
 
 
 def resized(variant: Variant, resize: SizeChange) -> Variant | None:
-    """Return a copy with smaller inputs and constants; None where they do not fit any more."""
+    """Return a copy with smaller inputs and constants; None if they do not fit any more."""
     cut = {n.name: _cut(n, variant.feeds[n.name], resize) for n in variant.graph.parameters}
     feeds = {name: array for name, array in cut.items() if array is not variant.feeds[name]}
 
@@ -365,7 +365,7 @@ def resized(variant: Variant, resize: SizeChange) -> Variant | None:
 
 
 def _refit(shape: Shape | None, sizes: tuple[int, ...]) -> Shape | None:
-    """Return the shape with other sizes where they are exact; what is open stays open."""
+    """Return the shape with other sizes for the exact ones; open ones stay open."""
     if shape is None:
         return None
     return tuple(n if isinstance(d, int) else d for d, n in zip(shape, sizes, strict=True))
@@ -411,7 +411,7 @@ def exact_shapes(search: Search) -> None:
 
 
 def without_notes(search: Search) -> None:
-    """Leave out what the file notes beside layers: rt_info, names of tensors, extra attributes."""
+    """Leave out the file's notes beside layers: rt_info, names of tensors, extra attributes."""
     graphs = tuple(g.copy() for g in search.best.graphs)
     for graph in graphs:
         graph.info = replace(graph.info, rt_info=None, extra=())
@@ -421,7 +421,7 @@ def without_notes(search: Search) -> None:
 
 
 def plainer_attributes(search: Search) -> None:
-    """Set attributes to what does nothing, or to their defaults, one by one."""
+    """Set attributes to values without effect, or to their defaults, one by one."""
     for node in search.best.layers:
         for name, value in _plainer(node.op):
             search.fails(_with_attribute(search.best, node.name, name, value))

@@ -38,13 +38,13 @@ MOST_COMPARISONS = 2  # of comparisons for one deconvolution
 MOST_ELEMENTS = 1 << 25
 STATEFUL = ("RandomUniform", "Multinomial", "ReadValue", "Assign", "Loop", "TensorIterator", "If")
 OPSET = re.compile("opset([1-9]|1[0-7])")
-# What a rule raises for attributes and constants that do not fit.
+# Errors of a rule for attributes and constants that do not fit.
 FAILURES = (LookupError, ValueError, TypeError, ArithmeticError, RecursionError, MemoryError)
 WEIGHTS = ("Add", "Subtract", "Multiply")  # operations on weights, as NumPy names them
 
 
 class SecondDiffers(Exception):
-    """The two values differ; the text says in what."""
+    """The two values differ; the text names the difference."""
 
 
 class SecondTerm(NamedTuple):
@@ -104,7 +104,7 @@ class SecondSide:
         return [*step.shape]
 
     def step(self, port: SecondPort) -> SecondStep:
-        """Return what an operation reads; layers in front are done in order, not recursively."""
+        """Return an operation's reads; layers in front are done in order, not recursively."""
         for one in (*map(SecondPort, range(len(self._steps), port.layer)), port):
             if one not in self._steps:
                 self._steps[one] = self._followed(one)
@@ -191,7 +191,7 @@ class SecondSide:
         return made
 
     def terms(self, end: SecondPort) -> Iterator[SecondTerm]:
-        """Yield what is summed for the elements of a value, back to values of both models."""
+        """Yield the summands of a value's elements, back to values of both models."""
         self._summed = cache(self._sum)  # both have more of them in every comparison
         for term in self._factor(end):
             made = term._replace(relation=self.facts.settled(term.relation))
@@ -327,7 +327,7 @@ def _compare(*ends: tuple[SecondSide, SecondPort]) -> None:
             functions[i].add(term.functions or None)
             for sources, tap in _taps(term):
                 groups[term.functions, sources].append(tap)
-    # Later, as open sizes of what is not followed are not those that the other model has.
+    # Later, as open sizes of unfollowed values are not those that the other model has.
     if not equal:
         raise SecondDiffers(f"the shape is {b} instead of {a}")
     first, second = (every - {None} for every in functions)
@@ -366,7 +366,7 @@ def _taps(term: SecondTerm) -> Iterator[tuple[tuple[int, ...], SecondTerm]]:
 def _compare_taps(
     domain: isl.Set, chosen: tuple[SecondTerm, ...], others: list[SecondTerm]
 ) -> None:
-    """Compare sums where all of the chosen taps, and any of the others, read an element."""
+    """Compare sums over the elements that all of the chosen taps, and any of the others, read."""
     more = []
     for i, tap in enumerate(others):
         own = tap.relation.domain()
@@ -381,7 +381,7 @@ def _compare_taps(
 
 
 def _compare_sums(domain: isl.Set, taps: Sequence[SecondTerm]) -> None:
-    """Compare the sums of weights where these taps, and no others, read an element."""
+    """Compare the sums of weights over the elements that these taps, and no others, read."""
     taps = [t._replace(relation=t.relation.intersect_domain(domain)) for t in taps]
     rows: tuple[list[Array], list[Array]] = ([], [])
     for tap, places in zip(taps, _positions(taps), strict=True):
@@ -426,7 +426,7 @@ def _converted(y: SecondLayer, x: Array) -> Array:
     kind = y.text("destination_type")
     y.require(kind in ("f64", "f32", "f16", "i64"), "it may round")
     if x.dtype == (object if kind == "i64" else np.float16):
-        return x  # f16 is what the file stores, which may be rounded
+        return x  # f16 as the file stores it, which may be rounded
     with np.errstate(over="ignore"):
         made = x.astype(reading.CODES[kind])
     y.require(np.array_equal(made, x), "it rounds")
@@ -434,7 +434,7 @@ def _converted(y: SecondLayer, x: Array) -> Array:
 
 
 def tabulate(relation: isl.Map, shape: tuple[int, ...]) -> tuple[Array, list[Array]]:
-    """Return where a relation of one value is defined in a box, and the values."""
+    """Return the domain of a relation of one value in a box as a mask, and the values."""
     if math.prod(shape) > MOST_ELEMENTS or not relation.is_single_valued():
         raise Unfollowed("a relation has several values, or too many elements")
     grid = [np.asarray(g) for g in np.ogrid[tuple(slice(n) for n in shape)]]
@@ -443,7 +443,7 @@ def tabulate(relation: isl.Map, shape: tuple[int, ...]) -> tuple[Array, list[Arr
 
     pieces: list[tuple[isl.Set, isl.MultiAff]] = []
     every = relation.project_out_all_params().compute_divs().as_pw_multi_aff()
-    every.foreach_piece(lambda *piece: pieces.append(piece))  # islpy ignores what is raised in it
+    every.foreach_piece(lambda *piece: pieces.append(piece))  # islpy ignores exceptions in it
     for where, of in pieces:
         mask = np.zeros(shape, bool)
         for basic in where.compute_divs().get_basic_sets():

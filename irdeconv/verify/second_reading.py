@@ -1,6 +1,6 @@
 """The files of a model for the second check: layers and equal values.
 
-Nothing of irdeconv reads them here. The XML has been validated before; what is odd is not followed.
+Nothing of irdeconv reads them here. The XML has been validated before; odd parts are not followed.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class SecondAnswer:
 
     layer: str  # the deconvolution's name, or "the model"
     verdict: Annotated[str, Literal["agrees", "differs", "does not apply"]]  # the answer
-    text: str = ""  # what differs, or why it does not apply
+    text: str = ""  # the difference, or why it does not apply
 
     def __str__(self) -> str:
         return f"{self.layer}: {self.verdict}{self.text and ': '}{self.text}"
@@ -57,7 +57,7 @@ class SecondPort(NamedTuple):
 
 @dataclass(frozen=True)
 class SecondLayer:
-    """One layer; `array` are the elements of a constant, `rest` is what else it contains."""
+    """One layer; `array` are the elements of a constant, `rest` are its other contents."""
 
     name: str
     type: str
@@ -105,7 +105,7 @@ class SecondLayer:
 class SecondModel:
     """The layers of an IR: inputs first, results last, each behind its inputs.
 
-    `document` says what OpenVINO's deconvolutions mean, `shapes` replaces those of inputs.
+    `document`: the document defines OpenVINO's deconvolutions; `shapes` replaces inputs' shapes.
     """
 
     xml: bytes

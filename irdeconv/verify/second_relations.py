@@ -1,4 +1,4 @@
-"""What every operation reads: relations between the elements of its output and of its inputs.
+"""The reads of every operation: relations between the elements of its output and of its inputs.
 
 Sizes and positions are integers or texts that isl reads. A size is one over open sizes, a position
 one over the axes of the output, `o0`, `o1`, ..., too. Axes of open sizes that a Reshape merges are
@@ -88,7 +88,7 @@ def linear(position: Size, inner: At) -> Size:
 
 
 class SecondFacts:
-    """Open sizes with their limits, which hold for both models, and what else both share."""
+    """Open sizes with their limits, which hold for both models, and other shared facts."""
 
     def __init__(self) -> None:
         self.numbers: dict[object, int] = {}  # of values, by layers and inputs
@@ -124,7 +124,7 @@ class SecondFacts:
             raise
 
     def simple(self, size: Size) -> Size:
-        """Return a number if it is one, else what the limits leave of an expression."""
+        """Return a number if it is one, else the simplified expression within the limits."""
         if isinstance(size, int):
             return size
         m = self.settled(self.read(isl.Map, f"{{ [] -> [i] : i = {size} }}"))
@@ -210,7 +210,7 @@ class SecondFacts:
 
 @dataclass
 class SecondStep:
-    """One operation: the output's sizes, and what an element is: a function of the sum of reads.
+    """One operation: the output's sizes, and each element as a function of the sum of reads.
 
     Without `sums` at most one of the reads has an element: the operation moves elements, or zeros.
     `unfollowed` is the reason if there are no reads, or no shape.
@@ -254,7 +254,7 @@ class SecondOperation:
         self.require(self.facts.equal(a, b), f"sizes {a} and {b} do not fit")
 
     def read(self, port: SecondPort, shape: Sizes, at: Sizes, *where: str) -> SecondRead:
-        """Return what an output reads of an input: at a position, nothing outside."""
+        """Return an output's reads of an input: at a position, nothing outside."""
         sizes = flat(self.side.shape(port))
         box = (f"0 <= i{i} < {n}" for i, n in enumerate(sizes))
         return self.facts.relation(shape, at, [*where, *box]), (port,)
@@ -271,7 +271,7 @@ class SecondOperation:
         return self.moved(shape, at)
 
     def stretched(self, port: SecondPort, out: Sizes) -> SecondRead:
-        """Return what an output reads of an input that is broadcast to it."""
+        """Return an output's reads of an input that is broadcast to it."""
         shape, at = self.side.shape(port), list[Size](axes_of(out))
         for axis, size in enumerate(shape, len(out) - len(shape)):
             if size == 1:
@@ -513,7 +513,7 @@ def _arithmetic(op: SecondOperation) -> SecondStep:
 
 
 def _ones(mask: Array) -> isl.Set:
-    """Return where a mask of zeros and ones is 1, if it is a product of masks of its axes."""
+    """Return the set in which a mask of zeros and ones is 1, if it is a product over axes."""
     texts, again = ["true"], np.ones_like(mask)
     for axis, size in enumerate(mask.shape):
         row = mask.max(tuple(a for a in range(mask.ndim) if a != axis))
@@ -646,7 +646,7 @@ def convolution(op: SecondOperation) -> SecondStep:
     at += d.filter
     factors: tuple[Any, ...] = op.inputs[:2]
     if op.side.constant(op.inputs[1]) is None:
-        # Several taps may read one element of what is behind the filter: each counts.
+        # Several taps may read one element of the operand behind the filter: each counts.
         taps = [name for name in of if name[0] in "ct"]
         at, factors = at + taps, (*factors, np.ones([of[name] for name in taps]))
     reads: list[SecondRead] = [(facts.relation(out, at, where, [*of]), factors)]

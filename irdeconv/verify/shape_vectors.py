@@ -34,7 +34,7 @@ SAME = (Unary, Convert, Identity)  # shapes pass through these
 
 
 def spelled_alike(graph: Graph) -> Graph:
-    """Return a simplified copy in which what reads a vector of sizes reads its one spelling."""
+    """Return a simplified copy in which all readers of a vector of sizes read one spelling."""
     out = simplify(graph).graph
     _SizeVectors(out).respell()
     remove_dead(out, set())

@@ -36,7 +36,7 @@ def run(
     """Run all cases in `peer`; return the outputs by case, and why the other cases have none.
 
     With `lowered` their lowered models run. UsageError for an unknown peer and for models that the
-    suite has not; UnsupportedError where the peer is not installed.
+    suite has not; UnsupportedError if the peer is not installed.
     """
     if peer not in PEERS:
         message = f'there is no peer "{peer}": {", ".join(PEERS)}'
@@ -129,7 +129,7 @@ def gathered(
     *,
     full_size: bool = False,
 ) -> tuple[list[SuiteCase], list[str]]:
-    """Return the cases of a choice, and what of a file of layers the dialects do not have."""
+    """Return the cases of a choice, and the layers of a file that the dialects do not have."""
     wanted = chosen_dialects(dialects or (DIALECT,))
     named = chosen_sets(sets or (() if layers is not None else (SET,)))
     cases = packaged(wanted, named, full_size=full_size)
@@ -177,12 +177,11 @@ def suite(
 
 
 def check_suite(folder: Place, results: Place | Mapping[str, Any]) -> SuiteReport:
-    """Judge what a device made of a suite, with the bounds and names of mistakes of `compare`.
+    """Judge a device's results for a suite, with the bounds and names of mistakes of `compare`.
 
     `results`: a folder of CASE.npz or CASE.npy, one .npz with CASE/y, or arrays by case. The report
-    has `passed`, `cases` with a status each, and tells what cases that differ have in common.
-    Raises FileAccessError where the folder holds no suite, UsageError where a file of it has
-    changed.
+    has `passed`, `cases` with a status each, and the common features of cases that differ. Raises
+    FileAccessError if the folder holds no suite, UsageError if a file of it has changed.
 
     >>> made = ird.suite("vectors", only=["openvino-edge-one-axis"])
     >>> turned = {case.name: case.expected()[0][..., ::-1] for case in made.cases}
@@ -199,7 +198,7 @@ def run_suite(folder: Place, peer: str, *, lowered: bool = False) -> dict[str, A
     """Run a suite in "irdeconv", "openvino" or "onnxruntime" and return its outputs by case.
 
     With `lowered` the lowered models run. Cases that the peer refuses are left out. Raises
-    UsageError for an unknown peer, UnsupportedError where it is not installed.
+    UsageError for an unknown peer, UnsupportedError if it is not installed.
 
     >>> made = ird.suite("vectors", ["tensorrt"], only=["*-edge-depthwise"])
     >>> ird.check_suite("vectors", ird.run_suite("vectors", "irdeconv")).passed

@@ -29,7 +29,7 @@ from irdeconv.verify.suite_layer import DIALECTS, OWN, TYPES, Refused, SuiteLaye
 
 
 class EdgeCase(NamedTuple):
-    """A row by name, what it tests, and which array gets an infinity and a NaN, if any."""
+    """A row by name, its purpose, and the array that gets an infinity and a NaN, if any."""
 
     name: str
     tests: str
@@ -235,7 +235,7 @@ class _Greedy:
         return {name: self.factors[name][place] for name, place in chosen.items()}
 
     def _complete(self, chosen: dict[str, int]) -> dict[str, int] | None:
-        """Choose the other values, those first that cover most; None where there is no way."""
+        """Choose the other values, those first that cover most; None if there is no way."""
         self.tries -= 1
         if self.tries < 0 or not self.allows(self._row(chosen)):
             return None
@@ -416,7 +416,7 @@ def _crossed(dialect: str, name: str, strength: int) -> Iterator[SuiteCase]:
 
 
 def _first(dialect: str, *rows: Row) -> SuiteLayer | None:
-    """Return the layer of the first row that the dialect has, None where it has none."""
+    """Return the layer of the first row that the dialect has, None if it has none."""
     for row in rows:
         with suppress(Refused):
             return layer_of(dialect, row)
@@ -435,7 +435,7 @@ def _edges(dialect: str) -> Iterator[SuiteCase]:
 def _networks(dialect: str, full_size: bool) -> Iterator[SuiteCase]:
     for network in NETWORKS:
         row = network.row(full_size=full_size)
-        # Where there is no output_padding, a smaller pad at the end does the same.
+        # Without output_padding, a smaller pad at the end does the same.
         smaller = {"output_padding": 0, "pads_end": row["pads_end"] - row["output_padding"]}
         layer = _first(dialect, row, row | smaller)
         if layer is None:

@@ -1,6 +1,6 @@
 """Layers of one's own: a TOML file that crosses attributes and names layers.
 
-    dialects = ["onnx"]          # those that --dialect names, where it says nothing
+    dialects = ["onnx"]          # those of --dialect by default
     strength = 2                 # 1: every value once, 2: every pair, "all"
 
     [cross]
@@ -44,7 +44,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 
 
 def read_layers(path: Path, dialects: Sequence[str]) -> tuple[list[SuiteCase], list[str]]:
-    """Return the cases of a file, and what of it the dialects do not have, with reasons.
+    """Return the cases of a file, and its layers that the dialects do not have, with reasons.
 
     FileAccessError, UsageError with all mistakes; `dialects` if the file names none.
     """
@@ -187,7 +187,7 @@ def _said(row: Mapping[str, Any]) -> str:
 def _misfit(
     key: str, value: Any, own: Mapping[str, Sequence[str]], dialects: Sequence[str]
 ) -> str | None:
-    """Return what is wrong with a single value of a known key."""
+    """Return the mistake in a single value of a known key."""
     if key == "output_shape" and isinstance(value, str):
         known = value in suite_layer.RELATIVE
         return None if known else f'is "{value}"; there is {", ".join(suite_layer.RELATIVE)}'

@@ -106,7 +106,7 @@ class SuiteLayer:
 
     @cached_property
     def op(self) -> DialectDeconvolution:
-        """The operation of the dialect; Refused where it has none for this layer."""
+        """The operation of the dialect; Refused if it has none for this layer."""
         given: dict[str, Any] = {name: getattr(self, name) for name in _SET}
         try:
             op, _ = self.system.make(Setting(system=self.system.key, **given))
@@ -116,7 +116,7 @@ class SuiteLayer:
         return self._with_own(op)
 
     def _with_own(self, op: DialectDeconvolution) -> DialectDeconvolution:
-        """Add what only this dialect has, and pads that an auto_pad makes it ignore."""
+        """Add the dialect's own attributes, and pads that an auto_pad makes it ignore."""
         own: dict[str, Any] = dict(self.extras)
         if self.auto_pad != "explicit" and op.window_attributes[0] in own:
             raise Refused(f"auto_pad sets the {op.window_attributes[0]}")
@@ -183,7 +183,7 @@ class SuiteLayer:
 
     @property
     def output(self) -> Ints:
-        """The output's shape in the dialect's layout; Refused where the layer is none."""
+        """The output's shape in the dialect's layout; Refused if the layer is none."""
         problem = next((p for p in self.op.problems() if p.severity == "error"), None)
         if problem is not None:
             raise Refused(problem.message)
@@ -201,7 +201,7 @@ class SuiteLayer:
         return begins is None or all(b < n for b, n in zip(begins, self.full, strict=True))
 
     def refusal(self) -> str | None:
-        """Return why the dialect has no such layer, None where it has."""
+        """Return why the dialect has no such layer, None if it has."""
         if min(self.groups, self.channels, self.outputs) < 1:
             return "groups, channels and outputs are at least 1"
         if self.channels % self.groups or self.outputs % self.groups:
@@ -225,7 +225,7 @@ def per_axis(value: int | Ints, axes: int) -> Ints:
     return (value,) * axes if isinstance(value, int) else tuple(value[:axes])
 
 
-# What a row has where nothing else is said.
+# The default values of a row.
 BASE: dict[str, Any] = {
     "axes": 2,
     "batch": 1,
@@ -288,9 +288,9 @@ def layer_of(dialect: str, row: Mapping[str, Any], *, grow: bool = False) -> Sui
 
 
 def misfit(dialect: str, row: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return why a dialect has no layer of a row in any size, () where it has.
+    """Return why a dialect has no layer of a row in any size, () if it has.
 
-    What the first two numbers say is less wrong the smaller they are.
+    The smaller the first two numbers are, the less is wrong.
     """
     try:
         layer = _read(dialect, row)
@@ -338,7 +338,7 @@ def _read(dialect: str, row: Mapping[str, Any]) -> SuiteLayer:
 
 
 def _output_shape(wanted: str | int | Ints, layer: SuiteLayer) -> Ints | None:
-    """Return what an output_shape stands for: numbers, or the scatter and a little more or less."""
+    """Return an output_shape as numbers: given ones, or the scatter and a little more or less."""
     if wanted == "none":
         return None
     if isinstance(wanted, str):
@@ -370,7 +370,7 @@ def terms(layer: SuiteLayer) -> dict[str, str]:
 
 
 def traits(layer: SuiteLayer) -> list[str]:
-    """Return what is true of a layer beyond single values: what mistakes depend on."""
+    """Return a layer's traits beyond single values: the conditions of mistakes."""
     begin, end = layer.pads_begin, layer.pads_end
     explicit = layer.auto_pad == "explicit"
     rows = list(zip(layer.extent, layer.strides, strict=True))

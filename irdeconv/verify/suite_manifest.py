@@ -55,7 +55,7 @@ class ManifestCase(TypedDict):
 
     name: str  # of the case
     set: str  # of cases
-    tests: str  # what the set tests
+    tests: str  # the purpose of the set
     dialect: str  # of the layer
     type: str  # of the operation
     version: str  # operation set
@@ -76,7 +76,7 @@ class Manifest(Record, document="suite-manifest/1"):
     data: str  # integers or floats
     seed: int  # of the data
     form: str | None  # into which deconvolutions were lowered as well
-    results: str  # where results are expected
+    results: str  # the place for results
     cases: Annotated[list[dict[str, Any]], list[ManifestCase]]  # in order
 
 
@@ -129,7 +129,7 @@ class StoredCase:
 
     @cached_property
     def features(self) -> list[str]:
-        """What is true of the layer, in words: `strides 2`, `a dilation above 1`."""
+        """The layer's traits, in words: `strides 2`, `a dilation above 1`."""
         return [*(f"{k} {v}" for k, v in terms(self.layer).items()), *traits(self.layer)]
 
     @property
@@ -139,11 +139,11 @@ class StoredCase:
 
     @property
     def known(self) -> list[dict[str, str]]:
-        """What peers are known to do wrong with it: peer, file, text."""
+        """The known mistakes of peers with it: peer, file, text."""
         return list(self.facts["known"])
 
     def path(self, file: str) -> Path:
-        """Return where a file of the case stands."""
+        """Return the path of a file of the case."""
         return self.folder / self.name / file
 
     def has(self, file: str) -> bool:
@@ -155,7 +155,7 @@ class StoredCase:
         return self.inputs() | (self._typed(CONSTANTS) if self.has(CONSTANTS) else {})
 
     def inputs(self) -> dict[str, Array]:
-        """Read what is fed."""
+        """Read the inputs."""
         return self._typed(INPUTS)
 
     def _typed(self, file: str) -> dict[str, Array]:
@@ -172,7 +172,7 @@ class StoredCase:
         return found[OUTPUT], Allowed(found[BOUND], rule)
 
     def _read(self, file: str) -> dict[str, Array]:
-        """Read arrays; FileAccessError where they are not those that the suite was made with."""
+        """Read arrays; FileAccessError if they are not those that the suite was made with."""
         path = self.path(file)
         data = _contents(path, current().array_bytes)
         if hashlib.sha256(data).hexdigest() != self.facts["files"].get(file):
@@ -199,7 +199,7 @@ class Suite:
 
     @staticmethod
     def open(folder: Path) -> Suite:
-        """Read a manifest; FileAccessError where there is none, UsageError where it is not one."""
+        """Read a manifest; FileAccessError if there is none, UsageError if it is not one."""
         path = folder / MANIFEST
         try:
             facts = parse_json(_contents(path, current().json_bytes))
@@ -212,7 +212,7 @@ class Suite:
 
 
 def _problem(facts: Any) -> str | None:
-    """Return what keeps parsed JSON from being a manifest."""
+    """Return the reason why parsed JSON is no manifest."""
     if not isinstance(facts, dict) or facts.get("schema") != Manifest.json_schema:
         return f'"schema" is not "{Manifest.json_schema}"'
     if not isinstance(facts.get("cases"), list):
@@ -253,9 +253,9 @@ Read = Callable[[], Array | None]  # None: there is no output; UnreadableResult
 
 @contextmanager
 def open_results(source: str | Path | Mapping[str, Any]) -> Iterator[dict[str, Read]]:
-    """Yield what reads the output of each case that there is something for.
+    """Yield a function for each case with results, which reads its output.
 
-    FileAccessError where there are no results, UsageError for another kind of file.
+    Raises FileAccessError if there are no results, UsageError for another kind of file.
     """
     path = Path() if isinstance(source, Mapping) else Path(source)
     if isinstance(source, Mapping):
@@ -313,14 +313,14 @@ def _reading(what: str) -> Iterator[None]:
 
 
 def require_place(path: Path, *, force: bool) -> None:
-    """Refuse to write results over what is there, unless forced; UsageError."""
+    """Refuse to write results over existing files, unless forced; UsageError."""
     held = path.exists() and (not path.is_dir() or any(path.iterdir()))
     if held and not force:
         raise misused(f"-o {path}: there is something already", "--force replaces it")
 
 
 def save_results(path: Path, arrays: Mapping[str, Array]) -> None:
-    """Write results: one .npz where the path ends so, else a folder with one per case."""
+    """Write results: one .npz if the path ends so, else a folder with one per case."""
     if path.suffix == ".npz":
         write_file(path, npz({f"{name}/{OUTPUT}": a for name, a in arrays.items()}))
         return

@@ -94,29 +94,29 @@ def _kinds(
             yield f"NaN at {number} outputs that no NaN or infinity reaches (0 * infinity)"
 
 
-MOST_CAUSES = 3  # causes that are told
+MOST_CAUSES = 3  # causes that are printed
 _SIZES = ("size ", "batch ", "channels ", "outputs ")  # features that are rarely the cause
 FEWEST_FAILURES = 2  # failures that can have something in common
 
 
 class Cause(Record):
-    """What failing cases have in common."""
+    """Common features of failing cases."""
 
     features: tuple[str, ...]  # that all of them have
     failed: int  # how many they are
     passed: int  # cases that have these features, and pass
 
     def __str__(self) -> str:
-        what = " and ".join(self.features)
+        features = " and ".join(self.features)
         rest = f"; so have {self.passed} that pass" if self.passed else "; no case that passes has"
-        return f"all {self.failed} have {what}{rest}"
+        return f"all {self.failed} have {features}{rest}"
 
 
 def causes(failed: Sequence[Sequence[str]], passed: Sequence[Sequence[str]]) -> list[Cause]:
-    """Return what all failures have and fewest passing cases have, the most telling first.
+    """Return features that all failures and fewest passing cases have, the most telling first.
 
-    Both are the features of every case. Two features at a time count where both together tell more
-    than each by itself.
+    Both are the features of every case. Two features at a time count if both together say more than
+    each by itself.
     """
     if len(failed) < FEWEST_FAILURES or not passed:
         return []
@@ -135,7 +135,7 @@ def causes(failed: Sequence[Sequence[str]], passed: Sequence[Sequence[str]]) -> 
         key=lambda c: (c.passed, len(c.features), sum(f.startswith(_SIZES) for f in c.features))
     )
     best = found[0].passed if found else 0
-    # Features of which most cases pass are no cause; what tells less than the best is no news.
+    # Features of which most cases pass are no cause; one that says less than the best is no news.
     most = min(len(failed), 2 * best)
     return [c for c in found if c.passed * len(c.features) ** 2 <= most][:MOST_CAUSES]
 
@@ -149,7 +149,7 @@ class Circumstances(NamedTuple):
 
 
 class Defect(NamedTuple):
-    """What a peer does with a file of a case, and when."""
+    """A peer's mistake with a file of a case, and its condition."""
 
     peer: str
     file: str
@@ -226,10 +226,10 @@ class CaseReport(Record, kw_only=True, repr=False):
     status: Annotated[str, Literal["passed", "differs", "missing", "unreadable"]]  # the verdict
     set: str  # of cases
     dialect: str  # of the layer
-    features: tuple[str, ...]  # what the layer is, in which causes are looked for
+    features: tuple[str, ...]  # of the layer, in which causes are sought
     known: tuple[str, ...] = ()  # known defects of peers on this layer
     problem: str | None = None  # why it was not compared
-    difference: TensorDifference | None = None  # from what was expected, if it was compared
+    difference: TensorDifference | None = None  # from the expected numbers, if it was compared
 
     def __repr__(self) -> str:
         return line(self, self.name, self.status, *self.reasons())
@@ -261,7 +261,7 @@ def _general(kind: str | None) -> str | None:
 
 
 def numbers(d: TensorDifference) -> Iterator[str]:
-    """Yield what is different and by how much, then the mistake that explains it."""
+    """Yield the difference and its size, then the mistake that explains it."""
     if d.shape_a != d.shape_b:
         yield f"shape {list(d.shape_b)}, expected {list(d.shape_a)}"
     else:
@@ -313,7 +313,7 @@ class SuiteReport(Record, keys=_KEYS, kw_only=True, repr=False):
         return {kind: number for kind, number in found.most_common() if kind is not None}
 
     def causes(self, kind: str | None = None) -> list[Cause]:
-        """Return what all cases that differ have in common, or those that one mistake explains."""
+        """Return the common features of all cases that differ, or of those with one mistake."""
         failed = [c for c in self.cases if c.status == DIFFERS]
         if kind is not None:
             failed = [c for c in failed if c.difference and _general(c.difference.kind) == kind]
@@ -329,12 +329,12 @@ class SuiteReport(Record, keys=_KEYS, kw_only=True, repr=False):
         return ", ".join([f"{counts[PASSED]} of {count(len(self.cases), 'case')} passed", *parts])
 
     def lines(self, *, everything: bool = False) -> list[str]:
-        """Return what every case that has not passed has to say, or every case."""
+        """Return the lines of every case that has not passed, or of every case."""
         shown = [c for c in self.cases if everything or not c.passed]
         return [text for c in shown for text in c.lines()]
 
     def summary(self) -> list[str]:
-        """Return what failures have in common, and results that no case asks for."""
+        """Return the common features of failures, and results that no case asks for."""
         out = [f"{cause}" for cause in self.causes()]
         for kind, number in self.kinds.items():
             shared = [] if out or number == 1 else [f"     {c}" for c in self.causes(kind)]
@@ -349,7 +349,7 @@ class SuiteReport(Record, keys=_KEYS, kw_only=True, repr=False):
 
     @property
     def shared(self) -> list[Cause]:
-        """What all cases that differ have in common."""
+        """The common features of all cases that differ."""
         return self.causes()
 
     @property
@@ -364,10 +364,10 @@ def check(
     problems: Mapping[str, str] | None = None,
     blame: tuple[str, str] | None = None,
 ) -> SuiteReport:
-    """Judge results; FileAccessError and UsageError where they, or the suite, cannot be read.
+    """Judge results; FileAccessError and UsageError if they, or the suite, cannot be read.
 
     `problems` says why there is no result. `blame` is a peer and the file of each case that it ran:
-    then only its known defects are told.
+    then only its known defects are reported.
     """
     with open_results(source) as results:
         cases = progress.each("judging results", suite.cases, lambda case: case.name)

@@ -64,7 +64,7 @@ _CURVED = ("Tanh", "Sigmoid")  # activations that round
 class Vectors:
     """The arrays of a case by their names in the model.
 
-    Where a result is `exact`, a device has to give the expected numbers themselves, in the output's
+    If a result is `exact`, a device has to give the expected numbers themselves, in the output's
     element type; else they are f64, and `allowed` has a limit per element.
     """
 
@@ -144,7 +144,7 @@ _IR_VERSION = {1: 3, 11: 6, 22: 10}  # the one of the release that brought the o
 
 
 def require_onnx() -> None:
-    """Raise UnsupportedError where the package onnx is missing."""
+    """Raise UnsupportedError if the package onnx is missing."""
     try:
         extra("onnx.helper")
     except ExtraError as e:
@@ -203,7 +203,7 @@ class Recipe:
 
 
 def require_room(cases: Sequence[SuiteCase], limit: int) -> int:
-    """Return about how many bytes the cases take; LimitError where that is more than the limit."""
+    """Return about how many bytes the cases take; LimitError if that is more than the limit."""
     sized = [(*sizes(case.layer), case.name) for case in cases]
     total = sum(size for size, _, _ in sized)
     _, products, largest = max(sized, key=itemgetter(1))
@@ -233,13 +233,13 @@ def require_place(folder: Path, *, force: bool) -> None:
         raise misused(f"{folder} holds a suite", "--force replaces it")
     foreign = [n for n in held if n not in own]
     if foreign:
-        what = "more than its suite" if own else "files that are no suite"
-        message = f"{folder} holds {what}: {', '.join(foreign[:3])}"
+        content = "more than its suite" if own else "files that are no suite"
+        message = f"{folder} holds {content}: {', '.join(foreign[:3])}"
         raise misused(message, "name another folder")
 
 
 def _suite_files(folder: Path) -> set[str]:
-    """Return the names of the files and folders of a suite, none where there is no suite."""
+    """Return the names of the files and folders of a suite, none if there is no suite."""
     try:
         cases = Suite.open(folder).cases
     except (FileAccessError, UsageError):
@@ -283,7 +283,7 @@ def _staged(folder: Path) -> Iterator[Path]:
 
 
 def _replace(folder: Path, new: Path, old: Path) -> None:
-    """Put the new content into a folder that exists; where it cannot be, the old one returns."""
+    """Put the new content into a folder that exists; if it cannot be, the old one returns."""
     # The manifest goes first and comes last: a suite without one is none.
     there = sorted(
         (folder / n for n in _suite_files(folder)), key=lambda p: p.name != suite_manifest.MANIFEST
@@ -326,14 +326,14 @@ def _write(stage: Path, case: SuiteCase, recipe: Recipe) -> dict[str, Any]:
 
 
 def _write_ir(graph: Graph, path: Path) -> None:
-    """Write an IR in standard operations; what is staged needs no care of its own."""
+    """Write an IR in standard operations; staged files need no care of their own."""
     xml, weights = ir_bytes(standardize(graph))
     path.write_bytes(xml)
     path.with_suffix(".bin").write_bytes(weights)
 
 
 def _entry(case: SuiteCase, made: Vectors) -> dict[str, Any]:
-    """Return what the manifest says of a case, apart from its files."""
+    """Return the manifest's entry of a case, apart from its files."""
     layer = case.layer
 
     def facts(arrays: Mapping[str, Any]) -> dict[str, Any]:

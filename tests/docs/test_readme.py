@@ -37,7 +37,7 @@ CODED = [
     for p in (README, *sorted(ROOT.glob("docs/*.md")))
     if PYTHON.search(p.read_text("utf-8"))
 ]
-TABLE = re.compile(r"(?<=^\| verb \| what it does \|\n\|---\|---\|\n)(?:\|.*\n)*", re.M)
+TABLE = re.compile(r"(?<=^\| verb \| purpose \|\n\|---\|---\|\n)(?:\|.*\n)*", re.M)
 
 
 def commands() -> dict[str, str]:

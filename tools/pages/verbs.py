@@ -42,7 +42,7 @@ SHARED = ("--color", "--extension", "--debug", "--quiet", "--help")
 def pages() -> dict[Path, str]:
     """Return the text of every page by its path."""
     rows = (f"| [`{v}`](verbs/{v}.md) | {what} |" for v, what in VERBS.items())
-    listed = table(("verb", "what it does"), rows)
+    listed = table(("verb", "purpose"), rows)
     return with_parts(DOCS / "verbs.md", {"all": listed}) | {
         DOCS / "verbs" / f"{verb}.md": page(verb) for verb in VERBS
     }
