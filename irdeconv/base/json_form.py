@@ -98,7 +98,7 @@ def keys_of(record: Any) -> list[Key]:
         if word == "...":
             out += [Key(n, n, attrgetter(n)) for n in every if n not in named]
         else:
-            default = _default(record, key) if word[-1] == "?" else None
+            default = _default(record, name or key) if word[-1] == "?" else None
             value = attrgetter(name or key)
             out.append(Key(key, name or key, value, word[-1] == "?", word[0] == "*", default))
     return out
