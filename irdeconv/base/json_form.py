@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from functools import cache
 from operator import attrgetter
 from types import NoneType
-from typing import (
-    Annotated,
-    Any,
-    ClassVar,
-    NamedTuple,
-    TypedDict,
-    dataclass_transform,
-    get_args,
-    get_type_hints,
-)
+from typing import Annotated, Any, ClassVar, NamedTuple, TypedDict, dataclass_transform
 
 Real = Annotated[float, float | str | None]  # a text if it is not finite
 _SCALARS = frozenset((str, int, float, bool, type(None)))
@@ -45,23 +37,17 @@ class Record:
     json_schema: ClassVar[str] = ""
 
     def __init_subclass__(
-        cls,
-        *,
-        keys: str = "...",
-        document: str = "",
-        kw_only: bool = False,
-        repr: bool = True,
-        eq: bool = True,
+        cls, *, keys: str = "...", document: str = "", kw_only: bool = False, repr: bool = True
     ) -> None:
         cls.json_keys, cls.json_schema = keys, document and f"irdeconv/{document}"
-        dataclass(frozen=True, kw_only=kw_only, repr=repr, eq=eq)(cls)
+        dataclass(frozen=True, kw_only=kw_only, repr=repr)(cls)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
         cls: Any = type(self)
-        found: dict[str, Any] = (
-            {"schema": cls.json_schema} if cls.json_schema[-1:].isdigit() else {}
-        )
+        found: dict[str, Any] = {}
+        if cls.json_schema[-1:].isdigit():
+            found["schema"] = cls.json_schema
         for key in keys_of(cls):
             value = key.value(self)
             if key.optional and value == key.default:
@@ -69,7 +55,9 @@ class Record:
             if not key.merged:
                 found[key.key] = _plain(value)
             elif value is None:
-                found |= dict.fromkeys(k.key for k in keys_of(record_of(cls, key.name)))
+                kinds = typing.get_args(typing.get_type_hints(cls)[key.name])
+                [kind] = {*kinds} - {NoneType}
+                found |= dict.fromkeys(k.key for k in keys_of(kind))
             else:
                 found |= _plain(value)
         return found
@@ -109,12 +97,6 @@ def _default(record: Any, name: str) -> Any:
     if found is None:  # a property
         return None
     return found.default if found.default_factory is MISSING else found.default_factory()
-
-
-def record_of(cls: type, name: str) -> Any:
-    """Return the class of the record in a field, which may be None."""
-    hint = get_type_hints(cls)[name]
-    return next((kind for kind in get_args(hint) if kind is not NoneType), hint)
 
 
 def json_form(record: Any, keys: str = "", **values: Any) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import json
 import operator
 import re
@@ -85,7 +86,8 @@ def _documents() -> list[type[Record]]:
     every: list[type[Record]] = [Record]
     for record in every:  # grows
         every += record.__subclasses__()
-    return [record for record in every if record.json_schema]
+    found = [record for record in every if record.json_schema]
+    return sorted(found, key=lambda r: (r.__module__, inspect.getsourcelines(r)[1]))
 
 
 def _reached(names: list[str], parts: Mapping[str, Schema]) -> list[str]:
