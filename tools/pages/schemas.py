@@ -59,18 +59,17 @@ def schemas() -> dict[str, Schema]:
     """Return the schema of each document by its name, and that of the parts that several share."""
     parts: dict[str, Schema] = {}
     forms: dict[str, list[str]] = {}
-    titles: dict[str, str] = {}
     for record in _documents():
         name = record.json_schema.split("/")[1]
         forms.setdefault(name, []).append(_part(record, parts))
-        titles[name] = TITLES.get(name, f"irdeconv {name}")
     _part(ErrorDocument, parts)
     reached = {name: _reached(every, parts) for name, every in forms.items()}
     often = [part for every in reached.values() for part in every]
     shared = {ERROR, *_reached([p for p in parts if often.count(p) > 1], parts)}
     common = {"title": "Parts that several documents share"}
     out = {SHARED: _file(SHARED, common, sorted(shared), parts, shared)}
-    for name, title in sorted(titles.items()):
+    for name in sorted(forms):
+        title = TITLES.get(name, f"irdeconv {name}")
         every = forms[name] + [ERROR] * title.startswith("irdeconv ")
         head = {"title": title, "anyOf": [{"$ref": form} for form in every]}
         own = [part for part in reached[name] if part not in shared]
@@ -92,14 +91,11 @@ def _documents() -> list[type[Record]]:
 
 def _reached(names: list[str], parts: Mapping[str, Schema]) -> list[str]:
     """Return parts and those in them, in the order in which they are named."""
-    out = dict.fromkeys(names)
-    for name in names:
-        pending = re.findall(r'"\$ref": "(\w+)"', json.dumps(parts[name]))
-        while pending:
-            if (part := pending.pop(0)) not in out:
-                out[part] = None
-                pending += re.findall(r'"\$ref": "(\w+)"', json.dumps(parts[part]))
-    return list(out)
+    every = [*names]
+    for name in every:  # grows
+        found = re.findall(r'"\$ref": "(\w+)"', json.dumps(parts[name]))
+        every += dict.fromkeys(part for part in found if part not in every)
+    return every
 
 
 def _file(
@@ -138,8 +134,10 @@ def _properties(record: type, parts: dict[str, Schema]) -> tuple[Schema, list[st
         if key.merged:
             [whole] = {k for k in get_args(kind) or (kind,) if k is not NoneType}
             own, always = _properties(whole, parts)
-            for value in own.values() if nullable and not key.optional else ():
-                _or_null(value)
+            if nullable and not key.optional:
+                null = {"type": "null"}
+                forms = {k: (v.pop("description"), v) for k, v in own.items()}
+                own = {k: {"anyOf": [v, null], "description": d} for k, (d, v) in forms.items()}
             properties |= own
             required += [] if key.optional else always
             continue
@@ -150,17 +148,6 @@ def _properties(record: type, parts: dict[str, Schema]) -> tuple[Schema, list[st
         assert text, f"{record.__name__}.{key.name}: a comment has to describe the key"
         properties[key.key] = {**_value(kind, parts), "description": text}
     return properties, required
-
-
-def _or_null(value: Schema) -> None:
-    """Let a schema accept null as well."""
-    if isinstance(value.get("type"), str) and value["type"] not in ("array", "object"):
-        value["type"] = [value["type"], "null"]
-    else:
-        text = value.pop("description")
-        form = dict(value)
-        value.clear()
-        value |= {"anyOf": [form, {"type": "null"}], "description": text}
 
 
 def _attribute(record: type, name: str) -> tuple[Any, str]:
