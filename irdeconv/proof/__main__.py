@@ -1,7 +1,7 @@
-"""`python -m irdeconv.proof A.xml B.xml`: does B compute what A does?
+"""`python -m irdeconv.proof A.xml B.xml`: does B compute the same as A?
 
-Exit code 0: proved for every size; 3: for the sizes that are named, or only if the types and shapes
-that the first file declares, which are listed, are true; 1: not proved.
+Exit code 0: proved for every size. 3: for the listed sizes, or if listed assumptions are true. 1:
+not proved.
 """
 
 import sys

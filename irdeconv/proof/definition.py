@@ -1,9 +1,7 @@
-"""What a deconvolution means, read from its attributes.
+"""The meaning of a deconvolution, read from its attributes (docs/proof.md, section 2).
 
-Every dialect's layer is y[o] = full[o + begin] for 0 <= o < O (0 outside the scatter), where
-full[s*S + k*D] collects x[s] * w[k] along each axis; then bias, then activation. A convolution is
-y[o] = sum of x[o*S + k*D - begin] * w[k]. Sizes may be ints or symbolic (sizes.py): only +, -, *,
-// and comparisons are used.
+Every dialect's layer is a window (begin, O) of the full scatter along each axis; then bias, then
+activation. Sizes may be ints or symbolic (sizes.py): only +, -, *, // and comparisons are used.
 
 I input size, O output size, K kernel, S stride, D dilation, g groups, C and M channels.
 """
@@ -17,18 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from irdeconv.proof.model import (
-    FLOATS,
-    Array,
-    Ints,
-    Layer,
-    TypedArray,
-    Unproved,
-    integers,
-    need,
-    reals,
-)
+from irdeconv.proof.model import FLOATS, Array, Ints, Layer, TypedArray, Unproved, listed, need
 from irdeconv.proof.sizes import Expr, Size
+from irdeconv.proof.spelling import real
 
 CONVOLUTIONS = ("Convolution", "GroupConvolution")
 OPSET = "opset([1-9]|1[0-6])"  # those that the language knows
@@ -46,8 +35,8 @@ def last_changed(kind: str, version: str) -> str:
 class Dialect(NamedTuple):
     """Types, versions and attributes of a dialect; its words for padding, the usual one first.
 
-    With SAME the pads add up to what the output of size `same` lacks of the full one: "wanted",
-    that of the input times S, or that of a `kernel` of size S.
+    With SAME the pads add up to the full size minus `same`: the "wanted" size, that of the input
+    times S, or that of a `kernel` of size S.
     """
 
     types: str
@@ -87,11 +76,11 @@ _COUNTS = {"PReLU": 1, "Clamp": 2, "HardSigmoid": 2}  # of parameters; others ha
 
 
 class Padding(NamedTuple):
-    """What the output lacks of the full one at its `begin` and `end`, along each spatial axis.
+    """The difference of the output and the full one at `begin` and `end` of each spatial axis.
 
     With `same` (see Dialect) a total is halved, `small_first` with the smaller half at the begin;
-    `crops_only` if it is never negative. `extra` belongs to the full one. `sizes` are those of the
-    output, if listed.
+    `crops_only` if it is never negative. `extra` belongs to the full one, `sizes` are listed
+    outputs.
     """
 
     begin: Ints
@@ -107,10 +96,9 @@ class Padding(NamedTuple):
 class LayerDefinition:
     """A deconvolution, or with `forward` a convolution, independent of sizes.
 
-    `data_axes` lists the data's axes as N, C, then the spatial ones; the output has the same
-    layout. `filter_axes` lists the filter's axes as [g,] C, M/g, *K (`forward`: [g,] M/g, C/g, *K);
-    the first only where `groups` is None, otherwise C is cut into groups. `bias`, `output_shape`
-    and `pads` are input ports or None.
+    `data_axes` lists the axes N, C, *spatial of data and output. `filter_axes` lists the filter's
+    axes as [g,] C, M/g, *K (`forward`: [g,] M/g, C/g, *K), without g if `groups` divide C instead.
+    `bias`, `output_shape` and `pads` are input ports or None.
     """
 
     strides: Ints
@@ -148,10 +136,7 @@ class LayerDefinition:
         return begin, full - total if wanted is None else wanted
 
     def windows(
-        self,
-        space: Sequence[Size],
-        kernel: Sequence[int],
-        numbers: Callable[[int], Sequence[Size]],
+        self, space: Sequence[Size], kernel: Sequence[int], numbers: Callable[[int], Sequence[Size]]
     ) -> list[tuple[Size, Size]]:
         """Return (begin, O) along each spatial axis; `numbers` returns those of an input."""
         n, shape, pads = len(self.strides), self.output_shape, self.pads
@@ -186,17 +171,17 @@ def readings(
 
 
 def family(layer: Layer) -> str | None:
-    """Return the dialect of a deconvolution, None where the layer is none."""
+    """Return the dialect of a deconvolution, None for another layer."""
     version = layer.version.removesuffix("/document")
     fitting = ((k, d.versions) for k, d in _DIALECTS.items() if layer.type in d.types.split())
     return next((k for k, versions in fitting if re.fullmatch(versions, version)), None)
 
 
 def check_runs(layer: Layer, d: LayerDefinition, channels: int = 0, sizes: Ints = ()) -> None:
-    """Check that OpenVINO runs a layer, where it has it at all, as it is defined.
+    """Check that OpenVINO, if it has the layer, runs it as it is defined.
 
-    `channels` are those of the data and `sizes` the output's, where they matter. Its convolutions
-    of one channel read other elements if an axis of one output has a stride.
+    `channels` are those of the data, `sizes` the output's, if they matter. Its convolutions of one
+    channel read other elements if an axis of one output has a stride.
     """
     least = min((*d.padding.begin, *d.padding.end), default=0)
     need(family(layer) != "opset" or least >= 0, f"{layer} has negative pads")
@@ -210,9 +195,9 @@ def is_deconvolution(layer: Layer) -> bool:
 
 
 def ints(layer: Layer, name: str, count: int, default: int | None = 0) -> Ints:
-    """Return a list of `count` integers; the default for each where it is missing or empty."""
+    """Return a list of `count` integers; each is the default if it is missing or empty."""
     text = layer.attributes.get(name, "")
-    found = integers(layer, name, text)
+    found = listed(layer, name, text)
     if not found and default is not None:
         return (default,) * count
     need(len(found) == count, f"{layer}: {name} is {text[:40]!r}, not {count} integers")
@@ -227,7 +212,7 @@ def _word(layer: Layer, name: str, allowed: str) -> str:
 
 
 def define(layer: Layer, rank: int) -> LayerDefinition:
-    """Return what a deconvolution or convolution of data of a rank means; Unproved for others."""
+    """Return the meaning of a layer for data of a rank; Unproved unless it is known."""
     kind, n = family(layer), rank - 2
     if layer.type in CONVOLUTIONS and re.fullmatch(f"{OPSET}|{OWN}", layer.version):
         kind = "convolution"
@@ -283,9 +268,9 @@ def _padding(layer: Layer, kind: str, n: int) -> Padding:
         both = ints(layer, "pads", 2 * n)
     if mode == "valid":
         both = (0,) * (2 * n)
-    listed = layer.attributes.get("output_shape", "")
-    sizes = integers(layer, "output_shape", listed)[-n:]
-    need(len(sizes) in (0, n), f"{layer}: output_shape is {listed[:40]!r}, not {n} integers")
+    shape = layer.attributes.get("output_shape", "")
+    sizes = listed(layer, "output_shape", shape)[-n:]
+    need(len(sizes) in (0, n), f"{layer}: output_shape is {shape[:40]!r}, not {n} integers")
     # As documented, OpenVINO always halves what an output_shape lacks.
     by_document = document and kind == "opset" and len(layer.inputs) > 2
     same = dialect.same if mode.startswith("same") or sizes or by_document else None
@@ -313,7 +298,7 @@ def _activation(layer: Layer) -> Activation | None:
         return None
     need(name in _ACTIVATIONS, f"{layer}: the activation {name[:40]!r} is not known")
     text = layer.attributes.get("activation_params", "")
-    numbers = reals(layer, "activation_params", text)
+    numbers = listed(layer, "activation_params", text, np.inf, real)
     if name == "Relu" and numbers[:1] == (0,) and numbers[1:2] >= (3.4e38,):
         numbers = numbers[2:]  # its upper bound bounds nothing in f32
     fits = len(numbers) == _COUNTS.get(_ACTIVATIONS[name], 0)
@@ -327,7 +312,8 @@ def activation(layer: Layer, type: str | None, parameters: Sequence[Any]) -> Act
     Numbers of attributes are rounded to the type.
     """
     names = ("min", "max") if layer.type == "Clamp" else ()
-    numbers = [v for name in names for v in reals(layer, name, layer.attributes[name])]
+    said = [(name, layer.attributes[name]) for name in names]
+    numbers = [v for pair in said for v in listed(layer, *pair, np.inf, real)]
     fits = all(isinstance(p, TypedArray) and p.array.size == 1 for p in parameters)
     need(fits, f"the parameters of {layer} are no constant scalars")
     need(all(p.type == type for p in parameters), f"{layer} mixes element types")

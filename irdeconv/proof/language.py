@@ -1,11 +1,10 @@
-"""The closed list of operations that a rewritten region may use, as OpenVINO reads them.
+"""The closed list of operations of a rewritten region, as OpenVINO reads them.
 
-`evaluate` computes concrete values, `move` sends element numbers the same way; what moves elements
-is written once, for arrays and for views of open sizes (`model.Call`). What is not exactly one of
-these operations, and what OpenVINO computes in two ways (folded or at run time) or not at all,
-raises Unproved. Computed real numbers are held in float64, wider than their type: they may be
-rounded on the way, so they never become integers again. Arrays of objects hold symbolic integers.
-Operands that do not fit are mostly refused by NumPy itself.
+`evaluate` computes concrete values, `move` sends element numbers the same way; a movement is
+written once, for arrays and for views (`model.Call`). Any other operation is Unproved, also one
+that OpenVINO computes in two ways or not at all. Real numbers are computed in float64, so they may
+have been rounded, and never become integers again. Arrays of objects hold symbolic integers. NumPy
+itself refuses most operands that do not fit.
 """
 
 from __future__ import annotations
@@ -375,9 +374,8 @@ def _reduce(c: Call, x: Array, axes: TypedArray) -> Array:
     c.need(c.type in ("i32", "i64") and x.size in ALL, "only vectors are reduced")
     run: Any = np.add if c.layer.type == "ReduceSum" else np.multiply
     terms = c.whole(x, c.type).astype(object)
-    return c.whole(
-        run.reduce(terms, c.vector(axes, least=1), keepdims=bool(c.word("keep_dims"))), c.type
-    )
+    kept = bool(c.word("keep_dims"))
+    return c.whole(run.reduce(terms, c.vector(axes, least=1), keepdims=kept), c.type)
 
 
 @op("Range-4 s,s,s output_type", moves=False)
@@ -424,10 +422,8 @@ def listed_call(layer: Layer, given: Sequence[Any] | None = None) -> tuple[Call,
     c = Call(layer, said, opset)
     c.need(not odd and not layer.rest, f"missing or not followed: {', '.join(odd) or 'its body'}")
     for name, text in said.items():  # also what changes nothing has to be valid
-        broadcasts = (
-            text != "numpy" and name == "auto_broadcast"
-        )  # OpenVINO then refuses what it moves
-        legal = not broadcasts and spelled(kind_of(layer.type, name), text) is not None
+        moved = name == "auto_broadcast" and text != "numpy"  # OpenVINO then refuses some
+        legal = not moved and spelled(kind_of(layer.type, name), text) is not None
         c.need(legal, f'{name}="{text[:40]}" is not followed')
     if given is not None:
         _check_inputs(c, rule.takes, given)
@@ -438,9 +434,8 @@ def check_open(layer: Layer, types: Sequence[str]) -> None:
     """Check that OpenVINO computes a layer of integers as it is, also those of open sizes."""
     to_boolean = layer.type == "Convert" and layer.attributes.get("destination_type") == "boolean"
     if (layer.type in _MISJUDGED or to_boolean) and any(t in BITS for t in types):
-        raise Unproved(
-            f"{layer}, with open sizes, meets the fault open-bounds of OpenVINO 2026.4.1"
-        )
+        fault = "the fault open-bounds of OpenVINO 2026.4.1"
+        raise Unproved(f"{layer}, with open sizes, meets {fault}")
 
 
 def _check_inputs(c: Call, takes: Sequence[str], given: Sequence[Any]) -> None:
@@ -455,7 +450,7 @@ def _check_inputs(c: Call, takes: Sequence[str], given: Sequence[Any]) -> None:
 
 
 def output_type(layer: Layer, types: Sequence[str]) -> str:
-    """Return the element type of the outputs by those of the inputs; Unproved where they misfit."""
+    """Return the element type of the outputs by those of the inputs; Unproved if they misfit."""
     (c, rule), kind, plain = listed_call(layer), layer.type, {*FLOATS, *BITS, "boolean"}
     shared = {t for p, t in enumerate(types) if p in rule.ports or (kind == "Pad" and p == 3)}
     known = {*plain, *PACKED} if kind == "Convert" else plain
@@ -471,7 +466,7 @@ def output_type(layer: Layer, types: Sequence[str]) -> str:
 
 
 def evaluate(layer: Layer, inputs: Sequence[TypedArray]) -> list[TypedArray]:
-    """Return the values of a layer's outputs; Unproved where they do not follow."""
+    """Return the values of a layer's outputs; Unproved if they do not follow."""
     types, (c, rule) = [x.type for x in inputs], listed_call(layer, inputs)
     c = replace(c, types=types, type=output_type(layer, types))
     given = [x.array if p in rule.ports else x for p, x in enumerate(inputs)]
@@ -479,10 +474,9 @@ def evaluate(layer: Layer, inputs: Sequence[TypedArray]) -> list[TypedArray]:
 
 
 def move(layer: Layer, inputs: Sequence[Any]) -> list[Array]:
-    """Return element numbers behind a movement, -1 for an inserted zero.
+    """Return element numbers behind a movement, -1 for an inserted zero; else Unproved.
 
-    The inputs at the ports in MOVES are arrays of numbers, the others known values; Unproved as
-    above.
+    The inputs at the ports in MOVES are arrays of numbers, the others known values.
     """
     ports, (c, rule) = MOVES.get(layer.type, ()), listed_call(layer, inputs)
     known = all(p in ports or isinstance(x, TypedArray) for p, x in enumerate(inputs))

@@ -1,9 +1,7 @@
 """Proofs at exact sizes of everything that is linear in the data, element by element.
 
-A `ModelWalk` evaluates constants and vectors of sizes as arrays. Its subclasses define how values
-that depend on data are represented: a `LinearWalk` uses sums of numbered elements (sums.py),
-`verify.evaluation` residues modulo a prime. A convolution, a deconvolution by its definition, and a
-product of matrices add numbers for their outputs.
+A `ModelWalk` evaluates constants and sizes as arrays; its subclasses represent values that depend
+on data, a `LinearWalk` by sums of numbered elements, `verify.evaluation` by residues of a prime.
 """
 
 from __future__ import annotations
@@ -92,10 +90,9 @@ class NoOutput(Unproved):
 class ModelWalk:
     """Evaluates values of a model.
 
-    Those that depend on data have `type`, `shape`, and `each`, which moves their elements.
-    `leaf` tells those at which it stops, by port and reader; `choose` a vector for sizes that are
-    not known. Where it `runs`, OpenVINO has to run its deconvolutions; if it is `fixed`, too, it
-    knows all sizes before, and takes no convolution without outputs.
+    Those that depend on data have `type`, `shape`, and `each`, which moves their elements. `leaf`
+    returns the values at which it stops, by port and reader; `choose` a vector for unknown sizes.
+    With `runs`, OpenVINO has to run the deconvolutions; `fixed`: all sizes are known before.
     """
 
     model: Model
@@ -108,12 +105,13 @@ class ModelWalk:
     lift: ClassVar[Any]  # (value): a constant as what values are that depend on data
     _joined: ClassVar[Any]  # (values): all elements behind one another, then a zero
     _plus: ClassVar[Any]  # (a, b): the sum of values of one shape
+    _negated: ClassVar[Any]  # (value): its opposite
     _activated: ClassVar[Any]  # (value, last): a value behind an activation
     # (layer, x, w, reads): the sums [N, g, m, *O] over data [N, g, k, *S] times [g, m, k, *T].
     _block: ClassVar[Any]
 
     def value(self, port: Port) -> Value:
-        """Return a value; Unproved where it cannot be followed."""
+        """Return a value; Unproved if it cannot be followed."""
 
         def stops(p: Port, reader: Layer | None) -> bool:
             found = reader and (self.values.get(p) or self.leaf(p, reader))
@@ -157,7 +155,7 @@ class ModelWalk:
         return [self.rules[layer.type](self, call, given)]
 
     def _moved(self, layer: Layer, given: Sequence[Value]) -> list[Value]:
-        """Move the numbers of all elements, then what these stand for."""
+        """Move the numbers of all elements, then these elements."""
         ports = MOVES[layer.type]
         values = [self.lift(v) for i, v in enumerate(given) if i in ports]
         whole = self._joined(values)
@@ -179,6 +177,13 @@ class ModelWalk:
         shape = np.broadcast_shapes(*(v.shape for v in values))
         room(shape)
         return [v.each(partial(np.broadcast_to, shape=shape)) for v in values]
+
+    def _add(self, call: Call, given: Sequence[Value]) -> Value:
+        a, b = self._pair(call, given)
+        return self._plus(a, self._negated(b) if call.layer.type == "Subtract" else b)
+
+    def _negate(self, call: Call, given: Sequence[Value]) -> Value:
+        return self._negated(self.lift(given[0]))
 
     def _activate(self, call: Call, given: Sequence[Value]) -> Value:
         value = self.lift(given[0])
@@ -331,6 +336,9 @@ class LinearWalk(ModelWalk):
     def _plus(self, a: Linear, b: Linear) -> Linear:
         return added(a, b)
 
+    def _negated(self, value: Linear) -> Linear:
+        return scaled(value, np.array(-1.0))
+
     def _activated(self, value: Linear, last: Activation) -> Linear:
         return value._replace(last=(*value.last, last))
 
@@ -344,10 +352,6 @@ class LinearWalk(ModelWalk):
         if len(types) > 1 or not types <= {*FLOATS} or any(v.last for v in values):
             raise Unproved(f"{layer} is not followed for its types or activations")
         return super()._alike(layer, values)
-
-    def _add(self, call: Call, given: Sequence[Value]) -> Linear:
-        a, b = self._pair(call, given)
-        return added(a, scaled(b, np.array(-1.0)) if call.layer.type == "Subtract" else b)
 
     def _scale(self, call: Call, given: Sequence[Value]) -> Linear:
         """Multiply or divide by a constant."""
@@ -381,15 +385,15 @@ class LinearWalk(ModelWalk):
 
 
 ModelWalk.rules = {
+    **dict.fromkeys(("Add", "Subtract"), ModelWalk._add),
+    "Negative": ModelWalk._negate,
     "MatMul": ModelWalk._matmul,
     "Einsum": ModelWalk._einsum,
     **dict.fromkeys(ACTIVATIONS, ModelWalk._activate),
 }
 LinearWalk.rules = {
     **ModelWalk.rules,
-    **dict.fromkeys(("Add", "Subtract"), LinearWalk._add),
     **dict.fromkeys(("Multiply", "Divide"), LinearWalk._scale),
-    "Negative": lambda walk, _, given: scaled(walk.lift(given[0]), np.array(-1.0)),
     "ReduceSum": LinearWalk._sum,
     "Convert": LinearWalk._convert,
 }
@@ -405,10 +409,10 @@ SIZES, CUTS = (1, 2, 3, 5, 8), (0, 1, 2, 3, -1)
 
 @dataclass
 class Leaves:
-    """What a region reads from outside, at sizes of which the open ones are chosen.
+    """The inputs of a region, with sizes chosen for open axes.
 
-    Open axes have the size `wish` or the next one that is allowed, the one numbered `longer` one
-    more; `fixed` says it of single ones. `cut` is what sizes wanted of the output lack.
+    An open axis has the size `wish` or the next one that is allowed, number `longer` one more;
+    `fixed` are sizes of single ones. `cut` chooses by how much a wanted output is smaller.
     """
 
     ob: Obligation
@@ -471,10 +475,7 @@ class Leaves:
 
 
 def prove(ob: Obligation) -> Proof:
-    """Prove that the lowered value is the source's, at its fixed sizes or at some of the open ones.
-
-    Raises Unproved where it is not, or does not follow.
-    """
+    """Prove the lowered value to be the wanted one, at fixed or some open sizes; else Unproved."""
     # One axis longer at a time: what holds only for equal sizes is found.
     plans = [(n, -1, i) for i, n in enumerate(SIZES)] + [(SIZES[-1], i, 0) for i in range(6)]
     fixed: dict[tuple[Port, int], int] = {}
@@ -526,13 +527,8 @@ def _compared(ob: Obligation, leaves: Leaves, wanted: Linear) -> float:
     def leaf(port: Port, reader: Layer) -> Value | None:
         return leaves.get(ob.twins[port]) if port in ob.twins else None
 
-    walk = LinearWalk(
-        ob.lowered,
-        leaf,
-        runs=True,
-        fixed=not leaves.chosen + leaves.asked,
-        bases=leaves.bases,
-    )
+    fixed = not leaves.chosen + leaves.asked
+    walk = LinearWalk(ob.lowered, leaf, runs=True, fixed=fixed, bases=leaves.bases)
     output = walk.lift(walk.value(ob.output))
     same = [f"{v.type} {list(v.shape)} {v.last}" for v in (output, wanted)]
     need(same[0] == same[1], f"the value is {same[0]}, the source's is {same[1]}")

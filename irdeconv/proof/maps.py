@@ -1,10 +1,4 @@
-"""Index maps of what took a deconvolution's place, and their comparison with the definition.
-
-Along one axis the definition sums, for output o, the pairs (i, k) of input and tap with
-S*i + k*D = o + begin. Of an emitted convolution every tap t reads, for the outputs of one residue,
-at most one input, whose place is an affine expression too. Both sum the same where every emitted
-tap stands for one k throughout, no pair is missing, and the weights are the same.
-"""
+"""Index maps of a lowered deconvolution, and their comparison (docs/proof.md, lemmas 6 and 7)."""
 
 from __future__ import annotations
 
@@ -17,21 +11,19 @@ from typing import Any
 import numpy as np
 
 from irdeconv.proof.definition import Activation, LayerDefinition
-from irdeconv.proof.model import Array, Ints, Layer, Structure, Unproved, need
+from irdeconv.proof.model import Array, Ints, Unproved, need
 from irdeconv.proof.sizes import Case, Expr, Size, is_empty, is_int
 from irdeconv.proof.sums import Part, compare
 
 NEVER, WRONG = -1, -2  # emitted taps that read zeros only, or what the definition does not read
 READ, MISSING, IMPOSSIBLE = 0, 1, 2  # taps of the definition
 MOST_ALIGNED = 2**26
-COPY_STEP = 2**32  # more than there are channels
 MOST_ALONG = 2**13  # taps of an axis, which are looked at one by one
 MOST_PAIRS = 2**25  # of a tap and a residue of an axis
 
 
 Bounds = tuple[tuple[Size, Size], ...]
 Taps = tuple[list[int], list[int]]  # the tap of each emitted tap, and the ones that are reached
-Moves = tuple[tuple[int, Bounds], ...]  # of a copy along each coordinate, and bounds of its own
 
 
 @dataclass(frozen=True)
@@ -39,9 +31,9 @@ class Axis:
     """One axis of a view: explicit, or open along axis `coordinate` of the base.
 
     Position q of an open axis is t = step*q + shift: a zero unless low <= t < high for all
-    `bounds`. Only moved data have a step other than 1, and only where radix is 1. t // radix is the
-    place along the base's axis `coordinate` (0: batch, then the spatial ones; None: explicit).
-    t % radix runs along the table's axis of the same place, as q does of an explicit axis.
+    `bounds`. t // radix is the place along the base's axis `coordinate` (0: batch, then the spatial
+    ones; None: explicit). t % radix runs along the table's axis of the same place, as q does of an
+    explicit axis. Only moved data have a step other than 1, and only with the radix 1.
     """
 
     length: Size
@@ -62,10 +54,9 @@ class Axis:
         return (self.length - 1) * self.step + 1
 
     def inside(self, t: Size) -> list[Size]:
-        """Return the expressions that are >= 0 where position t - shift exists and is no zero.
+        """Return expressions: all are >= 0 if position t - shift exists and is no zero.
 
-        The step is 1: outputs of a convolution have no other, and `sums` takes it off what they
-        read.
+        The step is 1: outputs of a convolution have no other, and `sums` removes it from its reads.
         """
         q = t - self.shift
         bounds = [b for low, high in self.bounds for b in (t - low, high - 1 - t)]
@@ -74,10 +65,9 @@ class Axis:
 
 @dataclass(frozen=True)
 class Read:
-    """What a convolution reads along one axis: output v takes stride*v + dilation*t - pad.
+    """The reads of a convolution along one axis: output v takes stride*v + dilation*t - pad.
 
-    Of the elements there only those with t % radix in `live` are not zero. Outputs outside of
-    `bounds` are zeros.
+    Only elements with t % radix in `live` are not zero. Outputs outside of `bounds` are zeros.
     """
 
     axis: Axis
@@ -110,14 +100,11 @@ class KernelSums:
 class View:
     """A tensor computed from the data; `blocks` None: nothing but moved elements of the data.
 
-    `table` has one axis for each of `axes`: the row of the base that each element comes from, -1
-    for zero; rows of several blocks are counted through. A block is a sum of convolutions with the
-    same rows. Of moved elements of the data, channel + COPY_STEP * i is one of copy i. With (move,
-    bounds) = `copies[i][c]` its t along coordinate c is `move` more, and also within `bounds`, or
-    it is zero; i is the same along open axes of the table. Each axis of the tensor is a run of
-    `axes`, in row-major order, of as many as `runs` says (0: it has the size 1). `bias` has a
-    number for each element of the table (with `bias_numbered` that of an element of an input); then
-    comes the `activation`.
+    `table` has one axis for each of `axes`: the row of the base of each element, -1 for zero; rows
+    of several blocks are counted through. A block is a sum of convolutions with the same rows. Each
+    axis of the tensor is a run of `axes`, in row-major order, of as many as `runs` says (0: it has
+    the size 1). `bias` has a number for each element of the table (with `bias_numbered` that of an
+    element of an input); then comes the `activation`.
     """
 
     type: str | None
@@ -128,7 +115,6 @@ class View:
     bias: Array | None = None
     bias_numbered: bool = False
     activation: Activation | None = None
-    copies: tuple[Moves, ...] = ()
 
     @property
     def shape(self) -> tuple[Size, ...]:
@@ -142,11 +128,11 @@ class View:
 
     @property
     def rows(self) -> list[tuple[Axis, ...]]:
-        """What each axis of the tensor consists of."""
+        """The axes of the view in each axis of the tensor."""
         return [self.run(a) for a in range(len(self.runs))]
 
     def run(self, a: int) -> tuple[Axis, ...]:
-        """Return what one axis of the tensor consists of."""
+        """Return the axes of the view in one axis of the tensor."""
         first = sum(self.runs[:a])
         return self.axes[first : first + self.runs[a]]
 
@@ -169,34 +155,18 @@ class View:
         return self.bias is not None or bool(self.activation)
 
 
-@dataclass(frozen=True)
-class Reference:
-    """A layer by its definition: `weights` [g, C/g, M/g, *K], (begin, O) per axis.
+@dataclass(frozen=True, kw_only=True)
+class Reference(View):
+    """A deconvolution by its definition, or a convolution if neither side has a deconvolution.
 
-    It is a deconvolution, or a convolution if no deconvolution is on either side.
-
-    `bias` has one number per output channel (with `bias_numbered` that of an element of an input);
-    then comes the `activation`.
+    The data have the shape `data`, `weights` are [g, C/g, M/g, *K], `windows` (begin, O) per axis.
     """
 
-    layer: Layer
     definition: LayerDefinition
-    type: str | None
     data: tuple[Size, ...]
     weights: Array
     numbered: bool
     windows: tuple[tuple[Size, Size], ...]
-    bias: Array | None = None
-    bias_numbered: bool = False
-    activation: Activation | None = None
-
-    @property
-    def shape(self) -> tuple[Size, ...]:
-        """The sizes of the axes."""
-        sizes = [self.data[self.definition.data_axes[0]]]
-        sizes += [self.weights.shape[0] * self.weights.shape[2], *(o for _, o in self.windows)]
-        order = self.definition.data_axes
-        return tuple(sizes[order.index(a)] for a in range(len(order)))
 
 
 @dataclass
@@ -215,16 +185,15 @@ class MapComparison:
         """Raise Unproved with the first difference."""
         wanted, view, order = self.wanted, self.view, self.wanted.definition.data_axes
         shape = wanted.shape
-        if view.blocks is None or view.runs != (1,) * len(order):
+        sums = view.blocks is not None and not isinstance(view, Reference)
+        if not sums or view.runs != (1,) * len(order):
             raise Unproved("no convolution was found, or the rank is another one")
         if not all(self.case.is_zero(a - b) for a, b in zip(view.shape, shape, strict=True)):
             raise Unproved(f"the output is {list(view.shape)}, not {list(shape)}")
         axes = [view.axes[a] for a in order]
         self.batch(axes[0], shape[order[0]])
-        if axes[1].coordinate is not None or any(
-            a.coordinate != i for i, a in enumerate(axes[2:], 1)
-        ):
-            raise Unproved("the axes of the output are not those of the data")
+        order_kept = [a.coordinate for a in axes[1:]] == [None, *range(1, len(axes) - 1)]
+        need(order_kept, "the axes of the output are not those of the data")
         table = by_channel(view.table, order)
         self.finish(order)
         if not is_empty(shape):
@@ -232,12 +201,11 @@ class MapComparison:
                 self.residues(axes[2:], residues, last(table, residues))
 
     @property
-    def structure(self) -> Structure | None:
-        """Of what the sums consist that took a deconvolution's place."""
+    def structure(self) -> tuple[int, int, bool] | None:
+        """The sums that replaced a deconvolution (see Proof)."""
         blocks, period = self.view.blocks or (), max(a.radix for a in self.view.axes)
         pointwise = len(blocks) == 1 and set(blocks[0][0].weights.shape[3:]) == {1}
-        forward = self.wanted.definition.forward
-        return None if forward else Structure(len(blocks), period, pointwise)
+        return None if self.wanted.definition.forward else (len(blocks), period, pointwise)
 
     def batch(self, axis: Axis, size: Size) -> None:
         """Check that the batch stays as it is."""
@@ -251,16 +219,14 @@ class MapComparison:
     def finish(self, order: Sequence[int]) -> None:
         """Compare bias and activation."""
         bias, wanted = self.view.bias, self.wanted.bias
-        if wanted is not None and not self.wanted.bias_numbered and not wanted.any():
-            wanted = None  # as a view adds no zeros
         if (bias is None) != (wanted is None):
             raise Unproved("the bias is missing" if bias is None else "there is a bias too many")
         if self.view.bias_numbered != self.wanted.bias_numbered:
             raise Unproved("a constant bias stands for a computed one")
         if bias is not None and wanted is not None:
             found = by_channel(bias, order)
-            right = wanted.reshape((-1,) + (1,) * (found.ndim - 1))
-            self.agree([found], np.broadcast_to(right, found.shape), "the bias")
+            right = np.broadcast_to(by_channel(wanted, order), found.shape)
+            self.agree([found], right, "the bias")
         if self.view.activation != self.wanted.activation:
             raise Unproved(f"its end is {self.view.activation}, not {self.wanted.activation}")
 
@@ -271,10 +237,8 @@ class MapComparison:
         of = np.where(rows < 0, 0, np.searchsorted(starts, rows, "right"))  # 0: of none
         for i in np.unique(of):
             block = blocks[i - 1] if i else ()
-            found = [
-                [self.taps(a, axis, r, part) for a, (axis, r) in places]
-                for part in block or (None,)
-            ]
+            parts = block or (None,)
+            found = [[self.taps(a, axis, r, p) for a, (axis, r) in places] for p in parts]
             chosen = np.flatnonzero(of == i)
             self.weights(chosen, rows[chosen] - starts[max(i - 1, 0)], block, found)
 
@@ -287,8 +251,7 @@ class MapComparison:
         return self.found[key]
 
     def _taps(self, a: int, out: Axis, residue: int, emitted: int, read: Read | None) -> Taps:
-        """Return what emitted taps of an axis stand for, each for every place of a period that it
-        may meet, and which taps of the definition do.
+        """Return the tap of each emitted tap, at every live place, and the state of each tap.
 
         The outputs o with o + out.shift = out.radix*v + residue are looked at.
         """
@@ -329,9 +292,8 @@ class MapComparison:
     def _reached(self, reach: Size, dilation: int, kernel: int) -> int | None:
         """Return the tap of the definition that reaches so far; None if there is none."""
         likely = range(kernel) if isinstance(reach, Expr) else [reach // dilation]
-        return next(
-            (k for k in likely if 0 <= k < kernel and self.case.is_zero(reach - k * dilation)), None
-        )
+        inside = (k for k in likely if 0 <= k < kernel)
+        return next((k for k in inside if self.case.is_zero(reach - k * dilation)), None)
 
     def places(self, a: int, out: Axis, read: Read | None) -> tuple[Size, Size]:
         """Return symbols for any input i and any place v of the outputs; 0 for the only i or o.
@@ -340,9 +302,8 @@ class MapComparison:
         """
         w, d = self.wanted, self.wanted.definition
         sizes = w.data[d.data_axes[2 + a]], w.windows[a][1]
-        i, v = (
-            0 if is_int(n, 1) else self.case.free(name) for n, name in zip(sizes, "iv", strict=True)
-        )
+        named = zip(sizes, "iv", strict=True)
+        i, v = (0 if is_int(n, 1) else self.case.free(name) for n, name in named)
         if read and type(i) is not int and type(v) is not int:
             periods, S = (out.radix * read.axis.radix, read.stride), d.strides[a]
             right = (1, S) if d.forward else (S, 1)
@@ -384,11 +345,7 @@ class MapComparison:
         return self.case.excludes([o, size - 1 - o, i, data - 1 - i])
 
     def weights(
-        self,
-        chosen: Array,
-        rows: Array,
-        block: tuple[KernelSums, ...],
-        taps: list[list[Taps]],
+        self, chosen: Array, rows: Array, block: tuple[KernelSums, ...], taps: list[list[Taps]]
     ) -> None:
         """Compare the weights of output channels `chosen`, which are `rows` of a block."""
         right, channels = self._wanted_weights(chosen)
@@ -466,11 +423,11 @@ class MapComparison:
 def _met(
     out: Axis, read: Read, residue: int, t: int, live: int, i: Size, o: Size
 ) -> tuple[Size, Size, list[Size]] | None:
-    """Return an input i and an output o that reads it by tap t, and what is >= 0 where both exist.
+    """Return an input i, an output o that reads it by tap t, and expressions >= 0 if both exist.
 
-    Output o = radix*v + residue - shift reads place stride*v + D*t - pad + shift, which is
-    i*radix + live of the data. Numbers i and o are known (0 of axes of one place), symbols stand
-    for any i and v: the one is used that gives the other as a whole number. None: there is no v.
+    Output o = radix*v + residue - shift reads place stride*v + D*t - pad + shift = i*radix + live.
+    A number i or o is known; symbols mean any i and v: the one that gives the other as a whole
+    number is used. None: there is no v.
     """
     first = read.dilation * t - read.pad + read.axis.shift  # the place that v = 0 reads
     inner, stride = read.axis.radix, read.stride

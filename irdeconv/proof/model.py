@@ -1,6 +1,6 @@
-"""A model as the proof sees it: layers in order, with attributes as the file spells them.
+"""A model in the proof: layers in order, with attributes as the file spells them.
 
-Also the registry of the language's rules, and what these need: attributes, vectors, limits.
+Also the registry of operations, and their helpers: attributes, vectors, limits.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from irdeconv.proof.spelling import integer, real
+from irdeconv.proof.spelling import integer
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Ints = tuple[int, ...]
@@ -21,7 +21,7 @@ Shape = tuple[int | Interval, ...]
 
 
 class Unproved(Exception):
-    """The equality of two values does not follow; the text says where the proof stops."""
+    """The equality of two values does not follow; the text has the reason."""
 
 
 def need(holds: Any, text: str) -> None:
@@ -38,10 +38,10 @@ class Port(NamedTuple):
 
 
 class TypedArray(NamedTuple):
-    """Elements with the type that the file gives them: "f32", "i64", "boolean", "bf16", ...
+    """Elements with the type in the file: "f32", "i64", "boolean", "bf16", ...
 
-    Types that NumPy lacks are held in wider ones (bf16 and f8 in float32, u4 in uint8). `stored` is
-    the float type of NumPy in which a file has them, where that is known.
+    Types that NumPy lacks are held in wider ones (bf16 in float32, u4 in uint8). `stored` is the
+    float type of NumPy in which a file has them, if that is known.
     """
 
     array: Array
@@ -74,11 +74,10 @@ class Fact(NamedTuple):
 class Layer:
     """One layer.
 
-    `attributes` are those of <data>, `inputs` the sources in the order of the input ports,
-    `outputs` what the file declares of its outputs (never believed inside a rewritten region),
-    `names` the tensor names of each output. `elements` are a constant's. `rest` is the canonical
-    text of whatever else the layer has (port maps, ...), never empty where it has bodies. `bodies`
-    are those of loops and branches, by their tags: what they compute is no part of `rest`.
+    `attributes` are those of <data>, `inputs` the sources by input ports, `outputs` the declared
+    outputs (never believed inside a rewritten region), `names` the tensor names of each output.
+    `elements` are a constant's. `rest` is the canonical text of all else, never empty if the layer
+    has bodies. `bodies` are those of loops and branches by their tags; they are no part of `rest`.
     """
 
     name: str
@@ -98,10 +97,10 @@ class Layer:
 
 @dataclass(frozen=True)
 class Model:
-    """Layers, each behind those that it reads; inputs and results as places in the file's order.
+    """Layers, each behind its inputs; inputs and results as places in the file's order.
 
-    `rest` is the canonical text of whatever else the file says that could matter. `files` has the
-    SHA-256 and size of the bytes that were read, of "xml" and "bin"; nothing for graphs in memory.
+    `rest` is the canonical text of all else that could matter. `files` has SHA-256 and size of the
+    bytes of "xml" and "bin"; nothing for graphs in memory.
     """
 
     layers: tuple[Layer, ...]
@@ -116,15 +115,12 @@ class Model:
 
 
 def region(
-    model: Model,
-    output: Port,
-    stops: Callable[[Port, Layer | None], bool],
-    most: float = math.inf,
+    model: Model, output: Port, stops: Callable[[Port, Layer | None], bool], most: float = math.inf
 ) -> tuple[list[int], list[Port]]:
     """Return the layers between a value and those at which it `stops`, in order, and the latter.
 
-    `stops` takes a value, and the layer that reads it, if it is not the output. Layers stand behind
-    those that they read, so no walk needs a recursion: models are deep.
+    `stops` takes a value, and its reader unless it is the output. The walk needs no recursion, as
+    each layer is behind its inputs: models are deep.
     """
     places, ends = set[int](), dict[Port, None]()
     todo: list[tuple[Port, Layer | None]] = [(output, None)]
@@ -144,8 +140,8 @@ def region(
 class Obligation:
     """To show: value `output` of `lowered` equals value `wanted` of `source`.
 
-    `twins` maps values of `lowered` to values of `source` that they are known to equal; whatever a
-    region reads from outside is one of them. `fact` tells type and shape of values of `source`.
+    `twins` maps values of `lowered` to equal values of `source`, among them all that a region reads
+    from outside. `fact` returns type and shape of values of `source`.
     """
 
     source: Model
@@ -156,27 +152,14 @@ class Obligation:
     fact: Callable[[Port], Fact]
 
 
-class Structure(NamedTuple):
-    """What took a deconvolution's place: how many sums were joined, and how outputs interleave.
-
-    `period` is the largest number of outputs of an axis that stand for one place; `pointwise` says
-    that the only sum has a kernel of 1.
-    """
-
-    sums: int
-    period: int
-    pointwise: bool
-
-
 @dataclass(frozen=True)
 class Proof:
     """An obligation that was met.
 
-    `method` says how: by index maps, or element by element; with maps, `structure` says of what;
-    `every` says that it holds for every size that `fact`
-    allows, `sizes` says for which in words; `maps` has the index maps, one line each. `rounding` is
-    the largest relative difference of a weight (0.0: all are equal). `assumed` lists what was taken
-    for granted.
+    `method` is by index maps, or element by element; `every`: it holds for every size that `fact`
+    allows; `sizes` are these in words; `maps` has the index maps, one line each. `rounding` is the
+    largest relative difference of a weight. `structure` has, of a deconvolution's maps, the number
+    of joined sums, the outputs of an axis for one place, and whether the only kernel is 1.
     """
 
     method: str
@@ -185,7 +168,7 @@ class Proof:
     maps: tuple[str, ...] = ()
     rounding: float = 0.0
     assumed: tuple[str, ...] = ()
-    structure: Structure | None = None
+    structure: tuple[int, int, bool] | None = None
 
 
 LARGEST_ARRAY, HIGHEST_RANK, LONGEST_VECTOR = 1 << 25, 16, 1 << 16
@@ -201,11 +184,11 @@ Run = Callable[..., Any]
 
 
 class Listed(NamedTuple):
-    """What computes an operation; which ports carry what is moved, or share a type.
+    """The rule of an operation; `ports` have the moved elements, or share a type.
 
     `takes` has a letter for each port: "x" for these, "v" a vector, "s" a scalar, "e" either of
-    them, "a" any array; "?" behind it says that it may be missing, "*" that there may be more.
-    `attributes` have OpenVINO's default where one may be missing.
+    them, "a" any array; "?" behind it: it may be missing, "*": there may be more. `attributes` have
+    OpenVINO's default if one may be missing.
     """
 
     run: Run
@@ -219,7 +202,7 @@ MOVES: dict[str, Sequence[int]] = {}  # the types that only move elements, those
 
 
 def op(rows: str, moves: bool = True) -> Callable[[Run], Run]:
-    """Return what adds a function to RULES under rows "Type-opset takes attributes"."""
+    """Return a decorator: it adds a function to RULES under rows "Type-opset takes attributes"."""
 
     def add(run: Run) -> Run:
         for head, letters, *attributes in map(str.split, rows.split("|")):
@@ -237,8 +220,8 @@ def op(rows: str, moves: bool = True) -> Callable[[Run], Run]:
 class Call:
     """A layer at work; `said` are its attributes with defaults.
 
-    Rules move arrays by the methods from `pick` on; in `proof.steps` these take views, whose sizes
-    may be open.
+    Rules move arrays by the methods from `pick` on; in `proof.steps` these take views of open
+    sizes.
     """
 
     layer: Layer
@@ -260,7 +243,7 @@ class Call:
 
     def ints(self, name: str) -> Ints:
         """Return an attribute that lists small integers."""
-        return integers(self.layer, name, self.said[name], 5)
+        return listed(self.layer, name, self.said[name], 10**5)
 
     def vector(
         self, given: Any, length: int | None = None, least: int = 0, far: bool = False
@@ -292,9 +275,8 @@ class Call:
         """Pad each axis before and behind with `nothing`; negative numbers crop."""
         sizes = [(n, *row) for n, row in zip(x.shape, rows, strict=True)]
         # At run time OpenVINO reads foreign memory where an axis is cropped by more than its size.
-        self.need(
-            all(min(b, e) >= -n for n, b, e in sizes), "it crops zeros that it inserts itself"
-        )
+        fits = all(min(b, e) >= -n for n, b, e in sizes)
+        self.need(fits, "it crops zeros that it inserts itself")
         self.room(map(sum, sizes))
         for axis, (n, b, e) in enumerate(sizes):
             x = self.pick(x, axis, np.arange(-b, n + e))
@@ -344,7 +326,7 @@ class Call:
         return x.reshape(self.room(out))
 
     def inside(self, at: TypedArray, sizes: Any, wraps: bool) -> Array:
-        """Return indices counted from 0; negative ones count from the end, where that is so."""
+        """Return indices counted from 0; with `wraps` negative ones count from the end."""
         x = at.array
         fits = x.dtype != object and (x >= (np.negative(sizes) if wraps else 0)) & (x < sizes)
         fits = at.type in ("i32", "i64") and x.size and np.all(fits)
@@ -384,25 +366,17 @@ def normal(x: Array) -> Array:
     return np.asarray((abs(x) >= 2.0**-126) & (abs(x) < 2.0**128))
 
 
-def integers(layer: Layer, name: str, text: str, digits: int = 10) -> Ints:
-    """Return the integers that an attribute lists, none where it is empty."""
-    return tuple(_listed(layer, name, text, integer, 10**digits))
-
-
-def reals(layer: Layer, name: str, text: str) -> tuple[float, ...]:
-    """Return the real numbers that an attribute lists, none where it is empty."""
-    return tuple(_listed(layer, name, text, real, math.inf))
-
-
-def _listed(layer: Layer, name: str, text: str, read: Callable[[str], Any], end: float) -> Any:
+def listed(
+    layer: Layer, name: str, text: str, end: float = 10**10, read: Callable[[str], Any] = integer
+) -> tuple[Any, ...]:
+    """Return the numbers -end < n < end that an attribute lists, none if it is empty."""
     try:
         found = [read(part) for part in text.split(",")] if text.strip() else []
     except ValueError:
         found = [end]
-    what = "integers" if read is integer else "numbers"
     fits = all(-end < v < end for v in found)
-    need(fits, f'{layer}: {name}="{text[:40]}" is no list of small {what}')
-    return found
+    need(fits, f'{layer}: {name}="{text[:40]}" is no list of small numbers')
+    return tuple(found)
 
 
 def vector(given: Any, far: bool = False) -> list[Any]:
@@ -427,7 +401,7 @@ def whole(given: Any, far: bool = False) -> Ints:
 
 
 def room(shape: Iterable[int], most: float = LARGEST_ARRAY, what: str = "elements") -> int:
-    """Return the number of elements; Unproved where there are too many."""
+    """Return the number of elements; Unproved if there are too many."""
     size = math.prod(shape)
     need(0 <= size <= most, f"{size} {what} are more than the proof takes on")
     return size
@@ -442,7 +416,7 @@ def pick(x: Array, axis: int, at: Array, nothing: int) -> Array:
 
 
 def computed(c: Call, run: Run, inputs: Sequence[Any]) -> list[Array]:
-    """Compute the outputs; whatever NumPy refuses is Unproved."""
+    """Compute the outputs; Unproved if NumPy refuses."""
     try:
         with np.errstate(all="ignore"):
             out = run(c, *inputs)

@@ -1,7 +1,6 @@
-"""Pairs the values of two models, by equal layers, and by a proof where a region was rewritten.
+"""Pairs the values of two models: by equal layers, and by a proof of each rewritten region.
 
-It begins with inputs, outputs and variables. OpenVINO executes some layers only if an input is
-constant, so such an input must stay constant.
+It begins with inputs, outputs and variables. An input that OpenVINO needs as a constant stays one.
 """
 
 from __future__ import annotations
@@ -58,9 +57,8 @@ def interface(source: Model, lowered: Model) -> tuple[list[str], list[tuple[Port
         seen = [[_seen(y, names[0] & names[1]) for y in side] for side in (first, second)]
         for number, (a, b) in enumerate(zip(first, second, strict=False)):
             if seen[0][number] != seen[1][number]:
-                problems.append(
-                    f"{what} {number} is {seen[1][number]} instead of {seen[0][number]}"
-                )
+                pair = f"{seen[1][number]} instead of {seen[0][number]}"
+                problems.append(f"{what} {number} is {pair}")
             if what.endswith("variable") and seen[1].count(seen[1][number]) > 1:
                 problems.append(f"{what} {number} is {seen[1][number]}, as another one is")
             if what in ("output", "written variable"):
@@ -77,7 +75,7 @@ def _outside(model: Model, what: str) -> list[Layer]:
 
 
 def _seen(layer: Layer, known: set[str]) -> str:
-    """Return what a user sees of an input, output or variable.
+    """Return the public text of an input, output or variable.
 
     Names like "Result_7", which OpenVINO makes up when it writes, are none unless both know them.
     """
@@ -105,7 +103,7 @@ _ASKED = {
 
 
 def known_inputs(model: Model) -> list[set[int]]:
-    """Return for each layer the ports that read constants, or what listed layers make of these."""
+    """Return for each layer the ports that read constants, or listed layers of constants."""
     folds: list[bool] = []
     found: list[set[int]] = []
     for y in model.layers:
@@ -161,10 +159,10 @@ def check(
     *,
     body: bool = False,
 ) -> ProofVerdict:
-    """Prove that two models compute the same; `fact` tells types and shapes in the source.
+    """Prove that two models compute the same; `fact` returns types and shapes in the source.
 
-    `inside(tag, a, b)` gives the verdict on a body of the layers at these places. Of a `body` even
-    what its inputs declare is assumed: what flows in decides.
+    `inside(tag, a, b)` returns the verdict on a body of the layers at these places. Of a `body`
+    even the declarations of its inputs are assumed: the values that flow in decide.
     """
 
     def plainly(tag: str, a: int, b: int) -> ProofVerdict:
@@ -218,7 +216,7 @@ class _Pairing:
             self._pair(Port(a), Port(b))
 
     def verdict(self) -> ProofVerdict:
-        """Pair all values that can be, and say what is left."""
+        """Pair all values that can be, and list the rest."""
         problems, ends = interface(self._source, self._lowered)
         known = -1
         # Merged values make more layers equal, so all are visited until nothing new is found.
@@ -257,7 +255,7 @@ class _Pairing:
         )
 
     def _unfit(self) -> Iterator[str]:
-        """Yield what OpenVINO lacks, or computes wrongly, of B and not of the same layer in A."""
+        """Yield faults of OpenVINO that B meets, unless the same layer of A meets them."""
         had = sums_of_parts(self._source)
         for i in sums_of_parts(self._lowered):
             if self._hits.get(i) not in had:
@@ -295,7 +293,7 @@ class _Pairing:
         self._images.setdefault(wanted, []).append(output)
 
     def _number(self) -> None:
-        """Let equal values of the source be one: what reads any of them reads the first."""
+        """Make equal values of the source one: readers of any of them read the first."""
         layers: list[Layer] = []
         self._first: dict[Port, Port] = {}
         self._table: dict[Hashable, dict[str, list[int]]] = {}  # equal layers by their names
@@ -324,7 +322,7 @@ class _Pairing:
             self._pair(self._first[wanted], output)
 
     def _visit(self, place: int) -> None:
-        """Find twins of what a layer computes; where it is new, try what may be its equal."""
+        """Find twins of a layer's outputs; for a new layer, try its probable equals."""
         layer = self._lowered.layers[place]
         if layer.type in ("Parameter", "Result") or Port(place) in self._twins or self._hit(place):
             return
@@ -412,7 +410,7 @@ class _Pairing:
         return []
 
     def _prove(self, wanted: Port, output: Port) -> None:
-        """Ask the provers; what they prove makes twins."""
+        """Ask the provers; each value that they prove is a twin."""
         if self._tries == 0:
             return
         layer, other = self._source.of(wanted), self._lowered.of(output)
@@ -447,8 +445,8 @@ class _Pairing:
     def _tasks(self, wanted: Port, output: Port) -> list[Obligation]:
         """Return the obligation with the nearest twins, and those with twins further ahead.
 
-        Part of a sum may be a twin of `wanted` or of the convolution that it reads, if the rest
-        is zero; that rest reads the data, which the source reads only before its twin.
+        Part of a sum may be a twin of `wanted` or of the convolution that it reads, if the rest is
+        zero; that rest reads the data, which the source reads only before its twin.
         """
         inner, tasks = set[Port](), [self._task(wanted, output, set())]
         for _ in range(2):
@@ -463,10 +461,9 @@ class _Pairing:
         return tasks
 
     def _task(self, wanted: Port, output: Port, inner: set[Port]) -> Obligation:
-        """Return an obligation with the twins that the layers behind two values read.
+        """Return an obligation with all twins that the layers behind two values read.
 
-        These are all that a proof may ask for. Regions go on behind the values `inner` of the
-        source and their twins.
+        Regions go on behind the values `inner` of the source and their twins.
         """
         _, read = region(
             self._lowered, output, lambda p, _: p in self._twins and self._twins[p] not in inner
@@ -498,17 +495,14 @@ class _Pairing:
 
 
 def _change(exact: Array, half: Array) -> float:
-    """Return the largest change relative to a number; `half` is `exact` rounded to f16.
-
-    It is infinite where only `half` is.
-    """
+    """Return the largest change relative to a number; it is infinite if only `half` is."""
     moved = exact != half
     a, b = exact[moved].astype(np.float64), half[moved]
     return float((abs(a - b) / abs(a)).max(initial=0))
 
 
 def _difference(a: Layer, b: Layer) -> str:
-    """Say in what a layer differs from the one that it stands for."""
+    """Describe the difference of a layer and the one that replaces it."""
     if a.type != b.type:
         return ""
     keys = [

@@ -1,4 +1,4 @@
-"""Reads the two files of a model, as OpenVINO would; what it might read otherwise is refused."""
+"""Reads the two files of a model as OpenVINO would; refuses those that it might read otherwise."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def read(xml: Path | str, bin: Path | str | None = None) -> Model:
 def _contents(path: Path) -> bytes:
     """Read a regular file; nothing else is opened, as a pipe would never end.
 
-    It is not mapped: another process may cut it off, and what is hashed is what is read.
+    It is not mapped, as another process may cut it off: the bytes that are hashed are those read.
     """
     fd = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     with os.fdopen(fd, "rb") as file:
@@ -94,8 +94,8 @@ def _contents(path: Path) -> bytes:
 def _named(layers: list[Layer], old: bool) -> list[Layer]:
     """Give inputs and outputs the tensor names by which OpenVINO knows them.
 
-    A Result's own names are its tensor's, too; version 10 takes the names of layers instead. Where
-    two tensors bear one name, or where the names depend on the order, the model is refused.
+    A Result's own names are its tensor's, too; version 10 takes the names of layers instead. A
+    model is refused if two tensors have one name, or if the names depend on the order.
     """
     names: dict[Port, set[str]] = {}
     named: dict[Port, bool] = {}  # whether the Results of a tensor have names of their own
@@ -171,7 +171,7 @@ def shape_of(text: str) -> Shape | None:
 
 
 def _declared(port: Element, output: bool) -> Fact:
-    """Return what a port says of its value; OpenVINO reads no file that spells that otherwise."""
+    """Return the declared type and shape of a port; OpenVINO reads no file with other spellings."""
     dims = [d.text or "" for d in port.findall("dim")]
     kind = _SPELLED.get(port.get("precision", ""), "") if output else None
     if kind == "" or any(not re.fullmatch(r"-1|[0-9]{1,18}(\.\.[0-9]{1,18})?", d) for d in dims):
@@ -292,7 +292,7 @@ class _LayerFile:
         return Layer(name, kind, version, *own, elements, rest, inner)
 
     def _constant(self, e: Element, attributes: dict[str, str]) -> TypedArray | str:
-        """Return the elements, or of types that are only compared what stands for their bytes."""
+        """Return the elements, or a text for the bytes of types that are only compared."""
         offset, size = _number(e.find("data"), "offset"), _number(e.find("data"), "size")
         del attributes["offset"], attributes["size"]
         kind, shape = attributes.get("element_type", ""), shape_of(attributes.get("shape", "?"))
@@ -352,7 +352,7 @@ class _LayerFile:
         return "\n".join(lines), inner
 
     def _end(self, ident: int) -> str | None:
-        """Return which Parameter or Result has an id, by their order; None where none has it."""
+        """Return the Parameter or Result with an id, by their order; None if there is none."""
         return self._ends.get(self._places.get(self._ids.get(ident, -1), -1))
 
 
@@ -366,7 +366,7 @@ def described(model: Model) -> str:
 
 
 def _widen(layers: list[Layer]) -> None:
-    """Make constants of other integers i64 where all that read them take any type for that."""
+    """Make integer constants i64 if all their readers take any integer type there."""
     kept: set[int] = set()
     for y in layers:
         takes = _VECTORS.get(y.type, ()) if re.fullmatch(OPSET, y.version) else ()
@@ -382,7 +382,7 @@ def _widen(layers: list[Layer]) -> None:
 
 
 def signature(layer: Layer) -> tuple[object, ...]:
-    """Return all that tells what a layer computes of its inputs but its bodies, bytes by a hash."""
+    """Return the function of a layer's inputs as a key, without its bodies; bytes by a hash."""
     data = None if layer.elements is None else np.ascontiguousarray(layer.elements.array).data
     hashes = [hashlib.sha256(part).hexdigest() for part in (data or b"", layer.rest.encode())]
     return (layer.type, layer.version, *sorted(layer.attributes.items()), data is None, *hashes)

@@ -1,11 +1,8 @@
-"""Sizes that are open: affine expressions in symbols, what is known of them, and cases.
+"""Open sizes: affine expressions in symbols, known facts, and cases (docs/proof.md, lemma 8).
 
-Arithmetic on an `Expr` gives an `Expr`, or an int where no symbol is left. A floor division is a
-new symbol q with c*q <= e < c*q + c. A comparison answers True or False where the facts of the
-`Case` decide it; otherwise the case is split: one run goes on with True, another one with False.
-
-Facts are inequalities e >= 0. `Case.implies(e)` refutes e < 0 by Fourier-Motzkin elimination: what
-has no solution in rational numbers has none in integers, so a wrong "yes" is impossible.
+Arithmetic on an `Expr` gives an `Expr`, or an int if no symbol is left. A comparison answers True
+or False if the facts of the `Case`, inequalities e >= 0, decide it; otherwise the case is split:
+one run goes on with True, another one with False.
 """
 
 from __future__ import annotations
@@ -149,7 +146,7 @@ def ratio(a: Size, b: Size) -> int:
 
 
 class Case:
-    """What is assumed of the sizes: facts e >= 0, some of them answers that split off this case."""
+    """The assumptions on sizes: facts e >= 0, some of them answers that split off this case."""
 
     def __init__(
         self, answers: Answers = (), signs: Answers = (), largest: int = LARGEST_SIZES[0]
@@ -220,7 +217,7 @@ class Case:
         return self.positives[key]
 
     def decide(self, e: Size) -> bool:
-        """Return whether e >= 0, where need be by splitting the case."""
+        """Return whether e >= 0, if need be by splitting the case."""
         if not isinstance(e, Expr):
             return bool(e >= 0)
         if self.implies(e):
@@ -329,9 +326,9 @@ def _equation(rows: Rows) -> tuple[dict[Monomial, int], int, Monomial] | None:
 
 
 def every_case(prove: Callable[[Case], None], largest: int = LARGEST_SIZES[0]) -> int:
-    """Run a proof for all cases into which its own questions split the sizes; return how many.
+    """Run a proof for all cases into which its questions split the sizes; return their number.
 
-    Where it fails, the next max(e, 0) is e or 0.
+    After a failure the next max(e, 0) is e or 0.
     """
     signs: list[Answers] = [()]
     done = 0

@@ -1,7 +1,6 @@
-"""Attributes as OpenVINO 2026.4.1 reads them: numbers of which kind, and how these are spelled.
+"""Attributes as OpenVINO 2026.4.1 reads them: the kinds of numbers, and their spelling.
 
-OpenVINO takes the beginning of a text for a number: of an integer "0.1e1" is 0 and "0x1" as well.
-A boolean that it does not know it leaves as it was. The readers here refuse such texts.
+Of some texts it reads only the beginning ("0.1e1" as the integer 0); these are refused here.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ def kind_of(type: str, name: str) -> str:
 
 
 def integer(text: str, end: int = 2**63) -> int:
-    """Return an integer -2^63 <= n < end; ValueError for what OpenVINO does not read as it is."""
+    """Return an integer -2^63 <= n < end; ValueError for texts that OpenVINO reads otherwise."""
     if not _INTEGER.fullmatch(text):
         raise ValueError(f'"{text}" is not an integer')
     value = int(text)
@@ -96,7 +95,7 @@ _SPELLED: dict[str, Callable[[str], Any]] = {
 
 
 def spelled(kind: str, text: str) -> str | None:
-    """Return a value in its one spelling, None for what no reader takes; "single" is f32."""
+    """Return a value in its one spelling, None if no reader takes it; "single" is f32."""
     try:
         parts = text.split(",") if text.strip() or kind != "integer" else []
         return ",".join(str(_SPELLED[kind](part)) for part in parts) if kind else text

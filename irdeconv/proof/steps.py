@@ -1,6 +1,6 @@
-"""What each operation makes of a view of the data (maps.View), at symbolic sizes.
+"""The effect of each operation on a view of the data (maps.View), at symbolic sizes.
 
-What only moves elements has its rule in `language`; here is what rules ask of arrays, for views.
+The rules of movements are in `language`; here are the primitives that they call, for views.
 """
 
 from __future__ import annotations
@@ -8,34 +8,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from irdeconv.proof.definition import (
-    ACTIVATIONS,
-    OWN,
-    LayerDefinition,
-    activation,
-    check_runs,
-    define,
-)
+from irdeconv.proof.definition import ACTIVATIONS, LayerDefinition, activation
 from irdeconv.proof.language import listed_call
-from irdeconv.proof.maps import (
-    COPY_STEP,
-    Axis,
-    KernelSums,
-    Moves,
-    Read,
-    Reference,
-    View,
-    by_channel,
-    last,
-)
+from irdeconv.proof.maps import Axis, KernelSums, Read, View, by_channel, last
 from irdeconv.proof.model import (
     FLOATS,
     LARGEST_ARRAY,
     MOST_RESIZED,
+    MOVES,
     RULES,
     Array,
     Call,
@@ -43,11 +28,13 @@ from irdeconv.proof.model import (
     Layer,
     Run,
     TypedArray,
+    computed,
     need,
 )
 from irdeconv.proof.sizes import Case, Expr, Size, SizesTooLarge, SizesTooSmall, is_int
 from irdeconv.proof.views import (
     Numbers,
+    ViewSum,
     Zeros,
     elements,
     filled,
@@ -56,6 +43,7 @@ from irdeconv.proof.views import (
     regrouped,
     single,
     taken,
+    views_of,
     with_axis,
     zero_shape,
 )
@@ -102,16 +90,16 @@ class _OpenCall(Call):
     def resize(self, x: Any, axis: int, f: int, h: int) -> Any:
         size = x.shape[axis] * f
         # With h = 0 or 1 output o takes element floor(o / f), which none beyond the axis is.
-        need(
-            f == 1 or (h in (0, 1) and f <= MOST_REPEATED),
-            f"{self.layer} does not repeat each element",
-        )
+        repeats = f == 1 or (h in (0, 1) and f <= MOST_REPEATED)
+        need(repeats, f"{self.layer} does not repeat each element")
         if not self.case.implies(MOST_RESIZED - 1 - size):
             raise SizesTooLarge(f"{self.layer}: {size} elements may be too many for f32")
         return each(x, axis, np.zeros(f, np.int64)) if f > 1 else x
 
     def expand(self, x: Any, axes: Sequence[int]) -> Any:
-        return _unsqueezed(x, axes)
+        for a in sorted(axes):
+            x = replace(x, runs=(*x.runs[:a], 0, *x.runs[a:]))
+        return x
 
     def broadcast(self, x: Any, shape: Sequence[Any]) -> Any:
         for a, (length, n) in enumerate(zip(x.shape, shape, strict=True)):
@@ -134,6 +122,8 @@ class _OpenCall(Call):
         return y
 
     def join(self, parts: Sequence[Any], axis: int) -> Any:
+        if any(isinstance(p, ViewSum) for p in parts):
+            return added(self, [self.join(group, axis) for group in _apart(self, parts)])
         pattern = next((p for p in parts if isinstance(p, View)), None)
         if pattern is None:
             shapes = list(map(zero_shape, parts))
@@ -149,7 +139,8 @@ class _OpenCall(Call):
             if pads or any(n.coordinate is not None and not _is_one(n) for n in axes):
                 return _joined_open(self, parts, axis)
             parts = [_beside(p, axis) if isinstance(p, View) else p for p in parts]
-        return _joined_rows(self, parts, axis)
+        groups = [parts] if pattern.blocks is not None else _apart(self, parts)
+        return added(self, [_joined_rows(self, group, axis) for group in groups])
 
 
 def called(case: Case, layer: Layer) -> _OpenCall:
@@ -160,16 +151,9 @@ def called(case: Case, layer: Layer) -> _OpenCall:
     return _OpenCall(layer, call.said, call.opset, case=case)
 
 
-def _unsqueezed(x: View, places: Sequence[int]) -> View:
-    """Return a view with axes of size 1 at places of the result."""
-    for a in sorted(places):
-        x = replace(x, runs=(*x.runs[:a], 0, *x.runs[a:]))
-    return x
-
-
 def each(x: View, a: int, places: Array) -> View:
     """Put copies (places of 0) or zeros (others) of each element of an axis in its place."""
-    x = taken(_unsqueezed(x, [a + 1]), a + 1, places)
+    x = taken(replace(x, runs=(*x.runs[: a + 1], 0, *x.runs[a + 1 :])), a + 1, places)
     return replace(x, runs=(*x.runs[:a], x.runs[a] + x.runs[a + 1], *x.runs[a + 2 :]))
 
 
@@ -207,7 +191,7 @@ def _stepped(c: Call, x: View, a: int, step: int) -> View:
 
 
 def _settled(x: View) -> View:
-    """Move shifts and bounds along the axes of sums into what their convolutions read."""
+    """Move shifts and bounds along the axes of sums into the reads of their convolutions."""
     for a, axis in enumerate(x.axes):
         if axis.coordinate and axis.radix == 1 and x.blocks and not x.is_finished:
             x = _strided(x, a, 1)
@@ -215,25 +199,21 @@ def _settled(x: View) -> View:
 
 
 def _strided(x: View, a: int, step: int) -> View:
-    """Let position q along an axis of sums be what convolutions give for v = step*q + shift."""
+    """Take outputs v = step*q + shift of the convolutions for position q along an axis of sums."""
     axis, blocks = x.axes[a], []
     at = (axis.coordinate or 0) - 1
     for block in x.blocks or ():
         rows = []
         for sums in block:
             read = sums.reads[at]
-            ends = (
-                (low - axis.shift, high - axis.shift) for low, high in (*read.bounds, *axis.bounds)
-            )
+            ends = ([e - axis.shift for e in row] for row in (*read.bounds, *axis.bounds))
             bounds = tuple((-(-low // step), -(-high // step)) for low, high in ends)
             pad, stride = read.pad - read.stride * axis.shift, read.stride * step
             read = replace(read, pad=pad, bounds=bounds, stride=stride)
             rows.append(replace(sums, reads=(*sums.reads[:at], read, *sums.reads[at + 1 :])))
         blocks.append(tuple(rows))
-    length = -(-axis.length // step)
-    return with_axis(
-        replace(x, blocks=tuple(blocks)), a, replace(axis, length=length, shift=0, bounds=())
-    )
+    axis = replace(axis, length=-(-axis.length // step), shift=0, bounds=())
+    return with_axis(replace(x, blocks=tuple(blocks)), a, axis)
 
 
 def _alike(case: Case, a: Axis, b: Axis) -> bool:
@@ -241,31 +221,27 @@ def _alike(case: Case, a: Axis, b: Axis) -> bool:
     pairs = [(a.length, b.length), (a.shift, b.shift)]
     for p, q in zip(a.bounds, b.bounds, strict=False):
         pairs += zip(p, q, strict=True)
-    same = (a.coordinate, a.radix, a.step, len(a.bounds))
-    return same == (b.coordinate, b.radix, b.step, len(b.bounds)) and all(
-        case.is_zero(p - q) for p, q in pairs
-    )
+    kinds = [(n.coordinate, n.radix, n.step, len(n.bounds)) for n in (a, b)]
+    return kinds[0] == kinds[1] and all(case.is_zero(p - q) for p, q in pairs)
 
 
-def _copied(case: Case, views: Sequence[View]) -> list[View]:
-    """Return moved data that differ in their places along open axes as copies of one."""
-    copies: dict[Moves, int] = {}
-    made = []
-    for i, v in enumerate(views):
-        pairs = list(zip(v.axes, views[0].axes, strict=True))
-        by = {a.coordinate: a.shift - b.shift for a, b in pairs if a.coordinate is not None}
-        empty = {a.coordinate for a in v.axes if case.is_zero(a.length)}  # moved by any number
-        by = {c: 0 if case.is_zero(n) else i if c in empty else n for c, n in by.items()}
-        # Copies are distinguished by their moves. Comparing open moves would split the case.
-        need(all(type(n) is int for n in by.values()), "copies are moved by open sizes")
-        rows = [tuple((n + by[c], own) for c, (n, own) in enumerate(row)) for row in v.copies]
-        number = np.array([copies.setdefault(row, len(copies)) for row in rows])
-        table = np.where(
-            v.table < 0, -1, number[v.table // COPY_STEP] * COPY_STEP + v.table % COPY_STEP
-        )
-        axes = (a if a.coordinate is None else replace(a, shift=b.shift) for a, b in pairs)
-        made.append(replace(v, table=table, axes=tuple(axes)))
-    return [replace(v, copies=tuple(copies)) for v in made]
+def _apart(c: _OpenCall, parts: Sequence[Any]) -> list[list[Any]]:
+    """Return lists of tensors to join whose results add up: data of one place beside zeros."""
+    groups: list[tuple[list[Axis], dict[int, View]]] = []
+    for i, part in enumerate(parts):
+        for view in views_of(part):
+            axes = [n for n in view.axes if n.coordinate is not None]
+            for like, group in groups:
+                pairs = zip(like, axes, strict=False)
+                fits = i not in group and len(like) == len(axes)
+                if fits and all(_alike(c.case, *pair) for pair in pairs):
+                    group[i] = view
+                    break
+            else:
+                groups.append((axes, {i: view}))
+    shapes = [p.shape if views_of(p) else zero_shape(p) for p in parts]
+    blank = [Zeros(p.type, shape) for p, shape in zip(parts, shapes, strict=True)]
+    return [[group.get(i, zeros) for i, zeros in enumerate(blank)] for _, group in groups]
 
 
 def _zero_view(c: _OpenCall, value: Any, pattern: View, at: int) -> View:
@@ -276,7 +252,7 @@ def _zero_view(c: _OpenCall, value: Any, pattern: View, at: int) -> View:
     sizes = [size if i == place else n for i, n in enumerate(pattern.table.shape)]
     table, axis = np.full(c.room(sizes), -1), replace(pattern.axes[place], length=size)
     blocks = None if pattern.blocks is None else ()
-    view = View(pattern.type, table, pattern.axes, pattern.runs, blocks, copies=pattern.copies)
+    view = View(pattern.type, table, pattern.axes, pattern.runs, blocks)
     return with_axis(view, place, axis)
 
 
@@ -298,7 +274,6 @@ def _joined_rows(c: _OpenCall, parts: Sequence[Any], at: int) -> View:
     pattern = _settled(pattern)
     views = [_settled(p) if isinstance(p, View) else _zero_view(c, p, pattern, at) for p in parts]
     views = [single(v, at)[0] for v in views]
-    views = _copied(case, views) if pattern.blocks is None else views
     place = single(pattern, at)[1]
     tables: list[Array] = []
     blocks: list[tuple[KernelSums, ...]] = []
@@ -321,7 +296,7 @@ def _joined_rows(c: _OpenCall, parts: Sequence[Any], at: int) -> View:
     every = [np.full(v.table.shape, nothing) if v.bias is None else v.bias for v in views]
     bias = np.concatenate(every, place) if numbered else None
     found = None if pattern.blocks is None else tuple(blocks)
-    ends = (bias, True in numbered, views[0].activation, views[0].copies)
+    ends = (bias, True in numbered, views[0].activation)
     return View(pattern.type, table, tuple(axes), views[0].runs, found, *ends)
 
 
@@ -365,8 +340,8 @@ def _length(c: _OpenCall, shapes: Sequence[Sequence[Size]], like: Sequence[Size]
 def _both(c: _OpenCall, a: View, b: View) -> View:
     """Return the sum of convolutions."""
     a, b = (_settled(v) for v in ((b, a) if a.bias is None else (a, b)))
-    fits = c.layer.type == "Add" and a.type == b.type and a.type in FLOATS and b.bias is None
-    fits = fits and not a.activation and not b.activation and a.runs == b.runs
+    fits = a.type == b.type and b.bias is None and a.runs == b.runs
+    fits = fits and not a.activation and not b.activation
     need(fits and a.blocks and b.blocks, f"{c.layer} adds other than convolutions")
     pairs = zip(a.axes, b.axes, strict=True)
     same = all(_alike(c.case, *pair) for pair in pairs) and np.array_equal(a.table, b.table)
@@ -377,11 +352,12 @@ def _both(c: _OpenCall, a: View, b: View) -> View:
 
 
 def _add(c: _OpenCall, a: Any, b: Any) -> Any:
-    x, other = (a, b) if isinstance(a, View | Reference) else (b, a)
+    x, other = (a, b) if isinstance(a, View) else (b, a)
     minus = c.layer.type == "Subtract"
     if isinstance(x, View) and isinstance(other, View):
+        need(not minus and x.type in FLOATS, f"{c.layer} adds other than convolutions")
         return _both(c, x, other)
-    if not isinstance(x, View | Reference):  # zeros, and a number for each channel
+    if not isinstance(x, View):  # zeros, and a number for each channel
         need(not minus, f"{c.layer} subtracts from zeros")
         zeros, value = (a, b) if isinstance(a, Zeros) or isinstance(b, Numbers) else (b, a)
         return filled(c.case, value, zero_shape(zeros))
@@ -390,19 +366,10 @@ def _add(c: _OpenCall, a: Any, b: Any) -> Any:
     need(other.type == x.type and not (minus and is_numbered), f"{c.layer} mixes element types")
     c.need(not minus or x.type in FLOATS, f"it subtracts {x.type}")
     numbers = -numbers if minus else numbers
-    if isinstance(x, View):
-        x, numbers = _spread(c, x, numbers)
-        if not is_numbered and not numbers.any():
-            return x
-        fits = x.blocks is not None
-    else:
-        rank, at = len(x.data), x.definition.data_axes[1]
-        shape = (1,) * (rank - numbers.ndim) + numbers.shape
-        count = x.weights.shape[0] * x.weights.shape[2]
-        along = [i for i, n in enumerate(shape) if n != 1]
-        fits = len(shape) == rank and along in ([], [at]) and numbers.size in (1, count)
-        numbers = np.broadcast_to(numbers.reshape(-1), (count,)) if fits else numbers
-    need(fits and x.bias is None and not x.activation, f"{c.layer} adds no bias")
+    x, numbers = _spread(c, x, numbers)
+    if not is_numbered and not numbers.any():
+        return x
+    need(x.blocks is not None and x.bias is None and not x.activation, f"{c.layer} adds no bias")
     return replace(x, bias=numbers, bias_numbered=is_numbered)
 
 
@@ -417,7 +384,7 @@ def _spread(call: Call, x: View, c: Array) -> tuple[View, Array]:
         axis, length = x.axes[place], shape[a]
         call.need(is_int(axis.length, length), f"{length} numbers for one axis")
         if axis.coordinate is not None:  # they have to repeat with the period of the axis
-            fits = type(axis.shift) is int and len(x.copies) < 2 and length >= axis.radix
+            fits = type(axis.shift) is int and length >= axis.radix
             call.need(fits, "it varies along an open axis")
             at = (np.arange(length) + axis.shift) % axis.radix
             short = c.take(np.unique(at, return_index=True)[1], a)
@@ -449,27 +416,6 @@ def _activation(c: _OpenCall, x: Any, *parameters: Any) -> Any:
     return replace(x, activation=activation(c.layer, x.type, parameters))
 
 
-def _convolution(c: _OpenCall, x: View, filter: Any, inner: bool = False) -> View:
-    """Return sums: each output of the table's rows reads the data through the filter's taps.
-
-    Moved data if another convolution reads the result (`inner`), and the filter only copies.
-    """
-    d = define(c.layer, x.ndim)
-    # Where no size is open OpenVINO takes no convolution without outputs.
-    least = 0 if c.case.count or c.layer.version == OWN else 1
-    windows = []
-    weights = d.ordered(elements(filter))
-    for a, k in enumerate(weights.shape[3:]):
-        begin, size = d.window(a, x.shape[2 + a], k, None)
-        fits = k > 0 and c.case.implies(size - least)
-        c.need(fits, f"the kernel may not fit on axis {a}")
-        windows.append(ReadWindow(d.strides[a], d.dilations[a], begin, size))
-    c.need(filter.type == x.type, f"a filter of {filter.type}")
-    channels = weights.shape[0] * weights.shape[2]
-    check_runs(c.layer, d, channels, tuple(w.size for w in windows))
-    return _weighed(c, x, filter._replace(array=weights), windows, inner)
-
-
 class ReadWindow(NamedTuple):
     """Output v < size of an axis reads place stride*v + dilation*t - pad through tap t."""
 
@@ -482,23 +428,8 @@ class ReadWindow(NamedTuple):
 Windows = Sequence[ReadWindow]
 
 
-def _weighed(c: _OpenCall, x: View, filter: Any, windows: Windows, inner: bool) -> View:
-    """Return a convolution as moved elements if it only copies and is no end, else as sums.
-
-    The filter is [g, M/g, C/g, *T].
-    """
-    flat = filter.array.reshape(filter.shape[0] * filter.shape[1], -1)
-    plain = isinstance(filter, TypedArray) and x.type in FLOATS
-    plain = plain and {w.stride for w in windows} == {1}
-    # At the end of a region copies stay sums: with these the definition is compared.
-    copies = np.isin(flat, (0, 1)).all() and ((flat != 0).sum(1) < 2).all()
-    if plain and copies and (inner or x.blocks is not None):
-        return _copies(c, x, filter.array, windows)
-    return _sums(c, x, filter, windows)
-
-
-def _copies(c: _OpenCall, x: View, weights: Array, windows: Windows) -> View:
-    """Return what weights [g, M/g, C/g, *T] copy: one tap of an output channel is 1 at most."""
+def _copies(c: _OpenCall, x: View, weights: Array, windows: Windows) -> Any:
+    """Return copies by weights [g, M/g, C/g, *T]: an output channel has at most one tap, of 1."""
     g, m, k, *taps = weights.shape
     c.need(is_int(x.shape[1], g * k), f"{x.shape[1]} channels")
     flat, count = weights.reshape(g * m, -1), math.prod(taps)
@@ -512,13 +443,22 @@ def _copies(c: _OpenCall, x: View, weights: Array, windows: Windows) -> View:
         cuts = [(-d * int(i), -d * (n - 1 - int(i))) for i, (n, d, *_) in at]
         chosen.append(np.flatnonzero(tap == t))
         parts.append(c.pick(padded(c.case, x, dict(enumerate(cuts, 2))), 1, channel[chosen[-1]]))
-    return taken(c.join(parts, 1), 1, np.argsort(np.concatenate(chosen)))
+    order = np.argsort(np.concatenate(chosen))
+    return added(c, [taken(v, 1, order) for v in views_of(c.join(parts, 1))])
+
+
+def added(c: _OpenCall, values: Iterable[Any]) -> Any:
+    """Return the sum of moved data, or of convolutions."""
+    views = views_of(*values)
+    if len(views) > 1 and all(v.blocks is None for v in views):
+        return ViewSum(views[0].type, views[0].shape, views)
+    return reduce(partial(_both, c), views)
 
 
 def _sums(c: _OpenCall, x: View, filter: Any, windows: Windows) -> View:
     """Convolve with weights [g, M/g, C/g, *T].
 
-    What an axis of the data is part of the batch has one tap; so has an axis that is none.
+    An axis of the data in the batch has one tap; so has an axis that the data lack.
     """
     need(x.blocks is None and not x.is_finished, f"{c.layer} is not the first convolution")
     need(np.isfinite(filter.array).all(), f"{c.layer} has a weight that is not finite")
@@ -545,15 +485,16 @@ def _sums(c: _OpenCall, x: View, filter: Any, windows: Windows) -> View:
         reads.append(Read(whole_axis, w.dilation * by, w.pad * by, r, (), w.stride * by))
         made[axis.coordinate or 0] = Axis(w.size, axis.coordinate)
     numbered, channels = isinstance(filter, Numbers), channels.reshape(g, inner)
-    parts = _sums_of_copies(c, x, KernelSums(weights, numbered, channels, tuple(reads)))
-    # Samples of other places in the batch would be added up.
-    c.need(all(moves[0] == (0, ()) for moves in x.copies), "the batch is moved")
-    need(parts, f"{c.layer} reads nothing")
+    kept = [np.flatnonzero(row >= 0) for row in channels]
+    if len({*map(len, kept)}) == 1 and kept[0].size:  # zeros need no weights
+        weights = np.stack([w[:, k] for w, k in zip(weights, kept, strict=True)])
+        channels = np.stack([row[k] for row, k in zip(channels, kept, strict=True)])
+    sums = KernelSums(weights, numbered, channels, tuple(reads))
     out = [[made[a.coordinate or 0] for a in row] for row in (rows[0], *rows[2:])]
     out.insert(1, [Axis(g * m)])
     axes = tuple(a for row in out for a in row)
     table = np.arange(g * m).reshape([a.rows for a in axes])
-    return View(x.type, table, axes, tuple(map(len, out)), (tuple(parts),))
+    return View(x.type, table, axes, tuple(map(len, out)), ((sums,),))
 
 
 def _outer_axes(
@@ -577,11 +518,8 @@ def _outer_axes(
 def _live_places(c: _OpenCall, table: Array) -> tuple[Array, list[Ints]]:
     """Return the row of each channel, and per axis the places of a period that are not zero."""
     used = (table >= 0).any(axis=0)
-    n = used.ndim
-    live = [
-        tuple(np.flatnonzero(used.any(axis=tuple({*range(n)} - {a}))).tolist()) or (0,)
-        for a in range(n)
-    ]
+    others = [tuple({*range(used.ndim)} - {a}) for a in range(used.ndim)]
+    live = [tuple(np.flatnonzero(used.any(axis=rest)).tolist()) or (0,) for rest in others]
     channels = last(table, [r[0] for r in live])
     need(math.prod(map(len, live)) <= MOST_LIVE, f"{c.layer} reads too much of a period")
     index: Any = (slice(None), *np.ix_(*live))
@@ -591,51 +529,50 @@ def _live_places(c: _OpenCall, table: Array) -> tuple[Array, list[Ints]]:
     return channels, live
 
 
-def _sums_of_copies(c: _OpenCall, x: View, every: KernelSums) -> list[KernelSums]:
-    """Return the sums over the channels of each copy of the data, read where the copy is."""
-    copy, channel, parts = *np.divmod(every.channels, COPY_STEP), list[KernelSums]()
-    for i, moves in enumerate(x.copies):
-        chosen = [np.flatnonzero(row == i) for row in copy]
-        count = len(chosen[0])
-        c.need(len(x.copies) == 1 or {*map(len, chosen)} == {count}, "unlike groups")
-        own, read = every.weights, np.where(copy < 0, -1, channel)
-        if len(x.copies) > 1:
-            own = np.stack([w[:, k] for w, k in zip(own, chosen, strict=True)])
-            read = np.stack([row[k] for row, k in zip(channel, chosen, strict=True)])
-        there = []
-        for along in every.reads:
-            axis = along.axis
-            move, limits = moves[axis.coordinate or 0]
-            axis = replace(axis, shift=axis.shift + move, bounds=(*axis.bounds, *limits))
-            there.append(replace(along, axis=axis))
-        if count or len(x.copies) == 1:
-            parts.append(replace(every, weights=own, channels=read, reads=tuple(there)))
-    return parts
+def weighed(
+    c: _OpenCall, x: View, d: LayerDefinition, filter: Any, ends: Sequence[Any], inner: bool
+) -> Any:
+    """Return a convolution of a view by [g, M/g, C/g, *K]: moved elements, or sums.
 
-
-def deconvolved(
-    c: _OpenCall, x: View, d: LayerDefinition, filter: Any, ends: Iterable[Any], inner: bool
-) -> View:
-    """Return a deconvolution as zeros between elements, and a convolution with these around it.
-
-    The filter is [g, M/g, C/g, *K].
+    It is moved elements if it only copies and is no end. A deconvolution is one behind zeros
+    between elements.
     """
     plain_layer = d.data_axes == (*range(x.ndim),) and not d.activation
     need(plain_layer and x.ndim > 2, f"{c.layer} is not followed inside")
     windows = []
     for a, (s, by, (begin, size)) in enumerate(zip(d.strides, d.dilations, ends, strict=True), 2):
-        x = c.insert(x, a, s, trailing=False)
-        windows.append(ReadWindow(1, by, by * (filter.shape[1 + a] - 1) - begin, size))
-    # Between zeros a scatter is a gather through the reversed filter (docs/proof.md, section 7).
-    turned = np.flip(filter.array, tuple(range(3, len(filter.shape))))
-    return _weighed(c, x, filter._replace(array=turned), windows, inner)
+        if not d.forward:  # a scatter is a gather through the reversed filter (docs/proof.md, 7)
+            x = c.insert(x, a, s, trailing=False)
+            s, begin = 1, by * (filter.shape[1 + a] - 1) - begin
+        windows.append(ReadWindow(s, by, begin, size))
+    taps = () if d.forward else tuple(range(3, len(filter.shape)))
+    filter = filter._replace(array=np.flip(filter.array, taps))
+    flat = filter.array.reshape(filter.shape[0] * filter.shape[1], -1)
+    plain = isinstance(filter, TypedArray) and x.type in FLOATS
+    plain = plain and {w.stride for w in windows} == {1}
+    # At the end of a region copies stay sums: with these the definition is compared.
+    copies = np.isin(flat, (0, 1)).all() and ((flat != 0).sum(1) < 2).all()
+    if plain and copies and (inner or x.blocks is not None):
+        return _copies(c, x, filter.array, windows)
+    return _sums(c, x, filter, windows)
 
 
-def biased(c: _OpenCall, x: View, bias: Any) -> View:
-    """Return a deconvolution inside with its bias, one number per channel."""
-    c.need(elements(bias).shape == x.shape[1:2], "its bias has not one number per channel")
-    y: View = _add(c, x, bias._replace(array=bias.array.reshape(-1, *(1,) * (x.ndim - 2))))
+def biased(c: _OpenCall, x: View, bias: Any, axis: int = 1) -> View:
+    """Return sums with a bias, one number per channel."""
+    c.need(elements(bias).size == x.shape[axis], "its bias has not one number per channel")
+    y: View = _add(c, x, bias._replace(array=bias.array.reshape(-1, *(1,) * (x.ndim - axis - 1))))
     return y
+
+
+def moved(c: _OpenCall, given: Sequence[Any]) -> list[Any]:
+    """Follow a layer of views; of a sum each part is moved by itself."""
+    run, parts = STEPS[c.layer.type], [v for v in given if isinstance(v, ViewSum)]
+    if not parts or c.layer.type == "Concat":
+        return computed(c, run, given)
+    linear = len(parts) == 1 and c.layer.type in (*MOVES, "Multiply", "Convert")
+    c.need(linear, "it does more than move a sum of moved data")
+    rows = ([v if x is parts[0] else x for x in given] for v in parts[0].views)
+    return [added(c, [computed(c, run, row)[0] for row in rows])]
 
 
 BEHIND = ("Add", "Subtract", *ACTIVATIONS)
@@ -647,7 +584,6 @@ _MOVING = (
 STEPS: dict[str, Run] = {
     **{name: next(iter(RULES[name].values())).run for name in _MOVING.split()},
     **dict.fromkeys(("Add", "Subtract"), _add),
-    **dict.fromkeys(("Convolution", "GroupConvolution"), _convolution),
     **dict.fromkeys(ACTIVATIONS, _activation),
     "Convert": _same_type,
     "Multiply": _multiply,

@@ -1,13 +1,9 @@
 """Sums of products with data elements, and whether two of them are equal at every output.
 
-Everything has a number: elements of constants, of what is read from outside (data, or symbols such
-as a computed filter), outputs of convolutions. A value is a sum of terms; each tells for every
-element which number it is a multiple of. Two values are equal where for each output and each place
-of the data the weights of all taps that read there add up to the same, channel by channel. Outputs
-whose taps coincide in the same way are one class, so few equations between weights are left.
-
-Two sums of weights are equal exactly, or up to the rounding of one weight. Only weights may be
-stored in f16, never a number that decides a size or an index.
+Everything has a number: elements of constants, of inputs (data, or symbols such as a computed
+filter), outputs of convolutions. A value is a sum of terms; each lists for every element the number
+that it is a multiple of. docs/proof.md, section 5, has the equations between them. Only weights may
+be rounded, never a number that decides a size or an index.
 """
 
 from __future__ import annotations
@@ -50,7 +46,7 @@ class Different(Unproved):
 class Part(NamedTuple):
     """Weights times a factor, both in float64, times symbols (0: none).
 
-    `stored` is the type to which the weights were rounded, None where that is not known.
+    `stored` is the type to which the weights were rounded, None if that is not known.
     """
 
     weights: Array
@@ -60,14 +56,14 @@ class Part(NamedTuple):
 
 
 def product(a: Array, b: Array | None) -> Array:
-    """Return a * b where that is exact in float64; None stands for 1."""
+    """Return a * b if that is exact in float64; None means 1."""
     if b is not None and not _fits(a, b).all():
         raise Unproved("a product of factors is not exact in float64, or beyond the range of f32")
     return a if b is None else a * b
 
 
 def _fits(a: Array, b: Array) -> Array:
-    """Return where a product is exact for sure, and of f32: of two float32, or with 0, 1 or -1."""
+    """Return a mask of products that are surely exact, and of f32: of float32, or with 0, 1, -1."""
     with np.errstate(all="ignore"):
         short = (a.astype(np.float32) == a) & (b.astype(np.float32) == b)
         short &= normal(a * b)
@@ -77,7 +73,7 @@ def _fits(a: Array, b: Array) -> Array:
 def compare(low: Sequence[Part], source: Sequence[Part], what: str) -> float:
     """Return the largest relative difference of two sums; Unproved unless they are equal.
 
-    They may differ where one of them is a single weight, to which the other one is rounded.
+    They may differ if one of them is a single weight, to which the other one is rounded.
     """
     kinds, worst = [p.symbols for p in (*low, *source)], 0.0
     for kind in kinds if any(k.any() for k in kinds) else [np.array(0)]:
@@ -107,7 +103,7 @@ def compare(low: Sequence[Part], source: Sequence[Part], what: str) -> float:
 
 
 def _alone(parts: Sequence[Part], shape: tuple[int, ...]) -> Array:
-    """Return where a sum is one product at most, and that is exact."""
+    """Return a mask of sums that are one product at most, and exact."""
     count, exact = np.zeros(shape, int), np.ones(shape, bool)
     for p in parts:
         count, exact = count + (p.weights != 0), exact & _fits(p.weights, p.factor)
@@ -123,7 +119,7 @@ def _total(parts: Sequence[Part], chosen: Array, number: Any) -> Array:
 
 
 def _rounded(a: Array, b: Array, parts: Sequence[Part]) -> Array:
-    """Return where a is a number of the type of its single weight and none is nearer to b."""
+    """Return a mask: a is a number of the type of its single weight, and none is nearer to b."""
     types = {p.stored if np.isin(p.factor, (-1, 1)).all() else None for p in parts}
     if types not in ({np.float16}, {np.float32}):
         return np.zeros(a.shape, bool)
@@ -132,10 +128,8 @@ def _rounded(a: Array, b: Array, parts: Sequence[Part]) -> Array:
         narrow = a.astype(np.float64).astype(stored)
         ends = [np.nextafter(narrow, stored(s)) for s in (-np.inf, np.inf)]
     ends = [np.where(np.isfinite(e), e, narrow).astype(np.float64) for e in ends]
-    low, middle, high = (
-        _exactly(v) if a.dtype == object else v
-        for v in (ends[0], narrow.astype(np.float64), ends[1])
-    )
+    exact: Any = _exactly if a.dtype == object else np.asarray
+    low, middle, high = (exact(v) for v in (ends[0], narrow.astype(np.float64), ends[1]))
     return np.asarray((middle == a) & (low + a <= 2 * b) & (2 * b <= a + high), bool)
 
 
@@ -164,23 +158,20 @@ class Linear(NamedTuple):
 
     def each(self, move: Callable[[Array], Array]) -> Linear:
         """Return the value after a movement of its elements."""
-        moved = [
-            Term(move(n), None if factor is None else move(factor)) for n, factor in self.terms
-        ]
-        return self._replace(terms=tuple(moved))
+        rows = ((move(n), None if f is None else move(f)) for n, f in self.terms)
+        return self._replace(terms=tuple(Term(*row) for row in rows))
 
 
 def scaled(value: Linear, factor: Array) -> Linear:
     """Return a value times a constant, which is broadcast to it."""
     need(not value.last and value.type in FLOATS, f"{value.type} or an activation is multiplied")
     need(((factor == 0) | normal(factor)).all(), f"{value.type} is multiplied by odd numbers")
-    return value._replace(terms=tuple(_scaled(t, factor) for t in value.terms))
-
-
-def _scaled(term: Term, factor: Array) -> Term:
-    index = np.where(factor == 0, NONE, term.number)
-    new = np.where(index == NONE, 1.0, product(np.broadcast_to(factor, index.shape), term.factor))
-    return Term(index, None if (new == 1).all() else new)
+    terms = []
+    for number, old in value.terms:
+        index = np.where(factor == 0, NONE, number)
+        new = np.where(index == NONE, 1.0, product(np.broadcast_to(factor, index.shape), old))
+        terms.append(Term(index, None if (new == 1).all() else new))
+    return value._replace(terms=tuple(terms))
 
 
 def added(a: Linear, b: Linear) -> Linear:
@@ -241,7 +232,7 @@ class Base:
 class Rows(NamedTuple):
     """Element (row, place) is the sum of weights[row, c, t] * data[c, reads[place, t]].
 
-    Where `symbols[row, c, t]` is not 0, that symbol is a factor, too. `stored` is the type to which
+    A symbol other than 0 in `symbols[row, c, t]` is a factor, too. `stored` is the type to which
     weights may have been rounded.
     """
 
@@ -252,7 +243,7 @@ class Rows(NamedTuple):
 
 
 class Column(NamedTuple):
-    """Base, row, place and factor (or one for all) of what each element is a multiple of."""
+    """Base, row, place and factor (or one for all) of the number of each element."""
 
     owner: Array
     row: Array
@@ -409,7 +400,7 @@ class Bases:
         return slots, chosen, scale, [p for _, p in seen.values()]
 
     def equal(self, low: Linear, source: Linear, axis: int | None) -> float:
-        """Return the largest rounding of weights; Unproved where the values are not equal.
+        """Return the largest rounding of weights; Unproved if the values are not equal.
 
         `axis` is that of the data's channels; None: each element is a channel of its own.
         """
@@ -513,7 +504,7 @@ def present(owner: Array) -> list[int]:
 
 
 def distinct(columns: Sequence[Array]) -> tuple[Array, Array]:
-    """Return where each distinct row of some columns stands first, and which one each row is."""
+    """Return the first place of each distinct row of some columns, and the index of each row."""
     key = np.zeros(columns[0].shape, int)
     for c in columns:
         if c.dtype.kind == "f":
@@ -539,18 +530,16 @@ _NUMBERS = """
     Result ScaledDotProductAttention Selu Sigmoid Sin SoftMax SoftPlus SoftSign SpaceToBatch:0 Sqrt
     SquaredDifference Subtract Swish Tanh
 """
-_PORTS: dict[str, Sequence[int]] = {
-    name: [int(port)] if port else ALL
-    for name, _, port in (word.partition(":") for word in _NUMBERS.split())
-}
+_WORDS = (word.partition(":") for word in _NUMBERS.split())
+_PORTS = {name: [int(port)] if port else ALL for name, _, port in _WORDS}
 SHAPING = {"Reshape", "Transpose", "Squeeze", "Unsqueeze"}
 
 
 def misled(model: Model, places: Collection[int]) -> str:
-    """Return which layer makes more than numbers of values that are rounded; "" if none does.
+    """Return the layer that makes more than numbers of rounded values; "" if none does.
 
-    A rounded constant must meet elements of the inputs, and only be moved before. Layers stand
-    behind those that they read. A shape is the same.
+    A rounded constant must meet elements of the inputs, and only be moved before. Layers are behind
+    their inputs. A shape stays the same.
     """
     data, moved, states = set[int](), {*places}, set[int]()
     for i, layer in enumerate(model.layers):
@@ -575,6 +564,6 @@ def misled(model: Model, places: Collection[int]) -> str:
 
 
 def half(array: Array) -> Hashable:
-    """Return what arrays share that are the same in f16."""
+    """Return a key that arrays share if they are the same in f16."""
     with np.errstate(over="ignore"):
         return array.shape, hashlib.sha256(array.astype("<f2").tobytes()).digest()

@@ -1,18 +1,16 @@
-"""A deconvolution against what took its place, for all sizes, and the verdict on two models.
+"""A deconvolution against its replacement, for all sizes, and the verdict on two models.
 
-What is computed from the data is followed as a `View` (maps.py): a table says which row an element
-comes from, and along the batch and every spatial axis its place is an affine expression of the
-position. Sizes are ints or sizes.Expr. What is decided on the way splits the sizes into cases
-(sizes.every_case); every case has to be shown.
+Values computed from the data are `View`s (maps.py). Sizes are ints or sizes.Expr. Decisions on the
+way split the sizes into cases (sizes.every_case); every case has to be shown.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +18,8 @@ import numpy as np
 from irdeconv.proof import language
 from irdeconv.proof.definition import (
     CONVOLUTIONS,
+    OWN,
+    LayerDefinition,
     check_runs,
     define,
     finish,
@@ -40,7 +40,6 @@ from irdeconv.proof.model import (
     Proof,
     TypedArray,
     Unproved,
-    computed,
     need,
     region,
     room,
@@ -56,20 +55,23 @@ from irdeconv.proof.sizes import (
     every_case,
     ratio,
 )
-from irdeconv.proof.steps import BEHIND, STEPS, biased, called, deconvolved
+from irdeconv.proof.steps import BEHIND, STEPS, added, biased, called, moved, weighed
 from irdeconv.proof.views import (
     Leaf,
     Numbers,
+    ViewSum,
     Zeros,
     data_view,
+    defined,
     elements,
     filled,
     plain,
+    views_of,
     zero_shape,
 )
 
 _IN_INTEGERS = "Abs Add Convert Maximum Minimum Multiply Negative Range ShapeOf Subtract".split()
-Value = View | Reference | Leaf | Numbers | Zeros | TypedArray
+Value = View | ViewSum | Leaf | Numbers | Zeros | TypedArray
 
 
 class Vacuous(Exception):
@@ -170,9 +172,9 @@ def _moved(layer: Layer, inputs: Sequence[Any]) -> list[Numbers]:
 
 
 def _followed(model: Model, output: Port, leaf: Callable[[Port], Port | None]) -> list[int]:
-    """Return the layers between a value and the leaves, each behind those that it reads.
+    """Return the layers between a value and the leaves, each behind its inputs.
 
-    Constants, and what is computed from constants alone, are not leaves.
+    Constants, and values computed from constants alone, are not leaves.
     """
 
     def stops(port: Port, _: Layer | None) -> bool:
@@ -209,9 +211,8 @@ class RegionWalk:
     ob: Obligation
     case: Case
     least: int = 0  # of the open sizes
-    leaves: dict[Port, Value] = field(
-        default_factory=dict
-    )  # data as a View, weights as Numbers, else a vector of symbols
+    # Data as a View, weights as Numbers, else a vector of symbols.
+    leaves: dict[Port, Value] = field(default_factory=dict)
     count: int = 0  # of the numbers that leaves have
     shapes: list[tuple[Size, ...]] = field(default_factory=list)  # of tensors
     products: list[tuple[Layer, Expr]] = field(default_factory=list)  # of open sizes
@@ -219,7 +220,7 @@ class RegionWalk:
     defining: bool = False  # whether a convolution is followed by its definition
 
     def value(self, model: Model, output: Port, leaf: Callable[[Port], Port | None]) -> Value:
-        """Return what a value is, evaluating its region layer by layer."""
+        """Evaluate the region of a value layer by layer."""
         found: dict[Port, Value] = {}
 
         def get(port: Port) -> Value:
@@ -240,7 +241,7 @@ class RegionWalk:
             given = [get(p) for p in layer.inputs]
             for i, value in enumerate(self.layer(layer, given, at in inner)):
                 found[Port(at, i)] = value
-                self.shapes += [value.shape] if isinstance(value, View | Reference) else []
+                self.shapes += [value.shape] if isinstance(value, View | ViewSum) else []
         return get(output)
 
     def few_elements(self) -> bool:
@@ -254,36 +255,29 @@ class RegionWalk:
         return bool(self.products)
 
     def leaf(self, port: Port) -> Value:
-        """Return what stands for a value of the source model, by its role in the deconvolution."""
+        """Return a value of the source model by its role in the deconvolution."""
         if port not in self.leaves:
             name = self.ob.source.of(port).name
             leaf = open_leaf(self.case, port, name, self.ob.fact(port), self.least)
             self.shapes.append(leaf.shape)
-            self.leaves[port] = self._vector(leaf)
+            self.leaves[port], short = leaf, all(type(n) is int and n < 9 for n in leaf.shape)
+            if leaf.type in ("i32", "i64") and len(leaf.shape) < 2 and short:  # may be sizes
+                names = (f"{name}:{i}" for i in range(math.prod(leaf.shape)))
+                symbols = [self.case.symbol(n, -self.case.largest) for n in names]
+                array = np.array(symbols, object).reshape(leaf.shape)
+                self.leaves[port] = TypedArray(array, leaf.type)
         return self.leaves[port]
 
-    def _vector(self, leaf: Leaf) -> Value:
-        """Return a short input of integers as symbols for sizes, others as they are."""
-        sizes = [type(n) is int and n < 9 for n in leaf.shape]
-        if leaf.type not in ("i32", "i64") or len(sizes) > 1 or not all(sizes):
-            return leaf
-        name, count = self.ob.source.of(leaf.port).name, math.prod(leaf.shape)
-        symbols = [self.case.symbol(f"{name}:{i}", -self.case.largest) for i in range(count)]
-        return TypedArray(np.array(symbols, object).reshape(leaf.shape), leaf.type)
-
     def layer(self, layer: Layer, inputs: list[Value], inner: bool) -> Sequence[Value]:
-        """Return the outputs of a layer; `inner` if a convolution reads what is made of them."""
+        """Return the outputs of a layer; `inner` if a convolution reads values made of them."""
         if layer.type == "Const" and layer.elements is not None:
             return [layer.elements]
-        if is_deconvolution(layer) or (self.defining and layer.type in CONVOLUTIONS):
-            return [self.deconvolution(layer, inputs, inner)]
+        if is_deconvolution(layer) or layer.type in CONVOLUTIONS:
+            return [self.convolution(layer, inputs, inner)]
         if layer.type in RULES:
             language.listed_call(layer, inputs)
         if layer.type == "ShapeOf":
-            x = inputs[0]
-            if isinstance(x, Reference):
-                raise Unproved("the shape of a deconvolution is asked for")
-            sizes = np.array([*x.shape, None], object)[:-1]
+            sizes = np.array([*inputs[0].shape, None], object)[:-1]
             return [TypedArray(sizes, layer.attributes.get("output_type", "i64"))]
         if layer.type in RULES:
             language.output_type(layer, [str(v.type) for v in inputs])  # refuses what misfits
@@ -300,19 +294,14 @@ class RegionWalk:
         blank = (Zeros, TypedArray, Numbers) if layer.type == "Add" else (Zeros, TypedArray)
         zeros = layer.type in ("Add", "Concat", "Reshape")
         zeros = zeros and all(isinstance(v, blank) for v in inputs)
-        views = any(isinstance(v, View | Reference) for v in inputs)
-        if layer.type in STEPS and (views or zeros):
-            more = (inner,) if layer.type in CONVOLUTIONS else ()
-            made: list[Any] = computed(
-                called(self.case, layer), STEPS[layer.type], [*inputs, *more]
-            )
-            return made
+        if layer.type in STEPS and (views_of(*inputs) or zeros):
+            return moved(called(self.case, layer), inputs)
         if any(isinstance(v, Numbers) for v in inputs) and layer.type in MOVES:
             return _moved(layer, inputs)
         raise Unproved(f"{layer} is not followed for all sizes")
 
     def of_constants(self, layer: Layer, inputs: Sequence[TypedArray]) -> Sequence[TypedArray]:
-        """Return what is computed from constants and sizes alone."""
+        """Return values computed from constants and sizes alone."""
         is_open = any(v.array.dtype == object for v in inputs)
         if self.case.count:
             language.check_open(layer, [v.type for v in inputs])
@@ -325,27 +314,24 @@ class RegionWalk:
         """Let a leaf stand for its elements, with numbers that no other leaf has."""
         held = self.leaves[leaf.port]
         if not isinstance(held, Numbers):
-            need(
-                all(isinstance(n, int) for n in leaf.shape), "the shape of computed weights is open"
-            )
-            count = self.count + room(leaf.shape, what="computed weights")
-            array = np.arange(self.count, count).reshape(leaf.shape)
+            fixed = all(isinstance(n, int) for n in leaf.shape)
+            need(fixed, "the shape of computed weights is open")
+            first, self.count = self.count, self.count + room(leaf.shape, what="computed weights")
+            array = np.arange(first, self.count).reshape(leaf.shape)
             held = self.leaves[leaf.port] = Numbers(leaf.type, array)
-            self.count = count
         return held
 
     def extremes(self, layer: Layer, inputs: Sequence[TypedArray]) -> Sequence[TypedArray]:
         """Return Maximum or ReLU of sizes without asking which of both it is."""
         kind = language.output_type(layer, [v.type for v in inputs])
-        language.listed_call(layer)[0].together(*(v.array for v in inputs))
-        a, b = (
-            np.asarray(v, object) for v in (inputs[0].array, *(v.array for v in inputs[1:]), 0)[:2]
-        )
+        arrays = [v.array for v in inputs]
+        language.listed_call(layer)[0].together(*arrays)
+        a, b = (np.asarray(v, object) for v in (*arrays, 0)[:2])
         over = np.frompyfunc(lambda x, y: self.case.positive(y - x), 2, 1)
         return [TypedArray(np.asarray(a + over(a, b), object), kind)]
 
     def within(self, layer: Layer, values: Sequence[TypedArray]) -> None:
-        """Check that no number leaves its type or 32 bits, or 23 where OpenVINO computes in f32."""
+        """Check that numbers fit their type, and 32 bits, or 24 if OpenVINO computes in f32."""
         most = 32 if layer.type in _IN_INTEGERS or layer.type in MOVES else 24
         for array, kind, _ in values:
             for n in array.flat if array.dtype == object else ():
@@ -358,44 +344,58 @@ class RegionWalk:
                 else:
                     raise SizesTooLarge(f"{layer}: {n} may not fit {kind} within {bits} bits")
 
-    def deconvolution(self, layer: Layer, inputs: list[Value], inner: bool) -> Reference | View:
-        """Return a layer of leaves by its definition; a deconvolution of a view as a view."""
+    def convolution(self, layer: Layer, inputs: Sequence[Any], inner: bool) -> Any:
+        """Return a layer of leaves by its definition, another one as sums over a view."""
         data, *others = inputs
-        if not isinstance(data, Leaf | View):
+        if not isinstance(data, Leaf | View | ViewSum) or isinstance(data, Reference):
             raise Unproved(f"the data of {layer} is not where a region begins")
-        d, inside = define(layer, len(data.shape)), isinstance(data, View)
+        d, is_leaf = define(layer, len(data.shape)), isinstance(data, Leaf)
+        need(self.defining == is_leaf or not d.forward, f"{layer} is not the only convolution")
         if isinstance(data, Leaf):
             self.leaves[data.port] = data_view(data, d)
         for i, other in enumerate(others):
             if isinstance(other, Leaf) and i + 1 in (1, d.bias):
                 others[i] = self.numbered(other)
-        filter: Any = others[0]
-        need(not (d.forward and inside), f"{layer} is not the only convolution")
+        filter = others[0]
         weights = d.ordered(elements(filter))
         g, _, c, *kernel = weights.shape
         need(self.case.is_zero(data.shape[d.data_axes[1]] - g * c), f"{layer}: channels")
         size = [data.shape[a] for a in d.data_axes[2:]]
         windows = d.windows(size, kernel, lambda port: vector(others[port - 1]))
-        for _, out in windows:
-            if self.raised or inside:
-                check_runs(layer, d)
-                if not self.case.implies(out):  # S*(I - 1) + 1 of no input
-                    text = f"{layer} may have no output"
-                    raise SizesTooSmall(text) if inside else Unproved(text)
-            elif self.case.implies(-1 - out):
-                raise Vacuous
-            self.case.facts += [out] if isinstance(out, Expr) else []
-        given = None if d.bias is None else others[d.bias - 1]
-        if isinstance(data, View):
+        outs = tuple(out for _, out in windows)
+        self._check_outputs(layer, d, is_leaf, zip(kernel, outs, strict=True))
+        if not is_leaf or self.raised:
+            check_runs(layer, d, g * c, outs)
+        call, held = called(self.case, layer), filter._replace(array=weights)
+        made: Any
+        if isinstance(data, Leaf):
+            made = defined(data, d, held, windows)
+        else:
             need(filter.type == data.type, f"{layer}: a filter of {filter.type}")
-            call, held = called(self.case, layer), filter._replace(array=weights)
-            x = deconvolved(call, data, d, held, windows, inner)
-            return x if given is None else biased(call, x, given)
-        bias = None if given is None else elements(given).reshape(-1)
-        last = finish(d.activation, data.type) if d.activation else None
-        ends = (bias, isinstance(given, Numbers), last)
-        found = (weights.swapaxes(1, 2), isinstance(filter, Numbers), tuple(windows), *ends)
-        return Reference(layer, d, data.type, data.shape, *found)
+            terms = d, held, windows, inner
+            made = added(call, [weighed(call, v, *terms) for v in views_of(data)])
+        if d.bias is not None:
+            made = biased(call, made, others[d.bias - 1], d.data_axes[1])
+        return replace(made, activation=finish(d.activation, data.type)) if d.activation else made
+
+    def _check_outputs(
+        self, layer: Layer, d: LayerDefinition, is_leaf: bool, sizes: Iterable[tuple[int, Size]]
+    ) -> None:
+        """Check that a layer has outputs; of a defined one in the source this is a fact."""
+        # Where no size is open OpenVINO takes no convolution without outputs.
+        least = 0 if self.case.count or layer.version == OWN else 1
+        for k, out in sizes:
+            if d.forward and not is_leaf:
+                fits = k > 0 and self.case.implies(out - least)
+                need(fits, f"the kernel of {layer} may not fit")
+                continue
+            if is_leaf and not self.raised:
+                if self.case.implies(-1 - out):
+                    raise Vacuous
+            elif not self.case.implies(out):  # S*(I - 1) + 1 of no input
+                text = f"{layer} may have no output"
+                raise Unproved(text) if is_leaf else SizesTooSmall(text)
+            self.case.facts += [out] if isinstance(out, Expr) else []
 
 
 @dataclass(frozen=True)
@@ -412,13 +412,13 @@ class LayerProof:
 
 @dataclass(frozen=True)
 class ProofVerdict:
-    """What was proved of two models.
+    """The result of a proof of two models.
 
-    `unequal` are outputs that are not proved, `problems` says what else differs. `kept` are
+    `unequal` are outputs that are not proved, `problems` other differences. `kept` are
     deconvolutions that both models have, `others` counts all other equal layers but constants.
     `rounding` is the largest relative difference of a weight. `bodies` are the verdicts on the
-    bodies of equal layers, by tag and the places of the layers in both models; the numbers and what
-    is assumed are without theirs.
+    bodies of equal layers, by tag and the places of the layers in both models; the other fields are
+    without theirs.
     """
 
     layers: tuple[LayerProof, ...]
@@ -438,23 +438,23 @@ class ProofVerdict:
 
     @property
     def every(self) -> bool:
-        """Whether what is proved holds for every size."""
+        """Whether the proofs hold for every size."""
         own = all(y.proof.every for y in self.layers if y.proof is not None)
         return own and all(v.every for _, _, _, v in self.bodies)
 
     @property
     def taken(self) -> tuple[str, ...]:
-        """What is assumed, in bodies as well."""
+        """All assumptions, those of bodies as well."""
         inner = (text for _, _, _, v in self.bodies for text in v.taken)
         return tuple(dict.fromkeys([*self.assumed, *inner]))
 
     @property
     def exit_code(self) -> int:
-        """0: for every size; 3: for some sizes, or if what is assumed is so; 1: not proved."""
+        """0: for every size; 3: for some sizes, or under assumptions; 1: not proved."""
         return 1 if not self.passed else 0 if self.every and not self.taken else 3
 
     def lines(self) -> list[str]:
-        """Return the verdict and what it rests on."""
+        """Return the verdict and its reasons."""
         lines = [f"{self.others} equal layers, {len(self.kept)} deconvolutions as they were"]
         for tag, _, place, verdict in self.bodies:
             lines += [f"in the {tag} of layer {place}: {text}" for text in verdict.lines()[:-1]]
@@ -466,8 +466,5 @@ class ProofVerdict:
             lines.append(f"weights are rounded, by up to {self.rounding:.2g} of each")
         end = "equal for every size" if self.every else "equal for the sizes above"
         end += ", if what is assumed is so" if self.taken else ""
-        return [
-            *lines,
-            *(f"problem: {p}" for p in (*self.problems, *self.unequal)),
-            end if self.passed else "not proved",
-        ]
+        lines += [f"problem: {p}" for p in (*self.problems, *self.unequal)]
+        return [*lines, end if self.passed else "not proved"]

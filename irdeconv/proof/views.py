@@ -1,4 +1,4 @@
-"""Views of the data (maps.View) and what else values are at symbolic sizes."""
+"""Operations on views of the data (maps.View), and the other values at symbolic sizes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from irdeconv.proof.definition import LayerDefinition
-from irdeconv.proof.maps import COPY_STEP, Axis, Bounds, View
+from irdeconv.proof.maps import Axis, Reference, View
 from irdeconv.proof.model import (
     HIGHEST_RANK,
     LARGEST_ARRAY,
@@ -28,7 +28,7 @@ from irdeconv.proof.sizes import Case, Expr, Size, SizesTooSmall, is_int, ratio
 
 @dataclass(frozen=True)
 class Leaf:
-    """A value of the source model where the regions begin."""
+    """A value of the source model at the beginning of the regions."""
 
     port: Port
     type: str | None
@@ -45,6 +45,20 @@ class Numbers(NamedTuple):
     def shape(self) -> tuple[Size, ...]:
         """The sizes of the axes."""
         return tuple(self.array.shape)
+
+
+class ViewSum(NamedTuple):
+    """A sum of views of moved data: data of several places."""
+
+    type: str | None
+    shape: tuple[Size, ...]
+    views: tuple[View, ...]
+
+
+def views_of(*values: Any) -> tuple[View, ...]:
+    """Return the views of which values are sums; constants have none."""
+    rows = (v.views if isinstance(v, ViewSum) else [v] * isinstance(v, View) for v in values)
+    return tuple(itertools.chain(*rows))
 
 
 @dataclass(frozen=True)
@@ -66,14 +80,27 @@ def data_view(leaf: Leaf, d: LayerDefinition) -> View:
     """Return the data of a layer, of which every element is known by its place."""
     channels = leaf.shape[d.data_axes[1]]
     need(isinstance(channels, int), "the number of channels is open")
-    axes = [
-        Axis(n, max(d.data_axes.index(a) - 1, 0), bounds=((0, n),))
-        for a, n in enumerate(leaf.shape)
-    ]
+    rows = ((n, max(d.data_axes.index(a) - 1, 0)) for a, n in enumerate(leaf.shape))
+    axes = [Axis(n, coordinate, bounds=((0, n),)) for n, coordinate in rows]
     axes[d.data_axes[1]] = Axis(channels)
-    runs, copies = (1,) * len(axes), (((0, ()),) * (len(axes) - 1),)
     table = np.arange(channels).reshape([a.rows for a in axes])
-    return View(leaf.type, table, tuple(axes), runs, copies=copies)
+    return View(leaf.type, table, tuple(axes), (1,) * len(axes))
+
+
+def defined(data: Leaf, d: LayerDefinition, filter: Any, windows: Sequence[Any]) -> Reference:
+    """Return a layer of `data` by its definition; the filter is [g, M/g, C/g, *K]."""
+    g, m = filter.shape[:2]
+    sizes = [data.shape[d.data_axes[0]], g * m, *(o for _, o in windows)]
+    shape = tuple(sizes[d.data_axes.index(a)] for a in range(len(sizes)))
+    output = data_view(Leaf(data.port, data.type, shape), d)
+    return Reference(
+        **{**vars(output), "blocks": ()},
+        definition=d,
+        data=data.shape,
+        weights=filter.array.swapaxes(1, 2),
+        numbered=isinstance(filter, Numbers),
+        windows=tuple(windows),
+    )
 
 
 def with_axis(view: View, a: int, axis: Axis) -> View:
@@ -90,7 +117,7 @@ def rebuilt(view: View, first: int, last: int, axes: Iterable[Axis], runs: Ints)
 
 
 def single(view: View, a: int) -> tuple[View, int]:
-    """Merge what an axis of the tensor consists of into one axis; return its place, too.
+    """Merge the run of an axis of the tensor into one axis; return its place, too.
 
     Explicit axes merge with each other, and into an open one in front of them. Open axes of size 1
     stay beside it.
@@ -117,32 +144,11 @@ def single(view: View, a: int) -> tuple[View, int]:
     elif chosen and inner:
         axis = chosen[0]
         need(axis.step == 1, "elements that were taken with a step are merged")
-        bounds = _multiplied(axis.bounds, size)
+        bounds = tuple((low * size, high * size) for low, high in axis.bounds)
         radix, length = axis.radix * size, axis.length * size
         merged = Axis(length, axis.coordinate, radix, axis.shift * size, bounds)
-        c, times = axis.coordinate or 0, [1] * len((view.copies or ((),))[0])
-        times[c:] = [size, *times[c + 1 :]]
-        copies = tuple(
-            tuple((n * f, _multiplied(own, f)) for (n, own), f in zip(row, times, strict=True))
-            for row in view.copies
-        )
-        view = replace(rebuilt(view, place, end, [merged], runs), copies=copies)
-        _check_copies(view)
+        view = rebuilt(view, place, end, [merged], runs)
     return view, place
-
-
-def _multiplied(bounds: Bounds, size: int) -> Bounds:
-    return tuple((low * size, high * size) for low, high in bounds)
-
-
-def _check_copies(view: View) -> None:
-    """Check that the copy of an element is the same along open axes of the table."""
-    # `copies` are per element of the table, their moves per position: an axis whose elements belong
-    # to different copies would need both.
-    along = tuple(i for i, a in enumerate(view.axes) if a.coordinate is not None)
-    copy = np.where(view.table < 0, -1, view.table // COPY_STEP)
-    same = (copy < 0) | (copy == copy.max(along, initial=-1, keepdims=True))
-    need(len(view.copies) < 2 or same.all(), "moved copies are merged into an open axis")
 
 
 def plain(view: View) -> View:
@@ -196,22 +202,12 @@ def padded(case: Case, view: View, rows: Mapping[int, tuple[Size, Size]]) -> Vie
 
 
 def _bounded(case: Case, view: View, place: int) -> View:
-    """Return a view where positions outside of an open axis would be zeros."""
+    """Return a view with zeros at positions outside of an open axis."""
     axis = view.axes[place]
-    c = axis.coordinate or 0
-
-    def more(move: int, own: Bounds) -> Bounds:
-        low, high = axis.shift + move, axis.shift + move + axis.span
-        rows = (*axis.bounds, *own)
-        known = any(case.is_zero(a - low) and case.is_zero(b - high) for a, b in rows)
-        return () if known else ((low, high),)
-
-    if len(view.copies) < 2:
-        return with_axis(view, place, replace(axis, bounds=(*axis.bounds, *more(0, ()))))
-    copies = (
-        (*row[:c], (row[c][0], (*row[c][1], *more(*row[c]))), *row[c + 1 :]) for row in view.copies
-    )
-    return replace(view, copies=tuple(copies))
+    low, high = axis.shift, axis.shift + axis.span
+    known = any(case.is_zero(a - low) and case.is_zero(b - high) for a, b in axis.bounds)
+    bounds = axis.bounds if known else (*axis.bounds, (low, high))
+    return with_axis(view, place, replace(axis, bounds=bounds))
 
 
 def regrouped(case: Case, view: View, target: Sequence[Size]) -> View:
@@ -269,7 +265,7 @@ def _merged(view: View) -> View:
 
 
 def _in_own_places(view: View, rows: list[list[Axis]]) -> list[list[Axis]]:
-    """Move axes of size 1 to where they are in a tensor of the data, if that place is free."""
+    """Move axes of size 1 to their places in a tensor of the data, if these are free."""
     spatial = [a for a in view.axes if a.coordinate is not None]
     # Again and again, since one that moves can leave the place of another one.
     for axis in spatial * len(spatial) if len(rows) == len(spatial) + 1 else ():

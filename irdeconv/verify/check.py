@@ -254,12 +254,7 @@ def _probed(ob: Obligation, proof: Proof | str, seed: tuple[int, int]) -> tuple[
     except Unproved as e:
         reason, unclear = f"not probed: {e}", True
     made = LayerCheck(
-        layer=layer.name,
-        type=layer.type,
-        form="probe",
-        proved=done,
-        reason=reason,
-        unclear=unclear,
+        layer=layer.name, type=layer.type, form="probe", proved=done, reason=reason, unclear=unclear
     )
     return made, chance
 

@@ -267,15 +267,8 @@ class Evaluation(ModelWalk):
         product = self.numbers.times(a.array, b.array)
         return Residues(product, a.type, a.degree + b.degree, a.bits + b.bits)
 
-    def _negative(self, call: Call, given: Sequence[Known]) -> Residues:
-        x = self.lift(given[0])
-        return replace(x, array=-x.array % self.numbers.p)
-
-    def _add(self, call: Call, given: Sequence[Known]) -> Residues:
-        return self._plus(*self._pair(call, given))
-
-    def _subtract(self, call: Call, given: Sequence[Known]) -> Residues:
-        return self._add(call, [given[0], self._negative(call, given[1:])])
+    def _negated(self, value: Residues) -> Residues:
+        return replace(value, array=-value.array % self.numbers.p)
 
     def _multiply(self, call: Call, given: Sequence[Known]) -> Residues:
         return self._times(*self._pair(call, given))
@@ -301,11 +294,8 @@ class Evaluation(ModelWalk):
 
 Evaluation.rules = {
     **ModelWalk.rules,
-    "Add": Evaluation._add,
-    "Subtract": Evaluation._subtract,
     "Multiply": Evaluation._multiply,
     "Divide": Evaluation._divide,
-    "Negative": Evaluation._negative,
     "Convert": Evaluation._convert,
     "ReduceSum": Evaluation._sum,
 }

@@ -33,15 +33,7 @@ from irdeconv.proof.model import (
     need,
     region,
 )
-from irdeconv.verify.evaluation import (
-    LEAST_PRIME,
-    PRIMES,
-    Draw,
-    Evaluation,
-    Known,
-    Residues,
-    room,
-)
+from irdeconv.verify.evaluation import LEAST_PRIME, PRIMES, Draw, Evaluation, Known, Residues, room
 
 RANDOM_POINTS = 2
 PROBED_SIZES = (1, 2, 3, 5, 8, 0)

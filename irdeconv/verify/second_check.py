@@ -65,12 +65,8 @@ class SecondSide:
     """One of the two models."""
 
     def __init__(self, facts: SecondFacts, model: SecondModel, openvino: Any, original: bool):
-        self.facts, self.model, self.original, self.index = (
-            facts,
-            model,
-            original,
-            int(not original),
-        )
+        self.facts, self.model, self.original = facts, model, original
+        self.index = int(not original)
         self.number: dict[SecondPort, int] = {}
         self._steps: dict[SecondPort, SecondStep] = {}
         self.array, self._summed = cache(self._array), cache(self._sum)
@@ -183,9 +179,8 @@ class SecondSide:
         wide = all(a.dtype in (object, np.int64, np.int32) and not a.size >> 16 for a in inputs)
         y.require(wide, "its integers have fewer than 32 bits, or are too many")
         rows = [a.astype(object) for a in inputs]
-        made = np.asarray(
-            np.frompyfunc(partial(self.facts.value, y.type), len(rows), 1)(*rows), object
-        )
+        value = np.frompyfunc(partial(self.facts.value, y.type), len(rows), 1)
+        made = np.asarray(value(*rows), object)
         small = (abs(v) < 1 << 31 for v in made.reshape(-1).tolist() if isinstance(v, int))
         y.require(all(small), "it computes an integer beyond 32 bits")
         return made

@@ -406,14 +406,10 @@ def _slice(op: SecondOperation) -> SecondStep:
             changes[a] = f"{o} * {by} + {taken.start}", len(taken)
         elif (b, e, by) != (0, 1 << 31, 1):
             op.require(by > 0, "an axis of open size is reversed")
-            behind = [op.facts.holds(n, "<", 0) for n in (b, e)]
-            known = all(
-                op.facts.holds(n, ">=", 0) or k for n, k in zip((b, e), behind, strict=True)
-            )
+            behind = [(n, op.facts.holds(n, "<", 0)) for n in (b, e)]
+            known = all(k or op.facts.holds(n, ">=", 0) for n, k in behind)
             op.require(known, "a bound may count from either end")
-            b, e = (
-                f"max({size} + {n}, 0)" if k else n for n, k in zip((b, e), behind, strict=True)
-            )
+            b, e = (f"max({size} + {n}, 0)" if k else n for n, k in behind)
             count = f"floor((max(min({e}, {size}) - ({b}), 0) + {by} - 1)/{by})"
             changes[a] = f"{o} * {by} + {b}", count
     return op.changed(changes)
@@ -423,9 +419,8 @@ def _concat(op: SecondOperation) -> SecondStep:
     every = [op.side.shape(p) for p in op.inputs]
     out, (axis,) = [*op.shape], op.layer.ints("axis", 1)
     axis = range(len(out))[axis]
-    ends = [
-        " + ".join(str(shape[axis]) for shape in every[:i]) or "0" for i in range(len(every) + 1)
-    ]
+    sizes = [str(shape[axis]) for shape in every]
+    ends = [" + ".join(sizes[:i]) or "0" for i in range(len(every) + 1)]
     out[axis] = op.facts.simple(ends[-1])
     reads = []
     for p, shape, begin in zip(op.inputs, every, ends, strict=False):

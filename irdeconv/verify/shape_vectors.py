@@ -7,6 +7,7 @@ are data are not followed: they may be 0 or -1, or too large for a narrower type
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -23,13 +24,12 @@ from irdeconv.ops.generation import Identity
 from irdeconv.ops.movement import Concat, Transpose
 from irdeconv.ops.shape import Reshape, ShapeOf, Squeeze, Squeeze1, Unsqueeze
 from irdeconv.ops.slicing import Gather, Slice
+from irdeconv.proof.sizes import Case, Expr, Monomial, Size, is_int
 from irdeconv.rewrite.builder import GraphBuilder, remove_dead
 from irdeconv.runtime.simplify import simplify
 
 LONGEST_SHAPE = 32  # elements of a vector that is followed
-Atom = tuple[int, int, int]  # an open size: place of a value, its port, its axis
-Size = tuple[tuple[tuple[Atom, ...], int], ...]  # a sum of products of atoms, with factors
-Sizes = tuple[Size, ...]
+Sizes = tuple[Size, ...]  # an open one is a symbol: place of a value, and "place.port.axis"
 SAME = (Unary, Convert, Identity)  # shapes pass through these
 
 
@@ -41,37 +41,22 @@ def spelled_alike(graph: Graph) -> Graph:
     return simplify(out).graph
 
 
-def constant_size(number: int) -> Size:
-    """Return a number as a sum."""
-    return (((), number),) if number else ()
-
-
-def added(a: Size, b: Size, factor: int = 1) -> Size:
-    """Return a + factor * b."""
-    total = Counter(dict(a))
-    for atoms, k in b:
-        total[atoms] += factor * k
-    return tuple(sorted((atoms, k) for atoms, k in total.items() if k))
-
-
-def multiplied(a: Size, b: Size) -> Size:
-    """Return the product of two sums."""
-    out: Size = ()
-    for atoms, k in a:
-        out = added(out, tuple((tuple(sorted(atoms + more)), k * n) for more, n in b))
-    return out
+def _terms(size: Size) -> list[tuple[Monomial, int]]:
+    """Return the products of a sum with their factors, the number first."""
+    terms, constant = (size.terms, size.constant) if isinstance(size, Expr) else ({}, size)
+    return [((), constant)] * bool(constant) + [*terms.items()]
 
 
 def divided(a: Size, b: Size) -> Size | None:
     """Return a quotient of two products without remainder, else None."""
-    if len(a) != 1 or len(b) != 1:
+    if len(_terms(a)) != 1 or len(_terms(b)) != 1:
         return None
-    (above, k), (below, n) = a[0], b[0]
+    [(above, k)], [(below, n)] = _terms(a), _terms(b)
     left = Counter(above)
     left.subtract(below)
     if k % n or min(left.values(), default=0) < 0:
         return None
-    return ((tuple(sorted(left.elements())), k // n),)
+    return math.prod((Expr(a.case, {(atom,): 1}, 0) for atom in left.elements()), start=k // n)
 
 
 @dataclass
@@ -81,7 +66,8 @@ class _SizeVectors:
     graph: Graph
     known: dict[Value, Sizes] = field(default_factory=dict)
     shapes: dict[Value, Sizes] = field(default_factory=dict)
-    made: dict[Sizes, Value] = field(default_factory=dict)
+    made: dict[str, Value] = field(default_factory=dict)  # by the text of the sizes
+    case: Case = field(default_factory=Case)
 
     def respell(self) -> None:
         """Let every node that computes no such vector read the vectors in their one spelling."""
@@ -113,12 +99,13 @@ class _SizeVectors:
         if kind != np.int64 or spec.rank != 1:
             return
         builder = GraphBuilder(self.graph, node)
-        if sizes not in self.made:
-            self.made[sizes] = self._built(builder, sizes)
-        self.graph.set_input(node.id, port, self.made[sizes])
+        if repr(sizes) not in self.made:
+            self.made[repr(sizes)] = self._built(builder, sizes)
+        self.graph.set_input(node.id, port, self.made[repr(sizes)])
 
     def _atom(self, value: Value, axis: int) -> Size:
-        return ((((self._places[value.node], value.port, axis),), 1),)
+        place = self._places[value.node]
+        return Expr(self.case, {((place, f"{place}.{value.port}.{axis}"),): 1}, 0)
 
     def _shape(self, value: Value) -> Sizes | None:
         """Return the sizes of a tensor's axes."""
@@ -128,9 +115,7 @@ class _SizeVectors:
         if shape is None:
             return None
         rows = enumerate(shape)
-        return tuple(
-            constant_size(d) if isinstance(d, int) else self._atom(value, axis) for axis, d in rows
-        )
+        return tuple(d if isinstance(d, int) else self._atom(value, axis) for axis, d in rows)
 
     def _computed(self, node: Node, inputs: Sequence[Value]) -> Sizes | None:
         """Return the elements of an integer vector or scalar; None of any other value."""
@@ -142,7 +127,7 @@ class _SizeVectors:
             return None
         number = ints(spec.certain())
         if number is not None:
-            return tuple(map(constant_size, number))
+            return tuple(number)
         found = self._followed(node, inputs)
         return found if found is not None and len(found) == spec.size else None
 
@@ -162,9 +147,9 @@ class _SizeVectors:
             both = max(len(first), len(rest[0]))
             a, b = (g * both if len(g) == 1 else g for g in (first, rest[0]))
             if isinstance(op, Multiply):
-                return tuple(map(multiplied, a, b))
+                return tuple(x * y for x, y in zip(a, b, strict=True))
             sign = 1 if isinstance(op, Add) else -1
-            return tuple(added(x, y, sign) for x, y in zip(a, b, strict=True))
+            return tuple(x + sign * y for x, y in zip(a, b, strict=True))
         if isinstance(op, Gather | Slice):
             return self._picked(op, first, inputs[1:])
         return None
@@ -202,22 +187,17 @@ class _SizeVectors:
     def _target(self, op: Reshape, before: Sizes, target: Sizes) -> Sizes | None:
         """Return the sizes that a Reshape makes, 0 and -1 replaced; None if -1 stays open."""
         out = list(target)
-        if any(_number(size) is None and any(k < 0 for _, k in size) for size in target):
+        if any(isinstance(t, Expr) and any(k < 0 for _, k in _terms(t)) for t in target):
             return None  # a difference may be 0 or -1
         if op.special_zero:
-            if any(not t and i >= len(before) for i, t in enumerate(target)):
+            if any(is_int(t, 0) and i >= len(before) for i, t in enumerate(target)):
                 return None
-            out = [t or before[i] for i, t in enumerate(target)]
-        rest = [i for i, t in enumerate(out) if t == constant_size(-1)]
+            out = [before[i] if is_int(t, 0) else t for i, t in enumerate(target)]
+        rest = [i for i, t in enumerate(out) if is_int(t, -1)]
         if len(rest) > 1:
             return None
         for at in rest:
-            whole, others = constant_size(1), constant_size(1)
-            for size in before:
-                whole = multiplied(whole, size)
-            for i, size in enumerate(out):
-                others = others if i == at else multiplied(others, size)
-            left = divided(whole, others)
+            left = divided(math.prod(before), math.prod(out[:at] + out[at + 1 :]))
             if left is None:
                 return None
             out[at] = left
@@ -228,9 +208,8 @@ class _SizeVectors:
         parts: list[Value] = []
         numbers: list[int] = []
         for size in (*sizes, None):
-            number = None if size is None else _number(size)
-            if number is not None:
-                numbers.append(number)
+            if isinstance(size, int):
+                numbers.append(size)
                 continue
             if numbers:
                 parts.append(b.const(np.array(numbers, np.int64)))
@@ -241,21 +220,16 @@ class _SizeVectors:
 
     def _sum(self, b: GraphBuilder, size: Size) -> Value:
         terms = []
-        for atoms, k in size:
-            factors = [self._read(b, a) for a in atoms]
+        for atoms, k in _terms(size):
+            factors = [self._read(b, name) for _, name in atoms]
             factors += [b.const(np.array([k], np.int64))] if k != 1 or not atoms else []
             terms.append(_folded(b, Multiply(), factors))
         return _folded(b, Add(), terms)
 
-    def _read(self, b: GraphBuilder, atom: Atom) -> Value:
-        place, port, axis = atom
+    def _read(self, b: GraphBuilder, atom: str) -> Value:
+        place, port, axis = map(int, atom.split("."))
         shape = b.add(ShapeOf(), Value(self._ids[place], port))
         return b.add(Gather(), shape, b.const(np.array([axis])), b.const(np.array(0)))
-
-
-def _number(size: Size) -> int | None:
-    """Return the number that a sum is, None if it is open."""
-    return None if any(atoms for atoms, _ in size) else sum(k for _, k in size)
 
 
 def _folded(b: GraphBuilder, op: Any, values: list[Value]) -> Value:

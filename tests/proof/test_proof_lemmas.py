@@ -11,9 +11,10 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import pytest
 
-from irdeconv.proof.maps import IMPOSSIBLE, NEVER, Axis, MapComparison, Read, Reference, View
-from irdeconv.proof.model import Layer, Unproved
+from irdeconv.proof.maps import IMPOSSIBLE, NEVER, Axis, MapComparison, Read, View
+from irdeconv.proof.model import Port, TypedArray, Unproved
 from irdeconv.proof.sizes import Case, Expr, every_case, refuted
+from irdeconv.proof.views import Leaf, defined
 
 
 class Line(NamedTuple):
@@ -235,9 +236,8 @@ def checked_taps(rng: np.random.Generator, forward: bool) -> int:
     out, emitted = Axis(outputs, 1, r, shift), int(rng.integers(1, 5))
     s, residue = max(up // down, 1), int(rng.integers(r))
     d = SimpleNamespace(strides=(s,), dilations=(dilation,), data_axes=(0, 1, 2), forward=forward)
-    weights, data = np.zeros((1, 1, 1, kernel)), (1, 1, inputs)
-    layer, window = Layer("x", "x", "x"), (begin, outputs)
-    wanted = Reference(layer, cast(Any, d), "f32", data, weights, False, (window,))
+    data, zeros = Leaf(Port(0), "f32", (1, 1, inputs)), np.zeros((1, 1, 1, kernel))
+    wanted = defined(data, cast(Any, d), TypedArray(zeros, "f32"), [(begin, outputs)])
     comparison = MapComparison(Case(), wanted, View("f32", np.zeros(1), (), ()))
     try:
         stands, reached = comparison._taps(0, out, residue, emitted, read)

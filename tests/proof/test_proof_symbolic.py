@@ -13,7 +13,7 @@ from irdeconv.ir.graph import Graph, Value
 from irdeconv.ir.op import REGISTRY
 from irdeconv.ir.spec import Interval
 from irdeconv.proof import symbolic
-from irdeconv.proof.model import Fact, Obligation, Port, Proof, Structure, Unproved
+from irdeconv.proof.model import Fact, Obligation, Port, Proof, Unproved
 from irdeconv.proof.reader import read, shape_of
 from irdeconv.rewrite.forms import FORMS
 from irdeconv.verify.check import certify
@@ -78,7 +78,7 @@ def dynamic(tmp_path: Path, form: str, least: int = 1) -> tuple[Path, Path]:
 def test_index_maps_are_printed(tmp_path: Path) -> None:
     """By hand: 2i + k = o + 1 along H; output o reads row t - 1 + o of rows with zeros between."""
     proof = prove(*dynamic(tmp_path, "zero-insertion"))
-    assert proof.structure == Structure(sums=1, period=1, pointwise=False)
+    assert proof.structure == (1, 1, False)
     assert proof.maps[0] == (
         "axis 0: 2*i + 1*k = o + 1, 0 <= i < x[2], 0 <= o < 2*x[2]: taps 0 as 2, 1 as 1, 2 as 0"
     )
