@@ -12,9 +12,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Literal, NotRequired, TypedDict
 
 from irdeconv.base.codes import CODES
 from irdeconv.base.codes import GROUPS as GROUPS
+from irdeconv.base.errors import Severity, severity_of
+from irdeconv.base.json_form import Record
 
 FOLDER = Path(__file__).parent / "code_texts"
 
@@ -28,21 +31,44 @@ class ExampleStep:
     python: bool = False
 
 
-@dataclass(frozen=True)
-class CodePage:
-    """The explanation of a diagnostic code.
+class CodeTitle(Record, keys="code severity title"):
+    """A diagnostic code."""
 
-    `files` are those of the example: texts by name, the numbers of a weights file by its name and
-    element type. `when` replaces an example that no file can give.
-    """
+    code: str  # such as E302
+    title: str  # in a few words
 
-    code: str
-    title: str
-    why: str
-    fix: str
-    files: dict[str, str]
+    @property
+    def severity(self) -> Annotated[Severity, Literal["error", "warning"]]:
+        """Errors make a model invalid."""
+        return severity_of(self.code)
+
+
+class CodeExample(TypedDict):
+    """A step of an example."""
+
+    command: NotRequired[str]  # that is run
+    python: NotRequired[str]  # code that is run
+    prints: str  # its output
+
+
+class CodePage(CodeTitle, keys="code severity title why fix when files steps=examples"):
+    """A code, explained."""
+
+    why: str  # its meaning
+    fix: str  # the remedy
+    files: dict[str, str]  # of the example; the numbers of a weights file by name and element type
     steps: tuple[ExampleStep, ...]
-    when: str | None
+    when: str | None  # when it appears, if no file can show it
+
+    @property
+    def examples(self) -> list[CodeExample]:
+        """Commands or code, and their output."""
+        return [
+            {"python": step.what, "prints": step.printed}
+            if step.python
+            else {"command": step.what, "prints": step.printed}
+            for step in self.steps
+        ]
 
 
 def code_page(code: str) -> CodePage:

@@ -10,9 +10,10 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from os import PathLike
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Annotated, Any, ClassVar, Literal, Protocol
 
 from irdeconv.base.codes import CODES
+from irdeconv.base.json_form import Record
 from irdeconv.base.markup import html_text, plain
 from irdeconv.base.source import Location
 from irdeconv.base.tables import WIDTH, one_line
@@ -25,28 +26,28 @@ def severity_of(code: str) -> Severity:
     return "error" if code.startswith("E") else "warning"
 
 
-@dataclass(frozen=True)
-class Note:
+class Note(Record):
     """A remark that belongs to a diagnostic and may point at another place."""
 
-    message: str
-    location: Location | None = None
+    message: str  # the text
+    location: Annotated[Location | None, str | None] = None  # file, line and column
 
 
-@dataclass(frozen=True, repr=False)
-class Diagnostic:
+class Diagnostic(
+    Record, keys="code severity message file line column layer hint notes", repr=False
+):
     """One problem: code, severity, message with the numbers, place, layer, notes and a hint.
 
     Without a hint of its own it has the one of its code.
     """
 
-    code: str
-    severity: Severity
-    message: str
+    code: str  # such as E302; `irdeconv codes E302` explains it
+    severity: Annotated[Severity, Literal["error", "warning"]]  # errors make a model invalid
+    message: str  # the mistake, with names and numbers
     location: Location | None = None
-    layer: str | None = None
-    notes: tuple[Note, ...] = ()
-    hint: str | None = None
+    layer: str | None = None  # the name of the layer
+    notes: tuple[Note, ...] = ()  # other places that belong to it
+    hint: str | None = None  # the remedy
 
     def __post_init__(self) -> None:
         if self.code not in CODES:
@@ -85,35 +86,35 @@ class Diagnostic:
         # Each stays on its line: a name that holds a line break must not look like a diagnostic.
         return "\n".join(map(one_line, lines))
 
+    @property
+    def file(self) -> str | None:
+        """The file of the problem."""
+        return self.location.file if self.location else None
+
+    @property
+    def line(self) -> int | None:
+        """The line in the file, from 1."""
+        return self.location.position[0] if self.location and self.location.position else None
+
+    @property
+    def column(self) -> int | None:
+        """The column in the line, from 1."""
+        return self.location.position[1] if self.location and self.location.position else None
+
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form; keys are stable, absent places are null."""
-        where = self.location.position if self.location else None
-        return {
-            "code": self.code,
-            "severity": self.severity,
-            "message": self.message,
-            "file": self.location.file if self.location else None,
-            "line": where[0] if where else None,
-            "column": where[1] if where else None,
-            "layer": self.layer,
-            "hint": self.hint or None,
-            "notes": [
-                {"message": n.message, "location": str(n.location) if n.location else None}
-                for n in self.notes
-            ],
-        }
+        return super().to_dict() | {"hint": self.hint or None}
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(Record, keys="code message"):
     """A problem that an operation reports without a place: the caller knows the node.
 
     `attribute` or `port` (an input) is the part of the layer that is meant; a `note` is less than a
     warning.
     """
 
-    code: str
-    message: str
+    code: str  # such as E302
+    message: str  # in words
     attribute: str | None = None
     port: int | None = None
     hint: str | None = None

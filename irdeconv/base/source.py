@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 from xml.parsers import expat
 
 from irdeconv.base.tables import WIDTH
@@ -219,6 +219,7 @@ class Location:
     anchor: Anchor | None = None
     attribute: str | None = None
     fixed: tuple[int, int] | None = None
+    json_text: ClassVar[bool] = True
 
     def within(self, sub: int) -> Location:
         """Return the place of an element inside the layer; the layer's if there is no anchor."""

@@ -344,6 +344,7 @@ def execute_part(payload: dict[str, Any], places: Places | None) -> Row:
 
 def _batch_part_run(payload: dict[str, Any], places: Places | None, console: Console) -> int:
     from irdeconv.cli.output import save_arrays, statistics
+    from irdeconv.cli.run import RunDocument
     from irdeconv.runtime.plan import run_rows
 
     args, plan, names = compiled(payload["model"], tuple(payload["words"]))
@@ -357,8 +358,7 @@ def _batch_part_run(payload: dict[str, Any], places: Places | None, console: Con
     if places is not None:
         save_arrays(os.path.join(places.made, OUTPUTS), outputs)
     facts = {name: statistics(array) for name, array in outputs.items()}
-    said = {"file": payload["arrays"], "seed": args.seed, "outputs": facts}
-    console.json("run", {**said, **_rows(payload, cut)})
+    console.json(RunDocument(payload["arrays"], args.seed, facts, **_rows(payload, cut)))
     return 0
 
 

@@ -22,11 +22,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Annotated, Any, NotRequired, TypedDict, get_origin, get_type_hints
 
 from irdeconv import __version__
 from irdeconv.base.codes import CODES
 from irdeconv.base.errors import Diagnostic, count, misused
+from irdeconv.base.json_form import Record
 from irdeconv.base.opening import missing, unreadable
 from irdeconv.base.progress import repeating
 from irdeconv.formats.atomic import failures, require_writable
@@ -288,7 +289,36 @@ def _holder(file: int) -> str:
     return words.decode("utf-8", "replace").strip() or "it has not said who it is"
 
 
-Row = dict[str, Any]  # docs/schemas/batch.json, `item`
+class BatchFile(TypedDict):
+    """A file that an item has made."""
+
+    name: str  # below the item's folder
+    bytes: int  # its size
+    sha256: str  # its digest
+
+
+class BatchOutcome(TypedDict):
+    """The result of an item."""
+
+    # yes, in part, no, limit, unsupported, unreadable, no access, wrong command, bug, timed out or
+    # crashed
+    status: str
+    exit_code: int  # that of the verb
+    summary: str  # the verb's answer in one line
+    result: str | None  # the SHA-256 of the verb's JSON document; null if there is none
+    diagnostics: list[Diagnostic]  # at most 50, errors first
+    files: list[BatchFile]  # the item's files in its folder, by name
+
+
+class BatchRow(BatchOutcome):
+    """One item."""
+
+    item: str  # its name, and that of its folder below -o
+    file: str  # the model, or the file of inputs
+    rows: NotRequired[list[int]]  # begin and end of its part of the file, with --rows
+
+
+Row = dict[str, Any]  # a BatchOutcome
 
 TIMED_OUT, CRASHED = "timed out", "crashed"
 STATUS = {
@@ -305,15 +335,8 @@ STATUS = {
 GOOD = ("yes", "in part")
 
 
-_KINDS: dict[str, Any] = {
-    "status": str,
-    "exit_code": int,
-    "summary": str,
-    "result": str | None,
-    "diagnostics": list,
-    "files": list,
-}
-_MADE = {"name": str, "bytes": int, "sha256": str}
+_KINDS = {k: list if get_origin(t) is list else t for k, t in get_type_hints(BatchOutcome).items()}
+_MADE = get_type_hints(BatchFile)
 _DIAGNOSTIC: dict[str, Any] = {
     **dict.fromkeys(("code", "severity", "message"), str),
     **dict.fromkeys(("file", "layer", "hint"), str | None),
@@ -374,11 +397,24 @@ def crashed(returncode: int | None) -> Row:
     return stopped(CRASHED, "E710", f"the process of this item {how}")
 
 
-JOURNAL_SCHEMA = "irdeconv/batch-journal/1"
+Limits = dict[str, float | int | None]
+
+
+class JournalHead(Record, document="batch-journal/1"):
+    """The first line."""
+
+
+class JournalLine(Record, document="batch-journal"):
+    """Every other line: an item that is done."""
+
+    key: str  # the SHA-256 of the version, the options and the contents of the files
+    limits: Limits  # --memory and --timeout
+    item: Annotated[Row, BatchOutcome]  # its result, as in the report
+
+
 STOPS_AT_NO_LIMIT = STATUS.keys() - {5, 70}
 OF_THE_MACHINE = {"E100", "E520", "E701"}  # a file, a package, a full disk: they may be mended
 MOMENT = 0.2  # seconds in which lines are gathered before the disk is waited for
-Limits = dict[str, float | int | None]
 
 
 @dataclass
@@ -406,14 +442,14 @@ class Journal:
 
     def add(self, key: str, row: Row, limits: Limits) -> None:
         """Keep the row of an item."""
-        self._line({"key": key, "limits": limits, "item": row})
+        self._line(JournalLine(key, limits, row))
 
     def begin(self) -> None:
         """Begin anew."""
         with failures(self._path):
             os.ftruncate(self._file, 0)
         self._lines.clear()
-        self._line({"schema": JOURNAL_SCHEMA})
+        self._line(JournalHead())
 
     def close(self) -> None:
         """Bring everything to the disk; FileAccessError if that has failed at any time."""
@@ -422,8 +458,8 @@ class Journal:
             if self._failure is not None:
                 raise self._failure
 
-    def _line(self, content: dict[str, Any]) -> None:
-        data = (json.dumps(content) + "\n").encode()
+    def _line(self, line: JournalHead | JournalLine) -> None:
+        data = (json.dumps(line.to_dict()) + "\n").encode()
         with failures(self._path):
             if self._failure is not None:
                 raise self._failure
@@ -493,5 +529,5 @@ def _lines(file: int, path: Path) -> dict[str, dict[str, Any]]:
 
 def _is_head(line: bytes) -> bool:
     """Whether a first line is one of a journal; half of one is, too."""
-    head = json.dumps({"schema": JOURNAL_SCHEMA}).encode()
+    head = json.dumps(JournalHead().to_dict()).encode()
     return line == head or (len(line) < len(head) and head.startswith(line))

@@ -15,6 +15,7 @@ from typing import IO
 import numpy as np
 
 from irdeconv.base.errors import Diagnostic, UsageError, count, misused
+from irdeconv.base.json_form import Record
 from irdeconv.base.opening import missing, read_file, unreadable
 from irdeconv.cli.batch_answer import OUTPUTS, RESULT
 from irdeconv.cli.console import Console
@@ -27,6 +28,29 @@ from irdeconv.ir.spec import Array
 MOST_PROBLEMS = 20  # things that are wrong
 RESULT_BYTES = 1 << 26
 AGAIN = "the same batch run with --resume makes the rest"
+
+
+class JoinedFile(Record):
+    """A file whose outputs were put together."""
+
+    file: str  # of --inputs
+    rows: int  # that it has
+    parts: int  # in which they were run
+
+
+class JoinedOutput(Record):
+    """An output of all rows."""
+
+    shape: tuple[int, ...]  # of the array
+    element_type: str  # NumPy's name
+
+
+class JoinReport(Record, document="batch/1"):
+    """The joined outputs."""
+
+    joined: list[JoinedFile]  # in the order of the rows
+    outputs: dict[str, JoinedOutput]  # by name
+    saved: list[str]  # files that were written
 
 
 @dataclass(frozen=True)
@@ -255,14 +279,11 @@ def _tell(parts: list[Joint], outputs: dict[str, ArrayHeader], path: str, consol
     console.log(f"wrote {path}")
     if console.wants_json:
         joined = [
-            {"file": file, "rows": sum(p.end - p.begin for p in found), "parts": len(found)}
+            JoinedFile(file, sum(p.end - p.begin for p in found), len(found))
             for file, found in files.items()
         ]
-        shapes = {
-            name: {"shape": [*whole.shape], "element_type": str(whole.dtype)}
-            for name, whole in outputs.items()
-        }
-        console.json("batch", {"joined": joined, "outputs": shapes, "saved": [path]})
+        shapes = {name: JoinedOutput(o.shape, str(o.dtype)) for name, o in outputs.items()}
+        console.json(JoinReport(joined, shapes, [path]))
         return
     for name, whole in outputs.items():
         console.text(f"{name} {whole.dtype}{list(whole.shape)}")

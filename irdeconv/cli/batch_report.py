@@ -10,18 +10,30 @@ from collections.abc import Callable, Iterator, Sized
 from contextlib import contextmanager
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from irdeconv.base import progress
 from irdeconv.base.errors import IrdeconvError, count, misused
+from irdeconv.base.json_form import Record, finite
 from irdeconv.base.markup import plain
 from irdeconv.base.tables import printable
 from irdeconv.cli.batch_answer import MOST_DIAGNOSTICS
-from irdeconv.cli.batch_items import GOOD, STATUS, BatchItem, Row, worst
-from irdeconv.cli.console import Console, finite
+from irdeconv.cli.batch_items import GOOD, STATUS, BatchItem, BatchRow, Row, worst
+from irdeconv.cli.console import Console
 from irdeconv.cli.diagnostics import JunitCase, junit_report, physical, sarif_log
 from irdeconv.cli.rich_bars import duration
 from irdeconv.formats.atomic import together
+
+
+class BatchReport(Record, document="batch/1"):
+    """The results of all items."""
+
+    verb: str  # the verb
+    options: list[str]  # the options of the verb
+    counts: dict[str, int]  # how many items have each status
+    exit_code: int  # the worst of all items
+    items: Annotated[list[dict[str, Any]], list[BatchRow]]  # in the order of the paths
+
 
 MOST_LINES = 5  # diagnostics of an item on the screen
 STYLE = (
@@ -53,13 +65,13 @@ def finish(
     for path in args.report:
         console.log(f"wrote {path}")
     if console.wants_json:
-        console.json("batch", report)
+        console.json(report)
     else:
         _text(report, console, everything=args.all)
-    return int(report["exit_code"])
+    return report.exit_code
 
 
-def _write(paths: list[str], report: dict[str, Any]) -> None:
+def _write(paths: list[str], report: BatchReport) -> None:
     """Write the report in all its formats, or in none."""
     with together() as files:
         for path in paths:
@@ -67,27 +79,27 @@ def _write(paths: list[str], report: dict[str, Any]) -> None:
             files.write(Path(path), text.encode("utf-8", "backslashreplace"))
 
 
-def document(args: argparse.Namespace, items: list[BatchItem], rows: list[Row]) -> dict[str, Any]:
+def document(args: argparse.Namespace, items: list[BatchItem], rows: list[Row]) -> BatchReport:
     """Return the report; it says nothing of times, places and workers."""
     found = Counter(row["status"] for row in rows)
     order = [*STATUS.values(), *sorted(found.keys() - set(STATUS.values()))]
-    return {
-        "verb": args.task,
-        "options": [*args.words, *([f"--against={args.against}"] if args.against else [])],
-        "counts": {status: found[status] for status in order if found[status]},
-        "exit_code": worst(row["exit_code"] for row in rows),
-        "items": [item.shown(row) for item, row in zip(items, rows, strict=True)],
-    }
+    return BatchReport(
+        verb=args.task,
+        options=[*args.words, *([f"--against={args.against}"] if args.against else [])],
+        counts={status: found[status] for status in order if found[status]},
+        exit_code=worst(row["exit_code"] for row in rows),
+        items=[item.shown(row) for item, row in zip(items, rows, strict=True)],
+    )
 
 
-def verdict(report: dict[str, Any]) -> str:
+def verdict(report: BatchReport) -> str:
     """Return the states of all items in one line."""
-    states = ", ".join(f"{n:,} {status}" for status, n in report["counts"].items())
-    return f"{report['verb']}: {count(len(report['items']), 'item')}: {states}"
+    states = ", ".join(f"{n:,} {status}" for status, n in report.counts.items())
+    return f"{report.verb}: {count(len(report.items), 'item')}: {states}"
 
 
-def _text(report: dict[str, Any], console: Console, *, everything: bool) -> None:
-    for item in report["items"]:
+def _text(report: BatchReport, console: Console, *, everything: bool) -> None:
+    for item in report.items:
         good = item["status"] in GOOD
         if good and not everything:
             continue
@@ -104,7 +116,7 @@ def _text(report: dict[str, Any], console: Console, *, everything: bool) -> None
         if more > 0 and not good:
             least = "at least " if len(item["diagnostics"]) == MOST_DIAGNOSTICS else ""
             console.text(f"    and {least}{count(more, 'more diagnostic')}")
-    colour = "bold red" if report["exit_code"] not in (0, 7) else "bold green"
+    colour = "bold red" if report.exit_code not in (0, 7) else "bold green"
     console.text((verdict(report), colour))
 
 
@@ -118,18 +130,17 @@ def _line(d: dict[str, Any]) -> str:
     return f"{place + ': ' if place else ''}{d['severity']}[{d['code']}]: {d['message']}"
 
 
-def _as_json(report: dict[str, Any]) -> str:
-    content = finite({"schema": "irdeconv/batch/1", **report})
-    return json.dumps(content, indent=1) + "\n"
+def _as_json(report: BatchReport) -> str:
+    return json.dumps(finite(report.to_dict()), indent=1) + "\n"
 
 
-def _junit(report: dict[str, Any]) -> str:
+def _junit(report: BatchReport) -> str:
     """Return a suite with a case per item; crashes and bugs are errors, the rest failures."""
 
     def case_of(item: dict[str, Any]) -> JunitCase:
         good = item["status"] in GOOD
         return JunitCase(
-            report["verb"],
+            report.verb,
             plain(_title(item)),
             "" if good else item["status"],
             plain(item["summary"]),
@@ -137,13 +148,13 @@ def _junit(report: dict[str, Any]) -> str:
             "error" if item["exit_code"] == 70 else "failure",
         )
 
-    suite = f"irdeconv {report['verb']}", [*map(case_of, report["items"])], verdict(report)
+    suite = f"irdeconv {report.verb}", [*map(case_of, report.items)], verdict(report)
     return junit_report("irdeconv batch", [suite], errors=True)
 
 
-def _sarif(report: dict[str, Any]) -> str:
+def _sarif(report: BatchReport) -> str:
     """Return a SARIF 2.1.0 log with a result per diagnostic."""
-    found = [(item, d) for item in report["items"] for d in item["diagnostics"]]
+    found = [(item, d) for item in report.items for d in item["diagnostics"]]
     return sarif_log([(d["code"], _result(item, d)) for item, d in found])
 
 
@@ -156,14 +167,14 @@ def _result(item: dict[str, Any], d: dict[str, Any]) -> dict[str, Any]:
     return {"level": d["severity"], "message": {"text": printable(text)}, "locations": [place]}
 
 
-def _html(report: dict[str, Any]) -> str:
+def _html(report: BatchReport) -> str:
     """Return a page that loads nothing and runs nothing; texts of models are escaped."""
     policy = "default-src 'none'; style-src 'unsafe-inline'"
     lines = [
         '<!doctype html>\n<html lang="en">\n<meta charset="utf-8">',
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
-        f"<title>irdeconv batch {escape(report['verb'])}</title>\n<style>{STYLE}</style>",
-        f"<h1>irdeconv batch {escape(report['verb'])}</h1>\n<p>{escape(verdict(report))}</p>",
+        f"<title>irdeconv batch {escape(report.verb)}</title>\n<style>{STYLE}</style>",
+        f"<h1>irdeconv batch {escape(report.verb)}</h1>\n<p>{escape(verdict(report))}</p>",
         "<table>\n<tr><th>verdict<th>model<th>answer",
         *_html_rows(report),
         "</table>\n</html>\n",
@@ -171,14 +182,14 @@ def _html(report: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _html_rows(report: dict[str, Any]) -> Iterator[str]:
-    for item in report["items"]:
+def _html_rows(report: BatchReport) -> Iterator[str]:
+    for item in report.items:
         cells = (item["status"], plain(_title(item)), plain(item["summary"]))
         lines = "".join(f"<br><code>{escape(plain(_line(d)))}</code>" for d in item["diagnostics"])
         yield f"<tr>{''.join(f'<td>{escape(cell)}' for cell in cells)}{lines}"
 
 
-FORMATS: dict[str, Callable[[dict[str, Any]], str]] = {
+FORMATS: dict[str, Callable[[BatchReport], str]] = {
     ".json": _as_json,
     ".junit": _junit,
     ".xml": _junit,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -42,9 +43,11 @@ def run(args: argparse.Namespace, console: Console) -> Answer:
         weights=None if alone else args.weights,
     )
     note_tuning(args.tune, console)
-    content = {"file": args.file, "seed": args.seed, **report.to_dict()}
+    document = replace(report, file=args.file, seed=args.seed)
     if args.save is not None:
-        write_file(Path(args.save), (json.dumps(content, indent=1) + "\n").encode("utf-8"))
+        write_file(
+            Path(args.save), (json.dumps(document.to_dict(), indent=1) + "\n").encode("utf-8")
+        )
         console.log(f"wrote {args.save}")
     if args.report is not None:
         write_text(args.report, ird.graph_page(report).to_html(), console)
@@ -52,4 +55,4 @@ def run(args: argparse.Namespace, console: Console) -> Answer:
     text = partial(report.to_text, top=args.top, histogram=args.histogram, width=console.width)
     limit = args.fail_above
     slower = limit is not None and any(b.slower_by(limit) for b in report.baselines)
-    return Answer(lambda: content, lambda: console.text(text()), int(slower))
+    return Answer(lambda: document, lambda: console.text(text()), int(slower))

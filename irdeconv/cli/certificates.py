@@ -3,24 +3,62 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from irdeconv.base.errors import misused
+from irdeconv.base.json_form import Record
 from irdeconv.base.limits import current
 from irdeconv.base.opening import read_text
 from irdeconv.cli.console import Answer, Console
+from irdeconv.cli.model import WrittenModel
 from irdeconv.formats.atomic import Files, together
 from irdeconv.formats.text import dump
 from irdeconv.formats.xml_writer import stage_ir
 from irdeconv.ir.graph import Graph
 from irdeconv.rewrite.records import Lowered, LoweringReport
 from irdeconv.rewrite.standardize import standardize
-from irdeconv.verify.certificates import Certificates
+from irdeconv.verify.certificates import Certificate, Certificates, CheckReport, ProbeSummary
 from irdeconv.verify.proving import Given
 from irdeconv.verify.raising import Raised, RaisingReport
+from irdeconv.verify.second_reading import SecondAnswer
+
+
+class Certified(Record):
+    """The certificates of a rewriting."""
+
+    certificates: tuple[Certificate, ...]  # with --certify
+    # the evaluation at random points, with --probe
+    probe: Annotated[Mapping[str, Any] | None, ProbeSummary | None]
+
+
+class LowerDocument(WrittenModel, document="lower/1", keys="file output *report *certified?"):
+    """The rewritten layers."""
+
+    report: LoweringReport
+    certified: Certified | None = None
+
+
+class RaiseDocument(WrittenModel, document="raise/1", keys="file output *report *certified?"):
+    """The deconvolutions that were found."""
+
+    report: RaisingReport
+    certified: Certified | None = None
+
+
+class CheckDocument(Record, document="check-certificate/1"):
+    """The verdict on a lowered model."""
+
+    file: str  # the original model
+    lowered: str  # the lowered model
+    passed: bool  # the answer
+    proof: CheckReport  # by the proof
+    probe: CheckReport | None  # by --probe
+    # by --second, one for each rewritten deconvolution, and one for the model
+    second: list[SecondAnswer] | None
+
 
 SOME_SIZES = 7  # exit code: equal, but not for every size, or only under assumptions
 Rewritten = TypeVar("Rewritten", bound="Lowered | Raised")
@@ -100,12 +138,12 @@ def finish_rewriting(
 
 def proved_document(
     args: argparse.Namespace, report: LoweringReport | RaisingReport, made: Certificates
-) -> dict[str, Any]:
+) -> LowerDocument | RaiseDocument:
     """Return the JSON document of a rewriting and its certificates."""
-    content = {"file": args.file, "output": args.output, **report.to_dict()}
-    if args.certify:
-        content |= {"certificates": [c.to_dict() for c in made], "probe": made.probe}
-    return content
+    certified = Certified(made.all, made.probe) if args.certify else None
+    if isinstance(report, LoweringReport):
+        return LowerDocument(args.file, args.output, report, certified)
+    return RaiseDocument(args.file, args.output, report, certified)
 
 
 def show_certificates(made: Certificates, console: Console) -> None:

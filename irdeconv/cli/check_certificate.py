@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +20,7 @@ WARNINGS = 5  # so many false declarations are shown
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Check; the exit code is 0 if everything is proved."""
-    from irdeconv.cli.certificates import SOME_SIZES
+    from irdeconv.cli.certificates import SOME_SIZES, CheckDocument
     from irdeconv.cli.checks import is_onnx
 
     if args.file == args.lowered == "-":
@@ -43,11 +42,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
     if any(s.verdict == "differs" for s in second or ()):
         code = 1
     if console.wants_json:
-        content: dict[str, Any] = {"file": args.file, "lowered": args.lowered, "passed": code == 0}
-        content["proof"] = report.to_dict()
-        content["probe"] = None if probed is None else probed.to_dict()
-        content["second"] = None if second is None else [asdict(s) for s in second]
-        console.json("check-certificate", content)
+        files = args.file, args.lowered
+        console.json(CheckDocument(*files, code == 0, report, probed, second))
     else:
         _warn(report, console)
         _text(report, probed, console)

@@ -292,7 +292,7 @@ def require_suffix(option: str, output: str, suffixes: Sequence[str]) -> None:
 def _check_measurements(path: Path) -> None:
     """Refuse a file of --tune that cannot be written, or that holds something else."""
     from irdeconv.formats.atomic import require_writable
-    from irdeconv.runtime.choice import MEASUREMENTS_SCHEMA
+    from irdeconv.runtime.choice import MeasuredKernels
 
     require_writable(_first_missing(path))
     if not path.exists():
@@ -301,7 +301,7 @@ def _check_measurements(path: Path) -> None:
         content = read_json(path)
     except ValueError:
         content = None
-    if not isinstance(content, dict) or content.get("schema") != MEASUREMENTS_SCHEMA:
+    if not isinstance(content, dict) or content.get("schema") != MeasuredKernels.json_schema:
         message = f"--tune {path} would overwrite a file that holds no measurements"
         raise misused(message, "name a new file, or one that --tune has written")
 

@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import argparse
 from functools import partial
-from typing import Any
 
-from irdeconv.base.code_pages import GROUPS, CodePage, code_page
+from irdeconv.base.code_pages import GROUPS, CodePage, CodeTitle, code_page
 from irdeconv.base.codes import CODES
-from irdeconv.base.errors import misused, severity_of
-from irdeconv.base.json_form import json_form
+from irdeconv.base.errors import misused
+from irdeconv.base.json_form import Record
 from irdeconv.base.tables import wrap
 from irdeconv.cli.console import Answer, Console
+
+
+class CodeList(Record, document="codes/1"):
+    """All codes."""
+
+    codes: list[CodeTitle]  # in order
+
+
+class CodePages(Record, document="codes/1"):
+    """The requested codes."""
+
+    codes: list[CodePage]  # in order
 
 
 def run(args: argparse.Namespace, console: Console) -> Answer:
@@ -19,11 +30,9 @@ def run(args: argparse.Namespace, console: Console) -> Answer:
     chosen = _chosen(args.codes)
     if any(text.upper() in CODES for text in args.codes):
         pages = [code_page(code) for code in chosen]
-        return Answer(
-            lambda: {"codes": [_json(page) for page in pages]}, partial(_texts, pages, console)
-        )
-    rows = [{"code": c, "severity": severity_of(c), "title": CODES[c].title} for c in chosen]
-    return Answer(lambda: {"codes": rows}, partial(_list, chosen, console))
+        return Answer(lambda: CodePages(pages), partial(_texts, pages, console))
+    titles = [CodeTitle(c, CODES[c].title) for c in chosen]
+    return Answer(lambda: CodeList(titles), partial(_list, chosen, console))
 
 
 def _chosen(texts: list[str]) -> list[str]:
@@ -72,12 +81,3 @@ def _texts(pages: list[CodePage], console: Console) -> None:
         for step in page.steps:  # not indented: it is as wide as a pipe
             shown = f"{step.what}\nraises\n\n" if step.python else f"$ {step.what}\n"
             console.raw(f"\n{shown}{step.printed}")
-
-
-def _json(page: CodePage) -> dict[str, Any]:
-    steps = [
-        {"python" if step.python else "command": step.what, "prints": step.printed}
-        for step in page.steps
-    ]
-    keys = "code severity title why fix when files steps"
-    return json_form(page, keys, severity=severity_of(page.code), steps=steps)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import irdeconv as ird
 from irdeconv.base.errors import Diagnostic, count, misused
 from irdeconv.base.form_names import FALLBACK
+from irdeconv.base.json_form import Record
 from irdeconv.cli.checks import PEER, read_by
 from irdeconv.cli.console import Answer, Console
 from irdeconv.cli.diagnostics import print_diagnostics
@@ -22,6 +22,16 @@ from irdeconv.ir.spec import Array
 from irdeconv.verify.comparison import Comparison
 from irdeconv.verify.partner import Precision
 from irdeconv.verify.reduce import NAMES, REPORT
+
+
+class CompareDocument(Record, document="compare/1", keys="a b seed *result diagnostics"):
+    """How far two runs are apart, layer by layer."""
+
+    a: str  # the first model
+    b: str  # the second model, runtime or file of arrays
+    seed: int  # of random inputs
+    result: Comparison
+    diagnostics: list[Diagnostic]  # notes on the result
 
 
 def run(args: argparse.Namespace, console: Console) -> Answer:
@@ -38,11 +48,9 @@ def run(args: argparse.Namespace, console: Console) -> Answer:
     if args.reduce is not None and result.first_difference is not None:
         console.log(f"wrote {Path(args.reduce, REPORT)} and the files that it names")
 
-    def document() -> dict[str, Any]:
-        lowered = f"lowered ({args.form or FALLBACK})"
-        names = {"a": args.file, "b": args.other or lowered, "seed": args.seed}
-        found = [d.to_dict() for d in _diagnostics(result)]
-        return {**names, **result.to_dict(), "diagnostics": found}
+    def document() -> CompareDocument:
+        other = args.other or f"lowered ({args.form or FALLBACK})"
+        return CompareDocument(args.file, other, args.seed, result, _diagnostics(result))
 
     text = partial(_text, result, console, everything=args.all)
     return Answer(document, text, 0 if result.passed else 1)

@@ -9,6 +9,7 @@ from typing import Any
 import shtab
 
 from irdeconv.base.codes import CODES
+from irdeconv.base.json_form import Record
 from irdeconv.cli.console import Answer, Console
 from irdeconv.cli.options import FORM_WORDS
 from irdeconv.cli.samples import samples
@@ -19,10 +20,17 @@ SHELLS = ("bash", "zsh", "fish")
 _FILES = re.compile(r"FILE|LOWERED|OTHER")  # placeholders of files in the usage
 
 
+class CompletionDocument(Record, document="completion/1"):
+    """The script."""
+
+    shell: str  # its name
+    script: str  # its text
+
+
 def run(args: argparse.Namespace, console: Console) -> Answer:
     """Print the script."""
     text = script(args.shell)
-    return Answer(lambda: {"shell": args.shell, "script": text}, lambda: console.raw(text))
+    return Answer(lambda: CompletionDocument(args.shell, text), lambda: console.raw(text))
 
 
 def script(shell: str) -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TextIO
+from typing import TextIO
 
+from irdeconv.base.json_form import Record, finite
 from irdeconv.base.tables import WIDTH, Break, breaks, printable
 
 Part = str | tuple[str, str]  # text, or (text, style of rich such as "bold red")
@@ -67,10 +68,9 @@ class Console:
         else:
             self._show(self.out, parts)
 
-    def json(self, verb: str, content: Mapping[str, Any]) -> None:
-        """Write the result as JSON with its schema; NaN and infinities become strings."""
-        document = {"schema": f"irdeconv/{verb}/1", **content}
-        self.raw(json.dumps(finite(document), indent=1) + "\n")
+    def json(self, document: Record) -> None:
+        """Write the result as JSON; NaN and infinities become strings."""
+        self.raw(json.dumps(finite(document.to_dict()), indent=1) + "\n")
 
     def raw(self, text: str) -> None:
         """Write text to stdout as it is."""
@@ -111,14 +111,14 @@ class Console:
 class Answer:
     """A verb's answer, as a JSON document and as text, and its exit code."""
 
-    document: Callable[[], Mapping[str, Any]]
+    document: Callable[[], Record]
     text: Callable[[], object]
     code: int = 0
 
-    def shown(self, verb: str, console: Console) -> int:
+    def shown(self, console: Console) -> int:
         """Write it as --format says; return the exit code."""
         if console.wants_json:
-            console.json(verb, self.document())
+            console.json(self.document())
         else:
             self.text()
         return self.code
@@ -181,14 +181,3 @@ def discard(stream: TextIO) -> None:
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, stream.fileno())
     os.close(null)
-
-
-def finite(value: Any) -> Any:
-    """Return a value in which floats that JSON cannot spell are texts."""
-    if isinstance(value, float):
-        return value if value - value == 0 else str(value)
-    if isinstance(value, Mapping):
-        return {str(k): finite(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [finite(v) for v in value]
-    return value

@@ -5,15 +5,37 @@ from __future__ import annotations
 import argparse
 
 import irdeconv as ird
-from irdeconv.base.errors import InferenceError, count, misused
+from irdeconv.base.errors import Diagnostic, InferenceError, count, misused
+from irdeconv.base.json_form import Record
 from irdeconv.base.tables import table
 from irdeconv.cli.checks import parse_shapes, require_format
 from irdeconv.cli.console import Answer, Console
 from irdeconv.cli.diagnostics import print_diagnostics
-from irdeconv.cli.model import ends, print_ends, protect_referred, read_stdin, write_model
+from irdeconv.cli.model import (
+    ModelEnds,
+    ends,
+    print_ends,
+    protect_referred,
+    read_stdin,
+    write_model,
+)
 from irdeconv.formats.importing import Imported
 from irdeconv.formats.models import converted, is_legacy
 from irdeconv.rewrite.infer_specs import layer_count
+
+
+class ConvertDocument(
+    Record, document="convert/1", keys="file output format node_types layers diagnostics *ends"
+):
+    """The converted model."""
+
+    file: str  # the source
+    output: str  # the file that was written
+    format: str  # of the source, with its version
+    node_types: dict[str, int]  # how many nodes of each type the source has
+    layers: int  # of the result
+    diagnostics: list[Diagnostic]  # warnings
+    ends: ModelEnds
 
 
 def run(args: argparse.Namespace, console: Console) -> Answer:
@@ -31,9 +53,10 @@ def run(args: argparse.Namespace, console: Console) -> Answer:
         raise InferenceError([*done.diagnostics, *found])
     done.diagnostics += found
     write_model(done.graph, args, console)
-    facts = {"file": args.file, "output": args.output}
+    kinds, layers = dict(sorted(done.kinds.items())), len(done.graph)
+    facts = (done.format, kinds, layers, done.diagnostics, ends(done.graph))
     return Answer(
-        lambda: {**facts, **done.to_dict(), **ends(done.graph)},
+        lambda: ConvertDocument(args.file, args.output, *facts),
         lambda: _text(args.file, done, console),
     )
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NotRequired, TypedDict
 
 import numpy as np
 from PIL.Image import Image
@@ -25,6 +25,7 @@ import irdeconv as ird
 from irdeconv.base import progress
 from irdeconv.base.errors import InputError, IrdeconvError, count, did_you_mean, misused
 from irdeconv.base.form_names import FALLBACK
+from irdeconv.base.json_form import Record
 from irdeconv.base.opening import read_json
 from irdeconv.base.tables import WIDTH, scaled
 from irdeconv.cli import pictures, samples
@@ -35,8 +36,78 @@ from irdeconv.cli.pictures import Picture, image_of, planes
 from irdeconv.formats.atomic import failures, together
 from irdeconv.ir.graph import Graph
 from irdeconv.ir.spec import Array, Dim, bounds
-from irdeconv.rewrite.records import Lowered
+from irdeconv.rewrite.records import Lowered, LoweredLayer
 from irdeconv.verify.certificates import Certificates
+
+
+class ListedSample(Record):
+    """A sample."""
+
+    name: str  # of it
+    file: str  # of it
+
+
+class SampleList(Record, document="demo-samples/1"):
+    """`--list`: the samples."""
+
+    samples: list[ListedSample]  # in order
+
+
+class SampleResult(TypedDict):
+    """A sample, taken through everything."""
+
+    name: str  # of it
+    passed: bool  # whether everything agrees, or it was refused as it should be
+    errors: int  # of the file
+    warnings: int  # of the file
+    first_error: NotRequired[str | None]  # if it was refused
+    inputs: NotRequired[dict[str, list[int]]]  # shapes by name
+    # of the model, the lowered one and the one that was read back
+    layers: NotRequired[list[int]]
+    deconvolutions: NotRequired[list[dict[str, Any]]]  # as in the document of `irdeconv lower`
+    comparisons: dict[str, dict[str, Any]]  # as in the document of `irdeconv compare`
+    seconds: float  # that it took
+
+
+class SampleResults(Record, document="demo-samples/1"):
+    """The result of each sample."""
+
+    passed: bool  # the answer
+    seed: int  # of random inputs
+    samples: list[SampleResult]  # in order
+
+
+class PictureQuality(TypedDict):
+    """Peak signal-to-noise ratio against the large picture, in dB."""
+
+    network: float  # of the network
+    bicubic: float  # of bicubic interpolation
+
+
+@dataclass
+class DemoStep:
+    """One step."""
+
+    name: str  # of the step
+    text: str = ""  # the result
+    passed: bool = True  # whether it is as it should be
+    seconds: float = 0.0  # that it took
+
+
+class DemoDocument(Record, document="demo/1", keys="... output? files?"):
+    """The enlarged picture."""
+
+    passed: bool  # the answer
+    picture: str  # that was enlarged
+    size: tuple[int, int]  # width and height of the small picture
+    enlarged: tuple[int, int]  # width and height of the large picture
+    form: str  # into which the deconvolutions were lowered
+    deconvolutions: tuple[LoweredLayer, ...]  # of the network
+    psnr: PictureQuality | None  # if the large picture is known
+    steps: list[DemoStep]  # in order
+    output: str | None = None  # the folder
+    files: list[str] | None = None  # that are in it
+
 
 FOLDER = "irdeconv_demo"
 OPEN = 8  # the size at which open dimensions are run
@@ -77,7 +148,7 @@ def run_samples(args: argparse.Namespace, console: Console) -> int:
                 _text(result, console)
     passed = all(r["passed"] for r in results)
     if console.wants_json:
-        console.json("demo-samples", {"passed": passed, "seed": args.seed, "samples": results})
+        console.json(SampleResults(passed, args.seed, results))
         return 0 if passed else 1
     good = sum(r["passed"] for r in results)
     verdict = f"{good} of {len(results)} as they should be"
@@ -90,8 +161,7 @@ def run_samples(args: argparse.Namespace, console: Console) -> int:
 
 def _list(chosen: dict[str, Path], console: Console) -> int:
     if console.wants_json:
-        listed = [{"name": name, "file": str(path)} for name, path in chosen.items()]
-        console.json("demo-samples", {"samples": listed})
+        console.json(SampleList([ListedSample(name, str(path)) for name, path in chosen.items()]))
     else:
         for name, path in chosen.items():
             console.text(f"{name}  {path}")
@@ -119,7 +189,7 @@ def _folder(output: str | None) -> Iterator[Path]:
         yield Path(output)
 
 
-def refused(name: str, path: Path) -> dict[str, Any]:
+def refused(name: str, path: Path) -> SampleResult:
     """Validate a broken sample; it passes if errors are found."""
     start = time.perf_counter()
     found = ird.validate(path)
@@ -147,7 +217,7 @@ def _closed(graph: Graph) -> Graph:
     return ird.infer(graph, shapes=open_ones) if open_ones else graph
 
 
-def demonstrate(name: str, path: Path, folder: Path, args: argparse.Namespace) -> dict[str, Any]:
+def demonstrate(name: str, path: Path, folder: Path, args: argparse.Namespace) -> SampleResult:
     """Take one sample through all steps and return what happened."""
     start = time.perf_counter()
     found = ird.validate(path)
@@ -175,7 +245,7 @@ def demonstrate(name: str, path: Path, folder: Path, args: argparse.Namespace) -
     }
 
 
-def _text(result: dict[str, Any], console: Console) -> None:
+def _text(result: SampleResult, console: Console) -> None:
     mark = MARKS[result["passed"]]
     if not result["comparisons"]:
         found = f"refused, {count(result['errors'], 'error')}" if result["errors"] else "accepted"
@@ -196,7 +266,7 @@ def _text(result: dict[str, Any], console: Console) -> None:
             console.text((f"     {name} differs first at {layer}", "red"))
 
 
-def _outputs(result: dict[str, Any]) -> str:
+def _outputs(result: SampleResult) -> str:
     tensors = [t for t in result["comparisons"]["read back"]["tensors"] if t["output"]]
     worst = max((t["relative"] for t in tensors), default=0.0)
     return f"{count(len(tensors), 'output')}, largest relative difference {worst:.1e}"
@@ -313,16 +383,6 @@ def _timed(run: Run, x: Array) -> tuple[Array, float]:
 Clock = Callable[[], float]
 
 
-@dataclass
-class DemoStep:
-    """One step: its result, whether it holds, and how long it took."""
-
-    name: str
-    text: str = ""
-    passed: bool = True
-    seconds: float = 0.0
-
-
 class Steps:
     """Shows every step as soon as it is over; `--format json` shows nothing until the end."""
 
@@ -388,7 +448,6 @@ FILES = {
     "report.html": "both networks side by side; open it in a browser",
     RECORD: "what was found, for programs",
 }
-SCHEMA = "irdeconv/demo/1"
 
 
 @dataclass
@@ -425,30 +484,26 @@ def run_picture(args: argparse.Namespace, output: Path, console: Console) -> int
         smooth = _write(work, enlarged, steps)
         ratios = _measure(work, enlarged, smooth, steps)
         _page(work, exact, low, proofs, steps)
-        content = {
-            "schema": SCHEMA,
-            "passed": steps.passed,
-            "picture": given or PICTURE,
-            "size": list(work.picture.size),
-            "enlarged": list(enlarged.image.size),
-            "form": args.form or FALLBACK,
-            "deconvolutions": [r.to_dict() for r in low.report],
-            "psnr": ratios,
-            "steps": [{**vars(s), "seconds": round(s.seconds, 3)} for s in steps.all],
-            "output": str(output),
-            "files": [*work.files, RECORD],
-        }
-        work.keep(RECORD, _document(content))
+        document = DemoDocument(
+            passed=steps.passed,
+            picture=given or PICTURE,
+            size=work.picture.size,
+            enlarged=enlarged.image.size,
+            form=args.form or FALLBACK,
+            deconvolutions=low.report.layers,
+            psnr=ratios,
+            steps=[replace(s, seconds=round(s.seconds, 3)) for s in steps.all],
+            output=str(output),
+            files=[*work.files, RECORD],
+        )
+        content = (json.dumps(document.to_dict(), indent=1) + "\n").encode()
+        work.keep(RECORD, content)
         _put(work, output)
     if console.wants_json:
-        console.raw(_document(content).decode())
+        console.raw(content.decode())
     else:
         _show(work, steps, output, console)
     return 0 if steps.passed else 1
-
-
-def _document(content: dict[str, Any]) -> bytes:
-    return (json.dumps(content, indent=1) + "\n").encode()
 
 
 def _given(args: argparse.Namespace) -> str | None:
@@ -477,7 +532,7 @@ def _is_record(path: Path) -> bool:
         found = read_json(path)
     except (IrdeconvError, ValueError):
         return False
-    return isinstance(found, dict) and found.get("schema") == SCHEMA
+    return isinstance(found, dict) and found.get("schema") == DemoDocument.json_schema
 
 
 def _start(
@@ -593,7 +648,7 @@ def _write(work: Demonstration, made: Enlarged, steps: Steps) -> Image:
 
 def _measure(
     work: Demonstration, made: Enlarged, smooth: Image, steps: Steps
-) -> dict[str, float] | None:
+) -> PictureQuality | None:
     """If the original is known, measure which enlarged picture is closer to it."""
     if work.reference is None:
         return None

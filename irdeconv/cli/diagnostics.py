@@ -6,12 +6,13 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from urllib.parse import quote
 from xml.etree import ElementTree
 
 from irdeconv import __version__
 from irdeconv.base.codes import CODES
+from irdeconv.base.json_form import Record
 from irdeconv.base.tables import WIDTH, printable
 
 if TYPE_CHECKING:
@@ -20,6 +21,16 @@ if TYPE_CHECKING:
 
 _HEAD = re.compile(r"(error|warning|note)(\[[EW]\d+\])")
 _STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold cyan"}
+
+
+class ErrorDocument(Record, keys="... file? diagnostics"):
+    """The document of a verb that fails, instead of its result."""
+
+    schema: Annotated[str, re.compile("^irdeconv/[a-z-]+/[0-9]+$")]  # irdeconv/VERB/1
+    error: str  # the text that is printed
+    exit_code: int  # of the command
+    diagnostics: Sequence[Diagnostic]  # every problem
+    file: str | None = None  # of `batch run --inputs`: the file of the rows
 
 
 def parts(diagnostic: Diagnostic, width: int = WIDTH) -> list[Part]:
@@ -46,8 +57,8 @@ def report_error(verb: str, console: Console, error: IrdeconvError) -> int:
     """Print an exception's diagnostics and return its exit code; JSON goes to stdout as well."""
     code = code_of(error.diagnostics) or error.exit_code
     if console.wants_json:
-        found = [d.to_dict() for d in error.diagnostics]
-        console.json(verb, {"error": str(error), "exit_code": code, "diagnostics": found})
+        schema = f"irdeconv/{verb}/1"
+        console.json(ErrorDocument(schema, str(error), code, error.diagnostics))
     print_diagnostics(console, error.diagnostics)
     return code
 

@@ -13,16 +13,20 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
 
 from irdeconv import __version__
 from irdeconv.base import limits, progress
 from irdeconv.base.errors import misused
 from irdeconv.base.extras import INSTALLED_BY, needed
+from irdeconv.base.json_form import Record
 from irdeconv.base.limits import shown
 from irdeconv.base.opening import unwritable
 from irdeconv.cli.console import Answer, Console, has_colour
 from irdeconv.kernels.jit import FILE_MODE, private_folder
+
+if TYPE_CHECKING:
+    from irdeconv.kernels.machine import MachineProfile
 
 REQUIRED = ("numpy", "networkx", "lxml", "ml_dtypes", "pillow", "rich", "shtab", "threadpoolctl")
 EXTRAS = {
@@ -37,6 +41,97 @@ EXTRAS = {
 MODULES = {"pillow": "PIL.Image"}  # the module to import if its name differs
 
 
+class PackageState(TypedDict):
+    """A package."""
+
+    version: str | None  # that is installed
+    problem: str | None  # the problem
+
+
+class ExtraState(PackageState):
+    """A package of an extra."""
+
+    adds: str  # its purpose
+    extra: str  # that installs it
+
+
+class TerminalFacts(TypedDict):
+    """Standard output."""
+
+    tty: bool  # whether it is a terminal
+    colour: bool  # whether colours are used
+
+
+class ProfileFacts(TypedDict):
+    """How fast the machine is, from which the costs of kernels are computed."""
+
+    source: Literal["packaged", "calibrated"]  # the source of the numbers
+    name: str  # the packaged profile of this processor
+    file: str | None  # the file of a calibration; null if calibrations are ignored
+    problem: str | None  # why the file is not used
+    nanoseconds: Annotated[dict[str, float], MachineProfile]  # the profile in force
+
+
+class InstallationFacts(TypedDict):
+    """Versions, the platform and the packages."""
+
+    irdeconv: str  # version
+    python: str  # version
+    executable: str  # of Python
+    platform: str  # operating system
+    cpus: int  # that may be used
+    blas: str | None  # library and version; null if NumPy is broken
+    profile: ProfileFacts | None  # how fast the machine is; null if NumPy is broken
+    terminal: TerminalFacts  # of this process
+    samples: int  # that are installed
+    required: dict[str, PackageState]  # by name
+    extras: dict[str, ExtraState]  # by name
+
+
+class DoctorDocument(Record, document="doctor/1", keys="healthy *facts"):
+    """This installation."""
+
+    healthy: bool  # whether everything required works
+    facts: InstallationFacts
+
+
+class LimitRow(TypedDict):
+    """A limit."""
+
+    name: str  # by which `--limit` sets it
+    value: int  # in force
+    default: int  # that irdeconv has
+    source: Literal["default", "IRDECONV_LIMITS", "--limit"]  # its source
+    what: str  # the limited quantity
+    code: str  # that is reported beyond it; empty if there is none
+
+
+class LimitsDocument(Record, document="doctor/1"):
+    """`--limits`: the limits in force."""
+
+    limits: Annotated[list[dict[str, Any]], list[LimitRow]]  # in the order of the page
+
+
+class CalibratedDocument(Record, document="doctor/1"):
+    """`--calibrate`: the measurements."""
+
+    profile: ProfileFacts  # now in force
+
+
+class WarmFacts(TypedDict):
+    """Compiled kernels."""
+
+    models: list[str]  # that were compiled for; none: what all kernels need
+    folder: str | None  # the folder of compiled code; null if no folder is the user's own
+    seconds: float  # that it took
+
+
+class WarmDocument(Record, document="doctor/1"):
+    """`--warm`: the compiled kernels."""
+
+    warm: WarmFacts  # the models, and the folder
+
+
 def run(args: argparse.Namespace, console: Console) -> Answer:
     """Report; exit code 1 if a required package is missing or does not import."""
     if args.limits:
@@ -47,7 +142,7 @@ def run(args: argparse.Namespace, console: Console) -> Answer:
         return _warm(args.warm, console)
     facts = gather()
     broken = [n for n, p in facts["required"].items() if p["problem"]]
-    document = {"healthy": not broken, **facts}
+    document = DoctorDocument(not broken, facts)
     return Answer(lambda: document, lambda: _text(facts, broken, console), 1 if broken else 0)
 
 
@@ -67,10 +162,10 @@ def _limits(args: argparse.Namespace, console: Console) -> Answer:
             begin = f"{row['name']:<{name}}  {shown(row):>{value}}"
             console.text(f"{begin}  {row['what']}{code}{source}")
 
-    return Answer(lambda: {"limits": [{k: row[k] for k in keys} for row in rows]}, text)
+    return Answer(lambda: LimitsDocument([{k: row[k] for k in keys} for row in rows]), text)
 
 
-def gather() -> dict[str, Any]:
+def gather() -> InstallationFacts:
     """Return versions, the platform and the state of every package."""
     from irdeconv.cli.samples import samples
 
@@ -90,12 +185,12 @@ def gather() -> dict[str, Any]:
     }
 
 
-def _extra(name: str, adds: str) -> dict[str, str | None]:
+def _extra(name: str, adds: str) -> ExtraState:
     module = MODULES.get(name, name).partition(".")[0]
-    return _package(name, required=False) | {"adds": adds, "extra": INSTALLED_BY[module]}
+    return {**_package(name, required=False), "adds": adds, "extra": INSTALLED_BY[module]}
 
 
-def _package(name: str, *, required: bool = True) -> dict[str, str | None]:
+def _package(name: str, *, required: bool = True) -> PackageState:
     """Return version and problem; a missing package is one only if it is required."""
     installed, problem = _version(name), None
     if installed is not None or required:
@@ -126,9 +221,10 @@ def _blas() -> str:
     return f"{blas.get('name', 'unknown')} {blas.get('version', '')}".strip()
 
 
-def _text(facts: dict[str, Any], broken: list[str], console: Console) -> None:
-    for key in ("irdeconv", "python", "executable", "platform", "cpus", "blas", "samples"):
-        console.text(f"{key:<13} {facts[key]}")
+def _text(facts: InstallationFacts, broken: list[str], console: Console) -> None:
+    for key, value in facts.items():
+        if isinstance(value, str | int) or key == "blas":
+            console.text(f"{key:<13} {value}")
     if facts["profile"] is not None:
         _show_profile(facts["profile"], console)
     terminal = facts["terminal"]
@@ -151,7 +247,7 @@ def _text(facts: dict[str, Any], broken: list[str], console: Console) -> None:
     console.text(("broken: " + ", ".join(broken), "bold red") if broken else healthy)
 
 
-def _profile_facts() -> dict[str, Any]:
+def _profile_facts() -> ProfileFacts:
     """Return the profile in force and its origin."""
     from irdeconv.kernels.machine import calibrated, packaged_name, profile
 
@@ -171,8 +267,9 @@ def _calibrate(console: Console) -> Answer:
     UsageError if the environment ignores calibrations.
     """
     from irdeconv.formats.atomic import failures, write_file
-    from irdeconv.kernels.machine import IGNORED, forget, heeded, profile_text, take
+    from irdeconv.kernels.machine import IGNORED, forget, heeded, take
     from irdeconv.runtime.machine import calibrate as measured
+    from irdeconv.runtime.machine import profile_text
     from irdeconv.runtime.measure import Clock
 
     if not heeded():
@@ -186,7 +283,9 @@ def _calibrate(console: Console) -> Answer:
     forget()
     take(None)
     facts = _profile_facts()
-    return Answer(lambda: {"profile": facts}, lambda: _show_profile(facts, console, whole=True))
+    return Answer(
+        lambda: CalibratedDocument(facts), lambda: _show_profile(facts, console, whole=True)
+    )
 
 
 def _warm(models: Sequence[str], console: Console) -> Answer:
@@ -207,9 +306,9 @@ def _warm(models: Sequence[str], console: Console) -> Answer:
     seconds, folder = perf_counter() - start, jit.cache_folder()
     what = "these models take" if models else "kernels need"
     kept = "kept nowhere: no folder is the user's own" if folder is None else f"kept in {folder}"
-    warm = {"models": list(models), "folder": folder, "seconds": round(seconds, 3)}
+    warm: WarmFacts = {"models": [*models], "folder": folder, "seconds": round(seconds, 3)}
     text = f"compiled in {seconds:.1f} s what {what}\n{kept}"
-    return Answer(lambda: {"warm": warm}, lambda: console.text(text))
+    return Answer(lambda: WarmDocument(warm), lambda: console.text(text))
 
 
 def _warm_model(path: str, console: Console) -> None:
@@ -236,7 +335,7 @@ def _place() -> Path:
     return path
 
 
-def _show_profile(facts: dict[str, Any], console: Console, *, whole: bool = False) -> None:
+def _show_profile(facts: ProfileFacts, console: Console, *, whole: bool = False) -> None:
     """Show the profile in force; the `whole` with its numbers beside the packaged ones."""
     said = f"{facts['source']}, {facts['name']}"
     if facts["source"] == "calibrated":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import replace
 
 import irdeconv as ird
 from irdeconv.base.errors import misused
@@ -31,8 +32,7 @@ def _render(found: Explanation, args: argparse.Namespace, console: Console) -> s
     if console.format == "svg":
         return found.to_svg()
     if console.wants_json:
-        document = {"schema": "irdeconv/explain/1", "file": args.file, **found.to_dict()}
-        return json.dumps(document, indent=1) + "\n"
+        return json.dumps(replace(found, file=args.file).to_dict(), indent=1) + "\n"
     return wrap(printable(str(found))) + "\n"
 
 

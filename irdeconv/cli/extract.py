@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Literal
 
 from irdeconv.base.errors import count, misused
+from irdeconv.base.json_form import Record
 from irdeconv.cli.checks import protect, read_by
 from irdeconv.cli.console import Answer, Console
 from irdeconv.cli.inputs import gather, open_npz, outputs_of, specialize, typed
@@ -32,6 +33,30 @@ from irdeconv.runtime.extract import (
 )
 
 
+class PieceTensor(Record):
+    """An input or output of the piece."""
+
+    name: str  # of it
+    spec: str  # element type and shape
+    layer: str  # of the model
+    port: int  # of the layer's output
+    why: Annotated[Literal["asked", "needed", "model"], str]  # asked, needed or model
+
+
+class ExtractDocument(Record, document="extract/1"):
+    """The piece."""
+
+    file: str  # the model
+    output: str  # the file that was written
+    saved_inputs: str | None  # the file with the arrays that flow in
+    inputs: list[PieceTensor]  # of the piece
+    outputs: list[PieceTensor]  # of the piece
+    known: tuple[str, ...]  # values that were computed beforehand
+    layers: int  # of the piece, without constants
+    layers_of_the_model: int  # without constants
+    constants: int  # of the piece
+
+
 def run(args: argparse.Namespace, console: Console) -> Answer:
     """Cut, record, write, report."""
     if not (args.begin or args.end or args.add):
@@ -52,9 +77,8 @@ def run(args: argparse.Namespace, console: Console) -> Answer:
     for path in (args.output, saved):
         if path:
             console.log(f"wrote {path}")
-    content = _facts(whole, piece, args.output, saved)
-    text = partial(_text, args.file, content, console)
-    return Answer(lambda: {"file": args.file, **content}, text)
+    document = _document(whole, piece, args, saved)
+    return Answer(lambda: document, partial(_text, document, console))
 
 
 def _inputs_file(args: argparse.Namespace) -> str | None:
@@ -107,29 +131,24 @@ def _first_few(names: Sequence[str]) -> str:
     return ", ".join(f'"{name}"' for name in names[:3]) + more
 
 
-def _facts(whole: Graph, piece: Piece, output: str, saved: str | None) -> dict[str, Any]:
-    def rows(ends: Iterable[PieceEnd]) -> list[dict[str, Any]]:
-        return [
-            {
-                "name": end.name,
-                "spec": str(whole.spec(end.source).without_value()),
-                "layer": whole.node(end.source.node).name,
-                "port": end.source.port,
-                "why": end.why,
-            }
-            for end in ends
-        ]
+def _document(
+    whole: Graph, piece: Piece, args: argparse.Namespace, saved: str | None
+) -> ExtractDocument:
+    def tensor(end: PieceEnd) -> PieceTensor:
+        spec, layer = str(whole.spec(end.source).without_value()), whole.node(end.source.node).name
+        return PieceTensor(end.name, spec, layer, end.source.port, end.why)
 
-    return {
-        "output": output,
-        "saved_inputs": saved,
-        "inputs": rows(piece.inputs),
-        "outputs": rows(piece.outputs),
-        "known": list(piece.known),
-        "layers": _layers(piece.graph),
-        "layers_of_the_model": _layers(whole),
-        "constants": sum(1 for _ in piece.graph.nodes("Const")),
-    }
+    return ExtractDocument(
+        args.file,
+        args.output,
+        saved,
+        inputs=[*map(tensor, piece.inputs)],
+        outputs=[*map(tensor, piece.outputs)],
+        known=piece.known,
+        layers=_layers(piece.graph),
+        layers_of_the_model=_layers(whole),
+        constants=sum(1 for _ in piece.graph.nodes("Const")),
+    )
 
 
 def _layers(graph: Graph) -> int:
@@ -142,13 +161,12 @@ _READ_TOO = {
 }
 
 
-def _text(file: str, facts: dict[str, Any], console: Console) -> None:
-    for row in facts["inputs"]:
-        console.text(f"input {row['name']}: {row['spec']}{_READ_TOO.get(row['why'], '')}")
-    for row in facts["outputs"]:
-        console.text(f"output {row['name']}: {row['spec']}")
-    for name in facts["known"]:
+def _text(d: ExtractDocument, console: Console) -> None:
+    for end in d.inputs:
+        console.text(f"input {end.name}: {end.spec}{_READ_TOO.get(end.why, '')}")
+    for end in d.outputs:
+        console.text(f"output {end.name}: {end.spec}")
+    for name in d.known:
         console.text(f"constant {name}: lies outside, its value follows from shapes")
-    layers, constants = facts["layers"], count(facts["constants"], "constant")
-    whole = count(facts["layers_of_the_model"], "layer")
-    console.text(f"{file}: the piece has {layers} of {whole}, and {constants}")
+    whole, constants = count(d.layers_of_the_model, "layer"), count(d.constants, "constant")
+    console.text(f"{d.file}: the piece has {d.layers} of {whole}, and {constants}")

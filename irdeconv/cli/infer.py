@@ -4,19 +4,43 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, TypedDict
 
-from irdeconv.base.errors import count
+from irdeconv.base.errors import Diagnostic, count
+from irdeconv.base.json_form import Record
 from irdeconv.base.tables import table
 from irdeconv.cli.console import Answer, Console
 from irdeconv.cli.diagnostics import print_diagnostics
-from irdeconv.cli.model import ends, inferred_model, print_ends, write_model
+from irdeconv.cli.model import ModelEnds, ends, inferred_model, print_ends, write_model
 from irdeconv.ir.graph import Graph
 from irdeconv.ir.spec import Spec, compatible, merge_shapes
 from irdeconv.ops.basic import Opaque
 from irdeconv.rewrite.infer_specs import stale
 
 STATES = ("same", "refined", "wider", "new", "declared", "unknown", "differs")
+
+
+class InferredTensor(TypedDict):
+    """One output of a layer."""
+
+    id: int  # of the layer
+    name: str  # of the layer
+    type: str  # of its operation
+    port: int  # of the output
+    declared: str | None  # element type and shape as the file declares them
+    inferred: Annotated[str, str | None]  # element type and shape as they follow
+    status: str  # same, refined, wider, new, declared, unknown or differs
+
+
+class InferDocument(Record, document="infer/1", keys="file no_weights *ends ..."):
+    """All shapes, inferred and declared."""
+
+    file: str  # the model
+    no_weights: bool  # whether the weights file is missing
+    ends: ModelEnds
+    differs: int  # tensors whose declared shape is wrong
+    tensors: list[InferredTensor]  # one for each output of each layer
+    diagnostics: list[Diagnostic]  # warnings
 
 
 def run(args: argparse.Namespace, console: Console) -> Answer:
@@ -26,10 +50,10 @@ def run(args: argparse.Namespace, console: Console) -> Answer:
     if args.output:
         write_model(graph, args, console)
 
-    def document() -> dict[str, Any]:
-        content = {"file": args.file, "no_weights": args.no_weights, **ends(graph)}
-        content |= {"differs": sum(r["status"] == "differs" for r in rows), "tensors": rows}
-        return {**content, "diagnostics": [d.to_dict() for d in warnings]}
+    def document() -> InferDocument:
+        differs = sum(r["status"] == "differs" for r in rows)
+        shapes = ends(graph)
+        return InferDocument(args.file, args.no_weights, shapes, differs, rows, warnings)
 
     def text() -> None:
         _text(graph, rows, console, everything=args.all)
@@ -40,7 +64,7 @@ def run(args: argparse.Namespace, console: Console) -> Answer:
     return Answer(document, text)
 
 
-def report(graph: Graph) -> Iterator[dict[str, Any]]:
+def report(graph: Graph) -> Iterator[InferredTensor]:
     """Yield a row per output: declared and inferred spec, and how they relate."""
     for node in graph.nodes():
         if node.type == "Result":  # it passes on a tensor that has its row
@@ -73,13 +97,13 @@ def _status(declared: Spec | None, spec: Spec) -> str:
     return "refined" if narrower and (spec.dtype or not declared.dtype) else "wider"
 
 
-def _declared(row: dict[str, Any]) -> str:
+def _declared(row: InferredTensor) -> str:
     """Return the file's declaration, as `same` if that is also inferred."""
-    status = str(row["status"])
+    status = row["status"]
     return f"{row['declared']}: {status}" if status in ("refined", "wider", "differs") else status
 
 
-def _text(graph: Graph, rows: list[dict[str, Any]], console: Console, *, everything: bool) -> None:
+def _text(graph: Graph, rows: list[InferredTensor], console: Console, *, everything: bool) -> None:
     shown = [r for r in rows if everything or r["type"] != "Const"]
     head = ("id", "name", "type", "inferred", "declared")
     cells = [(str(r["id"]), r["name"], r["type"], r["inferred"], _declared(r)) for r in shown]

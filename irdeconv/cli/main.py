@@ -87,7 +87,7 @@ def _run_verb(verb: str, args: list[str], consoles: Consoles) -> int:
         settings = [*limits_around(), *options.limit] if "limit" in options else ()
         with of_settings(settings).applied(), drawn(console):
             answer: int | Answer = module(verb).run(options, console)
-            return answer if isinstance(answer, int) else answer.shown(verb, console)
+            return answer if isinstance(answer, int) else answer.shown(console)
 
     name = verb if verb in VERBS else "error"
     return guarded(name, lambda: console, run, debug="--debug" in args)
@@ -114,7 +114,9 @@ def _report(verb: str, console: Console, error: BaseException) -> int:
         return report_error(verb, console, error)
     code, message = _classify(error)
     if console.wants_json:
-        console.json(verb, {"error": message, "exit_code": code, "diagnostics": []})
+        from irdeconv.cli.diagnostics import ErrorDocument
+
+        console.json(ErrorDocument(f"irdeconv/{verb}/1", message, code, ()))
     console.error("irdeconv: ", ("error", "bold red"), f": {message}")
     if code == 70:
         console.error("This is a bug in irdeconv: please report it with the command and the model.")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, cast
 import irdeconv as ird
 from irdeconv.base import gc_pause
 from irdeconv.base.errors import UsageError, count, did_you_mean, misused
+from irdeconv.base.json_form import Record
 from irdeconv.base.limits import current
 from irdeconv.cli.checks import parse_shapes, written
 from irdeconv.cli.console import Console
@@ -25,6 +26,13 @@ if TYPE_CHECKING:
     from irdeconv.verify.proving import Given
 
 STDIN = "<stdin>"
+
+
+class WrittenModel(Record):
+    """A document about a model, and the file that was made of it."""
+
+    file: str  # the model
+    output: str | None  # the file that was written
 
 
 def read(args: argparse.Namespace) -> Graph:
@@ -153,17 +161,22 @@ def write_model(graph: Graph, args: argparse.Namespace, console: Console) -> Non
     console.log(f"wrote {args.output}")
 
 
-def ends(graph: Graph) -> dict[str, dict[str, str]]:
+class ModelEnds(Record):
+    """The ends of a model."""
+
+    inputs: dict[str, str]  # element type and shape by name
+    outputs: dict[str, str]  # element type and shape by name
+
+
+def ends(graph: Graph) -> ModelEnds:
     """Return the specs of the model's inputs and outputs by name."""
-    sides = {"inputs": (graph.inputs, graph.parameters), "outputs": (graph.outputs, graph.results)}
-    return {
-        side: {name: str(node.spec()) for name, node in zip(names, nodes, strict=True)}
-        for side, (names, nodes) in sides.items()
-    }
+    sides = ((graph.inputs, graph.parameters), (graph.outputs, graph.results))
+    specs = ({k: str(n.spec()) for k, n in zip(*side, strict=True)} for side in sides)
+    return ModelEnds(*specs)
 
 
 def print_ends(graph: Graph, console: Console) -> None:
     """Write a line for each input and output."""
-    for side, specs in ends(graph).items():
+    for side, specs in ends(graph).to_dict().items():
         for name, spec in specs.items():
             console.text(f"{side[:-1]} {name}: {spec}")

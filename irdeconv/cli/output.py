@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, TypedDict
 
 from irdeconv.base.errors import count, misused
+from irdeconv.base.json_form import Real
 from irdeconv.cli.console import Console, discard
 from irdeconv.formats.arrays import npy, npz
 from irdeconv.formats.atomic import descriptor_of, write_file
@@ -87,7 +88,18 @@ def save_arrays(path: str, arrays: Mapping[str, Array]) -> None:
     write_bytes(path, npz(arrays))
 
 
-def statistics(array: Array) -> dict[str, Any]:
+class ArrayFacts(TypedDict):
+    """One output."""
+
+    shape: list[int]  # of the array
+    element_type: str  # NumPy's name
+    non_finite: int  # elements that are infinite or NaN
+    min: Annotated[float | None, Real]  # least finite element
+    max: Annotated[float | None, Real]  # largest finite element
+    mean: Annotated[float | None, Real]  # of the finite elements
+
+
+def statistics(array: Array) -> ArrayFacts:
     """Return shape, element type, the number of non-finite elements and statistics of the others.
 
     Least, greatest and mean value are None if there are no finite numbers.

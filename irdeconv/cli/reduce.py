@@ -8,7 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import irdeconv as ird
-from irdeconv.base.errors import did_you_mean, misused
+from irdeconv.base.errors import Diagnostic, did_you_mean, misused
+from irdeconv.base.json_form import Record
 from irdeconv.base.tables import WIDTH, wrap
 from irdeconv.cli.checks import PEER, protect, read_by
 from irdeconv.cli.console import Answer, Console
@@ -23,6 +24,16 @@ from irdeconv.verify.reduce_checks import filled, other_path, stage_variant
 
 LINES = 40  # of a text form that is printed
 WORTH_SAYING = 10  # seconds
+
+
+class ReduceDocument(Record, document="reduce/1", keys="file output command *done diagnostics"):
+    """The small model."""
+
+    file: str  # the model
+    output: list[str]  # files that were written
+    command: str  # that shows the failure
+    done: Reduced
+    diagnostics: list[Diagnostic]  # none
 
 
 def run(args: argparse.Namespace, console: Console) -> Answer:
@@ -42,9 +53,8 @@ def run(args: argparse.Namespace, console: Console) -> Answer:
         written = [str(p) for p in stage_variant(done.piece, out, files)]
     console.log(f"wrote {', '.join(written)}")
     command = _command(args, out, in_one_piece=done.in_one_piece)
-    ends = {"file": args.file, "output": written, "command": command}
     return Answer(
-        lambda: {**ends, **done.to_dict(), "diagnostics": []},
+        lambda: ReduceDocument(args.file, written, command, done, []),
         lambda: _text(done, command, written, console),
         130 if done.stopped == "interrupted" else 0,
     )

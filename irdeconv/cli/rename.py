@@ -6,9 +6,15 @@ import argparse
 
 from irdeconv.base.errors import count, misused
 from irdeconv.cli.console import Answer, Console
-from irdeconv.cli.model import inferred, read, write_model
+from irdeconv.cli.model import WrittenModel, inferred, read, write_model
 from irdeconv.ir.graph import Graph
-from irdeconv.runtime.rename import KINDS, rename
+from irdeconv.runtime.rename import KINDS, Renaming, rename
+
+
+class RenameDocument(WrittenModel, document="rename/1"):
+    """New names."""
+
+    renamed: tuple[Renaming, ...]  # every name that changed
 
 
 def run(args: argparse.Namespace, console: Console) -> Answer:
@@ -19,7 +25,6 @@ def run(args: argparse.Namespace, console: Console) -> Answer:
     wanted = [kind for kind in KINDS if args.only in (None, f"{kind}s")]
     done = rename(graph, _pairs(graph, args.names), args.patterns, wanted)
     write_model(done.graph, args, console)
-    rows = [{"kind": c.kind, "old": c.old, "new": c.new} for c in done.changes]
 
     def text() -> None:
         kinds: dict[tuple[str, str], list[str]] = {}
@@ -29,7 +34,7 @@ def run(args: argparse.Namespace, console: Console) -> Answer:
             console.text(f"{' and '.join(both)} {old} -> {new}")
         console.text(f"{args.file}: {count(len(kinds), 'name')} changed")
 
-    return Answer(lambda: {"file": args.file, "output": args.output, "renamed": rows}, text)
+    return Answer(lambda: RenameDocument(args.file, args.output, done.changes), text)
 
 
 def _pairs(graph: Graph, texts: list[str]) -> dict[str, str]:

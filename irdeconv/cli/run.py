@@ -6,18 +6,25 @@ import argparse
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, TypedDict
 
 import numpy as np
 
 import irdeconv as ird
-from irdeconv.base.json_form import json_form
+from irdeconv.base.json_form import NamedLayer, Record
 from irdeconv.base.tables import table
 from irdeconv.cli.console import Answer, Console
 from irdeconv.cli.inputs import gather, specialize
 from irdeconv.cli.model import inferred_model
 from irdeconv.cli.options import execution
-from irdeconv.cli.output import check_single, note_tuning, save_arrays, statistics, write_text
+from irdeconv.cli.output import (
+    ArrayFacts,
+    check_single,
+    note_tuning,
+    save_arrays,
+    statistics,
+    write_text,
+)
 from irdeconv.formats.arrays import npy
 from irdeconv.ir.graph import Graph, Node
 from irdeconv.ir.spec import Array
@@ -26,6 +33,37 @@ from irdeconv.runtime.program import Step
 from irdeconv.runtime.selection import Selection, with_outputs
 from irdeconv.show.page import run_page
 from irdeconv.show.page_values import ValueCollector
+
+
+class RunStep(Record):
+    """One step of the plan."""
+
+    layers: list[NamedLayer]  # that it computes
+    kernel: Annotated[str, str | None]  # that computes it
+    why: Annotated[str, str | None]  # the reason for this kernel
+    scratch: int  # bytes of scratch memory
+
+
+class RowRange(TypedDict):
+    """The rows that the outputs are of."""
+
+    begin: int  # the first one
+    end: int  # the first one behind them
+    of: int  # that the file has
+
+
+class RunDocument(Record, document="run/1", keys="... saved? steps? rows? origin?"):
+    """The outputs of a run."""
+
+    file: str  # the model
+    seed: int  # of random inputs
+    outputs: dict[str, ArrayFacts]  # by name
+    saved: list[str] | None = None  # files that were written
+    steps: list[RunStep] | None = None  # the steps of the plan, with --trace
+    rows: RowRange | None = None  # of the file, in a batch run --inputs
+    # the same for results that are made alike: digest of the model, the options and irdeconv's
+    # version, in a batch run --inputs
+    origin: str | None = None
 
 
 def run(args: argparse.Namespace, console: Console) -> int | Answer:
@@ -54,9 +92,9 @@ def run(args: argparse.Namespace, console: Console) -> int | Answer:
     facts = {name: statistics(array) for name, array in outputs.items()}
     if args.output == "-":
         return 0
-    content = {"file": args.file, "seed": args.seed, "outputs": facts}
-    traced = {"steps": [_step_facts(s) for s in steps]} if args.trace else {}
-    return Answer(lambda: {**content, **traced}, lambda: _text(facts, outputs, console))
+    traced = [_step_facts(s) for s in steps] if args.trace else None
+    document = RunDocument(args.file, args.seed, facts, steps=traced)
+    return Answer(lambda: document, lambda: _text(facts, outputs, console))
 
 
 def _watched(
@@ -105,9 +143,9 @@ def _tracer(
     return trace
 
 
-def _step_facts(step: Step) -> dict[str, Any]:
-    layers = [{"type": n.type, "name": n.name} for n in step.nodes]
-    return json_form(step, "layers kernel why scratch", layers=layers)
+def _step_facts(step: Step) -> RunStep:
+    layers: list[NamedLayer] = [{"type": n.type, "name": n.name} for n in step.nodes]
+    return RunStep(layers, step.kernel, step.why, step.scratch)
 
 
 def _log_steps(steps: list[Step], console: Console) -> None:
@@ -117,11 +155,11 @@ def _log_steps(steps: list[Step], console: Console) -> None:
         console.error(f"step {index}: {step.kernel}{why}: {layers}")  # asked for, so also with -q
 
 
-def _text(facts: dict[str, dict[str, Any]], outputs: dict[str, Array], console: Console) -> None:
+def _text(facts: dict[str, ArrayFacts], outputs: dict[str, Array], console: Console) -> None:
     head = ("output", "type", "shape", "min", "max", "mean", "values")
     rows = []
     for name, f in facts.items():
-        stats = ["" if f[k] is None else f"{f[k]:.6g}" for k in ("min", "max", "mean")]
+        stats = ["" if v is None else f"{v:.6g}" for v in (f["min"], f["max"], f["mean"])]
         few = outputs[name].reshape(-1)[:3].tolist()
         values = " ".join(f"{v:.6g}" if isinstance(v, float) else str(v) for v in few)
         more = " ..." if outputs[name].size > len(few) else ""

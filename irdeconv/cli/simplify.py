@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from functools import partial
 
 import irdeconv as ird
 from irdeconv.base.errors import count
+from irdeconv.base.json_form import Real, Record
 from irdeconv.base.tables import number, scaled, table
 from irdeconv.cli.console import Answer, Console
 from irdeconv.cli.inputs import gather, outputs_of, specialize
-from irdeconv.cli.model import inferred_model, write_model
+from irdeconv.cli.model import WrittenModel, inferred_model, write_model
 from irdeconv.ir.graph import Graph
 from irdeconv.runtime.peers import difference
 from irdeconv.runtime.simplify import SimplificationReport, simplify
@@ -19,12 +20,28 @@ from irdeconv.runtime.simplify import SimplificationReport, simplify
 _FUSED_OTHERWISE = 1e-4
 
 
+class OutputCheck(Record, keys="with=system ..."):
+    """The outputs of both models."""
+
+    system: str  # irdeconv or openvino
+    passed: bool  # whether they agree
+    same_bits: bool  # whether they are the same bits
+    difference: Real  # the largest, relative to the largest value of the output
+
+
+class SimplifyDocument(WrittenModel, document="simplify/1", keys="file output check *report"):
+    """The layers before and after."""
+
+    check: OutputCheck | None  # of the outputs, with --check
+    report: SimplificationReport
+
+
 def run(args: argparse.Namespace, console: Console) -> Answer:
     """Simplify, check, write, report."""
     graph = inferred_model(args)
     simple, report = simplify(graph, max_growth=args.max_growth, decompress=args.decompress)
     checked = _check(graph, simple, args, console) if args.check else None
-    passed = checked is None or checked["passed"]
+    passed = checked is None or checked.passed
     written = args.output if passed else None
     if written:
         write_model(simple, args, console)
@@ -34,13 +51,11 @@ def run(args: argparse.Namespace, console: Console) -> Answer:
         if checked is not None:
             console.text(_verdict(checked))
 
-    ends = {"file": args.file, "output": written, "check": checked}
-    return Answer(lambda: {**ends, **report.to_dict()}, text, 0 if passed else 1)
+    document = partial(SimplifyDocument, args.file, written, checked, report)
+    return Answer(document, text, 0 if passed else 1)
 
 
-def _check(
-    before: Graph, after: Graph, args: argparse.Namespace, console: Console
-) -> dict[str, Any]:
+def _check(before: Graph, after: Graph, args: argparse.Namespace, console: Console) -> OutputCheck:
     """Run both on the same inputs; return the outcome."""
     inputs = gather(before, args.inputs, args.seed, console)
     graphs = [specialize(graph, inputs) for graph in (before, after)]
@@ -53,26 +68,23 @@ def _check(
     gap = difference(other, own)
     same = all(a.tobytes() == b.tobytes() for a, b in zip(own, other, strict=True))
     passed = same or (args.check == "openvino" and gap <= _FUSED_OTHERWISE)
-    return {"with": args.check, "passed": passed, "same_bits": same, "difference": gap}
+    return OutputCheck(args.check, passed, same, gap)
 
 
-def _verdict(checked: dict[str, Any]) -> str:
-    system = {"irdeconv": "irdeconv", "openvino": "OpenVINO"}[checked["with"]]
-    if checked["same_bits"]:
+def _verdict(checked: OutputCheck) -> str:
+    system = {"irdeconv": "irdeconv", "openvino": "OpenVINO"}[checked.system]
+    if checked.same_bits:
         return f"{system} computes the same bits before and after"
-    gap = f"{checked['difference']:.2g} of an output's largest value"
-    if checked["passed"]:
+    gap = f"{checked.difference:.2g} of an output's largest value"
+    if checked.passed:
         return f"{system} computes the same before and after, within {gap}"
     return f"{system} computes something else afterwards: off by {gap}; nothing is written"
 
 
 def _text(file: str, report: SimplificationReport, console: Console) -> None:
     before, after = report.before, report.after
-    rows = [
-        (kind, number(before.get(kind, 0)), number(after.get(kind, 0)))
-        for kind in sorted({*before, *after})
-        if before.get(kind, 0) != after.get(kind, 0)
-    ]
+    changed = {kind: n for kind, n in report.types.items() if n.before != n.after}
+    rows = [(kind, number(n.before), number(n.after)) for kind, n in changed.items()]
     if rows:
         rows.append(("all layers", number(sum(before.values())), number(sum(after.values()))))
         head = ("type", "before", "after")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from irdeconv.base.errors import count, misused
+from irdeconv.base.json_form import Record
 from irdeconv.base.tables import scaled, wrap
 from irdeconv.cli.checks import require_folder
 from irdeconv.cli.console import Answer, Console
@@ -19,6 +21,45 @@ from irdeconv.verify.suite_layer import base, label, terms
 from irdeconv.verify.suite_manifest import Suite, require_place, save_results
 from irdeconv.verify.suite_report import CaseReport, SuiteReport, check
 from irdeconv.verify.suite_writing import MAX_SIZE, Recipe, make, require_room
+
+
+class PlannedCase(TypedDict):
+    """A case of a suite."""
+
+    name: str  # of the case
+    set: str  # of cases
+    tests: str  # the purpose of the set
+    layer: dict[str, Any]  # the settings of the layer
+
+
+class SuiteList(Record, document="suite/1"):
+    """`suite list`: the cases."""
+
+    cases: list[PlannedCase]  # in order
+
+
+class WrittenSet(TypedDict):
+    """How many cases were written."""
+
+    dialect: str  # of the layers
+    set: str  # of cases
+    cases: int  # that were written
+
+
+class WrittenSuite(Record, document="suite/1"):
+    """`suite make`: the files written."""
+
+    folder: str  # of the suite
+    cases: int  # in all
+    sets: list[WrittenSet]  # by dialect and set
+
+
+class SuiteVerdict(Record, document="suite/1", keys="folder results *report"):
+    """`suite run` and `suite check`: the verdicts."""
+
+    folder: str  # of the suite
+    results: str | None  # the results that were judged
+    report: SuiteReport
 
 
 def run(args: argparse.Namespace, console: Console) -> Answer:
@@ -58,7 +99,7 @@ def _make(args: argparse.Namespace, console: Console) -> Answer:
     recipe = Recipe(data=args.data, seed=args.seed, form=args.form, onnx=args.onnx)
     made = make(Path(args.dir), cases, recipe, force=args.force)
     sets = Counter((c.facts["dialect"], c.facts["set"]) for c in made.cases)
-    rows = [{"dialect": d, "set": s, "cases": n} for (d, s), n in sets.items()]
+    rows: list[WrittenSet] = [{"dialect": d, "set": s, "cases": n} for (d, s), n in sets.items()]
 
     def text() -> None:
         for row in rows:
@@ -68,7 +109,7 @@ def _make(args: argparse.Namespace, console: Console) -> Answer:
             console.text("lowered: " + ", ".join(f"{n} as {form}" for form, n in forms.items()))
         console.text(f"{args.dir}: ", (count(len(cases), "case"), "bold green"))
 
-    return Answer(lambda: {"folder": args.dir, "cases": len(cases), "sets": rows}, text)
+    return Answer(lambda: WrittenSuite(args.dir, len(cases), rows), text)
 
 
 def _check(args: argparse.Namespace, console: Console) -> Answer:
@@ -102,8 +143,8 @@ def _report(report: SuiteReport, args: argparse.Namespace, console: Console) -> 
             console.text(line)
         console.text((report.verdict, "bold green" if report.passed else "bold red"))
 
-    facts = {"folder": args.dir, "results": args.results}
-    return Answer(lambda: {**facts, **report.to_dict()}, text, 0 if report.passed else 1)
+    document = partial(SuiteVerdict, args.dir, args.results, report)
+    return Answer(document, text, 0 if report.passed else 1)
 
 
 def _list(args: argparse.Namespace, console: Console) -> Answer:
@@ -112,21 +153,21 @@ def _list(args: argparse.Namespace, console: Console) -> Answer:
         cases = [(c.name, c.facts["set"], c.facts["tests"], c.layer) for c in stored]
     else:
         cases = [(c.name, c.set, c.tests, c.layer) for c in _gathered(args, console)]
-    keys = ("name", "set", "tests", "layer")
-    rows: list[dict[str, Any]] = [
-        dict(zip(keys, (*facts, terms(layer)), strict=True)) for *facts, layer in cases
+    rows: list[PlannedCase] = [
+        {"name": name, "set": set_, "tests": tests, "layer": terms(layer)}
+        for name, set_, tests, layer in cases
     ]
 
     def text() -> None:
         for row in rows:
-            console.text((str(row["name"]), "bold"))
+            console.text((row["name"], "bold"))
             console.text(_described(row, console.width))
         console.text(count(len(rows), "case"))
 
-    return Answer(lambda: {"cases": rows}, text)
+    return Answer(lambda: SuiteList(rows), text)
 
 
-def _described(row: dict[str, Any], width: int) -> str:
+def _described(row: PlannedCase, width: int) -> str:
     """Return the purpose of a case and its layer's unusual attributes."""
     usual = base(row["layer"]["dialect"])
     unusual = [

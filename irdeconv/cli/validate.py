@@ -6,11 +6,30 @@ import argparse
 
 import irdeconv as ird
 from irdeconv.base.errors import Diagnostic, UsageError, count, misused
+from irdeconv.base.json_form import Record
 from irdeconv.cli.checks import parse_shapes
 from irdeconv.cli.console import Answer, Console
 from irdeconv.cli.diagnostics import code_of, junit, parts, sarif
 from irdeconv.cli.model import STDIN, source_of
 from irdeconv.ir.spec import Shape
+
+
+class ValidatedFile(Record):
+    """The counts of one file."""
+
+    file: str  # its name
+    errors: int  # in this file
+    warnings: int  # in this file
+
+
+class ValidateDocument(Record, document="validate/1"):
+    """The verdict on one or more files."""
+
+    valid: bool  # whether there is no error
+    errors: int  # in all files
+    warnings: int  # in all files
+    files: list[ValidatedFile]  # one for each file
+    diagnostics: list[Diagnostic]  # in the order of files and lines
 
 
 def run(args: argparse.Namespace, console: Console) -> Answer:
@@ -30,7 +49,7 @@ def run(args: argparse.Namespace, console: Console) -> Answer:
             console.raw(sarif(diagnostics) if console.format == "sarif" else junit(found))
 
     good = valid(diagnostics, args.strict)
-    return Answer(lambda: _json(found, args.strict), text, 0 if good else code)
+    return Answer(lambda: _document(found, args.strict), text, 0 if good else code)
 
 
 def _diagnostics(
@@ -76,18 +95,10 @@ def _text(found: dict[str, list[Diagnostic]], console: Console, args: argparse.N
         console.log(f"irdeconv codes {' '.join(codes[:3])} explains what this means, with examples")
 
 
-def _json(found: dict[str, list[Diagnostic]], strict: bool) -> dict[str, object]:
-    diagnostics = [d for ds in found.values() for d in ds]
-    errors, warnings = tally(diagnostics)
-    return {
-        "valid": valid(diagnostics, strict),
-        "errors": errors,
-        "warnings": warnings,
-        "files": [
-            {"file": f, "errors": tally(ds)[0], "warnings": tally(ds)[1]} for f, ds in found.items()
-        ],
-        "diagnostics": [d.to_dict() for d in diagnostics],
-    }
+def _document(found: dict[str, list[Diagnostic]], strict: bool) -> ValidateDocument:
+    every = [d for ds in found.values() for d in ds]
+    files = [ValidatedFile(file, *tally(ds)) for file, ds in found.items()]
+    return ValidateDocument(valid(every, strict), *tally(every), files, every)
 
 
 def tally(diagnostics: list[Diagnostic]) -> tuple[int, int]:

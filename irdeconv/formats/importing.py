@@ -16,7 +16,6 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from irdeconv.base import errors
-from irdeconv.base.json_form import json_form
 from irdeconv.base.limits import current, raise_hint
 from irdeconv.base.source import Location
 from irdeconv.formats.xml_writer import make_names_safe
@@ -353,11 +352,6 @@ class Imported:
     kinds: Counter[str] = field(default_factory=Counter)
     diagnostics: list[errors.Diagnostic] = field(default_factory=list)
     files: tuple[Path, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
-        kinds, keys = dict(sorted(self.kinds.items())), "format node_types layers diagnostics"
-        return json_form(self, keys, node_types=kinds, layers=len(self.graph))
 
 
 @dataclass

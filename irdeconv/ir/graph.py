@@ -142,10 +142,10 @@ class Info:
     `.bin` of an IR.
     """
 
-    name: str = "model"
-    ir_version: int = 11
+    name: str = "model"  # of the model
+    ir_version: int = 11  # of the file
     rt_info: str | None = None
-    file: str | None = None
+    file: str | None = None  # that it was read from
     extra: tuple[tuple[str, str], ...] = ()
     files: tuple[str, ...] = ()
 
@@ -167,9 +167,10 @@ class Graph:
 
     # Draws a graph as SVG, None for one that is too large; set by the package that knows layers.
     painter: ClassVar[Callable[[Graph], str | None] | None] = None
+    info: Info  # of the whole model
 
     def __init__(self, info: Info | None = None) -> None:
-        self.info: Info = info or Info()
+        self.info = info or Info()
         self._nodes: dict[int, Node] = {}
         self._sources: dict[int, list[Value]] = {}
         self._users: dict[int, dict[tuple[int, int], int]] = {}  # (user, its port): output port

@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, TypeGuard
+from typing import Any, ClassVar, TypeGuard
 
 from numpy.typing import NDArray
 
@@ -27,6 +27,7 @@ class Interval:
 
     lo: int = 0
     hi: int | None = None
+    json_text: ClassVar[bool] = True
 
     @staticmethod
     def of(lo: int, hi: int | None) -> Dim:

@@ -179,16 +179,6 @@ def _possible(value: object) -> bool:
     return plain and 0 < value < SLOWEST  # type: ignore[operator]
 
 
-def profile_text(profile: MachineProfile) -> str:
-    """Return the contents of the file."""
-    content = {
-        "schema": PROFILE_SCHEMA,
-        "machine": machine_key(),
-        "nanoseconds": asdict(profile),
-    }
-    return json.dumps(content, indent=1) + "\n"
-
-
 R = TypeVar("R")
 NUMBER = "number"  # of the profile, which a field of a record of rates is a multiple of
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.base.errors import OpError, Problem
+from irdeconv.base.json_form import Record
 from irdeconv.ir.attributes import Ints
 from irdeconv.ir.dtypes import ElementType, i64
 from irdeconv.ir.geometry import IntVector, Window, WindowTerms, empty_hint, filled
@@ -306,17 +307,16 @@ def _cut(t: WindowTerms, window: Window) -> str | None:
 class PadsTotal:
     """The sum of both pads on one axis: its formula, the same with numbers, its value."""
 
-    formula: str
-    numbers: str
-    value: Dim
+    formula: str  # with names
+    numbers: str  # with numbers
+    value: Dim  # the total
 
 
-@dataclass(frozen=True)
-class PadsRule:
+class PadsRule(Record, keys="text totals odd"):
     """The rule that gives the pads. `larger_begin` is None if nothing is split."""
 
-    text: str
-    totals: tuple[PadsTotal, ...] = ()
+    text: str  # the rule
+    totals: tuple[PadsTotal, ...] = ()  # the sums that it divides into two
     larger_begin: bool | None = None
 
     def split(self, axis: int) -> str:
@@ -333,16 +333,10 @@ class PadsRule:
             return f"odd, the larger half at the {side}"
         return f"the larger half at the {side} where it is odd"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
-        return {
-            "text": self.text,
-            "totals": [
-                vars(t) | {"value": t.value if isinstance(t.value, int) else str(t.value)}
-                for t in self.totals
-            ],
-            "odd": None if self.larger_begin is None else "begin" if self.larger_begin else "end",
-        }
+    @property
+    def odd(self) -> str | None:
+        """The side with the larger half, begin or end."""
+        return None if self.larger_begin is None else "begin" if self.larger_begin else "end"
 
 
 def as_given(s: Setting) -> PadsRule:

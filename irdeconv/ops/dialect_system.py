@@ -25,9 +25,9 @@ class Cannot(Exception):
 class Crop:
     """The output's window in the scatter: O = FULL - begin - end; a negative end adds."""
 
-    begin: Shape
-    end: Shape
-    size: Shape
+    begin: Shape  # pads at the beginning of each axis, after all rules
+    end: Shape  # pads at the end of each axis
+    size: Shape  # of the output
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from irdeconv.base.json_form import Record
 from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.ir.spec import Array
 from irdeconv.ops.elementwise import Add
@@ -37,27 +36,17 @@ COUNTED = 2**24  # outputs that differ, or products of outputs and taps: more ar
 REACHES = {DEFINITION: tap_by_definition, **{name: form.reach for name, form in FORMS.items()}}
 
 
-@dataclass(frozen=True)
-class NonFiniteReport:
-    """The non-finite constants of one deconvolution and the outputs that they spoil.
+class NonFiniteReport(Record):
+    """The non-finite constants of one deconvolution and the outputs that they spoil."""
 
-    `filter_bad` of `filter_size` filter values and `bias_bad` of `bias_size` bias values are not
-    finite. `affected` counts outputs per form and by the definition, of `outputs` altogether; it is
-    empty if the sizes are not known or too large to count. If `assumed`, it holds for stand-in
-    sizes.
-    """
-
-    filter_bad: int
-    filter_size: int
-    bias_bad: int
-    bias_size: int
-    outputs: int | None
+    filter_bad: int  # values of the filter that are not finite
+    filter_size: int  # all values of the filter
+    bias_bad: int  # values of the bias that are not finite
+    bias_size: int  # all values of the bias
+    outputs: int | None  # elements of the output
+    # how many of them are spoiled, by form and by the definition; empty if that is not counted
     affected: dict[str, int]
-    assumed: bool = False
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
-        return dict(vars(self))
+    assumed: bool = False  # whether sizes stand in for unknown ones
 
 
 def examine(graph: Graph, node: Node) -> NonFiniteReport | None:

@@ -44,6 +44,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.base.errors import OpError
+from irdeconv.base.json_form import Record
 from irdeconv.ir.dtypes import ELEMENT_TYPES, ElementType, i64
 from irdeconv.ir.graph import Graph, Node
 from irdeconv.ir.op import Op, infer_op
@@ -477,48 +478,35 @@ def channel_rounding(o: PlannedOperation, multiple: int) -> float:
     return math.prod(-(-n // multiple) * multiple / n for n in channels)
 
 
-@dataclass(frozen=True)
-class Cost:
+class Cost(Record):
     """The costs of one form; planning.py has the units."""
 
-    macs: int
-    bytes: int
-    scratch: int
-    nodes: int
-    wasted: float
+    macs: int  # multiply-accumulates
+    bytes: int  # that are read and written
+    scratch: int  # bytes of intermediate tensors
+    nodes: int  # layers that it needs
+    wasted: float  # share of the multiply-accumulates that multiplies a zero
 
 
-@dataclass(frozen=True)
-class FormCost:
+_COST_KEYS = "form chosen refused *cost score assumed affected_outputs=affected"
+
+
+class FormCost(Record, keys=_COST_KEYS):
     """One form of one deconvolution: costs (None if sizes are unknown), score, or a refusal.
 
-    `assumed`: stand-in sizes replace unknown ones. `affected` counts the outputs that non-finite
-    constants spoil, None if there are none. `violations` are the conditions of the target that no
-    spelling of the form meets, `decisions` the options of its spelling.
+    `violations` are the conditions of the target that no spelling of the form meets, `decisions`
+    how the form is spelled.
     """
 
-    form: str
+    form: str  # the form
     cost: Cost | None
-    score: float | None
-    refused: str | None
-    chosen: bool = False
-    assumed: bool = False
-    affected: int | None = None
+    score: float | None  # the weighted sum; the form with the least one is chosen
+    refused: str | None  # why the target cannot have it
+    chosen: bool = False  # whether it was chosen
+    assumed: bool = False  # whether open sizes were replaced by assumed ones
+    affected: int | None = None  # outputs that non-finite constants would spoil; null without any
     violations: tuple[str, ...] = ()
     decisions: tuple[Decision, ...] = field(default=(), repr=False)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
-        names = ("macs", "bytes", "scratch", "nodes", "wasted")
-        return {
-            "form": self.form,
-            "chosen": self.chosen,
-            "refused": self.refused,
-            **{n: None if self.cost is None else getattr(self.cost, n) for n in names},
-            "score": self.score,
-            "assumed": self.assumed,
-            "affected_outputs": self.affected,
-        }
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from os import PathLike
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from irdeconv.base.errors import Diagnostic, count
 from irdeconv.base.form_names import AUTO, FALLBACK, require_form
+from irdeconv.base.json_form import Record
 from irdeconv.base.markup import html_table, line
 from irdeconv.base.tables import printable
 from irdeconv.ir.graph import Graph
@@ -21,51 +22,31 @@ from irdeconv.rewrite.planning import FormCost
 from irdeconv.rewrite.targets import Target, load_target
 
 
-@dataclass(frozen=True, repr=False)
-class LoweredLayer:
-    """The result of lowering one deconvolution.
+class LoweredLayer(Record, keys="... costs? spread?", repr=False):
+    """The result of lowering one deconvolution."""
 
-    `form` is None if it stayed, for the `reason`. MACs are products: `direct` those of the scatter,
-    `lowered` those of the emitted convolution, inserted zeros included; None if sizes are unknown.
-    `nodes` are the types of the new nodes. `costs` has a row for each form that was planned: all of
-    them with `auto` or `explain_costs`, else only the requested one. `spread` is the effect of
-    non-finite constants (None: there are none).
-    """
-
-    name: str
-    type: str
-    form: str | None
-    reason: str | None
-    macs_direct: int | None
-    macs_lowered: int | None
-    nodes: tuple[str, ...] = ()
-    costs: tuple[FormCost, ...] = ()
-    spread: NonFiniteReport | None = None
+    name: str  # of the layer
+    type: str  # of its operation
+    form: str | None  # that was chosen; null if the layer stays
+    reason: str | None  # why it stays, or why the form is not the requested one
+    macs_direct: int | None  # multiply-accumulates of the definition; null if sizes are open
+    macs_lowered: int | None  # multiply-accumulates afterwards, inserted zeros included
+    nodes: tuple[str, ...] = ()  # the types of the layers that it became
+    costs: tuple[FormCost, ...] = ()  # of every planned form, with --form auto or --explain-costs
+    spread: NonFiniteReport | None = None  # how far non-finite constants spread, if there are any
 
     def __repr__(self) -> str:
         text = f"{self.type} -> {self.form}" if self.form else f"{self.type} stays: {self.reason}"
         return line(self, self.name, text)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form; `costs` and `spread` only if there are any."""
-        more: dict[str, Any] = {}
-        if self.costs:
-            more["costs"] = [c.to_dict() for c in self.costs]
-        if self.spread is not None:
-            more["spread"] = self.spread.to_dict()
-        names = ("name", "type", "form", "reason", "macs_direct", "macs_lowered")
-        plain = {name: getattr(self, name) for name in names}
-        return {**plain, "nodes": list(self.nodes), **more}
 
+class LoweringReport(Record, keys="form target? layers diagnostics", repr=False):
+    """One record per deconvolution, and warnings."""
 
-@dataclass(frozen=True, repr=False)
-class LoweringReport:
-    """One record per deconvolution, and warnings; `target` names the requested profile."""
-
-    form: str
-    layers: tuple[LoweredLayer, ...]
-    diagnostics: tuple[Diagnostic, ...] = ()
-    target: str | None = None
+    form: str  # that was requested; auto chooses one for each layer
+    layers: tuple[LoweredLayer, ...]  # one for each deconvolution
+    diagnostics: tuple[Diagnostic, ...] = ()  # warnings
+    target: str | None = None  # the target's description, with --target
 
     @property
     def verdict(self) -> str:
@@ -98,15 +79,6 @@ class LoweringReport:
 
     def __len__(self) -> int:
         return len(self.layers)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
-        return {
-            "form": self.form,
-            **({} if self.target is None else {"target": self.target}),
-            "layers": [r.to_dict() for r in self.layers],
-            "diagnostics": [d.to_dict() for d in self.diagnostics],
-        }
 
     def __str__(self) -> str:
         lines = [

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
 from irdeconv.base import progress
 from irdeconv.base.errors import count, misused
-from irdeconv.base.json_form import json_form
+from irdeconv.base.json_form import Real, Record
 from irdeconv.base.markup import html_text, line
 from irdeconv.base.opening import read_json
 from irdeconv.base.tables import WIDTH, scaled, table, wrap
@@ -42,7 +42,6 @@ from irdeconv.runtime.plan import Plan
 from irdeconv.runtime.program import Program
 
 SUFFIX = ".json"
-SCHEMA = "irdeconv/bench/1"
 # Times are comparable only if these are equal.
 MACHINE = ("cpu", "cores", "system", "python", "numpy", "blas", "numba")
 
@@ -56,18 +55,17 @@ class Interval95:
     high: float
 
 
-@dataclass(frozen=True)
-class Ratio:
-    """How many times as long as before something takes, between `low` and `high` (95 %).
+class Ratio(Record, keys="... verdict"):
+    """How many times as long as before something takes.
 
     The bounds are those of a ratio of independent medians: squares of the logarithms add up.
     """
 
-    before: float
-    now: float
-    ratio: float
-    low: float
-    high: float
+    before: float  # the saved time in seconds
+    now: float  # the new time in seconds
+    ratio: float  # now divided by before
+    low: float  # lower end of its 95 % interval
+    high: float  # upper end of its 95 % interval
 
     @staticmethod
     def of(before: Interval95, now: Interval95) -> Ratio | None:
@@ -86,33 +84,31 @@ class Ratio:
         """The result: "slower", "faster", or "same" if the interval contains 1."""
         return "slower" if self.low > 1 else "faster" if self.high < 1 else "same"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
-        return json_form(self, "before now ratio low high verdict")
+
+class StepRatio(Record, keys="layer *ratio"):
+    """One step before and now."""
+
+    layer: str  # its first layer
+    ratio: Ratio
 
 
-@dataclass(frozen=True, kw_only=True)
-class BaselineReport:
-    """A saved report beside the present one.
+class BaselineReport(Record, keys="name date network steps=changes unlike", kw_only=True):
+    """A saved report beside the present one."""
 
-    `steps` are those of both reports, by the layer's name. `unlike` lists the differences of the
-    machine and of the model's execution. `date` is when it was saved.
-    """
-
-    name: str
-    date: str
-    network: Ratio | None
+    name: str  # of the file
+    date: Annotated[str, str | None]  # when it was saved
+    network: Ratio | None  # of the whole model; null if the clock is too coarse
     steps: tuple[tuple[str, Ratio], ...]
-    unlike: tuple[str, ...]
+    unlike: tuple[str, ...]  # differences of the machine and of the model's execution
 
     def slower_by(self, percent: float) -> bool:
         """Whether the network surely takes that much longer: the whole interval is above it."""
         return self.network is not None and self.network.low > 1 + percent / 100
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
-        steps = [{"layer": name, **ratio.to_dict()} for name, ratio in self.steps]
-        return json_form(self, steps=steps)
+    @property
+    def changes(self) -> list[StepRatio]:
+        """The steps that both reports have."""
+        return [StepRatio(name, ratio) for name, ratio in self.steps]
 
 
 @dataclass(frozen=True)
@@ -130,8 +126,9 @@ class SavedReport:
         except ValueError as e:
             raise misused(f"{path}: not JSON: {e}", _HINT) from None
         saved = SavedReport(str(path), content if isinstance(content, dict) else {})
-        if saved.content.get("schema") != SCHEMA:
-            raise misused(f'{path}: no report of bench: "schema" is not "{SCHEMA}"', _HINT)
+        schema = BenchReport.json_schema
+        if saved.content.get("schema") != schema:
+            raise misused(f'{path}: no report of bench: "schema" is not "{schema}"', _HINT)
         try:
             _ = saved.network("cpu"), dict(saved.steps("cpu")), saved.date, saved.conditions
             _ = saved.network("wall"), dict(saved.steps("wall"))
@@ -204,65 +201,74 @@ TIMES = ("runs", "minimum ms", "median", "p90", "p95", "p99", "max")
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryReport:
-    """Bytes.
+    """The memory of a run in bytes."""
 
-    `tensors` is the block of memory that lives as long as the plan, `most_alive` the most of it
-    that is in use at once. `evaluated` is the most that operations without a place in it allocate
-    in a run. `scratch` is the largest estimate of a step, `scratch_used` all scratch memory,
-    `outputs` the arrays that the caller gets.
-    """
-
-    tensors: int
-    most_alive: int
-    evaluated: int
-    scratch: int
-    scratch_used: int
-    outputs: int
+    tensors: int  # the block of all tensors, which lives as long as the plan
+    most_alive: int  # the most of the block that is in use at once
+    evaluated: int  # the most that operations without a place in the block allocate in a run
+    scratch: int  # the largest estimate of a step
+    scratch_used: int  # all scratch memory
+    outputs: int  # the arrays that the caller gets
 
 
 @dataclass(frozen=True, kw_only=True)
 class PeerReport:
-    """Another runtime on the same inputs, one thread.
+    """Another runtime on the same inputs, one thread."""
 
-    `ratio` is irdeconv's shortest processor time over the peer's; below 1, irdeconv is faster.
-    `difference` is relative to the peer's largest output value. All are None if the peer cannot
-    run the model; `problem` is the reason.
-    """
-
-    name: str
-    version: str
-    timing: Timing | None = None
-    ratio: float | None = None
-    difference: float | None = None
-    problem: str | None = None
+    name: str  # of the runtime
+    version: Annotated[str, str | None]  # of the runtime
+    timing: Timing | None = None  # of the model; null if it cannot run the model
+    ratio: float | None = None  # our shortest processor time over its; below 1, irdeconv is faster
+    # largest difference of the outputs, relative to its largest output value
+    difference: Annotated[float | None, Real] = None
+    problem: str | None = None  # why it cannot run the model
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
-class BenchReport:
+class StepFigures(TypedDict):
+    """A step's share and rates; null if sizes are unknown."""
+
+    share: float  # of the time of all steps
+    gflops: float | None  # GFLOP/s
+    of_peak: float | None  # share of the machine's GFLOP/s
+    gbytes: float | None  # GB/s
+    of_copy: float | None  # share of the machine's GB/s
+
+
+class MeasuredStep(Record, keys="*step *figures"):
+    """One step of the plan, with its share and rates."""
+
+    step: StepReport
+    figures: StepFigures
+
+
+_BENCH_KEYS = """file? seed? name form fused threads *effort clock conditions ceilings network
+throughput parallel histogram steps=measured memory peers baselines"""
+
+
+class BenchReport(Record, document="bench/1", keys=_BENCH_KEYS, kw_only=True, repr=False):
     """The measurements; `str()` is a table.
 
-    `network` are runs of the whole network; `histogram` counts their wall times. With several
-    requests these are the runs in `parallel`. `throughput` is in runs a second. Shares and rates
-    come from the shortest time: processor time with one thread, wall time with more. `baselines`
-    are comparisons with saved reports. `source` is the model, `executed` the graph that its plan
-    runs.
+    Shares and rates come from the shortest time: processor time with one thread, wall time with
+    more. `source` is the model, `executed` the graph that its plan runs.
     """
 
-    name: str
-    form: str | None
-    fused: bool
-    threads: int
+    name: str  # of the model
+    form: str | None  # into which deconvolutions were lowered
+    fused: bool  # whether layers share steps
+    threads: int  # of one run
     effort: Effort
-    conditions: Conditions
-    ceilings: Ceilings
-    network: Timing
-    histogram: Histogram
-    throughput: float
+    conditions: Conditions  # the machine
+    ceilings: Ceilings  # the machine's best rates
+    network: Timing  # of the whole model
+    histogram: Histogram  # of the runs' wall times; with several requests, of those in `parallel`
+    throughput: float  # runs per second
     steps: tuple[StepReport, ...]
-    memory: MemoryReport
-    parallel: ParallelReport | None = None
-    peers: tuple[PeerReport, ...] = ()
-    baselines: tuple[BaselineReport, ...] = ()
+    memory: MemoryReport  # of a run
+    parallel: ParallelReport | None = None  # several requests at once
+    peers: tuple[PeerReport, ...] = ()  # other runtimes, measured in the same rounds
+    baselines: tuple[BaselineReport, ...] = ()  # comparisons with saved reports
+    file: str | None = None  # the model, as the command names it
+    seed: int | None = None  # of random inputs
     source: Graph | None = field(default=None, compare=False)
     executed: Graph | None = field(default=None, compare=False)
 
@@ -285,7 +291,12 @@ class BenchReport:
         """The steps, the slowest first."""
         return sorted(self.steps, key=lambda s: (-self.time(s.timing), s.index))
 
-    def figures(self, step: StepReport) -> dict[str, float | None]:
+    @property
+    def measured(self) -> list[MeasuredStep]:
+        """The steps of the plan, the slowest first."""
+        return [MeasuredStep(s, self.figures(s)) for s in self.slowest]
+
+    def figures(self, step: StepReport) -> StepFigures:
         """Return a step's share of all steps, GF/s and GB/s, and these relative to the machine's.
 
         None if sizes are unknown. GF/s is also None if a step multiplies nothing, GB/s if it
@@ -302,16 +313,6 @@ class BenchReport:
             "gbytes": moved,
             "of_copy": moved / copy if moved is not None and copy else None,
         }
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form (`irdeconv/bench/1`): seconds, bytes, shares of 1."""
-        steps = [s.to_dict() | self.figures(s) for s in self.slowest]
-        effort = json_form(self.effort)
-        keys = (
-            f"schema name form fused threads {' '.join(effort)} clock conditions ceilings network"
-            " throughput parallel histogram steps memory peers baselines"
-        )
-        return json_form(self, keys, schema=SCHEMA, steps=steps, **effort)
 
     def __str__(self) -> str:
         return self.to_text()

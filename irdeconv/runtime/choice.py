@@ -18,6 +18,7 @@ import numpy as np
 
 from irdeconv.base import progress
 from irdeconv.base.errors import FolderError, LimitError
+from irdeconv.base.json_form import Record
 from irdeconv.base.opening import read_json
 from irdeconv.formats.atomic import failures, write_file
 from irdeconv.ir.spec import Array
@@ -103,9 +104,7 @@ class Tuner:
         stored[key] = name
         if self.path is None:
             return
-        text = json.dumps(
-            {"schema": MEASUREMENTS_SCHEMA, "kernels": stored}, indent=1, sort_keys=True
-        )
+        text = json.dumps(MeasuredKernels(stored).to_dict(), indent=1, sort_keys=True)
         with failures(self.path):
             self.path.parent.mkdir(FOLDER_MODE, parents=True, exist_ok=True)
         write_file(self.path, text.encode())
@@ -113,7 +112,11 @@ class Tuner:
             self.path.chmod(FILE_MODE)  # a file that others may change is not read again
 
 
-MEASUREMENTS_SCHEMA = "irdeconv/kernels/1"
+class MeasuredKernels(Record, document="kernels/1"):
+    """Which kernel was the fastest."""
+
+    # kernel and how it cuts the work, by layer, sizes, versions and processor
+    kernels: dict[str, str]
 
 
 def _measurements(path: Path) -> dict[str, str]:
@@ -123,7 +126,7 @@ def _measurements(path: Path) -> dict[str, str]:
         if not (is_private(whole) and is_private(whole.parent, last=False)):
             raise ValueError("others may change it")
         content = read_json(path)
-        known = isinstance(content, dict) and content.get("schema") == MEASUREMENTS_SCHEMA
+        known = isinstance(content, dict) and content.get("schema") == MeasuredKernels.json_schema
         found = content.get("kernels") if known else None
         if not isinstance(found, dict):
             raise ValueError("it holds no measurements")

@@ -6,6 +6,7 @@ little. It counts processor time, except for the wake-up of a thread.
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 from collections.abc import Callable, Mapping
@@ -14,16 +15,24 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from threading import get_ident
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from irdeconv import __version__
+from irdeconv.base.json_form import Record
 from irdeconv.ir.spec import Array
 from irdeconv.kernels import convolution_direct, jit
 from irdeconv.kernels.blas import blas_name, one_blas_thread
 from irdeconv.kernels.candidate import ConvProblem
-from irdeconv.kernels.machine import FITTED, PACKAGED, MachineProfile, packaged_name, profile
+from irdeconv.kernels.machine import (
+    FITTED,
+    PACKAGED,
+    MachineProfile,
+    machine_key,
+    packaged_name,
+    profile,
+)
 from irdeconv.kernels.products import matrix, multiply
 from irdeconv.kernels.scratch import Space
 from irdeconv.kernels.threads import Threads, arithmetic, processors
@@ -34,24 +43,32 @@ CEILING_RUNS = 12
 COPIED = 1 << 26  # bytes, more than a cache holds
 
 
+class ProfileDocument(Record, document="profile/1"):
+    """How fast a machine is."""
+
+    machine: dict[str, str]  # processor and versions; the numbers count for no other
+    nanoseconds: MachineProfile  # the measurements
+
+
+def profile_text(found: MachineProfile) -> str:
+    """Return the contents of the file of a calibration."""
+    return json.dumps(ProfileDocument(machine_key(), found).to_dict(), indent=1) + "\n"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Conditions:
-    """Conditions of a measurement besides the program.
+    """Conditions of a measurement besides the program."""
 
-    `cores` are those that this process may use, `load` is the load average of the last minute (None
-    if the system has none), `date` is UTC. `numba` is None if it is missing or switched off.
-    """
-
-    cpu: str
-    cores: int
-    load: float | None
-    system: str
-    python: str
-    numpy: str
-    blas: str
-    numba: str | None
-    irdeconv: str
-    date: str
+    cpu: str  # processor
+    cores: int  # that this process may use
+    load: float | None  # load average of the last minute; null if the system has none
+    system: str  # operating system
+    python: str  # version
+    numpy: str  # version
+    blas: str  # library and kernel
+    numba: str | None  # version; null if it is missing or switched off
+    irdeconv: str  # version
+    date: str  # when it was measured, in UTC
 
     @staticmethod
     def now() -> Conditions:
@@ -72,16 +89,13 @@ class Conditions:
 
 @dataclass(frozen=True, kw_only=True)
 class Ceilings:
-    """The machine's highest speeds: float32 matrix products (GF/s) and copying (GB/s).
+    """The machine's highest speeds: float32 matrix products and copying."""
 
-    `gemm_all` counts the products of all cores together, each multiplying its own matrices. Copying
-    counts bytes read and bytes written.
-    """
-
-    gemm: float
-    gemm_all: float
-    copy: float
-    cores: int
+    gemm: Annotated[float, float | None]  # GFLOP/s of a matrix product, one thread
+    # GFLOP/s of all cores together, each multiplying its own matrices
+    gemm_all: Annotated[float, float | None]
+    copy: Annotated[float, float | None]  # GB/s of a copy, bytes read and bytes written
+    cores: int  # of `gemm_all`
 
     def peak(self, threads: int) -> float:
         """Return the products of that many threads in GF/s: above one, the cores' part of all."""

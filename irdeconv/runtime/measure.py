@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Annotated, Any
 
 from irdeconv.base import progress
-from irdeconv.base.json_form import json_form
+from irdeconv.base.json_form import NamedLayer, Record
 from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.kernels.blas import one_blas_thread
 from irdeconv.ops.basic import macs as macs_of
@@ -45,22 +45,21 @@ class Sample:
     cpu: float
 
 
-@dataclass(frozen=True)
-class Quantiles:
+class Quantiles(Record):
     """Order statistics in seconds; percentiles are by nearest rank, so each was measured.
 
-    `low` and `high` bound the median with 95 % confidence, and hold the medians of all fifths of
-    the measurement, so that a machine that drifts is less sure.
+    `low` and `high` hold the medians of all fifths of the measurement, so that a machine that
+    drifts is less sure.
     """
 
-    minimum: float
-    median: float
-    p90: float
-    p95: float
-    p99: float
-    maximum: float
-    low: float
-    high: float
+    minimum: float  # the shortest run
+    median: float  # half of the runs took at most this long
+    p90: float  # 90 % of the runs took at most this long
+    p95: float  # 95 % of the runs
+    p99: float  # 99 % of the runs
+    maximum: float  # the longest run
+    low: float  # lower end of the 95 % interval of the median
+    high: float  # upper end of the 95 % interval of the median
 
     @staticmethod
     def of(seconds: Sequence[float]) -> Quantiles:
@@ -75,9 +74,9 @@ class Quantiles:
 class Timing:
     """How often something ran and how long it took."""
 
-    runs: int
-    wall: Quantiles
-    cpu: Quantiles
+    runs: int  # how many
+    wall: Quantiles  # elapsed time
+    cpu: Quantiles  # processor time of the process
 
     @staticmethod
     def of(samples: Sequence[Sample]) -> Timing:
@@ -111,15 +110,14 @@ def median_interval(seconds: Sequence[float]) -> tuple[float, float]:
 class Effort:
     """How much is measured: of each thing `time` seconds, or `iterations` runs if that is less.
 
-    Both are shared out to `rounds`, in which all things take turns. `warm_up` runs of each come
-    before the first one that counts; `requests` run in parallel at the end.
+    Both are shared out to `rounds`, in which all things take turns. `requests` come at the end.
     """
 
-    rounds: int = 5
-    time: float = 2.5
-    iterations: int | None = None
-    warm_up: int = 1
-    requests: int = 1
+    rounds: int = 5  # rounds of measuring
+    time: float = 2.5  # requested seconds
+    iterations: int | None = None  # requested runs
+    warm_up: int = 1  # runs before the first one that counts
+    requests: int = 1  # runs in parallel
 
     @property
     def turns(self) -> list[int | None]:
@@ -175,14 +173,14 @@ BAR = 48
 
 @dataclass(frozen=True)
 class Histogram:
-    """Counts of times in seconds: `counts[i]` from `edges[i]` up to `edges[i + 1]`.
+    """How many runs took how long.
 
     Each bin is wider than the one before by the same factor, since the slowest runs may take many
     times as long as the others; the last bin has its upper edge.
     """
 
-    edges: tuple[float, ...]
-    counts: tuple[int, ...]
+    edges: tuple[float, ...]  # seconds, one more than counts
+    counts: tuple[int, ...]  # runs between two edges
 
     @staticmethod
     def of(seconds: Sequence[float]) -> Histogram:
@@ -206,23 +204,18 @@ class Histogram:
         ]
 
 
-@dataclass(frozen=True, kw_only=True)
-class ParallelReport:
-    """Parallel requests, each with its plan; `seconds` from first begin to last end."""
+class ParallelReport(Record, keys="... throughput", kw_only=True):
+    """Parallel requests, each with its plan."""
 
-    requests: int
-    runs: int
-    seconds: float
-    latency: Quantiles
+    requests: int  # runs in parallel
+    runs: int  # of all requests together
+    seconds: float  # from the first begin to the last end
+    latency: Quantiles  # of a run
 
     @property
     def throughput(self) -> float:
         """Runs a second, of all requests together."""
         return self.runs / self.seconds if self.seconds > 0 else 0.0
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
-        return json_form(self, "requests runs seconds latency throughput")
 
 
 @dataclass
@@ -281,36 +274,35 @@ def in_parallel(
     return report, latencies
 
 
-@dataclass(frozen=True, kw_only=True)
-class StepReport:
+_STEP_KEYS = "index kernel why scratch macs bytes layers timing"
+
+
+class StepReport(Record, keys=_STEP_KEYS, kw_only=True):
     """One step of a plan.
 
-    `nodes` are the (type, name) of the layers that it covers, producers first, `ids` their ids
-    in the graph that is executed. `macs` are the multiply-accumulates of these layers; those with
-    inserted zeros do not count if the step covers the zero-insertion. `bytes` are inputs, outputs
-    and constants, each once. Both are None if sizes are unknown before running.
+    `nodes` are the (type, name) of its `layers`, `ids` their ids in the graph that is executed.
+    `macs` and `bytes` are None if sizes are unknown before running.
     """
 
-    index: int
+    index: int  # in the plan
     nodes: tuple[tuple[str, str], ...]
     ids: tuple[int, ...] = ()
-    kernel: str
-    why: str
-    scratch: int
-    macs: int | None
-    bytes: int | None
-    timing: Timing
+    kernel: Annotated[str, str | None]  # that computes it
+    why: Annotated[str, str | None]  # the reason for this kernel
+    scratch: int  # bytes of scratch memory
+    macs: int | None  # multiply-accumulates, without those that multiply an inserted zero
+    bytes: int | None  # of inputs, outputs and constants, each once
+    timing: Timing  # of the step
 
     @property
     def layer(self) -> str:
         """The name of the layer whose output it computes."""
         return self.nodes[-1][1]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
-        layers = [{"type": type, "name": name} for type, name in self.nodes]
-        keys = "index kernel why scratch macs bytes layers timing"
-        return json_form(self, keys, layers=layers)
+    @property
+    def layers(self) -> list[NamedLayer]:
+        """The layers that it covers, producers first."""
+        return [{"type": type, "name": name} for type, name in self.nodes]
 
     @property
     def types(self) -> str:

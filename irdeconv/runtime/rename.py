@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 from irdeconv.base.errors import Collector, UsageError, did_you_mean
 from irdeconv.ir.graph import Graph, Node, Value
@@ -19,9 +19,9 @@ KINDS: tuple[Kind, Kind] = ("layer", "tensor")
 class Renaming:
     """One name that has become another."""
 
-    kind: Kind
-    old: str
-    new: str
+    kind: Annotated[Kind, str]  # layer, tensor, input or output
+    old: str  # before
+    new: str  # after
 
 
 @dataclass(frozen=True)

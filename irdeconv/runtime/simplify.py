@@ -10,13 +10,13 @@ import hashlib
 import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from irdeconv.base import progress
 from irdeconv.base.errors import OpError
+from irdeconv.base.json_form import Record
 from irdeconv.base.markup import html_table, line
 from irdeconv.ir.constant import ArrayData
 from irdeconv.ir.dtypes import ElementType
@@ -405,8 +405,14 @@ _PASSES_AT_MOST = 20
 STEPS = ("folded", "without effect", "joined", "duplicate", "dead")
 
 
-@dataclass(frozen=True)
-class SimplificationReport:
+class BeforeAfter(Record):
+    """Before and after."""
+
+    before: int  # in the model
+    after: int  # in the simplified model
+
+
+class SimplificationReport(Record, keys="types steps constant_bytes"):
     """Layers by type before and after, how many each step took, bytes of constants.
 
     Steps: "folded" into constants, "without effect", "joined" with the layer in front, "duplicate",
@@ -415,27 +421,26 @@ class SimplificationReport:
 
     before: Mapping[str, int]
     after: Mapping[str, int]
-    steps: Mapping[str, int]
+    steps: Mapping[str, int]  # layers by their change
     bytes_before: int
     bytes_after: int
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
-        return {
-            "types": {
-                kind: {"before": self.before.get(kind, 0), "after": self.after.get(kind, 0)}
-                for kind in sorted({*self.before, *self.after})
-            },
-            "steps": dict(self.steps),
-            "constant_bytes": {"before": self.bytes_before, "after": self.bytes_after},
-        }
+    @property
+    def types(self) -> dict[str, BeforeAfter]:
+        """The layers by type."""
+        kinds = sorted({*self.before, *self.after})
+        return {k: BeforeAfter(self.before.get(k, 0), self.after.get(k, 0)) for k in kinds}
+
+    @property
+    def constant_bytes(self) -> BeforeAfter:
+        """Bytes of constants."""
+        return BeforeAfter(self.bytes_before, self.bytes_after)
 
     def __repr__(self) -> str:
         return line(self, None, str(self))
 
     def _repr_html_(self) -> str:
-        kinds = sorted({*self.before, *self.after})
-        rows = [(kind, self.before.get(kind, 0), self.after.get(kind, 0)) for kind in kinds]
+        rows = [(kind, n.before, n.after) for kind, n in self.types.items()]
         right = ("before", "after")
         return html_table(str(self), ("type", *right), rows, right)
 

@@ -6,11 +6,11 @@ An explanation has terms per axis, the rule, verdicts of other systems, and solu
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass
-from typing import Any
+from dataclasses import astuple
+from typing import Annotated
 
 from irdeconv.base.errors import OpError, Problem, count, did_you_mean, misused
-from irdeconv.base.json_form import json_form
+from irdeconv.base.json_form import Record
 from irdeconv.base.markup import html_text, plain
 from irdeconv.base.markup import line as one_line
 from irdeconv.base.tables import printable, table
@@ -29,33 +29,33 @@ from irdeconv.show.anatomy_svg import AxisPicture, LayerPicture, svg
 from irdeconv.show.systems import (
     Solutions,
     Verdict,
-    crop_dict,
     find,
-    numbers,
     rule,
     setting,
     solve,
     verdicts,
 )
 
-_TERMS = ("kernel", "full", "pad_begin", "pad_end", "output")
 FORMULA = "O = S(I-1) + D(K-1)+1 - pb - pe + op"
 
 
-@dataclass(frozen=True)
-class AxisEquation:
-    """The terms of O = S(I-1) + D(K-1)+1 - pb - pe + op on one axis; texts for unknown ones."""
+_AXIS_KEYS = """axis=index stride dilation output_padding input=size kernel full pad_begin pad_end
+output equation=text"""
 
-    index: int
-    size: Dim
-    kernel: Dim
-    stride: int
-    dilation: int
-    full: Dim
-    pad_begin: Dim | None
-    pad_end: Dim | None
-    output_padding: int
-    output: Dim | None
+
+class AxisEquation(Record, keys=_AXIS_KEYS):
+    """The terms of O = S(I-1) + D(K-1)+1 - pb - pe + op on one axis."""
+
+    index: int  # from 0
+    size: Dim  # elements of the input
+    kernel: Dim  # taps
+    stride: int  # of the axis
+    dilation: int  # of the axis
+    full: Dim  # elements before pads cut some off
+    pad_begin: Dim | None  # cut off at the beginning
+    pad_end: Dim | None  # cut off at the end
+    output_padding: int  # appended at the end
+    output: Dim | None  # elements of the output
 
     @property
     def equation(self) -> tuple[str, str]:
@@ -67,54 +67,41 @@ class AxisEquation:
         second = f"{(i - 1) * s} + {(k - 1) * d + 1}{tail} = {_known(self.output)}"
         return first, second
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
-        names = {"input": self.size} | {n: getattr(self, n) for n in _TERMS}
-        terms = {n: None if v is None else numbers((v,))[0] for n, v in names.items()}
-        keys = f"axis stride dilation output_padding {' '.join(terms)} equation"
-        return json_form(self, keys, axis=self.index, equation=" = ".join(self.equation), **terms)
+    @property
+    def text(self) -> str:
+        """The equation with numbers."""
+        return " = ".join(self.equation)
 
 
-@dataclass(frozen=True)
-class LayerExplanation:
+_LAYER_KEYS = """name type version system attributes inputs output rejected=problem hints remarks
+faults *crop rule axes picture systems=verdicts solutions"""
+
+
+class LayerExplanation(Record, keys=_LAYER_KEYS):
     """The explanation of one deconvolution.
 
-    `problem` is why the layer is refused, `hints` are remedies; `crop` is then None. `setting` is
-    None if the number of axes is unknown. `faults` are known faults of runtimes that concern the
-    layer, if its data are quantized.
+    `crop` is None if the layer is refused, `setting` if the number of axes is unknown.
     """
 
-    name: str
-    type: str
-    version: str
-    system: str
-    attributes: dict[str, str]
-    inputs: tuple[str, ...]
-    output: str
+    name: str  # of the layer
+    type: str  # of its operation
+    version: str  # operation set
+    system: str  # whose rules it follows
+    attributes: dict[str, str]  # as the file spells them
+    inputs: tuple[str, ...]  # element types and shapes
+    output: Annotated[str, str | None]  # element type and shape
     setting: Setting | None
     crop: Crop | None
-    rule: PadsRule | None
-    axes: tuple[AxisEquation, ...]
-    picture: tuple[str, ...]
-    verdicts: tuple[Verdict, ...]
-    problem: Problem | None = None
-    hints: tuple[str, ...] = ()
-    remarks: tuple[Problem, ...] = ()
+    rule: PadsRule | None  # the source of the pads
+    axes: tuple[AxisEquation, ...]  # the size formula, axis by axis
+    picture: tuple[str, ...]  # of one axis, in letters
+    verdicts: tuple[Verdict, ...]  # the results of other systems for these attributes
+    problem: Problem | None = None  # why the layer is refused
+    hints: tuple[str, ...] = ()  # the remedies
+    remarks: tuple[Problem, ...] = ()  # further remarks
+    # known faults of runtimes that concern the layer, if its data are quantized
     faults: tuple[str, ...] = ()
-    solutions: Solutions | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
-        p = self.problem
-        return json_form(
-            self,
-            "name type version system attributes inputs output rejected hints remarks faults"
-            " begin end size rule axes picture systems solutions",
-            rejected=None if p is None else {"code": p.code, "message": p.message},
-            remarks=[{"code": r.code, "message": r.message} for r in self.remarks],
-            systems=self.verdicts,
-            **crop_dict(self.crop),
-        )
+    solutions: Solutions | None = None  # with --solve
 
 
 def explain_layer(
@@ -341,15 +328,14 @@ def _axis(drawn: AxisAnatomy, same: Sequence[AxisEquation]) -> AxisPicture:
     return AxisPicture(title=title, notes=tuple(notes), axis=drawn)
 
 
-EXPLANATION_SCHEMA = "irdeconv/explain/1"
 MOST_AT_ONCE = 8
 
 
-@dataclass(frozen=True, repr=False)
-class Explanation:
-    """The result of `explain`; `str()` is the text."""
+class Explanation(Record, document="explain/1", keys="file? layers", repr=False):
+    """The output of each deconvolution, and the reasons; `str()` is the text."""
 
-    layers: tuple[LayerExplanation, ...]
+    layers: tuple[LayerExplanation, ...]  # one for each deconvolution
+    file: str | None = None  # the model, as the command names it
 
     @property
     def accepted(self) -> bool:
@@ -374,10 +360,6 @@ class Explanation:
     def to_svg(self) -> str:
         """Return a picture: every axis with its zeros, pads, taps and phases, and overlap maps."""
         return svg([layer_picture(e) for e in self.layers])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form (`irdeconv/explain/1`); unknown sizes are texts or null."""
-        return {"schema": EXPLANATION_SCHEMA, "layers": [e.to_dict() for e in self.layers]}
 
 
 def explain(

@@ -6,20 +6,19 @@ import dataclasses
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import translate
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, TypedDict, get_args
 
 from irdeconv.base.errors import UsageError, count, did_you_mean, misused
-from irdeconv.base.json_form import json_form
+from irdeconv.base.json_form import Record
 from irdeconv.base.markup import html_table, line
 from irdeconv.base.tables import WIDTH, flat, number, one_line, scaled, table, wrap
 from irdeconv.base.tables import share as percentage
 from irdeconv.ir.graph import Graph, Node, unique
 from irdeconv.ir.op import attributes
-from irdeconv.ir.spec import Spec
 from irdeconv.ops.basic import Opaque
-from irdeconv.ops.bodies import Body, BodyOp
+from irdeconv.ops.bodies import Body, BodyInput, BodyOp, BodyOutput
 from irdeconv.rewrite.standardize import standardize
 from irdeconv.rewrite.target_check import executed
 from irdeconv.rewrite.targets import Target
@@ -28,7 +27,6 @@ from irdeconv.show.layers import (
     DeconvolutionFacts,
     LayerFacts,
     Listing,
-    OutputFacts,
     comment,
     deconvolutions,
     layers,
@@ -55,66 +53,92 @@ def quoted(*lines: str) -> str:
 
 @dataclass(frozen=True)
 class TypeSummary:
-    """One operation type: layers, parameters, MACs (of the layers that have known ones)."""
+    """Sums over layers of one type."""
 
-    type: str
-    count: int
-    parameters: int
-    macs: int
-    unknown: int
+    type: str  # of the operation
+    count: int  # of layers
+    parameters: int  # of their constants
+    macs: int  # multiply-accumulates that are known
+    unknown: int  # layers whose multiply-accumulates are not known
 
 
 @dataclass(frozen=True)
 class Totals:
-    """Sums over a graph; `unknown` layers have no known MACs."""
+    """Sums over a graph."""
 
-    layers: int
-    parameters: int
-    bytes: int
-    macs: int
-    unknown: int
-    deconvolutions: int
+    layers: int  # in all
+    parameters: int  # elements of constants that are weights
+    bytes: int  # of constants
+    macs: int  # multiply-accumulates that are known
+    unknown: int  # layers whose multiply-accumulates are not known
+    deconvolutions: int  # in all
 
 
-INSPECTION_SCHEMA = "irdeconv/inspect/2"
+class ModelEnd(TypedDict):
+    """An input or output of the model."""
+
+    id: int  # of the Parameter or Result
+    name: str  # of it
+
+
+class KeptSection(TypedDict):
+    """XML that is kept as it is."""
+
+    tag: str  # of the element
+    xml: str  # its text
+
+
+class BackEdge(TypedDict):
+    """A value that is carried to the next iteration."""
+
+    result: int  # id of the Result
+    parameter: int  # id of the Parameter
+
+
+class InspectedBody(Record, keys="... rt_info?"):
+    """A body of a layer."""
+
+    tag: str  # such as body, then_body
+    # the connections of its Parameters to the outside
+    inputs: Annotated[tuple[BodyInput, ...], list[dict[str, Any]]]
+    # the connections of its Results to the outside
+    outputs: Annotated[tuple[BodyOutput, ...], list[dict[str, Any]]]
+    edges: list[BackEdge]  # from one iteration to the next
+    layers: list[InspectedLayer]  # of the body
+    rt_info: Annotated[str | None, Any] = None  # XML of the body
+
+
+_NODE_KEYS = "*facts opaque? stateful? sections? bodies? fields? rt_info? port_rt_info? extra?"
+
+
+class InspectedLayer(Record, keys=_NODE_KEYS):
+    """A layer."""
+
+    facts: LayerFacts
+    opaque: bool = False  # whether its operation is not known
+    stateful: bool = False  # whether it has a state
+    sections: list[KeptSection] = field(default_factory=list)  # XML that is kept as it is
+    bodies: list[InspectedBody] = field(default_factory=list)  # of Loop, TensorIterator and If
+    # properties that no attribute spells
+    fields: dict[str, Any] = field(default_factory=dict)
+    rt_info: Annotated[str | None, Any] = None  # XML of the layer
+    port_rt_info: Annotated[tuple[Any, ...], Any] = ()  # XML of its outputs
+    # other attributes of the XML element
+    extra: dict[str, Any] = field(default_factory=dict)
 
 
 def _output_names(graph: Graph) -> list[str]:
     return unique(graph.output_name(n) if graph.inputs_of(n.id) else n.name for n in graph.results)
 
 
-def _ends(names: list[str], nodes: list[Node]) -> list[dict[str, Any]]:
+def _ends(names: list[str], nodes: list[Node]) -> list[ModelEnd]:
     return [{"id": n.id, "name": name} for name, n in zip(names, nodes, strict=True)]
 
 
-def _layer(node: Node, r: LayerFacts) -> dict[str, Any]:
-    keys = (
-        "id name type version attributes inputs outputs parameters bytes macs deconvolution"
-        " constant origins file line"
-    )
-    inputs = [
-        {"producer": i.producer, "port": i.port, "name": i.name, **_spec(i.spec)} for i in r.inputs
-    ]
-    return {
-        **json_form(r, keys, inputs=inputs, outputs=[_output(o) for o in r.outputs]),
-        **_present(violations=r.violations),
-        **_beyond_attributes(node),
-        **_present(rt_info=node.rt_info, port_rt_info=node.port_rt_info, extra=dict(node.extra)),
-    }
-
-
-def _output(o: OutputFacts) -> dict[str, Any]:
-    return {
-        **_spec(o.spec),
-        "tensor_names": o.tensor_names,
-        "consumers": [vars(c) for c in o.consumers],
-        **_present(declared=o.declared and _spec(o.declared)),
-    }
-
-
-def _spec(spec: Spec) -> dict[str, Any]:
-    shape = spec.shape and [d if isinstance(d, int) else str(d) for d in spec.shape]
-    return {"element_type": spec.dtype and spec.dtype.name, "shape": shape}
+def _layer(node: Node, r: LayerFacts) -> InspectedLayer:
+    more = _beyond_attributes(node)
+    rt_info, extra = node.rt_info or None, dict(node.extra)
+    return InspectedLayer(r, **more, rt_info=rt_info, port_rt_info=node.port_rt_info, extra=extra)
 
 
 def _beyond_attributes(node: Node) -> dict[str, Any]:
@@ -124,29 +148,22 @@ def _beyond_attributes(node: Node) -> dict[str, Any]:
         sections = [
             {"tag": s.tag, "xml": s.xml.decode("utf-8", "surrogateescape")} for s in op.sections
         ]
-        return {"opaque": True, **_present(stateful=op.stateful, sections=sections)}
+        return {"opaque": True, "stateful": op.stateful, "sections": sections}
     if isinstance(op, BodyOp):
         return {"bodies": [_body(body) for body in op.bodies]}
     spelled = {a.name for a in attributes(type(op)).values()}
     fields = (f for f in dataclasses.fields(op) if f.name not in spelled)
     values = {f.name: (getattr(op, f.name), f.default) for f in fields if f.name != "data"}
     more = {k: v for k, (v, default) in values.items() if v != default}
-    return _present(fields={k: v if isinstance(v, bool) else str(v) for k, v in more.items()})
+    return {"fields": {k: v if isinstance(v, bool) else str(v) for k, v in more.items()}}
 
 
-def _body(body: Body) -> dict[str, Any]:
+def _body(body: Body) -> InspectedBody:
     """Return a body: its layers, and the connections of its Parameters and Results."""
-    edges = [{"result": result, "parameter": parameter} for result, parameter in body.edges]
+    edges: list[BackEdge] = [{"result": r, "parameter": p} for r, p in body.edges]
     rows = [_layer(body.graph.node(r.id), r) for r in layers(body.graph)]
-    return {
-        **json_form(body, "tag inputs outputs edges layers", edges=edges, layers=rows),
-        **_present(rt_info=body.graph.info.rt_info),
-    }
-
-
-def _present(**items: Any) -> dict[str, Any]:
-    """Return the items that are there; most layers have none of them."""
-    return {k: v for k, v in items.items() if v}
+    info = body.graph.info.rt_info or None
+    return InspectedBody(body.tag, body.inputs, body.outputs, edges, rows, info)
 
 
 def _lines(content: Mapping[str, Any], indent: str = "") -> Iterator[str]:
@@ -248,21 +265,23 @@ def _deconvolutions(found: Sequence[DeconvolutionFacts]) -> str:
     return html_table("Deconvolutions", head, rows, right)
 
 
-@dataclass(frozen=True, repr=False)
-class Inspection:
+_INSPECTION_KEYS = """name=graph.info.name ir_version=graph.info.ir_version file=graph.info.file
+rt_info? extra? inputs outputs totals layers=inspected summary deconvolutions target? lowered?"""
+
+
+class Inspection(Record, document="inspect/2", keys=_INSPECTION_KEYS, repr=False):
     """The result of `inspect`; `str()` is a table.
 
-    `shown` are the layers asked for, in the order asked for; `deconvolutions` are those among them.
-    `lowered` is the inspection of the lowered graph, `target` the name of the target that the
-    layers were checked for.
+    `shown` are the requested layers, in the requested order. The JSON form has all of the graph but
+    the values of constants, unless `only` left layers out (docs/inspect.md).
     """
 
     graph: Graph
     layers: tuple[LayerFacts, ...]
     shown: tuple[LayerFacts, ...]
-    deconvolutions: tuple[DeconvolutionFacts, ...]
-    lowered: Inspection | None = None
-    target: str | None = None
+    deconvolutions: tuple[DeconvolutionFacts, ...]  # among those that are shown, all rules applied
+    lowered: Inspection | None = None  # after lowering, with --lower
+    target: str | None = None  # name of the target that the layers were checked for, with --target
 
     @property
     def totals(self) -> Totals:
@@ -413,30 +432,30 @@ class Inspection:
         right = ("before", "after", "ratio")
         return table(("lowering", "before", "after", "ratio"), rows, right, width=width)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form (`irdeconv/inspect/2`, docs/inspect.md); unknown numbers are null.
+    @property
+    def rt_info(self) -> Annotated[str | None, Any]:
+        """XML of the model."""
+        return self.graph.info.rt_info or None
 
-        It has all of the graph but the values of constants, unless `only` left layers out.
-        """
-        info = self.graph.info
-        out: dict[str, Any] = {
-            "schema": INSPECTION_SCHEMA,
-            "name": info.name,
-            "ir_version": info.ir_version,
-            "file": info.file,
-            **_present(rt_info=info.rt_info, extra=dict(info.extra)),
-            "inputs": _ends(self.graph.inputs, self.graph.parameters),
-            "outputs": _ends(_output_names(self.graph), self.graph.results),
-            "totals": vars(self.totals),
-            "layers": [_layer(self.graph.node(r.id), r) for r in self.shown],
-            "summary": [vars(r) for r in self.summary],
-            "deconvolutions": [vars(d) for d in self.deconvolutions],
-        }
-        if self.target is not None:
-            out["target"] = self.target
-        if self.lowered is not None:
-            out["lowered"] = self.lowered.to_dict()
-        return out
+    @property
+    def extra(self) -> dict[str, Any] | None:
+        """Other attributes of the XML element."""
+        return dict(self.graph.info.extra) or None
+
+    @property
+    def inputs(self) -> list[ModelEnd]:
+        """The inputs of the model in order."""
+        return _ends(self.graph.inputs, self.graph.parameters)
+
+    @property
+    def outputs(self) -> list[ModelEnd]:
+        """The outputs of the model in order."""
+        return _ends(_output_names(self.graph), self.graph.results)
+
+    @property
+    def inspected(self) -> list[InspectedLayer]:
+        """The layers that are shown."""
+        return [_layer(self.graph.node(r.id), r) for r in self.shown]
 
     def to_json(self) -> str:
         """Return the JSON text, a layer on a line."""

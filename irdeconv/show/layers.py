@@ -7,12 +7,13 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
 from irdeconv.base import progress
 from irdeconv.base.errors import OpError, count
+from irdeconv.base.json_form import Record
 from irdeconv.base.source import Location
 from irdeconv.base.tables import WIDTH, columns, flat, number, scaled, wrap
 from irdeconv.ir.constant import FileData
@@ -94,70 +95,98 @@ def const_size(op: Op) -> tuple[int, int]:
     return count, op.element_type.nbytes(count)
 
 
-@dataclass(frozen=True)
-class InputFacts:
+class SpecForm(TypedDict):
+    """Element type and shape."""
+
+    element_type: str | None  # such as f32
+    shape: list[int | str] | None  # sizes; open ones as texts
+
+
+def spec_form(spec: Spec) -> SpecForm:
+    """Return the JSON form of a spec."""
+    sizes = spec.shape
+    shape = None if sizes is None else [d if isinstance(d, int) else str(d) for d in sizes]
+    return {"element_type": None if spec.dtype is None else spec.dtype.name, "shape": shape}
+
+
+class InputFacts(Record, keys="producer port name *form"):
     """An input: its producer, and the elements of constants behind it (None: not constant)."""
 
-    producer: int
-    port: int
-    name: str
+    producer: int  # id of the layer that it comes from
+    port: int  # of that layer's output
+    name: str  # of that layer
     spec: Spec
     parameters: int | None
+
+    @property
+    def form(self) -> SpecForm:
+        """The JSON form of the spec."""
+        return spec_form(self.spec)
 
 
 @dataclass(frozen=True)
 class ConsumerFacts:
     """A layer that reads an output, at this input port."""
 
-    id: int
-    port: int
-    name: str
+    id: int  # of the layer
+    port: int  # of its input
+    name: str  # of the layer
 
 
-@dataclass(frozen=True)
-class OutputFacts:
+class OutputFacts(Record, keys="*form tensor_names consumers declared=declared_form?"):
     """An output and its readers; `declared` is the file's declaration if that differs."""
 
     spec: Spec
-    tensor_names: tuple[str, ...]
-    consumers: tuple[ConsumerFacts, ...]
+    tensor_names: tuple[str, ...]  # of the tensor
+    consumers: tuple[ConsumerFacts, ...]  # that read it
     declared: Spec | None
 
+    @property
+    def form(self) -> SpecForm:
+        """The JSON form of the spec."""
+        return spec_form(self.spec)
 
-@dataclass(frozen=True)
-class LayerFacts:
-    """One layer; ports count from 0 on either side. `macs` is None if sizes are unknown.
+    @property
+    def declared_form(self) -> SpecForm | None:
+        """The file's declaration, if it differs."""
+        return None if self.declared is None else spec_form(self.declared)
+
+
+_KEYS = """id name type version attributes inputs outputs parameters bytes macs deconvolution
+constant origins file line violations?"""
+
+
+class LayerFacts(Record, keys=_KEYS):
+    """One layer; ports count from 0 on either side.
 
     `parameters` and `bytes` count the constants that reach the layer without passing another layer
-    with other inputs, so weights behind a Convert belong to the convolution. `attributes` are those
-    of the IR, `origins` the layers that a rewritten one replaces, `file` and `line` its place.
-    `violations` are the conditions of a target that it does not meet.
+    with other inputs, so weights behind a Convert belong to the convolution.
     """
 
-    id: int
-    name: str
-    type: str
-    version: str
-    attributes: dict[str, str]
-    inputs: tuple[InputFacts, ...]
-    outputs: tuple[OutputFacts, ...]
-    parameters: int
-    bytes: int
-    macs: int | None
-    deconvolution: bool
-    constant: bool
-    origins: tuple[str, ...]
+    id: int  # of the layer
+    name: str  # of it
+    type: str  # of its operation
+    version: str  # operation set
+    attributes: dict[str, str]  # as the file spells them
+    inputs: tuple[InputFacts, ...]  # in the order of ports
+    outputs: tuple[OutputFacts, ...]  # in the order of ports
+    parameters: int  # elements of its constants
+    bytes: int  # of its constants
+    macs: int | None  # multiply-accumulates; null if sizes are open
+    deconvolution: bool  # whether it is one
+    constant: bool  # whether it is one
+    origins: tuple[str, ...]  # layers that it was made of
     location: Location | None
-    violations: tuple[str, ...] = ()
+    violations: tuple[str, ...] = ()  # conditions of the target that it violates, with --target
 
     @property
     def file(self) -> str | None:
-        """The file that the layer comes from; None for a graph that was built."""
+        """The file that the layer comes from; null for a graph that was built."""
         return None if self.location is None else self.location.file
 
     @property
     def line(self) -> int | None:
-        """The line there, found on demand."""
+        """The line in the file."""
         place = None if self.location is None else self.location.position
         return None if place is None else place[0]
 
@@ -429,29 +458,25 @@ def value(spec: Spec) -> str:
 
 @dataclass(frozen=True)
 class DeconvolutionFacts:
-    """One deconvolution with everything resolved; None or `?` for unknown sizes.
+    """One deconvolution with all rules applied; null or `?` if sizes are unknown."""
 
-    `attributes` are as written; strides, dilations, pads, kernel, groups and output are the
-    effective ones. MACs: `direct` of the scatter, `zero_insertion` of the lowered convolution.
-    """
-
-    id: int
-    name: str
-    type: str
-    version: str
-    attributes: dict[str, str]
-    groups: str | None = None
-    channels_in: str | None = None
-    channels_out: str | None = None
-    kernel: str | None = None
-    strides: str | None = None
-    dilations: str | None = None
-    pads_begin: str | None = None
-    pads_end: str | None = None
-    output: str | None = None
-    macs_direct: int | None = None
-    macs_zero_insertion: int | None = None
-    problem: str | None = None
+    id: int  # of the layer
+    name: str  # of it
+    type: str  # of its operation
+    version: str  # operation set
+    attributes: dict[str, str]  # as the file spells them
+    groups: str | None = None  # g
+    channels_in: str | None = None  # C
+    channels_out: str | None = None  # M
+    kernel: str | None = None  # K
+    strides: str | None = None  # S
+    dilations: str | None = None  # D
+    pads_begin: str | None = None  # after all rules
+    pads_end: str | None = None  # after all rules
+    output: str | None = None  # shape
+    macs_direct: int | None = None  # multiply-accumulates of the definition
+    macs_zero_insertion: int | None = None  # multiply-accumulates after zero-insertion
+    problem: str | None = None  # why the layer is refused
 
 
 def deconvolutions(graph: Graph) -> list[DeconvolutionFacts]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import fnmatch
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
 import irdeconv.ops.dialects
 from irdeconv.base.errors import OpError, count, did_you_mean, misused
+from irdeconv.base.json_form import Record
 from irdeconv.base.markup import html_table, line
 from irdeconv.base.tables import WIDTH, table
 from irdeconv.ir.attributes import AttributeType
@@ -44,19 +45,18 @@ class OperationSupport:
     brackets.
     """
 
-    type: str
-    opsets: tuple[int, ...]
-    state: State
-    element_types: str = ""
-    inputs: str = ""
-    reason: str = ""
+    type: str  # its name
+    opsets: tuple[int, ...]  # that have this version
+    state: Annotated[State, str]  # executed, inferred or kept
+    element_types: str = ""  # that are executed
+    inputs: str = ""  # names of the ports, optional ones in brackets
+    reason: str = ""  # why it is not executed
 
 
-@dataclass(frozen=True, repr=False)
-class Operations:
-    """The support table; rows in the order of the names."""
+class Operations(Record, document="operations/1", keys="operations=rows", repr=False):
+    """OpenVINO's operations, and what irdeconv does with them."""
 
-    rows: tuple[OperationSupport, ...]
+    rows: tuple[OperationSupport, ...]  # in the order of names
 
     def __str__(self) -> str:
         return self.to_text()
@@ -88,8 +88,7 @@ class Operations:
 
     def to_json(self) -> str:
         """Return one object; its rows are those of the table."""
-        rows = [asdict(r) for r in self.rows]
-        return json.dumps({"schema": "irdeconv/operations/1", "operations": rows}, indent=1) + "\n"
+        return json.dumps(self.to_dict(), indent=1) + "\n"
 
     def _cells(self) -> list[tuple[str, ...]]:
         return [

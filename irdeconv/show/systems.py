@@ -10,12 +10,12 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
 from irdeconv.base.errors import OpError, count
-from irdeconv.base.json_form import json_form
+from irdeconv.base.json_form import Record
 from irdeconv.ir import geometry
 from irdeconv.ir.attributes import Ints
 from irdeconv.ir.geometry import IntVector, Vector, Window
@@ -237,43 +237,24 @@ Kind = Literal["same", "shift", "longer", "shorter", "size", "rejected", "inexpr
 SYSTEMS: tuple[System, ...] = (*(r for r in READINGS if r.listed), *FRAMEWORKS)
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(Record, keys="system title same kind text *crop instead"):
     """One row: the window of a system and whether its numbers are those of the layer.
 
-    `crop` is None if the system refuses the attributes or has none for them. `same` is None if it
-    depends on unknown sizes. `instead` are attributes with which the system computes the layer's
-    numbers, None if the same attributes do or if there are none.
+    `crop` is None if the system refuses the attributes or has none for them.
     """
 
-    system: str
-    title: str
+    system: str  # its short name
+    title: str  # its full name
     crop: Crop | None
-    kind: Kind
-    text: str
+    kind: Annotated[Kind, str]  # such as same, shift, size, rejected or unknown
+    text: str  # in words
+    # attributes with which it computes the layer's numbers; null if the same ones do, or none
     instead: dict[str, str] | None = None
 
     @property
     def same(self) -> bool | None:
-        """Whether the numbers are those of the layer."""
+        """Whether the numbers are those of the layer; null if that depends on unknown sizes."""
         return None if self.kind == "unknown" else self.kind == "same"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form; unknown sizes are texts."""
-        keys = "system title same kind text begin end size instead"
-        return json_form(self, keys, **crop_dict(self.crop))
-
-
-def crop_dict(crop: Crop | None) -> dict[str, list[int | str] | None]:
-    """Return begin, end and size as lists, None without a crop; unknown numbers are texts."""
-    if crop is None:
-        return dict.fromkeys(("begin", "end", "size"))
-    return {name: numbers(values) for name, values in vars(crop).items()}
-
-
-def numbers(values: Shape) -> list[int | str]:
-    """Return exact dimensions as integers and others as texts."""
-    return [v if isinstance(v, int) else str(v) for v in values]
 
 
 def find(key: str) -> System:
@@ -386,31 +367,21 @@ MOST_SHOWN = 12
 SEARCHED = 400  # pads and output_padding tried per axis and mode
 
 
-@dataclass(frozen=True)
-class Solution:
+class Solution(Record, keys="attributes *crop"):
     """Attributes, and the place of their output in the scatter."""
 
-    attributes: dict[str, str]
+    attributes: dict[str, str]  # as a file spells them
     crop: Crop
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
-        return {"attributes": self.attributes, **crop_dict(self.crop)}
 
-
-@dataclass(frozen=True)
-class Solutions:
+class Solutions(Record):
     """The smallest solutions, how many more were found, and whether the search was cut short."""
 
-    wanted: Ints
-    found: tuple[Solution, ...]
-    more: int
-    complete: bool
-    reason: str | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
-        return json_form(self)
+    wanted: Ints  # the size
+    found: tuple[Solution, ...]  # the smallest changes first
+    more: int  # that were found and are not listed
+    complete: bool  # whether everything was tried
+    reason: str | None = None  # why there are none
 
 
 @dataclass(frozen=True, order=True)

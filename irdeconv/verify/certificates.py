@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any, overload
+from dataclasses import field, fields
+from typing import Annotated, Any, NotRequired, TypedDict, overload
 
 from irdeconv.base.errors import Diagnostic, count
-from irdeconv.base.json_form import json_form
+from irdeconv.base.json_form import NamedLayer, Record, json_form
 from irdeconv.base.markup import html_table, plain
 from irdeconv.base.opening import parse_json
 
@@ -20,33 +20,46 @@ LONGEST_VALUE = 80  # characters of a value in a message
 IF_ASSUMED = " if what is assumed is so"
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
-class Certificate:
-    """One rewritten layer, and its proof.
+class _Constant(TypedDict):
+    """A constant, by its content."""
 
-    `source` has the attributes and constants of the original layer, `nodes` the layers in its
-    place, producers first. `holds_for` are the sizes for which both are equal; it is None if that
-    is not proved, and `reason` says why. `every` is true if these are all sizes that the original
-    allows; if not, `partly` says why. `maps` has the index maps, `rounding` the largest relative
-    change of a weight, `assumed` the assumptions.
-    """
+    shape: list[int]  # of the constant
+    type: str  # element type
+    sha256: NotRequired[str]  # of its bytes, unless its values are given
+    values: NotRequired[list[float | bool | str]]  # of a small constant
 
-    layer: str
-    type: str
-    form: str = "unknown"
-    source: Mapping[str, Any] = field(default_factory=dict)
-    nodes: tuple[Mapping[str, str], ...] = ()
-    holds_for: str | None = None
-    every: bool = False
-    partly: str | None = None
-    maps: tuple[str, ...] = ()
-    rounding: float = 0.0
-    assumed: tuple[str, ...] = ()
-    reason: str | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
-        return {"schema": CERTIFICATE_SCHEMA, **json_form(self)}
+class _OriginalLayer(TypedDict):
+    """An original layer as it was read."""
+
+    type: str  # its operation
+    version: str  # operation set
+    attributes: dict[str, str]  # as the file spells them
+    constants: dict[str, _Constant]  # by input port
+
+
+class Certificate(Record, keys="schema ...", kw_only=True, repr=False):
+    """One rewritten layer, and its proof."""
+
+    layer: str  # the original layer
+    type: str  # its operation
+    form: str = "unknown"  # how it was rewritten
+    # the original layers that were read, by name
+    source: Annotated[Mapping[str, Any], dict[str, _OriginalLayer]] = field(default_factory=dict)
+    # the layers in its place, producers first
+    nodes: Annotated[tuple[Mapping[str, str], ...], list[NamedLayer]] = ()
+    holds_for: str | None = None  # the sizes for which it is proved; null if it is not proved
+    every: bool = False  # whether these are all sizes that the original allows
+    partly: str | None = None  # why it is not proved for every size
+    maps: tuple[str, ...] = ()  # which inputs and taps each output reads, as formulas
+    rounding: float = 0.0  # largest relative change of a stored weight; 0 if none is rounded
+    assumed: tuple[str, ...] = ()  # the assumptions
+    reason: str | None = None  # why it is not proved
+
+    @property
+    def schema(self) -> str:
+        """irdeconv/certificate/2."""
+        return CERTIFICATE_SCHEMA
 
     @staticmethod
     def from_dict(content: Mapping[str, Any]) -> Certificate:
@@ -158,30 +171,60 @@ def _short(value: Any) -> str:
     return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 3]}..."
 
 
-CERTIFICATES_SCHEMA = "irdeconv/certificates/2"
 Stamp = Mapping[str, Mapping[str, Any]]  # by "xml", "bin", ...: sha256 and size in bytes
 
 
-@dataclass(frozen=True)
-class Certificates(Sequence[Certificate]):
+class _FileStamp(TypedDict):
+    """A file, by its content."""
+
+    sha256: str  # of its bytes
+    size: int  # in bytes
+
+
+class _Stamp(TypedDict):
+    """The files of a model; null if there is none of a kind."""
+
+    xml: _FileStamp | None  # the model
+    bin: _FileStamp | None  # the weights
+
+
+class _ProbedLayer(TypedDict):
+    """A layer that was evaluated."""
+
+    layer: str  # the original layer
+    sizes: str | None  # the sizes at which both are the same
+    reason: str | None  # why it has not passed
+
+
+class ProbeSummary(TypedDict):
+    """The evaluation of all layers at random points."""
+
+    seed: int  # of the random numbers
+    error_probability: float | None  # bound of the probability that a difference is missed
+    layers: list[_ProbedLayer]  # the rewritten layers
+    differs: bool  # whether a difference was found
+
+
+_FILE_KEYS = "tool source lowered sizes rounding assumed values certificates=all probe"
+
+
+class Certificates(Record, Sequence[Certificate], document="certificates/2", keys=_FILE_KEYS):
     """One certificate for each rewritten layer; true if there is one and all are proved.
 
-    `source` and `lowered` have the hash and size of the files, None for models in memory. `tool` is
-    the version of irdeconv, `sizes` are the input shapes that were asked for. `values` pairs each
-    value that both models have, the lowered one first. `rounding` is the largest relative change of
-    any weight, `assumed` has all assumptions. `probe` has seed, bound and sizes if the layers were
-    evaluated as well. `refused` says why two models were not compared at all.
+    `source` and `lowered` are None for models in memory. `refused` says why two models were not
+    compared at all.
     """
 
-    all: tuple[Certificate, ...]
-    source: Stamp | None = None
-    lowered: Stamp | None = None
-    tool: str | None = None
-    sizes: Mapping[str, str] = field(default_factory=dict)
-    values: tuple[tuple[str, str], ...] = ()
-    rounding: float = 0.0
-    assumed: tuple[str, ...] = ()
-    probe: Mapping[str, Any] | None = None
+    all: tuple[Certificate, ...]  # one for each rewritten layer
+    source: Annotated[Stamp | None, _Stamp | None] = None  # files of the original model
+    lowered: Annotated[Stamp | None, _Stamp | None] = None  # files of the lowered model
+    tool: str | None = None  # name and version
+    sizes: Mapping[str, str] = field(default_factory=dict)  # the requested shapes of inputs
+    values: tuple[tuple[str, str], ...] = ()  # tensors of both models that are equal: lowered first
+    rounding: float = 0.0  # largest relative change of a stored weight
+    assumed: tuple[str, ...] = ()  # all assumptions
+    # the evaluation at random points, with --probe
+    probe: Annotated[Mapping[str, Any] | None, ProbeSummary | None] = None
     refused: tuple[str, ...] = ()
 
     def __len__(self) -> int:
@@ -239,11 +282,6 @@ class Certificates(Sequence[Certificate]):
     def __str__(self) -> str:
         return "\n".join([*map(str, self.all), *self.remarks]) or self.verdict
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form (`irdeconv/certificates/2`)."""
-        keys = "schema tool source lowered sizes rounding assumed values certificates probe"
-        return json_form(self, keys, schema=CERTIFICATES_SCHEMA, certificates=self.all)
-
     def to_json(self) -> str:
         """Return the JSON form as text, as `lower --certify FILE` writes it."""
         return json.dumps(self.to_dict(), indent=1) + "\n"
@@ -253,7 +291,7 @@ class Certificates(Sequence[Certificate]):
         """Read the text of `to_json`; ValueError if it is something else."""
         try:
             content = parse_json(text)
-            require_schema(content, CERTIFICATES_SCHEMA)
+            require_schema(content, Certificates.json_schema)
             return Certificates(
                 tuple(Certificate.from_dict(c) for c in content["certificates"]),
                 source=_stamp_of(content["source"]),
@@ -339,25 +377,22 @@ def _size(stamp: Mapping[str, Any] | None) -> str:
     return f"{stamp.get('size')} bytes, sha256 {str(stamp.get('sha256'))[:12]}..."
 
 
-@dataclass(frozen=True, kw_only=True)
-class LayerCheck:
-    """The verdict on one layer: `proved` names the sizes, `reason` says why it is not proved.
+_LAYER_KEYS = "layer type form passed proved every partly rounding assumed unclear reason"
 
-    `every` is true if these are all sizes that the model allows, `partly` says why not. `rounding`
-    is the largest relative change of a weight, `assumed` the assumptions. A probe has `unclear` if
-    it cannot decide, which is not the same as a difference.
-    """
 
-    layer: str
-    type: str
-    form: str
-    proved: str | None
-    reason: str | None = None
-    every: bool = True
-    partly: str | None = None
-    rounding: float = 0.0
-    assumed: tuple[str, ...] = ()
-    unclear: bool = False
+class LayerCheck(Record, keys=_LAYER_KEYS, kw_only=True):
+    """The verdict on one rewritten layer."""
+
+    layer: str  # the original layer
+    type: str  # its operation
+    form: str  # how it was rewritten
+    proved: str | None  # for which sizes it is proved
+    reason: str | None = None  # why it has not passed
+    every: bool = True  # whether these are all sizes that the original allows
+    partly: str | None = None  # why it is not proved for every size
+    rounding: float = 0.0  # largest relative change of a stored weight
+    assumed: tuple[str, ...] = ()  # the assumptions
+    unclear: bool = False  # whether a probe could not decide, rather than found a difference
 
     @property
     def passed(self) -> bool:
@@ -366,8 +401,7 @@ class LayerCheck:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
-        keys = "layer type form passed proved every partly rounding assumed unclear reason"
-        return json_form(self, keys, every=self.every and self.reason is None)
+        return super().to_dict() | {"every": self.every and self.reason is None}
 
     def __bool__(self) -> bool:
         return self.passed
@@ -380,27 +414,21 @@ class LayerCheck:
         return "\n".join([first, *remarks(self)])
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
-class CheckReport:
-    """The verdict on a lowered model.
+class CheckReport(Record, keys="passed equal ...", kw_only=True, repr=False):
+    """The verdict on a lowered model."""
 
-    `layers` are the rewritten layers, `problems` other differences from the original, `kept`
-    deconvolutions that were not rewritten, `others` is the number of equal layers. `sizes` are the
-    input shapes that were asked for. `rounding` is the largest relative change of any weight,
-    `assumed` has all assumptions. `warnings` name wrong declarations of shapes and types in a file;
-    they do not change the verdict. A probe has its `seed` and the `error_probability`: how likely
-    it is that a layer passes although it differs at the sizes that were evaluated.
-    """
-
-    layers: tuple[LayerCheck, ...]
-    problems: tuple[str, ...] = ()
-    kept: tuple[str, ...] = ()
-    others: int = 0
-    sizes: tuple[tuple[str, str], ...] = ()
-    rounding: float = 0.0
-    assumed: tuple[str, ...] = ()
+    layers: tuple[LayerCheck, ...]  # the rewritten layers
+    problems: tuple[str, ...] = ()  # differences outside of these layers
+    kept: tuple[str, ...] = ()  # deconvolutions that were not rewritten
+    others: int = 0  # layers that are the same in both models
+    # the requested shapes of inputs, by name
+    sizes: Annotated[tuple[tuple[str, str], ...], dict[str, str]] = ()
+    rounding: float = 0.0  # largest relative change of a stored weight
+    assumed: tuple[str, ...] = ()  # all assumptions
+    # wrong declarations of shapes and types in a file; they do not change the verdict
     warnings: tuple[Diagnostic, ...] = ()
-    seed: int | None = None
+    seed: int | None = None  # of the random numbers of a probe
+    # bound of the probability that a probe misses a difference at the sizes that it evaluated
     error_probability: float | None = None
 
     @property
@@ -428,8 +456,7 @@ class CheckReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
-        verdict = {"passed": self.passed, "equal": self.equal}
-        return verdict | json_form(self, sizes=dict(self.sizes))
+        return super().to_dict() | {"sizes": dict(self.sizes)}
 
     def __bool__(self) -> bool:
         return self.passed

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
 from irdeconv.base import progress
 from irdeconv.base.errors import Diagnostic, count
-from irdeconv.base.json_form import json_form
+from irdeconv.base.json_form import Record
 from irdeconv.base.markup import html_text, html_title, line
 from irdeconv.base.tables import printable
 from irdeconv.ir.graph import Graph, Node, Value
@@ -148,18 +147,19 @@ def relative(a: Array, tolerance: float) -> Allowed:
     return Allowed(tolerance * largest(size), "given")
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
-class Comparison:
+_KEYS = "passed first_difference=first missing not_compared=alone tensors"
+
+
+class Comparison(Record, keys=_KEYS, kw_only=True, repr=False):
     """Every tensor that both sides have, in the order of the first graph's execution.
 
-    `missing` names the outputs of one side only, `alone` counts the layers that the second side
-    does not have, `diagnostics` are warnings about inputs and the second side itself. `graph` is
-    the first one, `other` the second if it was executed here.
+    `diagnostics` are warnings about inputs and the second side itself. `graph` is the first one,
+    `other` the second if it was executed here.
     """
 
-    tensors: tuple[TensorDifference, ...]
-    missing: tuple[str, ...] = ()
-    alone: int = 0
+    tensors: tuple[TensorDifference, ...]  # in the order of execution
+    missing: tuple[str, ...] = ()  # outputs of one side only
+    alone: int = 0  # layers that the second side does not have
     diagnostics: tuple[Diagnostic, ...] = ()
     graph: Graph | None = field(default=None, compare=False)
     other: Graph | None = field(default=None, compare=False)
@@ -179,12 +179,10 @@ class Comparison:
         """The first tensor, in execution order, that differs."""
         return next((t for t in self.tensors if not t.passed), None)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
-        first = self.first_difference
-        name = None if first is None else first.name
-        keys = "passed first_difference missing not_compared tensors"
-        return json_form(self, keys, first_difference=name, not_compared=self.alone)
+    @property
+    def first(self) -> str | None:
+        """The name of the first tensor that differs."""
+        return next((t.name for t in self.tensors if not t.passed), None)
 
     def __bool__(self) -> bool:
         return self.passed

@@ -12,12 +12,12 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import ml_dtypes
 import numpy as np
 
-from irdeconv.base.json_form import json_form
+from irdeconv.base.json_form import Real, Record
 from irdeconv.ir.spec import Array
 
 COMPARED_AT_ONCE = 1 << 16  # elements that are compared at a time, in f64
@@ -301,38 +301,35 @@ class Allowed:
         return 4 * largest(np.asarray(self.limit))
 
 
-@dataclass(frozen=True, kw_only=True)
-class TensorDifference:
+_KEYS = """name type_a type_b shape_a shape_b max_abs max_rel relative worst cosine ulps own own_at
+tolerance rule kind output passed"""
+
+
+class TensorDifference(Record, keys=_KEYS, kw_only=True):
     """One tensor of both models.
 
-    `max_abs` is the largest |a-b|, at the index `worst`; `ulps` counts the steps from one
-    representable number of a's type to the next between both values there. `max_rel` is the
-    largest |a-b| / max(|a|, |b|) of all elements, `scale` the largest |a|, `cosine` that of the
-    angle between both tensors. `own` is the part of a difference that the layer itself made: the
-    difference if the first model computes the layer from the second model's inputs. It may be
-    `tolerance`, derived by `rule`; both belong to the element `own_at` with the largest excess over
-    its limit, or else the one closest to it. `shape_b` differs from `shape_a` if the tensors cannot
-    be compared at all. `kind` names a known mistake that explains the difference, `node` is the id
-    of the layer in the first graph.
+    `scale` is the largest |a|. `own` and `tolerance` are those of the element that exceeds its
+    limit most, or else comes closest to it. `node` is the id of the layer in the first graph.
     """
 
-    name: str
-    type_a: str
-    type_b: str
-    shape_a: tuple[int, ...]
-    shape_b: tuple[int, ...]
-    max_abs: float
+    name: str  # of the tensor
+    type_a: Annotated[str, str | None]  # the layer's type in the first model
+    type_b: Annotated[str, str | None]  # its type, or the array's element type, on the second side
+    shape_a: tuple[int, ...]  # in the first model
+    shape_b: tuple[int, ...]  # on the second side; if another one, nothing is compared
+    max_abs: Real  # largest |a-b|
     scale: float
-    tolerance: float
-    worst: tuple[int, ...] | None
-    output: bool = False
-    kind: str | None = None
-    cosine: float = 1.0
-    ulps: int | None = None
-    max_rel: float = 0.0
-    own: float = 0.0
-    own_at: tuple[int, ...] | None = None
-    rule: str = "exact"
+    tolerance: Real  # the bound of `own`
+    worst: tuple[int, ...] | None  # the index of the largest difference
+    output: bool = False  # whether it is an output of the model
+    kind: str | None = None  # the known mistake that explains the difference
+    cosine: Real = 1.0  # of the angle between the two tensors as vectors
+    ulps: int | None = None  # at `worst`: representable numbers from one value to the other
+    max_rel: Real = 0.0  # largest |a-b| / max(|a|, |b|) of all elements
+    # the difference that the layer itself makes: with the second model's inputs in both models
+    own: Real = 0.0
+    own_at: tuple[int, ...] | None = None  # the index of `own`
+    rule: Annotated[str, str | None] = "exact"  # how the bound is derived
     node: int | None = None
 
     @property
@@ -341,17 +338,9 @@ class TensorDifference:
         return self.shape_a == self.shape_b and within(self.own, self.tolerance)
 
     @property
-    def relative(self) -> float:
-        """The largest difference relative to the scale."""
+    def relative(self) -> Real:
+        """The largest difference relative to the largest element."""
         return self.max_abs / self.scale if self.scale else self.max_abs
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
-        return json_form(
-            self,
-            "name type_a type_b shape_a shape_b max_abs max_rel relative worst cosine ulps own"
-            " own_at tolerance rule kind output passed",
-        )
 
     def __str__(self) -> str:
         mark = "ok  " if self.passed else "DIFF"

@@ -7,16 +7,15 @@ graph is the original, the given graph its lowering.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from irdeconv.base import progress
 from irdeconv.base.errors import OpError, count, did_you_mean, misused
 from irdeconv.base.form_names import FALLBACK, PHASES
-from irdeconv.base.json_form import json_form
+from irdeconv.base.json_form import Record
 from irdeconv.base.markup import html_table, line
 from irdeconv.base.tables import printable
 from irdeconv.ir.dtypes import ElementType, of_numpy
@@ -52,24 +51,19 @@ PATTERNS = {
 USUAL = tuple(name for name in PATTERNS if name != "upsample")
 
 
-@dataclass(frozen=True, repr=False)
-class RaisedLayer:
-    """The result for one decomposition.
+class RaisedLayer(Record, keys="name type pattern reason macs_before ... attributes", repr=False):
+    """The result for one decomposition."""
 
-    `pattern` is None if it stayed (`reason` says why); then `type` is that of the convolution or
-    the Concat of several, else that of the new deconvolution. MACs are products, None if sizes are
-    unknown. `note` has further facts.
-    """
-
-    name: str
-    type: str
-    pattern: str | None
-    reason: str | None = None
-    attributes: tuple[tuple[str, str], ...] = ()
-    macs_before: int | None = None
-    macs_raised: int | None = None
-    exact: bool = True
-    note: str | None = None
+    name: str  # of the layer
+    # of the deconvolution; of the convolution, or of the Concat of several, if it stays
+    type: Annotated[str, str | None]
+    pattern: str | None  # the kind of decomposition; null if it stays
+    reason: str | None = None  # why it stays
+    attributes: Annotated[tuple[tuple[str, str], ...], dict[str, str]] = ()  # of the deconvolution
+    macs_before: int | None = None  # multiply-accumulates of the decomposition
+    macs_raised: int | None = None  # multiply-accumulates of the deconvolution
+    exact: bool = True  # whether no weight was rounded
+    note: str | None = None  # a remark
 
     def __repr__(self) -> str:
         result = f"{self.pattern} -> {self.type}" if self.pattern else f"stays: {self.reason}"
@@ -77,15 +71,13 @@ class RaisedLayer:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
-        keys = "name type pattern reason macs_before macs_raised exact note attributes"
-        return json_form(self, keys, attributes=dict(self.attributes))
+        return super().to_dict() | {"attributes": dict(self.attributes)}
 
 
-@dataclass(frozen=True, repr=False)
-class RaisingReport:
+class RaisingReport(Record, repr=False):
     """One record per decomposition: the raised ones, then those that stay."""
 
-    layers: tuple[RaisedLayer, ...]
+    layers: tuple[RaisedLayer, ...]  # one for each decomposition
 
     @property
     def verdict(self) -> str:
@@ -107,10 +99,6 @@ class RaisingReport:
 
     def __len__(self) -> int:
         return len(self.layers)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
-        return json_form(self)
 
     def __str__(self) -> str:
         lines = [

@@ -7,7 +7,6 @@ inputs and outputs.
 from __future__ import annotations
 
 import json
-import math
 import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
@@ -17,7 +16,7 @@ from typing import Any
 
 from irdeconv.base import progress
 from irdeconv.base.errors import Diagnostic, IrdeconvError, NothingToReduceError, count, misused
-from irdeconv.base.json_form import json_form
+from irdeconv.base.json_form import NamedLayer, Record, finite
 from irdeconv.base.markup import html_text, html_title, line
 from irdeconv.base.tables import printable
 from irdeconv.formats.arrays import npz
@@ -64,27 +63,28 @@ STAGES: Mapping[str, Callable[[Search], None]] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
-class Reduced:
+_KEYS = """layers=piece.listed layers_before=before.layers constant_bytes=after.constant_bytes
+constant_bytes_before=before.constant_bytes inputs=shapes found checks repeated undecided
+seconds=rounded_seconds stopped"""
+
+
+class Reduced(Record, keys=_KEYS, kw_only=True, repr=False):
     """The small model that still shows the fault.
 
     `graph` is the piece, `other` the same piece of the model that it was compared with, `inputs`
-    the values of its inputs by name. `found` is the check's finding in it. `stopped` says why the
-    search ended early; None means that the piece is minimal. `checks` counts the variants that were
-    checked, `repeated` those that had been checked before, `undecided` those about which the check
-    could say nothing. `in_one_piece`: OpenVINO differs when it executes the whole model, but
-    not layer by layer.
+    the values of its inputs by name. `in_one_piece`: OpenVINO differs when it executes the whole
+    model, but not layer by layer.
     """
 
     piece: Variant
     before: ModelSize
     after: ModelSize
-    found: str
-    checks: int
-    repeated: int
-    undecided: int
+    found: str  # the check's finding in the piece
+    checks: int  # how many variants were checked
+    repeated: int  # variants that had been checked before
+    undecided: int  # checks without an answer
     seconds: float
-    stopped: str | None = None
+    stopped: str | None = None  # why the search ended early; null if the piece is minimal
     in_one_piece: bool = False
 
     @property
@@ -107,19 +107,15 @@ class Reduced:
         """The layers that are left, producers first."""
         return self.piece.layers
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
-        return json_form(
-            self,
-            "layers layers_before constant_bytes constant_bytes_before inputs found checks repeated"
-            " undecided seconds stopped",
-            layers=_listed_layers(self.piece),
-            layers_before=self.before.layers,
-            constant_bytes=self.after.constant_bytes,
-            constant_bytes_before=self.before.constant_bytes,
-            inputs={name: list(a.shape) for name, a in self.inputs.items()},
-            seconds=round(self.seconds, 3),
-        )
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of the piece's inputs, by name."""
+        return {name: a.shape for name, a in self.inputs.items()}
+
+    @property
+    def rounded_seconds(self) -> float:
+        """The time of the search."""
+        return round(self.seconds, 3)
 
     def __repr__(self) -> str:
         return line(self, None, str(self), count(self.checks, "check"))
@@ -130,11 +126,6 @@ class Reduced:
     def __str__(self) -> str:
         names = ", ".join(f'{n.type} "{n.name}"' for n in self.layers)
         return printable(f"{count(self.before.layers, 'layer')} -> {self.after.layers}: {names}")
-
-
-def _listed_layers(variant: Variant) -> list[dict[str, str]]:
-    """Return the JSON form of the layers."""
-    return [{"name": n.name, "type": n.type} for n in variant.layers]
 
 
 def shrink(search: Search) -> Reduced:
@@ -341,6 +332,16 @@ OUTPUTS_A, OUTPUTS_B, REPORT = "outputs_a.npz", "outputs_b.npz", "report.json"
 NAMES = (LAYER, "layer.bin", OTHER, "other.bin", ARRAYS, OUTPUTS_A, OUTPUTS_B, REPORT)
 
 
+class PieceReport(Record, document="piece/1"):
+    """The first layer that differs."""
+
+    first_difference: str  # in words
+    layers: list[NamedLayer]  # of the piece
+    files: dict[str, str]  # the contents of each file
+    see_it: list[str]  # commands that show the difference
+    difference: TensorDifference  # in numbers
+
+
 @dataclass(frozen=True)
 class Around:
     """A piece that shows the first difference, and both sides' results for its inputs."""
@@ -356,8 +357,8 @@ class Around:
         commands = [["compare", LAYER, other, "-i", ARRAYS] for other in (*others, OUTPUTS_B)]
         return [shlex.join(["irdeconv", *command]) for command in commands]
 
-    def report(self, peer: str | None) -> dict[str, Any]:
-        """Return the JSON form."""
+    def report(self, peer: str | None) -> PieceReport:
+        """Return what is written beside the piece."""
         files = {
             LAYER: "the first model's layers, layer.bin beside it",
             ARRAYS: "what flows into them on the second side, by name",
@@ -367,19 +368,8 @@ class Around:
         }
         if len(self.piece.graphs) < 2:
             del files[OTHER]
-        return {
-            "schema": "irdeconv/piece/1",
-            "first_difference": str(self.first),
-            "layers": _listed_layers(self.piece),
-            "files": files,
-            "see_it": self.commands(peer),
-            "difference": {k: _finite(v) for k, v in self.first.to_dict().items()},
-        }
-
-
-def _finite(value: Any) -> Any:
-    """Return a number as JSON can spell it."""
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+        commands = self.commands(peer)
+        return PieceReport(str(self.first), self.piece.listed, files, commands, self.first)
 
 
 def find_around(
@@ -471,5 +461,5 @@ def write_around(around: Around, folder: Path, peer: str | None) -> None:
             stage_ir(standardize(graph), folder / name, files)
         for name, content in arrays.items():
             files.write(folder / name, npz(content))
-        report = json.dumps(around.report(peer), indent=1) + "\n"
+        report = json.dumps(finite(around.report(peer).to_dict()), indent=1) + "\n"
         files.write(folder / REPORT, report.encode())

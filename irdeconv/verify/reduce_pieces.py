@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from irdeconv.base import progress
+from irdeconv.base.json_form import NamedLayer
 from irdeconv.ir.constant import ArrayData
 from irdeconv.ir.graph import Graph, Node, Value, upstream
 from irdeconv.ir.op import Op, as_tuple
@@ -33,8 +34,8 @@ Edit = Callable[[Node], Op | None]
 class ModelSize(NamedTuple):
     """How large a model is: its layers (constants, inputs and outputs are none), constants."""
 
-    layers: int
-    constant_bytes: int
+    layers: int  # of the model
+    constant_bytes: int  # of the model
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,11 @@ class Variant:
     def layers(self) -> list[Node]:
         """The layers of the first graph, producers first; constants, inputs, outputs are none."""
         return [n for n in self.graph.topological() if n.type not in PASSIVE]
+
+    @property
+    def listed(self) -> list[NamedLayer]:
+        """The layers, by name."""
+        return [{"name": n.name, "type": n.type} for n in self.layers]
 
     @property
     def inputs(self) -> dict[str, Array]:

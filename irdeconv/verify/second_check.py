@@ -16,7 +16,6 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache, partial, reduce
 from typing import Any, NamedTuple
 
@@ -28,6 +27,7 @@ from irdeconv.base.extras import ExtraError, extra
 from irdeconv.verify import second_reading as reading
 from irdeconv.verify import second_relations as rules
 from irdeconv.verify.second_reading import Array, SecondLayer, SecondModel, SecondPort, Unfollowed
+from irdeconv.verify.second_reading import SecondAnswer as SecondAnswer
 from irdeconv.verify.second_relations import SecondFacts, SecondOperation, SecondStep, Size
 
 AGREES, DIFFERS, NOT_APPLICABLE = "agrees", "differs", "does not apply"
@@ -59,18 +59,6 @@ class SecondTerm(NamedTuple):
     relation: isl.Map
     factors: tuple[Any, ...]
     functions: tuple[Any, ...] = ()
-
-
-@dataclass(frozen=True)
-class SecondAnswer:
-    """The answer for one deconvolution, or for the whole model."""
-
-    layer: str
-    verdict: str
-    text: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.layer}: {self.verdict}{self.text and ': '}{self.text}"
 
 
 class SecondSide:

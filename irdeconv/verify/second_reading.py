@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from lxml import etree
@@ -34,6 +34,18 @@ SYSTEMS = {
 
 class Unfollowed(Exception):
     """The check does not follow this; the text has the reason."""
+
+
+@dataclass(frozen=True)
+class SecondAnswer:
+    """The second checker's answer for one deconvolution, or for the whole model."""
+
+    layer: str  # the deconvolution's name, or "the model"
+    verdict: Annotated[str, Literal["agrees", "differs", "does not apply"]]  # the answer
+    text: str = ""  # the difference, or why it does not apply
+
+    def __str__(self) -> str:
+        return f"{self.layer}: {self.verdict}{self.text and ': '}{self.text}"
 
 
 class SecondPort(NamedTuple):

@@ -11,11 +11,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, NotRequired, TypedDict
 
 import numpy as np
 
 from irdeconv.base.errors import Diagnostic, FileAccessError, UsageError, count, misused
+from irdeconv.base.json_form import Record
 from irdeconv.base.limits import current
 from irdeconv.base.markup import html_table, line
 from irdeconv.base.opening import contents, parse_json, reason_of
@@ -26,7 +27,59 @@ from irdeconv.ir.spec import Array
 from irdeconv.verify.difference import Allowed
 from irdeconv.verify.suite_layer import DIALECTS, SuiteLayer, terms, traits
 
-SCHEMA = "irdeconv/suite-manifest/1"
+
+class ArrayForm(TypedDict):
+    """An array."""
+
+    shape: list[int]  # of the array
+    element_type: str  # such as f32
+
+
+class ExpectedForm(ArrayForm):
+    """An expected output."""
+
+    exact: bool  # whether results must be the same
+    rule: str  # how the bound is derived
+    bound: Annotated[float, float | str]  # largest difference that is allowed
+
+
+class LoweredForm(TypedDict):
+    """The lowered model of a case."""
+
+    form: Annotated[str | None, str]  # that was chosen
+    reason: str | None  # why it is not the requested one
+
+
+class ManifestCase(TypedDict):
+    """A case: a folder of its name."""
+
+    name: str  # of the case
+    set: str  # of cases
+    tests: str  # the purpose of the set
+    dialect: str  # of the layer
+    type: str  # of the operation
+    version: str  # operation set
+    attributes: dict[str, str]  # as the model spells them
+    layer: dict[str, Any]  # the settings of the layer
+    inputs: dict[str, ArrayForm]  # of inputs.npz
+    constants: dict[str, ArrayForm]  # of constants.npz
+    outputs: dict[str, ExpectedForm]  # of expected.npz
+    files: dict[str, str]  # SHA-256 by name
+    known: list[dict[str, str]]  # known defects that this case shows
+    lowered: NotRequired[LoweredForm]  # the lowered model
+
+
+class Manifest(Record, document="suite-manifest/1"):
+    """A suite of cases."""
+
+    irdeconv: str  # version that wrote it
+    data: str  # integers or floats
+    seed: int  # of the data
+    form: str | None  # into which deconvolutions were lowered as well
+    results: str  # the place for results
+    cases: Annotated[list[dict[str, Any]], list[ManifestCase]]  # in order
+
+
 MANIFEST = "manifest.json"
 INPUTS, CONSTANTS, EXPECTED = "inputs.npz", "constants.npz", "expected.npz"
 MODEL, LOWERED, ONNX = "model.xml", "lowered.xml", "model.onnx"
@@ -160,8 +213,8 @@ class Suite:
 
 def _problem(facts: Any) -> str | None:
     """Return the reason why parsed JSON is no manifest."""
-    if not isinstance(facts, dict) or facts.get("schema") != SCHEMA:
-        return f'"schema" is not "{SCHEMA}"'
+    if not isinstance(facts, dict) or facts.get("schema") != Manifest.json_schema:
+        return f'"schema" is not "{Manifest.json_schema}"'
     if not isinstance(facts.get("cases"), list):
         return '"cases" is no list'
     names = set()

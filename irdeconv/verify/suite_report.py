@@ -10,15 +10,15 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 
 from irdeconv.base import progress
 from irdeconv.base.errors import count
-from irdeconv.base.json_form import json_form
+from irdeconv.base.json_form import Record
 from irdeconv.base.markup import html_table, html_title, line
 from irdeconv.base.tables import wrap
 from irdeconv.ir.spec import Array
@@ -99,22 +99,17 @@ _SIZES = ("size ", "batch ", "channels ", "outputs ")  # features that are rarel
 FEWEST_FAILURES = 2  # failures that can have something in common
 
 
-@dataclass(frozen=True)
-class Cause:
-    """`features` that all `failed` failures have, and `passed` cases that pass all the same."""
+class Cause(Record):
+    """Common features of failing cases."""
 
-    features: tuple[str, ...]
-    failed: int
-    passed: int
+    features: tuple[str, ...]  # that all of them have
+    failed: int  # how many they are
+    passed: int  # cases that have these features, and pass
 
     def __str__(self) -> str:
         features = " and ".join(self.features)
         rest = f"; so have {self.passed} that pass" if self.passed else "; no case that passes has"
         return f"all {self.failed} have {features}{rest}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
-        return json_form(self)
 
 
 def causes(failed: Sequence[Sequence[str]], passed: Sequence[Sequence[str]]) -> list[Cause]:
@@ -224,21 +219,17 @@ def known(layer: SuiteLayer, spoiled: str | None, *, exact: bool) -> list[dict[s
 PASSED, DIFFERS, MISSING, UNREADABLE = "passed", "differs", "missing", "unreadable"
 
 
-@dataclass(frozen=True, kw_only=True)
-class CaseReport:
-    """One case: its status, the difference if it was compared, `problem` if it was not.
+class CaseReport(Record, kw_only=True, repr=False):
+    """A case with its result."""
 
-    `known` are defects of peers on this layer. `features` describe the layer.
-    """
-
-    name: str
-    status: str
-    set: str
-    dialect: str
-    features: tuple[str, ...]
-    known: tuple[str, ...] = ()
-    difference: TensorDifference | None = None
-    problem: str | None = None
+    name: str  # of the case
+    status: Annotated[str, Literal["passed", "differs", "missing", "unreadable"]]  # the verdict
+    set: str  # of cases
+    dialect: str  # of the layer
+    features: tuple[str, ...]  # of the layer, in which causes are sought
+    known: tuple[str, ...] = ()  # known defects of peers on this layer
+    problem: str | None = None  # why it was not compared
+    difference: TensorDifference | None = None  # from the expected numbers, if it was compared
 
     def __repr__(self) -> str:
         return line(self, self.name, self.status, *self.reasons())
@@ -247,10 +238,6 @@ class CaseReport:
     def passed(self) -> bool:
         """Whether the result is there and within its bound."""
         return self.status == PASSED
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
-        return json_form(self, "name status set dialect features known problem difference")
 
     def lines(self) -> list[str]:
         """Return a few lines of at most 80 characters, names apart."""
@@ -285,12 +272,14 @@ def numbers(d: TensorDifference) -> Iterator[str]:
         yield d.kind
 
 
-@dataclass(frozen=True, kw_only=True)
-class SuiteReport:
-    """All cases in the suite's order; `unknown` are results that no case asks for."""
+_KEYS = "passed counts kinds causes=shared causes_by_kind unknown cases"
 
-    cases: tuple[CaseReport, ...]
-    unknown: tuple[str, ...] = ()
+
+class SuiteReport(Record, keys=_KEYS, kw_only=True, repr=False):
+    """All cases in the suite's order."""
+
+    cases: tuple[CaseReport, ...]  # in order
+    unknown: tuple[str, ...] = ()  # results without a case
 
     def __bool__(self) -> bool:
         return self.passed
@@ -312,13 +301,13 @@ class SuiteReport:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Return how many cases have each status."""
+        """How many cases have each status."""
         found = Counter(c.status for c in self.cases)
         return {status: found[status] for status in (PASSED, DIFFERS, MISSING, UNREADABLE)}
 
     @property
     def kinds(self) -> dict[str, int]:
-        """Return how many differences each known mistake explains, the commonest first."""
+        """How many differences each known mistake explains, the commonest first."""
         differing = (c.difference for c in self.cases if c.difference and not c.passed)
         found = Counter(_general(d.kind) for d in differing)
         return {kind: number for kind, number in found.most_common() if kind is not None}
@@ -358,11 +347,15 @@ class SuiteReport:
     def __str__(self) -> str:
         return "\n".join([*self.lines(), *self.summary(), self.verdict])
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
-        causes = {kind: self.causes(kind) for kind in self.kinds}
-        keys = "passed counts kinds causes causes_by_kind unknown cases"
-        return json_form(self, keys, causes=self.causes(), causes_by_kind=causes)
+    @property
+    def shared(self) -> list[Cause]:
+        """The common features of all cases that differ."""
+        return self.causes()
+
+    @property
+    def causes_by_kind(self) -> dict[str, list[Cause]]:
+        """The same for each mistake."""
+        return {kind: self.causes(kind) for kind in self.kinds}
 
 
 def check(

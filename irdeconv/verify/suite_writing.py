@@ -259,16 +259,10 @@ def make(folder: Path, cases: Sequence[SuiteCase], recipe: Recipe, *, force: boo
     with _staged(folder) as stage:
         each = progress.each("making cases", cases, lambda case: case.name)
         entries = [_write(stage, case, recipe) for case in each]
-        document = {
-            "schema": suite_manifest.SCHEMA,
-            "irdeconv": __version__,
-            "data": recipe.data,
-            "seed": recipe.seed,
-            "form": recipe.form,
-            "results": "NAME.npz or NAME.npy for each case, or one .npz with NAME/y for each",
-            "cases": entries,
-        }
-        text = _LIST.sub(lambda m: " ".join(m[0].split()), json.dumps(document, indent=1)) + "\n"
+        results = "NAME.npz or NAME.npy for each case, or one .npz with NAME/y for each"
+        facts = (__version__, recipe.data, recipe.seed, recipe.form, results, entries)
+        document = json.dumps(suite_manifest.Manifest(*facts).to_dict(), indent=1)
+        text = _LIST.sub(lambda m: " ".join(m[0].split()), document) + "\n"
         (stage / suite_manifest.MANIFEST).write_text(text, "utf-8")
     return Suite.open(folder)
 

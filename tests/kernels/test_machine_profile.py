@@ -40,6 +40,7 @@ from irdeconv.kernels.threads import Threads
 from irdeconv.runtime import choice
 from irdeconv.runtime import machine as calibration
 from irdeconv.runtime.choice import CLOSE, REPEATS, RIVAL, WORTH, Tuner
+from irdeconv.runtime.machine import profile_text
 from irdeconv.runtime.measure import Clock
 from support.ir_text import write_small_net
 from support.kernels import convolved, deconvolved, integers, run
@@ -239,7 +240,7 @@ def test_the_doctor_calibrates(
 def test_a_calibration_that_would_be_ignored_is_refused(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    keep(home, before := calibrated.profile_text(another(strided=2.0)))
+    keep(home, before := profile_text(another(strided=2.0)))
     monkeypatch.setattr(calibration, "calibrate", lambda clock: FITTED)
     monkeypatch.setenv(calibrated.IGNORED, "0")
     forget()
@@ -272,7 +273,7 @@ def test_a_place_that_others_may_change_is_refused(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(calibration, "calibrate", lambda clock: FITTED)
-    keep(home, json.loads(calibrated.profile_text(FITTED)))
+    keep(home, json.loads(profile_text(FITTED)))
     home.parent.chmod(0o777)
     assert main(["doctor", "--calibrate"]) == 6
     assert "others may change it" in capsys.readouterr().err
@@ -286,7 +287,7 @@ def test_a_place_that_others_may_change_is_refused(
 
 
 def changed(**parts: Any) -> dict[str, Any]:
-    return json.loads(calibrated.profile_text(FITTED)) | parts
+    return json.loads(profile_text(FITTED)) | parts
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ def validator(name: str) -> Draft202012Validator:
     """`error` is what any verb prints if it fails; all others are files."""
     resources = [(f"{n}.json", Resource.from_contents(s)) for n, s in schemas().items()]
     registry: Registry[Any] = Registry().with_resources(resources)
-    schema = {"$ref": "common.json#/$defs/error"} if name == "error" else schemas()[name]
+    schema = {"$ref": "common.json#/$defs/ErrorDocument"} if name == "error" else schemas()[name]
     return Draft202012Validator(schema, registry=registry)
 
 

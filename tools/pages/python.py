@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import irdeconv as ird
-from pages import DOCS, with_parts
+from pages import DOCS, comments, with_parts
 
 SECTIONS = {
     "Read, check, infer": "read parse convert validate infer dump",
@@ -63,12 +64,14 @@ def _entry(name: str, value: Any) -> Iterator[str]:
 def _members(cls: type) -> Iterator[str]:
     """Yield properties and fields as a table, methods below it."""
     own = {n: v for n, v in vars(cls).items() if not n.startswith("_")}
+    own |= {"to_dict": cls.to_dict} if hasattr(cls, "to_dict") else {}  # of Record
     fields = {n: str(t) for n, t in getattr(cls, "__annotations__", {}).items() if n[0] != "_"}
     properties = {n: v for n, v in own.items() if isinstance(v, property)}
     if fields or properties:
         yield from ("", "| attribute | type | |", "|---|---|---|")
     for name, kind in fields.items():
-        yield f"| `{name}` | `{_cell(kind)}` | |"
+        text = _cell(comments(cls).get(name, ""))
+        yield f"| `{name}` | `{_cell(_annotated(kind))}` | {text}{' ' * bool(text)}|"
     for name, value in properties.items():
         kind = _cell(str(value.fget.__annotations__.get("return", "")))
         yield f"| `{name}` | `{kind}` | {_cell(_text(value).partition(chr(10))[0])} |"
@@ -76,6 +79,13 @@ def _members(cls: type) -> Iterator[str]:
         function = getattr(value, "__func__", value)
         if inspect.isfunction(function):
             yield from ("", _signature(f"{cls.__name__}.{name}", function), "", _text(function))
+
+
+def _annotated(kind: str) -> str:
+    """Return the T of `Annotated[T, J]`."""
+    if not kind.startswith("Annotated["):
+        return kind
+    return ast.unparse(ast.parse(kind, mode="eval").body.slice.elts[0])  # type: ignore[attr-defined]
 
 
 def _signature(name: str, function: Any) -> str:
