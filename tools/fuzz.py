@@ -28,8 +28,7 @@ for _setting in ("OPENBLAS_NUM_THREADS=1", "OMP_NUM_THREADS=1", "IRDECONV_FAST=0
     os.environ.setdefault(*_setting.split("="))
 
 from fuzzing.cases import SHARES, make  # noqa: E402
-from fuzzing.runs import Runs, warm_up  # noqa: E402
-from fuzzing.work import Tally  # noqa: E402
+from fuzzing.work import Runs, Tally, warm_up  # noqa: E402
 
 
 def main() -> int:

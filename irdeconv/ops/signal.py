@@ -24,8 +24,34 @@ from irdeconv.ir.spec import (
     merge,
     non_negative,
 )
-from irdeconv.kernels import signal as frames
 from irdeconv.ops.checks import at_least, axes_of, inferred_shape, widened
+
+
+def centred(window: Array, size: int) -> Array:
+    """Return a window in the middle of `size` zeros."""
+    before = (size - len(window)) // 2
+    return np.pad(window, (before, size - len(window) - before))
+
+
+def spectra(signal: Array, window: Array, size: int, step: int) -> Array:
+    """Return the Fourier transforms of the frames: signal (..., L) -> (..., frames, bins)."""
+    frames = np.lib.stride_tricks.sliding_window_view(signal, size, -1)[..., ::step, :]
+    return np.fft.rfft(frames * centred(window, size))
+
+
+def joined(spectrum: Array, window: Array, size: int, step: int) -> Array:
+    """Add up windowed frames (..., frames, bins) -> (..., L), over the sum of squares, or 0."""
+    mask = centred(window, size)
+    frames = np.fft.irfft(spectrum, size) * mask
+    count = frames.shape[-2]
+    total = np.zeros((*frames.shape[:-2], (count - 1) * step + size), frames.dtype)
+    weight = np.zeros(total.shape[-1], frames.dtype)
+    square = mask * mask
+    for i in range(count):
+        place = slice(i * step, i * step + size)
+        total[..., place] += frames[..., i, :]
+        weight[place] += square
+    return np.divide(total, weight, out=np.zeros_like(total), where=weight != 0)
 
 
 def paired(x: Array) -> Array:
@@ -247,7 +273,7 @@ class STFT(Op):
         if 0 in signal.shape:
             return np.zeros(shape, signal.dtype)
         x, mask = widened(signal), widened(window)
-        z = frames.spectra(x, mask, int(frame_size.item()), int(frame_step.item()))
+        z = spectra(x, mask, int(frame_size.item()), int(frame_step.item()))
         return pairs(z.swapaxes(-1, -2) if self.transpose_frames else z, signal.dtype)
 
 
@@ -288,7 +314,7 @@ class ISTFT(Op):
         if 0 in data.shape or 0 in shape:
             return out
         spectrum = paired(data).swapaxes(-1, -2)
-        whole = frames.joined(spectrum, widened(window), size, step)
+        whole = joined(spectrum, widened(window), size, step)
         if self.normalized:
             whole *= whole.dtype.type(math.sqrt(size))
         part = whole[..., size // 2 if self.center else 0 :][..., : shape[-1]]

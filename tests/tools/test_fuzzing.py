@@ -46,7 +46,7 @@ for f in FORMATS:
 def test_the_guard_keeps_what_no_reader_does(tmp_path: Path) -> None:
     code = f"""
 import os, pickle, socket, subprocess
-from fuzzing.guard import Guard
+from fuzzing.attempt import Guard
 guard = Guard({str(tmp_path)!r})
 def refused(call):
     guard.seen.clear()
@@ -75,7 +75,7 @@ def test_faults_are_told(tmp_path: Path) -> None:
 from pathlib import Path
 from types import SimpleNamespace
 from fuzzing import attempt as fuzz
-from fuzzing.guard import Guard
+from fuzzing.attempt import Guard
 from irdeconv.cli import main as command_line, options, verbs
 folder = Path({str(tmp_path)!r})
 guard = Guard(str(folder))

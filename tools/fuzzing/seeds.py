@@ -17,6 +17,7 @@ import numpy as np
 import irdeconv as ird
 from irdeconv.cli.main import main
 from irdeconv.ir.graph import Graph, Value
+from support.onednn_dumps import content, op, tensor
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SAMPLES = ROOT / "ir_samples"
@@ -97,14 +98,14 @@ def _single(row: Any) -> Graph:
     from support.layers import constant, parameter, result
 
     graph, inputs = Graph(), []
-    for i, tensor in enumerate(row.inputs):
-        short = tensor.values.ndim <= 1 and not tensor.dtype.is_real
+    for i, data in enumerate(row.inputs):
+        short = data.values.ndim <= 1 and not data.dtype.is_real
         if i and (short or i in row.fixed):
-            inputs.append(constant(graph, tensor.values, f"c{i}", tensor.dtype.name))
+            inputs.append(constant(graph, data.values, f"c{i}", data.dtype.name))
         else:
-            value = parameter(graph, tensor.values.shape, np.float32, f"x{i}")
+            value = parameter(graph, data.values.shape, np.float32, f"x{i}")
             op = graph.node(value.node).op
-            graph.replace_op(value.node, type(op)(shape=op.shape, element_type=tensor.dtype))
+            graph.replace_op(value.node, type(op)(shape=op.shape, element_type=data.dtype))
             inputs.append(value)
     op, _ = row.build()
     node = graph.add(op, inputs, name="layer")
@@ -124,17 +125,13 @@ def _legacy() -> Iterator[Seed]:
 
 
 def _onnx() -> Iterator[Seed]:
-    from fuzzing.seeds_onnx import models
-
     for name, data in models():
         yield Seed(name, "m.onnx", {"m.onnx": data})
 
 
 def _onednn() -> Iterator[Seed]:
-    from fuzzing.seeds_onednn import dumps
-
-    for name, content in dumps():
-        yield Seed(name, "m.json", {"m.json": json.dumps(content).encode()})
+    for name, dump in dumps():
+        yield Seed(name, "m.json", {"m.json": json.dumps(dump).encode()})
 
 
 def _npy(array: Any) -> bytes:
@@ -235,3 +232,94 @@ _KINDS: dict[str, Any] = {
     "text": _texts,
 }
 FORMATS = tuple(_KINDS)
+
+
+LARGEST_ONNX = 6_000  # bytes of a model
+OFTEN = {"ConvTranspose": 8, "Conv": 4}  # so many tests of an operation; 1 of others
+
+
+def models() -> Iterator[tuple[str, bytes]]:
+    """Yield models with constants for all inputs but the first, then a chain."""
+    from run_onnx_backend import frozen, node_tests
+
+    found: dict[str, list[tuple[int, str, bytes]]] = {}
+    for test in node_tests():
+        try:
+            data = frozen(test).SerializeToString()
+        except (NotImplementedError, ValueError):  # a sequence, or a type that NumPy has not
+            data = test.model.SerializeToString()
+        kinds = {n.op_type for n in test.model.graph.node}
+        if len(data) < LARGEST_ONNX and len(kinds) == 1:
+            said = sum(len(n.attribute) for n in test.model.graph.node)
+            found.setdefault(min(kinds), []).append((-said, test.name, data))
+    for kind, tests in sorted(found.items()):
+        for _, name, data in sorted(tests)[: OFTEN.get(kind, 1)]:
+            yield f"onnx/{name}", data
+    yield from _chain()
+
+
+def _chain() -> Iterator[tuple[str, bytes]]:
+    """Yield three nodes with open sizes, and with a filter in another file."""
+    from onnx import helper
+
+    from support.onnx_models import info, model
+
+    w = np.ones((4, 2, 3, 3), np.float32)
+    nodes: list[Any] = [
+        helper.make_node("ConvTranspose", ["x", "w"], ["a"], "up", strides=[2, 2]),
+        helper.make_node("Relu", ["a"], ["b"], "act"),
+        helper.make_node("Identity", ["b"], ["y"], "last"),
+    ]
+    chain = model(nodes, [info("x", ("n", 4, "h", 6))], [info("y", [None] * 4)], {"w": w})
+    yield "onnx/chain", chain.SerializeToString()
+    tensor = chain.graph.initializer[0]
+    tensor.ClearField("raw_data")
+    tensor.data_location = 1
+    for key, value in (("location", "w.bin"), ("offset", "0"), ("length", str(w.nbytes))):
+        tensor.external_data.add(key=key, value=value)
+    yield "onnx/external", chain.SerializeToString()
+
+
+def _onednn_op(
+    kind: str, shapes: list[tuple[int, ...]], first: int, **attributes: Any
+) -> dict[str, Any]:
+    """One operation; the last shape is its output's."""
+    ends = [tensor(first + i, s) for i, s in enumerate(shapes)]
+    return op(kind, ends[:-1], ends[-1:], **attributes)
+
+
+_LISTS = {"strides": [2, 2], "pads_begin": [1, 0], "pads_end": [1, 1], "dilations": [1, 1]}
+_POOL = {"strides": [2, 2], "kernel": [2, 2], "pads_begin": [0, 0], "pads_end": [0, 0]}
+_X = (2, 3, 4, 6)
+_ROWS: tuple[tuple[str, list[tuple[int, ...]], dict[str, Any]], ...] = (
+    ("ConvTranspose", [(1, 4, 4, 4), (4, 2, 3, 3), (1, 2, 7, 8)],
+     {**_LISTS, "data_format": "NCX", "weights_format": "IOX", "groups": 1}),
+    ("ConvTranspose", [(1, 4, 4, 4), (3, 3, 2, 2), (1, 7, 8, 4)],
+     {**_LISTS, "data_format": "NXC", "weights_format": "XOI", "groups": 2,
+      "output_padding": [0, 0], "auto_pad": "None"}),
+    ("Convolution", [(2, 4, 6, 5), (6, 4, 3, 2), (6,), (2, 6, 3, 4)],
+     {**_LISTS, "data_format": "NCX", "weights_format": "OIX", "groups": 1}),
+    ("ReLU", [_X, _X], {}),
+    ("Clamp", [_X, _X], {"min": -1.0, "max": 2.0}),
+    ("SoftMax", [_X, _X], {"axis": -1}),
+    ("StaticReshape", [_X, (2, 72)], {"shape": [0, -1], "special_zero": True}),
+    ("StaticTranspose", [_X, (2, 6, 3, 4)], {"order": [0, -1, 1, 2]}),
+    ("ReduceSum", [_X, (2, 1, 4, 1)], {"axes": [1, -1], "keep_dims": True}),
+    ("MaxPool", [_X, (2, 3, 2, 3)], {**_POOL, "data_format": "NCX"}),
+    ("AvgPool", [_X, (2, 3, 2, 3)], {**_POOL, "data_format": "NCX", "exclude_pad": True}),
+    ("Add", [_X, (4, 1), _X], {"auto_broadcast": "numpy"}),
+    ("BiasAdd", [_X, (3,), _X], {"data_format": "NCX"}),
+    ("Concat", [_X, (2, 1, 4, 6), (2, 4, 4, 6)], {"axis": 1}),
+    ("MatMul", [_X, (5, 6), (2, 3, 4, 5)], {"transpose_b": True}),
+)  # fmt: skip
+
+
+def dumps() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield one dump for each operation, and a chain of three."""
+    for i, (kind, shapes, attributes) in enumerate(_ROWS):
+        yield f"onednn/{i}-{kind}", content(_onednn_op(kind, shapes, 0, **attributes))
+    up = _onednn_op(*_ROWS[0][:2], 0, **_ROWS[0][2])
+    bias = _onednn_op("BiasAdd", [(1, 2, 7, 8), (2,), (1, 2, 7, 8)], 2, data_format="NCX")
+    last = _onednn_op("ReLU", [(1, 2, 7, 8), (1, 2, 7, 8)], 4)
+    bias["inputs"][1]["id"], bias["outputs"][0]["id"] = 9, 4
+    yield "onednn/chain", content(up, bias, last, version="2.7.0")
