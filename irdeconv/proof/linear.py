@@ -70,8 +70,6 @@ _STORED = {"f16": np.float16, "f32": np.float32}
 
 Value = Any  # a TypedArray, or what depends on data
 Leaf = Callable[[Port, Layer], Value | None]
-Rule = Callable[[Any, Call, Sequence[Value]], Value]
-Choice = Callable[[Port, Sequence[int]], TypedArray]
 
 
 class Misfit(Unproved):
@@ -97,11 +95,13 @@ class ModelWalk:
 
     model: Model
     leaf: Leaf
-    choose: Choice | None = None
+    choose: Callable[[Port, Sequence[int]], TypedArray] | None = None
     runs: bool = False
     fixed: bool = False
     values: dict[Port, Value] = field(default_factory=dict)
-    rules: ClassVar[dict[str, Rule]]  # of what depends on data and does not only move it
+    rules: ClassVar[
+        dict[str, Callable[..., Value]]
+    ]  # of what depends on data and does not only move it
     lift: ClassVar[Any]  # (value): a constant as what values are that depend on data
     _joined: ClassVar[Any]  # (values): all elements behind one another, then a zero
     _plus: ClassVar[Any]  # (a, b): the sum of values of one shape
@@ -333,8 +333,7 @@ class LinearWalk(ModelWalk):
         numbers = self.bases.add(shape, block=block, rows=max(rows, 1), inner=max(inner, 1))
         return Linear(x.type, (Term(numbers),))
 
-    def _plus(self, a: Linear, b: Linear) -> Linear:
-        return added(a, b)
+    _plus = staticmethod(added)
 
     def _negated(self, value: Linear) -> Linear:
         return scaled(value, np.array(-1.0))

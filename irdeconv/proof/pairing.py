@@ -120,7 +120,6 @@ def is_late(layer: Layer, known: set[int]) -> bool:
     return port < len(layer.inputs) and port not in known
 
 
-_SPLITS = ("Split", "VariadicSplit")
 _ALONG = {"Add", "Subtract", "Multiply", "Divide", *ACTIVATIONS}  # what runtimes join to a sum
 
 
@@ -131,7 +130,7 @@ def sums_of_parts(model: Model) -> list[int]:
     sums, cut = set[int](), set[int]()  # what has convolutions, and those of parts
     for i, y in enumerate(model.layers):
         read = [p.layer for p in y.inputs]
-        if y.type in _SPLITS or (y.type in {"Pad", *_ALONG} and parts & {*read}):
+        if y.type in ("Split", "VariadicSplit") or (y.type in {"Pad", *_ALONG} and parts & {*read}):
             parts.add(i)
         if y.type in CONVOLUTIONS or (y.type in _ALONG and sums & {*read}):
             sums.add(i)
