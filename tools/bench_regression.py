@@ -4,8 +4,7 @@
     python tools/bench_regression.py -o after.json
     python -m pyperf compare_to before.json after.json --table
 
-`--help` lists pyperf's options; `--fast` measures half as often. Times are processor times of one
-thread in several processes.
+`--help` lists pyperf's options. Times are processor times of one thread in several processes.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
     python tools/build_docs.py [FOLDER]
 
-FOLDER is build/docs unless named; build/docs/index.html is where to begin. Building takes the extra
-`docs`. Neither building nor reading needs a network: whatever a browser loads lies in FOLDER.
+FOLDER is build/docs by default. It needs the extra `docs`; reading the pages needs no network.
 """
 
 from __future__ import annotations

@@ -5,19 +5,19 @@
 
 The sources are copied to two folders that differ in everything that must not matter: names of the
 folders, umask and modes of files, dates and order of files, locale, time zone, hash seed, home
-folder, and what editors and caches leave behind. The first build makes the sdist and the wheel out
-of that sdist, the second, at least two seconds later, both from the folder. Then it compares the
-bytes, reads what is in the archives, lets twine and check-wheel-contents judge them, and prints
-their hashes. SOURCE_DATE_EPOCH dates the files inside; without it they get hatchling's own date.
+folder, leftovers of editors and caches. The first build makes the sdist and the wheel out of that
+sdist, the second, two seconds later, both from the folder. The bytes are compared, the contents
+listed, twine and check-wheel-contents run, and the hashes printed.
 
-What decides the bytes is the sources, SOURCE_DATE_EPOCH, the version of hatchling, which stands in
-the wheel's file WHEEL, and the zlib of Python. Needs the extra `dev`. With -o the files are put
-into that folder. Exit code 1 where a check fails.
+The bytes depend on the sources, SOURCE_DATE_EPOCH, the version of hatchling (in the file WHEEL)
+and the zlib of Python. Needs the extra `dev`. Exit code 1 if a check fails.
 """
 
 from __future__ import annotations
 
 import argparse
+import base64
+import csv
 import hashlib
 import os
 import re
@@ -168,11 +168,29 @@ def members(archive: Path) -> dict[str, bytes]:
 
 def wheel_problems(wheel: Path, names: Iterable[str]) -> Iterator[str]:
     """Yield what is wrong with a wheel that should be made of the files `names`."""
+    found = members(wheel)
     info = "-".join(wheel.name.split("-")[:2]) + ".dist-info/"
     expected = {info + n for n in OF_WHEEL}
     expected |= {n for n in names if n.startswith("irdeconv/")}
     expected |= {f"irdeconv/_samples/{n[11:]}" for n in names if n.startswith("ir_samples/")}
-    yield from unequal(wheel.name, set(members(wheel)), expected)
+    yield from unequal(wheel.name, set(found), expected)
+    rows = csv.reader(found.get(f"{info}RECORD", b"").decode().splitlines())
+    recorded = {row[0]: row[1] for row in rows}
+    for name, data in found.items():
+        if name != f"{info}RECORD" and recorded.get(name) != record_hash(data):
+            yield f"{wheel.name}: RECORD has another hash of {name}, or none"
+    with zipfile.ZipFile(wheel) as z:
+        for date in sorted({i.date_time for i in z.infolist()})[1:]:
+            yield f"{wheel.name}: files of several dates, {date} among them"
+        for entry in z.infolist():
+            if (mode := entry.external_attr >> 16) & 0o777 != 0o644:
+                yield f"{wheel.name}: {entry.filename} has mode {mode & 0o777:o}"
+
+
+def record_hash(data: bytes) -> str:
+    """Return the hash of a file as RECORD spells it."""
+    hashed = base64.urlsafe_b64encode(hashlib.sha256(data).digest())
+    return f"sha256={hashed.rstrip(b'=').decode()}"
 
 
 def sdist_problems(sdist: Path, names: Iterable[str]) -> Iterator[str]:

@@ -1,26 +1,16 @@
 """Compare the kernels that the cost formulas pick with the best of the candidates, measured.
 
-    python tools/compare_picks.py
     python tools/compare_picks.py --list public --only dcgan --details
-
-Three lists of layers: the public ones of `bench_layers.json`; held-out ones, to which no rate was
-fitted (`held_out_layers.json`); and deconvolutions and convolutions drawn at random, from a seed
-that is printed. Every candidate whose estimate is not far above the least is timed, on one thread,
-by the least processor time over rounds in which the candidates of a layer take turns. For each list
-this prints the geometric mean of the picks' times over the best candidates', and the worst layer.
-With --details it prints all candidates, estimates next to times. Exit code 1 where a mean is above
---most, 2 where there is nothing to measure.
-
-With --numpy the pick is compared with what is picked where numba is missing, layer by layer; the
-worst one must not be above --most, which is then 1.1. NUMBA_CPU_NAME, OPENBLAS_CORETYPE and
-NPY_DISABLE_CPU_FEATURES let it be done as on a lesser processor.
-
     python tools/compare_picks.py --without wide 'winograd*' --seed 7
 
-With --without this prints the cost of doing without some families of kernels: the time of the
-pick among the other candidates over that of the pick among all. A layer whose pick stays the same
-counts as 1 and is not timed. --most is then 1.01. IRDECONV_FAST=0 asks the same without numba. What
-`direct` replaces is not listed with numba, even without `direct`.
+The lists are public layers (`bench_layers.json`), held-out ones (`held_out_layers.json`), and
+layers drawn at random. Candidates of a layer take turns on one thread; their least processor time
+counts. For each list this prints the geometric mean of the picks' times over the best candidates',
+and the worst layer. Exit code 1 if a mean is above --most, 2 if there is nothing to measure.
+
+--numpy compares with the pick without numba, layer by layer. --without compares with the pick among
+the other families of kernels; layers whose pick stays the same count as 1. IRDECONV_FAST=0 turns
+numba off; NUMBA_CPU_NAME, OPENBLAS_CORETYPE and NPY_DISABLE_CPU_FEATURES imitate other processors.
 """
 
 from __future__ import annotations

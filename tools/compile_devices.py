@@ -6,16 +6,13 @@
 
 FOLDER has ONNX models with one input of static shape. Each is compiled as it is and lowered: in the
 default form, in `phases` and in `stacked`, and with `--target` of the device (variant `target`).
-Three compilers are set up on first use, each in a venv of its own below --venvs. They need 9 GB:
+Three compilers are set up on first use, each in a venv of its own below --venvs, 9 GB in all:
+hexagon-htp (onnxruntime-qnn, HTP v75) and rk3588 (rknn-toolkit2) also simulate the device in half
+precision; ethos-u55 (onnx2tf, vela with 128 MACs) has no simulator, its error is that of the int8
+file in TensorFlow Lite.
 
-- hexagon-htp: onnxruntime-qnn compiles for Qualcomm's HTP v75 and simulates it in half precision.
-- rk3588: rknn-toolkit2 compiles for Rockchip's RK3588 and simulates it in half precision.
-- ethos-u55: onnx2tf writes int8 TFLite, vela compiles it for an Ethos-U55 with 128 MACs. There is
-  no simulator: the error is that of the int8 file in TensorFlow Lite.
-
-Compilers crash and hang, so each file is compiled in a process of its own with a time limit.
-Results are kept in a JSON file (--results) by the digest of the compiled file and the versions of
-the compiler, so a second run compiles only changed files. --fresh compiles everything again.
+Each file is compiled in a process with a time limit. Results are kept in a JSON file (--results) by
+the digest of the file and the compiler's version. --fresh compiles everything again.
 """
 
 from __future__ import annotations

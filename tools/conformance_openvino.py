@@ -1,6 +1,5 @@
-"""Hold irdeconv against a live OpenVINO: random layers of every operation, random graphs, mutants.
+"""Compare irdeconv with a live OpenVINO: random layers of every operation, random graphs, mutants.
 
-    python tools/conformance_openvino.py                    2 samples of each operation and opset
     python tools/conformance_openvino.py --samples 20 --only 'Gather*' --only Pad
     python tools/conformance_openvino.py --only Pad --opset 12 --seed 17 --show
     python tools/conformance_openvino.py --graphs 1000 --seed 1       random graphs
@@ -8,18 +7,14 @@
     python tools/conformance_openvino.py --model FILE.xml --inputs FILE.npz
 
 A sample is one layer: a row of tests/op_cases with other element types, sizes, values, attributes
-and declared (open) shapes, or what a generator of tests/support/live makes where inputs have a
-meaning. A random graph has one to some dozen layers of any operation, with branches, shared
-constants, several inputs and outputs, open sizes and all element types; a mutant is an IR that was
-changed. OpenVINO's CPU plugin runs them in a process of its own. Held are: what either side
-refuses; element types and shapes, inferred and computed; values; of graphs also that a run never
-contradicts what inference said, and that the lowered graph gives the same.
+and open shapes, or a layer of a generator of tests/support/live. OpenVINO's CPU plugin runs in a
+process of its own. Compared are refusals, inferred and computed types and shapes, and values; of
+graphs also inference with runs, and the lowered graph.
 
 Every disagreement is printed with the row of docs/disagreements.md that explains it, if one does.
-"wider" counts where irdeconv leaves a size open which OpenVINO infers. `irdeconv reduce FILE.xml
+"wider" counts sizes that irdeconv leaves open and OpenVINO infers. `irdeconv reduce FILE.xml
 --inputs FILE.npz --check 'python tools/conformance_openvino.py --model {} --inputs {inputs}'` makes
-a model small. Exit code 1 where a model has no explanation, or less than 97 % of what OpenVINO runs
-agrees of the samples.
+a model small. Exit code 1 if a model has no explanation, or if less than 97 % of the samples agree.
 """
 
 from __future__ import annotations

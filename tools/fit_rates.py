@@ -3,21 +3,16 @@
     python tools/fit_rates.py --seconds 600
     python tools/fit_rates.py --only terms --only phases --json rates.json
 
-The cost of a kernel is what it does, counted, times rates in nanoseconds: a record per family of
-kernels. For each family this draws problems at random, times the kernels on one thread, takes the
-least processor time over rounds in which they take turns, and finds the rates, none of them
-negative, with the least squared error relative to the times, half of them as wrong as twice. It
-prints what the package has beside what was fitted, and the median and the 90th percentile of
-predicted over measured time for both, on every third trial, which the fit has not seen. Rates that
-these problems do not tell, or not apart, stay near what they are.
+The cost of a kernel is a sum of counts times rates in nanoseconds; each family of kernels has a
+record of rates. For each family this times the kernels of random problems in turns on one thread
+and finds the rates, none of them negative, with the least squared relative error. It prints the
+package's rates beside the fitted ones, and the median and the 90th percentile of predicted over
+measured time for both, on every third trial, which the fit has not seen.
 
-Nothing is changed: put the rates that you want into the records named in the output. A record holds
-rates of the processor that has the profile `FITTED` (kernels/machine.py), so what is printed
-is what was fitted here, divided by how this machine's profile differs: calibrate it before
-(`irdeconv doctor --calibrate`). Other processes on the machine disturb the times, so repeat with
-another --seed before you believe a rate.
-IRDECONV_FAST=0 in the environment measures the kernels that are used without numba. Exit code 2
-where a family that was asked for cannot be measured.
+It changes no file. Rates hold for the profile `FITTED` (kernels/machine.py): the printed ones are
+corrected by this machine's profile, so calibrate it first (`irdeconv doctor --calibrate`). Repeat
+with another --seed before you believe a rate. IRDECONV_FAST=0 measures the kernels without numba.
+Exit code 2 if a family cannot be measured.
 """
 
 from __future__ import annotations

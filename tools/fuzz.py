@@ -4,12 +4,10 @@
     python tools/fuzz.py --format ir --only 123          one mutant, with its files in fuzz-ir-123/
 
 A mutant is a small file (`tools/fuzzing/seeds.py`) that was changed in a few ways, or in its bytes,
-and one or two commands that read it, called in a process of its own with 512 MB more than it
-starts with. These are faults: an exception or exit code 70, a crash, more than 1 s of processor
-time, memory, an open or a call that no reader has to do, a warning of Python, a control character
-in what is printed, output that does not parse, a written model that `validate` refuses, a refusal
-without a diagnostic. They are grouped by cause and the smallest file of each is kept in the folder
-of -o. Exit code 1 where there was one.
+and one or two commands that read it. Faults are an exception or exit code 70, a crash, over 1 s
+of processor time or 512 MB, an open or call that no reader needs, a warning of Python, a control
+character in the output, output that does not parse, a written model that `validate` refuses, a
+refusal without a diagnostic. -o keeps the smallest file of each cause. Exit code 1 for any fault.
 """
 
 from __future__ import annotations

@@ -1,16 +1,14 @@
-"""Change lowered files in one way each and hold the checker's answer against OpenVINO's.
+"""Change lowered files in one way each and compare the checker's answer with OpenVINO's.
 
-    python tools/mutate_lowered.py                                 500 mutants
     python tools/mutate_lowered.py --count 20000 --seed 7 --jobs 2
     python tools/mutate_lowered.py --seed 7 --mutant 33:9     one of them, as a report names it
 
 Each model is a random deconvolution of any system, often with open sizes, beside a loop, a state
 and plain layers, lowered in a random form and written. Then its layers are changed (`MUTANTS` and
-`PLANTS` of tests/support, or other wires), or the values of its file (`tools/fuzzing/mutate.py`),
-or only the spelling of its attributes, or its ids. OpenVINO says whether the mutant is a model, has
-the same interface and computes the same integers at several sizes; `check-certificate` says whether
-it equals the original. Exit code 1 if anything was accepted wrongly or crashed, or if more than 2 %
-of the equal ones were refused, not counting those that stay refused (BY_DESIGN).
+`PLANTS` of tests/support, or other wires), or the values of its file, the spelling of its
+attributes, or its ids. OpenVINO decides if the mutant is a model with the same interface and the
+same integers at several sizes. Exit code 1 if anything was accepted wrongly or crashed, or if more
+than 2 % of the equal ones were refused, apart from those refused by design (BY_DESIGN).
 """
 
 from __future__ import annotations

@@ -156,9 +156,6 @@ def _colour(layer: Any) -> str:
     return "" if layer.passed or layer.unclear else "red"
 
 
-# --second: a checker on isl that shares nothing with the proof.
-
-
 def _require_isl(args: argparse.Namespace) -> None:
     """Raise UnsupportedError if the option needs a package that is missing."""
     from irdeconv.base.extras import needed

@@ -1,21 +1,15 @@
-"""Sizes, pads and windows: every formula of convolutions and deconvolutions.
+"""Sizes, pads and windows: every formula of convolutions, deconvolutions and pooling.
 
-The window of a deconvolution: one function for every pads and output_shape rule.
-
-All rules reduce to a `Window` on the uncropped scatter of size FULL = S(I-1) + D(K-1) + 1:
-`y[o] = full[o + pads_begin]` for 0 <= o < O, and O = FULL - pads_begin - pads_end. A pad may be
-negative; outside the scatter there are zeros.
+All rules of a deconvolution's pads and output_shape reduce to a `Window` on the uncropped scatter
+of size FULL = S(I-1) + D(K-1) + 1: `y[o] = full[o + pads_begin]` for 0 <= o < O, and O = FULL -
+pads_begin - pads_end. A pad may be negative; outside the scatter there are zeros.
 
 The rules are elementwise over the spatial axes, so they are written once on vectors: `IntVector`
 if every number is known, a vector of graph values if sizes are known only at run time.
 
-The windows of convolution and pooling: auto_pad, rounding and output sizes.
-
-Per axis: I input size, K kernel, S stride, D dilation, DK = D(K-1)+1 the window's extent,
-P = I + pads_begin + pads_end the padded size, O output size. Sizes may be intervals; every rule
-grows with I and falls with K, so an interval's bounds follow from its ends.
-
-Hints for another output size: one wording for diagnostics and explanations.
+Per axis of a convolution or pooling: I input size, K kernel, S stride, D dilation, DK = D(K-1)+1
+the window's extent, P = I + pads_begin + pads_end the padded size, O output size. Sizes may be
+intervals; every rule grows with I and falls with K, so an interval's bounds follow from its ends.
 """
 
 from __future__ import annotations

@@ -14,8 +14,6 @@ integer input: `= N` a size, `= *O` the sizes of a group, `of data` axes of an i
   stands; of `*I:2` there are at most two, of `*I:1..3` one to three, of `*K:I` as many as of I.
   `one` is a scalar or a vector, of one element.
 - Outputs follow `->`.
-
-`fit` checks inputs against the declaration; see `Op.infer`.
 """
 
 from __future__ import annotations

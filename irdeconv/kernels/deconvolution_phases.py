@@ -8,8 +8,7 @@ Single positions, as at the begin of generators: each output meets at most one t
 M * taps]` holds the outputs in their layout, with zeros between them if taps are missing.
 
 Separable: a depthwise filter w[i, j] = a[i] * b[j] deconvolves the rows, then the columns, each by
-a product with the matrix A[o, s] = a[k] at o + begin = s*S + k*D. Inf and NaN spread along the
-axes.
+a product with the matrix A[o, s] = a[k] at o + begin = s*S + k*D.
 """
 
 from __future__ import annotations

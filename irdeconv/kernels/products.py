@@ -2,16 +2,14 @@
 
 OpenBLAS packs both operands unless the product is small; for a narrow operand packing costs more
 than the arithmetic. Its kernels for AVX-512 read the operands of small products (M*K*N up to
-`small_macs`) in place, so there a narrow or shallow product is handed over as a batch of small
-ones. Rows that lie a multiple of 4 KiB apart fall into the same cache sets, so scratch arrays get a
-`pitch` that avoids it.
+`small_macs`) in place, so there a narrow or shallow product becomes a batch of small ones. Rows a
+multiple of 4 KiB apart fall into the same cache sets, so scratch arrays get a `pitch` to avoid it.
 
 Equal layers give equal bits because sums have one defined order. Every output starts at +0 and adds
-its terms one by one: first by input channel, then by input position (the first axis is the
-outermost), both ascending. Each term is rounded, then added; floats narrower than f32 are summed in
-f32 and rounded once at the end. With finite data a term of an inserted or padded zero is +0 or -0,
-and a sum that started at +0 is never -0, so such a term changes nothing. Hence the definition,
-zero-insertion, phases, stacked and gemm agree to the bit. Integers always do.
+its terms one by one: by input channel, then by input position (the first axis is the outermost),
+both ascending. Floats narrower than f32 are summed in f32 and rounded once at the end. With finite
+data a term of an inserted or padded zero is +0 or -0, which changes no sum that started at +0.
+Hence the definition, zero-insertion, phases, stacked and gemm agree to the bit.
 
 Short products of polynomials (Toom-Cook, hence Winograd): a row of `tile` inputs times a filter of
 `taps` has tile + taps - 1 coefficients. Both factors are evaluated at that many points, multiplied

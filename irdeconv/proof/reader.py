@@ -293,8 +293,11 @@ class _LayerFile:
 
     def _constant(self, e: Element, attributes: dict[str, str]) -> TypedArray | str:
         """Return the elements, or a text for the bytes of types that are only compared."""
-        offset, size = _number(e.find("data"), "offset"), _number(e.find("data"), "size")
+        data = e.find("data")
+        offset, size = _number(data, "offset"), _number(data, "size")
         del attributes["offset"], attributes["size"]
+        if data.get("shape", "").isspace():
+            raise Unproved(f"{_label(e)}: the shape is blank, which OpenVINO does not read")
         kind, shape = attributes.get("element_type", ""), shape_of(attributes.get("shape", "?"))
         dims = [n for n in shape or () if isinstance(n, int)]
         group, width = (1, size) if kind == "string" else _BYTES.get(kind, (0, 0))

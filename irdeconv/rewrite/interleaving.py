@@ -1,6 +1,4 @@
-"""Interleaving of residues, and spellings of zero-insertion.
-
-Moving the residues of an output from channels, or from several tensors, into space.
+"""Interleaving of residues, from channels or several tensors into space; zero-insertion.
 
 Output o of an axis with stride S has the residue r = o mod S. DepthToSpace does it for equal
 strides, in several steps for a stride that is a product. Transposes do it one axis after the
@@ -9,10 +7,9 @@ viewed as [N, Sh, M*H, W*Sw], transposed, and is (N, M, H*Sh, W*Sw). Grouped con
 residues behind the channels: (N, M, Sh, Sw, H, W) is [N*M*Sh, Sw, H*W], then [N*M, Sh, H, W*Sw].
 Concat does it on an axis of size 1 behind the axis that grows.
 
-Spellings of zero-insertion in standard operations.
-
-Two axes are spread at a time, from the innermost on, so that four axes (five in 3-D) suffice:
-[N, C, H, W] becomes [N*C*H, 1, W, 1], padded [N*C*H, Sh, W, Sw], and that [N, C, H*Sh, W*Sw].
+Zero-insertion in standard operations: two axes are spread at a time, from the innermost on, so that
+four axes (five in 3-D) suffice: [N, C, H, W] becomes [N*C*H, 1, W, 1], padded [N*C*H, Sh, W, Sw],
+and that [N, C, H*Sh, W*Sw].
 """
 
 from __future__ import annotations

@@ -9,11 +9,10 @@ form's record in forms.py defines:
     zero-insertion    every output
     phases, stacked   every output of the tap's residue
 
-If gemm joins zeros to data that may be too short (subpixel.py), a bad tap spoils their outputs,
-too. An output in several dimensions is spoilt if it is along every axis. For finite data the
-prediction for bad constants is exact: other outputs stay finite unless sums overflow. Kernels that
-use padding of their own (running without lowering) may behave like phases at the border; exact mode
-is the definition.
+If gemm joins zeros to data that may be too short (subpixel.py), a bad tap spoils their outputs too.
+In several dimensions an output is spoilt if it is along every axis. For finite data the prediction
+for bad constants is exact unless sums overflow. Kernels with padding of their own (running without
+lowering) may behave like phases at the border; exact mode is the definition.
 """
 
 from __future__ import annotations

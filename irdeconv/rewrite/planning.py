@@ -17,10 +17,8 @@ filter spans (`*` is a product over axes), the forms cost:
 - nodes: operations without constants and without the arithmetic on sizes.
 - wasted: the share of products that reach no output: inserted or padded zeros, cropped outputs.
 
-An unknown batch counts as 1, an unknown size as 32 (or the nearest that its bounds allow).
-Constant filters are rearranged before anything runs, at no cost.
-
-Each deconvolution gets a table of costs. The cheapest allowed form is chosen:
+An unknown batch counts as 1, an unknown size as 32 (or the nearest that its bounds allow). Constant
+filters are rearranged before anything runs, at no cost. The cheapest allowed form is chosen:
 
     score = mac * MACs' + byte * bytes + scratch * scratch bytes + node * nodes
 

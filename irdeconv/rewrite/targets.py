@@ -15,9 +15,8 @@
     mac = 1.0                          # per multiply-accumulate; see ScoreWeights
 
 Every key may be absent. Without `max_rank`, `types` or `[operations]` nothing is limited by it;
-with `[operations]` a layer runs only if its operation is listed and meets each condition.
-`rewrite/target_conditions.py` describes conditions and has the operations with their
-names. `rewrite/profiles/` has the packaged targets.
+with `[operations]` a layer runs only if its operation is listed and meets each condition, as in
+target_conditions.py. The folder profiles/ has the packaged targets.
 """
 
 from __future__ import annotations

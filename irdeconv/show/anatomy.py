@@ -1,16 +1,11 @@
-"""One axis of a deconvolution as cells, as scatter and as convolution, and its overlap map.
-
-The convolution is also drawn in letters.
+"""One axis of a deconvolution as cells and letters, as scatter and convolution; its overlap map.
 
 All positions are those of the uncropped scatter: input i at S*i, its product with tap k at S*i +
 D*k, output o at o + begin. The zero-inserted data has input i at S*i as well; the tap k of output o
 lies over o + begin - D*k there. `show/assets/anatomy.js` makes the same rows.
 
 The overlap map counts the taps that reach each output. Away from the borders that depends only on
-the position modulo the stride; on several axes it is the product. Taps k and k' reach the same
-residue if D*(k - k') is a multiple of S.
-
-Colours are in the rules of the style: programs that convert SVG do not support variables.
+the position modulo the stride; on several axes it is the product.
 """
 
 from __future__ import annotations

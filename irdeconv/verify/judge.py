@@ -4,7 +4,6 @@ A sum of n products is computed within gamma_n |W| |x| of its exact value, added
 gamma_n = n u / (1 - n u), u the unit roundoff of the accumulator. For many terms roundings
 behave as independent: then n counts as LAMBDA sqrt(n), which fails with a probability below 2
 exp(-LAMBDA^2 / 2) = 3e-14 per element; the rule is then spelled gamma~_n.
-
 Tensors of fewer than 32 bits (f16, bf16) are computed in single precision and rounded once. An
 unknown peer may add up in f16 as well (in bf16 none does): its roundings are relative to partial
 sums, which run from 0 to the result and stray by the root of the sum of squares.

@@ -14,13 +14,10 @@ all must give one filter.
 
 Filter elements that collect others are summed so that it is known whether rounding took part.
 
-A resize is a depthwise deconvolution if its borders are those of one. Along an axis output o is
-the sum over i of A[o, i] x[i]. That is a deconvolution of stride S if A[o, i] = h[o - S*i]
-everywhere. Copies of whole factors are, for every size. Linear weights are in the midst of the
-data; at the ends a resize repeats the border, but a deconvolution goes on with zeros. So sizes
-decide: aligned corners with O = S(I-1) + 1 end at the end of the data. It is found and proved at
-exact sizes: both are matrices of exact fractions. Interpolate is defined here once more, for
-copies and linear weights without pads.
+A resize is a depthwise deconvolution of stride S if its output o is the sum over i of h[o - S*i]
+x[i] along each axis. Copies by whole factors are, at every size. With linear weights a resize
+repeats the border, while a deconvolution continues with zeros, so the sizes decide: aligned corners
+with O = S(I-1) + 1 end with the data. Such a resize is found and proved at exact sizes.
 """
 
 from __future__ import annotations

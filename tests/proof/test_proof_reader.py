@@ -80,6 +80,7 @@ REFUSED = {
     "shape_interval": ("2,?,3..5", "5..2", "shape"),
     "size": ('size="12"', 'size="13"', "4..17 are not in"),
     "offset": ('offset="4"', 'offset="8"', "8..20"),
+    "blank_shape": ('shape="3, 1"', 'shape=" "', "blank"),
     "element_type": ('element_type="f32" shape="3', 'element_type="F32" shape="3', "F32"),
     "id_twice": ('layer id="1"', 'layer id="0"', "twice"),
     "port_twice": ('<port id="3"/>', '<port id="7"/>', "one id"),

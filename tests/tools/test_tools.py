@@ -194,11 +194,14 @@ PACKED = {
 }
 
 
-def wheel(folder: Path, files: dict[str, bytes]) -> Path:
+def wheel(folder: Path, files: dict[str, bytes], mode: int = 0o644, year: int = 2020) -> Path:
     path = folder / "irdeconv-1-py3-none-any.whl"
+    rows = [f"{n},{check.record_hash(d)},{len(d)}" for n, d in PACKED.items()]
     with zipfile.ZipFile(path, "w") as z:
-        for name, data in {**files, f"{INFO}RECORD": b""}.items():
-            z.writestr(name, data)
+        for name, data in {**files, f"{INFO}RECORD": "\n".join(rows).encode()}.items():
+            entry = zipfile.ZipInfo(name, (year if "py.typed" in name else 2020, 2, 2, 0, 0, 0))
+            entry.external_attr = mode << 16
+            z.writestr(entry, data)
     return path
 
 
@@ -217,20 +220,23 @@ def test_a_right_wheel_has_no_problem(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("files", "problem"),
+    ("files", "options", "problem"),
     [
-        ({"irdeconv/py.typed": None}, "irdeconv/py.typed is missing"),
-        ({"irdeconv/_samples/one.xml": None}, "irdeconv/_samples/one.xml is missing"),
-        ({f"{INFO}licenses/LICENSE": None}, f"{INFO}licenses/LICENSE is missing"),
-        ({"tests/ir/test_spec.py": b""}, "tests/ir/test_spec.py does not belong there"),
-        ({"irdeconv/ir/graph.py~": b""}, "irdeconv/ir/graph.py~ does not belong there"),
+        ({"irdeconv/py.typed": None}, {}, "irdeconv/py.typed is missing"),
+        ({"irdeconv/_samples/one.xml": None}, {}, "irdeconv/_samples/one.xml is missing"),
+        ({f"{INFO}licenses/LICENSE": None}, {}, f"{INFO}licenses/LICENSE is missing"),
+        ({"tests/ir/test_spec.py": b""}, {}, "tests/ir/test_spec.py does not belong there"),
+        ({"irdeconv/ir/graph.py~": b""}, {}, "irdeconv/ir/graph.py~ does not belong there"),
+        ({"irdeconv/__init__.py": b"0"}, {}, "RECORD has another hash of irdeconv/__init__.py"),
+        ({}, {"mode": 0o600}, "has mode 600"),
+        ({}, {"year": 2026}, "files of several dates"),
     ],
 )
 def test_what_is_wrong_with_a_wheel_is_told(
-    files: dict[str, bytes | None], problem: str, tmp_path: Path
+    files: dict[str, bytes | None], options: dict[str, int], problem: str, tmp_path: Path
 ) -> None:
     packed = {n: d for n, d in {**PACKED, **files}.items() if d is not None}
-    found = list(check.wheel_problems(wheel(tmp_path, packed), NAMES))
+    found = list(check.wheel_problems(wheel(tmp_path, packed, **options), NAMES))
     assert any(problem in f for f in found), found
 
 
