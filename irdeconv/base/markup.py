@@ -21,7 +21,7 @@ _BREAK = re.compile(r"(?<=[/:.])(?=\w)")
 
 
 def plain(text: str) -> str:
-    """Return a text on one line, with escapes for characters that do not show or end the line."""
+    """Return a text on one line, with escapes for invisible characters and ends of lines."""
     if text.isprintable():
         return one_line(text)
     return one_line("".join(c if c.isprintable() or ord(c) < 160 else _code(c) for c in text))
@@ -74,7 +74,7 @@ def html_title(text: str) -> str:
 
 
 def html_text(text: str) -> str:
-    """Return text unchanged, in lines."""
+    """Return text as HTML that keeps its lines."""
     return f'<pre style="{_TEXT}">{escape(printable(text))}</pre>'
 
 

@@ -200,12 +200,12 @@ def too_large(path: PathText, size: int, most: int, what: str = "") -> LimitErro
 
 
 def read_text(path: PathText, most: int, what: str = "") -> str:
-    """Return the text of a UTF-8 file; errors of `read_file`, ValueError for other text."""
+    """Return the text of a UTF-8 file; raises as `read_file`, ValueError for other text."""
     return read_file(path, most, what).decode("utf-8-sig")
 
 
 def read_json(path: PathText, what: str = "") -> Any:
-    """Return the value in a JSON file; errors of `read_file`, ValueError if it is not JSON."""
+    """Return the value in a JSON file; raises as `read_file`, ValueError if it is not JSON."""
     return parse_json(read_file(path, current().json_bytes, what))
 
 

@@ -113,7 +113,7 @@ def listening(listener: Listener | None) -> Iterator[None]:
 def repeating(
     act: Callable[[], None], seconds: float, patience: float | None = None
 ) -> Iterator[None]:
-    """Act every so many seconds in a separate thread; at the end wait `patience` seconds for it."""
+    """Act every so many seconds in a thread; at the end wait for it, `patience` seconds at most."""
     over = Event()
 
     def acts() -> None:

@@ -66,7 +66,7 @@ class SourceFile:
         return self._outline.position(anchor)
 
     def attribute_position(self, anchor: Anchor, attribute: str) -> Position | None:
-        """Return the position of an attribute of the element or its `<data>`, or of the element."""
+        """Return the position of an attribute of the element or its `<data>`, else its own."""
         start = self.position(anchor)
         return None if start is None else self.attribute_at(start, attribute)
 

@@ -130,7 +130,7 @@ def _parse_shape(text: str) -> tuple[int, ...]:
 
 
 def check_names(document: Document, context: Context) -> None:
-    """Report layer names and tensor names that are not unique, and unpaired variables."""
+    """Report repeated names of layers and tensors, and repeated or unpaired variables."""
     _layer_names(document, context)
     _tensor_names(document, context)
     _variables(document, context)
@@ -232,7 +232,7 @@ def _gaps(used: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _missing(document: Document, context: Context) -> None:
-    """Report once that constants with bytes need weights; others need no weights file."""
+    """Report once that constants with bytes lack weights; a model without any needs no file."""
     reason = context.weights.reason
     if not any(stop > start for start, stop in context.used) or reason == UNREADABLE:
         return

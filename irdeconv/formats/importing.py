@@ -387,7 +387,7 @@ class Report(errors.Collector):
     def finish(self) -> None:
         """Raise all errors: UnsupportedError first; wrong arguments alone are UsageError.
 
-        Equal ones become one diagnostic, and of one code no more are kept than are shown.
+        Similar ones become one diagnostic, and of one code no more are kept than are shown.
         """
         kept = errors.Collector(most=current().reports)
         kept.take(merged(self.diagnostics))

@@ -1,4 +1,4 @@
-"""The kind of a file, detected by its first bytes: a model that irdeconv reads, or another."""
+"""The kind of a file, detected by its first bytes: a model for irdeconv, or something else."""
 
 from __future__ import annotations
 

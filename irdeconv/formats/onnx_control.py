@@ -333,7 +333,7 @@ def _paired(b: ImportBuilder, x: Value) -> Value:
 
 @rule("DFT", "17 20")
 def dft(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """The transform along one axis; `onesided` has the first half of that of real numbers."""
+    """The transform along one axis; `onesided` has its first half, for real numbers."""
     x, rank = n[0], b.rank(n[0])
     if n.version < 20:
         axis = n.axis(b, x, default=1)

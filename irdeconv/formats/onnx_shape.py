@@ -260,7 +260,7 @@ def non_max_suppression(n: OnnxNode, b: ImportBuilder) -> Outputs:
 
 
 def _above(b: ImportBuilder, overlap: Value) -> Value:
-    """Return the next larger overlap: ONNX drops a box above the threshold, here at it, too."""
+    """Return the next larger overlap: ONNX drops boxes above a threshold, here those at it, too."""
     known = b.known(overlap)
     if known is None:
         return b.add(elementwise.Multiply(), overlap, b.like(1 + 2.0**-23, overlap))

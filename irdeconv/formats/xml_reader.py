@@ -113,7 +113,7 @@ def report_namespace(source: SourceFile, out: Collector) -> None:
 
     parser.StartElementHandler = start
     parse_quietly(parser, source.data)
-    if not uses:  # malformed XML in front of it
+    if not uses:  # malformed XML comes before it
         report_malformed(source, out, "a namespace", 1, 1)
     for at, name in uses:
         where = source.attribute_at(at, name)

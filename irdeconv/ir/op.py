@@ -183,7 +183,7 @@ class Op:
         raise OpError(f"{self.type} has no evaluator", code="E502")
 
     def fold(self, *inputs: Any) -> Array | tuple[Array, ...]:
-        """Compute the outputs of constants, if OpenVINO folds them to other numbers."""
+        """Compute the outputs of constants; overridden if OpenVINO folds them to other numbers."""
         return self.evaluate(*inputs)
 
     def evaluator(self, used: frozenset[int], inputs: Sequence[Spec]) -> Callable[..., Any]:

@@ -116,7 +116,7 @@ def _elsewhere(library: Any, count: int) -> None:
 
 
 class _OneThread:
-    """Counts threads that want products on one thread of libraries with one number a process."""
+    """Counts threads that want products on one thread of libraries with one number per process."""
 
     def __init__(self) -> None:
         self._lock = Lock()

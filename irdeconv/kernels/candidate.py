@@ -138,8 +138,8 @@ class Candidate:
 def every_cut(candidates: Iterable[Candidate]) -> list[Candidate]:
     """Return all ways to cut the work of candidates, one of each label.
 
-    Left out are those that fewer threads could share than the candidate, even for a single
-    thread: the choice must not depend on the number of threads.
+    Cuts that threads cannot share as well as the candidate are left out, even for a single thread:
+    the choice must not depend on the number of threads.
     """
     found = dict[str, Candidate]()
     for candidate in candidates:

@@ -19,7 +19,7 @@ SPLAT = 16  # elements of a vector, at most
 
 
 def group_sizes(vectors: int) -> Iterator[int]:
-    """Yield the numbers of vectors that are computed together: large groups, then the rest.
+    """Yield sizes of groups of vectors, the largest first; each is used as often as it fits.
 
     >>> list(group_sizes(6))
     [6, 3, 1]

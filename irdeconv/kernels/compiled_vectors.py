@@ -379,7 +379,7 @@ def _mix(count: int) -> Any:
 
 
 def _half_lines(element: types.Type) -> int:
-    """Return the lanes of vectors of 32 bytes, or of 64 if processors have them."""
+    """Return the lanes of vectors of 32 bytes or more: of 64 if the processor has them."""
     return 16 if NATIVE == 16 and element.bitwidth == 32 else 8
 
 

@@ -97,7 +97,7 @@ class AxisTerms:
 
 
 def _ranges(low: Array, high: Array) -> tuple[Array, Array]:
-    """Return, for every integer of the ranges `low..high` in turn, the range's number, and it."""
+    """Return for each integer of the ranges `low..high` its range's number, and the integer."""
     sizes = np.maximum(0, high - low)
     which = np.repeat(np.arange(len(sizes)), sizes)
     return which, np.arange(len(which)) + (low - np.cumsum(sizes) + sizes)[which]

@@ -8,7 +8,7 @@ Single positions, as at the begin of generators: each output meets at most one t
 M * taps]` holds the outputs in their layout, with zeros between them if taps are missing.
 
 Separable: a depthwise filter w[i, j] = a[i] * b[j] deconvolves the rows, then the columns, each by
-a product with the matrix A[o, s] = a[k] at o + begin = s*S + k*D.
+a product with the matrix A[o, s] = a[k] at o + begin = s*S + k*D. Inf and NaN spread along axes.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class _PhasesLayout:
 
     @property
     def chunks(self) -> list[tuple[slice, slice]]:
-        """The number of groups and, of each of them, channels."""
+        """Slices of groups and, in each of them, of channels."""
         groups = pieces(self.problem.groups, self.groups)
         return list(itertools.product(groups, pieces(self.problem.group_outputs, self.channels)))
 

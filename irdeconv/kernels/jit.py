@@ -45,7 +45,7 @@ def user_folder() -> Path:
 def private_folder(path: Path) -> Path | None:
     """Make a folder that is the user's own; None if that fails, or another user owns it.
 
-    The folders above it may not be open to others either: renaming it lets them replace it.
+    The folders above it may not be open to others either, who could rename and so replace it.
     """
     try:
         path.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)

@@ -224,7 +224,7 @@ def computed(rows: int, vectors: int, tile: RegisterTile) -> float:
 
 
 def missed(rows: int, depth: int, vectors: int, tile: RegisterTile, stride: int) -> int:
-    """Return the vectors of a right operand `[depth, vectors]` that the first cache loses.
+    """Return the number of vectors of an operand `[depth, vectors]` that the first cache loses.
 
     Its rows lie `stride` bytes apart, and it is read once for each `tile.rows` of the result's.
     """

@@ -5,11 +5,11 @@ than the arithmetic. Its kernels for AVX-512 read the operands of small products
 `small_macs`) in place, so there a narrow or shallow product becomes a batch of small ones. Rows a
 multiple of 4 KiB apart fall into the same cache sets, so scratch arrays get a `pitch` to avoid it.
 
-Equal layers give equal bits because sums have one defined order. Every output starts at +0 and adds
-its terms one by one: by input channel, then by input position (the first axis is the outermost),
-both ascending. Floats narrower than f32 are summed in f32 and rounded once at the end. With finite
-data a term of an inserted or padded zero is +0 or -0, which changes no sum that started at +0.
-Hence the definition, zero-insertion, phases, stacked and gemm agree to the bit.
+Equal layers give equal bits because sums have one defined order. An output starts at +0 and adds
+its terms one by one: by input channel, then input position (first axis outermost), both ascending.
+Each term is rounded, then added; floats narrower than f32 are summed in f32 and rounded at the end.
+With finite data a term of an inserted or padded zero is +0 or -0 and changes no sum from +0. Hence
+the definition, zero-insertion, phases, stacked and gemm agree to the bit. Integers always do.
 
 Short products of polynomials (Toom-Cook, hence Winograd): a row of `tile` inputs times a filter of
 `taps` has tile + taps - 1 coefficients. Both factors are evaluated at that many points, multiplied
@@ -353,7 +353,7 @@ def kron(factors: list[Array], dtype: Any) -> Array:
     return np.ascontiguousarray(reduce(np.kron, factors), dtype)
 
 
-# erf(x) = x p(x^2) / q(x^2) up to 3.92, from which on it is 1: the quotient of least relative
+# erf(x) = x p(x^2) / q(x^2) up to 3.92, then it rounds to 1: the quotient of least relative
 # error, 5.2e-8, found by least squares whose weights follow the error. Highest power first.
 ERF_END = 3.92
 ERF_P = 2.08405337e-05, -0.00204787384, 0.148373476, 3.87182798, 52.8998001, 209.120793, 1180.29151

@@ -88,8 +88,8 @@ def words_of_sequence(seeds: Sequence[int], count: int) -> Array:
 
 def _spread(seeds: Sequence[int]) -> list[int]:
     """Return the state that std::seed_seq makes of numbers of 32 bits.  [C++ rand.util.seedseq]"""
-    words = [s & _WORD for s in seeds]
-    b, n, s = [0x8B8B8B8B] * STATE, STATE, len(words)
+    seed_words = [s & _WORD for s in seeds]
+    b, n, s = [0x8B8B8B8B] * STATE, STATE, len(seed_words)
     p = (n - 11) // 2
     q = p + 11
 
@@ -98,7 +98,7 @@ def _spread(seeds: Sequence[int]) -> list[int]:
 
     for k in range(max(s + 1, n)):
         value = 1664525 * mixed(b[k % n] ^ b[(k + p) % n] ^ b[(k - 1) % n]) & _WORD
-        more = s if k == 0 else k % n + (words[k - 1] if k <= s else 0)
+        more = s if k == 0 else k % n + (seed_words[k - 1] if k <= s else 0)
         b[(k + p) % n] = (b[(k + p) % n] + value) & _WORD
         value = (value + more) & _WORD
         b[(k + q) % n] = (b[(k + q) % n] + value) & _WORD

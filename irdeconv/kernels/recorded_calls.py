@@ -206,7 +206,7 @@ def recorded_copy(source: Array, target: Array) -> Recorded | None:
 
 
 def recorded_fill(target: Array, value: Any) -> Recorded | None:
-    """Record that an array is filled."""
+    """Record a call that fills an array."""
     if target.dtype != np.float32 or not jit.available():
         return None
     axes = merged(target.shape, target.strides)

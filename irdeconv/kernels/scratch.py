@@ -54,7 +54,7 @@ class Space:
         return piece
 
     def again(self, owner: object, make: Callable[[], T]) -> T:
-        """Return the result of `make` of an earlier call for `owner` with as much handed out.
+        """Return the result of `make`, or of its earlier call for `owner` with as much handed out.
 
         The result consists of scratch memory, which is then handed out as it was. It is kept for as
         long as the owner lives, which it must not refer to.

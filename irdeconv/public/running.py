@@ -83,7 +83,7 @@ def run(
     `inputs` maps names of inputs or their tensors to arrays, lists arrays in order, or is the array
     of a single input; `__array__` and `__dlpack__` make arrays of other objects. `outputs` names
     layers and tensors, also inner ones. Only these are returned. Layers that they do not need are
-    not executed, and such inputs are not fed. `form=None` executes the graph without lowering it.
+    not executed, and unneeded inputs not fed. `form=None` executes the graph without lowering it.
     `trace(node, arrays)` sees the outputs of every node; nodes are then executed one by one. It may
     run other plans, also of this graph. The other options are those of `compile`.
 

@@ -88,7 +88,7 @@ class Ratio(Record, keys="... verdict"):
 class StepRatio(Record, keys="layer *ratio"):
     """One step before and now."""
 
-    layer: str  # its first layer
+    layer: str  # its last layer
     ratio: Ratio
 
 

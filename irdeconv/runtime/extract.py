@@ -276,7 +276,7 @@ def up_to(graph: Graph, values: Sequence[Value]) -> Piece:
 
 
 def with_specs(graph: Graph) -> Graph:
-    """Return the graph with specs; if layers do not fit together, these are the declared ones."""
+    """Return the graph with specs; a layer that does not fit keeps its declared ones."""
     if all(n.specs is not None for n in graph.nodes()):
         return graph
     whole = graph.copy()

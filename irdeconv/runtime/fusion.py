@@ -54,7 +54,7 @@ def is_element_wise(op: Op, inputs: Sequence[Spec], out: Spec) -> bool:
 
 @dataclass(frozen=True)
 class ChainPlan:
-    """A compiled chain and the values it reads, by register (without an epilogue's output)."""
+    """A compiled chain and the values it reads, by register, except the epilogue's own tensor."""
 
     chain: Chain
     arguments: tuple[Value, ...]
@@ -64,7 +64,7 @@ class ChainPlan:
     name: str
 
     def __call__(self, *arrays: Array, out: Array, team: Team) -> None:
-        """Compute `out` from the output of an epilogue, if any, and one array per argument."""
+        """Compute `out` from the tensor that an epilogue finishes, if any, and the arguments."""
         self.chain.run(self._seen(arrays), out, team)
 
     def fixed(self, *arrays: Array, out: Array) -> Callable[[Team], None] | None:

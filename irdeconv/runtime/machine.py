@@ -223,7 +223,7 @@ def calibrate(
 
 
 def profile_of(each: Mapping[str, float], wake: float) -> MachineProfile:
-    """Make a profile; times below the clock's resolution, and missing ones, are left out.
+    """Make a profile; numbers that are missing or below the clock's resolution stay as in force.
 
     Numbers that hardly differ from the packaged profile are taken from there: measurements differ
     as much from one another, and kernels should not change because of that.
@@ -232,10 +232,10 @@ def profile_of(each: Mapping[str, float], wake: float) -> MachineProfile:
     products = [t for n, t in each.items() if n.startswith("product")]
     found = {n: t for n, t in each.items() if not n.startswith("product")}
     found |= {"product": float(np.prod(products)) ** (1 / len(products)), "wake": wake}
-    clear = {
+    measured = {
         n: usual[n] if near(t, usual[n]) else float(f"{t:.4g}") for n, t in found.items() if t > 0
     }
-    return replace(profile(), **clear)
+    return replace(profile(), **measured)
 
 
 def near(time: float, usual: float) -> bool:

@@ -421,7 +421,7 @@ class SimplificationReport(Record, keys="types steps constant_bytes"):
 
     before: Mapping[str, int]
     after: Mapping[str, int]
-    steps: Mapping[str, int]  # layers by their change
+    steps: Mapping[str, int]  # number of layers that each step changed
     bytes_before: int
     bytes_after: int
 
