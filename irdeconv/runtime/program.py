@@ -409,7 +409,7 @@ class Program:
 
 
 def joined(steps: Sequence[Step], team: Threads) -> list[Step]:
-    """Join consecutive steps that are compiled into one; also the pieces of a single step.
+    """Join consecutive compiled steps into one; also the pieces of a single step.
 
     Several threads share the work of a single step, so with them only short steps are joined.
     """
