@@ -53,7 +53,7 @@ class CheckDocument(Record, document="check-certificate/1"):
 
     file: str  # the original model
     lowered: str  # the lowered model
-    passed: bool  # whether everything is proved
+    passed: bool  # whether everything is proved for every size, without assumptions
     proof: CheckReport  # the verdict of the proof
     probe: CheckReport | None  # the verdict of --probe; null without it
     # of --second, one for each rewritten deconvolution, and one for the model; null without it

@@ -396,7 +396,7 @@ class LayerCheck(Record, keys=_LAYER_KEYS, kw_only=True):
 
     @property
     def passed(self) -> bool:
-        """Whether the layer was proved equal for every size, and nothing was taken for granted."""
+        """Whether the layer was proved equal for every size, without assumptions."""
         return self.reason is None and self.every and not self.assumed
 
     def to_dict(self) -> dict[str, Any]:
@@ -433,20 +433,14 @@ class CheckReport(Record, keys="passed equal ...", kw_only=True, repr=False):
 
     @property
     def equal(self) -> bool:
-        """Whether a layer was rewritten and all are equal, be it for some sizes only.
-
-        The assumptions must hold.
-        """
+        """Whether a layer was rewritten and all are equal, for some sizes or on assumptions."""
         return (
             bool(self.layers) and not self.problems and all(r.reason is None for r in self.layers)
         )
 
     @property
     def passed(self) -> bool:
-        """Whether a layer was rewritten, all are proved for every size, all others are the same.
-
-        Nothing is assumed.
-        """
+        """Whether layers were rewritten, and all is proved for every size without assumptions."""
         return self.equal and all(self.layers) and not self.assumed
 
     @property
