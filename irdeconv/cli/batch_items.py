@@ -292,7 +292,7 @@ def _holder(file: int) -> str:
 class BatchFile(TypedDict):
     """A file that an item has made."""
 
-    name: str  # below the item's folder
+    name: str  # its path below the item's folder
     bytes: int  # its size
     sha256: str  # its digest
 
@@ -401,7 +401,7 @@ Limits = dict[str, float | int | None]
 
 
 class JournalHead(Record, document="batch-journal/1"):
-    """The first line."""
+    """The first line of a journal."""
 
 
 class JournalLine(Record, document="batch-journal"):

@@ -33,15 +33,15 @@ AGAIN = "the same batch run with --resume makes the rest"
 class JoinedFile(Record):
     """A file whose outputs were put together."""
 
-    file: str  # of --inputs
-    rows: int  # that it has
-    parts: int  # in which they were run
+    file: str  # a file of --inputs
+    rows: int  # number of its rows
+    parts: int  # number of parts that they were run in
 
 
 class JoinedOutput(Record):
     """An output of all rows."""
 
-    shape: tuple[int, ...]  # of the array
+    shape: tuple[int, ...]  # its sizes
     element_type: str  # NumPy's name
 
 

@@ -28,7 +28,7 @@ from irdeconv.formats.atomic import together
 class BatchReport(Record, document="batch/1"):
     """The results of all items."""
 
-    verb: str  # the verb
+    verb: str  # that ran on each item
     options: list[str]  # the options of the verb
     counts: dict[str, int]  # how many items have each status
     exit_code: int  # the worst of all items

@@ -29,7 +29,7 @@ from irdeconv.verify.second_reading import SecondAnswer
 class Certified(Record):
     """The certificates of a rewriting."""
 
-    certificates: tuple[Certificate, ...]  # with --certify
+    certificates: tuple[Certificate, ...]  # one for each rewritten layer, with --certify
     # the evaluation at random points, with --probe
     probe: Annotated[Mapping[str, Any] | None, ProbeSummary | None]
 
@@ -53,10 +53,10 @@ class CheckDocument(Record, document="check-certificate/1"):
 
     file: str  # the original model
     lowered: str  # the lowered model
-    passed: bool  # the answer
-    proof: CheckReport  # by the proof
-    probe: CheckReport | None  # by --probe
-    # by --second, one for each rewritten deconvolution, and one for the model
+    passed: bool  # whether everything is proved for every size, without assumptions
+    proof: CheckReport  # the verdict of the proof
+    probe: CheckReport | None  # the verdict of --probe; null without it
+    # of --second, one for each rewritten deconvolution, and one for the model; null without it
     second: list[SecondAnswer] | None
 
 
@@ -156,7 +156,7 @@ def show_certificates(made: Certificates, console: Console) -> None:
 
 
 def proof_code(made: Certificates) -> int:
-    """Return the exit code that certificates stand for."""
+    """Return the exit code of certificates."""
     differs = made.probe is not None and made.probe["differs"]
     if made.refused or differs or not all(c.proved for c in made):
         return 1

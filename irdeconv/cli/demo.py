@@ -43,8 +43,8 @@ from irdeconv.verify.certificates import Certificates
 class ListedSample(Record):
     """A sample."""
 
-    name: str  # of it
-    file: str  # of it
+    name: str  # by which `demo` finds it
+    file: str  # its path
 
 
 class SampleList(Record, document="demo-samples/1"):
@@ -56,23 +56,23 @@ class SampleList(Record, document="demo-samples/1"):
 class SampleResult(TypedDict):
     """A sample, taken through everything."""
 
-    name: str  # of it
+    name: str  # of the sample
     passed: bool  # whether everything agrees, or it was refused as it should be
-    errors: int  # of the file
-    warnings: int  # of the file
-    first_error: NotRequired[str | None]  # if it was refused
+    errors: int  # number of errors in the file
+    warnings: int  # number of warnings in the file
+    first_error: NotRequired[str | None]  # the first error, if it was refused
     inputs: NotRequired[dict[str, list[int]]]  # shapes by name
     # of the model, the lowered one and the one that was read back
     layers: NotRequired[list[int]]
     deconvolutions: NotRequired[list[dict[str, Any]]]  # as in the document of `irdeconv lower`
     comparisons: dict[str, dict[str, Any]]  # as in the document of `irdeconv compare`
-    seconds: float  # that it took
+    seconds: float  # how long it took
 
 
 class SampleResults(Record, document="demo-samples/1"):
     """The result of each sample."""
 
-    passed: bool  # the answer
+    passed: bool  # whether all samples passed
     seed: int  # of random inputs
     samples: list[SampleResult]  # in order
 
@@ -89,24 +89,24 @@ class DemoStep:
     """One step."""
 
     name: str  # of the step
-    text: str = ""  # the result
+    text: str = ""  # the result in words
     passed: bool = True  # whether it is as it should be
-    seconds: float = 0.0  # that it took
+    seconds: float = 0.0  # how long it took
 
 
 class DemoDocument(Record, document="demo/1", keys="... output? files?"):
     """The enlarged picture."""
 
-    passed: bool  # the answer
-    picture: str  # that was enlarged
+    passed: bool  # whether every step succeeded
+    picture: str  # the picture that was enlarged
     size: tuple[int, int]  # width and height of the small picture
     enlarged: tuple[int, int]  # width and height of the large picture
     form: str  # into which the deconvolutions were lowered
     deconvolutions: tuple[LoweredLayer, ...]  # of the network
     psnr: PictureQuality | None  # if the large picture is known
     steps: list[DemoStep]  # in order
-    output: str | None = None  # the folder
-    files: list[str] | None = None  # that are in it
+    output: str | None = None  # the folder of the results
+    files: list[str] | None = None  # names of the files in it
 
 
 FOLDER = "irdeconv_demo"

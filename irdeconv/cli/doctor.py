@@ -44,15 +44,15 @@ MODULES = {"pillow": "PIL.Image"}  # the module to import if its name differs
 class PackageState(TypedDict):
     """A package."""
 
-    version: str | None  # that is installed
-    problem: str | None  # the problem
+    version: str | None  # the installed one; null if there is none
+    problem: str | None  # its fault; null if it has none
 
 
 class ExtraState(PackageState):
     """A package of an extra."""
 
     adds: str  # its purpose
-    extra: str  # that installs it
+    extra: str  # the extra that installs it
 
 
 class TerminalFacts(TypedDict):
@@ -65,7 +65,7 @@ class TerminalFacts(TypedDict):
 class ProfileFacts(TypedDict):
     """How fast the machine is, from which the costs of kernels are computed."""
 
-    source: Literal["packaged", "calibrated"]  # the source of the numbers
+    source: Literal["packaged", "calibrated"]  # where the numbers come from
     name: str  # the packaged profile of this processor
     file: str | None  # the file of a calibration; null if calibrations are ignored
     problem: str | None  # why the file is not used
@@ -83,7 +83,7 @@ class InstallationFacts(TypedDict):
     blas: str | None  # library and version; null if NumPy is broken
     profile: ProfileFacts | None  # how fast the machine is; null if NumPy is broken
     terminal: TerminalFacts  # of this process
-    samples: int  # that are installed
+    samples: int  # number of installed samples
     required: dict[str, PackageState]  # by name
     extras: dict[str, ExtraState]  # by name
 
@@ -99,11 +99,11 @@ class LimitRow(TypedDict):
     """A limit."""
 
     name: str  # by which `--limit` sets it
-    value: int  # in force
-    default: int  # that irdeconv has
-    source: Literal["default", "IRDECONV_LIMITS", "--limit"]  # its source
+    value: int  # the limit in force
+    default: int  # the value if nothing sets it
+    source: Literal["default", "IRDECONV_LIMITS", "--limit"]  # what sets it
     what: str  # the limited quantity
-    code: str  # that is reported beyond it; empty if there is none
+    code: str  # the code of the error beyond it; empty if there is none
 
 
 class LimitsDocument(Record, document="doctor/1"):
@@ -121,9 +121,9 @@ class CalibratedDocument(Record, document="doctor/1"):
 class WarmFacts(TypedDict):
     """Compiled kernels."""
 
-    models: list[str]  # that were compiled for; none: what all kernels need
+    models: list[str]  # whose kernels were compiled; empty: the kernels that need no model
     folder: str | None  # the folder of compiled code; null if no folder is the user's own
-    seconds: float  # that it took
+    seconds: float  # how long it took
 
 
 class WarmDocument(Record, document="doctor/1"):

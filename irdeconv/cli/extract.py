@@ -36,11 +36,11 @@ from irdeconv.runtime.extract import (
 class PieceTensor(Record):
     """An input or output of the piece."""
 
-    name: str  # of it
+    name: str  # of the input or output
     spec: str  # element type and shape
-    layer: str  # of the model
-    port: int  # of the layer's output
-    why: Annotated[Literal["asked", "needed", "model"], str]  # asked, needed or model
+    layer: str  # the layer that makes it in the whole model
+    port: int  # number of that layer's output
+    why: Annotated[Literal["asked", "needed", "model"], str]  # named, read, or the model's own
 
 
 class ExtractDocument(Record, document="extract/1"):

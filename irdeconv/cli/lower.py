@@ -83,7 +83,7 @@ def _onnx_instead(args: argparse.Namespace) -> Iterator[None]:
     except UnsupportedError as e:
         if args.file == "-" or not is_onnx(args.file):
             raise
-        hint = "-o NAME.onnx lowers the ONNX file itself, with all its operations"
+        hint = "-o NAME.onnx lowers the ONNX file itself, regardless of its operations"
         e.diagnostics = [
             replace(d, hint=hint) if d.hint == ONLY_EXACT else d for d in e.diagnostics
         ]

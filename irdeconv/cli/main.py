@@ -30,7 +30,7 @@ Consoles = Callable[..., Console]
 def main(
     argv: Sequence[str] | None = None, *, out: TextIO | None = None, err: TextIO | None = None
 ) -> int:
-    """Run the command line and return its exit code; `out` and `err` stand for the streams."""
+    """Run the command line and return its exit code; `out` and `err` replace the streams."""
     args = list(sys.argv[1:] if argv is None else argv)
     try:
         return _run(args, partial(Console, out=out, err=err))
@@ -96,7 +96,7 @@ def _run_verb(verb: str, args: list[str], consoles: Consoles) -> int:
 def guarded(
     verb: str, console: Callable[[], Console], work: Callable[[], int], *, debug: bool = False
 ) -> int:
-    """Return the exit code of some work; its exceptions are reported on the console of then."""
+    """Return the exit code of some work; its exceptions are reported on the current console."""
     try:
         return work()
     except (Exception, SystemExit) as e:  # an extension may call sys.exit

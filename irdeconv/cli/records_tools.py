@@ -123,7 +123,7 @@ Exit code: the worst of the items', in this order: 70 (also crashes), 2, 6, 3, 4
     ),
     "codes": Verb(
         """
-Explain diagnostic codes: the meaning of one, its reason, how to fix it, an example.
+Explain diagnostic codes: meaning, cause, fix and an example.
 
 Without CODE all codes are listed. CODE is one such as E302, or the beginning of several: E3 lists
 those of inference, W all warnings.

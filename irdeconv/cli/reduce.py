@@ -31,9 +31,9 @@ class ReduceDocument(Record, document="reduce/1", keys="file output command *don
 
     file: str  # the model
     output: list[str]  # files that were written
-    command: str  # that shows the failure
+    command: str  # the command that shows the failure
     done: Reduced
-    diagnostics: list[Diagnostic]  # none
+    diagnostics: list[Diagnostic]  # always empty
 
 
 def run(args: argparse.Namespace, console: Console) -> Answer:

@@ -49,7 +49,7 @@ class RowRange(TypedDict):
 
     begin: int  # the first one
     end: int  # the first one behind them
-    of: int  # that the file has
+    of: int  # number of rows in the file
 
 
 class RunDocument(Record, document="run/1", keys="... saved? steps? rows? origin?"):

@@ -27,8 +27,8 @@ class PlannedCase(TypedDict):
     """A case of a suite."""
 
     name: str  # of the case
-    set: str  # of cases
-    tests: str  # the purpose of the set
+    set: str  # the set of cases that it belongs to
+    tests: str  # what the case tests
     layer: dict[str, Any]  # the settings of the layer
 
 
@@ -42,7 +42,7 @@ class WrittenSet(TypedDict):
     """How many cases were written."""
 
     dialect: str  # of the layers
-    set: str  # of cases
+    set: str  # name of the set
     cases: int  # that were written
 
 

@@ -25,7 +25,7 @@ class ValidatedFile(Record):
 class ValidateDocument(Record, document="validate/1"):
     """The verdict on one or more files."""
 
-    valid: bool  # whether there is no error
+    valid: bool  # whether there is no error; with --strict, no warning either
     errors: int  # in all files
     warnings: int  # in all files
     files: list[ValidatedFile]  # one for each file

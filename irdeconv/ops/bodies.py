@@ -170,7 +170,7 @@ class BodyOp(Op):
     def rounding(self) -> Rounding:  # type: ignore[override]
         """Exact if every layer of the bodies is, else relative to the largest value.
 
-        No rule applies if a layer draws random numbers.
+        Results may differ freely if a layer draws random numbers.
         """
         rules = {n.op.rounding.rule for b in self.bodies for n in b.graph.nodes()}
         if "any" in rules:

@@ -38,7 +38,7 @@ def convert(values: Array, dtype: ElementType) -> Array:
 def _to_integer(values: Array, dtype: ElementType) -> Array:
     """Truncate within 32 bits; numbers beyond them become -2**31, NaN too.
 
-    f64 becomes the nearest end instead, and saturates in 8 bits. u32 and 64-bit integers have all
+    From f64 they become the nearest end, and saturate in 8 bits. u32 and 64-bit integers have all
     their values; numbers beyond become the nearest end (NaN: 0).
     """
     if values.dtype == np.bool_:

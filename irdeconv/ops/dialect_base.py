@@ -307,16 +307,16 @@ def _cut(t: WindowTerms, window: Window) -> str | None:
 class PadsTotal:
     """The sum of both pads on one axis: its formula, the same with numbers, its value."""
 
-    formula: str  # with names
-    numbers: str  # with numbers
-    value: Dim  # the total
+    formula: str  # the sum of pads with names: DK, S, FULL, I, O, op
+    numbers: str  # the same formula with the numbers of the layer
+    value: Dim  # its result
 
 
 class PadsRule(Record, keys="text totals odd"):
     """The rule that gives the pads. `larger_begin` is None if nothing is split."""
 
-    text: str  # the rule
-    totals: tuple[PadsTotal, ...] = ()  # the sums that it divides into two
+    text: str  # the rule in words
+    totals: tuple[PadsTotal, ...] = ()  # by axis, the sums that it splits into begin and end
     larger_begin: bool | None = None
 
     def split(self, axis: int) -> str:
@@ -335,7 +335,7 @@ class PadsRule(Record, keys="text totals odd"):
 
     @property
     def odd(self) -> str | None:
-        """The side with the larger half, begin or end."""
+        """The side with the larger half, begin or end; null if no sum is split."""
         return None if self.larger_begin is None else "begin" if self.larger_begin else "end"
 
 

@@ -1,4 +1,4 @@
-"""The template of a deconvolution: the common steps of all systems, with hooks for the others."""
+"""The template of a deconvolution: the common steps of all systems, and hooks for differences."""
 
 from __future__ import annotations
 

@@ -437,7 +437,7 @@ def _two(at: Fit, name: str, port: int) -> Shape:
 
 
 def _inside(first: int, count: int, stride: int, size: int) -> tuple[slice, slice]:
-    """Return the slice of first, first + stride, ... (`count`) inside an axis, and its elements."""
+    """Return which of `count` places first, first + stride, ... are in an axis, and their slice."""
     low = min(max(-(first // stride), 0), count)
     high = min(max(-((first - size) // stride), low), count)
     if low == high:

@@ -76,11 +76,11 @@ _COUNTS = {"PReLU": 1, "Clamp": 2, "HardSigmoid": 2}  # of parameters; others ha
 
 
 class Padding(NamedTuple):
-    """The difference of the output and the full one at `begin` and `end` of each spatial axis.
+    """How many elements the output lacks of the full one at `begin` and `end` of each spatial axis.
 
     With `same` (see Dialect) a total is halved, `small_first` with the smaller half at the begin;
-    `crops_only` if it is never negative. `extra` belongs to the full one, `sizes` are listed
-    outputs.
+    `crops_only` if it is never negative. `extra` is added to the full one, `sizes` are those of the
+    output if it lists them.
     """
 
     begin: Ints
@@ -97,7 +97,7 @@ class LayerDefinition:
     """A deconvolution, or with `forward` a convolution, independent of sizes.
 
     `data_axes` lists the axes N, C, *spatial of data and output. `filter_axes` lists the filter's
-    axes as [g,] C, M/g, *K (`forward`: [g,] M/g, C/g, *K), without g if `groups` divide C instead.
+    axes as [g,] C, M/g, *K (`forward`: [g,] M/g, C/g, *K), without g if C is cut into `groups`.
     `bias`, `output_shape` and `pads` are input ports or None.
     """
 

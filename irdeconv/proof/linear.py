@@ -1,7 +1,7 @@
 """Proofs at exact sizes of everything that is linear in the data, element by element.
 
 A `ModelWalk` evaluates constants and sizes as arrays; its subclasses represent values that depend
-on data, a `LinearWalk` by sums of numbered elements, `verify.evaluation` by residues of a prime.
+on data, `LinearWalk` by sums of numbered elements, `verify.evaluation` by residues modulo a prime.
 """
 
 from __future__ import annotations
@@ -99,9 +99,8 @@ class ModelWalk:
     runs: bool = False
     fixed: bool = False
     values: dict[Port, Value] = field(default_factory=dict)
-    rules: ClassVar[
-        dict[str, Callable[..., Value]]
-    ]  # of what depends on data and does not only move it
+    # The rules of layers that depend on data and do not only move them.
+    rules: ClassVar[dict[str, Callable[..., Value]]]
     lift: ClassVar[Any]  # (value): a constant as what values are that depend on data
     _joined: ClassVar[Any]  # (values): all elements behind one another, then a zero
     _plus: ClassVar[Any]  # (a, b): the sum of values of one shape

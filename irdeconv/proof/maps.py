@@ -251,7 +251,7 @@ class MapComparison:
         return self.found[key]
 
     def _taps(self, a: int, out: Axis, residue: int, emitted: int, read: Read | None) -> Taps:
-        """Return the tap of each emitted tap, at every live place, and the state of each tap.
+        """Return each emitted tap's defined one, at every live place, and the defined taps' states.
 
         The outputs o with o + out.shift = out.radix*v + residue are looked at.
         """
@@ -269,7 +269,7 @@ class MapComparison:
                 continue
             i, o, there = pair
             given = [o, size - 1 - o, i, data - 1 - i]  # the pair is one of the definition
-            there += given[:2]  # outputs beyond the tensor are nobody's
+            there += given[:2]  # outputs beyond the tensor do not count
             reach = i + begin - o * S if d.forward else o + begin - i * S
             if self.case.excludes(there):
                 continue

@@ -156,8 +156,8 @@ class Obligation:
 class Proof:
     """An obligation that was met.
 
-    `method` is by index maps, or element by element; `every`: it holds for every size that `fact`
-    allows; `sizes` are these in words; `maps` has the index maps, one line each. `rounding` is the
+    `method` is by index maps, or element by element. `sizes` are the proved ones in words; `every`:
+    these are all that `fact` allows. `maps` has the index maps, one line each. `rounding` is the
     largest relative difference of a weight. `structure` has, of a deconvolution's maps, the number
     of joined sums, the outputs of an axis for one place, and whether the only kernel is 1.
     """
@@ -229,7 +229,7 @@ class Call:
     opset: int
     types: Sequence[str] = ()
     type: str = ""  # of the outputs
-    nothing: int = 0  # stands for an inserted zero
+    nothing: int = 0  # marks an inserted zero
 
     def need(self, holds: Any, text: str) -> None:
         """Raise Unproved with the text unless it holds."""

@@ -92,7 +92,7 @@ def _contents(path: Path) -> bytes:
 
 
 def _named(layers: list[Layer], old: bool) -> list[Layer]:
-    """Give inputs and outputs the tensor names by which OpenVINO knows them.
+    """Give inputs and outputs the tensor names that OpenVINO gives them.
 
     A Result's own names are its tensor's, too; version 10 takes the names of layers instead. A
     model is refused if two tensors have one name, or if the names depend on the order.

@@ -534,8 +534,8 @@ def weighed(
 ) -> Any:
     """Return a convolution of a view by [g, M/g, C/g, *K]: moved elements, or sums.
 
-    It is moved elements if it only copies and is no end. A deconvolution is one behind zeros
-    between elements.
+    It is moved elements if it only copies and does not end the region. A deconvolution is one
+    behind zeros between elements.
     """
     plain_layer = d.data_axes == (*range(x.ndim),) and not d.activation
     need(plain_layer and x.ndim > 2, f"{c.layer} is not followed inside")

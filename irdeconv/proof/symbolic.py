@@ -311,7 +311,7 @@ class RegionWalk:
         return out
 
     def numbered(self, leaf: Leaf) -> Numbers:
-        """Let a leaf stand for its elements, with numbers that no other leaf has."""
+        """Return the elements of a leaf, with numbers that no other leaf has."""
         held = self.leaves[leaf.port]
         if not isinstance(held, Numbers):
             fixed = all(isinstance(n, int) for n in leaf.shape)

@@ -56,7 +56,7 @@ class ViewSum(NamedTuple):
 
 
 def views_of(*values: Any) -> tuple[View, ...]:
-    """Return the views of which values are sums; constants have none."""
+    """Return the views whose sums the values are; constants have none."""
     rows = (v.views if isinstance(v, ViewSum) else [v] * isinstance(v, View) for v in values)
     return tuple(itertools.chain(*rows))
 

@@ -114,7 +114,7 @@ class LayerLimits:
         return found
 
     def unmet(self, about: str = "", **changes: Any) -> int:
-        """Return the number of conditions (with `about`) violated with other numbers."""
+        """Return how many conditions (that name `about`) the layer violates with other numbers."""
         found: int = self._judged("unmet", changes, about)
         return found
 

@@ -481,8 +481,8 @@ class Cost(Record):
 
     macs: int  # multiply-accumulates
     bytes: int  # that are read and written
-    scratch: int  # bytes of intermediate tensors
-    nodes: int  # layers that it needs
+    scratch: int  # the most bytes of intermediate tensors at once
+    nodes: int  # number of layers that it needs
     wasted: float  # share of the multiply-accumulates that multiplies a zero
 
 
@@ -496,11 +496,11 @@ class FormCost(Record, keys=_COST_KEYS):
     how the form is spelled.
     """
 
-    form: str  # the form
+    form: str  # its name
     cost: Cost | None
     score: float | None  # the weighted sum; the form with the least one is chosen
-    refused: str | None  # why the target cannot have it
-    chosen: bool = False  # whether it was chosen
+    refused: str | None  # why it cannot be chosen; null if it can
+    chosen: bool = False  # whether the layer was lowered in this form
     assumed: bool = False  # whether open sizes were replaced by assumed ones
     affected: int | None = None  # outputs that non-finite constants would spoil; null without any
     violations: tuple[str, ...] = ()

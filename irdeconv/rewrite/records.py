@@ -32,7 +32,7 @@ class LoweredLayer(Record, keys="... costs? spread?", repr=False):
     macs_direct: int | None  # multiply-accumulates of the definition; null if sizes are open
     macs_lowered: int | None  # multiply-accumulates afterwards, inserted zeros included
     nodes: tuple[str, ...] = ()  # the types of the layers that it became
-    costs: tuple[FormCost, ...] = ()  # of every planned form, with --form auto or --explain-costs
+    costs: tuple[FormCost, ...] = ()  # of the forms, with --form auto, --target or --explain-costs
     spread: NonFiniteReport | None = None  # how far non-finite constants spread, if there are any
 
     def __repr__(self) -> str:
@@ -115,8 +115,8 @@ class LoweringRequest:
 
     `explain` requests the costs of forms, `all_costs` also of those that cannot be the cheapest.
     `only` is a pattern of layer names. With `convolutions` ordinary convolutions that violate
-    conditions are rewritten, too; with `best_effort` violations become warnings. `quantized` layers
-    run in int8.
+    conditions are rewritten, too; with `best_effort` violations become warnings. With
+    `quantized` the layers run in int8.
     """
 
     form: str

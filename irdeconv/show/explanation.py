@@ -49,8 +49,8 @@ class AxisEquation(Record, keys=_AXIS_KEYS):
     index: int  # from 0
     size: Dim  # elements of the input
     kernel: Dim  # taps
-    stride: int  # of the axis
-    dilation: int  # of the axis
+    stride: int  # outputs from one input to the next
+    dilation: int  # outputs from one tap to the next
     full: Dim  # elements before pads cut some off
     pad_begin: Dim | None  # cut off at the beginning
     pad_end: Dim | None  # cut off at the end
@@ -92,16 +92,16 @@ class LayerExplanation(Record, keys=_LAYER_KEYS):
     output: Annotated[str, str | None]  # element type and shape
     setting: Setting | None
     crop: Crop | None
-    rule: PadsRule | None  # the source of the pads
+    rule: PadsRule | None  # the rule that gives the pads
     axes: tuple[AxisEquation, ...]  # the size formula, axis by axis
-    picture: tuple[str, ...]  # of one axis, in letters
+    picture: tuple[str, ...]  # a drawing of one axis, as lines of text
     verdicts: tuple[Verdict, ...]  # the results of other systems for these attributes
     problem: Problem | None = None  # why the layer is refused
-    hints: tuple[str, ...] = ()  # the remedies
-    remarks: tuple[Problem, ...] = ()  # further remarks
+    hints: tuple[str, ...] = ()  # changes that would help
+    remarks: tuple[Problem, ...] = ()  # warnings about the layer
     # known faults of runtimes that concern the layer, if its data are quantized
     faults: tuple[str, ...] = ()
-    solutions: Solutions | None = None  # with --solve
+    solutions: Solutions | None = None  # attributes for the wanted size, with --solve
 
 
 def explain_layer(

@@ -57,7 +57,7 @@ class TypeSummary:
 
     type: str  # of the operation
     count: int  # of layers
-    parameters: int  # of their constants
+    parameters: int  # elements of their constants
     macs: int  # multiply-accumulates that are known
     unknown: int  # layers whose multiply-accumulates are not known
 
@@ -78,7 +78,7 @@ class ModelEnd(TypedDict):
     """An input or output of the model."""
 
     id: int  # of the Parameter or Result
-    name: str  # of it
+    name: str  # of the input or output
 
 
 class KeptSection(TypedDict):
@@ -105,7 +105,7 @@ class InspectedBody(Record, keys="... rt_info?"):
     outputs: Annotated[tuple[BodyOutput, ...], list[dict[str, Any]]]
     edges: list[BackEdge]  # from one iteration to the next
     layers: list[InspectedLayer]  # of the body
-    rt_info: Annotated[str | None, Any] = None  # XML of the body
+    rt_info: Annotated[str | None, Any] = None  # rt_info of the body, as XML
 
 
 _NODE_KEYS = "*facts opaque? stateful? sections? bodies? fields? rt_info? port_rt_info? extra?"
@@ -121,8 +121,8 @@ class InspectedLayer(Record, keys=_NODE_KEYS):
     bodies: list[InspectedBody] = field(default_factory=list)  # of Loop, TensorIterator and If
     # properties that no attribute spells
     fields: dict[str, Any] = field(default_factory=dict)
-    rt_info: Annotated[str | None, Any] = None  # XML of the layer
-    port_rt_info: Annotated[tuple[Any, ...], Any] = ()  # XML of its outputs
+    rt_info: Annotated[str | None, Any] = None  # rt_info of the layer, as XML
+    port_rt_info: Annotated[tuple[Any, ...], Any] = ()  # rt_info of its outputs, as XML
     # other attributes of the XML element
     extra: dict[str, Any] = field(default_factory=dict)
 
@@ -434,7 +434,7 @@ class Inspection(Record, document="inspect/2", keys=_INSPECTION_KEYS, repr=False
 
     @property
     def rt_info(self) -> Annotated[str | None, Any]:
-        """XML of the model."""
+        """rt_info of the model, as XML."""
         return self.graph.info.rt_info or None
 
     @property

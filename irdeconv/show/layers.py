@@ -113,7 +113,7 @@ class InputFacts(Record, keys="producer port name *form"):
     """An input: its producer, and the elements of constants behind it (None: not constant)."""
 
     producer: int  # id of the layer that it comes from
-    port: int  # of that layer's output
+    port: int  # number of that layer's output
     name: str  # of that layer
     spec: Spec
     parameters: int | None
@@ -129,7 +129,7 @@ class ConsumerFacts:
     """A layer that reads an output, at this input port."""
 
     id: int  # of the layer
-    port: int  # of its input
+    port: int  # number of its input
     name: str  # of the layer
 
 
@@ -138,7 +138,7 @@ class OutputFacts(Record, keys="*form tensor_names consumers declared=declared_f
 
     spec: Spec
     tensor_names: tuple[str, ...]  # of the tensor
-    consumers: tuple[ConsumerFacts, ...]  # that read it
+    consumers: tuple[ConsumerFacts, ...]  # the layers that read it
     declared: Spec | None
 
     @property
@@ -164,7 +164,7 @@ class LayerFacts(Record, keys=_KEYS):
     """
 
     id: int  # of the layer
-    name: str  # of it
+    name: str  # of the layer
     type: str  # of its operation
     version: str  # operation set
     attributes: dict[str, str]  # as the file spells them
@@ -173,8 +173,8 @@ class LayerFacts(Record, keys=_KEYS):
     parameters: int  # elements of its constants
     bytes: int  # of its constants
     macs: int | None  # multiply-accumulates; null if sizes are open
-    deconvolution: bool  # whether it is one
-    constant: bool  # whether it is one
+    deconvolution: bool  # whether it is a deconvolution
+    constant: bool  # whether it is computed from constants alone
     origins: tuple[str, ...]  # layers that it was made of
     location: Location | None
     violations: tuple[str, ...] = ()  # conditions of the target that it violates, with --target
@@ -461,19 +461,19 @@ class DeconvolutionFacts:
     """One deconvolution with all rules applied; null or `?` if sizes are unknown."""
 
     id: int  # of the layer
-    name: str  # of it
+    name: str  # of the layer
     type: str  # of its operation
     version: str  # operation set
     attributes: dict[str, str]  # as the file spells them
-    groups: str | None = None  # g
-    channels_in: str | None = None  # C
-    channels_out: str | None = None  # M
-    kernel: str | None = None  # K
-    strides: str | None = None  # S
-    dilations: str | None = None  # D
+    groups: str | None = None  # number of groups
+    channels_in: str | None = None  # number of input channels
+    channels_out: str | None = None  # number of output channels
+    kernel: str | None = None  # its size along each axis
+    strides: str | None = None  # one for each axis
+    dilations: str | None = None  # one for each axis
     pads_begin: str | None = None  # after all rules
     pads_end: str | None = None  # after all rules
-    output: str | None = None  # shape
+    output: str | None = None  # its shape
     macs_direct: int | None = None  # multiply-accumulates of the definition
     macs_zero_insertion: int | None = None  # multiply-accumulates after zero-insertion
     problem: str | None = None  # why the layer is refused

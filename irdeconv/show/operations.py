@@ -46,7 +46,7 @@ class OperationSupport:
     """
 
     type: str  # its name
-    opsets: tuple[int, ...]  # that have this version
+    opsets: tuple[int, ...]  # the operation sets that have this version
     state: Annotated[State, str]  # executed, inferred or kept
     element_types: str = ""  # that are executed
     inputs: str = ""  # names of the ports, optional ones in brackets

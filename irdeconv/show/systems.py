@@ -247,7 +247,7 @@ class Verdict(Record, keys="system title same kind text *crop instead"):
     title: str  # its full name
     crop: Crop | None
     kind: Annotated[Kind, str]  # such as same, shift, size, rejected or unknown
-    text: str  # in words
+    text: str  # the difference, or the refusal, in words
     # attributes with which it computes the layer's numbers; null if the same ones do, or none
     instead: dict[str, str] | None = None
 
@@ -377,7 +377,7 @@ class Solution(Record, keys="attributes *crop"):
 class Solutions(Record):
     """The smallest solutions, how many more were found, and whether the search was cut short."""
 
-    wanted: Ints  # the size
+    wanted: Ints  # the size of the output that was asked for
     found: tuple[Solution, ...]  # the smallest changes first
     more: int  # that were found and are not listed
     complete: bool  # whether everything was tried

@@ -384,7 +384,7 @@ def model_side(
 
 
 def rewritten(ob: Obligation) -> list[Layer]:
-    """Return the layers of the lowered model that stand for the source's, without constants."""
+    """Return the layers of the lowered model that replace the source's, without constants."""
     places, _ = region(ob.lowered, ob.output, lambda p, _: p in ob.twins)
     return [ob.lowered.layers[i] for i in places if ob.lowered.layers[i].type != "Const"]
 

@@ -23,7 +23,7 @@ IF_ASSUMED = " if what is assumed is so"
 class _Constant(TypedDict):
     """A constant, by its content."""
 
-    shape: list[int]  # of the constant
+    shape: list[int]  # its sizes
     type: str  # element type
     sha256: NotRequired[str]  # of its bytes, unless its values are given
     values: NotRequired[list[float | bool | str]]  # of a small constant
@@ -41,9 +41,9 @@ class _OriginalLayer(TypedDict):
 class Certificate(Record, keys="schema ...", kw_only=True, repr=False):
     """One rewritten layer, and its proof."""
 
-    layer: str  # the original layer
+    layer: str  # name of the original layer
     type: str  # its operation
-    form: str = "unknown"  # how it was rewritten
+    form: str = "unknown"  # in which it was lowered, such as phases
     # the original layers that were read, by name
     source: Annotated[Mapping[str, Any], dict[str, _OriginalLayer]] = field(default_factory=dict)
     # the layers in its place, producers first
@@ -191,8 +191,8 @@ class _Stamp(TypedDict):
 class _ProbedLayer(TypedDict):
     """A layer that was evaluated."""
 
-    layer: str  # the original layer
-    sizes: str | None  # the sizes at which both are the same
+    layer: str  # name of the original layer
+    sizes: str | None  # the sizes at which both agreed; null if it has not passed
     reason: str | None  # why it has not passed
 
 
@@ -383,10 +383,10 @@ _LAYER_KEYS = "layer type form passed proved every partly rounding assumed uncle
 class LayerCheck(Record, keys=_LAYER_KEYS, kw_only=True):
     """The verdict on one rewritten layer."""
 
-    layer: str  # the original layer
+    layer: str  # name of the original layer
     type: str  # its operation
-    form: str  # how it was rewritten
-    proved: str | None  # for which sizes it is proved
+    form: str  # in which it was lowered, or "probe"
+    proved: str | None  # for which sizes it is proved; null if it is not
     reason: str | None = None  # why it has not passed
     every: bool = True  # whether these are all sizes that the original allows
     partly: str | None = None  # why it is not proved for every size
@@ -396,7 +396,7 @@ class LayerCheck(Record, keys=_LAYER_KEYS, kw_only=True):
 
     @property
     def passed(self) -> bool:
-        """Whether the layer was proved equal for every size, and nothing was taken for granted."""
+        """Whether the layer was proved equal for every size, without assumptions."""
         return self.reason is None and self.every and not self.assumed
 
     def to_dict(self) -> dict[str, Any]:
@@ -433,20 +433,14 @@ class CheckReport(Record, keys="passed equal ...", kw_only=True, repr=False):
 
     @property
     def equal(self) -> bool:
-        """Whether a layer was rewritten and all are equal, be it for some sizes only.
-
-        The assumptions must hold.
-        """
+        """Whether a layer was rewritten and all are equal, for some sizes or on assumptions."""
         return (
             bool(self.layers) and not self.problems and all(r.reason is None for r in self.layers)
         )
 
     @property
     def passed(self) -> bool:
-        """Whether a layer was rewritten, all are proved for every size, all others are the same.
-
-        Nothing is assumed.
-        """
+        """Whether layers were rewritten, and all is proved for every size without assumptions."""
         return self.equal and all(self.layers) and not self.assumed
 
     @property

@@ -1,10 +1,10 @@
 """Compare a graph layer by layer with another, with saved arrays or with OpenVINO.
 
 Every tensor has two values: the graph's own and the partner's. A layer is computed from both sides'
-inputs. Its second result and the partner's may differ by the rounding of this one layer, with any
-errors before it. So a wrong layer is found in its place, small mistakes do not hide behind errors
-that grow, and errors that grow raise no alarm. Layers that the partner does not have are bridged:
-`judge.py` carries their bounds along. Memory contains both sides' live tensors.
+inputs. Its second result and the partner's may differ by the rounding of this one layer, no matter
+which errors came before. So a wrong layer is found in its place, small mistakes do not hide behind
+errors that grow, and errors that grow raise no alarm. Layers that the partner does not have are
+bridged: `judge.py` carries their bounds along. Memory contains both sides' live tensors.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class Follower:
 
 
 def relative(a: Array, tolerance: float) -> Allowed:
-    """Return the limit that a relative tolerance stands for."""
+    """Return the limit of a relative tolerance."""
     size = np.abs(a.astype(np.float64)) if a.dtype.kind not in "OSUT" else np.zeros(())
     return Allowed(tolerance * largest(size), "given")
 
@@ -181,7 +181,7 @@ class Comparison(Record, keys=_KEYS, kw_only=True, repr=False):
 
     @property
     def first(self) -> str | None:
-        """The name of the first tensor that differs."""
+        """The name of the first tensor that differs; null if none does."""
         return next((t.name for t in self.tensors if not t.passed), None)
 
     def __bool__(self) -> bool:
@@ -227,8 +227,8 @@ def compare_plan(
 ) -> Comparison:
     """Run a plan beside the partner that `start` makes, which is closed in the end.
 
-    By default the bound is the layer's own rounding; `tolerance`, relative to the
-    largest absolute value of the first side's tensor, replaces that.
+    By default a layer may differ by its own rounding. `tolerance`, relative to the largest absolute
+    value of the first side's tensor, replaces that bound.
     """
     with one_blas_thread():  # around both sides: settings of one may not reach the other
         with progress.stage("starting the other side"):

@@ -319,7 +319,7 @@ class TensorDifference(Record, keys=_KEYS, kw_only=True):
     shape_b: tuple[int, ...]  # on the second side; if another one, nothing is compared
     max_abs: Real  # largest |a-b|
     scale: float
-    tolerance: Real  # the bound of `own`
+    tolerance: Real  # the largest `own` that is allowed
     worst: tuple[int, ...] | None  # the index of the largest difference
     output: bool = False  # whether it is an output of the model
     kind: str | None = None  # the known mistake that explains the difference
@@ -339,7 +339,7 @@ class TensorDifference(Record, keys=_KEYS, kw_only=True):
 
     @property
     def relative(self) -> Real:
-        """The largest difference relative to the largest element."""
+        """The largest difference relative to the largest |a|."""
         return self.max_abs / self.scale if self.scale else self.max_abs
 
     def __str__(self) -> str:

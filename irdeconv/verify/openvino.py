@@ -3,7 +3,7 @@
 The model is executed in pieces: each piece ends in Results behind every layer under comparison and
 begins with the results of the pieces before it, so memory holds one piece and the values that later
 ones read. The added Results keep OpenVINO from fusing those layers, on purpose: the layers are
-under comparison, not the fusions. If it fuses in spite of them, a product with 1 is put between.
+under comparison, not the fusions. If it fuses in spite of them, a product with 1 is inserted.
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ class OpenVinoPartner(Partner):
         return fed
 
     def _held(self, layers: Iterable[Any]) -> dict[Any, Array]:
-        """Multiply some layers' values for others by a Parameter; return it with its value 1."""
+        """Multiply values that others read by a Parameter; return it with its value 1."""
         fed = {}
         for output in [n.output(0) for n in layers if n.get_type_name() in FUSED]:
             if _type(output) == "f32":

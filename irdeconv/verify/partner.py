@@ -52,7 +52,7 @@ class Partner(ABC):
 
     @abstractmethod
     def fetch(self, node: Node) -> Fetched | None:
-        """Return the outputs of the layer that a node of the first graph stands for."""
+        """Return the outputs of the layer that matches a node of the first graph."""
 
     @abstractmethod
     def outputs(self) -> list[Array | None]:
@@ -260,7 +260,7 @@ class SavedPartner(Partner):
             self._arrays.close()
 
     def warnings(self) -> list[Diagnostic]:
-        """Return arrays that stand for nothing, and element types that are not the layer's."""
+        """Warn of arrays without a match, and of element types that are not the layer's."""
         return self._problems
 
     def _read(self, name: str, dtype: ElementType | None) -> Array:

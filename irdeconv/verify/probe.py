@@ -7,7 +7,7 @@ prime. Two sides that differ are equal at a random point with a probability of a
 (Schwartz and Zippel), and if the prime divides every difference of coefficients: of all primes
 of 31 bits at most bits/30 do. The draws of several trials are independent.
 
-That bounds the misses at the sizes that were evaluated, and says nothing of others.
+That bounds the chance of a miss at the sizes that were evaluated, and says nothing of others.
 """
 
 from __future__ import annotations

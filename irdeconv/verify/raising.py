@@ -63,7 +63,7 @@ class RaisedLayer(Record, keys="name type pattern reason macs_before ... attribu
     macs_before: int | None = None  # multiply-accumulates of the decomposition
     macs_raised: int | None = None  # multiply-accumulates of the deconvolution
     exact: bool = True  # whether no weight was rounded
-    note: str | None = None  # a remark
+    note: str | None = None  # how sums of weights round, if any are summed
 
     def __repr__(self) -> str:
         result = f"{self.pattern} -> {self.type}" if self.pattern else f"stays: {self.reason}"

@@ -114,7 +114,7 @@ class Reduced(Record, keys=_KEYS, kw_only=True, repr=False):
 
     @property
     def rounded_seconds(self) -> float:
-        """The time of the search."""
+        """How long the search took, in seconds."""
         return round(self.seconds, 3)
 
     def __repr__(self) -> str:
@@ -333,13 +333,13 @@ NAMES = (LAYER, "layer.bin", OTHER, "other.bin", ARRAYS, OUTPUTS_A, OUTPUTS_B, R
 
 
 class PieceReport(Record, document="piece/1"):
-    """The first layer that differs."""
+    """A piece that shows the first difference."""
 
-    first_difference: str  # in words
+    first_difference: str  # the tensor that differs first, in words
     layers: list[NamedLayer]  # of the piece
-    files: dict[str, str]  # the contents of each file
+    files: dict[str, str]  # what each file contains, by name
     see_it: list[str]  # commands that show the difference
-    difference: TensorDifference  # in numbers
+    difference: TensorDifference  # the same difference in numbers
 
 
 @dataclass(frozen=True)

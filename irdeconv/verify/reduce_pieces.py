@@ -34,8 +34,8 @@ Edit = Callable[[Node], Op | None]
 class ModelSize(NamedTuple):
     """How large a model is: its layers (constants, inputs and outputs are none), constants."""
 
-    layers: int  # of the model
-    constant_bytes: int  # of the model
+    layers: int  # number of layers
+    constant_bytes: int  # of all constants
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Variant:
 
     @property
     def listed(self) -> list[NamedLayer]:
-        """The layers, by name."""
+        """Its layers: names and types."""
         return [{"name": n.name, "type": n.type} for n in self.layers]
 
     @property

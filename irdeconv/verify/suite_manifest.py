@@ -31,7 +31,7 @@ from irdeconv.verify.suite_layer import DIALECTS, SuiteLayer, terms, traits
 class ArrayForm(TypedDict):
     """An array."""
 
-    shape: list[int]  # of the array
+    shape: list[int]  # its sizes
     element_type: str  # such as f32
 
 
@@ -54,8 +54,8 @@ class ManifestCase(TypedDict):
     """A case: a folder of its name."""
 
     name: str  # of the case
-    set: str  # of cases
-    tests: str  # the purpose of the set
+    set: str  # the set of cases that it belongs to
+    tests: str  # what the case tests
     dialect: str  # of the layer
     type: str  # of the operation
     version: str  # operation set
@@ -65,7 +65,7 @@ class ManifestCase(TypedDict):
     constants: dict[str, ArrayForm]  # of constants.npz
     outputs: dict[str, ExpectedForm]  # of expected.npz
     files: dict[str, str]  # SHA-256 by name
-    known: list[dict[str, str]]  # known defects that this case shows
+    known: list[dict[str, str]]  # known mistakes of peers: peer, file and text
     lowered: NotRequired[LoweredForm]  # the lowered model
 
 
@@ -76,7 +76,7 @@ class Manifest(Record, document="suite-manifest/1"):
     data: str  # integers or floats
     seed: int  # of the data
     form: str | None  # into which deconvolutions were lowered as well
-    results: str  # the place for results
+    results: str  # names of the files with results, in words
     cases: Annotated[list[dict[str, Any]], list[ManifestCase]]  # in order
 
 

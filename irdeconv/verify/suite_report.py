@@ -102,9 +102,9 @@ FEWEST_FAILURES = 2  # failures that can have something in common
 class Cause(Record):
     """Common features of failing cases."""
 
-    features: tuple[str, ...]  # that all of them have
-    failed: int  # how many they are
-    passed: int  # cases that have these features, and pass
+    features: tuple[str, ...]  # that all these cases have
+    failed: int  # number of cases that fail
+    passed: int  # number of cases with these features that pass
 
     def __str__(self) -> str:
         features = " and ".join(self.features)
@@ -113,7 +113,7 @@ class Cause(Record):
 
 
 def causes(failed: Sequence[Sequence[str]], passed: Sequence[Sequence[str]]) -> list[Cause]:
-    """Return features that all failures and fewest passing cases have, the most telling first.
+    """Return features that all failures and fewest passing cases have, the rarest of them first.
 
     Both are the features of every case. Two features at a time count if both together say more than
     each by itself.
@@ -224,7 +224,7 @@ class CaseReport(Record, kw_only=True, repr=False):
 
     name: str  # of the case
     status: Annotated[str, Literal["passed", "differs", "missing", "unreadable"]]  # the verdict
-    set: str  # of cases
+    set: str  # the set of cases that it belongs to
     dialect: str  # of the layer
     features: tuple[str, ...]  # of the layer, in which causes are sought
     known: tuple[str, ...] = ()  # known defects of peers on this layer
@@ -354,7 +354,7 @@ class SuiteReport(Record, keys=_KEYS, kw_only=True, repr=False):
 
     @property
     def causes_by_kind(self) -> dict[str, list[Cause]]:
-        """The same for each mistake."""
+        """The common features of the cases that each known mistake explains."""
         return {kind: self.causes(kind) for kind in self.kinds}
 
 
