@@ -3,7 +3,7 @@
 It also shows measurements, times, differences and values, on the graphs that they belong to.
 
 Its Content-Security-Policy allows the style and the script by their hashes, so no text of a model
-can be executed. docs/page.md describes the keys of its data. Repeated data are written once.
+can be executed. Repeated data are written once.
 """
 
 from __future__ import annotations
