@@ -11,7 +11,7 @@ import pytest
 
 from irdeconv.kernels import jit
 from irdeconv.kernels.jit import is_private, private_folder, processor, user_folder
-from irdeconv.runtime.choice import MEASUREMENTS_SCHEMA, Tuner
+from irdeconv.runtime.choice import MeasuredKernels, Tuner
 from support.fixtures import Patch
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "getuid"), reason="no owners of files here")
@@ -67,7 +67,7 @@ def _measurements(path: Path) -> dict[str, str]:
 
 def test_measurements_of_others_are_not_used(tmp_path: Path) -> None:
     path = tmp_path / "kernels.json"
-    path.write_text(json.dumps({"schema": MEASUREMENTS_SCHEMA, "kernels": {"a": "b"}}))
+    path.write_text(json.dumps({"schema": MeasuredKernels.json_schema, "kernels": {"a": "b"}}))
     path.chmod(0o600)
     assert _measurements(path) == {"a": "b"}
     path.chmod(0o666)
