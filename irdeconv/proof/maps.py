@@ -18,12 +18,14 @@ from irdeconv.proof.sums import Part, compare
 NEVER, WRONG = -1, -2  # emitted taps that read zeros only, or what the definition does not read
 READ, MISSING, IMPOSSIBLE = 0, 1, 2  # taps of the definition
 MOST_ALIGNED = 2**26
+COPY_STEP = 2**32  # more than there are channels
 MOST_ALONG = 2**13  # taps of an axis, which are looked at one by one
 MOST_PAIRS = 2**25  # of a tap and a residue of an axis
 
 
 Bounds = tuple[tuple[Size, Size], ...]
 Taps = tuple[list[int], list[int]]  # the tap of each emitted tap, and the ones that are reached
+Moves = tuple[tuple[int, Bounds], ...]  # of a copy along each coordinate, and bounds of its own
 
 
 @dataclass(frozen=True)
@@ -101,10 +103,12 @@ class View:
     """A tensor computed from the data; `blocks` None: nothing but moved elements of the data.
 
     `table` has one axis for each of `axes`: the row of the base of each element, -1 for zero; rows
-    of several blocks are counted through. A block is a sum of convolutions with the same rows. Each
-    axis of the tensor is a run of `axes`, in row-major order, of as many as `runs` says (0: it has
-    the size 1). `bias` has a number for each element of the table (with `bias_numbered` that of an
-    element of an input); then comes the `activation`.
+    of several blocks are counted through. A block is a sum of convolutions with the same rows. Of
+    moved data, channel + COPY_STEP * i is one of copy i: with (move, bounds) = `copies[i][c]` its t
+    along coordinate c is `move` more, and within `bounds`, or it is zero; i is the same along open
+    axes. Each axis of the tensor is a run of `axes`, in row-major order, of as many as `runs` says
+    (0: it has the size 1). `bias` has a number for each element of the table (with `bias_numbered`
+    that of an element of an input); then comes the `activation`.
     """
 
     type: str | None
@@ -115,6 +119,7 @@ class View:
     bias: Array | None = None
     bias_numbered: bool = False
     activation: Activation | None = None
+    copies: tuple[Moves, ...] = ()
 
     @property
     def shape(self) -> tuple[Size, ...]:
@@ -192,8 +197,10 @@ class MapComparison:
             raise Unproved(f"the output is {list(view.shape)}, not {list(shape)}")
         axes = [view.axes[a] for a in order]
         self.batch(axes[0], shape[order[0]])
-        order_kept = [a.coordinate for a in axes[1:]] == [None, *range(1, len(axes) - 1)]
-        need(order_kept, "the axes of the output are not those of the data")
+        if axes[1].coordinate is not None or any(
+            a.coordinate != i for i, a in enumerate(axes[2:], 1)
+        ):
+            raise Unproved("the axes of the output are not those of the data")
         table = by_channel(view.table, order)
         self.finish(order)
         if not is_empty(shape):
@@ -237,8 +244,10 @@ class MapComparison:
         of = np.where(rows < 0, 0, np.searchsorted(starts, rows, "right"))  # 0: of none
         for i in np.unique(of):
             block = blocks[i - 1] if i else ()
-            parts = block or (None,)
-            found = [[self.taps(a, axis, r, p) for a, (axis, r) in places] for p in parts]
+            found = [
+                [self.taps(a, axis, r, part) for a, (axis, r) in places]
+                for part in block or (None,)
+            ]
             chosen = np.flatnonzero(of == i)
             self.weights(chosen, rows[chosen] - starts[max(i - 1, 0)], block, found)
 
@@ -251,7 +260,7 @@ class MapComparison:
         return self.found[key]
 
     def _taps(self, a: int, out: Axis, residue: int, emitted: int, read: Read | None) -> Taps:
-        """Return each emitted tap's defined one, at every live place, and the defined taps' states.
+        """Return the tap of each emitted tap, at every live place, and the state of each tap.
 
         The outputs o with o + out.shift = out.radix*v + residue are looked at.
         """
@@ -269,7 +278,7 @@ class MapComparison:
                 continue
             i, o, there = pair
             given = [o, size - 1 - o, i, data - 1 - i]  # the pair is one of the definition
-            there += given[:2]  # outputs beyond the tensor do not count
+            there += given[:2]  # outputs beyond the tensor are nobody's
             reach = i + begin - o * S if d.forward else o + begin - i * S
             if self.case.excludes(there):
                 continue
@@ -292,8 +301,9 @@ class MapComparison:
     def _reached(self, reach: Size, dilation: int, kernel: int) -> int | None:
         """Return the tap of the definition that reaches so far; None if there is none."""
         likely = range(kernel) if isinstance(reach, Expr) else [reach // dilation]
-        inside = (k for k in likely if 0 <= k < kernel)
-        return next((k for k in inside if self.case.is_zero(reach - k * dilation)), None)
+        return next(
+            (k for k in likely if 0 <= k < kernel and self.case.is_zero(reach - k * dilation)), None
+        )
 
     def places(self, a: int, out: Axis, read: Read | None) -> tuple[Size, Size]:
         """Return symbols for any input i and any place v of the outputs; 0 for the only i or o.
@@ -302,8 +312,9 @@ class MapComparison:
         """
         w, d = self.wanted, self.wanted.definition
         sizes = w.data[d.data_axes[2 + a]], w.windows[a][1]
-        named = zip(sizes, "iv", strict=True)
-        i, v = (0 if is_int(n, 1) else self.case.free(name) for n, name in named)
+        i, v = (
+            0 if is_int(n, 1) else self.case.free(name) for n, name in zip(sizes, "iv", strict=True)
+        )
         if read and type(i) is not int and type(v) is not int:
             periods, S = (out.radix * read.axis.radix, read.stride), d.strides[a]
             right = (1, S) if d.forward else (S, 1)

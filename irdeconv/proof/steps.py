@@ -8,19 +8,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from irdeconv.proof.definition import ACTIVATIONS, LayerDefinition, activation
 from irdeconv.proof.language import listed_call
-from irdeconv.proof.maps import Axis, KernelSums, Read, View, by_channel, last
+from irdeconv.proof.maps import COPY_STEP, Axis, KernelSums, Moves, Read, View, by_channel, last
 from irdeconv.proof.model import (
     FLOATS,
     LARGEST_ARRAY,
     MOST_RESIZED,
-    MOVES,
     RULES,
     Array,
     Call,
@@ -28,13 +26,11 @@ from irdeconv.proof.model import (
     Layer,
     Run,
     TypedArray,
-    computed,
     need,
 )
 from irdeconv.proof.sizes import Case, Expr, Size, SizesTooLarge, SizesTooSmall, is_int
 from irdeconv.proof.views import (
     Numbers,
-    ViewSum,
     Zeros,
     elements,
     filled,
@@ -43,7 +39,6 @@ from irdeconv.proof.views import (
     regrouped,
     single,
     taken,
-    views_of,
     with_axis,
     zero_shape,
 )
@@ -90,16 +85,16 @@ class _OpenCall(Call):
     def resize(self, x: Any, axis: int, f: int, h: int) -> Any:
         size = x.shape[axis] * f
         # With h = 0 or 1 output o takes element floor(o / f), which none beyond the axis is.
-        repeats = f == 1 or (h in (0, 1) and f <= MOST_REPEATED)
-        need(repeats, f"{self.layer} does not repeat each element")
+        need(
+            f == 1 or (h in (0, 1) and f <= MOST_REPEATED),
+            f"{self.layer} does not repeat each element",
+        )
         if not self.case.implies(MOST_RESIZED - 1 - size):
             raise SizesTooLarge(f"{self.layer}: {size} elements may be too many for f32")
         return each(x, axis, np.zeros(f, np.int64)) if f > 1 else x
 
     def expand(self, x: Any, axes: Sequence[int]) -> Any:
-        for a in sorted(axes):
-            x = replace(x, runs=(*x.runs[:a], 0, *x.runs[a:]))
-        return x
+        return _unsqueezed(x, axes)
 
     def broadcast(self, x: Any, shape: Sequence[Any]) -> Any:
         for a, (length, n) in enumerate(zip(x.shape, shape, strict=True)):
@@ -122,8 +117,6 @@ class _OpenCall(Call):
         return y
 
     def join(self, parts: Sequence[Any], axis: int) -> Any:
-        if any(isinstance(p, ViewSum) for p in parts):
-            return added(self, [self.join(group, axis) for group in _apart(self, parts)])
         pattern = next((p for p in parts if isinstance(p, View)), None)
         if pattern is None:
             shapes = list(map(zero_shape, parts))
@@ -139,8 +132,7 @@ class _OpenCall(Call):
             if pads or any(n.coordinate is not None and not _is_one(n) for n in axes):
                 return _joined_open(self, parts, axis)
             parts = [_beside(p, axis) if isinstance(p, View) else p for p in parts]
-        groups = [parts] if pattern.blocks is not None else _apart(self, parts)
-        return added(self, [_joined_rows(self, group, axis) for group in groups])
+        return _joined_rows(self, parts, axis)
 
 
 def called(case: Case, layer: Layer) -> _OpenCall:
@@ -151,9 +143,16 @@ def called(case: Case, layer: Layer) -> _OpenCall:
     return _OpenCall(layer, call.said, call.opset, case=case)
 
 
+def _unsqueezed(x: View, places: Sequence[int]) -> View:
+    """Return a view with axes of size 1 at places of the result."""
+    for a in sorted(places):
+        x = replace(x, runs=(*x.runs[:a], 0, *x.runs[a:]))
+    return x
+
+
 def each(x: View, a: int, places: Array) -> View:
     """Put copies (places of 0) or zeros (others) of each element of an axis in its place."""
-    x = taken(replace(x, runs=(*x.runs[: a + 1], 0, *x.runs[a + 1 :])), a + 1, places)
+    x = taken(_unsqueezed(x, [a + 1]), a + 1, places)
     return replace(x, runs=(*x.runs[:a], x.runs[a] + x.runs[a + 1], *x.runs[a + 2 :]))
 
 
@@ -206,14 +205,18 @@ def _strided(x: View, a: int, step: int) -> View:
         rows = []
         for sums in block:
             read = sums.reads[at]
-            ends = ([e - axis.shift for e in row] for row in (*read.bounds, *axis.bounds))
+            ends = (
+                (low - axis.shift, high - axis.shift) for low, high in (*read.bounds, *axis.bounds)
+            )
             bounds = tuple((-(-low // step), -(-high // step)) for low, high in ends)
             pad, stride = read.pad - read.stride * axis.shift, read.stride * step
             read = replace(read, pad=pad, bounds=bounds, stride=stride)
             rows.append(replace(sums, reads=(*sums.reads[:at], read, *sums.reads[at + 1 :])))
         blocks.append(tuple(rows))
-    axis = replace(axis, length=-(-axis.length // step), shift=0, bounds=())
-    return with_axis(replace(x, blocks=tuple(blocks)), a, axis)
+    length = -(-axis.length // step)
+    return with_axis(
+        replace(x, blocks=tuple(blocks)), a, replace(axis, length=length, shift=0, bounds=())
+    )
 
 
 def _alike(case: Case, a: Axis, b: Axis) -> bool:
@@ -221,27 +224,31 @@ def _alike(case: Case, a: Axis, b: Axis) -> bool:
     pairs = [(a.length, b.length), (a.shift, b.shift)]
     for p, q in zip(a.bounds, b.bounds, strict=False):
         pairs += zip(p, q, strict=True)
-    kinds = [(n.coordinate, n.radix, n.step, len(n.bounds)) for n in (a, b)]
-    return kinds[0] == kinds[1] and all(case.is_zero(p - q) for p, q in pairs)
+    same = (a.coordinate, a.radix, a.step, len(a.bounds))
+    return same == (b.coordinate, b.radix, b.step, len(b.bounds)) and all(
+        case.is_zero(p - q) for p, q in pairs
+    )
 
 
-def _apart(c: _OpenCall, parts: Sequence[Any]) -> list[list[Any]]:
-    """Return lists of tensors to join whose results add up: data of one place beside zeros."""
-    groups: list[tuple[list[Axis], dict[int, View]]] = []
-    for i, part in enumerate(parts):
-        for view in views_of(part):
-            axes = [n for n in view.axes if n.coordinate is not None]
-            for like, group in groups:
-                pairs = zip(like, axes, strict=False)
-                fits = i not in group and len(like) == len(axes)
-                if fits and all(_alike(c.case, *pair) for pair in pairs):
-                    group[i] = view
-                    break
-            else:
-                groups.append((axes, {i: view}))
-    shapes = [p.shape if views_of(p) else zero_shape(p) for p in parts]
-    blank = [Zeros(p.type, shape) for p, shape in zip(parts, shapes, strict=True)]
-    return [[group.get(i, zeros) for i, zeros in enumerate(blank)] for _, group in groups]
+def _copied(case: Case, views: Sequence[View]) -> list[View]:
+    """Return moved data that differ in their places along open axes as copies of one."""
+    copies: dict[Moves, int] = {}
+    made = []
+    for i, v in enumerate(views):
+        pairs = list(zip(v.axes, views[0].axes, strict=True))
+        by = {a.coordinate: a.shift - b.shift for a, b in pairs if a.coordinate is not None}
+        empty = {a.coordinate for a in v.axes if case.is_zero(a.length)}  # moved by any number
+        by = {c: 0 if case.is_zero(n) else i if c in empty else n for c, n in by.items()}
+        # Copies are distinguished by their moves. Comparing open moves would split the case.
+        need(all(type(n) is int for n in by.values()), "copies are moved by open sizes")
+        rows = [tuple((n + by[c], own) for c, (n, own) in enumerate(row)) for row in v.copies]
+        number = np.array([copies.setdefault(row, len(copies)) for row in rows])
+        table = np.where(
+            v.table < 0, -1, number[v.table // COPY_STEP] * COPY_STEP + v.table % COPY_STEP
+        )
+        axes = (a if a.coordinate is None else replace(a, shift=b.shift) for a, b in pairs)
+        made.append(replace(v, table=table, axes=tuple(axes)))
+    return [replace(v, copies=tuple(copies)) for v in made]
 
 
 def _zero_view(c: _OpenCall, value: Any, pattern: View, at: int) -> View:
@@ -252,7 +259,7 @@ def _zero_view(c: _OpenCall, value: Any, pattern: View, at: int) -> View:
     sizes = [size if i == place else n for i, n in enumerate(pattern.table.shape)]
     table, axis = np.full(c.room(sizes), -1), replace(pattern.axes[place], length=size)
     blocks = None if pattern.blocks is None else ()
-    view = View(pattern.type, table, pattern.axes, pattern.runs, blocks)
+    view = View(pattern.type, table, pattern.axes, pattern.runs, blocks, copies=pattern.copies)
     return with_axis(view, place, axis)
 
 
@@ -274,6 +281,7 @@ def _joined_rows(c: _OpenCall, parts: Sequence[Any], at: int) -> View:
     pattern = _settled(pattern)
     views = [_settled(p) if isinstance(p, View) else _zero_view(c, p, pattern, at) for p in parts]
     views = [single(v, at)[0] for v in views]
+    views = _copied(case, views) if pattern.blocks is None else views
     place = single(pattern, at)[1]
     tables: list[Array] = []
     blocks: list[tuple[KernelSums, ...]] = []
@@ -296,7 +304,7 @@ def _joined_rows(c: _OpenCall, parts: Sequence[Any], at: int) -> View:
     every = [np.full(v.table.shape, nothing) if v.bias is None else v.bias for v in views]
     bias = np.concatenate(every, place) if numbered else None
     found = None if pattern.blocks is None else tuple(blocks)
-    ends = (bias, True in numbered, views[0].activation)
+    ends = (bias, True in numbered, views[0].activation, views[0].copies)
     return View(pattern.type, table, tuple(axes), views[0].runs, found, *ends)
 
 
@@ -340,8 +348,8 @@ def _length(c: _OpenCall, shapes: Sequence[Sequence[Size]], like: Sequence[Size]
 def _both(c: _OpenCall, a: View, b: View) -> View:
     """Return the sum of convolutions."""
     a, b = (_settled(v) for v in ((b, a) if a.bias is None else (a, b)))
-    fits = a.type == b.type and b.bias is None and a.runs == b.runs
-    fits = fits and not a.activation and not b.activation
+    fits = c.layer.type == "Add" and a.type == b.type and a.type in FLOATS and b.bias is None
+    fits = fits and not a.activation and not b.activation and a.runs == b.runs
     need(fits and a.blocks and b.blocks, f"{c.layer} adds other than convolutions")
     pairs = zip(a.axes, b.axes, strict=True)
     same = all(_alike(c.case, *pair) for pair in pairs) and np.array_equal(a.table, b.table)
@@ -355,7 +363,6 @@ def _add(c: _OpenCall, a: Any, b: Any) -> Any:
     x, other = (a, b) if isinstance(a, View) else (b, a)
     minus = c.layer.type == "Subtract"
     if isinstance(x, View) and isinstance(other, View):
-        need(not minus and x.type in FLOATS, f"{c.layer} adds other than convolutions")
         return _both(c, x, other)
     if not isinstance(x, View):  # zeros, and a number for each channel
         need(not minus, f"{c.layer} subtracts from zeros")
@@ -384,7 +391,7 @@ def _spread(call: Call, x: View, c: Array) -> tuple[View, Array]:
         axis, length = x.axes[place], shape[a]
         call.need(is_int(axis.length, length), f"{length} numbers for one axis")
         if axis.coordinate is not None:  # they have to repeat with the period of the axis
-            fits = type(axis.shift) is int and length >= axis.radix
+            fits = type(axis.shift) is int and len(x.copies) < 2 and length >= axis.radix
             call.need(fits, "it varies along an open axis")
             at = (np.arange(length) + axis.shift) % axis.radix
             short = c.take(np.unique(at, return_index=True)[1], a)
@@ -428,7 +435,7 @@ class ReadWindow(NamedTuple):
 Windows = Sequence[ReadWindow]
 
 
-def _copies(c: _OpenCall, x: View, weights: Array, windows: Windows) -> Any:
+def _copies(c: _OpenCall, x: View, weights: Array, windows: Windows) -> View:
     """Return copies by weights [g, M/g, C/g, *T]: an output channel has at most one tap, of 1."""
     g, m, k, *taps = weights.shape
     c.need(is_int(x.shape[1], g * k), f"{x.shape[1]} channels")
@@ -443,16 +450,7 @@ def _copies(c: _OpenCall, x: View, weights: Array, windows: Windows) -> Any:
         cuts = [(-d * int(i), -d * (n - 1 - int(i))) for i, (n, d, *_) in at]
         chosen.append(np.flatnonzero(tap == t))
         parts.append(c.pick(padded(c.case, x, dict(enumerate(cuts, 2))), 1, channel[chosen[-1]]))
-    order = np.argsort(np.concatenate(chosen))
-    return added(c, [taken(v, 1, order) for v in views_of(c.join(parts, 1))])
-
-
-def added(c: _OpenCall, values: Iterable[Any]) -> Any:
-    """Return the sum of moved data, or of convolutions."""
-    views = views_of(*values)
-    if len(views) > 1 and all(v.blocks is None for v in views):
-        return ViewSum(views[0].type, views[0].shape, views)
-    return reduce(partial(_both, c), views)
+    return taken(c.join(parts, 1), 1, np.argsort(np.concatenate(chosen)))
 
 
 def _sums(c: _OpenCall, x: View, filter: Any, windows: Windows) -> View:
@@ -485,16 +483,15 @@ def _sums(c: _OpenCall, x: View, filter: Any, windows: Windows) -> View:
         reads.append(Read(whole_axis, w.dilation * by, w.pad * by, r, (), w.stride * by))
         made[axis.coordinate or 0] = Axis(w.size, axis.coordinate)
     numbered, channels = isinstance(filter, Numbers), channels.reshape(g, inner)
-    kept = [np.flatnonzero(row >= 0) for row in channels]
-    if len({*map(len, kept)}) == 1 and kept[0].size:  # zeros need no weights
-        weights = np.stack([w[:, k] for w, k in zip(weights, kept, strict=True)])
-        channels = np.stack([row[k] for row, k in zip(channels, kept, strict=True)])
-    sums = KernelSums(weights, numbered, channels, tuple(reads))
+    parts = _sums_of_copies(c, x, KernelSums(weights, numbered, channels, tuple(reads)))
+    # Samples of other places in the batch would be added up.
+    c.need(all(moves[0] == (0, ()) for moves in x.copies), "the batch is moved")
+    need(parts, f"{c.layer} reads nothing")
     out = [[made[a.coordinate or 0] for a in row] for row in (rows[0], *rows[2:])]
     out.insert(1, [Axis(g * m)])
     axes = tuple(a for row in out for a in row)
     table = np.arange(g * m).reshape([a.rows for a in axes])
-    return View(x.type, table, axes, tuple(map(len, out)), ((sums,),))
+    return View(x.type, table, axes, tuple(map(len, out)), (tuple(parts),))
 
 
 def _outer_axes(
@@ -518,8 +515,11 @@ def _outer_axes(
 def _live_places(c: _OpenCall, table: Array) -> tuple[Array, list[Ints]]:
     """Return the row of each channel, and per axis the places of a period that are not zero."""
     used = (table >= 0).any(axis=0)
-    others = [tuple({*range(used.ndim)} - {a}) for a in range(used.ndim)]
-    live = [tuple(np.flatnonzero(used.any(axis=rest)).tolist()) or (0,) for rest in others]
+    n = used.ndim
+    live = [
+        tuple(np.flatnonzero(used.any(axis=tuple({*range(n)} - {a}))).tolist()) or (0,)
+        for a in range(n)
+    ]
     channels = last(table, [r[0] for r in live])
     need(math.prod(map(len, live)) <= MOST_LIVE, f"{c.layer} reads too much of a period")
     index: Any = (slice(None), *np.ix_(*live))
@@ -529,13 +529,35 @@ def _live_places(c: _OpenCall, table: Array) -> tuple[Array, list[Ints]]:
     return channels, live
 
 
+def _sums_of_copies(c: _OpenCall, x: View, every: KernelSums) -> list[KernelSums]:
+    """Return the sums over the channels of each copy of the data, at its places."""
+    copy, channel, parts = *np.divmod(every.channels, COPY_STEP), list[KernelSums]()
+    for i, moves in enumerate(x.copies):
+        chosen = [np.flatnonzero(row == i) for row in copy]
+        count = len(chosen[0])
+        c.need(len(x.copies) == 1 or {*map(len, chosen)} == {count}, "unlike groups")
+        own, read = every.weights, np.where(copy < 0, -1, channel)
+        if len(x.copies) > 1:
+            own = np.stack([w[:, k] for w, k in zip(own, chosen, strict=True)])
+            read = np.stack([row[k] for row, k in zip(channel, chosen, strict=True)])
+        there = []
+        for along in every.reads:
+            axis = along.axis
+            move, limits = moves[axis.coordinate or 0]
+            axis = replace(axis, shift=axis.shift + move, bounds=(*axis.bounds, *limits))
+            there.append(replace(along, axis=axis))
+        if count or len(x.copies) == 1:
+            parts.append(replace(every, weights=own, channels=read, reads=tuple(there)))
+    return parts
+
+
 def weighed(
-    c: _OpenCall, x: View, d: LayerDefinition, filter: Any, ends: Sequence[Any], inner: bool
-) -> Any:
+    c: _OpenCall, x: View, d: LayerDefinition, filter: Any, ends: Iterable[Any], inner: bool
+) -> View:
     """Return a convolution of a view by [g, M/g, C/g, *K]: moved elements, or sums.
 
-    It is moved elements if it only copies and does not end the region. A deconvolution is one
-    behind zeros between elements.
+    It is moved elements if it only copies and is no end. A deconvolution is one behind zeros
+    between elements.
     """
     plain_layer = d.data_axes == (*range(x.ndim),) and not d.activation
     need(plain_layer and x.ndim > 2, f"{c.layer} is not followed inside")
@@ -562,17 +584,6 @@ def biased(c: _OpenCall, x: View, bias: Any, axis: int = 1) -> View:
     c.need(elements(bias).size == x.shape[axis], "its bias has not one number per channel")
     y: View = _add(c, x, bias._replace(array=bias.array.reshape(-1, *(1,) * (x.ndim - axis - 1))))
     return y
-
-
-def moved(c: _OpenCall, given: Sequence[Any]) -> list[Any]:
-    """Follow a layer of views; of a sum each part is moved by itself."""
-    run, parts = STEPS[c.layer.type], [v for v in given if isinstance(v, ViewSum)]
-    if not parts or c.layer.type == "Concat":
-        return computed(c, run, given)
-    linear = len(parts) == 1 and c.layer.type in (*MOVES, "Multiply", "Convert")
-    c.need(linear, "it does more than move a sum of moved data")
-    rows = ([v if x is parts[0] else x for x in given] for v in parts[0].views)
-    return [added(c, [computed(c, run, row)[0] for row in rows])]
 
 
 BEHIND = ("Add", "Subtract", *ACTIVATIONS)

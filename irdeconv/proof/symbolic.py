@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -40,6 +40,7 @@ from irdeconv.proof.model import (
     Proof,
     TypedArray,
     Unproved,
+    computed,
     need,
     region,
     room,
@@ -55,23 +56,21 @@ from irdeconv.proof.sizes import (
     every_case,
     ratio,
 )
-from irdeconv.proof.steps import BEHIND, STEPS, added, biased, called, moved, weighed
+from irdeconv.proof.steps import BEHIND, STEPS, biased, called, weighed
 from irdeconv.proof.views import (
     Leaf,
     Numbers,
-    ViewSum,
     Zeros,
     data_view,
     defined,
     elements,
     filled,
     plain,
-    views_of,
     zero_shape,
 )
 
 _IN_INTEGERS = "Abs Add Convert Maximum Minimum Multiply Negative Range ShapeOf Subtract".split()
-Value = View | ViewSum | Leaf | Numbers | Zeros | TypedArray
+Value = View | Leaf | Numbers | Zeros | TypedArray
 
 
 class Vacuous(Exception):
@@ -241,7 +240,7 @@ class RegionWalk:
             given = [get(p) for p in layer.inputs]
             for i, value in enumerate(self.layer(layer, given, at in inner)):
                 found[Port(at, i)] = value
-                self.shapes += [value.shape] if isinstance(value, View | ViewSum) else []
+                self.shapes += [value.shape] if isinstance(value, View) else []
         return get(output)
 
     def few_elements(self) -> bool:
@@ -294,8 +293,10 @@ class RegionWalk:
         blank = (Zeros, TypedArray, Numbers) if layer.type == "Add" else (Zeros, TypedArray)
         zeros = layer.type in ("Add", "Concat", "Reshape")
         zeros = zeros and all(isinstance(v, blank) for v in inputs)
-        if layer.type in STEPS and (views_of(*inputs) or zeros):
-            return moved(called(self.case, layer), inputs)
+        views = any(isinstance(v, View) for v in inputs)
+        if layer.type in STEPS and (views or zeros):
+            made: list[Any] = computed(called(self.case, layer), STEPS[layer.type], inputs)
+            return made
         if any(isinstance(v, Numbers) for v in inputs) and layer.type in MOVES:
             return _moved(layer, inputs)
         raise Unproved(f"{layer} is not followed for all sizes")
@@ -311,7 +312,7 @@ class RegionWalk:
         return out
 
     def numbered(self, leaf: Leaf) -> Numbers:
-        """Return the elements of a leaf, with numbers that no other leaf has."""
+        """Let a leaf stand for its elements, with numbers that no other leaf has."""
         held = self.leaves[leaf.port]
         if not isinstance(held, Numbers):
             fixed = all(isinstance(n, int) for n in leaf.shape)
@@ -324,9 +325,10 @@ class RegionWalk:
     def extremes(self, layer: Layer, inputs: Sequence[TypedArray]) -> Sequence[TypedArray]:
         """Return Maximum or ReLU of sizes without asking which of both it is."""
         kind = language.output_type(layer, [v.type for v in inputs])
-        arrays = [v.array for v in inputs]
-        language.listed_call(layer)[0].together(*arrays)
-        a, b = (np.asarray(v, object) for v in (*arrays, 0)[:2])
+        language.listed_call(layer)[0].together(*(v.array for v in inputs))
+        a, b = (
+            np.asarray(v, object) for v in (inputs[0].array, *(v.array for v in inputs[1:]), 0)[:2]
+        )
         over = np.frompyfunc(lambda x, y: self.case.positive(y - x), 2, 1)
         return [TypedArray(np.asarray(a + over(a, b), object), kind)]
 
@@ -344,10 +346,10 @@ class RegionWalk:
                 else:
                     raise SizesTooLarge(f"{layer}: {n} may not fit {kind} within {bits} bits")
 
-    def convolution(self, layer: Layer, inputs: Sequence[Any], inner: bool) -> Any:
+    def convolution(self, layer: Layer, inputs: Sequence[Any], inner: bool) -> View:
         """Return a layer of leaves by its definition, another one as sums over a view."""
         data, *others = inputs
-        if not isinstance(data, Leaf | View | ViewSum) or isinstance(data, Reference):
+        if not isinstance(data, Leaf | View) or isinstance(data, Reference):
             raise Unproved(f"the data of {layer} is not where a region begins")
         d, is_leaf = define(layer, len(data.shape)), isinstance(data, Leaf)
         need(self.defining == is_leaf or not d.forward, f"{layer} is not the only convolution")
@@ -362,36 +364,37 @@ class RegionWalk:
         need(self.case.is_zero(data.shape[d.data_axes[1]] - g * c), f"{layer}: channels")
         size = [data.shape[a] for a in d.data_axes[2:]]
         windows = d.windows(size, kernel, lambda port: vector(others[port - 1]))
-        outs = tuple(out for _, out in windows)
-        self._check_outputs(layer, d, is_leaf, zip(kernel, outs, strict=True))
+        self._check_windows(layer, d, is_leaf, kernel, [out for _, out in windows])
         if not is_leaf or self.raised:
-            check_runs(layer, d, g * c, outs)
+            check_runs(layer, d, g * c, tuple(out for _, out in windows))
         call, held = called(self.case, layer), filter._replace(array=weights)
-        made: Any
         if isinstance(data, Leaf):
-            made = defined(data, d, held, windows)
+            made: View = defined(data, d, held, windows)
         else:
             need(filter.type == data.type, f"{layer}: a filter of {filter.type}")
-            terms = d, held, windows, inner
-            made = added(call, [weighed(call, v, *terms) for v in views_of(data)])
+            made = weighed(call, data, d, held, windows, inner)
         if d.bias is not None:
             made = biased(call, made, others[d.bias - 1], d.data_axes[1])
         return replace(made, activation=finish(d.activation, data.type)) if d.activation else made
 
-    def _check_outputs(
-        self, layer: Layer, d: LayerDefinition, is_leaf: bool, sizes: Iterable[tuple[int, Size]]
+    def _check_windows(
+        self,
+        layer: Layer,
+        d: LayerDefinition,
+        is_leaf: bool,
+        kernel: Sequence[int],
+        outs: Sequence[Size],
     ) -> None:
         """Check that a layer has outputs; of a defined one in the source this is a fact."""
         # Where no size is open OpenVINO takes no convolution without outputs.
         least = 0 if self.case.count or layer.version == OWN else 1
-        for k, out in sizes:
-            if d.forward and not is_leaf:
-                fits = k > 0 and self.case.implies(out - least)
-                need(fits, f"the kernel of {layer} may not fit")
-                continue
+        for k, out in zip(kernel, outs, strict=True):
             if is_leaf and not self.raised:
                 if self.case.implies(-1 - out):
                     raise Vacuous
+            elif d.forward:
+                fits = k > 0 and self.case.implies(out - least)
+                need(fits, f"the kernel of {layer} may not fit")
             elif not self.case.implies(out):  # S*(I - 1) + 1 of no input
                 text = f"{layer} may have no output"
                 raise Unproved(text) if is_leaf else SizesTooSmall(text)
@@ -466,5 +469,8 @@ class ProofVerdict:
             lines.append(f"weights are rounded, by up to {self.rounding:.2g} of each")
         end = "equal for every size" if self.every else "equal for the sizes above"
         end += ", if what is assumed is so" if self.taken else ""
-        lines += [f"problem: {p}" for p in (*self.problems, *self.unequal)]
-        return [*lines, end if self.passed else "not proved"]
+        return [
+            *lines,
+            *(f"problem: {p}" for p in (*self.problems, *self.unequal)),
+            end if self.passed else "not proved",
+        ]

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from irdeconv.proof.definition import LayerDefinition
-from irdeconv.proof.maps import Axis, Reference, View
+from irdeconv.proof.maps import COPY_STEP, Axis, Bounds, Reference, View
 from irdeconv.proof.model import (
     HIGHEST_RANK,
     LARGEST_ARRAY,
@@ -47,20 +47,6 @@ class Numbers(NamedTuple):
         return tuple(self.array.shape)
 
 
-class ViewSum(NamedTuple):
-    """A sum of views of moved data: data of several places."""
-
-    type: str | None
-    shape: tuple[Size, ...]
-    views: tuple[View, ...]
-
-
-def views_of(*values: Any) -> tuple[View, ...]:
-    """Return the views whose sums the values are; constants have none."""
-    rows = (v.views if isinstance(v, ViewSum) else [v] * isinstance(v, View) for v in values)
-    return tuple(itertools.chain(*rows))
-
-
 @dataclass(frozen=True)
 class Zeros:
     """Zeros of an open shape."""
@@ -80,11 +66,14 @@ def data_view(leaf: Leaf, d: LayerDefinition) -> View:
     """Return the data of a layer, of which every element is known by its place."""
     channels = leaf.shape[d.data_axes[1]]
     need(isinstance(channels, int), "the number of channels is open")
-    rows = ((n, max(d.data_axes.index(a) - 1, 0)) for a, n in enumerate(leaf.shape))
-    axes = [Axis(n, coordinate, bounds=((0, n),)) for n, coordinate in rows]
+    axes = [
+        Axis(n, max(d.data_axes.index(a) - 1, 0), bounds=((0, n),))
+        for a, n in enumerate(leaf.shape)
+    ]
     axes[d.data_axes[1]] = Axis(channels)
+    runs, copies = (1,) * len(axes), (((0, ()),) * (len(axes) - 1),)
     table = np.arange(channels).reshape([a.rows for a in axes])
-    return View(leaf.type, table, tuple(axes), (1,) * len(axes))
+    return View(leaf.type, table, tuple(axes), runs, copies=copies)
 
 
 def defined(data: Leaf, d: LayerDefinition, filter: Any, windows: Sequence[Any]) -> Reference:
@@ -144,11 +133,32 @@ def single(view: View, a: int) -> tuple[View, int]:
     elif chosen and inner:
         axis = chosen[0]
         need(axis.step == 1, "elements that were taken with a step are merged")
-        bounds = tuple((low * size, high * size) for low, high in axis.bounds)
+        bounds = _multiplied(axis.bounds, size)
         radix, length = axis.radix * size, axis.length * size
         merged = Axis(length, axis.coordinate, radix, axis.shift * size, bounds)
-        view = rebuilt(view, place, end, [merged], runs)
+        c, times = axis.coordinate or 0, [1] * len((view.copies or ((),))[0])
+        times[c:] = [size, *times[c + 1 :]]
+        copies = tuple(
+            tuple((n * f, _multiplied(own, f)) for (n, own), f in zip(row, times, strict=True))
+            for row in view.copies
+        )
+        view = replace(rebuilt(view, place, end, [merged], runs), copies=copies)
+        _check_copies(view)
     return view, place
+
+
+def _multiplied(bounds: Bounds, size: int) -> Bounds:
+    return tuple((low * size, high * size) for low, high in bounds)
+
+
+def _check_copies(view: View) -> None:
+    """Check that the copy of an element is the same along open axes of the table."""
+    # `copies` are per element of the table, their moves per position: an axis whose elements belong
+    # to different copies would need both.
+    along = tuple(i for i, a in enumerate(view.axes) if a.coordinate is not None)
+    copy = np.where(view.table < 0, -1, view.table // COPY_STEP)
+    same = (copy < 0) | (copy == copy.max(along, initial=-1, keepdims=True))
+    need(len(view.copies) < 2 or same.all(), "moved copies are merged into an open axis")
 
 
 def plain(view: View) -> View:
@@ -204,10 +214,20 @@ def padded(case: Case, view: View, rows: Mapping[int, tuple[Size, Size]]) -> Vie
 def _bounded(case: Case, view: View, place: int) -> View:
     """Return a view with zeros at positions outside of an open axis."""
     axis = view.axes[place]
-    low, high = axis.shift, axis.shift + axis.span
-    known = any(case.is_zero(a - low) and case.is_zero(b - high) for a, b in axis.bounds)
-    bounds = axis.bounds if known else (*axis.bounds, (low, high))
-    return with_axis(view, place, replace(axis, bounds=bounds))
+    c = axis.coordinate or 0
+
+    def more(move: int, own: Bounds) -> Bounds:
+        low, high = axis.shift + move, axis.shift + move + axis.span
+        rows = (*axis.bounds, *own)
+        known = any(case.is_zero(a - low) and case.is_zero(b - high) for a, b in rows)
+        return () if known else ((low, high),)
+
+    if len(view.copies) < 2:
+        return with_axis(view, place, replace(axis, bounds=(*axis.bounds, *more(0, ()))))
+    copies = (
+        (*row[:c], (row[c][0], (*row[c][1], *more(*row[c]))), *row[c + 1 :]) for row in view.copies
+    )
+    return replace(view, copies=tuple(copies))
 
 
 def regrouped(case: Case, view: View, target: Sequence[Size]) -> View:

@@ -135,7 +135,7 @@ def test_the_pages_are_searched() -> None:
     everything = [p for page in PAGES for p in paths(page)]
     assert len(everything) > 40
     assert "irdeconv/__init__.py" in paths("CONTRIBUTING.md")
-    assert "proof.steps._apart" in names("docs/proof.md")
+    assert "proof.steps._copied" in names("docs/proof.md")
 
 
 def test_anchors_are_those_of_code_hosts() -> None:
