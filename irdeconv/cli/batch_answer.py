@@ -4,9 +4,6 @@ The verb writes JSON, which goes to `result.json` in the item's folder. No path 
 remains in it, so that the same work gives the same bytes in any folder. The item's files are made
 in a new folder below `stage`, whose name is "place" in the row. The command moves it to its final
 place. So no folder is half made, and two workers with the same item do not disturb each other.
-
-An item of `batch run --inputs` is a file of arrays, or rows of one. They go through a plan that a
-process compiles once.
 """
 
 from __future__ import annotations

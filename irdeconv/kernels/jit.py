@@ -241,8 +241,7 @@ def cache_folder() -> str | None:
 
 def _state_of_sources() -> str:
     """Return a short digest of the sources of compiled functions, and of this file."""
-    here = Path(__file__)
-    sources = (here, *sorted(here.parent.glob("compiled*.py")))
+    sources = (Path(__file__), *sorted(Path(__file__).parent.glob("compiled*.py")))
     return hashlib.sha256(b"".join(p.read_bytes() for p in sources)).hexdigest()[:16]
 
 

@@ -11,9 +11,8 @@ Each term is rounded, then added; floats narrower than f32 are summed in f32 and
 With finite data a term of an inserted or padded zero is +0 or -0 and changes no sum from +0. Hence
 the definition, zero-insertion, phases, stacked and gemm agree to the bit. Integers always do.
 
-Short products of polynomials (Toom-Cook, hence Winograd): a row of `tile` inputs times a filter of
-`taps` has tile + taps - 1 coefficients. Both factors are evaluated at that many points, multiplied
-point by point, and interpolated.
+Short products of polynomials (Toom-Cook, hence Winograd): `tile` inputs and `taps` are evaluated at
+tile + taps - 1 points, multiplied point by point, and interpolated.
 """
 
 from __future__ import annotations

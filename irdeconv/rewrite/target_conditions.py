@@ -11,12 +11,10 @@ comparisons (also chained), `in` and `not in`, `and or not`, `ceil floor min max
   input, `axis` and `step` of a Slice for each axis that it slices.
 - `kernel_d`, `kernel_h` and `kernel_w` name one axis, counted from the last. On an axis that the
   layer lacks, sizes, kernels, strides, dilations, steps and scales are 1, all amounts 0.
-- A value that is known only at run time meets no condition that depends on it.
-- A division by zero does not meet a condition.
+- A value that is known only at run time, or a division by zero, meets no condition.
 
-Nothing is executed: Python's parser makes a tree, and each of its nodes becomes a `CompiledPart`:
-the type of its value, and a short function that computes it from a row of values, one for each
-term. Texts are short, numbers small, and there are no powers, so that evaluating always ends.
+Nothing is executed: each node of Python's syntax tree becomes a `CompiledPart`. Texts are short,
+numbers small, and there are no powers, so evaluation always ends.
 """
 
 from __future__ import annotations

@@ -1,22 +1,7 @@
-"""Targets: the operations of a device and their costs, from a TOML file.
-
-    description = "AMD DPUCZDX8G B4096"
-    source = "UG1414 3.5, Currently Supported Operators"
-    max_rank = 4                       # axes of any tensor that is not constant
-    types = ["f32", "f16", "i8"]       # element types
-    wide_sums = true                   # Add is exact on the 32-bit sums of int8 convolutions
-
-    [operations]
-    Convolution = ["spatial_axes == 2", "kernel <= 16", "constant_filter"]
-    Reshape = []                       # without a condition
-    Slice = ["step == 1"]
-
-    [cost]
-    mac = 1.0                          # per multiply-accumulate; see ScoreWeights
+"""Targets: the operations of a device and their costs, from a TOML file (docs/targets.md).
 
 Every key may be absent. Without `max_rank`, `types` or `[operations]` nothing is limited by it;
-with `[operations]` a layer runs only if its operation is listed and meets each condition, as in
-target_conditions.py. The folder profiles/ has the packaged targets.
+with `[operations]` a layer runs only if its operation is listed and meets each condition.
 """
 
 from __future__ import annotations

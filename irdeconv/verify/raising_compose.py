@@ -12,8 +12,6 @@ k - kmin collects all w[t] with that k, and which begins at -kmin. Its end follo
 the output. The t that an i meets depend on i modulo V / gcd(S1, V), its phase: of several phases
 all must give one filter.
 
-Filter elements that collect others are summed so that it is known whether rounding took part.
-
 A resize is a depthwise deconvolution of stride S if its output o is the sum over i of h[o - S*i]
 x[i] along each axis. Copies by whole factors are, at every size. With linear weights a resize
 repeats the border, while a deconvolution continues with zeros, so the sizes decide: aligned corners

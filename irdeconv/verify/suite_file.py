@@ -1,21 +1,4 @@
-"""Layers of one's own: a TOML file that crosses attributes and names layers.
-
-    dialects = ["onnx"]          # those of --dialect by default
-    strength = 2                 # 1: every value once, 2: every pair, "all"
-
-    [cross]
-    kernel = [2, 3, [3, 1]]      # a list of values; one for all axes, or a list for each axis
-    strides = [1, 2]
-    groups = [1, 4]
-    channels = 8                 # a value that all have
-
-    [[layer]]
-    name = "first"
-    size = [14, 14]
-    kernel = 4
-
-Everything wrong is reported at once, with its line.
-"""
+"""Layers of a TOML file (docs/suite.md); every mistake is reported at once, with its line."""
 
 from __future__ import annotations
 
