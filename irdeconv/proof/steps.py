@@ -581,7 +581,7 @@ def weighed(
 
 def biased(c: _OpenCall, x: View, bias: Any, axis: int = 1) -> View:
     """Return sums with a bias, one number per channel."""
-    c.need(elements(bias).size == x.shape[axis], "its bias has not one number per channel")
+    c.need(elements(bias).shape == x.shape[axis:][:1], "its bias has not one number per channel")
     y: View = _add(c, x, bias._replace(array=bias.array.reshape(-1, *(1,) * (x.ndim - axis - 1))))
     return y
 
