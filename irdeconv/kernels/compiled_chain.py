@@ -40,6 +40,7 @@ from irdeconv.kernels.compiled import (
     MISH,
     MOVED,
     MULTIPLIED,
+    NEAREST,
     NOTHING,
     PRELU,
     ROOT,
@@ -49,6 +50,8 @@ from irdeconv.kernels.compiled import (
     SPLAT,
     SUBTRACTED,
     SWISH,
+    TO_BF16,
+    TO_F16,
 )
 from irdeconv.kernels.compiled_vectors import FlatArray, Pair, VectorCode, instruction
 from irdeconv.kernels.jit import compiled, compiled_for
@@ -199,88 +202,6 @@ def _add(into: Any, b: Any, more: Any) -> None:
         into[i] = into[i] + b + more[i]
 
 
-_MATRIX, _VECTOR = "float32[:,:]", "float32[::1]"
-
-
-@compiled_for(
-    f"void({_MATRIX}, {_VECTOR}, {_VECTOR}, {_MATRIX}, {_MATRIX}, float32, float32, int64)"
-)
-def finish_rows(
-    out: Any, bias: Any, slope: Any, before: Any, after: Any, low: Any, high: Any, code: int
-) -> None:
-    """Compute act(x + bias + before) + after in place; elements of a row are neighbours.
-
-    A tensor of a single row serves all rows, one without rows is left out.
-    """
-    rows, width = out.shape
-    for r in range(rows):
-        row = adjacent(out[r])
-        s = slope[r if len(slope) > 1 else 0]
-        for at in range(0, width, PIECE):
-            part = row[at : at + PIECE]
-            b = bias[r if len(bias) > 1 else 0]
-            if len(before):
-                _add(part, b, adjacent(before[r if len(before) > 1 else 0])[at : at + PIECE])
-                b = _ZERO
-            if code != NOTHING or not len(before):
-                _activate(part, b, s, low, high, code)
-            if len(after):
-                _add(part, _ZERO, adjacent(after[r if len(after) > 1 else 0])[at : at + PIECE])
-
-
-_NONE = np.zeros((0, 0), _F)
-
-
-@dataclass(frozen=True)
-class Added:
-    """The registers of tensors that are added, 0 for none."""
-
-    before: int = 0
-    after: int = 0
-
-
-class CompiledChain:
-    """A chain: add a constant (or none) and a tensor, apply an activation, add a tensor.
-
-    `code` is the activation's, `limits` its two numbers. `bias` and `slope` are constants of any
-    shape; `fits` says whether they vary by channel alone.
-    """
-
-    def __init__(
-        self, code: int, limits: tuple[float, float], bias: Array, slope: Array, added: Added
-    ) -> None:
-        self._code, self.added = code, added
-        self._shapes = bias.shape, slope.shape
-        self._bias, self._slope = (np.array(a, _F).reshape(-1) for a in (bias, slope))
-        self._low, self._high = _F(limits[0]), _F(limits[1])
-
-    def fits(self, shape: Sequence[int]) -> bool:
-        """Whether the constants are scalars or vary along axis 1 of an output `[N, M, *O]`."""
-        along = [(1,) * (len(shape) - len(s)) + s for s in self._shapes if math.prod(s) > 1]
-        return all(len(s) == len(shape) and s[1] == math.prod(s) == shape[1] for s in along)
-
-    @property
-    def scalar(self) -> bool:
-        """Whether nothing varies by channel, and no tensor is added."""
-        return self._bias.size == self._slope.size == 1 and self.added == Added()
-
-    def __call__(
-        self, out: Array, channels: slice, before: Array = _NONE, after: Array = _NONE
-    ) -> None:
-        """Finish `out [channels, positions]`, f32 and each row contiguous, in place.
-
-        `before` and `after` are the tensors to add, each `[channels or 1, positions]`.
-        """
-        finish_rows(*self.arguments(out, channels, before, after))
-
-    def arguments(
-        self, out: Array, channels: slice, before: Array = _NONE, after: Array = _NONE
-    ) -> tuple[Any, ...]:
-        """Return the arguments of `finish_rows`."""
-        bias, slope = (a[channels] if a.size > 1 else a for a in (self._bias, self._slope))
-        return out, bias, slope, before, after, self._low, self._high, self._code
-
-
 def place_number(value: int) -> ir.Value:
     """Return a constant place."""
     return ir.Constant(ir.IntType(64), value)
@@ -307,11 +228,15 @@ def _clipped(builder: ir.IRBuilder, v: list[ir.Value]) -> ir.Value:
     return builder.select(builder.fcmp_ordered(">", raised, v[2]), v[2], raised)
 
 
-def _root(builder: ir.IRBuilder, v: list[ir.Value]) -> ir.Value:
-    kind = v[0].type
-    name = f"llvm.sqrt.v{kind.count}f32"
-    found = cgutils.get_or_insert_function(builder.module, ir.FunctionType(kind, [kind]), name)
-    return builder.call(found, [v[0]])
+def _named(name: str) -> Write:
+    """Write a call of LLVM's function of one operand."""
+
+    def write(builder: ir.IRBuilder, v: list[ir.Value]) -> ir.Value:
+        kind, full = v[0].type, f"llvm.{name}.v{v[0].type.count}f32"
+        found = cgutils.get_or_insert_function(builder.module, ir.FunctionType(kind, [kind]), full)
+        return builder.call(found, [v[0]])
+
+    return write
 
 
 def _each(write: Write) -> Any:
@@ -342,12 +267,196 @@ def _each(write: Write) -> Any:
     return instruction(jit.lanes(), each)
 
 
+def _to_f16(builder: ir.IRBuilder, v: list[ir.Value]) -> ir.Value:
+    """Round to f16, ties to even; see `elementwise.to_f16`."""
+    x, kind = v[0], ir.VectorType(ir.IntType(32), v[0].type.count)
+    bits = builder.bitcast(x, kind)
+    sign, size = (builder.and_(bits, _lanes(kind, m)) for m in (1 << 31, (1 << 31) - 1))
+    near = builder.and_(_half_up(builder, size, 13), _lanes(kind, -1 << 13))
+    # Below 2^-14 the numbers are 2^-24 apart, as those of f32 are from 0.5 to 1.
+    middle = _lanes(x.type, 0.75)
+    small = builder.fsub(builder.fadd(builder.bitcast(size, x.type), middle), middle)
+    is_small = builder.icmp_unsigned("<", size, _lanes(kind, 113 << 23))
+    near = builder.select(is_small, builder.bitcast(small, kind), near)
+    beyond = builder.icmp_unsigned(">=", near, _lanes(kind, 143 << 23))
+    near = builder.or_(builder.select(beyond, _lanes(kind, 255 << 23), near), sign)
+    return builder.select(builder.fcmp_unordered("uno", x, x), x, builder.bitcast(near, x.type))
+
+
+def _to_bf16(builder: ir.IRBuilder, v: list[ir.Value]) -> ir.Value:
+    x, kind = v[0], ir.VectorType(ir.IntType(32), v[0].type.count)
+    near = builder.and_(_half_up(builder, builder.bitcast(x, kind), 16), _lanes(kind, -1 << 16))
+    return builder.select(builder.fcmp_unordered("uno", x, x), x, builder.bitcast(near, x.type))
+
+
+def _half_up(builder: ir.IRBuilder, bits: ir.Value, lost: int) -> ir.Value:
+    """Add half of the unit that stays if so many bits are lost, less one bit if it is even."""
+    odd = builder.and_(builder.lshr(bits, _lanes(bits.type, lost)), _lanes(bits.type, 1))
+    return builder.add(bits, builder.add(odd, _lanes(bits.type, (1 << lost - 1) - 1)))
+
+
+def _lanes(kind: ir.VectorType, value: float) -> ir.Value:
+    return ir.Constant(kind, [value] * kind.count)
+
+
+def _quantized(builder: ir.IRBuilder, v: list[ir.Value]) -> ir.Value:
+    """Quantize x by (low, high, scale, onto, first, levels - 1) as `elementwise.fake_quantize`."""
+    x, low, high, scale, onto, first, levels = v
+    inside = _smaller(builder, [larger(builder, [x, low]), high])
+    part = builder.fdiv(builder.fsub(inside, low), scale)
+    step = _named("nearbyint")(builder, [builder.fmul(part, levels)])
+    # The fence keeps the product and the sum from being rounded together.
+    product = _named("arithmetic.fence")(builder, [builder.fmul(builder.fdiv(step, levels), onto)])
+    return builder.fadd(product, first)
+
+
+def _in_place(write: Write, known: int = 0) -> Any:
+    """Make a function that changes `count` elements of a row, by `known` numbers."""
+
+    def change(code: VectorCode, row: FlatArray, numbers: FlatArray, count: ir.Value) -> None:
+        builder, size = code.builder, place_number(code.lanes)
+        scalar = VectorCode(code.context, builder, 1, code.element)
+        whole = builder.mul(builder.sdiv(count, size), size)
+        for kind, begin, stop in ((code, place_number(0), whole), (scalar, whole, count)):
+            given = [kind.splat(numbers.element(place_number(i))) for i in range(known)]
+            at = row.by(kind)
+            with cgutils.for_range_slice(builder, begin, stop, place_number(kind.lanes)) as (i, _):
+                at.store(write(builder, [at.vector(i), *given]), i)
+
+    return instruction(jit.lanes(), change)
+
+
+_quantize, _round_f16, _round_bf16 = (
+    _in_place(_quantized, 6),
+    _in_place(_to_f16),
+    _in_place(_to_bf16),
+)
+
 _programs_add = _each(lambda builder, v: builder.fadd(v[0], v[1]))
 _subtract = _each(lambda builder, v: builder.fsub(v[0], v[1]))
 _multiply = _each(lambda builder, v: builder.fmul(v[0], v[1]))
 _divide = _each(lambda builder, v: builder.fdiv(v[0], v[1]))
 _copy = _each(lambda builder, v: v[0])
-_maximum, _minimum, _clip, _sqrt = _each(larger), _each(_smaller), _each(_clipped), _each(_root)
+_maximum, _minimum, _clip, _sqrt = (
+    _each(larger),
+    _each(_smaller),
+    _each(_clipped),
+    _each(_named("sqrt")),
+)
+_nearest = _each(_named("nearbyint"))
+
+
+_half, _brain = _each(_to_f16), _each(_to_bf16)
+
+
+_MATRIX, _VECTOR = "float32[:,:]", "float32[::1]"
+
+
+@compiled_for(
+    f"void({_MATRIX}, {_VECTOR}, {_VECTOR}, {_MATRIX}, {_MATRIX}, float32, float32, int64, "
+    "float32[:,::1])"
+)
+def finish_rows(
+    out: Any,
+    bias: Any,
+    slope: Any,
+    before: Any,
+    after: Any,
+    low: Any,
+    high: Any,
+    code: int,
+    ending: Any,
+) -> None:
+    """Compute end(act(x + bias + before) + after) in place; elements of a row are neighbours.
+
+    A tensor of a single row serves all rows, one without rows is left out. `ending [rows or 1, n]`:
+    n = 1 rounds to f16 (1) or bf16 (0), n = 6 quantizes; see `_quantized`.
+    """
+    rows, width = out.shape
+    for r in range(rows):
+        row = adjacent(out[r])
+        s = slope[r if len(slope) > 1 else 0]
+        for at in range(0, width, PIECE):
+            part = row[at : at + PIECE]
+            b = bias[r if len(bias) > 1 else 0]
+            if len(before):
+                _add(part, b, adjacent(before[r if len(before) > 1 else 0])[at : at + PIECE])
+                b = _ZERO
+            if code != NOTHING or not len(before):
+                _activate(part, b, s, low, high, code)
+            if len(after):
+                _add(part, _ZERO, adjacent(after[r if len(after) > 1 else 0])[at : at + PIECE])
+            if ending.shape[1] > 1:
+                _quantize(part, ending[r if len(ending) > 1 else 0], len(part))
+            elif ending.shape[1] and ending[0, 0] == 1:
+                _round_f16(part, ending[0], len(part))
+            elif ending.shape[1]:
+                _round_bf16(part, ending[0], len(part))
+
+
+_NONE = np.zeros((0, 0), _F)
+
+
+@dataclass(frozen=True)
+class Added:
+    """The registers of tensors that are added, 0 for none."""
+
+    before: int = 0
+    after: int = 0
+
+
+class CompiledChain:
+    """A chain: add a constant (or none) and a tensor, apply an activation, add a tensor.
+
+    `code` is the activation's, `limits` its two numbers. `bias`, `slope` and the numbers of
+    `ending` are constants of any shape; `fits` says whether they vary by channel alone.
+    """
+
+    def __init__(
+        self,
+        code: int,
+        limits: tuple[float, float],
+        bias: Array,
+        slope: Array,
+        added: Added,
+        ending: Sequence[Array] = (),
+    ) -> None:
+        self._code, self.added = code, added
+        self._shapes = (bias.shape, slope.shape, *(a.shape for a in ending))
+        size = max((a.size for a in ending), default=1)
+        flat = [np.broadcast_to(a.reshape(-1), size) for a in ending if a.size in (1, size)]
+        fits = len(flat) == len(ending)
+        self._ending = np.array(flat if fits else [], _F).reshape(-1, size).T.copy()
+        self._bias, self._slope = (np.array(a, _F).reshape(-1) for a in (bias, slope))
+        self._low, self._high = _F(limits[0]), _F(limits[1])
+
+    def fits(self, shape: Sequence[int]) -> bool:
+        """Whether the constants are scalars or vary along axis 1 of an output `[N, M, *O]`."""
+        along = [(1,) * (len(shape) - len(s)) + s for s in self._shapes if math.prod(s) > 1]
+        return all(len(s) == len(shape) and s[1] == math.prod(s) == shape[1] for s in along)
+
+    @property
+    def scalar(self) -> bool:
+        """Whether nothing varies by channel, and no tensor is added."""
+        once = self._bias.size == self._slope.size == len(self._ending) == 1
+        return once and self.added == Added()
+
+    def __call__(
+        self, out: Array, channels: slice, before: Array = _NONE, after: Array = _NONE
+    ) -> None:
+        """Finish `out [channels, positions]`, f32 and each row contiguous, in place.
+
+        `before` and `after` are the tensors to add, each `[channels or 1, positions]`.
+        """
+        finish_rows(*self.arguments(out, channels, before, after))
+
+    def arguments(
+        self, out: Array, channels: slice, before: Array = _NONE, after: Array = _NONE
+    ) -> tuple[Any, ...]:
+        """Return the arguments of `finish_rows`."""
+        bias, slope = (a[channels] if a.size > 1 else a for a in (self._bias, self._slope))
+        ending = self._ending[channels] if len(self._ending) > 1 else self._ending
+        return out, bias, slope, before, after, self._low, self._high, self._code, ending
 
 
 @jit.compiled
@@ -370,6 +479,12 @@ def _apply(memory: Any, code: int, a: Any, b: Any, c: Any, to: int, count: int) 
         _sqrt(memory, a, b, c, to, count)
     elif code == MOVED:
         _copy(memory, a, b, c, to, count)
+    elif code == NEAREST:
+        _nearest(memory, a, b, c, to, count)
+    elif code == TO_F16:
+        _half(memory, a, b, c, to, count)
+    elif code == TO_BF16:
+        _brain(memory, a, b, c, to, count)
 
 
 _element = instruction(1, lambda code, memory, at, target, to: target.store(memory.vector(at), to))

@@ -253,7 +253,8 @@ _TILES = types_of(
     "int64, int64"
 )
 _FINISH = types_of(
-    "float32[:,:], float32[::1], float32[::1], float32[:,:], float32[:,:], float32, float32, int64"
+    "float32[:,:], float32[::1], float32[::1], float32[:,:], float32[:,:], float32, float32, "
+    "int64, float32[:,::1]"
 )
 _COPY = types_of("float32[:,:,:], float32[:,:,:]")
 _FLOAT = types_of("float32[:,:,:], float32")

@@ -136,6 +136,9 @@ OPERATIONS: dict[Any, int] = {
     np.minimum: compiled.SMALLER,
     np.square: compiled.MULTIPLIED,
     np.sqrt: compiled.ROOT,
+    np.rint: compiled.NEAREST,
+    steps.to_f16: compiled.TO_F16,
+    steps.to_bf16: compiled.TO_BF16,
     np.positive: compiled.MOVED,
     copy: compiled.MOVED,
     steps.clip_loop: compiled.CLIPPED,
@@ -220,6 +223,25 @@ class _ChainReader:
         self.at += 1
         return last
 
+    def ending(self) -> tuple[Array, ...]:
+        """Go over a quantization by constants, or a rounding; return its numbers, () for none."""
+        if self.at == len(self.instructions):
+            return ()
+        last = self.instructions[self.at]
+        if last.rule is steps.fake_quantize and last.args[0] == self.value:
+            found = [self.constant(register) for register in last.args[1:]]
+            if any(a is None for a in found):
+                return ()
+            levels = np.full(1, last.params[0] - 1, np.float32)
+            self.at += 1
+            return (*(a for a in found if a is not None), levels)
+        if last.rule is not steps.narrow or last.args[0] != self.value:
+            return ()
+        if last.params[0].itemsize != 2:
+            return ()
+        self.at += 1
+        return (np.full(1, last.params[0] == np.float16, np.float32),)
+
 
 def compiled_form(
     instructions: Sequence[Instruction], operands: Sequence[Array | None]
@@ -234,6 +256,7 @@ def compiled_form(
     before = reader.added(False)
     last = reader.activation()
     after = reader.added(False)
+    ending = reader.ending()
     if reader.at < len(instructions) or not instructions:
         return None
     used = {s for s in (before, after) if s}
@@ -245,10 +268,11 @@ def compiled_form(
 
     added = Added(before, after)
     if last is None:
-        return CompiledChain(compiled.NOTHING, (0.0, 0.0), bias, nothing, added)
-    slope = reader.constant(last.args[1]) if last.rule is steps.prelu else None
+        return CompiledChain(compiled.NOTHING, (0.0, 0.0), bias, nothing, added, ending)
+    slope = nothing if last.rule is not steps.prelu else reader.constant(last.args[1])
+    assert slope is not None
     limits = (0.0, math.inf) if last.rule is steps.relu else (*last.params, 0.0, 0.0)[:2]
-    return CompiledChain(CODES[last.rule], limits, bias, nothing if slope is None else slope, added)
+    return CompiledChain(CODES[last.rule], limits, bias, slope, added, ending)
 
 
 _NOTHING = np.zeros((0, 0), np.float32)

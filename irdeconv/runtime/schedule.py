@@ -40,6 +40,7 @@ from irdeconv.runtime.executors import (
     outputs_of,
 )
 from irdeconv.runtime.fusion import FusionGroup, GroupFinder, dense_inputs
+from irdeconv.runtime.widening import has_narrow, widened
 
 PROMISED_BYTES = 1 << 18  # above this size a constant may be made when it is asked for
 REREAD_BYTES = 1 << 26  # of large constants, until the pages of mapped files are given back
@@ -240,7 +241,12 @@ class Settings:
 def compiled(graph: Graph, settings: Settings) -> program.Program:
     """Return the program of an inferred graph; raises as `fold` and `build_program` do."""
     ready = canonicalized(graph) if settings.fuse else graph
-    return build_program(ready, fold(ready, settings.max_memory), settings)
+    folded = fold(ready, settings.max_memory)
+    if settings.fuse and has_narrow(ready):
+        groups = GroupFinder(ready, folded.order, folded.constants).find()
+        ready = widened(ready, groups)
+        folded = fold(ready, settings.max_memory)
+    return build_program(ready, folded, settings)
 
 
 def build_program(graph: Graph, folded: Folded, settings: Settings) -> program.Program:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -111,3 +112,61 @@ def test_residuals(activation: Rule | None, behind: bool) -> None:
     size = np.abs(x) + np.abs(bias) + np.abs(more)
     factor = size + 3 if activation is elementwise.hswish else 1
     assert np.all(np.abs(tile - want) <= 8 * np.finfo(np.float32).eps * (size + 1) * factor)
+
+
+ENDINGS = {
+    "f16": (elementwise.narrow, (), (np.dtype(np.float16),)),
+    "bf16": (elementwise.narrow, (), (np.dtype(ml_dtypes.bfloat16),)),
+    "levels": (elementwise.fake_quantize, (-1.5, 2.5, 4.0, 3.75, -1.25), (256,)),
+}
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("by_channel", [False, True])
+@pytest.mark.parametrize("active", [False, True])
+def test_endings(ending: str, by_channel: bool, active: bool) -> None:
+    """Rounding or quantizing after a bias and an activation: the bits of NumPy's own casts."""
+    rule, numbers, params = ENDINGS[ending]
+    x = data((2, 3, 5, 41), "f32")
+    channel = np.arange(3).reshape(1, 3, 1, 1) / 8 * by_channel
+    known = [np.asarray(v + channel, np.float32) for v in (0.25, *numbers)]
+    program = [Instruction(np.add, (0, 1))]
+    program += [Instruction(elementwise.relu, (2 + len(numbers),))] * active
+    last = 1 + len(numbers) + len(program)
+    program.append(Instruction(rule, (last, *range(2, 2 + len(numbers))), params))
+    chain = Chain.compile(program, "float32", known)
+    assert chain.fused is not None or not jit.available()
+    with np.errstate(all="ignore"):
+        want = x + known[0]
+        want = np.where(want < 0, np.float32(0), want) if active else want
+        if numbers:
+            low, high, scale, onto, first = known[1:]
+            step = np.rint((np.clip(want, low, high) - low) / scale * np.float32(255))
+            want = step / np.float32(255) * onto + first
+        else:
+            want = want.astype(params[0]).astype(np.float32)
+        for run in (lambda out: chain.fixed([x], out), lambda out: chain.prepare([x], out)):
+            out = np.empty_like(x)
+            run(out)(Threads(2))
+            np.testing.assert_array_equal(out, want)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_narrow_numbers(dtype: type) -> None:
+    """Every number of the type, the middle between neighbours, and what lies beside it."""
+    words = np.arange(1 << 16, dtype=np.uint16).view(dtype)
+    edge = np.sort(words[np.isfinite(words)].astype(np.float64))
+    middle = ((edge[1:] + edge[:-1]) / 2).astype(np.float32)
+    beside = [np.nextafter(middle, np.float32(s * np.inf)) for s in (-1, 1)]
+    drawn = np.random.default_rng(1).integers(0, 1 << 32, 10_000, dtype=np.uint32)
+    every = [words.astype(np.float32), middle, *beside, drawn.view(np.float32)]
+    every += [np.array([65519.99, 65520, -65520, -(2.0**-25), 1e-42], np.float32)]
+    chain = Chain.compile([Instruction(elementwise.narrow, (0,), (np.dtype(dtype),))], "float32")
+    with np.errstate(all="ignore"):
+        x = np.concatenate(every)
+        want, out = x.astype(dtype).astype(np.float32), np.empty_like(x)
+        for run in (chain.fixed([x], out), chain.prepare([x], out)):
+            run(Threads())
+            np.testing.assert_array_equal(out, want)
+            some = ~np.isnan(want)
+            assert np.array_equal(np.signbit(out[some]), np.signbit(want[some]))

@@ -1,0 +1,86 @@
+"""Plans of f16 and bf16 keep f32 between steps; the numbers are those of the narrow type."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from irdeconv.ir.dtypes import f32
+from irdeconv.ir.op import REGISTRY
+from irdeconv.ops.activation import LogSoftmax, ReLU, SoftMax
+from irdeconv.ops.convert import Convert
+from irdeconv.ops.convolution import GroupConvolution
+from irdeconv.ops.elementwise import Add, Multiply
+from irdeconv.ops.matrix import MatMul
+from irdeconv.ops.movement import Concat, Transpose
+from irdeconv.ops.normalization import GRN, LRN, MVN, NormalizeL2
+from irdeconv.ops.ordering import CumSum
+from irdeconv.ops.pooling import AvgPool14, MaxPool14
+from irdeconv.ops.reduction import Reduction
+from irdeconv.ops.shape import Reshape
+from irdeconv.runtime.widening import ROUNDED_ONCE
+from support.plan_graphs import Builder, plans, randn
+
+NARROW = [np.float16, ml_dtypes.bfloat16]
+SHAPE = (2, 6, 5, 7)
+AXES = np.array([2, 3])
+POOL = ((1, 1), (0, 0), (0, 0), (2, 3))
+ONCE = [
+    (SoftMax(1), ()),
+    (LogSoftmax(-1), ()),
+    (MVN(True, 1e-5, "inside_sqrt"), (AXES,)),
+    (NormalizeL2(1e-6, "add"), (AXES,)),
+    (LRN(0.1, 0.75, 1.0, 3), (np.array([1]),)),
+    (GRN(1e-3), ()),
+]
+ONCE += [(op(True), (AXES,)) for op in set(REGISTRY.values()) if issubclass(op, Reduction)]
+
+
+@pytest.mark.parametrize("dtype", NARROW)
+def test_rounding_once(dtype: type) -> None:
+    """These operations give in f32, rounded to the narrow type, what they give in it."""
+    assert {op.type for op, _ in ONCE} | {"MatMul", "Softmax"} >= ROUNDED_ONCE
+    x, y = randn(*SHAPE).astype(dtype), randn(2, 6, 7, 3).astype(dtype)
+    for op, more in [*ONCE, (MatMul(), (y,))]:
+        if op.type.startswith("ReduceLogical"):
+            continue
+        wide = [a.astype(np.float32) if a.dtype == dtype else a for a in (x, *more)]
+        with np.errstate(all="ignore"):
+            want, got = op.evaluate(x, *more), op.evaluate(*wide).astype(dtype)
+        np.testing.assert_array_equal(got, want, err_msg=op.type)
+
+
+@pytest.mark.parametrize("dtype", NARROW)
+def test_a_network(dtype: type) -> None:
+    """Steps round at their ends; an operation that sums in the narrow type gets that."""
+    b = Builder()
+    x = b.input(SHAPE, dtype)
+    y = b.add(GroupConvolution((1, 1), (1, 1), (1, 1)), x, randn(2, 4, 3, 3, 3).astype(dtype))
+    y = b.add(ReLU(), b.add(Add(), y, randn(1, 8, 1, 1).astype(dtype)))
+    pooled = b.add(Transpose(), y, np.array([0, 2, 3, 1]))
+    both = b.add(Concat(1), y, b.add(Multiply(), y, np.array(0.3, dtype)))
+    summed = b.add(CumSum(), both, np.array(1))
+    wide = b.add(Convert(f32), both)
+    shaped = b.add(Reshape(), summed, np.array([2, -1]))
+    graph = b.done(pooled, shaped, wide, both)
+    steps, outs, plain = plans(graph, [randn(*SHAPE).astype(dtype)])
+    assert ["GroupConvolution", "Add", "ReLU", "Rounded"] in steps
+    for name, want in plain.items():
+        assert outs[name].dtype == want.dtype
+        unit = 2 * float(ml_dtypes.finfo(dtype).eps) * (20 if want.ndim == 2 else 1)
+        close = np.abs(outs[name].astype(float) - want.astype(float))
+        assert close.max() <= unit * np.abs(want.astype(float)).max()
+        narrow = outs[name].astype(dtype).astype(outs[name].dtype)
+        assert np.array_equal(outs[name], narrow)
+
+
+@pytest.mark.parametrize("pool", [MaxPool14, AvgPool14])
+def test_pools(pool: type) -> None:
+    """Pooling reads and writes f32 as well."""
+    b = Builder()
+    x = b.input(SHAPE, np.float16)
+    y = b.add(ReLU(), b.add(Add(), x, x))
+    graph = b.done(
+        b.add(pool(strides=(2, 1), pads_begin=(0, 0), pads_end=(0, 0), kernel=(2, 3)), y)
+    )
+    _, outs, plain = plans(graph, [randn(*SHAPE).astype(np.float16)])
+    np.testing.assert_array_equal(next(iter(outs.values())), next(iter(plain.values())))
