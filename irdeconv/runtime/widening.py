@@ -61,7 +61,7 @@ def widened(graph: Graph, groups: list[FusionGroup]) -> Graph:
 
     It is the graph itself if that changes nothing.
     """
-    chosen = [g for g in groups if _widens(graph, g)]
+    chosen = _joined([g for g in groups if _widens(graph, g)])
     if not chosen:
         return graph
     rewriting = _Widening(graph, graph.copy(), {n.id for g in chosen for n in g.nodes})
@@ -70,6 +70,13 @@ def widened(graph: Graph, groups: list[FusionGroup]) -> Graph:
     rewriting.narrow_again()
     infer_specs(rewriting.out, given={n.id: n.spec() for n in rewriting.out.parameters})
     return rewriting.out
+
+
+def _joined(groups: list[FusionGroup]) -> list[FusionGroup]:
+    """Return the groups that share a value with another one; alone, they would gain nothing."""
+    made = {n.id for g in groups for n in g.nodes}
+    read = {v.node for g in groups for v in g.inputs}
+    return [g for g in groups if g.last.id in read or any(v.node in made for v in g.inputs)]
 
 
 def _widens(graph: Graph, group: FusionGroup) -> bool:
