@@ -9,9 +9,20 @@ from typing import Any
 import numpy as np
 
 from irdeconv.ir.spec import Array
-from irdeconv.kernels import scratch
-from irdeconv.kernels.scratch import Space, pieces
+from irdeconv.kernels import jit, scratch
+from irdeconv.kernels.compiled import MULTIPLIED
+from irdeconv.kernels.recorded_calls import (
+    ProgramCode,
+    Recorded,
+    Repeated,
+    in_turn,
+    recorded_copy,
+    recorded_program,
+)
+from irdeconv.kernels.scratch import ScratchPlan, Space, pieces
 from irdeconv.kernels.threads import Team
+
+SMALL_PRODUCTS = 1 << 17  # multiply-adds of a matrix, up to which calls of NumPy cost more
 
 
 @dataclass(frozen=True)
@@ -26,6 +37,36 @@ class Attention:
     scale: float | None = None
     causal: bool = False
 
+    def fixed(self, query: Array, key: Array, value: Array, out: Array) -> Repeated | None:
+        """Return the call without a bias on these arrays; None unless matrices are small."""
+        batch, (rows, count), width = out.shape[:-2], (out.shape[-2], key.shape[-2]), key.shape[-1]
+        floats = all(x.dtype == np.float32 for x in (query, key, value, out))
+        if self.causal or not floats or rows * count * (width + out.shape[-1]) > SMALL_PRODUCTS:
+            return None
+        if not out.size or not count or not jit.available() or not jit.works():
+            return None
+        scale = np.array(self._factor(width), np.float32)
+        code = ProgramCode([(MULTIPLIED, (0, 2), 1)], [scale], 0)
+        calls, (q, k, v) = [], (_spread(x, batch) for x in (query, key, value))
+        for at in np.ndindex(*batch):
+            plan, turned = ScratchPlan(), np.empty((width, count), np.float32)
+            weights, totals = plan.array((rows, count), np.float32), plan.array((rows,), np.float32)
+            last, parts = v[at], [recorded_copy(k[at].T, turned)]
+            parts.append(recorded_program(code, [turned], turned))
+            if not last.flags.c_contiguous:
+                last = np.empty(last.shape, np.float32)
+                parts.append(recorded_copy(v[at], last))
+            parts += [
+                Recorded.of("row_products", q[at], turned, weights),
+                Recorded.of("softmax_rows", weights, weights, totals),
+                Recorded.of("row_products", weights, last, out[at]),
+            ]
+            calls.append(in_turn(parts))
+        return Repeated(tuple(calls))
+
+    def _factor(self, width: int) -> float:
+        return 1 / math.sqrt(max(width, 1)) if self.scale is None else self.scale
+
     def run(
         self,
         inputs: tuple[Array, Array, Array],
@@ -38,7 +79,7 @@ class Attention:
         query, key, value = inputs
         batch, length = out.shape[:-2], out.shape[-2]
         count = key.shape[-2]
-        factor = 1 / math.sqrt(max(query.shape[-1], 1)) if self.scale is None else self.scale
+        factor = self._factor(query.shape[-1])
         rows = max(1, scratch.SIZES.attention_elements // max(1, count))
         views = [_spread(x, batch) for x in (query, key, value)]
         more = [None if x is None else _spread(x, batch) for x in (bias, sink)]

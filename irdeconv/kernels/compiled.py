@@ -13,7 +13,7 @@ RUN = 64  # columns of tiles that are transformed together
 CLAMP, PRELU, HSIGMOID, HSWISH, SIGMOID, SWISH, HARD_SIGMOID, ERF, GELU, MISH, NOTHING = range(11)
 # Operations of compiled programs, in the order of their codes.
 ADDED, SUBTRACTED, MULTIPLIED, DIVIDED, LARGER, SMALLER, CLIPPED, ROOT, MOVED = range(9)
-NEAREST, TO_F16, TO_BF16 = range(9, 12)
+NEAREST, TO_F16, TO_BF16, ABSOLUTE, FLOOR, CEILING, CUT, EXPONENTIAL, TANGENT = range(9, 18)
 ROW_PART = 1024  # elements of a row that go through a program together
 TILES = "tiles"  # prefix of the names of the micro-kernel's functions
 SPLAT = 16  # elements of a vector, at most

@@ -9,7 +9,7 @@ not become a vector. A program is interpreted by pieces of a row, which stay in 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,11 +27,16 @@ from numba.extending import (  # type: ignore[import-not-found, import-untyped, 
 from irdeconv.ir.spec import Array
 from irdeconv.kernels import jit, products
 from irdeconv.kernels.compiled import (
+    ABSOLUTE,
     ADDED,
+    CEILING,
     CLAMP,
     CLIPPED,
+    CUT,
     DIVIDED,
     ERF,
+    EXPONENTIAL,
+    FLOOR,
     GELU,
     HARD_SIGMOID,
     HSIGMOID,
@@ -50,6 +55,7 @@ from irdeconv.kernels.compiled import (
     SPLAT,
     SUBTRACTED,
     SWISH,
+    TANGENT,
     TO_BF16,
     TO_F16,
 )
@@ -66,6 +72,20 @@ _TOP, _BOTTOM, _INF = _F(88.3762), _F(-87.3), _F(np.inf)
 _ZERO, _HALF, _ONE, _TWO, _THREE, _SIX = (_F(v) for v in (0, 0.5, 1, 2, 3, 6))
 _P6, _P5, _P4, _P3, _P2, _P1, _P0 = map(_F, products.ERF_P)
 _Q3, _Q2, _Q1, _Q0 = map(_F, products.ERF_Q)
+TANH_NEAR = _F(0.625)
+# tanh(x) = x + x^3 p(x^2) near 0; there 1 - exp(-2x) cancels.
+TANH = tuple(
+    map(
+        _F,
+        (
+            -5.70498872745e-3,
+            2.06390887954e-2,
+            -5.37397155531e-2,
+            1.33314422036e-1,
+            -3.33332819422e-1,
+        ),
+    )
+)
 _ERF_END, _ROOT_HALF, _MISH_END = _F(products.ERF_END), _F(0.5**0.5), _F(25)
 
 
@@ -228,43 +248,27 @@ def _clipped(builder: ir.IRBuilder, v: list[ir.Value]) -> ir.Value:
     return builder.select(builder.fcmp_ordered(">", raised, v[2]), v[2], raised)
 
 
-def _named(name: str) -> Write:
-    """Write a call of LLVM's function of one operand."""
+def _named(name: str, operands: int = 1) -> Write:
+    """Write a call of LLVM's function of so many operands."""
 
     def write(builder: ir.IRBuilder, v: list[ir.Value]) -> ir.Value:
         kind, full = v[0].type, f"llvm.{name}.v{v[0].type.count}f32"
-        found = cgutils.get_or_insert_function(builder.module, ir.FunctionType(kind, [kind]), full)
-        return builder.call(found, [v[0]])
+        found = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(kind, [kind] * operands), full
+        )
+        return builder.call(found, v[:operands])
 
     return write
 
 
-def _each(write: Write) -> Any:
-    """Make a function of `count` elements from place `to` on, with operands (place, step)."""
-
-    def each(
-        code: VectorCode,
-        memory: FlatArray,
-        first: Pair,
-        second: Pair,
-        third: Pair,
-        to: ir.Value,
-        count: ir.Value,
-    ) -> None:
-        builder = code.builder
-        scalar = VectorCode(code.context, builder, 1, code.element)
-        whole = builder.mul(builder.sdiv(count, place_number(code.lanes)), place_number(code.lanes))
-        for kind, begin, stop in ((code, place_number(0), whole), (scalar, whole, count)):
-            at = memory.by(kind)
-            with cgutils.for_range_slice(builder, begin, stop, place_number(kind.lanes)) as (i, _):
-                # A step of 0 reads the same vector again: scalars are stored as SPLAT elements.
-                values = [
-                    at.vector(builder.add(place, builder.mul(i, step)))
-                    for place, step in (first, second, third)
-                ]
-                at.store(write(builder, values), builder.add(to, i))
-
-    return instruction(jit.lanes(), each)
+def _turns(code: VectorCode, count: ir.Value) -> Iterator[tuple[VectorCode, ir.Value]]:
+    """Write loops over `count` elements, by vectors and one by one; yields code and place."""
+    builder, size = code.builder, place_number(code.lanes)
+    scalar = VectorCode(code.context, builder, 1, code.element)
+    whole = builder.mul(builder.sdiv(count, size), size)
+    for kind, begin, stop in ((code, place_number(0), whole), (scalar, whole, count)):
+        with cgutils.for_range_slice(builder, begin, stop, place_number(kind.lanes)) as (i, _):
+            yield kind, i
 
 
 def _to_f16(builder: ir.IRBuilder, v: list[ir.Value]) -> ir.Value:
@@ -310,18 +314,56 @@ def _quantized(builder: ir.IRBuilder, v: list[ir.Value]) -> ir.Value:
     return builder.fadd(product, first)
 
 
+def _exponential(builder: ir.IRBuilder, v: list[ir.Value]) -> ir.Value:
+    """2^n * p(r) with x = n ln 2 + r, also near the largest number and below the normal ones."""
+    x, kind = v[0], ir.VectorType(ir.IntType(32), v[0].type.count)
+    nothing = builder.fcmp_unordered("uno", x, x)
+    ends = [_lanes(x.type, end) for end in (-104.0, 89.0)]  # 0 and infinity
+    inside = builder.select(nothing, _lanes(x.type, 0.0), _clipped(builder, [x, *ends]))
+    scaled = builder.fmul(inside, _lanes(x.type, float(_LOG2E)))
+    n = _named("floor")(builder, [builder.fadd(scaled, _lanes(x.type, 0.5))])
+    y = inside
+    for part in (_LN2_HIGH, _LN2_LOW):
+        y = builder.fsub(y, builder.fmul(n, _lanes(x.type, float(part))))
+    y = _polynomial(builder, y, (_E0, _E1, _E2, _E3, _E4, _E5, _ONE, _ONE))
+    # Two powers of two, since 2^n itself may be no normal number.
+    whole = builder.fptosi(n, kind)
+    first = builder.ashr(whole, _lanes(kind, 1))
+    for power in (first, builder.sub(whole, first)):
+        bits = builder.shl(builder.add(power, _lanes(kind, 127)), _lanes(kind, 23))
+        y = builder.fmul(y, builder.bitcast(bits, x.type))
+    return builder.select(nothing, x, y)
+
+
+def _polynomial(builder: ir.IRBuilder, x: ir.Value, factors: Sequence[Any]) -> ir.Value:
+    """Compute a polynomial, the factor of the highest power first."""
+    y = _lanes(x.type, float(factors[0]))
+    for factor in factors[1:]:
+        y = builder.fadd(builder.fmul(y, x), _lanes(x.type, float(factor)))
+    return y
+
+
+def _tangent(builder: ir.IRBuilder, v: list[ir.Value]) -> ir.Value:
+    """tanh(x): x + x^3 p(x^2) near 0, where 1 - exp(-2x) cancels."""
+    x, one = v[0], _lanes(v[0].type, 1.0)
+    size, square = _named("fabs")(builder, [x]), builder.fmul(x, x)
+    small = builder.fmul(_polynomial(builder, square, (*TANH, 0)), x)
+    power = _exponential(builder, [builder.fmul(size, _lanes(x.type, -2.0))])
+    large = builder.fdiv(builder.fsub(one, power), builder.fadd(one, power))
+    large = _named("copysign", 2)(builder, [large, x])
+    near = builder.fcmp_ordered("<", size, _lanes(x.type, float(TANH_NEAR)))
+    return builder.select(near, builder.fadd(small, x), large)
+
+
 def _in_place(write: Write, known: int = 0) -> Any:
     """Make a function that changes `count` elements of a row, by `known` numbers."""
 
     def change(code: VectorCode, row: FlatArray, numbers: FlatArray, count: ir.Value) -> None:
-        builder, size = code.builder, place_number(code.lanes)
-        scalar = VectorCode(code.context, builder, 1, code.element)
-        whole = builder.mul(builder.sdiv(count, size), size)
-        for kind, begin, stop in ((code, place_number(0), whole), (scalar, whole, count)):
-            given = [kind.splat(numbers.element(place_number(i))) for i in range(known)]
+        given = [numbers.element(place_number(i)) for i in range(known)]
+        for kind, i in _turns(code, count):
             at = row.by(kind)
-            with cgutils.for_range_slice(builder, begin, stop, place_number(kind.lanes)) as (i, _):
-                at.store(write(builder, [at.vector(i), *given]), i)
+            values = [at.vector(i), *(kind.splat(number) for number in given)]
+            at.store(write(code.builder, values), i)
 
     return instruction(jit.lanes(), change)
 
@@ -332,21 +374,26 @@ _quantize, _round_f16, _round_bf16 = (
     _in_place(_to_bf16),
 )
 
-_programs_add = _each(lambda builder, v: builder.fadd(v[0], v[1]))
-_subtract = _each(lambda builder, v: builder.fsub(v[0], v[1]))
-_multiply = _each(lambda builder, v: builder.fmul(v[0], v[1]))
-_divide = _each(lambda builder, v: builder.fdiv(v[0], v[1]))
-_copy = _each(lambda builder, v: v[0])
-_maximum, _minimum, _clip, _sqrt = (
-    _each(larger),
-    _each(_smaller),
-    _each(_clipped),
-    _each(_named("sqrt")),
-)
-_nearest = _each(_named("nearbyint"))
-
-
-_half, _brain = _each(_to_f16), _each(_to_bf16)
+_WRITTEN: dict[int, Write] = {
+    ADDED: lambda builder, v: builder.fadd(v[0], v[1]),
+    SUBTRACTED: lambda builder, v: builder.fsub(v[0], v[1]),
+    MULTIPLIED: lambda builder, v: builder.fmul(v[0], v[1]),
+    DIVIDED: lambda builder, v: builder.fdiv(v[0], v[1]),
+    LARGER: larger,
+    SMALLER: _smaller,
+    CLIPPED: _clipped,
+    ROOT: _named("sqrt"),
+    MOVED: lambda builder, v: v[0],
+    NEAREST: _named("nearbyint"),
+    TO_F16: _to_f16,
+    TO_BF16: _to_bf16,
+    ABSOLUTE: _named("fabs"),
+    FLOOR: _named("floor"),
+    CEILING: _named("ceil"),
+    CUT: _named("trunc"),
+    EXPONENTIAL: _exponential,
+    TANGENT: _tangent,
+}
 
 
 _MATRIX, _VECTOR = "float32[:,:]", "float32[::1]"
@@ -459,34 +506,37 @@ class CompiledChain:
         return out, bias, slope, before, after, self._low, self._high, self._code, ending
 
 
-@jit.compiled
-def _apply(memory: Any, code: int, a: Any, b: Any, c: Any, to: int, count: int) -> None:
-    if code == ADDED:
-        _programs_add(memory, a, b, c, to, count)
-    elif code == SUBTRACTED:
-        _subtract(memory, a, b, c, to, count)
-    elif code == MULTIPLIED:
-        _multiply(memory, a, b, c, to, count)
-    elif code == DIVIDED:
-        _divide(memory, a, b, c, to, count)
-    elif code == LARGER:
-        _maximum(memory, a, b, c, to, count)
-    elif code == SMALLER:
-        _minimum(memory, a, b, c, to, count)
-    elif code == CLIPPED:
-        _clip(memory, a, b, c, to, count)
-    elif code == ROOT:
-        _sqrt(memory, a, b, c, to, count)
-    elif code == MOVED:
-        _copy(memory, a, b, c, to, count)
-    elif code == NEAREST:
-        _nearest(memory, a, b, c, to, count)
-    elif code == TO_F16:
-        _half(memory, a, b, c, to, count)
-    elif code == TO_BF16:
-        _brain(memory, a, b, c, to, count)
+def _operation(
+    code: VectorCode,
+    memory: FlatArray,
+    operation: ir.Value,
+    first: Pair,
+    second: Pair,
+    third: Pair,
+    to: ir.Value,
+    count: ir.Value,
+) -> None:
+    """Do an operation on `count` elements of operands (place, step); they are stored at `to`."""
+    builder = code.builder
+    behind = builder.append_basic_block("behind")
+    choice = builder.switch(operation, behind)
+    for number, write in _WRITTEN.items():
+        block = builder.append_basic_block(f"operation{number}")
+        choice.add_case(place_number(number), block)
+        builder.position_at_end(block)
+        for kind, i in _turns(code, count):
+            at = memory.by(kind)
+            # A step of 0 reads the same vector again: scalars are stored as SPLAT elements.
+            values = [
+                at.vector(builder.add(place, builder.mul(i, step)))
+                for place, step in (first, second, third)
+            ]
+            at.store(write(builder, values), builder.add(to, i))
+        builder.branch(behind)
+    builder.position_at_end(behind)
 
 
+_apply = instruction(jit.lanes(), _operation)
 _element = instruction(1, lambda code, memory, at, target, to: target.store(memory.vector(at), to))
 
 

@@ -264,6 +264,9 @@ _PROGRAM = types_of(
 )
 _MEANS = types_of("float32[:,::1], float32[::1], float32")
 _SOFTMAX = types_of("float32[:,::1], float32[:,::1], float32[::1]")
+_STANDARDIZE = types_of(
+    "float32[:,::1], float32[:,::1], float32[::1], float32[::1], float32[::1], int64"
+)
 _POOL = types_of(
     "float32[:,:,::1], float32[:,:,::1], float32[:,::1], float32[::1], "
     "UniTuple(UniTuple(int64, 3), 2), float32[:,::1]"
@@ -275,7 +278,7 @@ _depthwise, _fill = arguments_of(_DEPTHWISE), arguments_of(_FILL)
 _finish, _copy, _float = (arguments_of(kinds) for kinds in (_FINISH, _COPY, _FLOAT))
 _pool, _weigh = arguments_of(_POOL), arguments_of(_WEIGH)
 _program, _means, _products = (arguments_of(kinds) for kinds in (_PROGRAM, _MEANS, _PRODUCTS))
-_softmax = arguments_of(_SOFTMAX)
+_softmax, _standard = arguments_of(_SOFTMAX), arguments_of(_STANDARDIZE)
 
 
 @_step(_DEPTHWISE)
@@ -312,6 +315,12 @@ def row_means(record: Any, bases: Any) -> None:
 def softmax_rows(record: Any, bases: Any) -> None:
     """See `sums.softmax_rows`."""
     compiled_sums.softmax_rows(*_softmax(record, bases))
+
+
+@_step(_STANDARDIZE)
+def standardize_rows(record: Any, bases: Any) -> None:
+    """See `sums.standardize_rows`."""
+    compiled_sums.standardize_rows(*_standard(record, bases))
 
 
 @_step(_PRODUCTS)

@@ -12,14 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.kernels.compiled_chain import _exp, _sigmoid
+from irdeconv.kernels.compiled_chain import TANH, TANH_NEAR, _exp, _sigmoid
 from irdeconv.kernels.jit import compiled, compiled_for
 
 _F = np.float32
-_ONE, _TWO, _NEAR = _F(1), _F(2), _F(0.625)
-# tanh(x) = x + x^3 p(x^2) near 0; there 1 - exp(-2x) cancels.
-_T0, _T1, _T2 = _F(-5.70498872745e-3), _F(2.06390887954e-2), _F(-5.37397155531e-2)
-_T3, _T4 = _F(1.33314422036e-1), _F(-3.33332819422e-1)
+_ONE, _TWO = _F(1), _F(2)
+_T0, _T1, _T2, _T3, _T4 = TANH
 
 _ONE_STATE = "void(f4[:,:,::1], f4[:,::1], f4[:,::1], i8[::1], f4, b1, f4[:,:,::1])"
 _GRU = "void(f4[:,:,::1], f4[:,::1], f4[::1], b1, f4[:,::1], i8[::1], f4, b1, f4[:,:,::1])"
@@ -32,7 +30,7 @@ def _tanh(x: Any) -> Any:
     near = ((((_T0 * z + _T1) * z + _T2) * z + _T3) * z + _T4) * z * x + x
     power = _exp(-_TWO * abs(x))
     far = (_ONE - power) / (_ONE + power)
-    return near if abs(x) < _NEAR else (-far if x < 0 else far)
+    return near if abs(x) < TANH_NEAR else (-far if x < 0 else far)
 
 
 @compiled

@@ -112,6 +112,33 @@ def softmax_rows(x: Any, out: Any, totals: Any) -> None:
 
 
 @jit.compiled
+def standardize_rows(x: Any, out: Any, squares: Any, sums: Any, numbers: Any, way: int) -> None:
+    """Subtract the mean of each row of `x [R, n]`; way 1, 2: divide by its standard deviation.
+
+    `numbers` are n and a small one, which is added to the variance (1) or to its root (2).
+    `squares [n]` and `sums [1]` are scratch memory.
+    """
+    rows, width = x.shape
+    flat, result, count, small = x.reshape(-1), out.reshape(-1), numbers[0], numbers[1]
+    for r in range(rows):
+        _sum(flat, r * width, width, sums, 0)
+        mean = sums[0] / count
+        row = result[r * width : (r + 1) * width]
+        _copy_row(flat[r * width : (r + 1) * width], row)
+        for i in range(width):
+            row[i] -= mean
+        if way == 0:
+            continue
+        for i in range(width):
+            squares[i] = row[i] * row[i]
+        _sum(squares, 0, width, sums, 0)
+        spread = sums[0] / count
+        root = np.sqrt(spread + small) if way == 1 else np.sqrt(spread) + small
+        for i in range(width):
+            row[i] /= root
+
+
+@jit.compiled
 def _copy_row(source: Any, target: Any) -> None:
     for i in range(len(target)):
         target[i] = source[i]

@@ -289,6 +289,19 @@ def recorded_softmax(x: Array, out: Array) -> Repeated | None:
     return Repeated(tuple(calls))
 
 
+def recorded_standardize(x: Array, out: Array, small: float, way: int) -> Repeated | None:
+    """Record `standardize_rows` of rows `x [outer, n, 1]`; None if it is not compiled."""
+    if not (_are_rows(x, out) and out.flags.c_contiguous):
+        return None
+    rows, results, calls = x[..., 0], out[..., 0], []
+    numbers = np.array([x.shape[1], small], np.float32)
+    for p in _row_pieces(x):
+        plan = ScratchPlan()
+        places = plan.array((x.shape[1],), np.float32), plan.array((1,), np.float32)
+        calls.append(Recorded.of("standardize_rows", rows[p], results[p], *places, numbers, way))
+    return Repeated(tuple(calls))
+
+
 def _are_rows(x: Array, out: Array) -> bool:
     """Whether there is compiled code for rows `x [outer, n, 1]`."""
     suits = x.shape[2] == 1 and x.dtype == out.dtype == np.float32 and x.flags.c_contiguous

@@ -13,8 +13,18 @@ import numpy as np
 
 from irdeconv.ir.spec import Array
 from irdeconv.kernels import scratch
+from irdeconv.kernels.compiled import ADDED, MULTIPLIED
 from irdeconv.kernels.products import row_sums
-from irdeconv.kernels.recorded_calls import Repeated, recorded_means, recorded_softmax
+from irdeconv.kernels.recorded_calls import (
+    ProgramCode,
+    Repeated,
+    in_turn,
+    recorded_copy,
+    recorded_means,
+    recorded_program,
+    recorded_softmax,
+    recorded_standardize,
+)
 from irdeconv.kernels.scratch import Space, pieces
 from irdeconv.kernels.threads import Team
 
@@ -114,29 +124,88 @@ def softmax(x: Array, out: Array, team: Team, *, log: bool = False) -> None:
     by_rows(x, out, team, work)
 
 
-def standardize(
-    x: Array, out: Array, team: Team, *, variance: bool, eps: float, inside: bool
-) -> None:
+@dataclass(frozen=True)
+class Standardize:
     """Subtract the mean along axis 1; with `variance` divide by its root, `eps` `inside` or not."""
-    count, small = np.array(x.shape[1], x.dtype), np.array(eps, x.dtype)
 
-    def work(part: Array, result: Array, space: Space) -> None:
-        total = _sum(part, space)
-        np.divide(total, count, out=total)
-        np.subtract(part, total, out=result)
-        if not variance:
-            return
-        squares = space.array(part.shape, part.dtype)
-        np.square(result, out=squares)
-        spread = _sum(squares, space)
-        np.divide(spread, count, out=spread)
-        if inside:
-            np.sqrt(np.add(spread, small, out=spread), out=spread)
-        else:
-            np.add(np.sqrt(spread, out=spread), small, out=spread)
-        np.divide(result, spread, out=result)
+    variance: bool
+    eps: float
+    inside: bool
 
-    by_rows(x, out, team, work)
+    def fixed(self, x: Array, out: Array) -> Repeated | None:
+        """Return the call for contiguous arrays `[outer, n, inner]`."""
+        way = (1 if self.inside else 2) if self.variance else 0
+        return recorded_standardize(x, out, self.eps, way)
+
+    def __call__(self, x: Array, out: Array, team: Team) -> None:
+        """Write it into `out`, both `[outer, n, inner]`."""
+        count, small = np.array(x.shape[1], x.dtype), np.array(self.eps, x.dtype)
+
+        def work(part: Array, result: Array, space: Space) -> None:
+            total = _sum(part, space)
+            np.divide(total, count, out=total)
+            np.subtract(part, total, out=result)
+            if not self.variance:
+                return
+            squares = space.array(part.shape, part.dtype)
+            np.square(result, out=squares)
+            spread = _sum(squares, space)
+            np.divide(spread, count, out=spread)
+            if self.inside:
+                np.sqrt(np.add(spread, small, out=spread), out=spread)
+            else:
+                np.add(np.sqrt(spread, out=spread), small, out=spread)
+            np.divide(result, spread, out=result)
+
+        by_rows(x, out, team, work)
+
+
+@dataclass(frozen=True)
+class OnRows:
+    """A kernel `(x, out, team)` of `[outer, n, inner]` for tensors that are seen in that shape."""
+
+    block: tuple[int, int, int]
+    kernel: Callable[..., None]
+
+    def __call__(self, x: Array, *_: Array, out: Array, team: Team) -> None:
+        """Write the kernel's result into `out`."""
+        self.kernel(x.reshape(self.block), out.reshape(self.block), team)
+
+    def fixed(self, x: Array, *_: Array, out: Array) -> Repeated | None:
+        """See `FixedCall`."""
+        if not isinstance(self.kernel, Standardize):
+            return None
+        rows = out.reshape(self.block)
+        if x.flags.c_contiguous:
+            return self.kernel.fixed(x.reshape(self.block), rows)
+        first, then = recorded_copy(x, out), self.kernel.fixed(rows, rows)
+        return (
+            None if first is None or then is None else Repeated((in_turn([first, *then.pieces]),))
+        )
+
+
+@dataclass(frozen=True)
+class GroupNorm:
+    """Standardize rows; multiply and add numbers of the channels, axis 1 of `planes`."""
+
+    rows: OnRows
+    planes: tuple[int, int, int]
+
+    def __call__(self, x: Array, scale: Array, bias: Array, out: Array, team: Team) -> None:
+        """Write the result into `out`."""
+        self.rows(x, out=out, team=team)
+        planes = out.reshape(self.planes)
+        np.multiply(planes, scale[:, None], out=planes)
+        np.add(planes, bias[:, None], out=planes)
+
+    def fixed(self, x: Array, scale: Array, bias: Array, out: Array) -> Repeated | None:
+        """See `FixedCall`."""
+        first, planes = self.rows.fixed(x, out=out), out.reshape(self.planes)
+        if first is None:
+            return None
+        code = ProgramCode([(MULTIPLIED, (0, 1), 3), (ADDED, (3, 2), 3)], (), 0)
+        then = recorded_program(code, [planes, scale[:, None], bias[:, None]], planes)
+        return None if then is None else Repeated((in_turn([*first.pieces, then]),))
 
 
 def normalize_l2(x: Array, out: Array, team: Team, *, eps: float, add: bool) -> None:

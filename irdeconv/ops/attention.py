@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from irdeconv.ir.spec import (
     merge,
 )
 from irdeconv.kernels.attention import Attention
+from irdeconv.kernels.recorded_calls import Repeated
 from irdeconv.kernels.threads import Threads
 from irdeconv.ops.checks import inferred_shape, is_computed
 
@@ -120,13 +122,7 @@ class ScaledDotProductAttention(Op):
                 Attention(factor, self.causal).run(arrays, bias, sinks, out, team)
 
     def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
-        if not is_computed(*inputs[:3]):
-            return None
-
-        def call(*arrays: Array, out: Array, team: Any) -> None:
-            self._compute(arrays[:3], arrays[3:], out, team)
-
-        return Bound(call)
+        return Bound(_Call(self)) if is_computed(*inputs[:3]) else None
 
     def terms(self, inputs: Sequence[Array], output: Array) -> int:
         return int(inputs[0].shape[-1] + inputs[1].shape[-2])
@@ -136,3 +132,15 @@ class ScaledDotProductAttention(Op):
         if not is_static(query) or not is_static(key) or not is_static(out):
             return None
         return math.prod(out[:-1]) * key[-2] * (query[-1] + out[-1])
+
+
+@dataclass(frozen=True)
+class _Call:
+    op: ScaledDotProductAttention
+
+    def __call__(self, *arrays: Array, out: Array, team: Any) -> None:
+        self.op._compute(arrays[:3], arrays[3:], out, team)
+
+    def fixed(self, *arrays: Array, out: Array) -> Repeated | None:
+        """See `FixedCall`."""
+        return None if len(arrays) > 3 else Attention(None, self.op.causal).fixed(*arrays, out=out)

@@ -237,8 +237,3 @@ def indexed(index: tuple[Any, ...]) -> Callable[..., Array]:
     """Return a function that makes the view of the first input's elements at an index."""
     full = (*index, ...)  # of a vector, too, one element is a view
     return lambda x, *_: x[full]
-
-
-def by_rows(block: tuple[int, int, int], kernel: Callable[..., None]) -> Bound:
-    """Return a call of a kernel `(x, out, team)` on data and result seen as `[outer, n, inner]`."""
-    return Bound(lambda x, *_, out, team: kernel(x.reshape(block), out.reshape(block), team))

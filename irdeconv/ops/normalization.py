@@ -16,10 +16,9 @@ from irdeconv.ir.ports import Fit
 from irdeconv.ir.spec import Array, Spec
 from irdeconv.kernels import copies, elementwise, reductions
 from irdeconv.kernels.elementwise_chain import computing_type
-from irdeconv.kernels.reductions import rows_of
+from irdeconv.kernels.reductions import GroupNorm, OnRows, Standardize, rows_of
 from irdeconv.ops.channels import divided
 from irdeconv.ops.checks import (
-    by_rows,
     is_computed,
     known,
     shape_of,
@@ -56,7 +55,7 @@ class _OverAxes(Op):
         if axes is None or not is_computed(inputs[0]):
             return None
         block = rows_of(shape, self.axes_in(len(shape), *axes))
-        return None if block is None else by_rows(block, self.kernel())
+        return None if block is None else Bound(OnRows(block, self.kernel()))
 
 
 @op("NormalizeL2")
@@ -101,15 +100,12 @@ class _MeanVariance(_OverAxes):
     eps: float
     eps_mode: str = "inside_sqrt"
 
-    def _with_rule(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        inside = self.eps_mode == "inside_sqrt"
-        return partial(function, variance=self.normalize_variance, eps=self.eps, inside=inside)
-
     def normalize(self, x: Array, axes: tuple[int, ...]) -> Any:
-        return self._with_rule(standardize)(x, axes)
+        inside = self.eps_mode == "inside_sqrt"
+        return standardize(x, axes, variance=self.normalize_variance, eps=self.eps, inside=inside)
 
     def kernel(self) -> Callable[..., None]:
-        return self._with_rule(reductions.standardize)
+        return Standardize(self.normalize_variance, self.eps, self.eps_mode == "inside_sqrt")
 
 
 @op("MVN", until=5)
@@ -235,18 +231,8 @@ class GroupNormalization(Op):
             return None
         shape = shape_of(inputs[0])
         block = shape[0] * self.num_groups, math.prod(shape[1:]) // self.num_groups, 1
-        flat, eps = (shape[0], shape[1], math.prod(shape[2:])), self.epsilon
-
-        def call(x: Array, scale: Array, bias: Array, out: Array, team: Any) -> None:
-            result = out.reshape(block)
-            reductions.standardize(
-                x.reshape(block), result, team, variance=True, eps=eps, inside=True
-            )
-            planes = out.reshape(flat)
-            np.multiply(planes, scale[:, None], out=planes)
-            np.add(planes, bias[:, None], out=planes)
-
-        return Bound(call)
+        rows = OnRows(block, Standardize(True, self.epsilon, True))
+        return Bound(GroupNorm(rows, (shape[0], shape[1], math.prod(shape[2:]))))
 
 
 @op("LRN")
