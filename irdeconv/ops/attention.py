@@ -143,4 +143,7 @@ class _Call:
 
     def fixed(self, *arrays: Array, out: Array) -> Repeated | None:
         """See `FixedCall`."""
-        return None if len(arrays) > 3 else Attention(None, self.op.causal).fixed(*arrays, out=out)
+        if len(arrays) > 3:
+            return None
+        query, key, value = arrays
+        return Attention(None, self.op.causal).fixed(query, key, value, out)
