@@ -7,12 +7,13 @@ import pytest
 from irdeconv.ir.dtypes import f32
 from irdeconv.ir.op import REGISTRY
 from irdeconv.ops.activation import LogSoftmax, ReLU, SoftMax
+from irdeconv.ops.attention import ScaledDotProductAttention
 from irdeconv.ops.convert import Convert
 from irdeconv.ops.convolution import GroupConvolution
-from irdeconv.ops.elementwise import Add, Multiply
+from irdeconv.ops.elementwise import Add, Exp, Multiply, Tanh
 from irdeconv.ops.matrix import MatMul
 from irdeconv.ops.movement import Concat, Transpose
-from irdeconv.ops.normalization import GRN, LRN, MVN, NormalizeL2
+from irdeconv.ops.normalization import GRN, LRN, MVN, GroupNormalization, NormalizeL2
 from irdeconv.ops.ordering import CumSum
 from irdeconv.ops.pooling import AvgPool14, MaxPool14
 from irdeconv.ops.reduction import Reduction
@@ -84,3 +85,35 @@ def test_pools(pool: type) -> None:
     )
     _, outs, plain = plans(graph, [randn(*SHAPE).astype(np.float16)])
     np.testing.assert_array_equal(next(iter(outs.values())), next(iter(plain.values())))
+
+
+def test_normalizations_and_attention():
+    """Compiled calls of small tensors, one of them read in another order, give NumPy's results."""
+    b = Builder()
+    x = b.input((2, 6, 5, 8))
+    turned = b.add(Transpose(), x, np.array([0, 2, 1, 3]))
+    ends = []
+    for data, axes in ((x, [3]), (turned, [2, 3]), (turned, [3])):
+        for mode in ("inside_sqrt", "outside_sqrt"):
+            ends.append(b.add(MVN(True, 1e-3, mode), data, np.array(axes)))
+    ends.append(b.add(MVN(False, 1e-3), turned, np.array([3])))
+    ends.append(b.add(GroupNormalization(3, 1e-3), x, randn(6), randn(6)))
+    query = b.add(MVN(True, 1e-3), turned, np.array([3]))
+    ends += [
+        b.add(ScaledDotProductAttention(causal), query, turned, b.add(ReLU(), turned))
+        for causal in (False, True)
+    ]
+    ends.append(b.add(Exp(), b.add(Tanh(), b.add(Multiply(), x, np.float32(9)))))
+    _, outs, plain = plans(b.done(*ends), [randn(2, 6, 5, 8)])
+    for name, want in plain.items():
+        np.testing.assert_allclose(outs[name], want, rtol=2e-6, atol=2e-6, err_msg=name)
+
+
+def test_exponentials_everywhere():
+    """No overflow before the end of f32, no zero where a number below the normal ones is left."""
+    b = Builder()
+    y = b.add(Exp(), b.add(Add(), b.input((7,)), np.float32(0)))
+    x = np.array([88.7, 88.75, -87.4, -103, -104, np.inf, np.nan], np.float32)
+    _, outs, plain = plans(b.done(y), [x])
+    (got,), (want,) = outs.values(), plain.values()
+    np.testing.assert_allclose(got, want, rtol=2e-6, atol=1.5e-45)
