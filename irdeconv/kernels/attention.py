@@ -1,4 +1,7 @@
-"""Scaled dot-product attention in blocks of queries, so that never all scores exist at once."""
+"""Products of two tensors; scaled dot-product attention.
+
+Attention takes blocks of queries, so that never all scores exist at once.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,43 @@ from irdeconv.kernels.scratch import ScratchPlan, Space, pieces
 from irdeconv.kernels.threads import Team
 
 SMALL_PRODUCTS = 1 << 17  # multiply-adds of a matrix, up to which calls of NumPy cost more
+
+TINY_PRODUCT = 1 << 13  # multiply-adds, up to which a call of NumPy takes longer
+
+
+@dataclass(frozen=True)
+class Product:
+    """a b, matrices in the last two axes; `turned` ones are transposed. `known` is a constant b."""
+
+    turned: tuple[bool, bool]
+    known: Array | None = None
+
+    def _seen(self, a: Array, b: Array) -> tuple[Array, Array]:
+        left, right = self.turned
+        return a.swapaxes(-1, -2) if left else a, b.swapaxes(-1, -2) if right else b
+
+    def __call__(self, a: Array, b: Array, out: Array, team: Team) -> None:
+        """Write the products into `out`."""
+        a, b = self._seen(a, b)
+        np.matmul(a, b, out=out)
+
+    def fixed(self, a: Array, b: Array, out: Array) -> Repeated | None:
+        """See `FixedCall`; None unless it is one tiny product."""
+        a, b = self._seen(a, b if self.known is None else self.known)
+        if any(x.dtype != np.float32 for x in (a, b, out)) or out.size * len(b) > TINY_PRODUCT:
+            return None
+        if b.ndim != 2 or a.ndim < 2 or math.prod(a.shape[:-2]) != 1 or not out.size:
+            return None
+        if not jit.available() or not jit.works():
+            return None
+        rows, matrix, parts = a.reshape(a.shape[-2:]), b, []
+        if self.known is not None:
+            matrix = np.array(b, order="C")
+        elif not b.flags.c_contiguous:
+            matrix = np.empty(b.shape, np.float32)
+            parts = [recorded_copy(b, matrix)]
+        parts.append(Recorded.of("row_products", rows, matrix, out.reshape(len(rows), -1)))
+        return Repeated((in_turn(parts),))
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ Ports that fit a declaration are in ir.ports; the checks here report more, with 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextvars import ContextVar
 from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
@@ -93,9 +94,26 @@ def union(a: Dim, b: Dim) -> Dim:
     return Interval.of(min(alo, blo), None if ahi is None or bhi is None else max(ahi, bhi))
 
 
+_EXACT: ContextVar[bool] = ContextVar("exact", default=False)
+
+
+def of_exact_shapes(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the evaluator for a node all of whose shapes inference has found exactly."""
+
+    def call(*arrays: Array) -> Any:
+        token = _EXACT.set(True)
+        try:
+            return function(*arrays)
+        finally:
+            _EXACT.reset(token)
+
+    return call
+
+
 def want_shapes(op: Op, *arrays: Array | None) -> None:
     """Check arrays against the shape rule, for sizes that inference left open; raise its errors."""
-    op.infer(*(None if a is None else Spec(None, a.shape) for a in arrays))
+    if not _EXACT.get():
+        op.infer(*(None if a is None else Spec(None, a.shape) for a in arrays))
 
 
 def inferred_shape(op: Op, *arrays: Array | None) -> tuple[int, ...]:

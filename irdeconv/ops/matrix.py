@@ -6,7 +6,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from irdeconv.base.errors import OpError, Problem
 from irdeconv.ir.op import SUM, Bound, Op, op
 from irdeconv.ir.ports import Fit
 from irdeconv.ir.spec import Array, Dim, Shape, Spec, broadcast, format_shape, is_static, merge
+from irdeconv.kernels.attention import Product
 from irdeconv.ops.checks import is_computed, shape_of, widened
 
 
@@ -76,12 +76,7 @@ class MatMul(Op):
             return None
         swap_a = self.transpose_a and len(shape_of(inputs[0])) > 1
         swap_b = self.transpose_b and len(shape_of(inputs[1])) > 1
-
-        def call(a: Array, b: Array, out: Array, team: Any) -> None:
-            a = a.swapaxes(-1, -2) if swap_a else a
-            np.matmul(a, b.swapaxes(-1, -2) if swap_b else b, out=out)
-
-        return Bound(call)
+        return Bound(Product((swap_a, swap_b), inputs[1].known))
 
     def terms(self, inputs: Sequence[Array], output: Array) -> int:
         a = inputs[0]

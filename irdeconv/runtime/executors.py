@@ -28,6 +28,7 @@ from irdeconv.kernels.copies import CopyKernel
 from irdeconv.kernels.recorded_calls import FixedCall
 from irdeconv.kernels.threads import Team, Threads
 from irdeconv.ops.bodies import Body, BodyOp
+from irdeconv.ops.checks import of_exact_shapes
 from irdeconv.rewrite.infer_specs import infer_specs
 from irdeconv.runtime import fusion
 from irdeconv.runtime.budget import guarded
@@ -107,7 +108,9 @@ def choose_executor(
     if bound is not None:
         return bound
     function = node.op.evaluator(used, inputs)
-    executor = evaluated(graph, node, function, aliases=False)
+    exact = all(s.static for s in (*inputs, *(node.specs or ())))
+    run = of_exact_shapes(function) if exact else function
+    executor = evaluated(graph, node, run, aliases=False)
     if function != node.op.evaluate:  # behind the last one that is read it may give none
         executor = replace(executor, outputs=executor.outputs[: max(used, default=0) + 1])
     return replace(executor, memory=small_memory(node, len(executor.outputs)))

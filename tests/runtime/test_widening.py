@@ -117,3 +117,19 @@ def test_exponentials_everywhere():
     _, outs, plain = plans(b.done(y), [x])
     (got,), (want,) = outs.values(), plain.values()
     np.testing.assert_allclose(got, want, rtol=2e-6, atol=1.5e-45)
+
+
+@pytest.mark.parametrize("turned", [(False, False), (False, True), (True, True)])
+def test_tiny_products(turned: tuple[bool, bool]):
+    """Of a constant and of a tensor, a vector of one row and a matrix."""
+    b = Builder()
+    x, y = b.input((3, 5)), b.input((5, 3), name="y")
+    a = x if not turned[0] else b.add(Transpose(), x, np.array([1, 0]))
+    ends = []
+    for left in (a, b.add(Reshape(), a, np.array([1, *((5, 3) if turned[0] else (3, 5))]))):
+        ends.append(b.add(MatMul(*turned), left, randn(7, 5) if turned[1] else randn(5, 7)))
+        other = y if not turned[1] else b.add(Transpose(), y, np.array([1, 0]))
+        ends.append(b.add(MatMul(*turned), left, b.add(ReLU(), other)))
+    _, outs, plain = plans(b.done(*ends), [randn(3, 5), randn(5, 3)])
+    for name, want in plain.items():
+        np.testing.assert_allclose(outs[name], want, rtol=1e-5, atol=1e-6, err_msg=name)
