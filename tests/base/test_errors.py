@@ -1,7 +1,5 @@
 """Errors: what they say, codes, limits, budgets."""
 
-from __future__ import annotations
-
 import copy
 import errno
 import io

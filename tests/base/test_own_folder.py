@@ -1,7 +1,5 @@
 """What is kept between processes: in the user's own folder, private, damaged or not."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tables and progress in the terminal."""
 
-from __future__ import annotations
-
 import io
 import random
 import re

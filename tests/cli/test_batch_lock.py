@@ -1,7 +1,5 @@
 """One batch at a time has a folder of results, and what it makes there appears whole."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The command line: what it prints, which arguments it takes, exit codes."""
 
-from __future__ import annotations
-
 import json
 from argparse import Namespace
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The command as a process: start-up cost, pipes, terminals, stdin, signals."""
 
-from __future__ import annotations
-
 import os
 import pty
 import signal

@@ -1,7 +1,5 @@
 """Verbs that run models, and formats of output."""
 
-from __future__ import annotations
-
 import argparse
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The console: how wide it writes, and when in colour."""
 
-from __future__ import annotations
-
 import fcntl
 import io
 import os

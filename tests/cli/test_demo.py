@@ -1,7 +1,5 @@
 """`irdeconv demo`: a picture is enlarged, the network lowered, proved and compared on the way."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Optional packages, the compiler that is loaded late, the code that is kept."""
 
-from __future__ import annotations
-
 import copy
 import importlib
 import json

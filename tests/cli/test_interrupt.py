@@ -1,7 +1,5 @@
 """Ctrl-C: 130 and no traceback, at any moment of a process; nothing half-written stays behind."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

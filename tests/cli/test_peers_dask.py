@@ -1,7 +1,5 @@
 """Batches and blocks on Dask: the same bytes as in one process, whichever workers die."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

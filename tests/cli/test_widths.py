@@ -1,7 +1,5 @@
 """What verbs print for models with long names fits a terminal of 80 columns."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import sys

@@ -1,7 +1,5 @@
 """The pages are true: every file, folder and name of the package that they mention exists."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

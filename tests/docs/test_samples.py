@@ -1,7 +1,5 @@
 """The samples are what the package writes, stay small, and mean what they are for."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Hostile files: what they hold, names and sizes."""
 
-from __future__ import annotations
-
 import json
 import tracemalloc
 from pathlib import Path

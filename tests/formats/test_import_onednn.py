@@ -1,7 +1,5 @@
 """Importing JSON dumps of oneDNN Graph: operations, layouts, weights, refusals."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Importing ONNX: names, constants, operation sets, open shapes, refusals, the verb convert."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

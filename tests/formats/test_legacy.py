@@ -1,7 +1,5 @@
 """Files of version 2 to 7, their bodies, and version 10."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

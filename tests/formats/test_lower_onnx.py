@@ -1,7 +1,5 @@
 """Lowering an ONNX file: only ConvTranspose nodes are replaced, all else stays as it is."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Malformed files and what is said of them."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import io

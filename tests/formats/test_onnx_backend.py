@@ -1,7 +1,5 @@
 """ONNX's own node tests, and ONNX Runtime and OpenVINO as peers of whole imported models."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

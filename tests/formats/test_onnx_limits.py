@@ -1,7 +1,5 @@
 """ONNX models that stand for a lot or name other files: limits, no quadratic work, refusals."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """ONNX Runtime computes the same integers before and after deconvolutions are lowered."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 from typing import Any

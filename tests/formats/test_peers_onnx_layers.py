@@ -5,8 +5,6 @@ node by node (`irdeconv.compare`). What irdeconv refuses to import is counted by
 differ.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path

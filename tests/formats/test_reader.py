@@ -1,7 +1,5 @@
 """Reading IR files from wherever they come."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

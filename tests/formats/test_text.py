@@ -1,7 +1,5 @@
 """The text form: what is printed is read back bit for bit, and errors point at their place."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 from xml.sax.saxutils import escape

@@ -1,7 +1,5 @@
 """The graph: nodes and edges, names, renaming."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Packed types, quantized filters, random numbers."""
 
-from __future__ import annotations
-
 import struct
 from fractions import Fraction
 from pathlib import Path

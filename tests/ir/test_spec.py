@@ -1,7 +1,5 @@
 """Specs: sizes, shapes that flow, open shapes."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

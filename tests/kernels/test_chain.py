@@ -1,7 +1,5 @@
 """Chains of element-wise operations against the operations' own evaluators."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Sequence

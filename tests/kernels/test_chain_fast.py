@@ -1,7 +1,5 @@
 """Compiled chains; where numba is not installed the same expectations hold for NumPy's."""
 
-from __future__ import annotations
-
 import os
 
 import numpy as np

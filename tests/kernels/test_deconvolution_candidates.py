@@ -1,7 +1,5 @@
 """Every prepared deconvolution kernel against the naive scatter, over its whole domain."""
 
-from __future__ import annotations
-
 import math
 import random
 from dataclasses import dataclass, replace

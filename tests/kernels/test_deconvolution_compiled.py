@@ -1,7 +1,5 @@
 """How the compiled deconvolution kernels are cut, and that they keep to their memory."""
 
-from __future__ import annotations
-
 import ctypes
 import itertools
 import math

@@ -1,7 +1,5 @@
 """Convolutions on interleaved rows: in memory that stays where it is, and what a band spreads."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 from typing import Any

@@ -1,7 +1,5 @@
 """Kernels of convolutions and deconvolutions, and zero-insertion, against their definitions."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass
 from typing import Any

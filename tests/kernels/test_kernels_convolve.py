@@ -1,7 +1,5 @@
 """Prepared convolution kernels against the definition, over the whole domain of each."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Callable

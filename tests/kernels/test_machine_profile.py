@@ -1,7 +1,5 @@
 """How fast a machine is: packaged profiles, calibrations and their file, costs made of them."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator

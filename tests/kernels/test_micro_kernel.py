@@ -1,7 +1,5 @@
 """The micro-kernel and the kernels made of it: every way to cut the work, in guarded memory."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import platform

@@ -1,7 +1,5 @@
 """Compiled calls that are written down: what they read, and plans that make many at once."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

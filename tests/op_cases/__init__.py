@@ -13,8 +13,6 @@ lines continue a row or set `tolerance`, `fixed`, `defect`, `crash`. `Pad-1|12` 
       defect: the title of a known difference
 """
 
-from __future__ import annotations
-
 import importlib
 import math
 import re

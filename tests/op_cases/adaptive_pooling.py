@@ -1,7 +1,5 @@
 """AdaptiveAvgPool and AdaptiveMaxPool, window by window."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from typing import Any

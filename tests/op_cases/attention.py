@@ -1,7 +1,5 @@
 """ScaledDotProductAttention, query by query."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from typing import Any

@@ -1,7 +1,5 @@
 """LRN and GRN, element by element."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from typing import Any

@@ -1,7 +1,5 @@
 """DeformableConvolution and BinaryConvolution, output by output."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from typing import Any

@@ -1,7 +1,5 @@
 """Fourier transforms, by their sums written out, and frames of signals."""
 
-from __future__ import annotations
-
 import cmath
 import itertools
 import math

@@ -1,7 +1,5 @@
 """Operations of users, and names that nobody has seen."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Deconvolutions against the definition, and what their attributes must be."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import ml_dtypes

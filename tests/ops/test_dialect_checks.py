@@ -1,7 +1,5 @@
 """What each system's deconvolution refuses: code, attribute, words of every rule; warnings."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

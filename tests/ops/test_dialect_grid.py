@@ -3,8 +3,6 @@
 Direct, lowered and written (in standard operations) results equal a naive scatter to the bit.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import ml_dtypes

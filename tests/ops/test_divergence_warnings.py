@@ -1,7 +1,5 @@
 """Warnings where systems diverge, attributes that do not fit, declarations."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

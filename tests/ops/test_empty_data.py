@@ -1,7 +1,5 @@
 """Data with empty axes, known when lowering or only at run time: one formula for I = 0 too."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path

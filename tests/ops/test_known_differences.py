@@ -3,8 +3,6 @@
 No test of this file asks OpenVINO.
 """
 
-from __future__ import annotations
-
 import re
 
 import irdeconv as ird

@@ -1,7 +1,5 @@
 """Every row of op_cases; the table of operations; formulas; refusals at run time."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """OpenVINO computes the same numbers, natively and from the IR that irdeconv writes."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path

@@ -3,8 +3,6 @@
 Every row of op_cases goes there as an IR of one layer; an operation that OpenVINO does not know as
 irdeconv writes it."""
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator

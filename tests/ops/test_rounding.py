@@ -1,7 +1,5 @@
 """What rounding may change of results, and operations that are bound to their inputs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Single operations in live OpenVINO, and small domains of every one of the proof's language."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product

@@ -31,8 +31,6 @@ it reads. A model without inputs has those of `before`. Bodies of loops and bran
 below their layer, with lines `in`, `out` and `back` for its port map.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Lowered values are proved element by element where they are the source's, and only there."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

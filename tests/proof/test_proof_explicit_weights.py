@@ -1,7 +1,5 @@
 """Weights that are rounded, what stands behind a layer: proved where they are the source's."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What the proof's core knows of identities, of nothing, and its limits."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

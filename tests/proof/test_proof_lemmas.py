@@ -1,7 +1,5 @@
 """The lemmas of docs/proof.md by enumeration: each against its definition, on small numbers."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator

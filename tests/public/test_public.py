@@ -1,7 +1,5 @@
 """The public API, and its snippets."""
 
-from __future__ import annotations
-
 import ast
 import doctest
 import inspect

@@ -1,7 +1,5 @@
 """All lowering forms and their choice equal the definition to the bit; where they do not apply."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import Counter

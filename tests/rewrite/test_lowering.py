@@ -1,7 +1,5 @@
 """Lowering, and legalising for a target."""
 
-from __future__ import annotations
-
 import zlib
 from dataclasses import replace
 from pathlib import Path

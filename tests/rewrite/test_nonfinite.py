@@ -1,7 +1,5 @@
 """How far infinities and NaNs spread: predicted against measured, form by form."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Iterator

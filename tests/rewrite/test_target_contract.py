@@ -1,7 +1,5 @@
 """Targets: what they promise, and their files."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Benchmarks: statistics, what steps are said to do, the report. No test looks at a real time."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

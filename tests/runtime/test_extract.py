@@ -1,7 +1,5 @@
 """Parts of a graph as models of their own, in memory and in files."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Callable

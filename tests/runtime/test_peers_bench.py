@@ -1,7 +1,5 @@
 """The peers of `bench` compute what irdeconv computes; the verb `bench` from end to end."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Plans: steps and memory."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import threading

@@ -1,7 +1,5 @@
 """Running graphs, and what is fed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Simplified graphs, moved layers, divided convolutions."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The drawn anatomy: held against S*i + D*k = o + b, a naive deconvolution and an XML parser."""
 
-from __future__ import annotations
-
 import itertools
 import random
 import re

@@ -1,7 +1,5 @@
 """Drawings of graphs: groups, places, the SVG and its texts."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

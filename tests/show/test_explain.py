@@ -1,7 +1,5 @@
 """Explanations of deconvolutions, and the table of systems."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import astuple, replace
 from itertools import islice

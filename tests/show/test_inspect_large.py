@@ -1,7 +1,5 @@
 """Inspection of large models, and as JSON."""
 
-from __future__ import annotations
-
 import io
 import json
 import sys

@@ -1,7 +1,5 @@
 """The graph page: its data, details, overlays and values."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

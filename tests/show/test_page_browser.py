@@ -1,7 +1,5 @@
 """The graph page in a browser: the graph, its edges."""
 
-from __future__ import annotations
-
 import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The details of a layer in a real browser: a drawn axis that answers, maps, costs, constants."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Times, errors and values on the graph page: what belongs to which layer, and the verbs."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

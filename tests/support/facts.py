@@ -1,7 +1,5 @@
 """Random expressions of constants that decide a shape, what OpenVINO makes of them, and pairs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Random deconvolutions for the tests of the lowering forms, and what each form makes of them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, replace

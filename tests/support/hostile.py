@@ -1,7 +1,5 @@
 """Hostile files of tests: kept ones and those that are made."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from dataclasses import dataclass

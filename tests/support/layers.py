@@ -4,8 +4,6 @@ The window arithmetic is written here from the rules, axis by axis in plain inte
 irdeconv.ir.geometry, so that the two check each other.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import Any

@@ -4,8 +4,6 @@ The layers have distinct weights without zeros, several channels on both sides a
 tap reaches, so that every change below moves, drops or adds a product.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any

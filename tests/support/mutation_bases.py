@@ -4,8 +4,6 @@ What the runtime computes of the lowered file that nothing was done to is what m
 compute. Numbers are so small that every sum is exact in f32.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any

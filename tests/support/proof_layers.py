@@ -1,7 +1,5 @@
 """Random models of one deconvolution for the proof: every system, type, rank and kind of size."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any

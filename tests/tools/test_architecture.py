@@ -1,7 +1,5 @@
 """The rules that hold the code base together, checked on its sources."""
 
-from __future__ import annotations
-
 import ast
 import re
 import subprocess

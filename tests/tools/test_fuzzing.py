@@ -1,7 +1,5 @@
 """The fuzzer: numbered mutants that repeat, guards, faults that are told."""
 
-from __future__ import annotations
-
 import random
 import subprocess
 import sys

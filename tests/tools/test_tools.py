@@ -1,7 +1,5 @@
 """The scripts of tools/ work with their checkout; tasks do what CONTRIBUTING.md says."""
 
-from __future__ import annotations
-
 import io
 import os
 import re

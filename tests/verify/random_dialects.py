@@ -1,7 +1,5 @@
 """Random deconvolutions of the systems other than OpenVINO, as graphs of one layer."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

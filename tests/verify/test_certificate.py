@@ -1,7 +1,5 @@
 """Certificates: every lowering is proved, every fault of a lowering is found, twice."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections import Counter

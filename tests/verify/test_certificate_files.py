@@ -1,7 +1,5 @@
 """Certificates in files, and lowerings that were written before."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Comparing two graphs, layer by layer, and shrinking what differs."""
 
-from __future__ import annotations
-
 import io
 import json
 import shlex

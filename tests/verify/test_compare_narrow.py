@@ -1,7 +1,5 @@
 """Comparing f16 and bf16 graphs with peers that round later, or add up in the narrow type."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -3,8 +3,6 @@
 `support.facts` draws the expressions. OpenVINO says which shape they decide.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path

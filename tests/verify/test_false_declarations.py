@@ -4,8 +4,6 @@ OpenVINO ignores what ports declare and every mark, so whatever reads such a fil
 the model that it is: the same values, or a diagnostic.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

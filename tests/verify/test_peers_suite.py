@@ -1,7 +1,5 @@
 """Suites in running systems: they pass, but for the defects that the manifest tells."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

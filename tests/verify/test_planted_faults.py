@@ -4,8 +4,6 @@ It has found a fault where at most 3 layers are left and the broken one is among
 sees less: only whether the outputs of a variant differ when this mistake is in this layer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

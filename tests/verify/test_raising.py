@@ -1,7 +1,5 @@
 """Raising: decompositions become one deconvolution that computes the same bits, and is proved."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Where raising ends, that what it gives is proved, and resizes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Shrinking models that fail, in Python and from the command line."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Known mistakes, also of what a layer is set to, are named; what no mistake explains is not."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Conformance vectors: what is crossed, what is expected, which mistakes are named."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import json

@@ -1,7 +1,5 @@
 """What samples have that one side refuses, found without irdeconv's checks; see conditions.py."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

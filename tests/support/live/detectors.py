@@ -1,7 +1,5 @@
 """Random samples of windows, cells, detectors and sequences, whose inputs belong together."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

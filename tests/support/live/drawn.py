@@ -1,7 +1,5 @@
 """What generators share: shapes, axes, values, a sample of them; a layer in the making."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any

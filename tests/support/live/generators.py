@@ -1,7 +1,5 @@
 """Random samples of operations whose inputs have a meaning: axes, splits, indices, places."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any

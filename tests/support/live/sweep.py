@@ -1,7 +1,5 @@
 """The samples of every operation of every opset, both answers, and the table of them."""
 
-from __future__ import annotations
-
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence

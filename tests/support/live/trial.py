@@ -4,8 +4,6 @@ Where no row of the table does, OpenVINO is held against itself: the same model 
 or its layers one after the other.
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 import traceback
