@@ -394,8 +394,7 @@ class LegacyLayer(SourceNode):
                 f"its {name} have {blob.size} bytes; {list(shape)} of {dtype} are {wanted}"
             )
         data = self.source.data(blob, dtype, shape, (self.id, sum(name.encode())))
-        op = Const(element_type=dtype, shape=shape, data=data)
-        made = b.keep(op)
+        made = b.keep(Const(element_type=dtype, shape=shape, data=data))
         return decompressed(b, made) if dtype == f16 else made
 
     def _type(self, blob: Blob) -> ElementType:

@@ -384,8 +384,7 @@ def one_hot(n: OnnxNode, b: ImportBuilder) -> Outputs:
     if b.dtype(depth).name not in ("i32", "i64"):
         depth = b.convert(depth, i64)
     off, on = (b.add(Gather(), n[2], b.scalar(i), b.scalar(0)) for i in (0, 1))
-    op = OneHot(n.integer("axis", -1), "normalize")
-    return b.add(op, indices, depth, on, off)
+    return b.add(OneHot(n.integer("axis", -1), "normalize"), indices, depth, on, off)
 
 
 REDUCTIONS = {"none": "none", "add": "sum", "mul": "prod", "max": "max", "min": "min"}

@@ -550,8 +550,7 @@ class _GraphParser:
                     self.lex.fail(f"%{value.node} has {count} outputs, not #{value.port}", offset)
                 if value.port >= current().ports:
                     text = f"#{value.port} is beyond the outputs that a layer may have"
-                    hint = raise_hint("ports")
-                    self.lex.fail(text, offset, hint, code="E601")
+                    self.lex.fail(text, offset, raise_hint("ports"), code="E601")
                 graph.connect(value, ident, port)
 
 

@@ -184,8 +184,7 @@ class PReLU(Op):
         elif slope.size == 1:
             slope = slope.reshape(())
         if data.dtype != slope.dtype:
-            wide = self.evaluate(*widest(data, slope))
-            return wide.astype(data.dtype)
+            return self.evaluate(*widest(data, slope)).astype(data.dtype)
         # Two clipped terms are several times as fast as a selection by sign.
         zero = data.dtype.type(0)
         return quiet(np.add)(np.maximum(data, zero), np.minimum(data, zero) * slope)

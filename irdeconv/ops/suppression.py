@@ -37,8 +37,7 @@ def most(*factors: Dim | None) -> Dim:
 
 def least_of(*dims: Dim | None) -> Dim | None:
     """Return the smallest upper bound; None if none of them has one."""
-    tops = [bounds(d)[1] for d in dims if d is not None]
-    known = [t for t in tops if t is not None]
+    known = [t for t in [bounds(d)[1] for d in dims if d is not None] if t is not None]
     return max(min(known), 0) if known else None
 
 

@@ -194,8 +194,7 @@ def _check_language(graph: Graph, request: LoweringRequest) -> None:
 
 def canonicalize(graph: Graph, node: Node, budget: NodeBudget | None = None) -> Node:
     """Replace a dialect's deconvolution by core.Deconvolution and return that node."""
-    op = node.op
-    if not isinstance(op, SugarOp):
+    if not isinstance(node.op, SugarOp):
         return node
     change = replace_node(graph, node, expand, budget)
     return next(n for n in map(graph.node, change.made) if isinstance(n.op, core.Deconvolution))

@@ -138,8 +138,7 @@ def _windows(
     axes = range(len(strides))
     for more in range(max(strides)):
         padding = tuple(max(min(more, s - 1), -q) for s, q in zip(strides, end, strict=True))
-        last = tuple(q + p for q, p in zip(end, padding, strict=True))
-        yield begin, last, padding
+        yield begin, tuple(q + p for q, p in zip(end, padding, strict=True)), padding
     rest = tuple(max(-q, 0) for q in end)
     yield (0,) * len(begin), (0,) * len(begin), rest
     total = [max(e - s, 0) for e, s in zip(extents, strides, strict=True)]

@@ -207,8 +207,7 @@ def test_validate_junit(net: Path, broken: Path) -> None:
     )
     assert (good.get("tests"), good.get("failures")) == ("1", "0")
     assert bad.get("failures") == "1"
-    failure = bad.find("testcase/failure")
-    assert failure.get("type") == "E302"
+    assert bad.find("testcase/failure").get("type") == "E302"
 
 
 def test_validate_strict(net: Path) -> None:

@@ -57,8 +57,7 @@ def ints(values: Any) -> list[int]:
 def pads(rng: Rng, kernel: Any, attributes: dict[str, Any]) -> dict[str, Any]:
     mode = one_of(rng, "pads", "pads", "SAME_UPPER", "SAME_LOWER", "VALID")
     if mode == "pads":
-        both = [int(rng.integers(0, k)) for k in (*kernel, *kernel)]
-        return attributes | {"pads": both}
+        return attributes | {"pads": [int(rng.integers(0, k)) for k in (*kernel, *kernel)]}
     return attributes | {"auto_pad": mode}
 
 

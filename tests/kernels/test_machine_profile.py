@@ -435,8 +435,7 @@ def test_without_measuring_cuts_change_nothing() -> None:
 
 
 def test_the_best_cut_knows_the_others() -> None:
-    cuts = [way("a", COST, n) for n in (1, 2, 4)]
-    best = shared(iter(cuts))
+    best = shared(iter([way("a", COST, n) for n in (1, 2, 4)]))
     assert best.items == 4
     assert [c.items for c in best.cuts] == [1, 2]
     assert [c.items for c in every_cut([best, way("a", COST, 2)])] == [4, 2]

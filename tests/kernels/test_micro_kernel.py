@@ -203,8 +203,7 @@ def test_depths_are_computed_together(
     want = convolved(problem, x, w)
     for layout in VectorLayout.all_of(as_conv3d(problem)):
         whole = replace(layout, step=4)
-        found = [b.size.depths for b in whole.blocks]
-        assert found == depths
+        assert [b.size.depths for b in whole.blocks] == depths
         for y in guarded(problem, convolution_direct._candidate(whole), x, w):
             assert (y == want).all()
 
@@ -348,8 +347,7 @@ def test_products_are_exact_and_nothing_else_is_written(stack: int, rows: int, d
         panels(values, line, columns, out, 4, plane)
         seen = values[:, : depth * line].reshape(stack, depth, line)[:, :, :columns]
         planes = out[4:-5].reshape(stack, plane)
-        want = np.matmul(w, seen).reshape(stack, -1)
-        assert (planes[:, : rows * columns] == want).all()
+        assert (planes[:, : rows * columns] == np.matmul(w, seen).reshape(stack, -1)).all()
         planes[:, : rows * columns] = np.nan
         assert np.isnan(out).all()
 

@@ -342,8 +342,7 @@ def _fed(text: str, lets: dict[str, Any]) -> Any:
 
 def _depth(text: str) -> int:
     """Return how many brackets are open at the end of a text, outside of quotes."""
-    bare = re.sub(r'"[^"]*"', "", text)
-    return sum((c in "([{") - (c in ")]}") for c in bare)
+    return sum((c in "([{") - (c in ")]}") for c in re.sub(r'"[^"]*"', "", text))
 
 
 def _split(text: str, at: str) -> list[str]:

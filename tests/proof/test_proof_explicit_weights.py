@@ -30,8 +30,7 @@ def folded(change: Any) -> Obligation:
 
 
 def test_a_folded_scale_is_rounded_correctly() -> None:
-    proof = prove(folded(lambda w: w))
-    assert 0 < proof.rounding < 2**-24
+    assert 0 < prove(folded(lambda w: w)).rounding < 2**-24
 
 
 @pytest.mark.parametrize("side", [-np.inf, np.inf])

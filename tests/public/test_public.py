@@ -109,8 +109,7 @@ PEERS = {
 def test_examples(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(ROOT / "ir_samples", tmp_path / "ir_samples")
     monkeypatch.chdir(tmp_path)
-    finder = doctest.DocTestFinder(recurse=False)
-    (example,) = finder.find(
+    (example,) = doctest.DocTestFinder(recurse=False).find(
         getattr(ird, name), name, globs={"ird": ird, "np": np, name: getattr(ird, name)}
     )
     assert example.examples, "no example in the docstring"

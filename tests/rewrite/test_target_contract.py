@@ -231,8 +231,7 @@ def test_convolutions_by_the_command(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 def test_reports_name_the_target() -> None:
-    subject = small(onnx_file=False)
-    low = subject.lower(target_of(name="mine"))
+    low = small(onnx_file=False).lower(target_of(name="mine"))
     assert low.report.target == "mine"
     json.dumps([r.to_dict() for r in low.report])
 
@@ -400,8 +399,7 @@ def test_files_that_are_something_else(text: str, message: str) -> None:
 
 
 def test_hostile_files_are_reported_in_part() -> None:
-    keys = "".join(f"key{n} = {n}\n" for n in range(100_000))
-    found = mistakes(keys)
+    found = mistakes("".join(f"key{n} = {n}\n" for n in range(100_000)))
     assert len(found) == 101
     assert found[0].message == "unknown key 'key0'"
     assert "99900 more" in found[-1].message

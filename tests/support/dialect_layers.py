@@ -249,8 +249,7 @@ def build(
             feeds[name] = array
         else:
             values.append(constant(g, array, name))
-    node = g.add(layer.op, values, name="deconv")
-    result(g, Value(node.id))
+    result(g, Value(g.add(layer.op, values, name="deconv").id))
     return g, feeds
 
 

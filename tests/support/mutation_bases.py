@@ -141,8 +141,7 @@ def _size(rng: np.random.Generator, dim: Any) -> int:
 
 def _add(ir: Ir, xml: str, *sources: tuple[str, str]) -> str:
     """Add a layer with inputs from (layer, port); return its id."""
-    layer = ir.add_layer(xml)
-    id = layer.get("id")
+    id = ir.add_layer(xml).get("id")
     for port, (source, source_port) in enumerate(sources):
         ir.add_edge(source, source_port, id, str(port))
     return str(id)

@@ -105,8 +105,7 @@ def random_dialect(
     rng: np.random.Generator, kind: str, *, dynamic: bool = False, computed: bool = False
 ) -> Graph:
     """A graph with one layer `deconv`; its batch and sizes open, or filter and bias inputs."""
-    axes = int(rng.choice([2, 3] if kind == "tensorrt" else [1, 2, 3]))
-    p = _common(rng, axes)
+    p = _common(rng, int(rng.choice([2, 3] if kind == "tensorrt" else [1, 2, 3])))
     make = {"onednn": _onednn, "tensorrt": _tensorrt}.get(kind)
     op, shape, last = make(rng, p) if make else _onnx(rng, p, kind == "nhwc")
     channels = p["groups"] * p["c"]
@@ -135,8 +134,7 @@ def chain() -> Graph:
     g = Graph()
     op = REGISTRY["ConvolutionBackpropData", "opset1"](strides=(2, 2), pads_begin=(1, 0))
     w = constant(g, weights(np.random.default_rng(1), (3, 3, 3, 2)), "w")
-    x = parameter(g, (1, 3, 4, 5), np.float32, "x")
-    first = g.add(op, [x, w], name="first")
+    first = g.add(op, [parameter(g, (1, 3, 4, 5), np.float32, "x"), w], name="first")
     relu = g.add(REGISTRY["ReLU", "opset1"](), [Value(first.id)], name="relu")
     second = g.add(op, [Value(relu.id), w], name="up/ConvolutionBackpropData")
     result(g, Value(second.id))

@@ -310,8 +310,7 @@ def strided(rng: Rng, name: str, version: str) -> Sample:
     same = inputs[1].dtype
     inputs[2:] = [type(t)(same, t.values.astype(same.container)) for t in inputs[2:]]
     if name == "Slice":
-        named = index(rng, chosen)
-        return sample(rng, name, version, {}, [*inputs, named], [1, 2, 3, 4])
+        return sample(rng, name, version, {}, [*inputs, index(rng, chosen)], [1, 2, 3, 4])
     masks = {
         f"{what}_mask": text([int(rng.random() < chance) for _ in chosen])
         for what, chance in (
