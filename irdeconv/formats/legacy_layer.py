@@ -303,9 +303,7 @@ class LegacyLayer(SourceNode):
     def flag(self, name: str, default: bool | None = None) -> bool:
         """Return a truth value."""
         text = self.text(name, None if default is None else str(int(default))).lower()
-        if text in _TRUE or text in _FALSE:
-            return text in _TRUE
-        return self.number(name) != 0
+        return text in _TRUE if text in _TRUE or text in _FALSE else self.number(name) != 0
 
     def only(self, name: str, value: float, why: str) -> None:
         """Refuse every value of an attribute but `value`, the meaning of its absence."""

@@ -351,9 +351,7 @@ def arg_extreme(n: OnnxNode, b: ImportBuilder) -> Outputs:
         size = b.add(Gather(), b.shape_of(x), b.scalar(axis), b.scalar(0))
         top = b.add(Subtract(), size, b.scalar(1))
         places = b.add(Subtract(), top, places)
-    if n.integer("keepdims", 1):
-        return places
-    return b.add(Squeeze1(), places, b.ints(axis))
+    return places if n.integer("keepdims", 1) else b.add(Squeeze1(), places, b.ints(axis))
 
 
 @rule("TopK", "1 10 11 24")

@@ -44,9 +44,7 @@ def least_of(*dims: Dim | None) -> Dim | None:
 def known_count(op: Op, *inputs: Spec | None) -> int | None:
     """Return axis 0 of the first output if all values are known."""
     given = [s.known for s in inputs if s is not None]
-    if any(v is None for v in given):
-        return None
-    return len(as_tuple(op.evaluate(*given))[0])
+    return None if any(v is None for v in given) else len(as_tuple(op.evaluate(*given))[0])
 
 
 Order = Literal["none", "score", "classid"]

@@ -31,6 +31,7 @@ from legal_layers import (
     text_of,
 )
 from random_targets import random_subject, random_target
+from support.fixtures import Capture
 from support.sweeps import parts
 
 # A target is a contract: what is written meets its conditions, or nothing is written.
@@ -114,9 +115,7 @@ def formatted(seed: int) -> tuple[Target, Subject]:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("seed", parts(CLI_CASES, MANY))
-def test_the_command_writes_all_or_nothing(
-    seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_writes_all_or_nothing(seed: int, tmp_path: Path, capsys: Capture) -> None:
     target, subject = formatted(seed)
     model, out = saved(subject, tmp_path)
     profile = tmp_path / "tiny.toml"
@@ -155,9 +154,7 @@ def small(*, onnx_file: bool, groups: int | None = None) -> Subject:
 
 
 @pytest.mark.parametrize("onnx_file", [False, True], ids=["IR", "ONNX"])
-def test_refusals_have_numbers(
-    onnx_file: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_refusals_have_numbers(onnx_file: bool, tmp_path: Path, capsys: Capture) -> None:
     model, out, _ = refusing(small(onnx_file=onnx_file), tmp_path)
     profile = tmp_path / "wide.toml"
     rows = [f'{n} = ["inputs >= 100 * kernel_h"]' for n in ("Convolution", "GroupConvolution")]
@@ -209,7 +206,7 @@ def test_best_effort_warns(onnx_file: bool) -> None:
     assert np.array_equal(low.run(), subject.want)
 
 
-def test_convolutions_by_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_convolutions_by_the_command(tmp_path: Path, capsys: Capture) -> None:
     from legal_layers import convolution_subject, random_convolution
 
     rng = np.random.default_rng(4)
@@ -510,7 +507,7 @@ def test_a_target_of_ones_own() -> None:
     assert mine.failures("Add", Facts({"rank": 3})) == ["rank <= 2: 3"]
 
 
-def test_a_search_ends_where_a_stride_has_no_factor(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_search_ends_where_a_stride_has_no_factor(capsys: Capture) -> None:
     """Strides 2 and 3, of which the device has 1 and 2; groups and a dilation come first."""
     model = Path(ird.__file__).parents[1] / "ir_samples/openvino/group_deconv.xml"
     assert main(["lower", str(model), "--target", "ethos-n78", "--form", "auto"]) == 1

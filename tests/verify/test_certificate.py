@@ -104,7 +104,7 @@ def test_layers_of_unknown_size_are_proved(chunk: int) -> None:
     claims: Counter[str] = Counter()
     rng = np.random.default_rng([SEED + 2, chunk])
     graphs = [openvino(rng, dynamic=True), openvino(rng, dynamic=True)]
-    graphs += [random_dialect(rng, kind, dynamic=True) for kind in KINDS[:3]]
+    graphs += [random_dialect(rng, kind, dynamic=True) for kind in list(KINDS)[:3]]
     for i, graph in enumerate(graphs):
         if graph is None:
             continue
