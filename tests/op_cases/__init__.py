@@ -70,6 +70,12 @@ def count(shape: Sequence[int], first: int = 0, dtype: str = "f32") -> Tensor:
     return tensor(dtype, np.arange(first, first + size), shape)
 
 
+def unordered(shape: Sequence[int]) -> Array:
+    """Return small integers without any order."""
+    n = np.arange(math.prod(shape))
+    return ((n * 7 + n * n * 3) % 11 - 5).reshape(shape)
+
+
 ROUNDING = 2.0**-24  # half a unit in the last place of f32, relative
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from irdeconv.formats.importing import registrar
 from irdeconv.ir.attributes import Ints, attributes
 from irdeconv.ir.dtypes import ELEMENT_TYPES, ElementType
 from irdeconv.ir.op import lookup
@@ -14,6 +15,8 @@ from support.live.mutate import Rng, declare, pick
 from support.live.sample import Given, Sample, given
 
 Generator = Callable[[Rng, str, str], Sample | None]
+GENERATORS: dict[str, Generator] = {}  # by the operation's type
+generates = registrar(GENERATORS)
 INDEX_TYPES = ("i64", "i64", "i32")
 
 
