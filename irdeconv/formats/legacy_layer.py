@@ -126,8 +126,7 @@ def _net(
     sections = {tag: root.find(tag) for tag in ("layers", "edges")}
     for tag, section in sections.items():
         if section is None:
-            place = Location(source, Anchor())
-            out.add("E104", f"<net> has no <{tag}>", location=place)
+            out.add("E104", f"<net> has no <{tag}>", location=Location(source, Anchor()))
     if any(s is None for s in sections.values()):
         return None
     layers: list[XmlLayer] = []

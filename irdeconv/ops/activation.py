@@ -260,8 +260,7 @@ class _AlongAxis(Op):
         shape = shape_of(inputs[0])
         at = axis_of(self.axis, len(shape))
         block = math.prod(shape[:at]), shape[at], math.prod(shape[at + 1 :])
-        log = self.rounding.rule == "log_softmax"
-        return Bound(reductions.Softmax(block, log))
+        return Bound(reductions.Softmax(block, self.rounding.rule == "log_softmax"))
 
     def terms(self, inputs: Sequence[Array], output: Array) -> int:
         return int(inputs[0].shape[self.axis]) if inputs[0].ndim else 1

@@ -355,10 +355,9 @@ def _unmet(
     if len(rows) == 1:
         verdict = f"{rows[0].form} violates conditions of {name}"
     title = node.origins[0] if node.origins else node.name
-    message = f'{kind} "{title}": {verdict}'
     state.problems.add(
         "W402" if state.request.best_effort else "E421",
-        message,
+        f'{kind} "{title}": {verdict}',
         location=node.location,
         layer=title,
         notes=[Note(f"{r.form}: {r.refused}") for r in rows if r.refused],

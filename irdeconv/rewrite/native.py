@@ -181,8 +181,7 @@ def filled_kernel(b: FormBuilder[X], layer: DeconvolutionLayer[X], kernel: Ints,
         w = layer_rules.padded_axis(b, w, 3 + a, n - k - f, f)
         begin[a] += layer.dilations[a] * f
         end[a] += layer.dilations[a] * (n - k - f)
-    made = replace(layer, w=w, begin=tuple(begin), end=tuple(end), stage=5)
-    return deconvolve(b, made)
+    return deconvolve(b, replace(layer, w=w, begin=tuple(begin), end=tuple(end), stage=5))
 
 
 def _small_parts(kernel: Ints) -> Iterator[Ints]:
