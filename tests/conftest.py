@@ -1,7 +1,5 @@
 """Options of all tests: the quick ones, expected outputs, runs in which a skip is a failure."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -415,8 +415,7 @@ def region_yolo(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """Logistic coordinates and scores of the boxes of each cell, softmax of classes if asked."""
     n.accept("axis", "end_axis", "anchors", "mask_size")
     usual = {"do_softmax": True}
-    op = n.same("RegionYolo", "opset1", usual, axis=1, end_axis=3, anchors=())
-    y = b.add(op, n[0])
+    y = b.add(n.same("RegionYolo", "opset1", usual, axis=1, end_axis=3, anchors=()), n[0])
     return y if b.shape(y) == n.shape else b.reshape(y, n.shape)
 
 

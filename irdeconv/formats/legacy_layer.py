@@ -126,8 +126,7 @@ def _net(
     sections = {tag: root.find(tag) for tag in ("layers", "edges")}
     for tag, section in sections.items():
         if section is None:
-            place = Location(source, Anchor())
-            out.add("E104", f"<net> has no <{tag}>", location=place)
+            out.add("E104", f"<net> has no <{tag}>", location=Location(source, Anchor()))
     if any(s is None for s in sections.values()):
         return None
     layers: list[XmlLayer] = []
@@ -303,9 +302,7 @@ class LegacyLayer(SourceNode):
     def flag(self, name: str, default: bool | None = None) -> bool:
         """Return a truth value."""
         text = self.text(name, None if default is None else str(int(default))).lower()
-        if text in _TRUE or text in _FALSE:
-            return text in _TRUE
-        return self.number(name) != 0
+        return text in _TRUE if text in _TRUE or text in _FALSE else self.number(name) != 0
 
     def only(self, name: str, value: float, why: str) -> None:
         """Refuse every value of an attribute but `value`, the meaning of its absence."""
@@ -394,8 +391,7 @@ class LegacyLayer(SourceNode):
                 f"its {name} have {blob.size} bytes; {list(shape)} of {dtype} are {wanted}"
             )
         data = self.source.data(blob, dtype, shape, (self.id, sum(name.encode())))
-        op = Const(element_type=dtype, shape=shape, data=data)
-        made = b.keep(op)
+        made = b.keep(Const(element_type=dtype, shape=shape, data=data))
         return decompressed(b, made) if dtype == f16 else made
 
     def _type(self, blob: Blob) -> ElementType:

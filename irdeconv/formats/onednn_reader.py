@@ -159,8 +159,7 @@ def convolution(n: DumpNode, b: ImportBuilder) -> Value:
     name = "filter_format" if "filter_format" in n else "weights_format"
     layout = n.word(name, "XIO", "XIO OIX")
     order = (axes + 1, axes, *range(axes)) if layout == "XIO" else tuple(range(axes + 2))
-    w = b.permute(n[1], order)
-    y = b.convolution(x, w, groups, **_windows(n, axes))
+    y = b.convolution(x, b.permute(n[1], order), groups, **_windows(n, axes))
     return from_ncx(n, b, b.plus(y, b.per_channel(n[2], axes)) if len(n.inputs) > 2 else y)
 
 
@@ -568,8 +567,7 @@ class DumpReader(ModelReader):
         name = _name(node)
         title = f'{node["kind"]} "{name}" (id {node["id"]})'
         self.values |= dict.fromkeys((t["id"] for t in node["outputs"]), None)
-        apply = RULES.get(node["kind"])
-        if apply is None:
+        if RULES.get(node["kind"]) is None:
             self.out.uncovered(name, f"{title}: the operation is not covered")
             return
         inputs = [self.values.get(t["id"]) for t in node["inputs"]]

@@ -259,8 +259,7 @@ def element(n: OnnxNode, b: ImportBuilder) -> Outputs:
 @rule("OptionalHasElement", "15 18 28")
 def has_element(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Whether there is a value: one that has a name is there."""
-    there = 0 in n.sequences or n.input(0) is not None
-    return b.const(np.array(there))
+    return b.const(np.array(0 in n.sequences or n.input(0) is not None))
 
 
 def _seed(n: OnnxNode, b: ImportBuilder) -> int:

@@ -168,8 +168,7 @@ def _check_same(sizes: Shape, kernel: tuple[int, ...], lists: dict[str, Any]) ->
 def max_pool(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Maxima, and on request their places in the whole tensor in row-major order."""
     order = n.integer("storage_order", 0)
-    op = MaxPool14(**pool_lists(n, b), axis=0)
-    y, places = b.outputs(op, n[0])
+    y, places = b.outputs(MaxPool14(**pool_lists(n, b), axis=0), n[0])
     if not n.wants(1):
         return y
     return y, _by_columns(b, n[0], places) if order else places

@@ -174,8 +174,7 @@ def matmul_bits(n: OnnxNode, b: ImportBuilder) -> Outputs:
     weights = b.keep(Reshape(special_zero=False), weights, b.ints(rows, count * block))
     if count * block != depth:
         raise Refusal(f"K={depth} is no multiple of block_size={block}")
-    y = b.add(MatMul(transpose_b=True), n[0], weights)
-    return b.plus(y, n.input(5))
+    return b.plus(b.add(MatMul(transpose_b=True), n[0], weights), n.input(5))
 
 
 def _unpacked(packed: Array, bits: int) -> Array:
@@ -207,8 +206,7 @@ def _back(n: OnnxNode, b: ImportBuilder, y: Value, at: int, like: Value) -> Valu
     """Return a result on the grid of two inputs: scale, zero point."""
     zero = n.input(at + 1)
     if zero is None:
-        dtype = b.dtype(like)
-        zero = b.scalar(0, dtype)
+        zero = b.scalar(0, b.dtype(like))
     return quantized(b, y, n[at], zero)
 
 

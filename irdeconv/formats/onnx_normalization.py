@@ -351,9 +351,7 @@ def arg_extreme(n: OnnxNode, b: ImportBuilder) -> Outputs:
         size = b.add(Gather(), b.shape_of(x), b.scalar(axis), b.scalar(0))
         top = b.add(Subtract(), size, b.scalar(1))
         places = b.add(Subtract(), top, places)
-    if n.integer("keepdims", 1):
-        return places
-    return b.add(Squeeze1(), places, b.ints(axis))
+    return places if n.integer("keepdims", 1) else b.add(Squeeze1(), places, b.ints(axis))
 
 
 @rule("TopK", "1 10 11 24")
@@ -384,8 +382,7 @@ def one_hot(n: OnnxNode, b: ImportBuilder) -> Outputs:
     if b.dtype(depth).name not in ("i32", "i64"):
         depth = b.convert(depth, i64)
     off, on = (b.add(Gather(), n[2], b.scalar(i), b.scalar(0)) for i in (0, 1))
-    op = OneHot(n.integer("axis", -1), "normalize")
-    return b.add(op, indices, depth, on, off)
+    return b.add(OneHot(n.integer("axis", -1), "normalize"), indices, depth, on, off)
 
 
 REDUCTIONS = {"none": "none", "add": "sum", "mul": "prod", "max": "max", "min": "min"}

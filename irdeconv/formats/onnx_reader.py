@@ -433,8 +433,7 @@ def definition(schema: Any, names: Names, node: Any, found: Sequence[Found | Non
     onnx, opset = onnx_module(), names.opset(schema.domain)
 
     def newest(versions: Sequence[int]) -> int:
-        usable = [v for v in versions if v <= opset]
-        return max(usable, default=min(versions, default=0))
+        return max([v for v in versions if v <= opset], default=min(versions, default=0))
 
     text = b""
     if schema.has_context_dependent_function:

@@ -261,8 +261,7 @@ class RecurrentLayer:
 def recurrent(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """All outputs Y, then the last states; without a bias or states these are 0."""
     batch_first = bool(n.integer("layout", 0))
-    layer = _layer(n, b, batch_first=batch_first)
-    y, *last = _sequence(b, layer)
+    y, *last = _sequence(b, _layer(n, b, batch_first=batch_first))
     y = b.permute(y, (0, 2, 1, 3) if batch_first else (2, 1, 0, 3))
     if not batch_first:
         last = [b.permute(state, (1, 0, 2)) for state in last]

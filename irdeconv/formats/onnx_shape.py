@@ -585,8 +585,7 @@ def resize(n: OnnxNode, b: ImportBuilder) -> Outputs:
     scales, sizes = n.input(2), n.input(3)
     known = None if scales is None else b.known(scales)
     if scales is not None and (known is None or known.size):
-        factors = b.vector(scales, "scales")
-        target = _by_scales(b, x, factors, axes)
+        target = _by_scales(b, x, b.vector(scales, "scales"), axes)
         if attributes["coordinate_transformation_mode"] == "align_corners":
             _want_whole(b, x, target)
     elif sizes is None:

@@ -105,10 +105,6 @@ class NodeWriter:
         """Return the numbers of an integer vector that is known."""
         return ints(self.graph.spec(value))
 
-    def only_user(self, value: Value) -> bool:
-        """Whether a value is read once."""
-        return len(self.graph.users(value)) == 1
-
     def along(self, type: str, x: str, axes: Sequence[int]) -> str:
         """Squeeze or unsqueeze axes."""
         if self.opset < 13:
@@ -341,7 +337,7 @@ def _add(w: NodeWriter, node: Node, inputs: Inputs) -> str:
     """Add; a bias behind a convolution becomes its third input."""
     convolution = w.graph.node(inputs[0].node)
     summed = isinstance(convolution.op, ConvolutionBase | BackpropData)
-    if summed and w.only_user(inputs[0]):
+    if summed and len(w.graph.users(inputs[0])) == 1:
         bias = _bias(w, inputs[1], node.spec().rank or 0)
         if bias is not None:
             return _windowed(w, convolution, w.graph.inputs_of(convolution.id), bias)

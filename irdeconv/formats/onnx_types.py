@@ -188,8 +188,7 @@ def piece(
     Tensors of `known` are its first inputs, read or not. Of the other tensors that the nodes read,
     constants are included, and the rest become inputs without a type.
     """
-    onnx = onnx_module()
-    out = onnx.ModelProto(ir_version=max(model.proto.ir_version, 4))
+    out = onnx_module().ModelProto(ir_version=max(model.proto.ir_version, 4))
     for domain, version in scope.opsets.items():
         out.opset_import.add(domain=domain, version=version)
     out.graph.name = "piece"

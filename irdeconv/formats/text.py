@@ -102,7 +102,8 @@ class _Printer:
             yield f"{indent}  }}"
 
     def node(self, graph: Graph, node: Node) -> str:
-        inputs = ", ".join(_reference(v) for v in graph.inputs_of(node.id))
+        values = graph.inputs_of(node.id)
+        inputs = ", ".join(f"%{v.node}#{v.port}" if v.port else f"%{v.node}" for v in values)
         head = f"%{node.id} {quote(node.name)} = {self.operation(node)}({inputs})"
         attributes = ", ".join(self.attributes(node))
         text = f"{head} {{{attributes}}}" if attributes else head
@@ -171,10 +172,6 @@ class _Printer:
         if isinstance(value, ConstantData):
             return format_data(value, u8, None, self.elide)
         raise TypeError(f"the text form cannot spell a {type(value).__name__}")
-
-
-def _reference(value: Value) -> str:
-    return f"%{value.node}#{value.port}" if value.port else f"%{value.node}"
 
 
 def _xml(raw: bytes) -> str:
@@ -550,8 +547,7 @@ class _GraphParser:
                     self.lex.fail(f"%{value.node} has {count} outputs, not #{value.port}", offset)
                 if value.port >= current().ports:
                     text = f"#{value.port} is beyond the outputs that a layer may have"
-                    hint = raise_hint("ports")
-                    self.lex.fail(text, offset, hint, code="E601")
+                    self.lex.fail(text, offset, raise_hint("ports"), code="E601")
                 graph.connect(value, ident, port)
 
 

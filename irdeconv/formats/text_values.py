@@ -166,8 +166,7 @@ class ElidedWeights(NoWeights):
 
 def quote(text: str) -> str:
     """Return a JSON string without control, invisible or direction-changing characters."""
-    shown = json.dumps(text, ensure_ascii=False)
-    return escaped_json(shown)
+    return escaped_json(json.dumps(text, ensure_ascii=False))
 
 
 def format_bytes(raw: bytes | memoryview) -> str:
@@ -502,8 +501,7 @@ def constant(
         lex.fail("a list of values or base64 belongs here", offset)
     if is_static(shape):
         array(lex, value, dtype, exact, offset)
-    source = MemoryWeights(value, lex.source.path)
-    return FileData(source, 0, len(value), dtype, exact)
+    return FileData(MemoryWeights(value, lex.source.path), 0, len(value), dtype, exact)
 
 
 def fits(value: Any, hint: Any) -> bool:

@@ -293,8 +293,7 @@ def file_order(graph: Graph) -> list[Node]:
     nodes = list(graph.nodes())
     if all(v.node < n.id for n in nodes for v in graph.inputs_of(n.id)):
         return nodes
-    order = graph.topological()
-    return [n for n in order if n.type != "Result"] + graph.results
+    return [n for n in graph.topological() if n.type != "Result"] + graph.results
 
 
 def _document(graph: Graph, blobs: Blobs) -> Iterator[str]:
@@ -476,8 +475,7 @@ def _section(section: Section, op: object, blobs: Blobs) -> str:
         start, length = integer(data.attrib["offset"]), integer(data.attrib["size"])
         if start is None or length is None:
             continue  # of something else: constants have been read as such
-        raw = op.weights.source.read(start, length)
-        offset, size = blobs.add([raw])
+        offset, size = blobs.add([op.weights.source.read(start, length)])
         data.attrib["offset"], data.attrib["size"] = str(offset), str(size)
     return f"\t\t\t{etree.tostring(root, encoding='unicode').strip()}\n"
 

@@ -335,9 +335,7 @@ def output_size(
     if isinstance(size, int) and isinstance(dilated_kernel, int):
         return steps(size, dilated_kernel, stride, pad, rounding)
     bottom = least if khigh is None else steps(low, khigh, stride, pad, rounding)
-    if top is not None and top < least:
-        return top
-    return Interval.of(max(bottom, least), top)
+    return top if top is not None and top < least else Interval.of(max(bottom, least), top)
 
 
 def _same_size(size: Dim, dilated_kernel: Dim, stride: int, rounding: Rounding) -> Dim:

@@ -296,8 +296,7 @@ class SpecBuilder:
 
     def add(self, op: Op, *inputs: Spec) -> Spec:
         """Infer one operation, with its value if all inputs are known."""
-        out = infer_op(op, inputs)
-        return out[0]
+        return infer_op(op, inputs)[0]
 
     def const(self, array: Array) -> Spec:
         """Return the array's spec with its value."""

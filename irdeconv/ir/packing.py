@@ -225,5 +225,4 @@ def _encode_strings(array: Array) -> bytes:
     ends = np.cumsum([0, *(len(t) for t in texts)])
     if ends[-1] >= 2**31:
         raise ValueError(f"{ends[-1]} bytes of text do not fit 32-bit offsets")
-    head = np.array([len(texts), *ends], "<i4")
-    return head.tobytes() + b"".join(texts)
+    return np.array([len(texts), *ends], "<i4").tobytes() + b"".join(texts)

@@ -129,9 +129,7 @@ def merge(a: Dim, b: Dim) -> Dim | None:
     (alo, ahi), (blo, bhi) = bounds(a), bounds(b)
     lo = max(alo, blo)
     hi = ahi if bhi is None else bhi if ahi is None else min(ahi, bhi)
-    if hi is not None and lo > hi:
-        return None
-    return Interval.of(lo, hi)
+    return None if hi is not None and lo > hi else Interval.of(lo, hi)
 
 
 def merge_shapes(a: Shape | None, b: Shape | None) -> Shape | None:

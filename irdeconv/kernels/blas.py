@@ -45,8 +45,7 @@ if hasattr(os, "register_at_fork"):
 def _libraries() -> list[Any]:
     from threadpoolctl import ThreadpoolController
 
-    found = ThreadpoolController().select(user_api="blas")
-    return list(found.lib_controllers)
+    return list(ThreadpoolController().select(user_api="blas").lib_controllers)
 
 
 def blas_name() -> str:

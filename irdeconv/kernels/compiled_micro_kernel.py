@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any
 
 from llvmlite import ir  # type: ignore[import-not-found, import-untyped, unused-ignore]
@@ -300,108 +301,25 @@ def _tiles(rows: int, vectors: int) -> Any:
     return instruction(jit.lanes(), tiles)
 
 
-_tiles24x1, _tiles12x2, _tiles8x3 = _tiles(24, 1), _tiles(12, 2), _tiles(8, 3)
-_tiles6x4, _tiles4x6, _tiles3x8 = _tiles(6, 4), _tiles(4, 6), _tiles(3, 8)
-_tiles2x12, _tiles10x2, _tiles5x5 = _tiles(2, 12), _tiles(10, 2), _tiles(5, 5)
-_tiles12x1, _tiles6x2, _tiles4x3 = _tiles(12, 1), _tiles(6, 2), _tiles(4, 3)
-_tiles3x4, _tiles2x6, _tiles5x2 = _tiles(3, 4), _tiles(2, 6), _tiles(5, 2)
-_tiles8x1 = _tiles(8, 1)
+_tile: Any = None  # of each function below its own, as a global
 
 
-# One function for each tile, by name: numba keeps the code of those that a module defines.
-
-
-@jit.compiled
-def tiles24x1(*arguments: Any) -> None:
+def _call(*arguments: Any) -> None:
     """See `_tiles`."""
-    _tiles24x1(*arguments)
+    _tile(*arguments)
 
 
-@jit.compiled
-def tiles12x2(*arguments: Any) -> None:
-    """See `_tiles`."""
-    _tiles12x2(*arguments)
+def _named(rows: int, vectors: int) -> Any:
+    # A function with a name of its own for each tile: by that numba keeps the code. What a closure
+    # holds would be part of numba's key, and is new in each process.
+    name, own = f"tiles{rows}x{vectors}", {**globals(), "_tile": _tiles(rows, vectors)}
+    made = FunctionType(_call.__code__, own, name)
+    made.__qualname__ = name
+    return jit.compiled(made)
 
 
-@jit.compiled
-def tiles8x3(*arguments: Any) -> None:
-    """See `_tiles`."""
-    _tiles8x3(*arguments)
-
-
-@jit.compiled
-def tiles6x4(*arguments: Any) -> None:
-    """See `_tiles`."""
-    _tiles6x4(*arguments)
-
-
-@jit.compiled
-def tiles4x6(*arguments: Any) -> None:
-    """See `_tiles`."""
-    _tiles4x6(*arguments)
-
-
-@jit.compiled
-def tiles3x8(*arguments: Any) -> None:
-    """See `_tiles`."""
-    _tiles3x8(*arguments)
-
-
-@jit.compiled
-def tiles2x12(*arguments: Any) -> None:
-    """See `_tiles`."""
-    _tiles2x12(*arguments)
-
-
-@jit.compiled
-def tiles12x1(*arguments: Any) -> None:
-    """See `_tiles`."""
-    _tiles12x1(*arguments)
-
-
-@jit.compiled
-def tiles6x2(*arguments: Any) -> None:
-    """See `_tiles`."""
-    _tiles6x2(*arguments)
-
-
-@jit.compiled
-def tiles4x3(*arguments: Any) -> None:
-    """See `_tiles`."""
-    _tiles4x3(*arguments)
-
-
-@jit.compiled
-def tiles3x4(*arguments: Any) -> None:
-    """See `_tiles`."""
-    _tiles3x4(*arguments)
-
-
-@jit.compiled
-def tiles2x6(*arguments: Any) -> None:
-    """See `_tiles`."""
-    _tiles2x6(*arguments)
-
-
-@jit.compiled
-def tiles10x2(*arguments: Any) -> None:
-    """See `_tiles`."""
-    _tiles10x2(*arguments)
-
-
-@jit.compiled
-def tiles5x5(*arguments: Any) -> None:
-    """See `_tiles`."""
-    _tiles5x5(*arguments)
-
-
-@jit.compiled
-def tiles5x2(*arguments: Any) -> None:
-    """See `_tiles`."""
-    _tiles5x2(*arguments)
-
-
-@jit.compiled
-def tiles8x1(*arguments: Any) -> None:
-    """See `_tiles`."""
-    _tiles8x1(*arguments)
+for _rows, _vectors in (
+    *((24, 1), (12, 2), (8, 3), (6, 4), (4, 6), (3, 8), (2, 12), (12, 1)),
+    *((6, 2), (4, 3), (3, 4), (2, 6), (10, 2), (5, 5), (5, 2), (8, 1)),
+):
+    globals()[f"tiles{_rows}x{_vectors}"] = _named(_rows, _vectors)

@@ -202,27 +202,30 @@ def record(write: Writer, arguments: Sequence[Any]) -> Array:
     return np.array(words, np.int64)
 
 
-_STEPS: dict[str, tuple[Callable[[Any, Any], None], types.BaseTuple]] = {}
-F = Callable[[Any, Any], None]
-
-
-def _step(kinds: types.BaseTuple) -> Callable[[F], F]:
-    """Register a function that reads arguments of these types."""
-
-    def register(fn: F) -> F:
-        _STEPS[fn.__name__] = fn, kinds
-        return fn
-
-    return register
-
-
 @cache
 def _address(step: str) -> int:
     return jit.address_of(_found(step)[0], "void(int64, int64)", step)
 
 
+@cache
 def _found(step: str) -> tuple[Callable[[Any, Any], None], types.BaseTuple]:
-    return _tiles_step(step) if step.startswith(TILES) else _STEPS[step]
+    """Return the function of a step, and the types of the kernel's arguments, which it reads.
+
+    A step of the micro-kernel has the tile in its name; see `panels.step_name`.
+    """
+    if step.startswith(TILES):
+        rows, vectors, *counts = map(int, step.removeprefix(TILES).split("_"))
+        kernel = getattr(compiled_micro_kernel, f"tiles{rows}x{vectors}")
+        many = types.BaseTuple.from_types([types.UniTuple(types.int64, n) for n in counts])
+        kinds = types.BaseTuple.from_types([*_TILES, many])
+    else:
+        kernel, kinds = _STEPS[step]
+    read = arguments_of(kinds)
+
+    def call(record: Any, bases: Any) -> None:
+        kernel(*read(record, bases))
+
+    return call, kinds
 
 
 def compile_all(more: Iterable[str] = ()) -> None:
@@ -242,127 +245,51 @@ def recorded(step: str, arguments: Sequence[Any]) -> tuple[int, Array]:
 
 
 _PAIRS = "UniTuple(UniTuple(int64, 2), 3)"
-_DEPTHWISE = types_of(
-    "float32[:,:,:,::1], float32[:,::1], int64[::1], float32[::1], UniTuple(int64, 6), "
-    f"float32[:,:,:,::1], int64, int64, {_PAIRS}, UniTuple(int64[::1], 2), int64"
-)
-_FILL = types_of(f"float32[:,:,:,::1], float32[:,::1], int64, UniTuple(int64, 6), {_PAIRS}")
 _TILES = types_of(
     "float32[::1], int64[::1], float32[::1], float32[::1], float32[::1], int64[::1], "
     "UniTuple(int64[::1], 4), UniTuple(int64[::1], 3), float32[::1], float32[::1], int64[::1], "
     "int64, int64"
 )
-_FINISH = types_of(
-    "float32[:,:], float32[::1], float32[::1], float32[:,:], float32[:,:], float32, float32, "
-    "int64, float32[:,::1]"
-)
-_COPY = types_of("float32[:,:,:], float32[:,:,:]")
-_FLOAT = types_of("float32[:,:,:], float32")
-_PROGRAM = types_of(
-    "float32[:,:], int64[:,::1], int64[:,::1], float32[::1], float32[:,::1], int64[:,::1], "
-    "float32[:,::1]"
-)
-_MEANS = types_of("float32[:,::1], float32[::1], float32")
-_SOFTMAX = types_of("float32[:,::1], float32[:,::1], float32[::1]")
-_STANDARDIZE = types_of(
-    "float32[:,::1], float32[:,::1], float32[::1], float32[::1], float32[::1], int64"
-)
-_POOL = types_of(
-    "float32[:,:,::1], float32[:,:,::1], float32[:,::1], float32[::1], "
-    "UniTuple(UniTuple(int64, 3), 2), float32[:,::1]"
-)
-_WEIGH = types_of("float32[:,:,::1], uint32[:,::1], float32[:,::1], float32[:,:,::1]")
-_PRODUCTS = types_of("float32[:,:], float32[:,::1], float32[:,::1]")
-
-_depthwise, _fill = arguments_of(_DEPTHWISE), arguments_of(_FILL)
-_finish, _copy, _float = (arguments_of(kinds) for kinds in (_FINISH, _COPY, _FLOAT))
-_pool, _weigh = arguments_of(_POOL), arguments_of(_WEIGH)
-_program, _means, _products = (arguments_of(kinds) for kinds in (_PROGRAM, _MEANS, _PRODUCTS))
-_softmax, _standard = arguments_of(_SOFTMAX), arguments_of(_STANDARDIZE)
-
-
-@_step(_DEPTHWISE)
-def depthwise(record: Any, bases: Any) -> None:
-    """See `convolution.depthwise`."""
-    compiled_convolution.depthwise(*_depthwise(record, bases))
-
-
-@_step(_FILL)
-def fill_all(record: Any, bases: Any) -> None:
-    """See `convolution.fill_all`."""
-    compiled_convolution.fill_all(*_fill(record, bases))
-
-
-@_step(_FINISH)
-def finish_rows(record: Any, bases: Any) -> None:
-    """See `compiled_chain.finish_rows`."""
-    compiled_chain.finish_rows(*_finish(record, bases))
-
-
-@_step(_PROGRAM)
-def run_program(record: Any, bases: Any) -> None:
-    """See `compiled_chain.run_program`."""
-    compiled_chain.run_program(*_program(record, bases))
-
-
-@_step(_MEANS)
-def row_means(record: Any, bases: Any) -> None:
-    """See `sums.row_means`."""
-    compiled_sums.row_means(*_means(record, bases))
-
-
-@_step(_SOFTMAX)
-def softmax_rows(record: Any, bases: Any) -> None:
-    """See `sums.softmax_rows`."""
-    compiled_sums.softmax_rows(*_softmax(record, bases))
-
-
-@_step(_STANDARDIZE)
-def standardize_rows(record: Any, bases: Any) -> None:
-    """See `sums.standardize_rows`."""
-    compiled_sums.standardize_rows(*_standard(record, bases))
-
-
-@_step(_PRODUCTS)
-def row_products(record: Any, bases: Any) -> None:
-    """See `recurrent.row_products`."""
-    compiled_recurrent.row_products(*_products(record, bases))
-
-
-@_step(_POOL)
-def pool_planes(record: Any, bases: Any) -> None:
-    """See `pooling.pool_planes`."""
-    compiled_sums.pool_planes(*_pool(record, bases))
-
-
-@_step(_WEIGH)
-def weigh(record: Any, bases: Any) -> None:
-    """See `sums.weigh`."""
-    compiled_sums.weigh(*_weigh(record, bases))
-
-
-@_step(_COPY)
-def copy(record: Any, bases: Any) -> None:
-    """See `sums.copy`."""
-    compiled_sums.copy(*_copy(record, bases))
-
-
-@_step(_FLOAT)
-def fill(record: Any, bases: Any) -> None:
-    """See `sums.fill`."""
-    compiled_sums.fill(*_float(record, bases))
-
-
-@cache
-def _tiles_step(step: str) -> tuple[Callable[[Any, Any], None], types.BaseTuple]:
-    """Make a function of the micro-kernel from its name; see `panels.step_name`."""
-    rows, vectors, *counts = map(int, step.removeprefix(TILES).split("_"))
-    kernel = getattr(compiled_micro_kernel, f"tiles{rows}x{vectors}")
-    many = types.BaseTuple.from_types([types.UniTuple(types.int64, n) for n in counts])
-    kinds = types.BaseTuple.from_types([*_TILES, many])
-    read = arguments_of(kinds)
-
-    def tiles(record: Any, bases: Any) -> None:
-        kernel(*read(record, bases))
-
-    return tiles, kinds
+# The kernel of each step, and the types of its arguments.
+_STEPS = {
+    kernel.__name__: (kernel, types_of(arguments))
+    for kernel, arguments in (
+        (
+            compiled_convolution.depthwise,
+            "float32[:,:,:,::1], float32[:,::1], int64[::1], float32[::1], UniTuple(int64, 6), "
+            f"float32[:,:,:,::1], int64, int64, {_PAIRS}, UniTuple(int64[::1], 2), int64",
+        ),
+        (
+            compiled_convolution.fill_all,
+            f"float32[:,:,:,::1], float32[:,::1], int64, UniTuple(int64, 6), {_PAIRS}",
+        ),
+        (
+            compiled_chain.finish_rows,
+            "float32[:,:], float32[::1], float32[::1], float32[:,:], float32[:,:], float32, "
+            "float32, int64, float32[:,::1]",
+        ),
+        (
+            compiled_chain.run_program,
+            "float32[:,:], int64[:,::1], int64[:,::1], float32[::1], float32[:,::1], "
+            "int64[:,::1], float32[:,::1]",
+        ),
+        (compiled_sums.row_means, "float32[:,::1], float32[::1], float32"),
+        (compiled_sums.softmax_rows, "float32[:,::1], float32[:,::1], float32[::1]"),
+        (
+            compiled_sums.standardize_rows,
+            "float32[:,::1], float32[:,::1], float32[::1], float32[::1], float32[::1], int64",
+        ),
+        (compiled_recurrent.row_products, "float32[:,:], float32[:,::1], float32[:,::1]"),
+        (
+            compiled_sums.pool_planes,
+            "float32[:,:,::1], float32[:,:,::1], float32[:,::1], float32[::1], "
+            "UniTuple(UniTuple(int64, 3), 2), float32[:,::1]",
+        ),
+        (
+            compiled_sums.weigh,
+            "float32[:,:,::1], uint32[:,::1], float32[:,::1], float32[:,:,::1]",
+        ),
+        (compiled_sums.copy, "float32[:,:,:], float32[:,:,:]"),
+        (compiled_sums.fill, "float32[:,:,:], float32"),
+    )
+}

@@ -78,8 +78,7 @@ class Border:
         for d, b, size in zip(shape, begin, sizes, strict=True):
             copied, read = reads(d, 1, -b, size)
             if copied == NONE:
-                whole = tuple(slice(0, n) for n in sizes)
-                return Border((NONE,), (NONE,), (whole,))
+                return Border((NONE,), (NONE,), (tuple(slice(0, n) for n in sizes),))
             # The parts before and behind along this axis, within the copied part of earlier ones.
             outside = slice(0, copied.start), slice(copied.stop, size)
             filled += [(*into, s) for s in outside if s.stop > s.start]
@@ -265,8 +264,7 @@ FEW = 16  # neighbours on a side up to which they are added one by one
 
 def sums(x: Array, axis: int, reach: int) -> Array:
     """Return the sum of each element and up to `reach` ones before and behind it along an axis."""
-    size = x.shape[axis]
-    reach = min(reach, max(size - 1, 0))
+    reach = min(reach, max(x.shape[axis] - 1, 0))
     if reach > FEW:
         return _differences(x, axis, reach)
     out = x.copy()

@@ -393,12 +393,11 @@ def single_candidates(problem: ConvProblem) -> list[Candidate]:
     tile = taps * (taps != plane) + plane * problem.narrow
     elements = problem.groups * c * columns + n * min(m, _channels(c, taps)) * tile
     elements += n * problem.shape[1] * problem.narrow
-    scratch = elements * problem.itemsize + 3 * ALIGNMENT
     return [
         Candidate(
             name="single",
             cost=problem.groups * cost + 2000 * now.call,
-            scratch=scratch,
+            scratch=elements * problem.itemsize + 3 * ALIGNMENT,
             prepare=partial(_Single, problem),
             items=problem.groups * -(-m // _channels(c, taps)),
         )
@@ -473,8 +472,7 @@ class _Separable:
 
 def separable(problem: ConvProblem, candidate: Candidate) -> Candidate:
     """Wrap a candidate: filters of rank 1 are multiplied axis by axis if that costs less."""
-    cost = _cost(problem)
-    if cost + ROUNDING_NS >= candidate.cost:
+    if _cost(problem) + ROUNDING_NS >= candidate.cost:
         return candidate
 
     def prepare(w: Array) -> Kernel:

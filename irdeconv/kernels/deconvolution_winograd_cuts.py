@@ -156,9 +156,8 @@ def _candidate(tiling: Tiling) -> Candidate:
     elements += problem.groups * points * tiling.residues * m * c
     scratch = problem.itemsize * elements + 8 * ALIGNMENT
     scratch += tile_bytes(problem, tiling.blocks, tiling.channels)
-    name = "winograd-" + "x".join(map(str, tiling.tiles))
     return Candidate(
-        name=name,
+        name="winograd-" + "x".join(map(str, tiling.tiles)),
         cost=estimate.cost,
         scratch=scratch,
         prepare=partial(kernel, tiling),

@@ -337,13 +337,12 @@ class Chain:
         """Return the program for inputs and a destination of given types, `home` being both."""
         key = types, out, home
         if key not in self.programs:
-            loads = [i for i, t in enumerate(types) if t != self.dtype]
             self.programs[key] = assign(
                 self.inputs,
                 self.emitter,
                 self.result,
                 home=home,
-                loads=loads,
+                loads=[i for i, t in enumerate(types) if t != self.dtype],
                 store=out != self.dtype,
             )
         return self.programs[key]

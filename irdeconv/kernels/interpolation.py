@@ -119,8 +119,7 @@ def _lerp(x: Array, size: int) -> AxisWeights:
 
 def _cubic_clamped(x: Array, size: int, coeff: float) -> AxisWeights:
     """Weigh four neighbours; those outside the data repeat its border."""
-    low = np.floor(x).astype(np.int64)
-    taps = low[:, None] + np.arange(-1, 3)
+    taps = np.floor(x).astype(np.int64)[:, None] + np.arange(-1, 3)
     weight = _cubic(coeff)(x.astype(np.float64)[:, None] - taps)
     return AxisWeights(np.clip(taps, 0, size - 1), weight)
 

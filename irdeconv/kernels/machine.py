@@ -141,9 +141,7 @@ def calibrated() -> Calibrated:
     except RuntimeError:  # the home folder is unknown
         return Calibrated(None)
     try:
-        if not path.exists():
-            return Calibrated(path)
-        return Calibrated(path, _read(path))
+        return Calibrated(path) if not path.exists() else Calibrated(path, _read(path))
     except (OSError, ValueError, RecursionError) as e:
         text = f"{path} is not used, costs are those of a packaged profile: {e}"
         warnings.warn(text, RuntimeWarning, stacklevel=2)

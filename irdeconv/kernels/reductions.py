@@ -47,8 +47,7 @@ def by_rows(x: Array, out: Array, team: Team, work: Work) -> None:
     if step >= len(x):
         team.each([0], lambda _, space: work(x, out, space))
         return
-    parts = pieces(len(x), step)
-    team.each(parts, lambda p, space: work(x[p], out[p], space))
+    team.each(pieces(len(x), step), lambda p, space: work(x[p], out[p], space))
 
 
 def _sum(x: Array, space: Space) -> Array:
@@ -72,8 +71,7 @@ class Mean:
         count = np.array(self.divisor, x.dtype)
 
         def work(part: Array, result: Array, space: Space) -> None:
-            total = _sum(part, space)[:, 0]
-            np.divide(total, count, out=result)
+            np.divide(_sum(part, space)[:, 0], count, out=result)
 
         by_rows(x.reshape(self.block), out.reshape(outer, inner), team, work)
 

@@ -319,9 +319,7 @@ class ResidueCut:
     @property
     def near(self) -> int:
         """The elements that are copied for a tile, at most."""
-        if not self.copies:
-            return 0
-        return max(self._near(p) for p in self.products)
+        return 0 if not self.copies else max(self._near(p) for p in self.products)
 
     def _near(self, product: ResidueProduct) -> int:
         depth, most = self.depth(product), self.blocks.most(lambda b: self.vectors(b, product))

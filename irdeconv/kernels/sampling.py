@@ -142,9 +142,7 @@ CUBIC = -0.75  # the parameter of the cubic convolution
 
 def source(place: Array, size: int, *, align_corners: bool) -> Array:
     """Map -1..1 to element numbers: to the centres of the outer elements, or to their edges."""
-    if align_corners:
-        return (place + 1) / 2 * (size - 1)
-    return ((place + 1) * size - 1) / 2
+    return (place + 1) / 2 * (size - 1) if align_corners else ((place + 1) * size - 1) / 2
 
 
 def bordered(at: Array, size: int) -> Array:

@@ -184,8 +184,7 @@ class PReLU(Op):
         elif slope.size == 1:
             slope = slope.reshape(())
         if data.dtype != slope.dtype:
-            wide = self.evaluate(*widest(data, slope))
-            return wide.astype(data.dtype)
+            return self.evaluate(*widest(data, slope)).astype(data.dtype)
         # Two clipped terms are several times as fast as a selection by sign.
         zero = data.dtype.type(0)
         return quiet(np.add)(np.maximum(data, zero), np.minimum(data, zero) * slope)
@@ -261,8 +260,7 @@ class _AlongAxis(Op):
         shape = shape_of(inputs[0])
         at = axis_of(self.axis, len(shape))
         block = math.prod(shape[:at]), shape[at], math.prod(shape[at + 1 :])
-        log = self.rounding.rule == "log_softmax"
-        return Bound(reductions.Softmax(block, log))
+        return Bound(reductions.Softmax(block, self.rounding.rule == "log_softmax"))
 
     def terms(self, inputs: Sequence[Array], output: Array) -> int:
         return int(inputs[0].shape[self.axis]) if inputs[0].ndim else 1

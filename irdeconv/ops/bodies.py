@@ -577,8 +577,7 @@ class _Gathered:
 
     def take(self, made: Mapping[int, Array], trips: int | None) -> None:
         """Keep the part of an iteration; `trips` is the number of iterations if it is known."""
-        slicing = self.output.slicing
-        if slicing is None:
+        if self.output.slicing is None:
             return
         part = made[self.output.result]
         self.taken += part.nbytes

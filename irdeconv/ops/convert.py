@@ -182,8 +182,7 @@ class ConvertPromoteTypes(Op):
         return Spec(dtype, left.shape), Spec(dtype, right.shape)
 
     def evaluate(self, left: Array, right: Array) -> tuple[Array, ...]:
-        specs = [Spec(of_numpy(x.dtype), x.shape) for x in (left, right)]
-        dtype = self._common(*specs)
+        dtype = self._common(*[Spec(of_numpy(x.dtype), x.shape) for x in (left, right)])
         assert dtype is not None
         return convert(left, dtype), convert(right, dtype)
 

@@ -321,8 +321,7 @@ class DialectDeconvolution(SugarOp):
 
     def bare(self, inputs: tuple[Spec, ...]) -> tuple[Spec, ...]:
         """Return the inputs without values, except that of `output_shape`: the only one used."""
-        names = ports(type(self)).names
-        pairs = zip(names, inputs, strict=False)
+        pairs = zip(ports(type(self)).names, inputs, strict=False)
         return tuple([s if name == "output_shape" else s.without_value() for name, s in pairs])
 
     def macs(self, inputs: tuple[Spec, ...], outputs: tuple[Spec, ...]) -> int | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import floordiv
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -262,9 +263,7 @@ class Divide(Binary):
         real = ranges.holds_real(a, b)
         if real or real is None:
             return ranges.each(ranges.divide_real, a, b)
-        return ranges.each(
-            ranges.divide_floor if self.rounds_down else ranges.divide_truncate, a, b
-        )
+        return ranges.each(floordiv if self.rounds_down else ranges.divide_truncate, a, b)
 
 
 Equal = _comparison("Equal", np.equal, "a == b", scalar=ranges.equal)

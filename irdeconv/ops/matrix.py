@@ -188,8 +188,7 @@ def _check_diagonals(term: str, shape: Shape, port: int) -> None:
     for name, axes in _named(term, shape, port):
         if name == "...":
             continue
-        both = merge(sizes.setdefault(name, axes[0]), axes[0])
-        if both is None:
+        if merge(sizes.setdefault(name, axes[0]), axes[0]) is None:
             text = f'the diagonal of "{name}" in "{term}" has the sizes {sizes[name]} and {axes[0]}'
             raise OpError(text, code="E302", port=port)
 

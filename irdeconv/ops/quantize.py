@@ -53,8 +53,7 @@ class FakeQuantize(Op):
         with np.errstate(all="ignore"):
             q = np.rint((x - il) / (ih - il) * steps) / steps * (oh - ol) + ol
         low, high = np.minimum(il, ih), np.maximum(il, ih)
-        out = np.where(x <= low, ol, np.where(x > high, oh, q))
-        return np.asarray(out, data.dtype)
+        return np.asarray(np.where(x <= low, ol, np.where(x > high, oh, q)), data.dtype)
 
     def chain_step(self, inputs: Sequence[Spec]) -> ChainStep | None:
         """Constant limits in order; others need the selections of the general form."""

@@ -78,11 +78,6 @@ def divide_real(a: Scalar, b: Scalar) -> Scalar:
     return made if made == inverse else _around([made * (1 - near), made * (1 + near)])
 
 
-def divide_floor(a: Scalar, b: Scalar) -> Scalar:
-    """a // b of an integer tensor."""
-    return a // b
-
-
 def divide_truncate(a: Scalar, b: Scalar) -> Scalar:
     """a / b of an integer tensor towards zero; intervals that reach below zero are unknown.
 

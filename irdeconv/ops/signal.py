@@ -58,14 +58,12 @@ def paired(x: Array) -> Array:
     """Return pairs [..., 2] as complex numbers [...], double ones if the pairs are."""
     real = np.float64 if x.dtype == np.float64 else np.float32
     kind = np.complex128 if real == np.float64 else np.complex64
-    flat = np.ascontiguousarray(x, real)
-    return flat.view(kind)[..., 0]
+    return np.ascontiguousarray(x, real).view(kind)[..., 0]
 
 
 def pairs(z: Array, dtype: np.dtype[Any]) -> Array:
     """Return complex numbers [...] as pairs [..., 2]."""
-    out = np.stack([z.real, z.imag], -1)
-    return out.astype(dtype, copy=False)
+    return np.stack([z.real, z.imag], -1).astype(dtype, copy=False)
 
 
 def require_length(size: int, name: str, port: int) -> None:
@@ -313,8 +311,7 @@ class ISTFT(Op):
         out = np.zeros(shape, data.dtype)
         if 0 in data.shape or 0 in shape:
             return out
-        spectrum = paired(data).swapaxes(-1, -2)
-        whole = joined(spectrum, widened(window), size, step)
+        whole = joined(paired(data).swapaxes(-1, -2), widened(window), size, step)
         if self.normalized:
             whole *= whole.dtype.type(math.sqrt(size))
         part = whole[..., size // 2 if self.center else 0 :][..., : shape[-1]]

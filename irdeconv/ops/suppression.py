@@ -37,17 +37,14 @@ def most(*factors: Dim | None) -> Dim:
 
 def least_of(*dims: Dim | None) -> Dim | None:
     """Return the smallest upper bound; None if none of them has one."""
-    tops = [bounds(d)[1] for d in dims if d is not None]
-    known = [t for t in tops if t is not None]
+    known = [t for t in [bounds(d)[1] for d in dims if d is not None] if t is not None]
     return max(min(known), 0) if known else None
 
 
 def known_count(op: Op, *inputs: Spec | None) -> int | None:
     """Return axis 0 of the first output if all values are known."""
     given = [s.known for s in inputs if s is not None]
-    if any(v is None for v in given):
-        return None
-    return len(as_tuple(op.evaluate(*given))[0])
+    return None if any(v is None for v in given) else len(as_tuple(op.evaluate(*given))[0])
 
 
 Order = Literal["none", "score", "classid"]

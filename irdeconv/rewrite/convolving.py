@@ -186,8 +186,7 @@ def _may_be_empty(
     """Whether a filter (g, M/g, C/g, *K) may not fit into padded data (N, C, *I)."""
     if size is None or filter is None:
         return True
-    rows = zip(size[2:], filter[3:], dilations, *pads, strict=True)
-    for i, k, d, p, q in rows:
+    for i, k, d, p, q in zip(size[2:], filter[3:], dilations, *pads, strict=True):
         most = bounds(k)[1]
         if most is None or bounds(i)[0] + p + q < extent(most, d):
             return True

@@ -55,8 +55,10 @@ def bias_behind(graph: Graph, node: Node) -> ChannelBias | None:
         return None
     values = constant_of(graph, other)
     if values is None:
+        # Made by the expansion of the same layer as the Add.
+        own = bool(add.origins) and graph.node(other.node).origins == add.origins
         same = spec.shape == (1, channels, *(1,) * (rank - 2))
-        return ChannelBias(add, other, None, rank) if same and _made_of(graph, other, add) else None
+        return ChannelBias(add, other, None, rank) if same and own else None
     shape = (1,) * (rank - values.ndim) + values.shape
     along = [a for a, n in enumerate(shape) if n != 1]
     if len(shape) != rank or along not in ([], [1]) or values.size not in (1, channels):
@@ -78,11 +80,6 @@ def is_quantized(graph: Graph, node: Node) -> bool:
         if dtype is not None and dtype.name in ("i8", "u8"):
             return True
     return producer.type == "FakeQuantize"
-
-
-def _made_of(graph: Graph, other: Value, add: Node) -> bool:
-    """Whether the value was made by the expansion of the same layer as the Add."""
-    return bool(add.origins) and graph.node(other.node).origins == add.origins
 
 
 @dataclass(frozen=True)

@@ -194,8 +194,7 @@ def _check_language(graph: Graph, request: LoweringRequest) -> None:
 
 def canonicalize(graph: Graph, node: Node, budget: NodeBudget | None = None) -> Node:
     """Replace a dialect's deconvolution by core.Deconvolution and return that node."""
-    op = node.op
-    if not isinstance(op, SugarOp):
+    if not isinstance(node.op, SugarOp):
         return node
     change = replace_node(graph, node, expand, budget)
     return next(n for n in map(graph.node, change.made) if isinstance(n.op, core.Deconvolution))
@@ -356,10 +355,9 @@ def _unmet(
     if len(rows) == 1:
         verdict = f"{rows[0].form} violates conditions of {name}"
     title = node.origins[0] if node.origins else node.name
-    message = f'{kind} "{title}": {verdict}'
     state.problems.add(
         "W402" if state.request.best_effort else "E421",
-        message,
+        f'{kind} "{title}": {verdict}',
         location=node.location,
         layer=title,
         notes=[Note(f"{r.form}: {r.refused}") for r in rows if r.refused],

@@ -138,8 +138,7 @@ def _windows(
     axes = range(len(strides))
     for more in range(max(strides)):
         padding = tuple(max(min(more, s - 1), -q) for s, q in zip(strides, end, strict=True))
-        last = tuple(q + p for q, p in zip(end, padding, strict=True))
-        yield begin, last, padding
+        yield begin, tuple(q + p for q, p in zip(end, padding, strict=True)), padding
     rest = tuple(max(-q, 0) for q in end)
     yield (0,) * len(begin), (0,) * len(begin), rest
     total = [max(e - s, 0) for e, s in zip(extents, strides, strict=True)]
@@ -182,8 +181,7 @@ def filled_kernel(b: FormBuilder[X], layer: DeconvolutionLayer[X], kernel: Ints,
         w = layer_rules.padded_axis(b, w, 3 + a, n - k - f, f)
         begin[a] += layer.dilations[a] * f
         end[a] += layer.dilations[a] * (n - k - f)
-    made = replace(layer, w=w, begin=tuple(begin), end=tuple(end), stage=5)
-    return deconvolve(b, made)
+    return deconvolve(b, replace(layer, w=w, begin=tuple(begin), end=tuple(end), stage=5))
 
 
 def _small_parts(kernel: Ints) -> Iterator[Ints]:

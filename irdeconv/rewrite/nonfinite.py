@@ -103,8 +103,7 @@ def footprint(
     `filter` [g, C/g, M/g, *K] and `bias` ([M] or broadcast) are true for non-finite values.
     """
     at = places or [np.arange(size) for size in site.output]
-    shape = (site.outputs, *map(len, at))
-    spoilt: Array = np.zeros(shape, bool)
+    spoilt: Array = np.zeros((site.outputs, *map(len, at)), bool)
     if filter is not None and filter.any():
         taps: Array = filter.any(axis=1).reshape(site.outputs, *site.kernel).astype(np.float32)
         for axis in range(site.rank):

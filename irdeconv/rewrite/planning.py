@@ -212,8 +212,7 @@ class Planner:
             read = tuple(v.buffer for v in inputs if v.buffer is not None)
             self.buffers.append((value.size.size or 0, read))
         self._record(made)
-        maker = len(self.operations) - 1
-        return replace(value, buffer=buffer, maker=maker)
+        return replace(value, buffer=buffer, maker=len(self.operations) - 1)
 
     def _inferred(
         self, op: Op, inputs: Sequence[PlannedValue]

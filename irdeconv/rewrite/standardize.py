@@ -297,8 +297,7 @@ def _standardize(graph: Graph, node: Node) -> None:
             raise OpError(f"OpenVINO convolves 1 to 3 spatial axes, not {rank - 2}")
         replace_node(graph, node, _empty_convolution)
     elif isinstance(op, SugarOp):
-        change = replace_node(graph, node, expand)
-        for made in map(graph.node, change.made):
+        for made in map(graph.node, replace_node(graph, node, expand).made):
             if made.id in graph and _needs(made):
                 _standardize(graph, made)
     else:

@@ -84,16 +84,12 @@ def _compared(source: ProofSide, lowered: ProofSide) -> Compared:
     said = {id(t): provers[0].unproved.get((t.wanted, t.output)) for t, _ in tasks}
     unproved = {at: text for at, text in said.items() if text is not None}
     made = Compared(verdict, other, tasks, unproved)
+    equal = {(a, b) for _, a, b, _ in verdict.bodies}
     for (_, a, b), found in inner.items():
         same = source.model.layers[a].name == lowered.model.layers[b].name
-        if found.verdict.passed if (a, b) in _bodies_of(verdict) else same:
+        if found.verdict.passed if (a, b) in equal else same:
             made = _with_body(made, found)
     return made
-
-
-def _bodies_of(verdict: ProofVerdict) -> set[tuple[int, int]]:
-    """Return the places of the equal layers that have bodies."""
-    return {(a, b) for _, a, b, _ in verdict.bodies}
 
 
 def _with_body(made: Compared, body: Compared) -> Compared:

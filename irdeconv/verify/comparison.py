@@ -235,8 +235,7 @@ def compare_plan(
             partner = start()
         try:
             follower = Follower(a, partner, tolerance)
-            mine = a.run(inputs, watch=follower.watch)
-            missing = follower.outputs(mine)
+            missing = follower.outputs(a.run(inputs, watch=follower.watch))
             warnings = [*_constant_inputs(a, inputs), *partner.warnings()]
         finally:
             partner.close()

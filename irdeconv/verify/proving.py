@@ -130,8 +130,7 @@ def _side(
     if graph.info.ir_version == 10:
         graph = as_version_10(graph)  # the core sees the types that the file has inside
     inside = {n: s for n, s in shapes.items() if n < len(model.parameters)}
-    nodes = paired(graph, model)
-    side = model_side(graph, model, nodes)
+    side = model_side(graph, model, paired(graph, model))
     stamp = {kind: {"sha256": h, "size": size} for kind, (h, size) in model.files.items()}
     return replace(side, model=reshaped(model, inside), stamp=stamp, warnings=warnings)
 

@@ -355,8 +355,7 @@ def resized(variant: Variant, resize: SizeChange) -> Variant | None:
 
     def edit(node: Node) -> Op | None:
         if isinstance(node.op, Parameter) and node.name in feeds:
-            sizes = feeds[node.name].shape
-            return replace(node.op, shape=_refit(node.op.shape, sizes))
+            return replace(node.op, shape=_refit(node.op.shape, feeds[node.name].shape))
         if isinstance(node.op, Const) and node.op.data.available:
             return _resized_constant(node, node.op, resize)
         return None
@@ -485,8 +484,7 @@ def _small(array: Array) -> Array:
     """Return whole numbers of one digit that keep the order of magnitude and the sign."""
     values = np.nan_to_num(array.astype(np.float64), posinf=1e9, neginf=-1e9)
     top = float(np.abs(values).max(initial=0.0))
-    scaled = np.rint(values * (4 / top if top else 1.0))
-    return np.asarray(scaled.astype(array.dtype))
+    return np.asarray(np.rint(values * (4 / top if top else 1.0)).astype(array.dtype))
 
 
 _SIMPLE: tuple[Callable[[Array], Array], ...] = (

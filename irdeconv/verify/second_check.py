@@ -481,8 +481,7 @@ def openvino_facts(model: SecondModel) -> tuple[dict[tuple[str, int], Any], dict
             texts = {i: f"[{','.join(map(str, d))}]" for i, d in model.shapes.items()}
             net.reshape({i: openvino.PartialShape(t) for i, t in texts.items()})
         manager.register_pass(extra("openvino.passes").ConstantFolding())
-        before = net.get_ops()
-        for op in before:
+        for op in net.get_ops():
             for i, shape in enumerate(out.get_partial_shape() for out in op.outputs()):
                 if shape.rank.is_static:
                     sizes = [d.get_length() if d.is_static else None for d in shape]

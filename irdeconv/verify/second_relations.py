@@ -255,8 +255,7 @@ class SecondOperation:
 
     def read(self, port: SecondPort, shape: Sizes, at: Sizes, *where: str) -> SecondRead:
         """Return an output's reads of an input: at a position, nothing outside."""
-        sizes = flat(self.side.shape(port))
-        box = (f"0 <= i{i} < {n}" for i, n in enumerate(sizes))
+        box = (f"0 <= i{i} < {n}" for i, n in enumerate(flat(self.side.shape(port))))
         return self.facts.relation(shape, at, [*where, *box]), (port,)
 
     def moved(self, shape: Sizes, at: Sizes, *where: str) -> SecondStep:

@@ -321,8 +321,7 @@ def _read(dialect: str, row: Mapping[str, Any]) -> SuiteLayer:
             raise Refused(f"{name} has {len(view[name])} values for {axes} spatial axes")
     lists: dict[str, Any] = {name: per_axis(view[name], axes) for name in LISTS}
     plain = ("batch", "groups", "channels", "outputs", "auto_pad", "element_type", "filter")
-    own = OWN[dialect]
-    extras = {n: view[n] for n in own if n not in ("version", "activation")}
+    extras = {n: view[n] for n in OWN[dialect] if n not in ("version", "activation")}
     if extras.get("padding_mode") == ROUNDING[0]:
         del extras["padding_mode"]  # the mode that auto_pad has chosen
     layer = SuiteLayer(

@@ -1,7 +1,5 @@
 """Errors: what they say, codes, limits, budgets."""
 
-from __future__ import annotations
-
 import copy
 import errno
 import io
@@ -216,8 +214,7 @@ def test_every_code_is_explained_and_nothing_else_is() -> None:
 
 
 def test_the_list_has_every_code() -> None:
-    out = answer("codes").out
-    assert re.findall(r"^  ([EW]\d{3})  ", out, re.M) == [
+    assert re.findall(r"^  ([EW]\d{3})  ", answer("codes").out, re.M) == [
         c for group in GROUPS for c in CODES if c.startswith(group)
     ]
     listed = answer("codes", "--format", "json").json["codes"]
@@ -280,8 +277,7 @@ def test_limits_in_the_texts_are_those_of_the_code() -> None:
 def test_validate_points_to_the_codes_at_a_terminal(
     terminal: bool, arguments: list[str], tmp_path: Path, monkeypatch: Patch
 ) -> None:
-    page = code_page("E213")
-    write_files(page, tmp_path)
+    write_files(code_page("E213"), tmp_path)
     monkeypatch.chdir(tmp_path)
     out, err = io.StringIO(), io.StringIO()
     monkeypatch.setattr(out, "isatty", lambda: terminal)

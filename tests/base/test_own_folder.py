@@ -1,7 +1,5 @@
 """What is kept between processes: in the user's own folder, private, damaged or not."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path
@@ -32,8 +30,7 @@ def test_the_place(monkeypatch: Patch, tmp_path: Path) -> None:
 
 
 def test_a_new_folder_is_private(tmp_path: Path) -> None:
-    made = private_folder(tmp_path / "a" / "b")
-    assert made.stat().st_mode & 0o777 == 0o700
+    assert private_folder(tmp_path / "a" / "b").stat().st_mode & 0o777 == 0o700
 
 
 @pytest.mark.parametrize("open_to", [0o720, 0o702, 0o777])

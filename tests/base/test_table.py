@@ -1,7 +1,5 @@
 """Tables and progress in the terminal."""
 
-from __future__ import annotations
-
 import io
 import random
 import re
@@ -263,8 +261,7 @@ def test_long_work_says_what_how_far_and_how_long(screen: Screenful) -> None:
         assert "reading \\x1b[2J" in screen.text
         assert " 400/1,000 " in screen.text
         assert " 6 s left " in screen.text  # 100 a second
-        lines = re.split("[\r\n]", screen.text)
-        assert max(map(len, lines)) <= 80
+        assert max(map(len, re.split("[\r\n]", screen.text))) <= 80
         with progress.stage("compiling"):
             clock.now = 9
             drawing.tick()

@@ -1,7 +1,5 @@
 """Batches of models, and their processes."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """`irdeconv batch` among odd folders, names, journals, extensions, and on a full disk."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

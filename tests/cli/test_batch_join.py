@@ -1,7 +1,5 @@
 """`batch run --inputs` in parts, and `batch join`, which puts them together."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import tracemalloc

@@ -1,7 +1,5 @@
 """One batch at a time has a folder of results, and what it makes there appears whole."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -72,8 +70,7 @@ def test_an_item_that_is_done_twice_is_in_nobodys_way() -> None:
     """A worker that was taken for dead ends its work in a folder of its own, or in none."""
     Path("stage").mkdir()
     first, second = (execute(payload("stage")) for _ in range(2))
-    places = {row.pop("place") for row in (first, second)}
-    assert len(places) == 2
+    assert len({row.pop("place") for row in (first, second)}) == 2
     assert first == second
     assert not Path("out/m").exists()
     shutil.rmtree("stage")
@@ -88,9 +85,8 @@ def test_nothing_is_left_beside_the_results(monkeypatch: Patch) -> None:
     assert command(*WORDS, "--report", "r.json") == 0
     item = json.loads(Path("r.json").read_text())["items"][0]
     assert {p.name for p in Path("out").iterdir()} == {item["item"], "batch.journal"}
-    made = {p.name for p in Path("out", item["item"]).iterdir()}
     assert (
-        made
+        {p.name for p in Path("out", item["item"]).iterdir()}
         == {f["name"] for f in item["files"]}
         == {"inferred.bin", "inferred.xml", "result.json"}
     )
@@ -143,8 +139,7 @@ def test_an_interruption_is_told(monkeypatch: Patch, capsys: Capture) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("irdeconv.cli.batch_report._write", interrupt)
-    words = [word for word in WORDS if word != "-q"]
-    assert command(*words, "--report", "r.json") == 130
+    assert command(*[word for word in WORDS if word != "-q"], "--report", "r.json") == 130
     said = "interrupted: 1 of 1 item done; the same command with --resume goes on\n"
     assert capsys.readouterr().err == said
     assert not Path("r.json").exists()

@@ -1,7 +1,5 @@
 """The command line: what it prints, which arguments it takes, exit codes."""
 
-from __future__ import annotations
-
 import json
 from argparse import Namespace
 from dataclasses import replace
@@ -209,8 +207,7 @@ def test_validate_junit(net: Path, broken: Path) -> None:
     )
     assert (good.get("tests"), good.get("failures")) == ("1", "0")
     assert bad.get("failures") == "1"
-    failure = bad.find("testcase/failure")
-    assert failure.get("type") == "E302"
+    assert bad.find("testcase/failure").get("type") == "E302"
 
 
 def test_validate_strict(net: Path) -> None:

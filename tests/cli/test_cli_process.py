@@ -1,7 +1,5 @@
 """The command as a process: start-up cost, pipes, terminals, stdin, signals."""
 
-from __future__ import annotations
-
 import os
 import pty
 import signal
@@ -73,8 +71,7 @@ def test_stdin(net: Path) -> None:
     done = process("validate", "-", "--no-weights", input=net.read_text())
     assert done.stdout.endswith("<stdin>: valid, 0 errors, 0 warnings, without weights\n")
     assert "<stdin>:7:1: note[W120]" in done.stdout
-    weights = net.with_suffix(".bin")
-    done = process("run", "-", "--weights", weights, input=net.read_text())
+    done = process("run", "-", "--weights", net.with_suffix(".bin"), input=net.read_text())
     assert (done.returncode, "[1, 2, 7, 7]" in done.stdout) == (0, True)
 
 

@@ -1,7 +1,5 @@
 """Verbs that run models, and formats of output."""
 
-from __future__ import annotations
-
 import argparse
 import json
 from pathlib import Path
@@ -73,7 +71,7 @@ def test_a_device_has_no_suffix(net: Path) -> None:
     assert command("run", net, "-o", "/dev/null") == 0
 
 
-def test_seed_is_printed_and_decides(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_seed_is_printed_and_decides(net: Path, capsys: Capture) -> None:
     first = outputs(net)["y"]
     assert "input x: rand, seed 0" in capsys.readouterr().err
     assert np.array_equal(outputs(net, "x=rand", "--seed", "0")["y"], first)
@@ -115,8 +113,7 @@ def test_dump_into_the_npz(net: Path) -> None:
     assert np.array_equal(got["dump/deconv"], got["y"])
     kinds = outputs(net, "--dump", "type:Convolution", "--dump", "type:Pad")
     assert len(kinds) == 3
-    everything = outputs(net, "--dump", "all")
-    assert len(everything) > len(kinds)
+    assert len(outputs(net, "--dump", "all")) > len(kinds)
 
 
 def test_dump_into_a_folder(net: Path, tmp_path: Path) -> None:
@@ -151,7 +148,7 @@ def test_generators_fit_every_element_type(kind: str, name: str) -> None:
 @pytest.mark.parametrize("name", ["f32", "f16", "i8", "u4", "i64", "boolean"])
 @pytest.mark.parametrize("kind", GENERATORS)
 def test_inputs_that_are_made_in_pieces_are_the_same(
-    kind: str, name: str, monkeypatch: pytest.MonkeyPatch
+    kind: str, name: str, monkeypatch: Patch
 ) -> None:
     spec = Spec(ELEMENT_TYPES[name], (3, 7, 5))
     whole = generate(kind, spec, 4, 2, "x")
@@ -184,7 +181,7 @@ def test_images_fill_the_input(net: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"just text", b"\x89PNG\r\n\x1a\nrest"])
-def test_what_is_no_image(net: Path, content: bytes, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_no_image(net: Path, content: bytes, capsys: Capture) -> None:
     net.with_name("cat.png").write_bytes(content)
     assert command("run", net, f"x=@{net.with_name('cat.png')}") == 2
     assert "cat.png is no picture that can be read" in capsys.readouterr().err
@@ -206,9 +203,7 @@ def test_inspect_formats(net: Path, format: str, start: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("form", ["zero-insertion", "phases", "auto"])
-def test_a_format_of_one_graph_shows_the_lowered_one(
-    net: Path, form: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_format_of_one_graph_shows_the_lowered_one(net: Path, form: str, capsys: Capture) -> None:
     low = ird.lower(ird.infer(ird.read(net)), form).graph
     lowering = (net, "--lower", "--form", form)
     for options, graph in (([net], ird.infer(ird.read(net))), (lowering, low)):

@@ -1,7 +1,5 @@
 """Shell completion, asked of the shells themselves."""
 
-from __future__ import annotations
-
 import os
 import pty
 import select

@@ -1,7 +1,5 @@
 """The console: how wide it writes, and when in colour."""
 
-from __future__ import annotations
-
 import fcntl
 import io
 import os
@@ -64,8 +62,7 @@ def test_colours_where_they_are_wanted(
         monkeypatch.setenv(name, value)
     stream = Terminal() if terminal else io.StringIO()
     assert has_colour(stream, color) is expected
-    console = Console(out=stream, color=color)
-    console.text("the ", ("[bold] :smile: 12", "bold red"), " end")
+    Console(out=stream, color=color).text("the ", ("[bold] :smile: 12", "bold red"), " end")
     red = "\x1b[1;31m[bold] :smile: 12\x1b[0m" if expected else "[bold] :smile: 12"
     assert stream.getvalue() == f"the {red} end\n"
 

@@ -1,7 +1,5 @@
 """`irdeconv demo`: a picture is enlarged, the network lowered, proved and compared on the way."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -187,8 +185,7 @@ def test_mistakes(tmp_path: Path, words: list[str], code: int, said: str) -> Non
 
 def test_force_overwrites_what_stands_there(tmp_path: Path) -> None:
     (tmp_path / "enlarged.png").write_text("mine")
-    picture = Image.new("L", (20, 10), 3)
-    picture.save(tmp_path / "my.png")
+    Image.new("L", (20, 10), 3).save(tmp_path / "my.png")
     assert command("demo", "--input", "my.png", "-o", ".", "--force") == 0
     with Image.open(tmp_path / "enlarged.png") as made:
         assert made.size == (40, 20)
@@ -484,8 +481,7 @@ def test_psnr_by_hand() -> None:
 def test_pieces_share_an_axis(size: int) -> None:
     """Each element is kept once, at least the margin away from where its piece was cut."""
     found = spans(size, 8, 2)
-    kept = [i for s in found for i in range(s.kept, s.end)]
-    assert kept == list(range(size))
+    assert [i for s in found for i in range(s.kept, s.end)] == list(range(size))
     for s in found:
         assert 0 <= s.start <= s.start + min(size, 8) <= size
         assert s.start == 0 or s.kept - s.start >= 2

@@ -1,7 +1,5 @@
 """Optional packages, the compiler that is loaded late, the code that is kept."""
 
-from __future__ import annotations
-
 import copy
 import importlib
 import json
@@ -326,8 +324,7 @@ def test_a_broken_numba_with_a_filter_that_is_an_input() -> None:
 
 
 def test_a_copied_plan_still_runs_once() -> None:
-    plan = ird.compile(network(), once=True)
-    assert copy.copy(plan).settings.once
+    assert copy.copy(ird.compile(network(), once=True)).settings.once
     assert not copy.copy(ird.compile(network())).settings.once
 
 

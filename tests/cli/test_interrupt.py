@@ -1,7 +1,5 @@
 """Ctrl-C: 130 and no traceback, at any moment of a process; nothing half-written stays behind."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -51,13 +49,12 @@ def test_a_process_that_is_terminated(delay: float, tmp_path: Path) -> None:
 def ended_by(number: signal.Signals, verb: str, delay: float, tmp_path: Path) -> None:
     write_small_net(tmp_path)
     given = set(tmp_path.iterdir())
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     with subprocess.Popen(
         [sys.executable, "-c", START, *COMMANDS[verb]],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         cwd=tmp_path,
-        env=environment,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         preexec_fn=partial(signal.signal, number, signal.SIG_DFL),
     ) as running:
         assert running.stdout.read(1) == b"!"

@@ -4,8 +4,6 @@ tests/golden/mistakes/answers.txt lists each as a command, its exit code and its
 `pytest --update` rewrites codes and answers. To add one, write its command there.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

@@ -1,7 +1,5 @@
 """Batches and blocks on Dask: the same bytes as in one process, whichever workers die."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -120,8 +118,7 @@ def test_workers_of_another_version(cluster: Any, monkeypatch: pytest.MonkeyPatc
 
 
 def test_blocks_on_threads_and_on_workers(cluster: Any, images: Any) -> None:
-    blocks = da.from_array(images, chunks=(2, 1, 16, 32))
-    (mask,) = ird.map_blocks(HEAD, blocks).values()
+    (mask,) = ird.map_blocks(HEAD, da.from_array(images, chunks=(2, 1, 16, 32))).values()
     plan = ird.compile(HEAD, threads=1)
     want = np.concatenate([plan.run(images[i : i + 1])["mask"] for i in range(6)])
     assert (mask.shape, mask.dtype, mask.chunks[0]) == (want.shape, want.dtype, (2, 2, 2))

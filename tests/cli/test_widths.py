@@ -1,7 +1,5 @@
 """What verbs print for models with long names fits a terminal of 80 columns."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import sys
@@ -109,8 +107,7 @@ def test_every_line_fits(verb: str, folder: Path, monkeypatch: Patch, capsys: Ca
     for args in ROWS[verb]:
         args = re.sub(r"\bM\b(?!')", "M.xml", args)
         force = ["--force"] if " -o " in args or args.startswith("make") else []
-        code = command(verb, *shlex.split(args), *force)
-        assert code in range(8), args
+        assert command(verb, *shlex.split(args), *force) in range(8), args
     shown = capsys.readouterr()
     assert too_wide(shown.out + shown.err) == []
     assert "Traceback" not in shown.out + shown.err

@@ -1,7 +1,5 @@
 """A model that a verb writes is one that `validate` accepts, for every shape that is asked for."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

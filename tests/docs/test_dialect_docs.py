@@ -1,7 +1,5 @@
 """docs/dialects.md is true: its layers are read, its samples and numbers are those of the code."""
 
-from __future__ import annotations
-
 import re
 from itertools import product
 from pathlib import Path

@@ -1,7 +1,5 @@
 """docs/forms.md is true: its numbers follow from theory, its rows are what the script prints."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The pages that tools/ generates are what the tools would write now."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The pages are true: every file, folder and name of the package that they mention exists."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator
@@ -132,8 +130,7 @@ def test_names_of_the_package_exist(page: str) -> None:
 
 
 def test_the_pages_are_searched() -> None:
-    everything = [p for page in PAGES for p in paths(page)]
-    assert len(everything) > 40
+    assert len([p for page in PAGES for p in paths(page)]) > 40
     assert "irdeconv/__init__.py" in paths("CONTRIBUTING.md")
     assert "proof.steps._copied" in names("docs/proof.md")
 

@@ -3,8 +3,6 @@
 `pytest tests/docs/test_readme.py --update` rewrites outputs and the table of verbs.
 """
 
-from __future__ import annotations
-
 import io
 import math
 import re

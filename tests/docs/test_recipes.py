@@ -5,8 +5,6 @@ that mention the example, by content or name, are the files that the recipe spel
 and pages may mention it without being part of the recipe; a second comment lists other such files.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from functools import cache

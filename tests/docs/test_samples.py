@@ -1,7 +1,5 @@
 """The samples are what the package writes, stay small, and mean what they are for."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any
@@ -69,8 +67,7 @@ def label(path: Path) -> str:
 
 @pytest.mark.parametrize("path", GOOD, ids=label)
 def test_good_samples(path: Path) -> None:
-    codes = [d.code for d in ird.validate(path)]
-    assert codes == WARNED.get(label(path), [])
+    assert [d.code for d in ird.validate(path)] == WARNED.get(label(path), [])
     graph = ird.read(path)
     shape = [s if isinstance(s, int) else 7 for s in graph.parameters[0].spec().shape or ()]
     x = (np.arange(np.prod(shape)) % 11 - 5).astype(np.float32).reshape(shape)

@@ -1,7 +1,5 @@
 """Hostile files: what they hold, names and sizes."""
 
-from __future__ import annotations
-
 import json
 import tracemalloc
 from pathlib import Path
@@ -172,8 +170,7 @@ def test_regions_that_are_nowhere(method: str, number: float) -> None:
         rois[0, at] = number
         with pytest.raises(OpError, match="which is not finite"):
             op.evaluate(x, rois)
-    far = op.evaluate(x, f32([[0, 3e38, 3e38, 3e38, 3e38]]).values)
-    assert not far.any()
+    assert not op.evaluate(x, f32([[0, 3e38, 3e38, 3e38, 3e38]]).values).any()
 
 
 def test_values_that_need_more_memory_than_there_is(monkeypatch: Patch) -> None:
@@ -194,12 +191,10 @@ def test_windows_far_larger_than_the_data(stride: int, pad: int) -> None:
     pads = {"pads_begin": f"{pad},0", "pads_end": "0,0", "auto_pad": "explicit"}
     pool = built("MaxPool", "opset1", **windows, **pads)
     pool.evaluate(x.values)  # what is imported for it does not count
-    out = small(pool, x)
-    np.testing.assert_array_equal(out[:, :, -1], x.values.max(axis=2))
+    np.testing.assert_array_equal(small(pool, x)[:, :, -1], x.values.max(axis=2))
 
 
 def test_filters_of_far_taps_are_not_stacked() -> None:
     op = core.Deconvolution((2, 2), (HUGE, 1))
     pads, filter = i64([0, 0]).spec, count((1, 1, 1, 3, 3), 1).spec
-    skip = subpixel.skip_stacked(op, filter, pads, pads)
-    assert "folded_bytes" in skip.reason
+    assert "folded_bytes" in subpixel.skip_stacked(op, filter, pads, pads).reason

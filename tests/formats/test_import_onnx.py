@@ -1,7 +1,5 @@
 """Importing ONNX: names, constants, operation sets, open shapes, refusals, the verb convert."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any
@@ -177,8 +175,7 @@ def test_shapes_that_are_computed() -> None:
         node("Reshape", "x target", "y"),
     ]
     given = {"zero": np.array(0), "axes": np.array([0]), "rest": np.array([-1])}
-    made = model(nodes, [info("x", ["n", 3, 4, 4])], ["y"], given)
-    graph = convert(made)
+    graph = convert(model(nodes, [info("x", ["n", 3, 4, 4])], ["y"], given))
     assert str(ird.infer(graph).results[0].spec()) == "f32[?,?]"
     assert ird.run(graph, {"x": X})["y"].shape == (2, 48)
 
@@ -212,8 +209,7 @@ def test_everything_uncovered_is_listed_at_once() -> None:
         node("TfIdfVectorizer", "a", "c"),
         node("Relu", "x", "d"),
     ]
-    made = model(nodes, [info("x", [2, 2])], ["a", "b", "c", "d"], opset=13)
-    found = refused(made)
+    found = refused(model(nodes, [info("x", [2, 2])], ["a", "b", "c", "d"], opset=13))
     assert [d.layer for d in found] == ["La", "Lb", "Lc"]
     assert {d.code for d in found} == {"E502"}
     at = "(operation set 13)"

@@ -1,7 +1,5 @@
 """Files of version 2 to 7, their bodies, and version 10."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,8 +24,7 @@ from support.runtime_truth import outputs
 
 @each_row("case", CASES)
 def test_a_layer_gives_what_is_worked_by_hand(case: Case) -> None:
-    graph = case.graph()
-    found = ird.run(graph, case.feeds())
+    found = ird.run(case.graph(), case.feeds())
     assert len(found) == len(case.want)
     for array, want in zip(found.values(), case.want, strict=True):
         assert array.shape == np.shape(want)
@@ -177,8 +174,7 @@ def test_half_precision_is_stored_and_f32_computed() -> None:
     xml, weights = text(layers, version=3)
     graph = ird.read(xml, weights)
     assert str(graph.parameters[0].spec()) == "f32[1,1,1,2]"
-    stored = [n for n in graph.nodes("Const") if n.spec().dtype.name == "f16"]
-    assert len(stored) == 2
+    assert len([n for n in graph.nodes("Const") if n.spec().dtype.name == "f16"]) == 2
     assert len(list(graph.nodes("Convert"))) == 2
     whole, values = text(network())
     feed = {"x": np.float32([[[[0.25, -1]]]])}
@@ -310,8 +306,7 @@ def test_a_damaged_file_is_described(old: str, new: str, code: str | None) -> No
     xml, weights = text(network())
     damaged = xml.replace(old.encode(), new.encode())
     assert damaged != xml
-    found = ird.validate(damaged, weights)
-    assert (code or "W102") in {d.code for d in found}
+    assert (code or "W102") in {d.code for d in ird.validate(damaged, weights)}
 
 
 def test_what_is_not_read_is_said() -> None:
@@ -416,8 +411,7 @@ def steps(order: slice = slice(None)) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_a_body_with_open_ports_is_read() -> None:
-    graph = ird.read(MODEL.encode(), WEIGHTS)
-    found = ird.run(graph, FEED)
+    found = ird.run(ird.read(MODEL.encode(), WEIGHTS), FEED)
     for name, want in zip(("ti.0", "ti.1"), steps(), strict=True):
         np.testing.assert_allclose(found[name], want, rtol=1e-5, atol=1e-6)
 

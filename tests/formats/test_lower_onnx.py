@@ -1,7 +1,5 @@
 """Lowering an ONNX file: only ConvTranspose nodes are replaced, all else stays as it is."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -125,8 +123,7 @@ def test_shared_weights_stay_for_their_other_readers() -> None:
     made = UP.model()
     made.graph.node.add(op_type="Identity", input=["w"], output=["v"], name="copy")
     made.graph.output.append(UP.info("v", UP.filter))
-    low = lowered(made)
-    assert "w" in {t.name for t in low.graph.initializer}
+    assert "w" in {t.name for t in lowered(made).graph.initializer}
     assert "b" not in {t.name for t in lowered(UP.model()).graph.initializer} - {"b"}
 
 
@@ -164,8 +161,7 @@ def test_constants_behind_nodes(way: str) -> None:
         if way == "Transpose":
             node.attribute.append(helper.make_attribute("perm", [0, 1, 3, 2]))
     made.graph.node.insert(0, node)
-    low = lowered(made)
-    assert types(low) == ["Reshape", "Pad", "Reshape", "Conv", "Neg"]
+    assert types(lowered(made)) == ["Reshape", "Pad", "Reshape", "Conv", "Neg"]
 
 
 def test_quantized_weights_stay_quantized() -> None:

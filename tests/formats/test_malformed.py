@@ -1,7 +1,5 @@
 """Malformed files and what is said of them."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import io
@@ -482,8 +480,7 @@ def mutate(text: str, rng: random.Random) -> bytes:
             text = text[: m.start()] + text[m.end() :]
         return text.encode()
     elif kind == 3:
-        values = list(re.finditer(r'(?<=")[^"<>]*(?=")', text))
-        m = rng.choice(values)
+        m = rng.choice(list(re.finditer(r'(?<=")[^"<>]*(?=")', text)))
         return (text[: m.start()] + rng.choice(WORDS) + text[m.end() :]).encode()
     else:
         lines = text.splitlines(True)

@@ -1,7 +1,5 @@
 """ONNX's own node tests, and ONNX Runtime and OpenVINO as peers of whole imported models."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -76,8 +74,7 @@ ONNX_CASES = {
 
 def test_the_published_outputs_of_onnx() -> None:
     cases = {c.name.removeprefix("test_"): c for c in backend.node_tests()}
-    samples = {p.stem for p in SAMPLES.glob("*.xml")}
-    assert samples == {*ONNX_CASES, "odd_total_version_1"}
+    assert {p.stem for p in SAMPLES.glob("*.xml")} == {*ONNX_CASES, "odd_total_version_1"}
     for sample, case in ONNX_CASES.items():
         ((inputs, (expected, *_)),) = cases[case].data_sets
         graph = ird.read(SAMPLES / f"{sample}.xml")
@@ -155,8 +152,7 @@ def random_deconvolution(rng: np.random.Generator) -> tuple[Any, dict[str, Any]]
     else:
         attributes["auto_pad"] = str(mode)
     x = rng.integers(-4, 5, (2, c, *size)).astype(np.float32)
-    w = rng.integers(-4, 5, (c, m, *kernel)).astype(np.float32)
-    constants = {"w": w}
+    constants = {"w": rng.integers(-4, 5, (c, m, *kernel)).astype(np.float32)}
     if rng.random() < 0.5:
         constants["b"] = rng.integers(-4, 5, groups * m).astype(np.float32)
     opset = int(rng.choice([7, 10, 11, 13, 21]))
@@ -218,8 +214,7 @@ def test_unet(tmp_path: Path) -> None:
         node("Softmax", "c5", "y", axis=1),
     ]
     made = model(nodes, [info("x", ["n", 3, 24, 32])], ["y"], c)
-    x = rng.standard_normal((2, 3, 24, 32)).astype(np.float32)
-    agree(made, {"x": x}, tmp_path)
+    agree(made, {"x": rng.standard_normal((2, 3, 24, 32)).astype(np.float32)}, tmp_path)
 
 
 def test_super_resolution(tmp_path: Path) -> None:
@@ -250,5 +245,4 @@ def test_super_resolution(tmp_path: Path) -> None:
     ]
     made = model(nodes, [info("x", [1, 1, "h", "w"])], ["y"], c)
     for size in ((7, 9), (16, 12)):
-        x = rng.uniform(0, 1, (1, 1, *size)).astype(np.float32)
-        agree(made, {"x": x}, tmp_path)
+        agree(made, {"x": rng.uniform(0, 1, (1, 1, *size)).astype(np.float32)}, tmp_path)

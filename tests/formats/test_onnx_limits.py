@@ -1,7 +1,5 @@
 """ONNX models that stand for a lot or name other files: limits, no quadratic work, refusals."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any
@@ -341,8 +339,7 @@ def test_a_version_without_a_rule_too() -> None:
 
 def test_what_a_definition_lacks_is_told_with_its_operation() -> None:
     made = single("SequenceMap", {"x": X}, opset=17, body=helper.make_graph([], "b", [], []))
-    texts = refusal(made)
-    assert all("SequenceMap" in t for t in texts)
+    assert all("SequenceMap" in t for t in refusal(made))
 
 
 # Sequences ---------------------------------------------------------------------------------------
@@ -413,8 +410,7 @@ def test_blocks_of_weights_stay_packed() -> None:
     nodes = [node("DequantizeLinear", "w s", "d", axis=1, block_size=4), node("MatMul", "x d", "y")]
     made = model(nodes, [info("x", [1, 4])], ["y"], {"s": scale}, opset=21)
     made.graph.initializer.append(packed)
-    kinds = [n.op.element_type.name for n in convert(made).nodes("Const")]
-    assert "i4" in kinds
+    assert "i4" in [n.op.element_type.name for n in convert(made).nodes("Const")]
     x = np.ones((1, 4), np.float32)
     want = (data * np.repeat(scale, 4, 1)).sum(0, keepdims=True)
     np.testing.assert_array_equal(run(made, {"x": x})[0], want)

@@ -1,7 +1,5 @@
 """ONNX Runtime computes the same integers before and after deconvolutions are lowered."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 from typing import Any
@@ -91,8 +89,7 @@ def test_a_loop_and_operations_that_irdeconv_does_not_know(tmp_path: Path) -> No
          layer.info("state", [1, 4, None])],
         [flag("on", TensorProto.BOOL, []), layer.info("grown", [1, 4, None])],
     )  # fmt: skip
-    times = numpy_helper.from_array(np.array(2, np.int64), "times")
-    made.graph.initializer.extend([times])
+    made.graph.initializer.extend([numpy_helper.from_array(np.array(2, np.int64), "times")])
     made.graph.input[0].CopyFrom(layer.info("x", [1, 4, 5]))
     sample = helper.make_node("SampleOp", ["x"], ["x1"], "sample", domain="com.microsoft")
     loop = helper.make_node("Loop", ["times", "", "x1"], ["y"], "loop", body=body)

@@ -5,8 +5,6 @@ node by node (`irdeconv.compare`). What irdeconv refuses to import is counted by
 differ.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -59,8 +57,7 @@ def ints(values: Any) -> list[int]:
 def pads(rng: Rng, kernel: Any, attributes: dict[str, Any]) -> dict[str, Any]:
     mode = one_of(rng, "pads", "pads", "SAME_UPPER", "SAME_LOWER", "VALID")
     if mode == "pads":
-        both = [int(rng.integers(0, k)) for k in (*kernel, *kernel)]
-        return attributes | {"pads": both}
+        return attributes | {"pads": [int(rng.integers(0, k)) for k in (*kernel, *kernel)]}
     return attributes | {"auto_pad": mode}
 
 

@@ -2,8 +2,6 @@
 what ONNX Runtime does.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -174,8 +172,7 @@ def resizing(rng: Rng) -> tuple[Any, dict[str, Any]]:
     """A random Resize with an option that Interpolate lacks."""
     x = real(rng, 1, 2, int(rng.integers(3, 9)), int(rng.integers(3, 9)))
     option = int(rng.integers(0, 4))
-    mode = str(rng.choice(["nearest", "linear", "cubic"]))
-    attributes: dict[str, Any] = {"mode": mode}
+    attributes: dict[str, Any] = {"mode": str(rng.choice(["nearest", "linear", "cubic"]))}
     constants: dict[str, Any] = {}
     if option == 0:
         attributes |= {"mode": str(rng.choice(["linear", "cubic"])), "antialias": 1}
@@ -339,15 +336,13 @@ def test_counted_loop(count: int, tmp_path: Path) -> None:
         node("Identity", "go", "on"),
         node("ReduceSum", "next", "kept", keepdims=0),
     ]
-    inner = loop_body(steps, [2, 3], "kept")
     made = model(
-        [node("Loop", "count go0 x", "y ys", body=inner)],
+        [node("Loop", "count go0 x", "y ys", body=loop_body(steps, [2, 3], "kept"))],
         [info("x", [2, 3]), info("count", [], I64)],
         [info("y", None), info("ys", None)],
         {"w": real(rng, 3, 3), "go0": np.array(True)},
     )
-    feeds = {"x": real(rng, 2, 3), "count": np.array(count)}
-    agree(made, feeds, tmp_path / "m.xml")
+    agree(made, {"x": real(rng, 2, 3), "count": np.array(count)}, tmp_path / "m.xml")
 
 
 def test_loop_that_stops_by_itself(tmp_path: Path) -> None:
@@ -371,9 +366,8 @@ def test_loop_that_stops_by_itself(tmp_path: Path) -> None:
 def test_loop_that_grows(tmp_path: Path) -> None:
     """A state whose size changes in each iteration."""
     steps = [node("Concat", "v x", "next", axis=0), node("Identity", "go", "on")]
-    inner = loop_body(steps, [None, 2])
     nodes = [
-        node("Loop", "three go0 x", "y", body=inner),
+        node("Loop", "three go0 x", "y", body=loop_body(steps, [None, 2])),
         node("Shape", "y", "size"),
         node("Reshape", "y flat", "z"),
     ]
@@ -383,8 +377,7 @@ def test_loop_that_grows(tmp_path: Path) -> None:
         [info("z", None), info("size", None, I64)],
         {"three": np.array(3), "go0": np.array(True), "flat": np.array([-1])},
     )
-    x = np.array([[1, 2], [3, 4]], np.float32)
-    agree(made, {"x": x}, tmp_path / "m.xml")
+    agree(made, {"x": np.array([[1, 2], [3, 4]], np.float32)}, tmp_path / "m.xml")
 
 
 @pytest.mark.parametrize(("into", "out_of"), [(0, 0), (1, 0), (0, 1), (1, 1)])

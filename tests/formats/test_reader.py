@@ -1,7 +1,5 @@
 """Reading IR files from wherever they come."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path
@@ -388,8 +386,7 @@ PLACES = [
 @each_row(("anchor", "expected"), PLACES)
 @each_row("encoding", ["utf-8", "utf-16"])
 def test_elements(anchor: Anchor, expected: tuple[int, int] | None, encoding: str) -> None:
-    text = TEXT.encode(encoding)
-    found = SourceFile("net.xml", text).position(anchor)
+    found = SourceFile("net.xml", TEXT.encode(encoding)).position(anchor)
     if encoding == "utf-16" and expected is not None:
         assert found.line == expected[0]
     else:
@@ -519,8 +516,7 @@ def test_models_in_memory() -> None:
 
 @pytest.mark.oracles
 def test_an_openvino_model_is_read_without_a_file_of_the_callers() -> None:
-    openvino = pytest.importorskip("openvino")
-    model = openvino.Core().read_model(str(HEAD))
+    model = pytest.importorskip("openvino").Core().read_model(str(HEAD))
     graph, expected = graph_of(model), graph_of(HEAD)
     x = {"image": np.full(expected.parameters[0].spec().shape, 0.5, np.float32)}
     for a, b in zip(ird.run(graph, x).values(), ird.run(expected, x).values(), strict=True):

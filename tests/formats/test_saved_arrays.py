@@ -1,7 +1,5 @@
 """Arrays and weights in files: saved, mapped, missing; what opens files."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

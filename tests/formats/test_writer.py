@@ -69,8 +69,7 @@ def test_the_files_hold_standard_operations_only(tmp_path):
 
 def test_writing_twice_gives_the_same_bytes(tmp_path):
     g, _ = sample()
-    low = ird.lower(g).graph
-    ird.write(low, tmp_path / "a.xml")
+    ird.write(ird.lower(g).graph, tmp_path / "a.xml")
     ird.write(ird.read(tmp_path / "a.xml"), tmp_path / "b.xml")
     ird.write(ird.read(tmp_path / "b.xml"), tmp_path / "c.xml")
     assert (tmp_path / "b.xml").read_bytes() == (tmp_path / "c.xml").read_bytes()
@@ -172,8 +171,7 @@ def test_compressed_weights_stay_compressed(tmp_path):
     low = ird.lower(g).graph
     weights = [n for n in low.nodes(type="Const") if n.spec().dtype == ELEMENT_TYPES["bf16"]]
     assert len(weights) == 1
-    converts = list(low.nodes(type="Convert"))
-    assert [n.rt_info for n in converts] == [w.rt_info]
+    assert [n.rt_info for n in list(low.nodes(type="Convert"))] == [w.rt_info]
     ird.write(low, tmp_path / "m.xml")
     assert (tmp_path / "m.bin").stat().st_size < 4 * 4 * 3 * 9
 

@@ -1,7 +1,5 @@
 """The graph: nodes and edges, names, renaming."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from pathlib import Path
@@ -125,8 +123,7 @@ def test_semantics_are_checked():
 
 
 def test_live_leaves_out_what_no_result_needs(graph):
-    dead = graph.add(ReLU(), [Value(0)], name="dead")
-    assert dead.id not in graph.live()
+    assert graph.add(ReLU(), [Value(0)], name="dead").id not in graph.live()
 
 
 def test_unique():
@@ -196,8 +193,7 @@ def test_a_pattern_applies_to_what_is_not_named(tmp_path: Path, monkeypatch: Pat
     assert tensors(new)[:2] == ["c1_:0", "add1:0"]
     assert main([*command[:3], "--only", "tensors", "-o", "out.xml"]) == 0
     assert named(ird.read("out.xml"))[1] == "conv1"
-    renamed = ird.rename("net.xml", pattern=("^", "net/"))
-    assert renamed.outputs == ["net/out:0"]
+    assert ird.rename("net.xml", pattern=("^", "net/")).outputs == ["net/out:0"]
 
 
 @pytest.mark.parametrize(("arguments", "message"), [

@@ -1,7 +1,5 @@
 """Packed types, quantized filters, random numbers."""
 
-from __future__ import annotations
-
 import struct
 from fractions import Fraction
 from pathlib import Path
@@ -65,8 +63,7 @@ def test_layout(name: str, raw: str, expected: list[float]) -> None:
     assert got.astype(object).tolist() == expected
     assert not got.flags.writeable
     if name != "boolean":
-        padded = encode(got, dtype)
-        assert padded.hex() == raw
+        assert encode(got, dtype).hex() == raw
 
 
 @pytest.mark.parametrize("name", [n for n in ELEMENT_TYPES if n != "string"])
@@ -406,8 +403,7 @@ def test_openvino_draws_the_same_bits(name: str, low: float, high: float, alignm
     size = np.array([2999])
     limits = scalars(low, high, kind=ELEMENT_TYPES[name].container)
     given = [ops.constant(v) for v in (size, *limits)]
-    y = ops.random_uniform(*given, name, *seeds, alignment)
-    (theirs,) = outputs(ov.Model([y], []))
+    (theirs,) = outputs(ov.Model([ops.random_uniform(*given, name, *seeds, alignment)], []))
     ours = RandomUniform(ELEMENT_TYPES[name], *seeds, alignment).evaluate(size, *limits)
     assert ours.tobytes() == theirs.tobytes()
 

@@ -1,7 +1,5 @@
 """Declared ports: what a signature says, and what inputs that do not fit it are told."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """What objects look like in a console and a notebook, and that copies are real ones."""
 
-from __future__ import annotations
-
 import atexit
 import copy
 import pickle

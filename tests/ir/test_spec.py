@@ -1,7 +1,5 @@
 """Specs: sizes, shapes that flow, open shapes."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -239,8 +237,7 @@ def test_spec():
     spec = Spec.of(np.zeros((2, 3), np.float16))
     assert (str(spec), spec.size, spec.nbytes, spec.rank) == ("f16[2,3]", 6, 12, 2)
     assert spec.known is not None
-    partly = Spec(dtypes.i64, (2,), np.array([3, DYNAMIC], object))
-    assert partly.known is None
+    assert Spec(dtypes.i64, (2,), np.array([3, DYNAMIC], object)).known is None
     assert is_static((1, 2))
     assert not is_static((1, DYNAMIC))
     assert not is_static(None)
@@ -380,8 +377,7 @@ def test_an_unknown_part_leaves_the_others_known() -> None:
     unknown = Spec(i64, (1,))
     joined = b.add(Concat(0), size(1), unknown)
     assert values(joined)[0] == 3
-    out = b.add(Reshape(), Spec(f32, (6, 5)), joined)
-    assert out.shape == (3, DYNAMIC)
+    assert b.add(Reshape(), Spec(f32, (6, 5)), joined).shape == (3, DYNAMIC)
     assert b.add(Pad12(), Spec(f32, (6,)), unknown, ints(2)).shape == (DYNAMIC,)
 
 

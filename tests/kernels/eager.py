@@ -1,7 +1,5 @@
 """The eager kernels called with the lists that the oracle takes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Products of matrices, the threads of the BLAS, and scratch memory."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Chains of element-wise operations against the operations' own evaluators."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Sequence
@@ -134,8 +132,7 @@ def test_prelu(known: bool, dtype: str) -> None:
         out = np.empty_like(x)
         with np.errstate(all="ignore"):
             compiled.run(given, out, Threads())
-            want = activation.PReLU().evaluate(x, s)
-            assert_close(out, want, dtype, 0, None)
+            assert_close(out, activation.PReLU().evaluate(x, s), dtype, 0, None)
 
 
 @pytest.mark.parametrize("dtype", TYPES)
@@ -157,8 +154,7 @@ def test_constants_become_parameters(dtype: str) -> None:
     ]
     for op, arrays, ulps, size in rows:
         main = next(i for i, a in enumerate(arrays) if a is x)
-        specs = [spec(a, dtype, i != main) for i, a in enumerate(arrays)]
-        step = chain_step(op, specs)
+        step = chain_step(op, [spec(a, dtype, i != main) for i, a in enumerate(arrays)])
         assert step is not None
         assert [a for a in step.args if isinstance(a, Operand)] == [Operand(main)]
         constants = [a for a in step.args if not isinstance(a, Operand)]

@@ -1,7 +1,5 @@
 """What the compiled loops of convolutions do, run as plain Python inside of their arrays."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import replace
 from types import SimpleNamespace

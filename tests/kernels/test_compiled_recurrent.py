@@ -1,7 +1,5 @@
 """Recurrent cells as compiled loops, beside the products of NumPy."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Every prepared deconvolution kernel against the naive scatter, over its whole domain."""
 
-from __future__ import annotations
-
 import math
 import random
 from dataclasses import dataclass, replace
@@ -171,8 +169,7 @@ def test_every_candidate_in_many_blocks(seed: int) -> None:
 @pytest.mark.parametrize("stride", [1, 2])
 def test_every_direct_candidate_of_four_axes(stride: int) -> None:
     rows = (2,) * 4, (stride,) * 4, (1,) * 4, (0,) * 4, (stride + 2,) * 4
-    problem = ConvProblem((2, 4, 2, 2, 2, 2), 6, 2, *rows, "float64")
-    require_exact(problem, direct=True)
+    require_exact(ConvProblem((2, 4, 2, 2, 2, 2), 6, 2, *rows, "float64"), direct=True)
 
 
 @pytest.mark.parametrize("seed", range(120, 150))
@@ -184,8 +181,7 @@ def test_every_candidate_of_stride_one(seed: int) -> None:
     problem = replace(problem, strides=ones, dilations=dilations, sizes=sizes)
     check(problem, seed)
     if 0 not in (*problem.out_shape, *problem.shape):
-        names = [c.name.split()[0] for c in for_deconvolution(problem)]
-        assert "convolution" in names
+        assert "convolution" in [c.name.split()[0] for c in for_deconvolution(problem)]
         dilated = zip(problem.kernel, dilations, strict=True)
         every = " ".join(c.name for c in for_deconvolution(problem))
         assert ("decimated" in every) == any(k > 1 and d > 1 for k, d in dilated)
@@ -343,8 +339,7 @@ def test_scratch_is_at_least_what_is_used(dtype: str) -> None:
 def test_memory_stays_small_where_the_inserted_zeros_would_be_many(dtype: str) -> None:
     problem = replace(WIDE, dtype=dtype)
     filters = 4 * 32 * 32 * 16 * 16
-    best = for_deconvolution(problem)[0]
-    assert best.scratch - filters <= 16 << 20
+    assert for_deconvolution(problem)[0].scratch - filters <= 16 << 20
 
 
 NARROW = [  # kernel, stride, channels, groups, outputs: what each of the kernels is good at

@@ -1,7 +1,5 @@
 """How the compiled deconvolution kernels are cut, and that they keep to their memory."""
 
-from __future__ import annotations
-
 import ctypes
 import itertools
 import math
@@ -268,8 +266,7 @@ def test_a_kernel_is_run_by_several_teams_at_once() -> None:
     x, w = data(problem)
     want = deconvolved(problem, x, w)
     for candidate in every_cut(deconvolution_direct.candidates(problem)):
-        kernel = candidate.prepare(w)
-        outs = outputs_of_teams(kernel, x, problem.out_shape, 1)
+        outs = outputs_of_teams(candidate.prepare(w), x, problem.out_shape, 1)
         assert all((y == want).all() for y in outs), candidate.name
 
 

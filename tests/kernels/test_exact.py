@@ -1,7 +1,5 @@
 """Exact mode: one order of summation, so that direct and lowered results are the same bits."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Convolutions on interleaved rows: in memory that stays where it is, and what a band spreads."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 from typing import Any
@@ -67,8 +65,7 @@ def test_memory_that_stays_is_read_anew_in_every_run(name: str, channels_last: b
 
 def test_a_band_is_the_filter_moved_down() -> None:
     conv = as_conv3d(ConvProblem((1, 2, 9, 4), 2, 2, (2, 1), (2, 1), (3, 1), (0, 0), (3, 4)))
-    matrix = np.array([[1, 2], [3, 4]], np.float32).reshape(2, 1, 2, 1, 1, 1)
-    got = banded(matrix, 3, conv)
+    got = banded(np.array([[1, 2], [3, 4]], np.float32).reshape(2, 1, 2, 1, 1, 1), 3, conv)
     assert got.shape == (2, 1, 3, 8)
     assert got[0, 0].tolist() == [
         [1, 0, 0, 2, 0, 0, 0, 0],

@@ -204,8 +204,7 @@ def test_area_of_a_polygon_within_a_box(seed: int) -> None:
     sides = 0.5 * boxes[:, None, 2:4] * [[-1, -1], [1, -1], [1, 1], [-1, 1]]
     polygons = sides @ directions + boxes[:, None, :2]
     half = np.array([1.5, 1.0])
-    got = suppression.clipped(polygons, half)
-    for value, corners in zip(got, polygons, strict=True):
+    for value, corners in zip(suppression.clipped(polygons, half), polygons, strict=True):
         left = [(float(x), float(y)) for x, y in corners]
         for axis in (0, 1):
             for sign in (-1, 1):
@@ -334,8 +333,7 @@ def test_pooled_regions(shape: tuple[int, int], region: list[float], sampling: i
     begin = np.array(region[:2], np.float32)
     extent = np.maximum(np.array(region[2:], np.float32) - begin, np.float32(1))
     axes = [regions.axis_of_samples(begin[i], extent[i], bins, sampling) for i in (1, 0)]
-    got = regions.average(features, *axes)
-    np.testing.assert_allclose(got, want, atol=1e-5)
+    np.testing.assert_allclose(regions.average(features, *axes), want, atol=1e-5)
 
 
 def test_levels_by_size() -> None:
@@ -527,8 +525,7 @@ def test_integers_are_rounded_and_saturated() -> None:
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
 def test_narrow_floats_are_rounded_once(dtype: Any) -> None:
-    x = np.array([1, 3], dtype)
-    y = interpolate(x, [Resize(0, 4, 2.0)], Rules("linear"))
+    y = interpolate(np.array([1, 3], dtype), [Resize(0, 4, 2.0)], Rules("linear"))
     assert y.dtype == dtype
     assert y.astype(float).tolist() == [1, 1.5, 2.5, 3]
 

@@ -1,7 +1,5 @@
 """How fast a machine is: packaged profiles, calibrations and their file, costs made of them."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator
@@ -42,6 +40,7 @@ from irdeconv.runtime import machine as calibration
 from irdeconv.runtime.choice import CLOSE, REPEATS, RIVAL, WORTH, Tuner
 from irdeconv.runtime.machine import profile_text
 from irdeconv.runtime.measure import Clock
+from support.fixtures import Capture, Patch
 from support.ir_text import write_small_net
 from support.kernels import convolved, deconvolved, integers, run
 
@@ -67,7 +66,7 @@ def another(**times: float) -> MachineProfile:
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def home(tmp_path: Path, monkeypatch: Patch) -> Iterator[Path]:
     """A user who wants calibrations, and has none yet."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -119,7 +118,7 @@ def test_all_rates_but_ratios_are_multiples_of_a_number() -> None:
     [("SkylakeX", 512), ("Haswell", 256), ("Zen", 256), ("Nehalem", 128), ("unknown", 256)],
 )
 def test_the_packaged_profile_is_chosen_by_openblas(
-    core: str, bits: int, monkeypatch: pytest.MonkeyPatch
+    core: str, bits: int, monkeypatch: Patch
 ) -> None:
     monkeypatch.setattr(machine, "blas_cores", lambda: frozenset({core}))
     assert machine.packaged_name() == f"vectors of {bits} bits"
@@ -187,7 +186,7 @@ def test_a_clock_that_stands_still_leaves_the_packaged_numbers() -> None:
 
 
 def test_what_cannot_be_measured_stays_as_an_earlier_calibration_has_it(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: Patch,
 ) -> None:
     """Without numba and a second processor: three numbers have no measurement."""
     earlier = another(sums=3.0, compiled=2.0, wake=5.0, strided=7.0)
@@ -207,9 +206,7 @@ def test_what_differs_little_is_the_packaged_number() -> None:
     assert found == replace(usual, copy=pytest.approx(usual.copy * 1.5, rel=1e-3))
 
 
-def test_the_doctor_calibrates(
-    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_doctor_calibrates(home: Path, monkeypatch: Patch, capsys: Capture) -> None:
     made = another(strided=2.0)
     monkeypatch.setattr(calibration, "calibrate", lambda clock: made)
     assert main(["doctor", "--format", "json"]) == 0
@@ -238,7 +235,7 @@ def test_the_doctor_calibrates(
 
 
 def test_a_calibration_that_would_be_ignored_is_refused(
-    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    home: Path, monkeypatch: Patch, capsys: Capture
 ) -> None:
     keep(home, before := profile_text(another(strided=2.0)))
     monkeypatch.setattr(calibration, "calibrate", lambda clock: FITTED)
@@ -250,16 +247,12 @@ def test_a_calibration_that_would_be_ignored_is_refused(
 
 
 @pytest.mark.parametrize("two", [("--calibrate", "--warm"), ("--limits", "--calibrate")])
-def test_the_doctor_does_one_thing_at_a_time(
-    two: tuple[str, str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_doctor_does_one_thing_at_a_time(two: tuple[str, str], capsys: Capture) -> None:
     assert main(["doctor", *two]) == 2
     assert "exclude each other" in capsys.readouterr().err
 
 
-def test_the_doctor_tells_that_numba_is_switched_off(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_doctor_tells_that_numba_is_switched_off(monkeypatch: Patch, capsys: Capture) -> None:
     monkeypatch.setattr("irdeconv.cli.doctor._package", lambda name, required=True: INSTALLED)
     for value, said in (("1", False), ("0", True)):
         monkeypatch.setenv("IRDECONV_FAST", value)
@@ -270,7 +263,7 @@ def test_the_doctor_tells_that_numba_is_switched_off(
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="no owners of files here")
 def test_a_place_that_others_may_change_is_refused(
-    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    home: Path, monkeypatch: Patch, capsys: Capture
 ) -> None:
     monkeypatch.setattr(calibration, "calibrate", lambda clock: FITTED)
     keep(home, json.loads(profile_text(FITTED)))
@@ -307,7 +300,7 @@ def changed(**parts: Any) -> dict[str, Any]:
     ],
 )
 def test_a_file_that_is_no_profile_is_told_and_ignored(
-    home: Path, content: Any, said: str, capsys: pytest.CaptureFixture[str]
+    home: Path, content: Any, said: str, capsys: Capture
 ) -> None:
     keep(home, content() if callable(content) else content)
     with pytest.warns(RuntimeWarning, match=said):
@@ -316,7 +309,7 @@ def test_a_file_that_is_no_profile_is_told_and_ignored(
     assert "is not used" in " ".join(capsys.readouterr().out.split())
 
 
-def test_the_file_is_this_machines(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_file_is_this_machines(home: Path, monkeypatch: Patch) -> None:
     for change in ("processor", "blas_name"):
         with monkeypatch.context() as patch:
             patch.setattr(calibrated, change, lambda: "another")
@@ -324,7 +317,7 @@ def test_the_file_is_this_machines(home: Path, monkeypatch: pytest.MonkeyPatch) 
     assert calibrated.profile_path() == home
 
 
-def test_nobodys_home(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+def test_nobodys_home(monkeypatch: Patch, home: Path) -> None:
     def nobody() -> Path:
         raise RuntimeError("Could not determine home directory.")
 
@@ -347,7 +340,7 @@ def test_convolutions_by_the_definition_whatever_the_profile() -> None:
 @pytest.mark.skipif(not jit.available(), reason="needs numba")
 @pytest.mark.parametrize("name", ["winograd-4x4", "direct"])
 def test_compiled_loops_take_longer_with_vectors_of_fewer_elements(
-    name: str, monkeypatch: pytest.MonkeyPatch
+    name: str, monkeypatch: Patch
 ) -> None:
     """Everything else alike: what they do is counted in vectors of the processor."""
     problem = ConvProblem((1, 16, 64, 64), 16, 1, (4, 4), (2, 2), (1, 1), (1, 1), (128, 128))
@@ -374,7 +367,7 @@ def way(name: str, cost: float, items: int = 1) -> Candidate:
 class Watch:
     """Takes times from a table; counts runs by what was measured."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, **seconds: float) -> None:
+    def __init__(self, monkeypatch: Patch, **seconds: float) -> None:
         self.seconds, self.runs = seconds, dict[str, int]()
         monkeypatch.setattr(choice, "_time", self.time)
         monkeypatch.setattr(choice, "_MEASURED", {})
@@ -394,7 +387,7 @@ def candidates() -> list[Candidate]:
     return [best_of(cuts[0], cuts), way("b", 1.2 * COST), way("c", 2 * RIVAL * COST)]
 
 
-def test_a_cut_wins_and_is_found_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_cut_wins_and_is_found_again(monkeypatch: Patch, tmp_path: Path) -> None:
     watch = Watch(monkeypatch, a1=3.0, a2=1.0, b1=1.1)
     path = tmp_path / "folder" / "kernels.json"
     mask = os.umask(0o002)  # a file that the group may change would not be read again
@@ -415,13 +408,13 @@ def test_a_cut_wins_and_is_found_again(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert watch.runs
 
 
-def test_a_single_fast_one_is_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_single_fast_one_is_measured_once(monkeypatch: Patch) -> None:
     watch = Watch(monkeypatch, a1=1.0, a2=1.1 * CLOSE, b1=1.2 * CLOSE)
     assert choose(Tuner(True), candidates()).items == 1
     assert watch.runs == {"a1": 1, "a2": 1, "b1": 1}
 
 
-def test_what_is_gone_is_measured_anew(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_what_is_gone_is_measured_anew(monkeypatch: Patch, tmp_path: Path) -> None:
     watch = Watch(monkeypatch, a1=3.0, a2=1.0, b1=2.0)
     path = tmp_path / "kernels.json"
     choose(Tuner(True, path), candidates())
@@ -437,8 +430,7 @@ def test_without_measuring_cuts_change_nothing() -> None:
 
 
 def test_the_best_cut_knows_the_others() -> None:
-    cuts = [way("a", COST, n) for n in (1, 2, 4)]
-    best = shared(iter(cuts))
+    best = shared(iter([way("a", COST, n) for n in (1, 2, 4)]))
     assert best.items == 4
     assert [c.items for c in best.cuts] == [1, 2]
     assert [c.items for c in every_cut([best, way("a", COST, 2)])] == [4, 2]
@@ -492,7 +484,7 @@ def test_the_layers_have_all_compiled_kernels() -> None:
 
 
 @needs_numba
-def test_a_model_is_compiled(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_model_is_compiled(tmp_path: Path, capsys: Capture) -> None:
     path = str(write_small_net(tmp_path))
     assert main(["doctor", "--warm", path, path, "--format", "json"]) == 0
     found = json.loads(capsys.readouterr().out)["warm"]
@@ -503,9 +495,7 @@ def test_a_model_is_compiled(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
 
 @needs_numba
-def test_all_kernels_are_compiled(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_all_kernels_are_compiled(monkeypatch: Patch, capsys: Capture) -> None:
     done: list[str] = []
     monkeypatch.setattr(
         "irdeconv.kernels.compiled_records.compile_all", lambda more: done.append("calls")
@@ -529,7 +519,7 @@ def test_the_layers_run() -> None:
 
 
 @needs_numba
-def test_calls_are_compiled_for_this_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_are_compiled_for_this_processor(monkeypatch: Patch) -> None:
     from irdeconv.kernels import compiled_records as steps
 
     done: list[str] = []
@@ -542,9 +532,7 @@ def test_calls_are_compiled_for_this_processor(monkeypatch: pytest.MonkeyPatch) 
     assert {"depthwise", "copy"} <= set(done)
 
 
-def test_without_a_compiler(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_compiler(monkeypatch: Patch, capsys: Capture) -> None:
     with monkeypatch.context() as patch:
         patch.setitem(__import__("sys").modules, "numba", None)
         assert main(["doctor", "--warm"]) == 4

@@ -1,7 +1,5 @@
 """The micro-kernel and the kernels made of it: every way to cut the work, in guarded memory."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import platform
@@ -46,6 +44,7 @@ from irdeconv.kernels.residue_cuts import APART, GAPS, NEAR, ROWS
 from irdeconv.kernels.scratch import Space
 from irdeconv.kernels.threads import Threads
 from support.blocks import SMALL
+from support.fixtures import Patch
 from support.kernels import convolved, deconvolved, integers, outputs_of_teams
 from support.sweeps import parts
 from test_deconvolution_candidates import bound
@@ -180,9 +179,7 @@ def layouts(problem: ConvProblem) -> Iterator[Candidate]:
 @pytest.mark.parametrize("small", [False, True])
 @pytest.mark.parametrize("seed", parts(15, 30))
 @np.errstate(all="ignore")  # as the engine does
-def test_convolutions_in_every_layout(
-    seed: int, small: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_convolutions_in_every_layout(seed: int, small: bool, monkeypatch: Patch) -> None:
     """A read or write beyond the memory ends the process."""
     if small:
         monkeypatch.setattr(blocking, "SIZES", replace(SMALL, direct_bytes=6000))
@@ -195,9 +192,7 @@ def test_convolutions_in_every_layout(
 
 
 @pytest.mark.parametrize(("room", "depths"), [(1 << 18, [5]), (3200, [2, 2, 1]), (50, [1] * 5)])
-def test_depths_are_computed_together(
-    room: int, depths: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_depths_are_computed_together(room: int, depths: list[int], monkeypatch: Patch) -> None:
     monkeypatch.setattr(blocking, "SIZES", replace(SMALL, direct_bytes=room))
     ones, zeros = (1, 1, 1), (0, 0, 0)
     problem = ConvProblem((1, 3, 6, 4, 9), 7, 1, (2, 1, 2), ones, ones, zeros, (5, 4, 8))
@@ -205,8 +200,7 @@ def test_depths_are_computed_together(
     want = convolved(problem, x, w)
     for layout in VectorLayout.all_of(as_conv3d(problem)):
         whole = replace(layout, step=4)
-        found = [b.size.depths for b in whole.blocks]
-        assert found == depths
+        assert [b.size.depths for b in whole.blocks] == depths
         for y in guarded(problem, convolution_direct._candidate(whole), x, w):
             assert (y == want).all()
 
@@ -221,9 +215,7 @@ def require_exact(problem: ConvProblem, cut: Any, x: Any, w: Any, want: Any) -> 
 @pytest.mark.parametrize("small", [False, True])
 @pytest.mark.parametrize("seed", parts(8, 30))
 @np.errstate(all="ignore")  # as the engine does
-def test_deconvolutions_in_every_cut(
-    seed: int, small: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_deconvolutions_in_every_cut(seed: int, small: bool, monkeypatch: Patch) -> None:
     if small:
         monkeypatch.setattr(blocking, "SIZES", replace(SMALL, residues_columns=60))
     problem = replace(wide(seed), dtype="float32")
@@ -241,7 +233,7 @@ STRIDES = [(2,), (3,), (2, 4), (3, 2), (1, 2), (2, 2, 2), (3, 1, 4)]
 @pytest.mark.parametrize("case", [*itertools.product(STRIDES, (False, True))], ids=str)
 @np.errstate(all="ignore")  # as the engine does
 def test_strides_that_are_the_kernel(
-    case: tuple[tuple[int, ...], bool], monkeypatch: pytest.MonkeyPatch
+    case: tuple[tuple[int, ...], bool], monkeypatch: Patch
 ) -> None:
     """The inputs themselves are read, if nothing is cut off."""
     stride, small = case
@@ -282,7 +274,7 @@ def test_where_no_tap_lies_outside_the_inputs_themselves_are_read(
     begin: tuple[int, ...],
     end: tuple[int, ...],
     bare: bool,
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: Patch,
 ) -> None:
     inputs = (*(5, 6)[: len(stride) - 1], 2 * jit.lanes() + 3)
     rows = zip(inputs, kernel, stride, begin, end, strict=True)
@@ -350,17 +342,14 @@ def test_products_are_exact_and_nothing_else_is_written(stack: int, rows: int, d
         panels(values, line, columns, out, 4, plane)
         seen = values[:, : depth * line].reshape(stack, depth, line)[:, :, :columns]
         planes = out[4:-5].reshape(stack, plane)
-        want = np.matmul(w, seen).reshape(stack, -1)
-        assert (planes[:, : rows * columns] == want).all()
+        assert (planes[:, : rows * columns] == np.matmul(w, seen).reshape(stack, -1)).all()
         planes[:, : rows * columns] = np.nan
         assert np.isnan(out).all()
 
 
 @pytest.mark.parametrize("small", [False, True])
 @np.errstate(all="ignore")  # as the engine does
-def test_tiles_are_computed_by_several_teams_at_once(
-    small: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tiles_are_computed_by_several_teams_at_once(small: bool, monkeypatch: Patch) -> None:
     """Their places are given with each call, also where threads of one team share blocks."""
     if small:
         monkeypatch.setattr(blocking, "SIZES", replace(SMALL, evaluated_bytes=20_000))
@@ -393,7 +382,7 @@ def test_small_pieces_of_work_are_called_together(kernel: tuple[int, int]) -> No
 @pytest.mark.parametrize("lanes", [4, 8, 16])
 @pytest.mark.parametrize("size", [4, 9, 30])
 def test_tiles_are_multiplied_by_whole_vectors_of_the_processor(
-    lanes: int, size: int, monkeypatch: pytest.MonkeyPatch
+    lanes: int, size: int, monkeypatch: Patch
 ) -> None:
     """On one with short vectors a few columns must not cost those of one with long vectors."""
     monkeypatch.setattr(jit, "lanes", lambda: lanes)

@@ -1,7 +1,5 @@
 """Compiled calls that are written down: what they read, and plans that make many at once."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 
@@ -259,8 +257,7 @@ def test_layers_that_are_one_call_compute_what_their_operations_say(name, images
     graph, data = b.done(b.add(ReLU(), y)), randn(images, 6, 17, 19)
     _, outs, plain = plans(graph, [data])
     same(outs, plain)
-    compiled = [s.kernel for s in ird.compile(graph, None, threads=1).steps if s.recorded]
-    assert compiled
+    assert [s.kernel for s in ird.compile(graph, None, threads=1).steps if s.recorded]
     shared = ird.compile(graph, None, threads=2).run([data])
     np.testing.assert_array_equal(shared["y0"], outs["y0"])
 

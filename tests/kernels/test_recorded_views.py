@@ -1,7 +1,5 @@
 """What is planned for memory that stays where it is, on views of it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Threads that share a kernel's work: which work they share, and whose memory they use."""
 
-from __future__ import annotations
-
 import sys
 import threading
 import time

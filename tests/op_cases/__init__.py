@@ -13,8 +13,6 @@ lines continue a row or set `tolerance`, `fixed`, `defect`, `crash`. `Pad-1|12` 
       defect: the title of a known difference
 """
 
-from __future__ import annotations
-
 import importlib
 import math
 import re
@@ -70,6 +68,12 @@ def count(shape: Sequence[int], first: int = 0, dtype: str = "f32") -> Tensor:
     """Return first, first + 1, ... in a shape: distinct values show every wrong move."""
     size = int(np.prod(shape))
     return tensor(dtype, np.arange(first, first + size), shape)
+
+
+def unordered(shape: Sequence[int]) -> Array:
+    """Return small integers without any order."""
+    n = np.arange(math.prod(shape))
+    return ((n * 7 + n * n * 3) % 11 - 5).reshape(shape)
 
 
 ROUNDING = 2.0**-24  # half a unit in the last place of f32, relative

@@ -3,8 +3,6 @@
 Expected tensors are built element by element from what the operations say of places.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """NV12toRGB and its like: four pixels of luma share two differences."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """DetectionOutput: four boxes side by side, each row of the result worked by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

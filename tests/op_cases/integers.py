@@ -3,8 +3,6 @@
 Expected numbers come from Python's math module and the rules of the machine's conversion.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

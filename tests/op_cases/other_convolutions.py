@@ -1,22 +1,15 @@
 """DeformableConvolution and BinaryConvolution, output by output."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from typing import Any
 
 import numpy as np
 
-from op_cases import Case, Tensor, case, f16, f32, u1
+from op_cases import Case, Tensor, case, f16, f32, u1, unordered
 
 Pair = tuple[int, int]
 OLD, NEW = "DeformableConvolution-1", "DeformableConvolution-8"
-
-
-def numbers(shape: tuple[int, ...], scale: float = 1) -> Any:
-    n = np.arange(math.prod(shape))
-    return (((n * 7 + n * n * 3) % 11 - 5) * scale).reshape(shape)
 
 
 def text(strides: Pair, begin: Pair, end: Pair, dilations: Pair) -> str:
@@ -69,9 +62,9 @@ def deformable(
 ) -> Case:
     (batch, channels, *sizes), (count, *kernel) = shape, filters
     out, taps = outputs(sizes, kernel, (strides, dilations, begin, end)), kernel[0] * kernel[1]
-    data, weights = numbers(shape), numbers((count, channels // group, *kernel), 0.25)
-    offsets = numbers((batch, 2 * deformed * taps, *out), reach)
-    scales = numbers((batch, deformed * taps, *out), 0.125) if mask else None
+    data, weights = unordered(shape), unordered((count, channels // group, *kernel)) * 0.25
+    offsets = unordered((batch, 2 * deformed * taps, *out)) * reach
+    scales = unordered((batch, deformed * taps, *out)) * 0.125 if mask else None
     y = np.zeros((batch, count, *out))
     each = itertools.product(*map(range, (batch, count, *out, channels // group, *kernel)))
     for n, m, i, j, c, u, v in each:
@@ -140,7 +133,7 @@ def binary(
 ) -> Case:
     batch, channels, *sizes = shape
     count, *kernel = filters
-    data, weights = numbers(shape), bits((count, channels, *kernel))
+    data, weights = unordered(shape), bits((count, channels, *kernel))
     out = outputs(sizes, kernel, (strides, dilations, begin, end))
     used = lowest_first(weights)
     y = np.zeros((batch, count, *out))

@@ -1,7 +1,5 @@
 """Col2Im, ExtractImagePatches; expected tensors are built window by window."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

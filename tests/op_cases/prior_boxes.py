@@ -1,7 +1,5 @@
 """PriorBox and PriorBoxClustered: the sides of a cell's boxes are worked by hand."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

@@ -3,8 +3,6 @@
 Expected numbers come from the formulas, unit by unit in Python's own floating point.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Any

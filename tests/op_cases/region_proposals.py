@@ -1,7 +1,5 @@
 """Proposal: anchors, shifts and suppression once more, box by box, with distinct scores."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

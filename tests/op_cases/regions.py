@@ -1,7 +1,5 @@
 """Pooling of regions, bin by bin: each definition once more, for a single bin of one channel."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """GridSample: every combination of mode, padding and alignment, point by point."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -1,7 +1,5 @@
 """Fourier transforms, by their sums written out, and frames of signals."""
 
-from __future__ import annotations
-
 import cmath
 import itertools
 import math
@@ -9,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from op_cases import ROUNDING, Case, Tensor, case, f32, f64, i32, i64
+from op_cases import ROUNDING, Case, Tensor, case, f32, f64, i32, i64, unordered
 
 Complex = Any  # an object array of complex numbers
 
@@ -36,15 +34,9 @@ def split(z: Complex) -> Any:
     return np.stack([z.real, z.imag], -1)
 
 
-def data(shape: tuple[int, ...]) -> Any:
-    """Return small numbers without any order."""
-    n = np.arange(math.prod(shape))
-    return ((n * 7 + n * n * 3) % 11 - 5).reshape(shape).astype(float)
-
-
 LOOSE = 64 * ROUNDING
-PAIRS = data((3, 4, 5, 2))
-REAL = data((3, 4, 5))
+PAIRS = unordered((3, 4, 5, 2))
+REAL = unordered((3, 4, 5))
 
 
 def lists(axes: list[int], sizes: list[int] | None) -> list[Tensor]:
@@ -123,7 +115,7 @@ FOURIER = [
     irdft([1, 2], [-1, 5], defect=CUTS),
 ]
 
-SIGNAL = data((2, 23))
+SIGNAL = unordered((2, 23))
 
 
 def padded(window: Any, size: int) -> list[float]:
@@ -170,7 +162,7 @@ def istft(
     batch: bool = True,
 ) -> Case:
     bins, frames = size // 2 + 1, 4
-    spectrum = data((2, bins, frames, 2))
+    spectrum = unordered((2, bins, frames, 2))
     window = (np.arange(width) % 3 + 1) / 4
     mask = padded(window, size)
     whole = (frames - 1) * step + size

@@ -1,7 +1,5 @@
 """RegionYolo and ReorgYolo."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -7,8 +7,6 @@ from the next layer on whenever a worker dies.
 The numbers of enumerators are those of oneDNN 3.2's header dnnl_graph_types.h.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import pickle

@@ -1,7 +1,5 @@
 """Bodies of loops and branches, run and lowered."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import Any

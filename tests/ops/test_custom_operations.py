@@ -1,7 +1,5 @@
 """Operations of users, and names that nobody has seen."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path
@@ -105,8 +103,7 @@ def test_the_layer_is_written_as_it_was_read(model: Path, tmp_path: Path) -> Non
 
 
 def test_shapes_are_taken_as_declared(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    low = ird.lower(ird.read(model))
-    (found,) = low.report.diagnostics
+    (found,) = ird.lower(ird.read(model)).report.diagnostics
     assert found.code == "W204"
     assert 'Blur "blur"' in found.message
     assert main(["infer", str(model), "--format", "json"]) == 0
@@ -354,8 +351,7 @@ def test_nothing_gets_out(
     before = set(tmp_path.iterdir())
     monkeypatch.chdir(tmp_path)
     words = {**{k: v.name for k, v in places.items()}, "LAYER": NAME}
-    args = [words.get(w, w.replace("LAYER", NAME)) for w in command.split(" ")]
-    assert main(args) != 70
+    assert main([words.get(w, w.replace("LAYER", NAME)) for w in command.split(" ")]) != 70
     said = capsys.readouterr()
     assert not BAD.search(said.out + said.err)
     for path in set(tmp_path.rglob("*")) - before:
@@ -376,8 +372,7 @@ def test_notebooks_and_errors(tmp_path: Path) -> None:
     shown += [*graph.nodes(), *ird.validate(unseen_model(tmp_path / "b.xml", broken=True))]
     for each in shown:
         assert not BAD.search(repr(each) + str(each) * (not isinstance(each, ird.Graph)))
-        html = getattr(each, "_repr_html_", lambda: "")()
-        assert not BAD.search(html or "")
+        assert not BAD.search(getattr(each, "_repr_html_", lambda: "")() or "")
     with pytest.raises(ird.IrdeconvError) as e:
         ird.run(graph, {f"x{UNSEEN}": None})
     assert not BAD.search(str(e.value))

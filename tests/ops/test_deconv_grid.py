@@ -1,7 +1,5 @@
 """A random grid of deconvolutions: definition, direct and lowered results are equal to the bit."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

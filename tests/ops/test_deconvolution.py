@@ -1,7 +1,5 @@
 """Deconvolutions against the definition, and what their attributes must be."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import ml_dtypes
@@ -129,8 +127,7 @@ def test_ones_3x3_to_5x5() -> None:
 def test_stride_3_2_of_the_same() -> None:
     """The strided one of the same documentation: 3x3 -> 10x8 with output_shape."""
     x = np.arange(9).reshape(1, 1, 3, 3)
-    op = Conv(strides=(3, 2), output_padding=(1, 1))
-    y = run(op, x, np.ones((1, 2, 3, 3)))
+    y = run(Conv(strides=(3, 2), output_padding=(1, 1)), x, np.ones((1, 2, 3, 3)))
     assert y.shape == (1, 2, 10, 8)
     assert y[0, 1, 0].tolist() == [0, 0, 1, 1, 3, 2, 2, 0]
     assert y[0, 1, 5].tolist() == [3, 3, 7, 4, 9, 5, 5, 0]
@@ -211,8 +208,7 @@ NUMERIC += [np.int64, np.int32, np.int16, np.int8, np.uint64, np.uint32, np.uint
 
 @pytest.mark.parametrize("dtype", NUMERIC, ids=lambda d: np.dtype(d).name)
 def test_every_numeric_type(dtype: Any) -> None:
-    op = Conv(strides=(2,))
-    y = run(op, [[[1, 2, 3]]], [[[1, 4, 2]]], dtype=dtype)
+    y = run(Conv(strides=(2,)), [[[1, 2, 3]]], [[[1, 4, 2]]], dtype=dtype)
     assert y[0, 0].astype(int).tolist() == [1, 4, 4, 8, 7, 12, 6]
 
 

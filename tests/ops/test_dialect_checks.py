@@ -1,7 +1,5 @@
 """What each system's deconvolution refuses: code, attribute, words of every rule; warnings."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -285,14 +283,12 @@ def test_warnings(version: str, changes: dict[str, Any], code: str, words: str) 
 
 @each_row("version", VERSIONS)
 def test_no_warnings_without_reason(version: str) -> None:
-    made = layer(version)
-    assert warnings(made) == []
+    assert warnings(layer(version)) == []
 
 
 @each_row("version", ONNX[1:])
 def test_versions_whose_text_is_the_runtime_do_not_warn(version: str) -> None:
-    made = layer(version, output_shape=(6, 12))
-    assert warnings(made) == []
+    assert warnings(layer(version, output_shape=(6, 12))) == []
 
 
 def test_layers_that_are_alike_but_for_a_value_are_told_apart() -> None:

@@ -1,7 +1,5 @@
 """Warnings where systems diverge, attributes that do not fit, declarations."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -274,8 +272,7 @@ def net(middle: str, end: str) -> bytes:
     ],
 )  # fmt: skip
 def test_declarations(middle: str, end: str, expected: list[tuple[str, str]]) -> None:
-    found = ird.validate(net(middle, end))
-    assert [(d.code, d.layer) for d in found] == expected
+    assert [(d.code, d.layer) for d in ird.validate(net(middle, end))] == expected
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """Operations of a user's module are read, run, judged, imported and written."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 No test of this file asks OpenVINO.
 """
 
-from __future__ import annotations
-
 import re
 
 import irdeconv as ird
@@ -66,8 +64,7 @@ def test_every_row_is_told_apart_and_recognised() -> None:
     """Rows of deconvolutions and documents have tests of their own, others have causes."""
     titles = [row.title for row in table()]
     assert len(titles) == len(set(titles))
-    without = {row.title for row in table() if not row.causes and row.part != "plugin"}
-    assert without == {
+    assert {row.title for row in table() if not row.causes and row.part != "plugin"} == {
         *BY_OTHER_MEANS,
         "attributes out of range or against the inputs",
         "results of bf16 that are not rounded",

@@ -1,7 +1,5 @@
 """What operations refuse, and what they say of it."""
 
-from __future__ import annotations
-
 import contextlib
 import random
 import re

@@ -1,7 +1,5 @@
 """OpenVINO computes every system's layers with that system's numbers from what irdeconv writes."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """oneDNN Graph computes the same numbers and rejects the same layers, but for the listed kinds."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """ONNX Runtime computes the same numbers and rejects the same layers of ConvTranspose 1, 11, 22."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """OpenVINO computes the same numbers, natively and from the IR that irdeconv writes."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -146,8 +144,7 @@ def test_layers_of_unknown_size(chunk: int, shape_input: bool, tmp_path: Path) -
     ignores pads in about one of ten layers; only the lowered form is compared there.
     """
     rng = np.random.default_rng([32, chunk, shape_input])
-    runs = sum(check_dynamic(rng, tmp_path, shape_input) for _ in range(8))
-    assert runs >= 16
+    assert sum(check_dynamic(rng, tmp_path, shape_input) for _ in range(8)) >= 16
 
 
 @pytest.mark.parametrize("size", [1, 4, 9, 20])
@@ -177,8 +174,7 @@ def check_dynamic(rng: np.random.Generator, folder: Path, shape_input: bool) -> 
     declared = [-1, layer.data_shape[1], *[-1] * layer.axes]
     source, written = folder / "source.xml", folder / "lowered.xml"
     write_ir(source, layer, w, data_shape=declared, shape_input=shape_input)
-    graph = ird.read(source)
-    low = ird.lower(graph).graph
+    low = ird.lower(ird.read(source)).graph
     ird.write(low, written)
     assert "BackpropData" not in written.read_text("utf-8")
     native = None if shape_input else compiled(source)

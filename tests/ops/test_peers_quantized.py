@@ -1,7 +1,5 @@
 """Quantized networks beside OpenVINO: what it executes in 8-bit integers, and what a level is."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What rounding may change of results, and operations that are bound to their inputs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -200,8 +198,7 @@ def bound_of(op: Op, tensors: Sequence[Tensor]) -> tuple[Bound | None, tuple[Spe
 @each_row("row", all_cases)
 def test_rows(row: Case) -> None:
     """Every row of op_cases, its first input as a view of every second element too."""
-    op = row.build()[0]
-    bound, outputs = bound_of(op, row.inputs)
+    bound, outputs = bound_of(row.build()[0], row.inputs)
     if bound is None:
         return
     arrays = [t.values for t in row.inputs]

@@ -1,7 +1,5 @@
 """Single operations in live OpenVINO, and small domains of every one of the proof's language."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
@@ -383,8 +381,7 @@ def turns() -> Domain:
     yield case("Identity-16", counted((2, 3)))
     shapes = ((), (2,), (2, 1), (1, 2), (3,))
     for s, t, u in product(shapes, repeat=3):
-        given = [counted(s, "boolean"), counted(t), counted(u, first=50)]
-        yield case("Select-1", *given)
+        yield case("Select-1", *[counted(s, "boolean"), counted(t), counted(u, first=50)])
 
 
 def interpolates() -> Domain:

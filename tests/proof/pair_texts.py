@@ -31,8 +31,6 @@ it reads. A model without inputs has those of `before`. Bodies of loops and bran
 below their layer, with lines `in`, `out` and `back` for its port map.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -344,8 +342,7 @@ def _fed(text: str, lets: dict[str, Any]) -> Any:
 
 def _depth(text: str) -> int:
     """Return how many brackets are open at the end of a text, outside of quotes."""
-    bare = re.sub(r'"[^"]*"', "", text)
-    return sum((c in "([{") - (c in ")]}") for c in bare)
+    return sum((c in "([{") - (c in ")]}") for c in re.sub(r'"[^"]*"', "", text))
 
 
 def _split(text: str, at: str) -> list[str]:

@@ -1,7 +1,5 @@
 """How the two models of a pair differ, by OpenVINO."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Small models of the proof's core, and those made by hand for pairing."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Totals that are halved at run time, in files that OpenVINO runs at both ends of open sizes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Ordinary convolutions in other words are proved for every size; what differs a little is not."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A convolution that only copies is a movement of the data; one that does more is none."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

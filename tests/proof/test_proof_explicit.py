@@ -1,7 +1,5 @@
 """Lowered values are proved element by element where they are the source's, and only there."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -67,8 +65,7 @@ def test_a_filter_that_is_an_input() -> None:
 def open_axes(*sizes: int | tuple[int, int | None]) -> Obligation:
     w = weights(2, 3, 4, 4)
     r = Region()
-    x = r.parameter("x")
-    y = r.add("ZeroInsertion", x, version="irdeconv_1", strides=(2, 2))
+    y = r.add("ZeroInsertion", r.parameter("x"), version="irdeconv_1", strides=(2, 2))
     y = r.add("Convolution", y, np.flip(w, (2, 3)).swapaxes(0, 1), **ONES | PADS)
     return obliged(source(w), (r, y), (2, (2, 2), *sizes))
 

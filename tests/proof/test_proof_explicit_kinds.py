@@ -1,7 +1,5 @@
 """Kinds of equal rewritings are proved element by element, their near misses are not."""
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 

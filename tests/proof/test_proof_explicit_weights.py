@@ -1,7 +1,5 @@
 """Weights that are rounded, what stands behind a layer: proved where they are the source's."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -32,8 +30,7 @@ def folded(change: Any) -> Obligation:
 
 
 def test_a_folded_scale_is_rounded_correctly() -> None:
-    proof = prove(folded(lambda w: w))
-    assert 0 < proof.rounding < 2**-24
+    assert 0 < prove(folded(lambda w: w)).rounding < 2**-24
 
 
 @pytest.mark.parametrize("side", [-np.inf, np.inf])

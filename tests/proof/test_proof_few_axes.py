@@ -1,7 +1,5 @@
 """Spellings with few axes and within limits of devices: accepted pairs compute the same."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What the proof's core knows of identities, of nothing, and its limits."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 
@@ -79,8 +77,7 @@ def constant_bias(*bias: float) -> Model:
 @pytest.mark.parametrize("first", [-1, 0, 1, 4])
 def test_numbers_of_elements_that_are_joined_are_no_constant(first: int) -> None:
     """Elements of the filter have numbers from 0 on; a bias of 0 and 1 is something else."""
-    verdict = check(constant_bias(first, first + 1), filter_as_bias())
-    assert verdict.exit_code == 1
+    assert check(constant_bias(first, first + 1), filter_as_bias()).exit_code == 1
 
 
 def inserted(fill: str = "f32", broadcast: str = "numpy") -> Model:
@@ -173,8 +170,7 @@ def test_layers_that_give_what_they_read_are_none(port: int) -> None:
         pairs = [(network(), through), (through, through), (through, network())]
         # The weights are a constant, which OpenVINO does not see through an Identity.
         late = type == "Identity" and port == 1
-        codes = [1 if late else 0, 0, 0]
-        for (a, b), code in zip(pairs, codes, strict=True):
+        for (a, b), code in zip(pairs, [1 if late else 0, 0, 0], strict=True):
             found = check(a, b, lambda _: Fact("f32", None), provers=())
             assert (found.exit_code, said(found) == ()) == (code, code == 0), (type, port)
 

@@ -1,7 +1,5 @@
 """The operations of the proof's language: numbers worked by hand, symbols, and what is refused."""
 
-from __future__ import annotations
-
 import contextlib
 import random
 from fractions import Fraction

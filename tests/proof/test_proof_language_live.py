@@ -4,8 +4,6 @@ Whatever the language accepts OpenVINO computes likewise, whole domains under th
 it refuses may crash there and is not run, but for disagreements of OpenVINO with itself.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The lemmas of docs/proof.md by enumeration: each against its definition, on small numbers."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator
@@ -299,10 +297,9 @@ def test_quotients_are_defined_by_their_facts() -> None:
         assert case.implies(c - 1 - r)
         for size in range(21):
             names = {name for f in case.facts for m in f.terms for _, name in m} - {"n"}
-            options = itertools.product(range(-20, 30), repeat=len(names))
             fitting = [
                 sizes
-                for o in options
+                for o in itertools.product(range(-20, 30), repeat=len(names))
                 if (sizes := {"n": size, **dict(zip(sorted(names), o, strict=True))})
                 and all(value(f, sizes) >= 0 for f in case.facts)
             ]

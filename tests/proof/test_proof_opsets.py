@@ -1,7 +1,5 @@
 """Whether the core lists each operation in just those operation sets in which OpenVINO has it."""
 
-from __future__ import annotations
-
 import pytest
 
 pytest.importorskip("openvino")

@@ -1,7 +1,5 @@
 """Layers are paired wholly; what was rewritten is proved, and nothing else is believed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

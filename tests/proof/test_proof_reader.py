@@ -1,7 +1,5 @@
 """The proof's own reader: what OpenVINO reads, exactly, or a refusal in one sentence."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from pathlib import Path

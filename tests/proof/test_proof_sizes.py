@@ -1,7 +1,5 @@
 """Symbolic sizes: arithmetic, what follows from facts, and cases, against counting."""
 
-from __future__ import annotations
-
 import itertools
 import random
 

@@ -1,7 +1,5 @@
 """Attributes as text: the core's reader, the package's classes and OpenVINO agree."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

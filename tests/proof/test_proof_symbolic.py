@@ -1,7 +1,5 @@
 """Deconvolutions proved for all sizes, by symbolic index maps."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

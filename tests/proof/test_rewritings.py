@@ -5,8 +5,6 @@ what is so for every size its "at these sizes". Two pairs of each kind are alway
 by `-m slow`.
 """
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Pairs of models that differ in one way that a checker may overlook; what asks for too much."""
 
-from __future__ import annotations
-
 import os
 import resource
 import subprocess

@@ -3,8 +3,6 @@
 The runtime refuses them, or dies; the checker has to say so in seconds and little memory.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

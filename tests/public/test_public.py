@@ -1,7 +1,5 @@
 """The public API, and its snippets."""
 
-from __future__ import annotations
-
 import ast
 import doctest
 import inspect
@@ -111,8 +109,7 @@ PEERS = {
 def test_examples(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(ROOT / "ir_samples", tmp_path / "ir_samples")
     monkeypatch.chdir(tmp_path)
-    finder = doctest.DocTestFinder(recurse=False)
-    (example,) = finder.find(
+    (example,) = doctest.DocTestFinder(recurse=False).find(
         getattr(ird, name), name, globs={"ird": ird, "np": np, name: getattr(ird, name)}
     )
     assert example.examples, "no example in the docstring"

@@ -5,8 +5,6 @@ dequantisation behind the layers that follow ("low precision transformations"). 
 set to "NO" turns this off.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -143,8 +143,7 @@ class Written:
         core = ov.Core()
         read = core.read_model(text, weights)
         config = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1}
-        compiled = core.compile_model(read, "CPU", config)
-        return compiled(list(self.subject.feeds.values()))[0]
+        return core.compile_model(read, "CPU", config)(list(self.subject.feeds.values()))[0]
 
     def is_proved(self) -> bool:
         """Whether everything is proved for every size."""

@@ -1,7 +1,5 @@
 """Random targets: subsets of the operations, with conditions from a pool."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from irdeconv.rewrite.targets import Target

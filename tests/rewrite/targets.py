@@ -1,7 +1,5 @@
 """Targets for tests, apart from the packaged ones."""
 
-from __future__ import annotations
-
 from irdeconv.rewrite.native import OPERATIONS as NATIVE
 from irdeconv.rewrite.target_conditions import OPERATIONS
 from irdeconv.rewrite.targets import Target

@@ -1,7 +1,5 @@
 """Conditions of targets: operators, axes and sides, unknown values, mistakes, hostile texts."""
 
-from __future__ import annotations
-
 import re
 from fractions import Fraction
 from pathlib import Path

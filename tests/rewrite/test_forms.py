@@ -1,7 +1,5 @@
 """All lowering forms and their choice equal the definition to the bit; where they do not apply."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import Counter
@@ -318,8 +316,7 @@ def counted(graph: Graph) -> dict[str, int]:
 def test_costs_are_those_of_the_emitted_graph(form: str, chunk: int) -> None:
     seen = 0
     for k in range(600):
-        rng = np.random.default_rng([77, chunk, k])
-        layer = form_layer(rng)
+        layer = form_layer(np.random.default_rng([77, chunk, k]))
         if min(layer.output_size) < 1:
             continue
         graph = graph_only(layer, filter_input=bool(k % 3 == 0))

@@ -1,7 +1,5 @@
 """Expected outputs that are kept: forms, texts, the same bytes every time."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

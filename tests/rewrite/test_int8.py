@@ -4,8 +4,6 @@ Its low precision transformations change what a graph computes where they have f
 about the graph does not cover this: every spelling that a lowering emits runs here.
 """
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Lowering, and legalising for a target."""
 
-from __future__ import annotations
-
 import zlib
 from dataclasses import replace
 from pathlib import Path
@@ -81,8 +79,7 @@ def two_d(**changes: Any) -> Layer:
 
 def arrays(layer: Layer, seed: int = 5, dtype: Any = F32) -> tuple[Any, Any]:
     rng = np.random.default_rng(seed)
-    x = numbers(rng, layer.data_shape, dtype)
-    return x, numbers(rng, layer.filter_shape, dtype)
+    return numbers(rng, layer.data_shape, dtype), numbers(rng, layer.filter_shape, dtype)
 
 
 def zero_insertion_nodes(layer: Layer) -> tuple[tuple[str, ...], list[tuple[int, int]]]:
@@ -243,8 +240,7 @@ def test_compressed_filters_stay_compressed(groups: int | None) -> None:
     assert kept.rt_info == full.rt_info
     source = low.node(low.inputs_of(kept.id)[0].node)
     assert str(source.spec()) == f"f16[{'2,2,3' if groups else '2,3'},3,2]"
-    floats = [n for n in low.nodes("Const") if n.spec().dtype == ELEMENT_TYPES["f32"]]
-    assert floats == []
+    assert [n for n in low.nodes("Const") if n.spec().dtype == ELEMENT_TYPES["f32"]] == []
     for form in ("zero-insertion", "stacked"):
         low = ird.lower(g, form).graph
         assert [n for n in low.nodes("Const") if n.spec().dtype == ELEMENT_TYPES["f32"]] == []
@@ -365,8 +361,7 @@ def test_a_deconvolution_that_no_output_needs_does_no_harm(form: str, behind: bo
         graph.add(ReLU(), [unread], name="unread")
     graph.remove(graph.results[0].id)
     result(graph, Value(graph.parameters[0].id), "same")
-    lowered = ird.lower(ird.infer(graph), form).graph
-    kinds = types(lowered)
+    kinds = types(ird.lower(ird.infer(graph), form).graph)
     assert ("ReLU" in kinds) == bool(kinds & {"Convolution", "GroupConvolution"}) == behind
     assert layer.op.type not in kinds
 
@@ -505,8 +500,7 @@ def test_open_sizes(rule: Rule, dialect: str, seed: int) -> None:
 @pytest.mark.parametrize("rule", EVERY, ids=str)
 def test_runtimes_agree(rule: Rule, dialect: str, seed: int) -> None:
     subject = subject_of(rule, dialect, 2000 + seed)
-    low = written(rule, subject)
-    got = low.run_live()
+    got = written(rule, subject).run_live()
     assert got.shape == subject.want.shape, subject.note
     assert np.array_equal(got, subject.want), subject.note
 

@@ -1,7 +1,5 @@
 """How far infinities and NaNs spread: predicted against measured, form by form."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Iterator
@@ -300,8 +298,7 @@ def layers(form: str) -> Iterator[Layer]:
 def with_bias(layer: Layer, x: Any, w: Any, shape: tuple[int, ...], first: bool = False) -> Any:
     """Return the graph of a layer with an Add behind it, its feeds, the wanted output."""
     graph, feeds = build(layer, x, w)
-    rng = np.random.default_rng(9)
-    bias = numbers(rng, shape, x.dtype)
+    bias = numbers(np.random.default_rng(9), shape, x.dtype)
     (node,), (sink,) = graph.find("deconv"), graph.results
     node.tensor_names = ()
     graph.remove(sink.id)
@@ -468,8 +465,7 @@ def test_onnx_runtime_computes_the_same_with_few_axes(form: str, bias: bool) -> 
         b = numbers(np.random.default_rng(2), (want.shape[1],), np.float32) if bias else None
         if b is not None:
             want = want + b.reshape(per_channel(layer))
-        made = onnx_model(layer, x, w, b)
-        low = ird.lower_onnx(made.SerializeToString(), form=form)
+        low = ird.lower_onnx(onnx_model(layer, x, w, b).SerializeToString(), form=form)
         assert [(r.form, r.reason) for r in low.report] == [(form, None)]
         (found,) = run_onnx(checked(low.proto), {"x": x})
         np.testing.assert_array_equal(found, want, strict=True, err_msg=str(layer))

@@ -1,7 +1,5 @@
 """Targets: what is checked, and profiles."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Targets: what they promise, and their files."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path
@@ -33,6 +31,7 @@ from legal_layers import (
     text_of,
 )
 from random_targets import random_subject, random_target
+from support.fixtures import Capture
 from support.sweeps import parts
 
 # A target is a contract: what is written meets its conditions, or nothing is written.
@@ -116,9 +115,7 @@ def formatted(seed: int) -> tuple[Target, Subject]:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("seed", parts(CLI_CASES, MANY))
-def test_the_command_writes_all_or_nothing(
-    seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_writes_all_or_nothing(seed: int, tmp_path: Path, capsys: Capture) -> None:
     target, subject = formatted(seed)
     model, out = saved(subject, tmp_path)
     profile = tmp_path / "tiny.toml"
@@ -157,9 +154,7 @@ def small(*, onnx_file: bool, groups: int | None = None) -> Subject:
 
 
 @pytest.mark.parametrize("onnx_file", [False, True], ids=["IR", "ONNX"])
-def test_refusals_have_numbers(
-    onnx_file: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_refusals_have_numbers(onnx_file: bool, tmp_path: Path, capsys: Capture) -> None:
     model, out, _ = refusing(small(onnx_file=onnx_file), tmp_path)
     profile = tmp_path / "wide.toml"
     rows = [f'{n} = ["inputs >= 100 * kernel_h"]' for n in ("Convolution", "GroupConvolution")]
@@ -211,7 +206,7 @@ def test_best_effort_warns(onnx_file: bool) -> None:
     assert np.array_equal(low.run(), subject.want)
 
 
-def test_convolutions_by_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_convolutions_by_the_command(tmp_path: Path, capsys: Capture) -> None:
     from legal_layers import convolution_subject, random_convolution
 
     rng = np.random.default_rng(4)
@@ -233,8 +228,7 @@ def test_convolutions_by_the_command(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 def test_reports_name_the_target() -> None:
-    subject = small(onnx_file=False)
-    low = subject.lower(target_of(name="mine"))
+    low = small(onnx_file=False).lower(target_of(name="mine"))
     assert low.report.target == "mine"
     json.dumps([r.to_dict() for r in low.report])
 
@@ -402,8 +396,7 @@ def test_files_that_are_something_else(text: str, message: str) -> None:
 
 
 def test_hostile_files_are_reported_in_part() -> None:
-    keys = "".join(f"key{n} = {n}\n" for n in range(100_000))
-    found = mistakes(keys)
+    found = mistakes("".join(f"key{n} = {n}\n" for n in range(100_000)))
     assert len(found) == 101
     assert found[0].message == "unknown key 'key0'"
     assert "99900 more" in found[-1].message
@@ -514,7 +507,7 @@ def test_a_target_of_ones_own() -> None:
     assert mine.failures("Add", Facts({"rank": 3})) == ["rank <= 2: 3"]
 
 
-def test_a_search_ends_where_a_stride_has_no_factor(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_search_ends_where_a_stride_has_no_factor(capsys: Capture) -> None:
     """Strides 2 and 3, of which the device has 1 and 2; groups and a dilation come first."""
     model = Path(ird.__file__).parents[1] / "ir_samples/openvino/group_deconv.xml"
     assert main(["lower", str(model), "--target", "ethos-n78", "--form", "auto"]) == 1

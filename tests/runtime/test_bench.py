@@ -1,7 +1,5 @@
 """Benchmarks: statistics, what steps are said to do, the report. No test looks at a real time."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math
@@ -74,8 +72,7 @@ def test_percentiles_are_measured_values() -> None:
         *(1, 1, 2, 5, 9, 10, 10, 10)
     ]
     assert percentile([7.0], 50) == 7.0
-    hundred = [float(v) for v in range(100, 0, -1)]
-    found = Quantiles.of(hundred)
+    found = Quantiles.of([float(v) for v in range(100, 0, -1)])
     assert (found.minimum, found.median, found.p90) == (1, 50, 90)
     assert (found.p95, found.p99, found.maximum) == (95, 99, 100)
     found = Quantiles.of([3.0, 1.0, 2.0])
@@ -167,8 +164,7 @@ def test_a_histogram() -> None:
     assert max(map(len, lines)) <= 80
     assert Histogram.of([3.0, 3.0]).counts == (2,)
     assert Histogram.of([0.0, 3.0]).counts == (2,)
-    rng = np.random.default_rng(0)
-    times = rng.lognormal(size=500).tolist()
+    times = np.random.default_rng(0).lognormal(size=500).tolist()
     assert sum(Histogram.of(times).counts) == 500
 
 
@@ -222,8 +218,7 @@ def test_conditions_name_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def steps_of(graph: Graph, **options: Any) -> list[tuple[list[str], int | None, int | None]]:
-    plan = ird.compile(graph, **options)
-    program = plan.program([X])
+    program = ird.compile(graph, **options).program([X])
     return [
         ([n.type for n in s.nodes], products(program.graph, s), traffic(program.graph, s))
         for s in program.steps
@@ -283,9 +278,8 @@ def network() -> Graph:
 
 
 def measured(*peers: Peer, threads: int = 1, requests: int = 1, **options: Any) -> BenchReport:
-    plan = ird.compile(network(), threads=threads, **options)
     return bench(
-        [plan] * requests,
+        [ird.compile(network(), threads=threads, **options)] * requests,
         [X],
         Effort(rounds=3, time=0.0),
         form="zero-insertion",

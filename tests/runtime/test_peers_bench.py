@@ -1,7 +1,5 @@
 """The peers of `bench` compute what irdeconv computes; the verb `bench` from end to end."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -131,8 +129,7 @@ def test_an_ir_of_several_layers_is_nothing_for_onnxruntime(
 
 def test_a_graph_without_a_file() -> None:
     graph, feeds = build(LAYER, numbers(np.random.default_rng(1), (1, 3, 4, 4), np.float32), W)
-    report = ird.bench(graph, feeds, rounds=1, time=0.0, against=["openvino"])
-    [peer] = report.peers
+    [peer] = ird.bench(graph, feeds, rounds=1, time=0.0, against=["openvino"]).peers
     assert peer.problem is None
     assert peer.difference is not None
     assert peer.difference < 1e-5

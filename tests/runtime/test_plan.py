@@ -1,7 +1,5 @@
 """Plans: steps and memory."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import threading
@@ -135,8 +133,7 @@ def test_random_layers_fused_agree_with_the_definition(seed):
     g, feeds = build_layer(layer, x, w)
     for form in ("zero-insertion", None):
         got = ird.run(g, feeds, form=form, threads=1)
-        want = expected(layer, x, w)
-        same({"y": got["y"]}, {"y": np.asarray(want, np.float32)})
+        same({"y": got["y"]}, {"y": np.asarray(expected(layer, x, w), np.float32)})
 
 
 def test_views_share_memory_and_last_long_enough():

@@ -1,7 +1,5 @@
 """Running graphs, and what is fed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -95,8 +93,7 @@ def test_outputs_belong_to_the_caller():
     first["z"][:] = 99
     check(plan.run([A, B]))
     g = Graph()
-    x = parameter(g, (2, 3), np.float32, "x")
-    result(g, x)
+    result(g, parameter(g, (2, 3), np.float32, "x"))
     data = A.copy()
     ird.run(g, [data])["y"][:] = 0
     np.testing.assert_array_equal(data, A)
@@ -389,8 +386,7 @@ def test_what_is_not_needed_may_be_fed_or_not(feeds: Any) -> None:
 
 def test_outputs_by_output_layer_tensor_and_port() -> None:
     full = ird.run(HEAD, IMAGE)
-    names = ["up1", "mask", "conv1/relu", "mask"]
-    part = ird.run(HEAD, IMAGE, outputs=names)
+    part = ird.run(HEAD, IMAGE, outputs=["up1", "mask", "conv1/relu", "mask"])
     assert list(part) == ["up1", "mask", "conv1/relu"]
     np.testing.assert_allclose(part["mask"], full["mask"], rtol=1e-6)
     # Three names of one tensor, one of them an input's.

@@ -1,7 +1,5 @@
 """How well colours are told apart."""
 
-from __future__ import annotations
-
 
 def contrast(a: str, b: str) -> float:
     """The ratio of WCAG 2: (lighter + 0.05) / (darker + 0.05) of relative luminances."""

@@ -1,7 +1,5 @@
 """Graphs of any number of layers, in the shapes that make a walk of a graph slow."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The drawn anatomy: held against S*i + D*k = o + b, a naive deconvolution and an XML parser."""
 
-from __future__ import annotations
-
 import itertools
 import random
 import re
@@ -197,8 +195,7 @@ def test_the_map_of_several_axes_is_the_product() -> None:
 )
 def test_the_diagnosis(kernel: int, stride: int, dilation: int, words: str) -> None:
     axis = OverlapAxis(kernel=kernel, stride=stride, dilation=dilation, begin=0)
-    text = " ".join(Overlap((axis, axis)).sentences())
-    assert words in text
+    assert words in " ".join(Overlap((axis, axis)).sentences())
 
 
 def parsed(text: str) -> ET.Element:
@@ -235,8 +232,7 @@ def test_every_sample_has_a_picture() -> None:
     for path in sorted(SAMPLES.glob("*/*.xml")):
         if path.parent.name != "broken" and path.parent.name != "super_resolution":
             found = ird.explain(path)
-            root = parsed(found.to_svg())
-            assert root.attrib["class"] == "anatomy"
+            assert parsed(found.to_svg()).attrib["class"] == "anatomy"
             assert found._repr_svg_() == found.to_svg()
             assert found._repr_html_().endswith(found.to_svg())
 

@@ -1,7 +1,5 @@
 """Drawings of graphs: groups, places, the SVG and its texts."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -202,8 +200,7 @@ def reached(drawn: GraphDrawing) -> set[tuple[int | None, int | None]]:
     out = set()
     for number, scene in enumerate(drawn.scenes[: drawn.flat] or drawn.scenes):
         for link in scene.links:
-            target = scene.boxes[link.target]
-            if target.kind == "port":
+            if scene.boxes[link.target].kind == "port":
                 continue
             for reader in readers(drawn, number, link.target, link.target_port):
                 out.add((link.node, reader))
@@ -237,8 +234,7 @@ def test_blocks_of_a_scope_are_one_group() -> None:
         "12 \u00d7 encoder/layer",
         "60 layers in 12 equal blocks",
     ]
-    inside = drawn.scenes[group.scene]
-    titles = [b.title for b in inside.boxes if b.kind == "group"]
+    titles = [b.title for b in drawn.scenes[group.scene].boxes if b.kind == "group"]
     assert sorted(titles) == sorted(f"encoder/layer.{n}" for n in range(12))
 
 
@@ -374,8 +370,7 @@ def test_a_short_way_beside_a_chain() -> None:
 
 def test_branches_do_not_cross_where_they_need_not() -> None:
     # Two branches whose layers come in turns: 0 -> 1, 2; 1 -> 3, 2 -> 4; 3, 4 -> 5.
-    found = scene(6, [(0, 2), (0, 1), (1, 4), (2, 3), (3, 5), (4, 5)])
-    middle = centres(found)
+    middle = centres(scene(6, [(0, 2), (0, 1), (1, 4), (2, 3), (3, 5), (4, 5)]))
     assert (middle[1][0] - middle[2][0]) * (middle[4][0] - middle[3][0]) > 0
     assert middle[0][0] == middle[5][0]
 
@@ -383,8 +378,7 @@ def test_branches_do_not_cross_where_they_need_not() -> None:
 def test_links_of_a_value_share_their_way() -> None:
     found = scene(30, [(n, n + 1) for n in range(29)] + [(0, n) for n in range(2, 30)])
     assert problems(found) == []
-    trunk = {x for k in found.links if k.source == 0 for x, _ in k.points[2:-2]}
-    assert len(trunk) == 1
+    assert len({x for k in found.links if k.source == 0 for x, _ in k.points[2:-2]}) == 1
 
 
 def test_parts_stand_beside_one_another() -> None:
@@ -454,8 +448,7 @@ def test_rows_and_their_order(graph: tuple[int, list[Arrow]]) -> None:
         if a != b:
             targets.setdefault(min(a, b), set()).add(max(a, b))
     nets = [Net(a, tuple(sorted(bs))) for a, bs in sorted(targets.items())]
-    order = topological_order(count, nets)
-    rank = rank_nodes(order, nets, (), ())
+    rank = rank_nodes(topological_order(count, nets), nets, (), ())
     assert all(rank[net.source] < rank[t] for net in nets for t in net.targets)
     assert sorted(set(rank)) == list(range(max(rank) + 1))
     layers = layered(rank, nets)

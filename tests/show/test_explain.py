@@ -1,7 +1,5 @@
 """Explanations of deconvolutions, and the table of systems."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import astuple, replace
 from itertools import islice
@@ -255,8 +253,7 @@ def test_what_the_file_declares() -> None:
 
 
 def test_hints() -> None:
-    told = size_hint(31, 32, extra=0, limit=2, pads=2)
-    assert told == (
+    assert size_hint(31, 32, extra=0, limit=2, pads=2) == (
         "the output would be 31; output_padding=1 gives 32; pads that are 1 less in total give 32"
     )
     assert size_hint(31, 30, extra=0, limit=2, pads=0).endswith("1 more in total give 30")

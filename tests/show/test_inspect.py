@@ -54,8 +54,7 @@ def net(size: Any = (6, 4), *, name: str = "net", opaque: bool = False) -> Graph
 
 
 def test_numbers_of_a_deconvolution() -> None:
-    i = ird.inspect(ird.infer(net()))
-    up, grouped = i.deconvolutions
+    up, grouped = ird.inspect(ird.infer(net())).deconvolutions
     assert (up.channels_in, up.channels_out, up.groups) == ("3", "4", "1")
     assert (up.kernel, up.strides, up.dilations) == ("3,2", "2,2", "1,1")
     # Height 2*(6-1)+3-2 = 11, width 2*(4-1)+2 = 8.
@@ -107,8 +106,7 @@ def test_unknown_macs_are_question_marks(opaque: bool, size: Any, inferred: bool
     g = net(size, opaque=opaque)
     i = ird.inspect(ird.infer(g) if inferred else g)
     known = inferred and None not in size
-    up = next(r for r in i.layers if r.deconvolution)
-    assert (up.macs is not None) == known
+    assert (next(r for r in i.layers if r.deconvolution).macs is not None) == known
     assert ("?" in str(i)) == (not known or opaque)
     assert (i.totals.unknown == 0) == (known and not opaque)
     json.dumps(i.to_dict(), allow_nan=False)
@@ -294,8 +292,7 @@ def test_lines_fit_and_names_are_whole(name: str) -> None:
     x = parameter(g, (1, 2, 64, 64), np.float32, name)
     ys = [Value(g.add(ReLU(), [x], name=f"{name}{i}").id) for i in range(4)]
     long = Opaque("Custom", "v1", (("k", "v " * 90),), (Spec(None, (1,) * 60),))
-    y = g.add(long, ys, name=f"{name}x")
-    result(g, Value(y.id), name)
+    result(g, Value(g.add(long, ys, name=f"{name}x").id), name)
     text = str(ird.inspect(g))
     assert text.count(name) >= 13
     for line in text.splitlines():

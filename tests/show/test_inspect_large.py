@@ -1,7 +1,5 @@
 """Inspection of large models, and as JSON."""
 
-from __future__ import annotations
-
 import io
 import json
 import sys
@@ -371,8 +369,7 @@ def test_networks_before_and_after_lowering(form: str) -> None:
 
 
 def test_every_operation() -> None:
-    rows = all_cases()
-    for name, row in rows.items():
+    for name, row in all_cases().items():
         op, _ = row.build()
         graph = Graph(Info(name))
         inputs = []

@@ -1,7 +1,5 @@
 """The graph page: its data, details, overlays and values."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json
@@ -239,8 +237,7 @@ def constant_row(values: object, dtype: object = np.float32) -> Const:
 
 
 def test_a_deconvolution_has_its_integers_and_costs(head: ird.Graph) -> None:
-    told = details_of({"graph": head})
-    up1 = told[f"graph/{next(iter(head.find('up1'))).id}"]
+    up1 = details_of({"graph": head})[f"graph/{next(iter(head.find('up1'))).id}"]
     assert up1["axes"] == [[8, 4, 2, 1, 1, 1, 0]] * 2
     assert up1["overlap"][0].startswith("Even: 4 taps")
     forms = {row["form"]: row for row in up1["costs"]}
@@ -289,8 +286,7 @@ def test_what_the_file_states_and_knows_of_a_layer() -> None:
     graph = ird.read(text.encode(), weights=False)
     copy = graph.copy()
     infer_specs(copy)
-    told = details_of({"graph": copy})
-    found = told[f"graph/{next(iter(graph.find('conv1'))).id}"]
+    found = details_of({"graph": copy})[f"graph/{next(iter(graph.find('conv1'))).id}"]
     assert found == {"declared": ["f32[1,8,31,32]"], "info": {"fused_names": "a <b>, c"}}
 
 
@@ -413,8 +409,7 @@ def test_the_ramp_is_even_and_its_lightness_alone_tells_the_order(theme: str, si
     points = [oklab(c) for c in re.findall(r"#[0-9a-f]{6}", line.group(1))]
     lengths = [float(np.linalg.norm(b - a)) for a, b in pairwise(points)]
     assert max(lengths) / min(lengths) < 1.1
-    steps = [sign * float(b[0] - a[0]) for a, b in pairwise(points)]
-    assert min(steps) > 0.04
+    assert min([sign * float(b[0] - a[0]) for a, b in pairwise(points)]) > 0.04
 
 
 # Values of a run on the graph page: statistics by hand, pictures, and that they stay small.
@@ -431,8 +426,7 @@ def test_statistics_by_hand() -> None:
 
 def test_histograms_agree_with_numpy() -> None:
     x = np.random.default_rng(5).standard_normal(1000)
-    seen = TensorValues.of(x)
-    assert list(seen.bins) == np.histogram(x, 32)[0].tolist()
+    assert list(TensorValues.of(x).bins) == np.histogram(x, 32)[0].tolist()
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """The graph page in a browser: the graph, its edges."""
 
-from __future__ import annotations
-
 import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
@@ -44,8 +42,7 @@ def test_walking_along_links(show: Open) -> None:
     shown = show(HEAD)
     for down, up in (("j", "k"), ("Shift+ArrowDown", "Shift+ArrowUp")):
         shown.press("Home", down)
-        here = int(shown.selected.rpartition("/")[2])
-        assert here in g.successors(g.parameters[0].id)
+        assert int(shown.selected.rpartition("/")[2]) in g.successors(g.parameters[0].id)
         shown.press(up)
         assert shown.selected == f"graph/{g.parameters[0].id}"
     shown.press("End")
@@ -141,8 +138,7 @@ def test_the_table_sorts_filters_and_is_linked(show: Open) -> None:
     shown.page.get_by_label("Filter the table").fill("")
     shown.page.locator("canvas.graph").focus()
     shown.press("End")
-    chosen = shown.page.locator('.grid-row[aria-selected="true"]')
-    assert "Result" in chosen.inner_text()
+    assert "Result" in shown.page.locator('.grid-row[aria-selected="true"]').inner_text()
 
 
 def test_keys_move_and_zoom_the_picture(show: Open) -> None:
@@ -358,8 +354,7 @@ def test_numbers_of_the_table_are_never_cut(show: Open) -> None:
 
 def test_the_verdict_is_seen_whole_and_panes_have_one_name_each(show: Open) -> None:
     g, low = head()
-    image = np.zeros((1, 3, 32, 32), np.float32)
-    result = ird.compare(g, low, image)
+    result = ird.compare(g, low, np.zeros((1, 3, 32, 32), np.float32))
     shown = show(ird.graph_page(result))
     verdict = shown.page.locator(".headline")
     assert verdict.inner_text() == result.verdict

@@ -1,7 +1,5 @@
 """The details of a layer in a real browser: a drawn axis that answers, maps, costs, constants."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Iterator
@@ -128,8 +126,7 @@ def model() -> tuple[Graph, Any]:
     x = parameter(g, (1, 1, 40, 3), np.float32, "x")
     w = constant(g, np.linspace(-1, 1, 20, dtype=np.float32).reshape(1, 1, 4, 5), "w")
     op = ConvolutionBackpropData(strides=(2, 3), pads_begin=(1, 0), pads_end=(1, 0))
-    y = Value(g.add(op, [x, w], name=HOSTILE).id)
-    result(g, y)
+    result(g, Value(g.add(op, [x, w], name=HOSTILE).id))
     graph = ird.infer(g)
     return graph, ird.lower(graph)
 

@@ -1,7 +1,5 @@
 """Times, errors and values on the graph page: what belongs to which layer, and the verbs."""
 
-from __future__ import annotations
-
 import json
 import math
 import re
@@ -93,8 +91,7 @@ def test_the_first_layer_that_differs_is_marked_on_both_sides() -> None:
 def test_a_lowered_model_is_compared_with_its_source() -> None:
     g = ird.infer(ird.read(HEAD))
     low = ird.lower(g)
-    page = ird.graph_page(ird.compare(g, low, IMAGE))
-    error = page.overlays[0]
+    error = ird.graph_page(ird.compare(g, low, IMAGE)).overlays[0]
     assert error.first is None
     assert error.marks == {}
     for name in ("up1", "up2"):
@@ -167,8 +164,7 @@ def test_a_report_does_not_replace_what_is_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_differences_of_infinity_and_nan_are_the_largest(order: int) -> None:
-    g = ird.infer(ird.read(HEAD))
-    node = named(g, "conv2/relu")
+    node = named(ird.infer(ird.read(HEAD)), "conv2/relu")
     parts: dict[str, Any] = {
         "name": "y", "type_a": "f32", "type_b": "f32", "scale": 1.0, "worst": (0,),
         "shape_a": (1,), "shape_b": (1,), "node": node,

@@ -1,7 +1,5 @@
 """What the processes of test_batch.py do: well, badly, not at all."""
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Block sizes for tests: so small that every kernel works in several blocks."""
 
-from __future__ import annotations
-
 from irdeconv.kernels.scratch import BlockSizes
 
 SMALL = BlockSizes(

@@ -4,8 +4,6 @@ Results are worked by hand or by a few lines of NumPy; `shapes` are those that i
 `peer` says why OpenVINO gives something else or refuses.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Verbs of the command line, called in this process."""
 
-from __future__ import annotations
-
 import io
 import json
 import shlex

@@ -4,8 +4,6 @@ The window arithmetic is written here from the rules, axis by axis in plain inte
 irdeconv.ir.geometry, so that the two check each other.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -251,8 +249,7 @@ def build(
             feeds[name] = array
         else:
             values.append(constant(g, array, name))
-    node = g.add(layer.op, values, name="deconv")
-    result(g, Value(node.id))
+    result(g, Value(g.add(layer.op, values, name="deconv").id))
     return g, feeds
 
 

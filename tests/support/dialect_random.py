@@ -1,7 +1,5 @@
 """Random layers of every system's deconvolution, with legal attributes."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Random expressions of constants that decide a shape, what OpenVINO makes of them, and pairs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -96,8 +94,7 @@ class Expression:
         x = self.numbers(pick(self.rng, TYPES))
         for _ in range(int(self.rng.integers(1, 6))):
             x = self.step(x)
-        dtype = self.graph.spec(x).dtype
-        if dtype.is_real and self.rng.random() < 0.5:
+        if self.graph.spec(x).dtype.is_real and self.rng.random() < 0.5:
             x = self.add(pick(self.rng, ("Floor", "Ceiling", "Round")), x)
         x = self.add("Convert", x, destination_type="i64")
         at = int(self.rng.integers(self.graph.spec(x).shape[0]))

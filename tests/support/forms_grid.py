@@ -1,7 +1,5 @@
 """Random deconvolutions for the tests of the lowering forms, and what each form makes of them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -92,8 +90,7 @@ def shared(rng: np.random.Generator) -> Case:
         more = []
         if layer.output_shape is not None:
             more = [constant(g, np.array(layer.output_shape, np.int64), f"{name}/size")]
-        node = g.add(layer.op, [data, filter, *more], name=name)
-        result(g, Value(node.id), f"y{name}")
+        result(g, Value(g.add(layer.op, [data, filter, *more], name=name).id), f"y{name}")
         want[f"y{name}"] = expected(layer, x, w)
     return Case(g, {"x": x}, want, [first, second])
 

@@ -1,7 +1,5 @@
 """IR files of one deconvolution, written by hand and not by the package's writer."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

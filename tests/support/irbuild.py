@@ -1,7 +1,5 @@
 """Little IR files as text, written line by line so that tests can name lines and columns."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

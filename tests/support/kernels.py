@@ -1,7 +1,5 @@
 """What the tests of kernels share: candidates, integer inputs, results by the definition, a run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from threading import Thread
 from typing import Any

@@ -4,8 +4,6 @@ The window arithmetic is written here from the rules, axis by axis in plain inte
 irdeconv.ir.geometry, so that the two check each other.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import Any
@@ -208,8 +206,7 @@ def build(
         inputs.append(constant(g, w, "w"))
     if layer.output_shape is not None:
         inputs.append(_output_shape(g, layer.output_shape, shape_source, shape_type, feeds))
-    node = g.add(layer.op, inputs, name="deconv")
-    result(g, Value(node.id))
+    result(g, Value(g.add(layer.op, inputs, name="deconv").id))
     return g, feeds
 
 

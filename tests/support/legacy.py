@@ -1,7 +1,5 @@
 """Small IRs of version 2 to 7, written by their grammar: an .xml and the bytes of a .bin."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Reading IR texts in tests: diagnostics as (code, line, column)."""
 
-from __future__ import annotations
-
 import irdeconv.ops  # noqa: F401 -- importing fills the registry
 from irdeconv.formats.reading import Loaded, load
 from irdeconv.ir.graph import Graph

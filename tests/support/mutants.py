@@ -4,21 +4,18 @@ The layers have distinct weights without zeros, several channels on both sides a
 tap reaches, so that every change below moves, drops or adds a product.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from irdeconv.ir.constant import ArrayData
-from irdeconv.ir.dtypes import of_numpy
 from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.ops.basic import Const
 from irdeconv.ops.convert import Convert
 from irdeconv.ops.movement import Transpose
 from irdeconv.ops.shape import Reshape
+from support.layers import constant
 
 Mutant = tuple[str, Graph]
 
@@ -32,18 +29,10 @@ def array_of(g: Graph, value: Value) -> Any:
     return op.data.array() if isinstance(op, Const) else None
 
 
-def constant(g: Graph, array: Any, name: str = "mutated") -> Value:
-    """Add a constant."""
-    array = np.asarray(array, order="C")
-    dtype = of_numpy(array.dtype)
-    op = Const(element_type=dtype, shape=array.shape, data=ArrayData.of(array, dtype))
-    return Value(g.add(op, name=name).id)
-
-
 def with_input(g: Graph, node: Node, port: int, array: Any) -> Graph:
     """A copy in which a node has another constant at a port."""
     out = g.copy()
-    out.set_input(node.id, port, constant(out, array))
+    out.set_input(node.id, port, constant(out, np.asarray(array, order="C"), "mutated"))
     return out
 
 
@@ -224,9 +213,9 @@ def shuffled(g: Graph) -> Iterator[Mutant]:
         out = g.copy()
         users = out.users(Value(node.id))
         rest = shape[2:]
-        wide = constant(out, np.array((shape[0], groups, outputs, *rest)))
-        order = constant(out, np.array((0, 2, 1, *range(3, 3 + len(rest)))))
-        back = constant(out, np.array(shape))
+        wide = constant(out, np.array((shape[0], groups, outputs, *rest)), "wide")
+        order = constant(out, np.array((0, 2, 1, *range(3, 3 + len(rest)))), "order")
+        back = constant(out, np.array(shape), "back")
         y = Value(out.add(Reshape(special_zero=False), [Value(node.id), wide], name="s/a").id)
         y = Value(out.add(Transpose(), [y, order], name="s/b").id)
         last = out.add(Reshape(special_zero=False), [y, back], name="s/c")

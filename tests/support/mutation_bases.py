@@ -4,8 +4,6 @@ What the runtime computes of the lowered file that nothing was done to is what m
 compute. Numbers are so small that every sum is exact in f32.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,11 +11,19 @@ from typing import Any
 import numpy as np
 
 import irdeconv as ird
-from irdeconv.ir.graph import Graph
+from irdeconv.ir.dtypes import f32
+from irdeconv.ir.graph import Graph, Value
 from irdeconv.ir.spec import bounds
+from irdeconv.ops.activation import ReLU
+from irdeconv.ops.basic import Assign6, ReadValue6
+from irdeconv.ops.bodies import Body, BodyInput, BodyOutput, Slicing
+from irdeconv.ops.control import TensorIterator
+from irdeconv.ops.elementwise import Add
+from irdeconv.ops.ordering import CumSum
+from irdeconv.ops.slicing import StridedSlice
 from irdeconv.rewrite.forms import FORMS
-from support import irbuild as ib
 from support.ir_edit import Ir
+from support.layers import constant, parameter, result
 from support.proof_layers import ProofLayer, random_model, write_source
 from support.runtime_truth import Compiled, RefusedError
 
@@ -42,12 +48,11 @@ def random_base(rng: np.random.Generator, folder: Path) -> Base:
     while True:
         model = _exact_model(rng)
         original, lowered = folder / "original.xml", folder / "lowered.xml"
-        write_source(model.graph, original)
-        ir = Ir.read(original)
+        whole = model.graph.copy()
         for add in (loop, state, plain):
             if rng.random() < 0.3:
-                add(ir)
-        ir.write(original)
+                add(whole)
+        write_source(ird.infer(whole), original)
         source = ird.infer(ird.read(original))
         low = ird.lower(source, str(rng.choice(list(FORMS))))
         ird.write(low.graph, lowered)
@@ -141,94 +146,33 @@ def _size(rng: np.random.Generator, dim: Any) -> int:
     return int(rng.integers(low, min(high or low + 6, low + 6) + 1))
 
 
-def _add(ir: Ir, xml: str, *sources: tuple[str, str]) -> str:
-    """Add a layer with inputs from (layer, port); return its id."""
-    layer = ir.add_layer(xml)
-    id = layer.get("id")
-    for port, (source, source_port) in enumerate(sources):
-        ir.add_edge(source, source_port, id, str(port))
-    return str(id)
-
-
-def _result(ir: Ir, source: tuple[str, str], name: str, dims: tuple[int, ...]) -> None:
-    id = ir.new_id()
-    ir.root.find("layers").append(_parsed(ib.result(id, f"{name}/sink", dims)))  # type: ignore[arg-type]
-    ir.add_edge(*source, id, "0")
-
-
-def _parsed(xml: str) -> Any:
-    from lxml import etree
-
-    return etree.fromstring(xml)
-
-
-def loop(ir: Ir) -> None:
+def loop(g: Graph) -> None:
     """Add a TensorIterator over rows: x + constant, ReLU."""
-    offset = len(ir.blob)
-    ir.blob += np.array([[1, -2, 3]], np.float32).tobytes()
-    row = (1, 3)
-    inner = "".join(
-        (
-            ib.parameter(0, "row", row),
-            ib.const(1, "shift", row, offset, 12),
-            ib.add(2, "shifted", row),
-            ib.relu(3, "positive", row),
-            ib.result(4, "done", row),
-        )
-    )
-    ends = ib.edges((0, 0, 2, 0), (1, 0, 2, 1), (2, 2, 3, 0), (3, 1, 4, 0))
-    text = (
-        '<port_map><input external_port_id="0" internal_layer_id="0" axis="0" start="0" end="-1" '
-        'stride="1" part_size="1"/><output external_port_id="1" internal_layer_id="4" axis="0" '
-        'start="0" end="-1" stride="1" part_size="1"/></port_map>'
-        f"<body><layers>{inner}</layers><edges>{ends}</edges></body>"
-    )
-    x = _add(ir, ib.parameter(int(ir.new_id()), "rows", (4, 3), names="rows"))
-    ports = {
-        "inputs": [ib.port(0, (4, 3))],
-        "outputs": [ib.port(1, (4, 3), more=' names="looped"')],
-    }
-    xml = ib.layer(ir.new_id(), "loop", "TensorIterator", body=text, **ports)
-    _result(ir, (_add(ir, xml, (x, "0")), "1"), "looped", (4, 3))
+    inner, rows = Graph(), Slicing(0)
+    row = parameter(inner, (1, 3), np.float32, "row")
+    shift = constant(inner, np.array([[1, -2, 3]], np.float32), "shift")
+    y = inner.add(Add(), [row, shift], name="shifted")
+    result(inner, Value(inner.add(ReLU(), [Value(y.id)], name="positive").id), "done")
+    ends = BodyInput(row.node, 0, rows), BodyOutput(inner.results[0].id, 0, rows)
+    body = Body(inner, ends[:1], ends[1:])
+    x = parameter(g, (4, 3), np.float32, "rows")
+    result(g, Value(g.add(TensorIterator(bodies=(body,)), [x], name="loop").id), "looped")
 
 
-def state(ir: Ir) -> None:
+def state(g: Graph) -> None:
     """Add a running sum."""
-    x = _add(ir, ib.parameter(int(ir.new_id()), "step", (2, 3), names="step"))
-    ports: dict[str, Any] = {"inputs": [ib.port(0, (2, 3))], "outputs": [ib.port(1, (2, 3))]}
-    data = 'variable_id="total" variable_type="f32" variable_shape="2,3"'
-    read = _add(
-        ir, ib.layer(ir.new_id(), "read", "ReadValue", data, version="opset6", **ports), (x, "0")
-    )
-    total = _add(ir, ib.add(int(ir.new_id()), "sum", (2, 3)), (read, "1"), (x, "0"))
-    data = 'variable_id="total"'
-    _add(
-        ir, ib.layer(ir.new_id(), "assign", "Assign", data, version="opset6", **ports), (total, "2")
-    )
-    _result(ir, (total, "2"), "sum", (2, 3))
+    x = parameter(g, (2, 3), np.float32, "step")
+    read = g.add(ReadValue6("total", (2, 3), f32), [x], name="read")
+    total = Value(g.add(Add(), [Value(read.id), x], name="sum").id)
+    g.add(Assign6("total"), [total], name="assign")
+    result(g, total, "sum")
 
 
-def plain(ir: Ir) -> None:
-    """Add layers of which irdeconv models some attributes: CumSum, StridedSlice, Relu."""
-    offset = len(ir.blob)
-    numbers = (np.array([1]), np.array([0, 1]), np.array([0, 4]), np.array([1, 2]))
-    ir.blob += b"".join(n.astype(np.int64).tobytes() for n in numbers)
-    x = _add(ir, ib.parameter(int(ir.new_id()), "table", (2, 4), names="table"))
-    axis = _add(ir, ib.const(int(ir.new_id()), "axis", (), offset, 8, "i64"))
-    begin, end, step = (
-        _add(ir, ib.const(int(ir.new_id()), name, (2,), offset + 8 + 16 * i, 16, "i64"))
-        for i, name in enumerate(("begin", "end", "step"))
-    )
-    xml = ib.layer(
-        ir.new_id(), "running", "CumSum", 'exclusive="false" reverse="false"', version="opset3",
-        inputs=[ib.port(0, (2, 4)), ib.port(1, (), "I64")], outputs=[ib.port(2, (2, 4))],
-    )  # fmt: skip
-    summed = _add(ir, xml, (x, "0"), (axis, "0"))
-    masks = 'begin_mask="1,0" end_mask="1,1" new_axis_mask="" shrink_axis_mask="" ellipsis_mask=""'
-    xml = ib.layer(
-        ir.new_id(), "odd", "StridedSlice", masks,
-        inputs=[ib.port(0, (2, 4)), *(ib.port(i, (2,), "I64") for i in (1, 2, 3))],
-        outputs=[ib.port(4, (2, 2), more=' names="odd"')],
-    )  # fmt: skip
-    odd = _add(ir, xml, (summed, "2"), (begin, "0"), (end, "0"), (step, "0"))
-    _result(ir, (odd, "4"), "odd", (2, 2))
+def plain(g: Graph) -> None:
+    """Add layers of which irdeconv models some attributes: CumSum, StridedSlice."""
+    x, axis = parameter(g, (2, 4), np.float32, "table"), constant(g, np.int64(1), "axis")
+    summed = Value(g.add(CumSum(), [x, axis], name="running").id)
+    rows = {"begin": [0, 1], "end": [0, 4], "step": [1, 2]}
+    lists = [constant(g, np.array(values), name) for name, values in rows.items()]
+    odd = g.add(StridedSlice((1, 0), (1, 1)), [summed, *lists], name="odd")
+    result(g, Value(odd.id), "odd")

@@ -1,7 +1,5 @@
 """A small network for comparisons: two convolutions, a deconvolution, biases, activations."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Dumps of oneDNN Graph, as JSON has them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 

@@ -1,7 +1,5 @@
 """ONNX models of tests: how they are made, deconvolutions, and what computes them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

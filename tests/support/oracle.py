@@ -3,8 +3,6 @@
 Nothing here is shared with the package: no import from it, no arithmetic in common.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from typing import Any

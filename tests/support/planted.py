@@ -1,7 +1,5 @@
 """Mistakes of compilers and converters that can be planted in the layers of any graph."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """What peers compute otherwise on some processors."""
 
-from __future__ import annotations
-
 import platform
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Random models of one deconvolution for the proof: every system, type, rank and kind of size."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,9 +11,10 @@ import irdeconv as ird
 from irdeconv.formats.xml_writer import write_ir
 from irdeconv.ir.graph import Graph, Value
 from irdeconv.ir.op import REGISTRY
+from irdeconv.ir.ports import declaration
 from irdeconv.ir.spec import Interval
 from support import dialect_layers, dialect_random, layers
-from support.dialect_layers import NHWC, ONEDNN, TENSORRT, VERSIONS
+from support.dialect_layers import TENSORRT, VERSIONS
 
 OPENVINO = "openvino"
 NARROW: dict[str, Any] = {
@@ -26,15 +25,6 @@ NARROW: dict[str, Any] = {
     "u8": np.uint8,
     "i32": np.int32,
     "i64": np.int64,
-}
-# What a system's deconvolution may have beside f32.
-TYPES = {
-    OPENVINO: tuple(NARROW),
-    ONEDNN: ("f16", "bf16"),
-    TENSORRT: ("f16", "bf16", "i8"),
-    **{v: ("f16", "f64") for v in VERSIONS if v.startswith("onnx")},
-    **dict.fromkeys(NHWC, ("f16", "f64")),
-    "onnx_opset22": ("f16", "f64", "bf16"),
 }
 TAILS = ("ReLU", "Sigmoid", "Tanh")
 
@@ -70,10 +60,18 @@ def write_source(graph: Graph, path: Path) -> None:
     write_ir(graph, path)
 
 
+def _narrow(system: str) -> list[str]:
+    """Return what a system's deconvolution may have beside f32, as its class declares."""
+    if system == OPENVINO:
+        return list(NARROW)
+    cls = REGISTRY["Deconvolution" if system == TENSORRT else "ConvTranspose", system]
+    return [t for t in declaration(cls.signature).inputs[0].kind.split("|") if t != "f32"]
+
+
 def _element_type(rng: np.random.Generator, system: str) -> tuple[str, Any]:
     if rng.random() < 0.5:
         return "f32", np.float32
-    name = str(rng.choice(TYPES[system]))
+    name = str(rng.choice(_narrow(system)))
     return name, NARROW[name]
 
 

@@ -1,7 +1,5 @@
 """One deconvolution layer of each of a number of published networks, with its hyper-parameters."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import astuple, dataclass, replace

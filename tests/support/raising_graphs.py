@@ -1,7 +1,5 @@
 """Graphs that decompose a deconvolution as models and other converters do, for tests of raising."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

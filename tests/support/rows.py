@@ -3,8 +3,6 @@
 pytest takes some milliseconds for a test of its own, more than most rows take.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """What OpenVINO says of a written IR: whether it is one, its interface, what it computes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path

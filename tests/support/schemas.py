@@ -1,7 +1,5 @@
 """The JSON schemas of docs/schemas/, and whether a document is what they say."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The scripts of tools/ as modules."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import sys

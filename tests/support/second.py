@@ -1,7 +1,5 @@
 """Answers of the second checker on graphs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from irdeconv.formats.xml_writer import ir_bytes

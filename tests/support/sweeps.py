@@ -1,7 +1,5 @@
 """Long sweeps: some of their parts by default, all with `-m slow`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What `check-certificate` and the trusted core say of two files."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import sys

@@ -1,7 +1,5 @@
 """The rules that hold the code base together, checked on its sources."""
 
-from __future__ import annotations
-
 import ast
 import re
 import subprocess
@@ -133,8 +131,7 @@ def test_public_names_have_docstrings() -> None:
 def test_no_unfinished_text() -> None:
     words = re.compile(r"\b(TBD|TODO|FIXME|XXX|HACK)\b")
     this = Path(__file__)
-    found = [p for p in PYTHON if p != this and words.search(p.read_text("utf-8"))]
-    assert found == []
+    assert [p for p in PYTHON if p != this and words.search(p.read_text("utf-8"))] == []
 
 
 def prose(text: str) -> list[str]:

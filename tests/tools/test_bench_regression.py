@@ -1,7 +1,5 @@
 """The scripts that measure kernels: lists of layers, verdicts and rates, on made-up times."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from itertools import count

@@ -1,7 +1,5 @@
 """The scripts of tools/ work with their checkout; tasks do what CONTRIBUTING.md says."""
 
-from __future__ import annotations
-
 import io
 import os
 import re
@@ -23,8 +21,7 @@ SCRIPTS = [p for p in sorted(TOOLS.glob("*.py")) if "__main__" in p.read_text("u
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
 def test_the_checkout_is_imported_first(path: Path) -> None:
-    found = IMPORT.findall(path.read_text("utf-8"))
-    assert found[:1] in ([], ["checkout"])
+    assert IMPORT.findall(path.read_text("utf-8"))[:1] in ([], ["checkout"])
 
 
 def test_another_installation_is_not_taken(tmp_path: Path) -> None:

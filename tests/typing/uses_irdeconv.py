@@ -1,7 +1,5 @@
 """What a user's type checker learns of the public functions; .ci/run lets mypy check it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, assert_type
 

@@ -1,7 +1,5 @@
 """Certificates: every lowering is proved, every fault of a lowering is found, twice."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections import Counter
@@ -76,8 +74,7 @@ def openvino(rng: np.random.Generator, *, dynamic: bool = False) -> Graph | None
 @pytest.mark.parametrize("chunk", parts(2, CHUNKS))
 def test_random_layers_of_all_forms_are_proved(chunk: int) -> None:
     for case in range(CASES):
-        rng = np.random.default_rng([SEED, chunk, case])
-        graph = openvino(rng)
+        graph = openvino(np.random.default_rng([SEED, chunk, case]))
         for form in FORMS if graph is not None else ():
             assert graph is not None
             source = ird.infer(graph)
@@ -107,7 +104,7 @@ def test_layers_of_unknown_size_are_proved(chunk: int) -> None:
     claims: Counter[str] = Counter()
     rng = np.random.default_rng([SEED + 2, chunk])
     graphs = [openvino(rng, dynamic=True), openvino(rng, dynamic=True)]
-    graphs += [random_dialect(rng, kind, dynamic=True) for kind in KINDS[:3]]
+    graphs += [random_dialect(rng, kind, dynamic=True) for kind in list(KINDS)[:3]]
     for i, graph in enumerate(graphs):
         if graph is None:
             continue
@@ -225,8 +222,7 @@ def test_a_certificate_survives_json_and_is_not_believed() -> None:
     assert said["constants"]["1"]["shape"] == [3, 3, 3, 2]
     assert made[0].maps[0].startswith("axis 0: 2*i + 1*k = o + 1, 0 <= i < 4, 0 <= o < 8")
     assert [n["type"] for n in made[0].nodes] == ["ZeroInsertion", "Pad", "Convolution"]
-    other = ird.lower(source, "phases").graph
-    report = check(source, other, back)
+    report = check(source, ird.lower(source, "phases").graph, back)
     another = 'the certificate states another form: "zero-insertion" instead of "phases"'
     assert [r.reason for r in report.layers] == [another] * 2
     strides = {**said, "attributes": {**said["attributes"], "strides": "1,1"}}
@@ -373,8 +369,7 @@ def test_matmul_is_exact(terms: int) -> None:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
 def test_residues_of_real_numbers(dtype: Any) -> None:
     limits = np.finfo(dtype)
-    rng = np.random.default_rng(1)
-    plain = rng.standard_normal(50).astype(dtype)
+    plain = np.random.default_rng(1).standard_normal(50).astype(dtype)
     some = [0, -0.0, 1, -1, limits.max, limits.tiny, limits.smallest_subnormal, 1 + limits.eps]
     values = np.concatenate([np.array(some, dtype), plain])
     for value, found in zip(values, NUMBERS.of(values), strict=True):
@@ -470,8 +465,7 @@ def simple(size: tuple[int, int] = (4, 5), channels: int = 2) -> ird.Graph:
 def test_the_seed_is_fresh_and_can_be_repeated() -> None:
     source = simple()
     low = ird.lower(source).graph
-    seeds = {probe_layers(source, low).seed for _ in range(3)}
-    assert len(seeds) == 3
+    assert len({probe_layers(source, low).seed for _ in range(3)}) == 3
     again = probe_layers(source, low, seed=11)
     assert again.seed == 11
     assert again == probe_layers(source, low, seed=11)
@@ -490,8 +484,7 @@ def test_weights_that_differ_by_a_prime_are_told_apart() -> None:
 
         array = np.array(array_of(other, weight), np.float64)
         array.reshape(-1)[4] += p
-        mutant = with_input(other, convolution, 1, array)
-        report = probe_layers(source, mutant)
+        report = probe_layers(source, with_input(other, convolution, 1, array))
         assert report.differs, str(report)
 
 

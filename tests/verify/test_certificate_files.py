@@ -1,7 +1,5 @@
 """Certificates in files, and lowerings that were written before."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -425,8 +423,7 @@ def test_a_lowered_model_is_read_back(tmp_path: Path, form: str, kind: str) -> N
 @pytest.mark.parametrize("kind", ["fixed", "open", "filter", "size"])
 def test_no_operation_is_newer_than_needed(tmp_path: Path, form: str, kind: str) -> None:
     for layer in LAYERS:
-        graph = made(layer, kind)
-        ird.write(ird.lower(graph, form).graph, tmp_path / "m.xml")
+        ird.write(ird.lower(made(layer, kind), form).graph, tmp_path / "m.xml")
         xml = (tmp_path / "m.xml").read_text("utf-8")
         versions = dict.fromkeys(re.findall(r'type="(\w+)" version="opset(\d+)"', xml))
         assert {int(number) for _, number in versions} <= set(range(1, OLDEST + 1)), versions
@@ -436,8 +433,7 @@ def test_no_operation_is_newer_than_needed(tmp_path: Path, form: str, kind: str)
 
 def test_newer_operations_of_the_model_stay(tmp_path: Path) -> None:
     """A Pad of opset12 beside the deconvolution is not touched."""
-    source = (OLD / "fixed.xml").read_text("utf-8")
-    assert 'type="Pad" version="opset12"' in source
+    assert 'type="Pad" version="opset12"' in (OLD / "fixed.xml").read_text("utf-8")
     graph = ird.read(OLD / "fixed.xml")
     ird.write(ird.lower(graph).graph, tmp_path / "m.xml")
     assert 'type="Pad" version="opset12"' in (tmp_path / "m.xml").read_text("utf-8")
@@ -455,8 +451,7 @@ def test_the_spelling_of_former_versions_is_recognised(tmp_path: Path, name: str
     found = ird.run(graph, {"x": x}, form=None)["y"]
     np.testing.assert_array_equal(found, expected(OLD_LAYER, x, w), strict=True)
     ird.write(graph, tmp_path / "m.xml")
-    xml = (tmp_path / "m.xml").read_text("utf-8")
-    assert 'type="Unsqueeze"' not in xml
+    assert 'type="Unsqueeze"' not in (tmp_path / "m.xml").read_text("utf-8")
     ours, again = (g.nodes("ZeroInsertion") for g in (graph, ird.read(tmp_path / "m.xml")))
     assert [n.op for n in ours] == [n.op for n in again]
     raised = ird.raise_(ird.read(OLD / f"{name}.xml"))

@@ -3,8 +3,6 @@
 `support.facts` draws the expressions. OpenVINO says which shape they decide.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -109,6 +107,5 @@ def test_numbers_that_openvino_has_otherwise(cause: str, tmp_path: Path, runtime
             continue
         with pytest.raises(UnsupportedError, match="E305"):
             ird.run(pair[0], {"n0": DATA})
-        found = infer_specs(pair[0].copy(), remarks=True)
-        assert "W304" in {d.code for d in found}
+        assert "W304" in {d.code for d in infer_specs(pair[0].copy(), remarks=True)}
     assert len(rows) == 5

@@ -1,7 +1,5 @@
 """What took a deconvolution's place in an ONNX file is proved, and every mutant is refused."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Pairs of ONNX models, equal ones and near misses, as ONNX Runtime computes them."""
 
-from __future__ import annotations
-
 import re
 from string import Template
 from typing import Any

@@ -1,7 +1,5 @@
 """`compare` against live OpenVINO: all layers agree, mistakes are found, pieces bound memory."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

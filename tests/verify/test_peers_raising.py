@@ -1,7 +1,5 @@
 """Raised graphs against other systems: OpenVINO runs the written file, ONNX models come in."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

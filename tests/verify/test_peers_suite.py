@@ -1,7 +1,5 @@
 """Suites in running systems: they pass, but for the defects that the manifest tells."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -60,8 +58,7 @@ def test_onnx_runtime_passes(vectors: Suite) -> None:
 def test_onnx_models_are_valid(vectors: Suite) -> None:
     for case in vectors.cases:
         if case.has("model.onnx"):
-            model = onnx.load(case.path("model.onnx"))
-            onnx.checker.check_model(model)
+            onnx.checker.check_model(onnx.load(case.path("model.onnx")))
 
 
 def test_floats_pass_within_their_bounds(tmp_path: Path) -> None:

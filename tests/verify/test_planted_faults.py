@@ -4,8 +4,6 @@ It has found a fault where at most 3 layers are left and the broken one is among
 sees less: only whether the outputs of a variant differ when this mistake is in this layer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -62,8 +60,7 @@ def blind_check(fault: Fault) -> Callable[[Graph, dict[str, Any]], bool]:
 
 def test_every_kind_of_fault_applies_somewhere() -> None:
     assert {f.kind for f in FAULTS.values()} == set(PLANTS)
-    unfit = {name for name, fault in FAULTS.items() if fault.planted(WHOLE) is None}
-    assert unfit == UNFIT
+    assert {name for name, fault in FAULTS.items() if fault.planted(WHOLE) is None} == UNFIT
     shown = {FAULTS[name].kind for name in set(FAULTS) - UNFIT - INVISIBLE}
     assert len(shown) >= 30
 

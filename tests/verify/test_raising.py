@@ -1,7 +1,5 @@
 """Raising: decompositions become one deconvolution that computes the same bits, and is proved."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from typing import Any
@@ -167,8 +165,7 @@ def test_repeated_elements(
 ) -> None:
     net, shape = Net(8), (2, 3, 4, 3, 2)[: 2 + len(factors)]
     x = resize(net, source(net, shape, open_sizes=open_sizes), factors)
-    w = net.numbers(4, 3, *kernel)
-    end(net, net.convolution(x, w, pads, dilations=dilations))
+    end(net, net.convolution(x, net.numbers(4, 3, *kernel), pads, dilations=dilations))
     (layer,) = raised_whole(net, "resize", shape).report
     assert layer.exact
     assert "exactly" in (layer.note or "")
@@ -243,8 +240,7 @@ def test_coordinates_that_repeat_elements(
 @pytest.mark.parametrize("factors", [(3, 2), (1, 2), (2, 2)])
 def test_a_resize_by_other_factors_is_not_proved_for_open_sizes(factors: Any) -> None:
     """The core sees another factor, rule, filter or pad in what was raised from (3, 2)."""
-    rng = np.random.default_rng(11)
-    w = numbers(rng, 4, 3, 3, 3)
+    w = numbers(np.random.default_rng(11), 4, 3, 3, 3)
 
     def resized(factors: Any, w: Any, pad: int = 1, **rule: Any) -> ird.Graph:
         net = Net()
@@ -276,8 +272,7 @@ def test_sums_that_round_are_said_to() -> None:
     assert "up to the rounding" in str(report)
     # A filter that is off by two units in the last place is no rounding of the sums.
     (node,) = raised.graph.nodes("ConvolutionBackpropData")
-    at = raised.graph.inputs_of(node.id)[1]
-    found: Any = raised.graph.node(at.node).op
+    found: Any = raised.graph.node(raised.graph.inputs_of(node.id)[1].node).op
     wrong = found.data.array().copy()
     for _ in range(2):
         wrong[1, 1, 1, 1] = np.nextafter(wrong[1, 1, 1, 1], np.float32(np.inf))

@@ -1,7 +1,5 @@
 """Where raising ends, that what it gives is proved, and resizes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -197,8 +195,7 @@ def test_only_the_patterns_that_are_asked_for() -> None:
 
 def test_nothing_to_raise() -> None:
     g = Graph()
-    x = parameter(g, (1, 2, 3), np.float32, "x")
-    result(g, Value(x.node))
+    result(g, Value(parameter(g, (1, 2, 3), np.float32, "x").node))
     assert str(ird.raise_(g).report) == "no decompositions of deconvolutions"
 
 
@@ -346,8 +343,7 @@ def test_weights_that_are_not_finite_stay(value: float, form: str) -> None:
     w = layer_numbers(rng, layer.filter_shape, np.float32)
     w.reshape(-1)[0] = value
     graph, _ = build(layer, layer_numbers(rng, layer.data_shape, np.float32), w)
-    low = ird.lower(graph, form).graph
-    raised = ird.raise_(low)
+    raised = ird.raise_(ird.lower(graph, form).graph)
     assert raised_types(raised.graph) == []
     assert form != "zero-insertion" or "not finite" in str(raised.report)
 
@@ -402,8 +398,7 @@ def raised_mutants(rng: np.random.Generator, layers: int) -> Any:
         if min(layer.output_size) < 1:
             continue
         x = layer_numbers(rng, layer.data_shape, np.float32)
-        w = layer_numbers(rng, layer.filter_shape, np.float32)
-        graph, feeds = build(layer, x, w)
+        graph, feeds = build(layer, x, layer_numbers(rng, layer.filter_shape, np.float32))
         low = ird.lower(graph, FORMS[done % len(FORMS)]).graph
         for text, mutant in mutants(low):
             try:

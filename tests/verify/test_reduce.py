@@ -1,7 +1,5 @@
 """Shrinking models that fail, in Python and from the command line."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 from dataclasses import replace
@@ -145,8 +143,7 @@ def test_weights_that_are_computed_of_constants_stay_constants() -> None:
 def test_both_sides_are_cut_at_the_same_places() -> None:
     """A lowered layer is several nodes on one side only; they belong to the layer."""
     whole = ird.infer(network())
-    base = variant_of([whole, ird.lower(whole).graph], [image()])
-    knife = Knife(base)
+    knife = Knife(variant_of([whole, ird.lower(whole).graph], [image()]))
     piece = knife.piece(knife.named(["up"]))
     a, b = piece.graphs
     assert [n.type for n in Variant((a,), {}).layers] == ["ConvolutionBackpropData"]
@@ -275,8 +272,7 @@ def test_other_numbers_in_openvino(monkeypatch: pytest.MonkeyPatch) -> None:
     """A mistake of our own, which OpenVINO does not make."""
     real = ReLU.evaluate
     monkeypatch.setattr(ReLU, "evaluate", lambda self, x: real(self, x) + (x.shape[1] == 24))
-    small = ird.reduce(network(), compare="openvino")
-    assert [n.name for n in small.layers] == ["relu2"]
+    assert [n.name for n in ird.reduce(network(), compare="openvino").layers] == ["relu2"]
     monkeypatch.undo()
     with pytest.raises(ird.NothingToReduceError, match="both sides agree"):
         ird.reduce(network(), compare="openvino")

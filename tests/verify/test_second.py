@@ -1,7 +1,5 @@
 """The second checker: it agrees with the proof, finds every fault, and says where it stops."""
 
-from __future__ import annotations
-
 import re
 import sys
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The verb `suite`: folders, files of one's own layers, results in every shape, reports."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

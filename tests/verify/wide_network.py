@@ -1,7 +1,5 @@
 """A network with a layer of nearly every kind, for faults that are planted in it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

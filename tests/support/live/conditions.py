@@ -3,8 +3,6 @@
 differences.toml names these functions; what stands behind a name there are the arguments.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import re

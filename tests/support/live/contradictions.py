@@ -1,7 +1,5 @@
 """What samples have that one side refuses, found without irdeconv's checks; see conditions.py."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -277,8 +275,7 @@ def varies(s: Sample, *ports: int) -> bool:
 
 def has_no_rank(s: Sample) -> bool:
     """Whether the number of axes of an output is not known beforehand."""
-    cls = lookup(s.type, s.version)
-    if cls is None:
+    if lookup(s.type, s.version) is None:
         return False
     specs = [_declared(g) for g in s.inputs]
     return any(out.shape is None for out in infer_op(op_of(s), tuple(specs)))
@@ -407,8 +404,7 @@ def lacks_lists(s: Sample) -> bool:
 
 
 def has_no_prior(s: Sample) -> bool:
-    found = op_of(s).evaluate(*(g.tensor.values for g in s.inputs))
-    return not np.asarray(found).size
+    return not np.asarray(op_of(s).evaluate(*(g.tensor.values for g in s.inputs))).size
 
 
 def steps_beyond_31_bits(s: Sample) -> bool:

@@ -1,14 +1,11 @@
 """Random samples of windows, cells, detectors and sequences, whose inputs belong together."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 
 from op_cases import Tensor, i64, tensor
-from support.live.drawn import FLAGS, Drawn, Generator, flag, index, kind, sample, text
-from support.live.generators import GENERATORS as OTHERS
+from support.live.drawn import FLAGS, Drawn, flag, generates, index, kind, sample, text
 from support.live.mutate import Rng, numbers, pick
 from support.live.sample import Sample, given
 
@@ -22,6 +19,7 @@ def _ints(rng: Rng, count: int, low: int, high: int) -> list[int]:
     return [int(v) for v in rng.integers(low, high + 1, count)]
 
 
+@generates("Convolution GroupConvolution ConvolutionBackpropData GroupConvolutionBackpropData")
 def convolution(rng: Rng, name: str, version: str) -> Sample:
     """All four; the data is as large as the dilated kernel at least."""
     n, dtype = int(rng.integers(1, 4)), kind(rng, *REAL)
@@ -50,6 +48,7 @@ def convolution(rng: Rng, name: str, version: str) -> Sample:
     )  # fmt: skip
 
 
+@generates("MaxPool AvgPool")
 def pooling(rng: Rng, name: str, version: str) -> Sample:
     n, number = int(rng.integers(1, 4)), int(version[5:])
     kernel, strides = _ints(rng, n, 1, 3), _ints(rng, n, 1, 3)
@@ -81,6 +80,7 @@ def pooling(rng: Rng, name: str, version: str) -> Sample:
     return sample(rng, name, version, texts, [data], (), outputs)
 
 
+@generates("AdaptiveAvgPool AdaptiveMaxPool")
 def adaptive(rng: Rng, name: str, version: str) -> Sample:
     n = int(rng.integers(1, 4))
     size = (2, 3, *_ints(rng, n, 1, 6))
@@ -93,6 +93,7 @@ def adaptive(rng: Rng, name: str, version: str) -> Sample:
     return sample(rng, name, version, texts, [data, index(rng, target)], [1], outputs)
 
 
+@generates("Interpolate")
 def interpolate(rng: Rng, name: str, version: str) -> Sample:
     """Versions 4 and 11 on the last one or two axes of images; version 1 with its own modes."""
     n, number, dtype = int(rng.integers(1, 3)), int(version[5:]), kind(rng, "f32", "f32", "f16")
@@ -134,6 +135,7 @@ def interpolate(rng: Rng, name: str, version: str) -> Sample:
     return sample(rng, name, version, texts, inputs, [1, 2, 3])
 
 
+@generates("GridSample")
 def grid_sample(rng: Rng, name: str, version: str) -> Sample:
     batch, dtype = int(rng.integers(1, 3)), kind(rng, "f32")
     data = numbers(rng, dtype, (batch, 2, *_ints(rng, 2, 1, 5)))
@@ -147,27 +149,13 @@ def grid_sample(rng: Rng, name: str, version: str) -> Sample:
     return sample(rng, name, version, texts, [data, grid])
 
 
-GENERATORS: dict[str, Generator] = OTHERS | {
-    **dict.fromkeys(
-        ("Convolution", "GroupConvolution", "ConvolutionBackpropData",
-         "GroupConvolutionBackpropData"),
-        convolution,
-    ),
-    "MaxPool": pooling,
-    "AvgPool": pooling,
-    "AdaptiveAvgPool": adaptive,
-    "AdaptiveMaxPool": adaptive,
-    "Interpolate": interpolate,
-    "GridSample": grid_sample,
-}  # fmt: skip
-
-
 # Recurrent cells and sequences, whose matrices belong together.
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 FUNCTIONS = {"RNN": 1, "GRU": 2, "LSTM": 3}
 
 
+@generates("RNNCell RNNSequence GRUCell GRUSequence LSTMCell LSTMSequence")
 def cell(rng: Rng, name: str, version: str) -> Sample:
     family = next(f for f in GATES if name.startswith(f))
     batch, wide, hidden, steps = (int(v) for v in rng.integers(1, 5, 4))
@@ -203,9 +191,6 @@ def cell(rng: Rng, name: str, version: str) -> Sample:
     return sample(rng, name, version, texts, inputs, lists, states + whole)
 
 
-GENERATORS |= dict.fromkeys((f"{f}{k}" for f in GATES for k in ("Cell", "Sequence")), cell)
-
-
 # Detectors: boxes that are boxes, sizes that fit each other, images that there are.
 
 
@@ -230,6 +215,7 @@ def _numbers(rng: Rng, shape: tuple[int, ...], scale: float = 1.0, kind: str = "
     return tensor(kind, rng.normal(size=shape) * scale)
 
 
+@generates("PriorBox")
 def prior_box(rng: Rng, kind: str, version: str) -> Sample:
     """Sizes as constants, as in every network; kinds of attributes that go together."""
     style = rng.choice(["sizes", "dense", "fractions"])
@@ -252,6 +238,7 @@ def prior_box(rng: Rng, kind: str, version: str) -> Sample:
     return _sample(kind, version, found, *sizes)
 
 
+@generates("PriorBoxClustered")
 def prior_box_clustered(rng: Rng, kind: str, version: str) -> Sample:
     width = _some(rng, 2, 50, 3)
     found: dict[str, Any] = {"width": width, "height": _some(rng, 2, 50, len(width), len(width))}
@@ -261,6 +248,7 @@ def prior_box_clustered(rng: Rng, kind: str, version: str) -> Sample:
     return _sample(kind, version, found, *sizes)
 
 
+@generates("DetectionOutput")
 def detection_output(rng: Rng, kind: str, version: str) -> Sample:
     images, priors, classes = (int(v) for v in rng.integers(1, [4, 30, 6]))
     shared, normalized, encoded, decrease = (_flag(rng) for _ in range(4))
@@ -297,6 +285,7 @@ def detection_output(rng: Rng, kind: str, version: str) -> Sample:
     return _sample(kind, version, found, *inputs)
 
 
+@generates("Proposal")
 def proposal(rng: Rng, kind: str, version: str) -> Sample:
     """At least 8 boxes take part: the plugin's process ends with fewer. No row stays free."""
     ratio, scale = _some(rng, 0.3, 3, 3), _some(rng, 0.5, 4, 3)
@@ -330,6 +319,7 @@ def _regions(rng: Rng, count: int, side: float) -> Any:
     return np.concatenate([low, low + rng.uniform(0, side, (count, 2))], 1)
 
 
+@generates("ROIAlign ROIAlignRotated")
 def roi_align(rng: Rng, kind: str, version: str) -> Sample:
     images, channels, height, width = (int(v) for v in rng.integers([1, 1, 2, 2], [4, 9, 16, 16]))
     count, scale = int(rng.integers(1, 5)), float(rng.choice([0.25, 0.5, 1, 2]))
@@ -350,8 +340,8 @@ def roi_align(rng: Rng, kind: str, version: str) -> Sample:
     return _sample(kind, version, found, maps, tensor(element, rois), at)
 
 
+@generates("ROIPooling PSROIPooling DeformablePSROIPooling")
 def roi_pooling(rng: Rng, kind: str, version: str) -> Sample:
-    """ROIPooling, PSROIPooling and DeformablePSROIPooling."""
     images, outputs, side = (int(v) for v in rng.integers(1, [4, 4, 4]))
     height, width, count = (int(v) for v in rng.integers([2, 2, 1], [16, 16, 5]))
     bins, scale = rng.integers(1, 4, 2), float(rng.choice([0.25, 0.5, 1, 2]))
@@ -379,6 +369,7 @@ def roi_pooling(rng: Rng, kind: str, version: str) -> Sample:
     return _sample(kind, version, found, *inputs)
 
 
+@generates("RegionYolo")
 def region_yolo(rng: Rng, kind: str, version: str) -> Sample:
     classes, coords, regions = (int(v) for v in rng.integers([0, 1, 1], [5, 6, 4]))
     softmax, each = _flag(rng), classes + coords + 1
@@ -389,6 +380,7 @@ def region_yolo(rng: Rng, kind: str, version: str) -> Sample:
     return _sample(kind, version, found, _numbers(rng, shape, 3))
 
 
+@generates("ReorgYolo")
 def reorg_yolo(rng: Rng, kind: str, version: str) -> Sample:
     side = int(rng.integers(1, 4))
     channels, height, width = (int(v) for v in rng.integers([side**2, 1, 1], [4 * side**2, 4, 4]))
@@ -396,6 +388,7 @@ def reorg_yolo(rng: Rng, kind: str, version: str) -> Sample:
     return _sample(kind, version, {"stride": side}, _numbers(rng, shape))
 
 
+@generates("NV12toRGB NV12toBGR I420toRGB I420toBGR")
 def colours(rng: Rng, kind: str, version: str) -> Sample:
     images, height, width = int(rng.integers(1, 3)), *(2 * int(v) for v in rng.integers(1, 12, 2))
     element = str(rng.choice(["u8", "f32"]))
@@ -411,25 +404,10 @@ def colours(rng: Rng, kind: str, version: str) -> Sample:
     return _sample(kind, version, {}, plane(images, height, width, 1), *others)
 
 
-GENERATORS |= {
-    "PriorBox": prior_box,
-    "PriorBoxClustered": prior_box_clustered,
-    "DetectionOutput": detection_output,
-    "Proposal": proposal,
-    "ROIAlign": roi_align,
-    "ROIAlignRotated": roi_align,
-    "ROIPooling": roi_pooling,
-    "PSROIPooling": roi_pooling,
-    "DeformablePSROIPooling": roi_pooling,
-    "RegionYolo": region_yolo,
-    "ReorgYolo": reorg_yolo,
-    **dict.fromkeys(("NV12toRGB", "NV12toBGR", "I420toRGB", "I420toBGR"), colours),
-}
-
-
 # Operations that choose boxes, and those that pool or correct them.
 
 
+@generates("NonMaxSuppression NMSRotated")
 def suppression(rng: Rng, kind: str, version: str) -> Sample:
     d, number = Drawn(rng), int(version.removeprefix("opset"))
     n, c, b = d.size(1, 2), d.size(1, 3), d.size(1, 20)
@@ -453,6 +431,7 @@ def suppression(rng: Rng, kind: str, version: str) -> Sample:
     return d.sample(kind, version, 3 if number >= 5 else 1)
 
 
+@generates("MatrixNms MulticlassNms")
 def by_class(rng: Rng, kind: str, version: str) -> Sample:
     d = Drawn(rng)
     d.real = "f32" if kind == "MatrixNms" else d.real
@@ -482,6 +461,7 @@ def by_class(rng: Rng, kind: str, version: str) -> Sample:
     return d.sample(kind, version, 3)
 
 
+@generates("GenerateProposals ExperimentalDetectronGenerateProposalsSingleImage")
 def proposals(rng: Rng, kind: str, version: str) -> Sample:
     d = Drawn(rng)
     h, w, a = d.size(1, 5), d.size(1, 5), d.size(1, 3)
@@ -506,6 +486,7 @@ def proposals(rng: Rng, kind: str, version: str) -> Sample:
     return d.sample(kind, version, 2)
 
 
+@generates("ExperimentalDetectronDetectionOutput")
 def detected(rng: Rng, kind: str, version: str) -> Sample:
     d = Drawn(rng)
     r, c = d.size(1, 20), d.size(1, 4)
@@ -525,6 +506,7 @@ def detected(rng: Rng, kind: str, version: str) -> Sample:
     return d.sample(kind, version, 3)
 
 
+@generates("ExperimentalDetectronPriorGridGenerator")
 def grid(rng: Rng, kind: str, version: str) -> Sample:
     d = Drawn(rng)
     n, h, w = d.size(1, 2), d.size(1, 4), d.size(1, 4)
@@ -539,6 +521,7 @@ def grid(rng: Rng, kind: str, version: str) -> Sample:
     return d.sample(kind, version, 1)
 
 
+@generates("ExperimentalDetectronTopKROIs")
 def top(rng: Rng, kind: str, version: str) -> Sample:
     d, r = Drawn(rng), int(rng.choice([3, 16, 40, 100]))
     d.attributes["max_rois"] = str(d.size(1, r))
@@ -547,6 +530,7 @@ def top(rng: Rng, kind: str, version: str) -> Sample:
     return d.sample(kind, version, 1)
 
 
+@generates("ExperimentalDetectronROIFeatureExtractor")
 def pyramid(rng: Rng, kind: str, version: str) -> Sample:
     d, c = Drawn(rng), 2
     scales = [4 << i for i in range(d.size(1, 3))]
@@ -558,24 +542,10 @@ def pyramid(rng: Rng, kind: str, version: str) -> Sample:
     return d.sample(kind, version, 2)
 
 
-DETECTRON = "ExperimentalDetectron"
-GENERATORS |= {
-    "NonMaxSuppression": suppression,
-    "NMSRotated": suppression,
-    "MatrixNms": by_class,
-    "MulticlassNms": by_class,
-    "GenerateProposals": proposals,
-    f"{DETECTRON}GenerateProposalsSingleImage": proposals,
-    f"{DETECTRON}DetectionOutput": detected,
-    f"{DETECTRON}PriorGridGenerator": grid,
-    f"{DETECTRON}TopKROIs": top,
-    f"{DETECTRON}ROIFeatureExtractor": pyramid,
-}
-
-
 # Operations that read sequences of classes, and beams.
 
 
+@generates("CTCGreedyDecoder CTCGreedyDecoderSeqLen")
 def greedy(rng: Rng, kind: str, version: str) -> Sample:
     d = Drawn(rng)
     t, n, c = d.size(1, 8), d.size(1, 3), d.size(1, 5)
@@ -593,6 +563,7 @@ def greedy(rng: Rng, kind: str, version: str) -> Sample:
     return d.sample(kind, version, 2)
 
 
+@generates("CTCLoss")
 def loss(rng: Rng, kind: str, version: str) -> Sample:
     d = Drawn(rng)
     n, t, c = d.size(1, 3), d.size(1, 8), d.size(2, 5)
@@ -607,6 +578,7 @@ def loss(rng: Rng, kind: str, version: str) -> Sample:
     return d.sample(kind, version, 1)
 
 
+@generates("GatherTree")
 def tree(rng: Rng, kind: str, version: str) -> Sample:
     d = Drawn(rng)
     t, n, b = d.size(1, 6), d.size(1, 3), d.size(1, 4)
@@ -616,11 +588,3 @@ def tree(rng: Rng, kind: str, version: str) -> Sample:
     d.data(rng.integers(1, t + 2, n), kind=name)
     d.constant(name, d.size(0, 7))
     return d.sample(kind, version, 1)
-
-
-GENERATORS |= {
-    "CTCGreedyDecoder": greedy,
-    "CTCGreedyDecoderSeqLen": greedy,
-    "CTCLoss": loss,
-    "GatherTree": tree,
-}

@@ -1,7 +1,5 @@
 """The one table of known differences from OpenVINO: what explains a disagreement, and its page."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Callable

@@ -1,13 +1,12 @@
 """What generators share: shapes, axes, values, a sample of them; a layer in the making."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from irdeconv.formats.importing import registrar
 from irdeconv.ir.attributes import Ints, attributes
 from irdeconv.ir.dtypes import ELEMENT_TYPES, ElementType
 from irdeconv.ir.op import lookup
@@ -16,6 +15,8 @@ from support.live.mutate import Rng, declare, pick
 from support.live.sample import Given, Sample, given
 
 Generator = Callable[[Rng, str, str], Sample | None]
+GENERATORS: dict[str, Generator] = {}  # by the operation's type
+generates = registrar(GENERATORS)
 INDEX_TYPES = ("i64", "i64", "i32")
 
 

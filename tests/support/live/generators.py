@@ -1,7 +1,5 @@
 """Random samples of operations whose inputs have a meaning: axes, splits, indices, places."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any
@@ -11,11 +9,11 @@ import numpy as np
 from irdeconv.ir.dtypes import ELEMENT_TYPES
 from op_cases import Tensor
 from support.live.drawn import (
-    Generator,
     anything,
     axes,
     axis,
     flag,
+    generates,
     index,
     kind,
     sample,
@@ -31,16 +29,17 @@ UNARY = (
     "Abs Acos Acosh Asin Asinh Atan Atanh Ceiling Cos Cosh Erf Exp Floor HSigmoid HSwish IsFinite "
     "IsInf IsNaN Log LogicalNot Mish Negative ReLU Sigmoid Sign Sin Sinh SoftPlus SoftSign Sqrt "
     "Tan Tanh Gelu BitwiseNot Identity Elu Clamp Round"
-).split()
+)
 BINARY = (
     "Add Subtract Multiply Divide Maximum Minimum Mod FloorMod SquaredDifference Power Equal "
     "NotEqual Less LessEqual Greater GreaterEqual LogicalAnd LogicalOr LogicalXor Xor BitwiseAnd "
     "BitwiseOr BitwiseXor PReLU"
-).split()
+)
 REAL = ("f32", "f32", "f32", "f16", "bf16", "f64")
 BITS = ("i32", "u8", "i8", "i64", "u32", "boolean", "i16", "u16")
 
 
+@generates(UNARY)
 def unary(rng: Rng, name: str, version: str) -> Sample:
     dtype = kind(rng, *BITS) if name == "BitwiseNot" else type_for(rng, name)
     if dtype.kind == "bool" and name not in ("LogicalNot", "BitwiseNot", "Identity"):
@@ -69,6 +68,7 @@ def _no_zeros(t: Tensor) -> Tensor:
     return replace(t, values=np.where(t.values == 0, np.array(1).astype(t.values.dtype), t.values))
 
 
+@generates(BINARY)
 def binary(rng: Rng, name: str, version: str) -> Sample:
     dtype = kind(rng, *BITS) if name.startswith("Bitwise") else type_for(rng, name)
     if dtype.kind == "bool" and not name.startswith(("Logical", "Xor", "Bitwise")):
@@ -89,6 +89,7 @@ def binary(rng: Rng, name: str, version: str) -> Sample:
     return sample(rng, name, version, {"auto_broadcast": mode}, [x, y])
 
 
+@generates("Select")
 def select(rng: Rng, name: str, version: str) -> Sample:
     whole, dtype = shape(rng), type_for(rng, name)
     cond = numbers(rng, ELEMENT_TYPES["boolean"], _partner(rng, whole))
@@ -96,6 +97,7 @@ def select(rng: Rng, name: str, version: str) -> Sample:
     return sample(rng, name, version, {}, [cond, *both])
 
 
+@generates("Convert ConvertLike")
 def convert(rng: Rng, name: str, version: str) -> Sample:
     source, target = type_for(rng, name), type_for(rng, name)
     x = numbers(rng, source, shape(rng), 100)
@@ -104,6 +106,10 @@ def convert(rng: Rng, name: str, version: str) -> Sample:
     return sample(rng, name, version, {"destination_type": target}, [x])
 
 
+@generates(
+    "ReduceL1 ReduceL2 ReduceLogicalAnd ReduceLogicalOr ReduceMax ReduceMean ReduceMin "
+    "ReduceProd ReduceSum"
+)
 def reduction(rng: Rng, name: str, version: str) -> Sample:
     dtype = type_for(rng, name)
     if dtype.kind == "bool" and "Logical" not in name:
@@ -114,8 +120,8 @@ def reduction(rng: Rng, name: str, version: str) -> Sample:
     return sample(rng, name, version, {"keep_dims": flag(rng)}, [x, chosen], [1])
 
 
+@generates("SoftMax LogSoftmax MVN NormalizeL2 LRN GRN CumSum")
 def normalized(rng: Rng, name: str, version: str) -> Sample:
-    """SoftMax, LogSoftmax, MVN, NormalizeL2, LRN, GRN, CumSum."""
     size = shape(rng, 2, 4)
     x = numbers(rng, kind(rng, *REAL), size)
     texts = {
@@ -143,6 +149,7 @@ def normalized(rng: Rng, name: str, version: str) -> Sample:
     return sample(rng, name, version, texts, [x, index(rng, chosen)], [1])
 
 
+@generates("BatchNormInference")
 def batch_norm(rng: Rng, name: str, version: str) -> Sample:
     dtype, size = kind(rng, "f32", "f16", "f64"), shape(rng, 2, 4)
     data = numbers(rng, dtype, size)
@@ -155,6 +162,7 @@ def batch_norm(rng: Rng, name: str, version: str) -> Sample:
     return sample(rng, name, version, {"epsilon": pick(rng, (0.5, 0.001))}, inputs)
 
 
+@generates("MatMul")
 def matmul(rng: Rng, name: str, version: str) -> Sample:
     dtype = kind(rng, *REAL, "i32")
     m, k, n = (int(v) for v in rng.permutation([1, 2, 3, 4, 5])[:3])
@@ -168,27 +176,10 @@ def matmul(rng: Rng, name: str, version: str) -> Sample:
     return sample(rng, name, version, texts, [numbers(rng, dtype, a, 3), numbers(rng, dtype, b, 3)])
 
 
-GENERATORS: dict[str, Generator] = {
-    **dict.fromkeys(UNARY, unary),
-    **dict.fromkeys(BINARY, binary),
-    **dict.fromkeys(
-        [f"Reduce{w}" for w in "L1 L2 LogicalAnd LogicalOr Max Mean Min Prod Sum".split()],
-        reduction,
-    ),
-    **dict.fromkeys(
-        ("SoftMax", "LogSoftmax", "MVN", "NormalizeL2", "LRN", "GRN", "CumSum"), normalized
-    ),
-    "Select": select,
-    "Convert": convert,
-    "ConvertLike": convert,
-    "BatchNormInference": batch_norm,
-    "MatMul": matmul,
-}
-
-
 # Operations that move elements: shapes, pieces, padding, repetition.
 
 
+@generates("Transpose")
 def transpose(rng: Rng, name: str, version: str) -> Sample:
     size = shape(rng, 1)
     order = [] if rng.random() < 0.2 else [int(a) for a in rng.permutation(len(size))]
@@ -197,6 +188,7 @@ def transpose(rng: Rng, name: str, version: str) -> Sample:
     )
 
 
+@generates("Reshape")
 def reshape(rng: Rng, name: str, version: str) -> Sample:
     size = shape(rng, 1, 4)
     total, target = math.prod(size), []
@@ -214,6 +206,7 @@ def reshape(rng: Rng, name: str, version: str) -> Sample:
     return sample(rng, name, version, {"special_zero": str(special).lower()}, inputs, [1])
 
 
+@generates("Squeeze")
 def squeeze(rng: Rng, name: str, version: str) -> Sample:
     size = [1 if rng.random() < 0.5 else d for d in shape(rng, 1)]
     ones = [a for a, d in enumerate(size) if d == 1]
@@ -223,6 +216,7 @@ def squeeze(rng: Rng, name: str, version: str) -> Sample:
     return sample(rng, name, version, {}, inputs, [1])
 
 
+@generates("Unsqueeze")
 def unsqueeze(rng: Rng, name: str, version: str) -> Sample:
     size, more = shape(rng, 0, 3), int(rng.integers(1, 3))
     rank = len(size) + more
@@ -232,6 +226,7 @@ def unsqueeze(rng: Rng, name: str, version: str) -> Sample:
     )
 
 
+@generates("Tile")
 def tile(rng: Rng, name: str, version: str) -> Sample:
     size = shape(rng, 1, 4)
     repeats = [int(v) for v in rng.integers(1, 4, int(rng.integers(1, len(size) + 2)))]
@@ -240,6 +235,7 @@ def tile(rng: Rng, name: str, version: str) -> Sample:
     )
 
 
+@generates("Broadcast")
 def broadcast(rng: Rng, name: str, version: str) -> Sample:
     target = shape(rng, 1, 4)
     first = int(rng.integers(0, len(target)))
@@ -254,6 +250,7 @@ def broadcast(rng: Rng, name: str, version: str) -> Sample:
     return sample(rng, name, version, {"mode": mode}, [x, index(rng, target)], [1])
 
 
+@generates("Concat")
 def concat(rng: Rng, name: str, version: str) -> Sample:
     size, dtype = list(shape(rng, 1, 4)), anything(rng)
     at, parts = axis(rng, len(size)), []
@@ -263,6 +260,7 @@ def concat(rng: Rng, name: str, version: str) -> Sample:
     return sample(rng, name, version, {"axis": at}, parts)
 
 
+@generates("Split VariadicSplit")
 def split(rng: Rng, name: str, version: str) -> Sample:
     size, count = list(shape(rng, 1, 4)), int(rng.integers(2, 4))
     at = axis(rng, len(size))
@@ -278,6 +276,7 @@ def split(rng: Rng, name: str, version: str) -> Sample:
     return sample(rng, name, version, {"num_splits": count}, inputs, lists, count)
 
 
+@generates("Pad")
 def pad(rng: Rng, name: str, version: str) -> Sample:
     size = shape(rng, 1, 4)
     mode = pick(rng, ("constant", "edge", "reflect", "symmetric"))
@@ -296,6 +295,7 @@ def pad(rng: Rng, name: str, version: str) -> Sample:
     return sample(rng, name, version, {"pad_mode": mode}, inputs, [1, 2, 3])
 
 
+@generates("StridedSlice Slice")
 def strided(rng: Rng, name: str, version: str) -> Sample:
     """StridedSlice, and Slice with the axes named."""
     size = shape(rng, 1, 4, 6)
@@ -312,8 +312,7 @@ def strided(rng: Rng, name: str, version: str) -> Sample:
     same = inputs[1].dtype
     inputs[2:] = [type(t)(same, t.values.astype(same.container)) for t in inputs[2:]]
     if name == "Slice":
-        named = index(rng, chosen)
-        return sample(rng, name, version, {}, [*inputs, named], [1, 2, 3, 4])
+        return sample(rng, name, version, {}, [*inputs, index(rng, chosen)], [1, 2, 3, 4])
     masks = {
         f"{what}_mask": text([int(rng.random() < chance) for _ in chosen])
         for what, chance in (
@@ -323,8 +322,8 @@ def strided(rng: Rng, name: str, version: str) -> Sample:
     return sample(rng, name, version, masks, inputs, [1, 2, 3])
 
 
+@generates("DepthToSpace SpaceToDepth ShuffleChannels")
 def channels(rng: Rng, name: str, version: str) -> Sample:
-    """DepthToSpace, SpaceToDepth, ShuffleChannels."""
     block, spatial = int(rng.integers(1, 4)), int(rng.integers(1, 3))
     sizes = [int(v) for v in rng.integers(1, 4, spatial)]
     mode = pick(rng, ("blocks_first", "depth_first"))
@@ -338,8 +337,8 @@ def channels(rng: Rng, name: str, version: str) -> Sample:
     return sample(rng, name, version, texts, [numbers(rng, anything(rng), size)])
 
 
+@generates("SpaceToBatch BatchToSpace")
 def blocks(rng: Rng, name: str, version: str) -> Sample:
-    """SpaceToBatch, BatchToSpace."""
     steps = [1, int(rng.integers(1, 3)), int(rng.integers(1, 4))]
     begin, end = [0, int(rng.integers(0, 2)), 0], [0, 0, int(rng.integers(0, 2))]
     sizes = [int(rng.integers(2, 4)) * s for s in steps[1:]]
@@ -353,6 +352,7 @@ def blocks(rng: Rng, name: str, version: str) -> Sample:
     return sample(rng, name, version, {}, [numbers(rng, anything(rng), size), *lists], [1, 2, 3])
 
 
+@generates("Roll")
 def roll(rng: Rng, name: str, version: str) -> Sample:
     size = shape(rng, 1, 4)
     chosen = axes(rng, len(size), 1)
@@ -361,6 +361,7 @@ def roll(rng: Rng, name: str, version: str) -> Sample:
     return sample(rng, name, version, {}, inputs, [1, 2])
 
 
+@generates("ReverseSequence")
 def reverse_sequence(rng: Rng, name: str, version: str) -> Sample:
     size = [int(v) for v in rng.integers(1, 5, 3)]
     batch, along = (int(a) for a in rng.permutation(3)[:2])
@@ -371,33 +372,10 @@ def reverse_sequence(rng: Rng, name: str, version: str) -> Sample:
     )
 
 
+@generates("ShapeOf")
 def shape_of(rng: Rng, name: str, version: str) -> Sample:
     texts = {"output_type": pick(rng, ("i64", "i32"))}
     return sample(rng, name, version, texts, [numbers(rng, anything(rng), shape(rng))])
-
-
-GENERATORS |= {
-    "Transpose": transpose,
-    "Reshape": reshape,
-    "Squeeze": squeeze,
-    "Unsqueeze": unsqueeze,
-    "Tile": tile,
-    "Broadcast": broadcast,
-    "Concat": concat,
-    "Split": split,
-    "VariadicSplit": split,
-    "Pad": pad,
-    "StridedSlice": strided,
-    "Slice": strided,
-    "DepthToSpace": channels,
-    "SpaceToDepth": channels,
-    "ShuffleChannels": channels,
-    "SpaceToBatch": blocks,
-    "BatchToSpace": blocks,
-    "Roll": roll,
-    "ReverseSequence": reverse_sequence,
-    "ShapeOf": shape_of,
-}
 
 
 # Operations that read or write at computed places: gather, scatter, sort, count.
@@ -415,6 +393,7 @@ def _not_empty(rng: Rng, low: int, high: int) -> tuple[int, ...]:
     return tuple(max(d, 1) for d in shape(rng, low, high))
 
 
+@generates("Gather")
 def gather(rng: Rng, name: str, version: str) -> Sample:
     size, number = _not_empty(rng, 1, 4), int(version[5:])
     at, batch = axis(rng, len(size)), 0
@@ -426,6 +405,7 @@ def gather(rng: Rng, name: str, version: str) -> Sample:
     return sample(rng, name, version, {"batch_dims": batch}, inputs, [2])
 
 
+@generates("GatherElements")
 def gather_elements(rng: Rng, name: str, version: str) -> Sample:
     size = _not_empty(rng, 1, 4)
     at = axis(rng, len(size))
@@ -435,6 +415,7 @@ def gather_elements(rng: Rng, name: str, version: str) -> Sample:
     return sample(rng, name, version, {"axis": at}, inputs)
 
 
+@generates("GatherND")
 def gather_nd(rng: Rng, name: str, version: str) -> Sample:
     size = _not_empty(rng, 1, 4)
     batch = int(rng.integers(0, len(size)))
@@ -445,6 +426,7 @@ def gather_nd(rng: Rng, name: str, version: str) -> Sample:
     return sample(rng, name, version, {"batch_dims": batch}, inputs)
 
 
+@generates("ScatterUpdate")
 def scatter(rng: Rng, name: str, version: str) -> Sample:
     """ScatterUpdate: distinct places on an axis."""
     size, dtype = _not_empty(rng, 1, 4), anything(rng)
@@ -455,6 +437,7 @@ def scatter(rng: Rng, name: str, version: str) -> Sample:
     return sample(rng, name, version, {}, inputs, [3])
 
 
+@generates("ScatterElementsUpdate")
 def scatter_elements(rng: Rng, name: str, version: str) -> Sample:
     size, dtype = _not_empty(rng, 1, 3), kind(rng, *NUMBERS)
     at = axis(rng, len(size))
@@ -469,6 +452,7 @@ def scatter_elements(rng: Rng, name: str, version: str) -> Sample:
     return sample(rng, name, version, texts, inputs, [3])
 
 
+@generates("ScatterNDUpdate")
 def scatter_nd(rng: Rng, name: str, version: str) -> Sample:
     size, dtype = _not_empty(rng, 1, 3), kind(rng, *NUMBERS)
     depth = int(rng.integers(1, len(size) + 1))
@@ -481,6 +465,7 @@ def scatter_nd(rng: Rng, name: str, version: str) -> Sample:
     return sample(rng, name, version, texts, inputs)
 
 
+@generates("OneHot")
 def one_hot(rng: Rng, name: str, version: str) -> Sample:
     size, depth = shape(rng, 0, 3), int(rng.integers(1, 5))
     dtype = kind(rng, "f32", "i32", "i64", "f16", "u8", "boolean")
@@ -490,6 +475,7 @@ def one_hot(rng: Rng, name: str, version: str) -> Sample:
     return sample(rng, name, version, texts, [places, index(rng, depth), on, off], [1, 2, 3])
 
 
+@generates("TopK")
 def top_k(rng: Rng, name: str, version: str) -> Sample:
     """Distinct values, so that the order is defined."""
     size, dtype = _not_empty(rng, 1, 3), kind(rng, "f32", "f32", "f16", "i32", "f64")
@@ -508,11 +494,13 @@ def top_k(rng: Rng, name: str, version: str) -> Sample:
     return sample(rng, name, version, texts, [Tensor(dtype, values), k], [1], 2)
 
 
+@generates("NonZero")
 def non_zero(rng: Rng, name: str, version: str) -> Sample:
     texts = {"output_type": pick(rng, ("i64", "i32"))}
     return sample(rng, name, version, texts, [numbers(rng, anything(rng), shape(rng, 1, 4), 1)])
 
 
+@generates("Unique")
 def unique(rng: Rng, name: str, version: str) -> Sample:
     size, dtype = _not_empty(rng, 1, 3), kind(rng, "f32", "i32", "i64", "u8", "f16")
     texts = {
@@ -526,6 +514,7 @@ def unique(rng: Rng, name: str, version: str) -> Sample:
     return sample(rng, name, version, texts, inputs, [1], 4)
 
 
+@generates("Range")
 def ranges(rng: Rng, name: str, version: str) -> Sample:
     dtype = kind(rng, "i64", "i32", "f32")
     start, step = int(rng.integers(-5, 6)), int(pick(rng, (1, 2, 3, -1, -2)))
@@ -535,6 +524,7 @@ def ranges(rng: Rng, name: str, version: str) -> Sample:
     return sample(rng, name, version, texts, kept, [0, 1, 2] if rng.random() < 0.5 else [2])
 
 
+@generates("Eye")
 def eye(rng: Rng, name: str, version: str) -> Sample:
     rows, columns, at = (int(v) for v in rng.integers((1, 1, -3), (5, 5, 4)))
     inputs = [index(rng, v) for v in (rows, columns, at)]
@@ -544,6 +534,7 @@ def eye(rng: Rng, name: str, version: str) -> Sample:
     return sample(rng, name, version, texts, inputs, [0, 1, 2, 3])
 
 
+@generates("Bucketize")
 def bucketize(rng: Rng, name: str, version: str) -> Sample:
     dtype = kind(rng, "f32", "i32", "i64")
     edges = np.sort(rng.permutation(9)[: int(rng.integers(1, 6))]).astype(dtype.container)
@@ -552,6 +543,7 @@ def bucketize(rng: Rng, name: str, version: str) -> Sample:
     return sample(rng, name, version, texts, inputs)
 
 
+@generates("SearchSorted")
 def search_sorted(rng: Rng, name: str, version: str) -> Sample:
     dtype, size = kind(rng, "f32", "i32", "i64"), list(_not_empty(rng, 1, 3))
     edges = np.sort(numbers(rng, dtype, size).values, -1)
@@ -560,6 +552,7 @@ def search_sorted(rng: Rng, name: str, version: str) -> Sample:
     return sample(rng, name, version, texts, [Tensor(dtype, edges), numbers(rng, dtype, size)])
 
 
+@generates("EmbeddingBagOffsets EmbeddingBagOffsetsSum EmbeddingBagPacked EmbeddingBagPackedSum")
 def bags(rng: Rng, name: str, version: str) -> Sample:
     """EmbeddingBag*, of offsets or packed."""
     dtype = kind(rng, "f32", "f16")
@@ -584,33 +577,9 @@ def bags(rng: Rng, name: str, version: str) -> Sample:
     return sample(rng, name, version, texts, inputs, list(lists))
 
 
+@generates("BitwiseLeftShift BitwiseRightShift")
 def shifts(rng: Rng, name: str, version: str) -> Sample:
-    """BitwiseLeftShift, BitwiseRightShift."""
     dtype, size = kind(rng, "i32", "u8", "i64", "u32"), shape(rng)
     a = numbers(rng, dtype, size)
     by = rng.integers(0, 4, size).astype(dtype.container)
     return sample(rng, name, version, {}, [a, Tensor(dtype, by)])
-
-
-GENERATORS |= {
-    "Gather": gather,
-    "GatherElements": gather_elements,
-    "GatherND": gather_nd,
-    "ScatterUpdate": scatter,
-    "ScatterElementsUpdate": scatter_elements,
-    "ScatterNDUpdate": scatter_nd,
-    "OneHot": one_hot,
-    "TopK": top_k,
-    "NonZero": non_zero,
-    "Unique": unique,
-    "Range": ranges,
-    "Eye": eye,
-    "Bucketize": bucketize,
-    "SearchSorted": search_sorted,
-    "EmbeddingBagOffsets": bags,
-    "EmbeddingBagOffsetsSum": bags,
-    "EmbeddingBagPacked": bags,
-    "EmbeddingBagPackedSum": bags,
-    "BitwiseLeftShift": shifts,
-    "BitwiseRightShift": shifts,
-}

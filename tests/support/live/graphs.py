@@ -1,7 +1,5 @@
 """Random graphs: several layers, branches, shared constants, several inputs and outputs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache

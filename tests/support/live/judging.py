@@ -1,7 +1,5 @@
 """Whether irdeconv and OpenVINO say the same of a sample or a model: reading, shapes, values."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

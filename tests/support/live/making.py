@@ -1,7 +1,5 @@
 """A random graph in the making: every value is computed while layers are added."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field

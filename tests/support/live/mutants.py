@@ -1,7 +1,5 @@
 """Mutants of IRs: the samples, single layers, old versions and random graphs, changed."""
 
-from __future__ import annotations
-
 import copy
 import math
 import random

@@ -1,7 +1,5 @@
 """Rows of op_cases and IRs changed at random: types, sizes, values, attributes, declarations."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from typing import Any

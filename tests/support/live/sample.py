@@ -1,7 +1,5 @@
 """A sample: one layer with its attributes and inputs; its IR text, and what irdeconv says of it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

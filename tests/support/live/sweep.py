@@ -1,7 +1,5 @@
 """The samples of every operation of every opset, both answers, and the table of them."""
 
-from __future__ import annotations
-
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,14 +10,16 @@ import numpy as np
 from irdeconv.ir.op import infer_op, lookup, parse_attributes
 from irdeconv.ops import catalog
 from op_cases import Case, all_cases
-from support.live.detectors import GENERATORS
+from support.live import detectors, generators
 from support.live.differences import explanation
+from support.live.drawn import GENERATORS
 from support.live.judging import KINDS, Verdict, judge
 from support.live.mutate import mutate, pick
 from support.live.runtime import Runtime
 from support.live.sample import Answer, Sample, answer, ir_of, plain_name
 
 LAST = 16
+assert GENERATORS, (detectors, generators)  # importing them fills it
 # What a layer alone is not: ends of a model, bodies, states.
 NO_LAYERS = {"Parameter", "Result", "Const", "Constant", "If", "Loop", "TensorIterator",
              "ReadValue", "Assign"}  # fmt: skip

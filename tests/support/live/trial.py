@@ -4,8 +4,6 @@ Where no row of the table does, OpenVINO is held against itself: the same model 
 or its layers one after the other.
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 import traceback
@@ -75,8 +73,7 @@ def attempt(made: Model | Maker, runtime: Runtime) -> Outcome:
 def _attempt(model: Model, runtime: Runtime) -> Outcome:
     ours = ours_of(model)
     arrays = list(model.feeds.values())
-    text = model.xml.decode("utf-8", "surrogateescape")
-    live = runtime.ask(text, model.weights, arrays)
+    live = runtime.ask(model.xml.decode("utf-8", "surrogateescape"), model.weights, arrays)
     found = _refused(ours.errors, live)
     wider = narrower = 0
     if ours.found:
@@ -183,8 +180,7 @@ def locate(
     if finding.kind == "values":
         finding = _shown_everywhere(graph, feeds, finding, runtime)
     elif finding.kind in REFUSED:
-        named = [n for n in _NODE.findall(finding.detail) if n in samples]
-        for name in [*named, *samples]:
+        for name in [*[n for n in _NODE.findall(finding.detail) if n in samples], *samples]:
             verdict = verdict_of(samples[name], runtime)
             if verdict.kind in REFUSED:
                 return Finding(finding.kind, name, verdict.reason), verdict

@@ -1,7 +1,5 @@
 """What graphs have that no layer alone has: loops, states, constants; see conditions.py."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 
