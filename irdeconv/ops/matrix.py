@@ -14,7 +14,10 @@ from irdeconv.ir.op import SUM, Bound, Op, op
 from irdeconv.ir.ports import Fit
 from irdeconv.ir.spec import Array, Dim, Shape, Spec, broadcast, format_shape, is_static, merge
 from irdeconv.kernels.attention import Product
+from irdeconv.kernels.eager import accumulator
 from irdeconv.ops.checks import is_computed, shape_of, widened
+
+LARGE = 1 << 12  # products of integers, from which on converting takes less
 
 
 @op("MatMul")
@@ -69,6 +72,12 @@ class MatMul(Op):
             wide = np.matmul(a.astype(np.float32), b.astype(np.float32))
             return np.asarray(wide.astype(a.dtype))
         with np.errstate(all="ignore"):
+            if a.dtype.kind in "iu" and a.size and b.size and a.size * b.shape[-1] >= LARGE:
+                # NumPy multiplies integers in loops; floats that hold every sum go through BLAS.
+                kind = accumulator(a, b, a.shape[-1])
+                if kind.kind == "f":
+                    found = np.matmul(a.astype(kind), b.astype(kind))
+                    return np.asarray(found.astype(np.int64).astype(a.dtype))
             return np.asarray(np.matmul(a, b))
 
     def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:

@@ -11,6 +11,7 @@ import irdeconv as ird
 from eager import convolution
 from irdeconv.cli.main import main
 from irdeconv.kernels import products
+from irdeconv.ops.matrix import MatMul
 from support.forms_grid import ALL, form_layer
 from support.ir_text import write_ir
 from support.layers import Layer, build, expected, numbers
@@ -144,3 +145,13 @@ def test_the_command_line_has_it(tmp_path: Path) -> None:
         assert main([*command, "-o", str(path)]) == 0
         saved.append(path.read_bytes())
     assert len(set(saved)) == 1
+
+
+@pytest.mark.parametrize(("low", "high"), [(-128, 128), (-(2**31), 2**31 - 1)])
+@pytest.mark.parametrize("shape", [(2, 30, 70), (3, 2)])
+def test_products_of_integers(low, high, shape):
+    """Matrix products wrap as NumPy's do, whether floats hold the sums or not."""
+    rng = np.random.default_rng(5)
+    a = rng.integers(low, high, shape).astype("i4")
+    b = rng.integers(low, high, (shape[-1], 40)).astype("i4")
+    np.testing.assert_array_equal(MatMul().evaluate(a, b), a @ b)
