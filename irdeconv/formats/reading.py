@@ -15,7 +15,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Literal, get_args
 
-from irdeconv.base import errors, gc_pause, progress
+from irdeconv.base import errors, gc_pause, progress, work
 from irdeconv.base.errors import Note, count, some
 from irdeconv.base.limits import Limits, current
 from irdeconv.base.opening import contents, reason_of, unreadable
@@ -548,6 +548,7 @@ def open_source(
 ) -> SourceFile | None:
     """Return the bytes of an `.xml`; None, with a diagnostic, if they cannot be read."""
     if isinstance(path, bytes):
+        work.earn(len(path), first=True)
         return SourceFile(name, path)
     text = os.fspath(path)
     try:

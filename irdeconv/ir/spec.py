@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeGuard
 
+import numpy as np
 from numpy.typing import NDArray
 
 from irdeconv.base.limits import LARGEST_INT, current
@@ -335,6 +336,12 @@ def is_small(spec: Spec) -> bool:
     return extent <= LARGEST_INT and len(spec.shape or ()) <= limits.rank
 
 
+def distinct(values: Array) -> Array:
+    """Return the elements that a broadcast view repeats once: its axes of step 0 get size 1."""
+    steps = zip(values.strides, values.shape, strict=True)
+    return values[(*(slice(1) if not step and n else slice(None) for step, n in steps), ...)]
+
+
 def simplify(values: Array, dtype: ElementType) -> Array:
     """Return an object array of dims as a plain array of `dtype` if every dim is exact.
 
@@ -342,6 +349,7 @@ def simplify(values: Array, dtype: ElementType) -> Array:
     """
     if values.dtype != object or dtype.kind == "string":
         return values
+    shape, values = values.shape, distinct(values)
     wide = [
         i for i, v in enumerate(values.flat) if type(v) is int and not _LOWEST <= v <= LARGEST_INT
     ]
@@ -349,8 +357,11 @@ def simplify(values: Array, dtype: ElementType) -> Array:
         values = values.copy()
         values.flat[wide] = Interval(_LOWEST, None)
     if not any(isinstance(v, Interval) for v in values.flat):
-        return values.astype(dtype.container)
-    return values
+        return np.broadcast_to(values.astype(dtype.container), shape)
+    first = values.flat[0]
+    if all(v is first for v in values.flat):
+        values = values[(slice(1),) * values.ndim]
+    return np.broadcast_to(values, shape)
 
 
 def ints(spec: Spec) -> tuple[int, ...] | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any
 
-from irdeconv.base import gc_pause
+from irdeconv.base import gc_pause, work
 from irdeconv.base.errors import Collector, Diagnostic, InferenceError, UnsupportedError, UsageError
 from irdeconv.base.limits import Limits, current
 from irdeconv.base.source import Location, SourceFile
@@ -68,6 +68,7 @@ def read(
     return graph_of(model, weights, semantics, limits=limits, name=name)
 
 
+@work.counted
 def convert(
     model: str | PathLike[str] | bytes | OnnxModel,
     weights: str | PathLike[str] | None = None,
@@ -96,6 +97,7 @@ def convert(
     return converted(model, weights, shapes=wanted, seed=seed, semantics=semantics).graph
 
 
+@work.counted
 def validate(
     model: ModelLike,
     weights: Weights | None = None,

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from irdeconv.base import gc_pause, progress
+from irdeconv.base import gc_pause, progress, work
 from irdeconv.base.errors import (
     Collector,
     Diagnostic,
@@ -141,6 +141,7 @@ def _within(a: Shape | None, b: Shape | None) -> bool:
     return a == b or (compatible(a, b) and merge_shapes(a, b) == a)
 
 
+@work.one_pass
 @gc_pause.paused()
 @np.errstate(all="ignore")  # values that inference computes with may be any
 def infer_specs(
