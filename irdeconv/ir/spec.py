@@ -181,27 +181,14 @@ def broadcasts_into(a: Shape, b: Shape) -> bool:
 
 
 def _broadcast_dim(x: Dim, y: Dim) -> Dim:
-    if x == 1:
-        return y
-    if y == 1 or x == y:
-        return x
-    # An exact dim above 1 wins over an interval, which must then be 1 or the same.
-    if isinstance(x, int) and isinstance(y, Interval):
-        x, y = y, x
-    if isinstance(x, Interval) and isinstance(y, int):
-        if merge(x, y) is None and merge(x, 1) is None:
-            raise ValueError(f"dimensions {x} and {y} do not broadcast")
-        return y
-    if isinstance(x, Interval) and isinstance(y, Interval):
-        one = merge(x, 1), merge(y, 1)
-        if one == (None, None):
-            both = merge(x, y)
-            if both is None:
-                raise ValueError(f"dimensions {x} and {y} do not broadcast")
-            return both
-        hi = None if x.hi is None or y.hi is None else max(x.hi, y.hi)
-        return Interval.of(max(x.lo, y.lo), hi)
-    raise ValueError(f"dimensions {x} and {y} do not broadcast")
+    # Sizes are equal, or one of them is 1: the result is the other one, which may be 0.
+    cases = [merge(x, y), *(b for a, b in ((x, y), (y, x)) if merge(a, 1) is not None)]
+    found = [bounds(c) for c in cases if c is not None]
+    if not found:
+        raise ValueError(f"dimensions {x} and {y} do not broadcast")
+    highs = [hi for _, hi in found]
+    low = min(lo for lo, _ in found)
+    return Interval.of(low, None if None in highs else max(h or 0 for h in highs))
 
 
 def format_shape(shape: Iterable[Dim] | None) -> str:

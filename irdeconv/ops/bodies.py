@@ -265,7 +265,7 @@ class BodyError(OpError):
 
     def __init__(self, message: str, diagnostics: Sequence[Diagnostic] = ()) -> None:
         super().__init__(message)
-        self.diagnostics = tuple(diagnostics)
+        self.diagnostics = list(diagnostics) or self.diagnostics
 
 
 def infer_plainly(graph: Graph, given: Mapping[int, Spec]) -> None:

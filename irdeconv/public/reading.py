@@ -204,6 +204,13 @@ def infer(model: ModelLike, shapes: Mapping[str, ShapeLike] | None = None) -> Gr
     >>> [(n.name, str(n.spec())) for n in g.nodes("ConvolutionBackpropData")]
     [('deconv', 'f32[1,3,6,?]')]
     """
+    return reshaped(model, shapes)
+
+
+def reshaped(
+    model: ModelLike, shapes: Mapping[str, ShapeLike] | None = None, *, needed: bool = False
+) -> Graph:
+    """Return the graph of `infer`; with `needed` layers that no output needs may not fit."""
     read = graph_of(model, shapes=shapes)
     out = read.copy() if read is held(model) else read
     overrides = input_shapes(out, shapes or {})
@@ -211,7 +218,7 @@ def infer(model: ModelLike, shapes: Mapping[str, ShapeLike] | None = None) -> Gr
         old = out.node(node).op
         assert isinstance(old, Parameter)
         out.replace_op(node, Parameter(shape, old.element_type))
-    require_specs(out)
+    require_specs(out, needed=needed)
     if overrides and (wrong := misfits(out)):
         raise InferenceError(wrong)
     return out
