@@ -22,7 +22,8 @@ from irdeconv.base.errors import OpError
 from irdeconv.base.limits import current, raise_hint
 
 PER_INTERVAL = 256  # units of an element that is known as an interval
-NODE = 2048  # of a node that is imported, or of a body and inferred or executed again
+PER_TENSOR = 1024  # units of an input or output of an operation that is computed
+NODE = 4096  # of a node that is imported, or of a body and inferred or executed again
 EARNED = 32  # for each byte of a file that is read
 PASS = 4  # one inference may use this part of the account, so that the next finds the same values
 T = TypeVar("T", bound=Callable[..., Any])
@@ -116,12 +117,16 @@ def is_new() -> bool:
     return account is not None and not (account.whole or account).earned
 
 
-def room(units: int) -> bool:
-    """Count units if so many are left; whether they were. Without an account all is room."""
+def room(units: int, *, whole: bool = False) -> bool:
+    """Count units if so many are left; whether they were. Without an account all is room.
+
+    Half of the account is left for callers that ask for the `whole`.
+    """
     account = _ACCOUNT.get()
     if account is None:
         return True
-    if units > account.left:
+    reserve = 0 if whole else current().work // (2 * PASS if account.whole else 2)
+    if units > account.left - reserve:
         return False
     account.spend(units)
     return True
@@ -129,7 +134,7 @@ def room(units: int) -> bool:
 
 def take(units: int) -> None:
     """Count units; OpError (E602) if fewer are left."""
-    if not room(units):
+    if not room(units, whole=True):
         text = f"with it the command exceeds the limit of work, {current().work:,} units"
         raise OpError(text, code="E602", hint=raise_hint("work"))
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from irdeconv.base.work import PER_INTERVAL
+from irdeconv.base.work import PER_INTERVAL, PER_TENSOR
 from irdeconv.ir.certainty import MOVED
 from irdeconv.ir.spec import Spec
 
@@ -29,7 +29,7 @@ def size_in_units(spec: Spec) -> int:
 
 def effort(op: Any, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> int:
     """Return the units that computing the outputs takes at most, about."""
-    out = sum(map(size_in_units, outputs))
+    out = sum(map(size_in_units, outputs)) + PER_TENSOR * (len(inputs) + len(outputs))
     if op.type in MOVED:
         return out
     read = sum(map(size_in_units, inputs))

@@ -156,20 +156,19 @@ def infer_specs(
     """Fill in the specs of every node in place and return everything that does not fit.
 
     `shapes` overrides the shapes of Parameters by node id, `given` their specs. A node that fails
-    keeps its declared specs, so that one mistake is reported once. `remarks` adds warnings and
-    compares the declared with the inferred specs. Unknown operations have the specs that the file
-    declares, as far as these hold of its inputs, or none without `believe`. Bodies are inferred as
-    well. With `needed` nothing is returned about layers that no output needs.
+    keeps its declared specs, so that one mistake is reported once. `remarks` adds warnings, also of
+    specs unlike the declared ones. Unknown operations have the declared specs if these hold of the
+    inputs, or none without `believe`. `needed` ignores layers that no output needs.
     """
-    found, declarations = Collector(most=current().reports), Declarations(believe)
-    live, ignored = graph.live() if needed else None, Collector(most=0)
-    sizes = _SizeCheck()
+    found, ignored = Collector(most=current().reports), Collector(most=0)
+    declarations, sizes = Declarations(believe), _SizeCheck()
+    live = graph.live() if needed else None
     for node in progress.each("inferring shapes", graph.topological()):
         inputs = graph.input_specs(node.id)
         problems = found if live is None or node.id in live else ignored
         try:
             specs = _infer(graph, node, inputs, declarations, needed=needed)
-        except (BodyError, *FAILURES) as e:
+        except FAILURES as e:
             _report_failure(problems, graph, node, e)
             node.specs = _declared(node)
             continue
