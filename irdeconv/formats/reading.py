@@ -52,6 +52,7 @@ from irdeconv.ir.graph import Graph, Info, Value, cycle_in, reached
 from irdeconv.ir.op import Op, ports
 from irdeconv.ops.basic import Opaque
 from irdeconv.ops.catalog import CATALOG
+from irdeconv.proof.reader import weights_beside
 
 Positions = dict[int, int]
 _ENDS = ("from-layer", "from-port", "to-layer", "to-port")
@@ -600,7 +601,8 @@ def open_weights(weights: Weights, xml: Path | None, source: SourceFile, out: Lo
     if weights is None:
         if xml is None:
             return NoWeights("", "the weights were not given")
-        weights = xml.with_suffix(".bin")
+        weights = weights_beside(xml)
+        weights = weights if weights.exists() else xml.with_suffix(".bin")
     text = os.fspath(weights)
     try:
         found = WeightsFile(text)
