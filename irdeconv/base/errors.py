@@ -126,29 +126,6 @@ class Problem(Record, keys="code message"):
         return "note" if self.note else severity_of(self.code)
 
 
-class OpError(Exception):
-    """Raised by an operation's infer, evaluate or expand; passes add layer and place."""
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        code: str = "E300",
-        attribute: str | None = None,
-        port: int | None = None,
-        hint: str | None = None,
-    ) -> None:
-        super().__init__(message)
-        self.problem = Problem(code, message, attribute, port, hint)
-
-    @classmethod
-    def of(cls, problem: Problem) -> OpError:
-        """Return the error of a problem that `Op.check` reports."""
-        error = cls(problem.message)
-        error.problem = problem
-        return error
-
-
 class IrdeconvError(Exception):
     """Base of all errors that irdeconv raises on purpose; has all diagnostics.
 
@@ -170,6 +147,39 @@ class IrdeconvError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.diagnostics,)
+
+
+class OpError(IrdeconvError):
+    """Raised by an operation's infer, evaluate or expand; passes add layer and place."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str = "E300",
+        attribute: str | None = None,
+        port: int | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(Diagnostic(code, "error", message, hint=hint))
+        self.problem = Problem(code, message, attribute, port, hint)
+
+    def __str__(self) -> str:
+        return self.problem.message
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return OpError.of, (self.problem,)
+
+    @classmethod
+    def of(cls, problem: Problem) -> OpError:
+        """Return the error of a problem that `Op.check` reports."""
+        return cls(
+            problem.message,
+            code=problem.code,
+            attribute=problem.attribute,
+            port=problem.port,
+            hint=problem.hint,
+        )
 
 
 class InputError(IrdeconvError, ValueError):

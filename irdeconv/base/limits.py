@@ -14,7 +14,10 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
+from functools import cache, wraps
+from threading import Thread, current_thread
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from irdeconv.base.errors import did_you_mean
 
@@ -86,6 +89,9 @@ class Limits:
     boxes: int = _of(2**16, "boxes of a cell (PriorBox)", "E210")
     samples: int = _of(2**10, "samples of a bin along an axis (PSROIPooling)", "E210")
     iterations: int = _of(1_000_000, "iterations of a loop", "E602")
+    work: int = _of(
+        2**27, "units of work of a command: bytes of folded constants, and more", "E602"
+    )
     reports: int = _of(100, "diagnostics of one code that are printed in full")
 
     def __post_init__(self) -> None:
@@ -96,7 +102,8 @@ class Limits:
 
     @contextmanager
     def applied(self) -> Iterator[Limits]:
-        """Apply these limits inside."""
+        """Apply these limits inside, also in threads that are started there."""
+        _hand_on()
         token = _CURRENT.set(self)
         try:
             yield self
@@ -106,12 +113,30 @@ class Limits:
 
 _CURRENT: ContextVar[Limits] = ContextVar("limits")
 _DEFAULT = Limits()
+_STARTED: WeakKeyDictionary[Thread, Limits] = WeakKeyDictionary()
+
+
+@cache
+def _hand_on() -> None:
+    """Let threads begin with the limits in force where they are started; their context is empty."""
+    start = Thread.start
+
+    @wraps(start)
+    def started(thread: Thread) -> None:
+        if current() is not _DEFAULT:
+            _STARTED[thread] = current()
+        start(thread)
+
+    Thread.start = started  # type: ignore[method-assign, assignment]
+
+
 _MOST: dict[str, int] = {f.name: f.metadata["most"] for f in fields(Limits)}
 
 
 def current() -> Limits:
     """Return the limits in force."""
-    return _CURRENT.get(_DEFAULT)
+    found = _CURRENT.get(None)
+    return found or (_STARTED.get(current_thread(), _DEFAULT) if _STARTED else _DEFAULT)
 
 
 def raise_hint(name: str) -> str:

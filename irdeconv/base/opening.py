@@ -15,6 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from irdeconv.base import work
 from irdeconv.base.errors import (
     Diagnostic,
     FileAccessError,
@@ -181,6 +182,7 @@ def contents(path: PathText, most: int, what: str = "") -> bytes:
         size = size_of(file)
         if size > most:
             raise too_large(path, size, most, what)
+        work.earn(size)
         return file.read(size)
 
 

@@ -378,7 +378,7 @@ def compiled(model: str, words: tuple[str, ...]) -> tuple[argparse.Namespace, Pl
     for path in args.extension:
         load(path)
     with of_settings(args.limit).applied():
-        graph = inferred(read(args), args.shape)
+        graph = inferred(read(args), args.shape, needed=True)
         names = graph.outputs
         if args.outputs:
             graph, names = with_outputs(graph, args.outputs, "--outputs")

@@ -28,7 +28,7 @@ def run(args: argparse.Namespace, console: Console) -> Answer:
     require_measurable(Effort(**effort), systems, args.threads)
     if args.fail_above is not None and not saved:
         raise misused("--fail-above needs a saved report: --against FILE.json")
-    graph = inferred_model(args)
+    graph = inferred_model(args, needed=True)
     inputs = gather(graph, [*args.inputs, *args.values], args.seed, console, limit=args.max_memory)
     things = 2 + len(systems) + (args.requests > 1)
     console.log(f"preparing, then measuring for at most about {round(args.time * things, 1):g} s")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from irdeconv.base.errors import count, misused
 from irdeconv.cli.console import Console
+from irdeconv.proof.reader import weights_beside
 
 if TYPE_CHECKING:
     from irdeconv.ir.spec import Shape
@@ -192,7 +193,7 @@ def _second_model(file: str, weights: str | None, document: bool) -> SecondModel
 
     one = given(file, weights)
     if one.is_ir:
-        path = Path(weights) if weights else Path(file).with_suffix(".bin")
+        path = Path(weights) if weights else weights_beside(Path(file))
         held = path.read_bytes() if path.exists() else b""
         return SecondModel(Path(file).read_bytes(), held, document)
     graph = graph_of(one.model, one.weights, name=one.name, recognised=False)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from irdeconv.base.errors import Diagnostic, InputError, did_you_mean, misused, no_access
 from irdeconv.base.opening import first_bytes, missing, read_json, unreadable
 from irdeconv.formats.kinds import BEGIN, BINARY, Kind, kind_of
+from irdeconv.proof.reader import weights_beside
 
 if TYPE_CHECKING:
     from irdeconv.cli.options import Verb
@@ -131,7 +132,7 @@ def check_outputs(verb: Verb, args: argparse.Namespace) -> None:
 
 def written(output: str | Path) -> set[Path]:
     """Return the two files of a model that -o names."""
-    return {Path(output).resolve(), Path(output).with_suffix(".bin").resolve()}
+    return {Path(output).resolve(), weights_beside(Path(output)).resolve()}
 
 
 def protect(
@@ -163,7 +164,7 @@ def protect(
         files = [Path(source)]
         if SUFFIXES.get(Path(source).suffix, "xml") == "xml":
             # It stands for its .bin as well, which is mapped while the output is written.
-            files.append(Path(source).with_suffix(".bin"))
+            files.append(weights_beside(Path(source)))
         for path in files:
             if path.resolve() in targets:
                 message = f"{option} {output} would overwrite the input {path}"

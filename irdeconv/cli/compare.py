@@ -40,7 +40,7 @@ def run(args: argparse.Namespace, console: Console) -> Answer:
         raise misused("stdin holds one model; name a file for the other")
     _refuse_idle(args)
     _protect(args)
-    graph = inferred_model(args)
+    graph = inferred_model(args, needed=True)
     inputs = gather(graph, args.inputs, args.seed, console)
     result = _compare(args, specialize(graph, inputs), inputs)
     if args.report is not None:

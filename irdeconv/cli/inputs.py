@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-import irdeconv as ird
 from irdeconv.base.errors import (
     Diagnostic,
     IrdeconvError,
@@ -33,6 +32,7 @@ from irdeconv.formats.kinds import BEGIN, kind_of
 from irdeconv.ir.dtypes import ElementType
 from irdeconv.ir.graph import Graph
 from irdeconv.ir.spec import Array, Shape, Spec, format_shape, is_static
+from irdeconv.public.reading import reshaped
 from irdeconv.runtime.budget import memory_limit
 from irdeconv.runtime.feeds import Binder
 
@@ -175,7 +175,7 @@ def specialize(graph: Graph, inputs: dict[str, Array], *, every: bool = False) -
         for name, node in zip(graph.inputs, graph.parameters, strict=True)
         if every or not node.spec().static
     }
-    return ird.infer(graph, shapes=shapes) if shapes else graph
+    return reshaped(graph, shapes, needed=True) if shapes else graph
 
 
 def _assignments(graph: Graph, item: str, found: dict[str, Array | str]) -> dict[str, Array | str]:

@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import TextIO
 
 from irdeconv import __version__
+from irdeconv.base import work
 from irdeconv.base.errors import IrdeconvError
 from irdeconv.base.limits import of_settings
 from irdeconv.cli.console import Answer, Console
@@ -27,6 +28,7 @@ from irdeconv.cli.verbs import VERBS, module, verb_parser, verb_record
 Consoles = Callable[..., Console]
 
 
+@work.fresh
 def main(
     argv: Sequence[str] | None = None, *, out: TextIO | None = None, err: TextIO | None = None
 ) -> int:
@@ -94,11 +96,11 @@ def _run_verb(verb: str, args: list[str], consoles: Consoles) -> int:
 
 
 def guarded(
-    verb: str, console: Callable[[], Console], work: Callable[[], int], *, debug: bool = False
+    verb: str, console: Callable[[], Console], task: Callable[[], int], *, debug: bool = False
 ) -> int:
     """Return the exit code of some work; its exceptions are reported on the current console."""
     try:
-        return work()
+        return task()
     except (Exception, SystemExit) as e:  # an extension may call sys.exit
         if PROCESS.since is not None:  # an import's reaction to the interruption
             return EXIT_CODE

@@ -20,6 +20,7 @@ from irdeconv.formats.models import graph_of
 from irdeconv.ir.geometry import Semantics
 from irdeconv.ir.graph import Graph
 from irdeconv.ir.spec import Shape
+from irdeconv.public.reading import reshaped
 
 if TYPE_CHECKING:
     from irdeconv.verify.certificates import Certificates
@@ -145,14 +146,17 @@ def shapes_for(graph: Graph, texts: Iterable[str]) -> dict[str, Shape | None]:
     return out
 
 
-def inferred(graph: Graph, texts: Iterable[str]) -> Graph:
+def inferred(graph: Graph, texts: Iterable[str], *, needed: bool = False) -> Graph:
     """Infer a graph with the shapes of --shape."""
-    return ird.infer(graph, shapes=shapes_for(graph, texts) or None)
+    return reshaped(graph, shapes_for(graph, texts) or None, needed=needed)
 
 
-def inferred_model(args: argparse.Namespace) -> Graph:
-    """Read the model of the arguments, and infer it with the shapes of --shape."""
-    return inferred(read(args), args.shape)
+def inferred_model(args: argparse.Namespace, *, needed: bool = False) -> Graph:
+    """Read the model of the arguments, and infer it with the shapes of --shape.
+
+    With `needed`, for a run, layers that no output needs may not fit.
+    """
+    return inferred(read(args), args.shape, needed=needed)
 
 
 def write_model(graph: Graph, args: argparse.Namespace, console: Console) -> None:

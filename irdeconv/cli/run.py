@@ -69,7 +69,7 @@ class RunDocument(Record, document="run/1", keys="... saved? steps? rows? origin
 def run(args: argparse.Namespace, console: Console) -> int | Answer:
     """Run the model once."""
     items = [*args.inputs, *args.values]
-    whole = inferred_model(args)
+    whole = inferred_model(args, needed=True)
     graph, names = whole, whole.outputs
     if args.outputs:
         graph, names = with_outputs(whole, args.outputs, "--outputs")

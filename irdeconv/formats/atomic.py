@@ -124,9 +124,17 @@ def _remove(path: Path) -> None:
             if stat.S_ISDIR(status.st_mode):
                 shutil.rmtree(path, ignore_errors=True)
             elif stat.S_ISREG(status.st_mode):
-                path.unlink()
+                _drop(path)
         finally:
             os.close(fd)
+
+
+def _drop(path: Path) -> None:
+    """Remove a temporary; if that fails, the next writer looks at the folder again."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError:
+        _swept.pop(os.path.abspath(path.parent), None)
 
 
 _LINKS = 40  # as many as Linux follows
@@ -240,8 +248,7 @@ class Files:
             with suppress(OSError):  # unfinished files are removed below
                 one.file.close()
         for name in self.names:
-            with suppress(OSError):  # if it stays, the next writer sweeps it
-                name.unlink(missing_ok=True)
+            _drop(name)
         while self.held:
             os.close(self.held.pop())
 
@@ -294,7 +301,7 @@ class _Former:
                 os.replace(self.name, self.target)
             elif replaced and self.status is None:
                 self.target.unlink()
-            self.name.unlink(missing_ok=True)
+        _drop(self.name)
 
 
 def _status(path: Path) -> tuple[int, int] | None:

@@ -29,6 +29,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
+from irdeconv.base import work
 from irdeconv.base.errors import (
     Collector,
     Diagnostic,
@@ -326,6 +327,7 @@ class WeightsFile(NoWeights):
             return
         with file:
             size, fd = size_of(file), file.fileno()
+            work.earn(size)
             self._view = memoryview(b"")
             if size:  # an empty file cannot be mapped
                 held = mmap.mmap(fd, size, access=mmap.ACCESS_READ)

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from irdeconv.base import errors
+from irdeconv.base import errors, work
 from irdeconv.base.limits import current, raise_hint
 from irdeconv.base.source import Location
 from irdeconv.formats.xml_writer import make_names_safe
@@ -115,10 +115,15 @@ class ImportBuilder(GraphBuilder):
         node = self._node(op, inputs, specs)
         return tuple(Value(node.node, port) for port in range(len(specs)))
 
+    def _node(self, op: Op, inputs: tuple[Value, ...], specs: tuple[Spec, ...]) -> Value:
+        self._charge(work.NODE)
+        return super()._node(op, inputs, specs)
+
     def room(self, *sizes: int) -> None:
         """Raise Refusal if an importer would make a constant of too many elements itself."""
         if max(sizes) > MOST_MADE:
             raise Refusal(f"it needs a constant of {max(sizes):,} elements, above {MOST_MADE:,}")
+        self._charge(sum(sizes))
 
     def ints(self, *values: int) -> Value:
         """Add a vector of i64; Refusal for a number beyond its range."""

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from lxml import etree
 
+from irdeconv.base import work
 from irdeconv.base.errors import Collector
 from irdeconv.base.limits import Limits
 from irdeconv.base.source import Anchor, Location, SourceFile
@@ -243,6 +244,7 @@ class BlobSource:
         size = math.prod(shape)
         if size > _DRAWN:
             raise Refusal(f"a random blob of {size} elements; the limit is {_DRAWN}")
+        work.take(size * 8)
         if not dtype.is_real:
             return ArrayData.of(np.zeros(shape, dtype.container), dtype)
         rng = np.random.default_rng([self.seed, *key])

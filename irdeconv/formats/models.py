@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from irdeconv.base import gc_pause
+from irdeconv.base import gc_pause, work
 from irdeconv.base.errors import (
     ArgumentTypeError,
     Diagnostic,
@@ -37,10 +37,11 @@ from irdeconv.formats.reading import Loaded, load
 from irdeconv.formats.text import parse
 from irdeconv.formats.xml_reader import legacy_version
 from irdeconv.formats.xml_writer import ir_bytes
+from irdeconv.ir.constant import FileData
 from irdeconv.ir.geometry import Semantics
 from irdeconv.ir.graph import Graph, GraphError
 from irdeconv.ir.spec import Shape
-from irdeconv.ops.basic import Opaque, is_indispensable
+from irdeconv.ops.basic import Const, Opaque, is_indispensable
 from irdeconv.ops.bodies import bodies_of, every_node
 from irdeconv.rewrite.infer_specs import ShapeLike, input_shapes, parse_shape_like
 from irdeconv.rewrite.standardize import recognise
@@ -107,6 +108,7 @@ class Reading:
             raise misused(f"{', '.join(given)}: {why}", hint)
 
 
+@work.counted
 def graph_of(
     model: ModelLike,
     weights: Weights | None = None,
@@ -190,6 +192,8 @@ def _loaded(model: Any, how: Reading) -> Loaded:
     if isinstance(model, Graph):
         why = "a graph that has been read already cannot be read otherwise"
         how.refuse(("weights", "semantics", "limits"), why, "give them to read")
+        if work.is_new():
+            work.earn(_stored_bytes(model))
         return Loaded(graph=model)
     if isinstance(model, str | PathLike | bytes | bytearray | memoryview):
         return _of_file(model, how)
@@ -200,6 +204,16 @@ def _loaded(model: Any, how: Reading) -> Loaded:
         how.refuse(("weights",), "an ONNX model contains its own")
         return _of_import(model, "<onnx.ModelProto>", how)
     raise _no_model(model)
+
+
+def _stored_bytes(graph: Graph) -> int:
+    """Return the bytes of a graph's constants and of their files, each counted once."""
+    sizes = {}
+    for op in (n.op for n in graph.nodes("Const")):
+        if isinstance(op, Const):
+            source = op.data.source if isinstance(op.data, FileData) else None
+            sizes[id(source or op.data)] = source.size if source else op.infer().nbytes
+    return sum(size or 0 for size in sizes.values())
 
 
 def _no_model(model: object) -> UsageError:

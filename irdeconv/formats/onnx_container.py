@@ -22,7 +22,7 @@ from os import PathLike
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
-from irdeconv.base import progress
+from irdeconv.base import progress, work
 from irdeconv.base.errors import Diagnostic, IrdeconvError, LimitError, misused
 from irdeconv.base.limits import Limits, current, raise_hint
 from irdeconv.base.opening import open_file, read_file, shown, size_of
@@ -495,6 +495,7 @@ def checked(model: Any, location: Location) -> Any:
     if bad is not None:  # the package protobuf gives names that are no UTF-8 as bytes
         raise malformed(location, f"the name {shown(bad)} is no UTF-8")
     require_modest(model, current(), location)
+    work.earn(model.ByteSize(), first=True)
     return model
 
 
@@ -566,7 +567,10 @@ class ExternalFiles:
         path = file_inside(self.folder, external_entry(tensor, "location"))
         offset, length = place_of(tensor)
         with open_file(path) as file:
-            size = self.sizes.setdefault(path, size_of(file))
+            size = size_of(file)
+            if path not in self.sizes:
+                self.sizes[path] = size
+                work.earn(size)
             length = max(size - offset, 0) if length is None else length
             if offset + length > size:
                 message = f"bytes {offset}..{offset + length} lie outside {path.name}"

@@ -15,7 +15,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Literal, get_args
 
-from irdeconv.base import errors, gc_pause, progress
+from irdeconv.base import errors, gc_pause, progress, work
 from irdeconv.base.errors import Note, count, some
 from irdeconv.base.limits import Limits, current
 from irdeconv.base.opening import contents, reason_of, unreadable
@@ -52,6 +52,7 @@ from irdeconv.ir.graph import Graph, Info, Value, cycle_in, reached
 from irdeconv.ir.op import Op, ports
 from irdeconv.ops.basic import Opaque
 from irdeconv.ops.catalog import CATALOG
+from irdeconv.proof.reader import weights_beside
 
 Positions = dict[int, int]
 _ENDS = ("from-layer", "from-port", "to-layer", "to-port")
@@ -548,6 +549,7 @@ def open_source(
 ) -> SourceFile | None:
     """Return the bytes of an `.xml`; None, with a diagnostic, if they cannot be read."""
     if isinstance(path, bytes):
+        work.earn(len(path), first=True)
         return SourceFile(name, path)
     text = os.fspath(path)
     try:
@@ -599,7 +601,8 @@ def open_weights(weights: Weights, xml: Path | None, source: SourceFile, out: Lo
     if weights is None:
         if xml is None:
             return NoWeights("", "the weights were not given")
-        weights = xml.with_suffix(".bin")
+        weights = weights_beside(xml)
+        weights = weights if weights.exists() else xml.with_suffix(".bin")
     text = os.fspath(weights)
     try:
         found = WeightsFile(text)

@@ -34,6 +34,7 @@ from irdeconv.ir.op import Op
 from irdeconv.ir.spec import Interval, Shape, Spec
 from irdeconv.ops.basic import Const, Opaque, Section
 from irdeconv.ops.bodies import Body, Slicing, bodies_of, every_node
+from irdeconv.proof.reader import weights_beside
 
 
 @dataclass
@@ -224,7 +225,7 @@ def stage_ir(graph: Graph, path: Path, files: Files) -> tuple[Path, Path]:
 
 def _staged(graph: Graph, path: Path, files: Files) -> tuple[Path, Path]:
     with failures(path):
-        xml, weights = files.open(path), files.open(path.with_suffix(".bin"))
+        xml, weights = files.open(path), files.open(weights_beside(path))
         for part in _document(graph, Blobs(weights.file)):
             xml.file.write(_encoded(part, graph))
         weights.finish()
@@ -265,7 +266,7 @@ def require_model_path(path: Path) -> None:
     if path.suffix != ".xml" and (path.is_file() or not path.exists()):
         message = f"{path}: an IR is written as .xml, with its .bin beside it"
         raise misused(message, f"name it {path.with_suffix('.xml')}")
-    for target in (path, path.with_suffix(".bin")):
+    for target in (path, weights_beside(path)):
         require_writable(target)
         if target.exists() and not target.is_file():
             message = f"{target} cannot be written: it is not a regular file"

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.ir.dtypes import ElementType
-from irdeconv.ir.spec import UNKNOWN, Array, Interval
+from irdeconv.ir.spec import UNKNOWN, Array, Interval, distinct
 
 MOVED = frozenset(
     "Broadcast Concat Gather GatherND OneHot Pad Reshape Reverse ScatterNDUpdate "
@@ -68,7 +68,8 @@ def settled(kind: str, dtype: ElementType, values: Array) -> Array:
             return v  # sizes fit 32 bits
         return Interval(v.lo, None) if dtype.is_real and v.lo >= lowest else UNKNOWN
 
-    return np.asarray(np.frompyfunc(settle, 1, 1)(values), object)
+    found = np.asarray(np.frompyfunc(settle, 1, 1)(distinct(values)), object)
+    return np.broadcast_to(found, values.shape)
 
 
 def is_whole(x: Array, most: int) -> bool:

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal, Protocol, TypeVar, dataclass_transfor
 
 import numpy as np
 
-from irdeconv.base import errors
+from irdeconv.base import errors, work
 from irdeconv.base.errors import OpError, Problem
 from irdeconv.ir.attributes import Attribute as Attribute
 from irdeconv.ir.attributes import attribute as attribute
@@ -26,6 +26,7 @@ from irdeconv.ir.attributes import out_of_range, per_class, ranges
 from irdeconv.ir.attributes import parse_attributes as parse_attributes
 from irdeconv.ir.certainty import is_certain, settled
 from irdeconv.ir.dtypes import low_bits
+from irdeconv.ir.effort import effort, size_in_units
 from irdeconv.ir.ports import Fit, declaration, fit
 from irdeconv.ir.spec import Array, Spec, is_small, simplify
 
@@ -353,16 +354,24 @@ def require_fit(op: Op) -> None:
         raise OpError.of(op.misfit)
 
 
+FEW = 64  # outputs; inferring more counts as work
+
+
 def infer_op(op: Op, inputs: tuple[Spec, ...]) -> tuple[Spec, ...]:
     """Infer one operation and, if the inputs' values are known and small, evaluate it."""
     require_fit(op)
-    known = ports(type(op))
-    if not known.fits(len(inputs)):
-        raise OpError(known.misfit(len(inputs)), code="E208")
+    own = ports(type(op))
+    if not own.fits(len(inputs)):
+        raise OpError(own.misfit(len(inputs)), code="E208")
     outputs: tuple[Spec, ...] = as_tuple(op.infer(*(s.certain() for s in inputs)))
+    if len(outputs) > FEW:
+        work.take(work.PER_TENSOR * len(outputs))
+    known = [o for o in outputs if o.value is not None]
+    if known and not work.room(sum(map(size_in_units, known))):
+        return tuple(o.without_value() for o in outputs)
     if not inputs or inputs[0].value is None:  # most nodes read data first
         return outputs
-    if all(s.value is not None for s in inputs) and any(o.value is None for o in outputs):
+    if len(known) < len(outputs) and all(s.value is not None for s in inputs):
         return _with_values(op, inputs, outputs)
     return outputs
 
@@ -373,6 +382,8 @@ def _with_values(op: Op, inputs: tuple[Spec, ...], outputs: tuple[Spec, ...]) ->
     if silent or (not whole and not op.partial):
         return outputs
     if any(o.dtype is None or not is_small(o) for o in outputs):
+        return outputs
+    if not work.room(effort(op, inputs, outputs)):
         return outputs
     try:
         with np.errstate(all="ignore"):

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeGuard
 
+import numpy as np
 from numpy.typing import NDArray
 
 from irdeconv.base.limits import LARGEST_INT, current
@@ -178,27 +179,14 @@ def broadcasts_into(a: Shape, b: Shape) -> bool:
 
 
 def _broadcast_dim(x: Dim, y: Dim) -> Dim:
-    if x == 1:
-        return y
-    if y == 1 or x == y:
-        return x
-    # An exact dim above 1 wins over an interval, which must then be 1 or the same.
-    if isinstance(x, int) and isinstance(y, Interval):
-        x, y = y, x
-    if isinstance(x, Interval) and isinstance(y, int):
-        if merge(x, y) is None and merge(x, 1) is None:
-            raise ValueError(f"dimensions {x} and {y} do not broadcast")
-        return y
-    if isinstance(x, Interval) and isinstance(y, Interval):
-        one = merge(x, 1), merge(y, 1)
-        if one == (None, None):
-            both = merge(x, y)
-            if both is None:
-                raise ValueError(f"dimensions {x} and {y} do not broadcast")
-            return both
-        hi = None if x.hi is None or y.hi is None else max(x.hi, y.hi)
-        return Interval.of(max(x.lo, y.lo), hi)
-    raise ValueError(f"dimensions {x} and {y} do not broadcast")
+    # Sizes are equal, or one of them is 1: the result is the other one, which may be 0.
+    cases = [merge(x, y), *(b for a, b in ((x, y), (y, x)) if merge(a, 1) is not None)]
+    found = [bounds(c) for c in cases if c is not None]
+    if not found:
+        raise ValueError(f"dimensions {x} and {y} do not broadcast")
+    highs = [hi for _, hi in found]
+    low = min(lo for lo, _ in found)
+    return Interval.of(low, None if None in highs else max(h or 0 for h in highs))
 
 
 def format_shape(shape: Iterable[Dim] | None) -> str:
@@ -333,6 +321,12 @@ def is_small(spec: Spec) -> bool:
     return extent <= LARGEST_INT and len(spec.shape or ()) <= limits.rank
 
 
+def distinct(values: Array) -> Array:
+    """Return the elements that a broadcast view repeats once: its axes of step 0 get size 1."""
+    steps = zip(values.strides, values.shape, strict=True)
+    return values[(*(slice(1) if not step and n else slice(None) for step, n in steps), ...)]
+
+
 def simplify(values: Array, dtype: ElementType) -> Array:
     """Return an object array of dims as a plain array of `dtype` if every dim is exact.
 
@@ -340,6 +334,7 @@ def simplify(values: Array, dtype: ElementType) -> Array:
     """
     if values.dtype != object or dtype.kind == "string":
         return values
+    shape, values = values.shape, distinct(values)
     wide = [
         i for i, v in enumerate(values.flat) if type(v) is int and not _LOWEST <= v <= LARGEST_INT
     ]
@@ -347,8 +342,11 @@ def simplify(values: Array, dtype: ElementType) -> Array:
         values = values.copy()
         values.flat[wide] = Interval(_LOWEST, None)
     if not any(isinstance(v, Interval) for v in values.flat):
-        return values.astype(dtype.container)
-    return values
+        return np.broadcast_to(values.astype(dtype.container), shape)
+    first = values.flat[0]
+    if all(v is first for v in values.flat):
+        values = values[(slice(1),) * values.ndim]
+    return np.broadcast_to(values, shape)
 
 
 def ints(spec: Spec) -> tuple[int, ...] | None:

@@ -436,6 +436,11 @@ def _elements(
                 target.store(total, builder.add(place, i))
 
 
+def _higher(builder: ir.IRBuilder, total: ir.Value, part: ir.Value) -> ir.Value:
+    """Write the larger one of two vectors' elements; NaN in the second one never wins."""
+    return builder.select(builder.fcmp_ordered(">", part, total), part, total)
+
+
 def _combined(
     x: FlatArray, at: Pair, count: Any, start: ir.Value, skip: int, maximum: bool
 ) -> ir.Value:
@@ -445,7 +450,8 @@ def _combined(
     def add(tap: ir.Value) -> None:
         part = x.vector(builder.add(first, builder.mul(tap, step)), skip)
         both = [builder.load(total), part]
-        builder.store(larger(builder, both) if maximum else builder.fadd(*both), total)
+        found = _higher(builder, *both) if maximum else builder.fadd(*both)
+        builder.store(found, total)
 
     builder.store(start, total)
     if isinstance(count, int):

@@ -22,7 +22,6 @@ import numpy as np
 from irdeconv.ir.spec import Array
 from irdeconv.kernels import jit, scratch
 from irdeconv.kernels.candidate import WindowAxis, reads, trailing
-from irdeconv.kernels.elementwise import clip
 from irdeconv.kernels.products import row_sums
 from irdeconv.kernels.recorded_calls import Recorded, Repeated, recorded_means
 from irdeconv.kernels.scratch import ScratchPlan, Space, pieces
@@ -256,8 +255,8 @@ class Pooling:
         self.start = 0 if self.average else _lowest(np.dtype(dtype))
         # Arrays of the type: NumPy converts scalars anew in every call.
         self.count = count if count is None or self.whole else count.astype(self.kind)
-        self.limits = [np.array(v, self.kind) for v in (self.start, 0 if self.whole else np.inf)]
-        self.ufunc: Reducer = np.add if self.average else np.maximum
+        self.lowest = np.array(self.start, self.kind)
+        self.ufunc: Reducer = np.add if self.average else np.fmax
         self.flat = FlatPooling.of(self.axes, idempotent=not self.average)
         self.shifted = self.flat.cost < _slices_cost(self.axes)
         self.whole_plane = self.average and all(
@@ -336,10 +335,10 @@ class Pooling:
             results = self.flat.run(planes, self.ufunc, self.start, self.kind, space)
         else:
             results = _by_slices(planes, self.axes, self.ufunc, self.start, self.kind, space)
-        if self.count is None:
-            out[...] = results
-            if not self.whole:
-                clip(out, self.limits[0], self.limits[1], out)
+        if self.count is None and out.dtype == self.kind:
+            np.fmax(results, self.lowest, out=out)
+        elif self.count is None:
+            out[...] = np.fmax(results, self.lowest)
         elif out.dtype == self.kind:
             np.divide(results, self.count, out=out)
         else:
@@ -365,8 +364,8 @@ def _lowest(dtype: np.dtype[Any]) -> Any:
 def max_pool(x: Array, axes: Sequence[WindowAxis]) -> Array:
     """Return the maxima of the windows, `[N,C,*I]` -> `[N,C,*O]`.
 
-    A window without data, or with nothing but -Inf, gives the lowest finite value of the element
-    type, as the runtimes do.  [pooling/MaxPool]
+    NaN never wins. A window without data, or with nothing but NaN and -Inf, gives the lowest finite
+    value of the element type, as the runtimes do.  [pooling/MaxPool]
     """
     y = np.empty((*x.shape[:2], *(a.out for a in axes)), x.dtype)
     Pooling(x.shape, x.dtype, axes, None)(x, y, Threads())
@@ -377,7 +376,7 @@ def max_pool_indices(x: Array, axes: Sequence[WindowAxis], axis: int = 0) -> tup
     """Return maxima and their places, as i64: the first of equal ones wins.
 
     An index counts elements of the input flattened from `axis` (not negative) on. A window without
-    data has the index of its plane's first element.  [pooling/MaxPool-8]
+    data, or with nothing but NaN, has the index of its plane's first element.  [pooling/MaxPool-8]
     """
     shape = (*x.shape[:2], *(a.out for a in axes))
     y, indices = np.full(shape, _lowest(x.dtype), x.dtype), np.full(shape, -1, np.int64)
@@ -386,7 +385,7 @@ def max_pool_indices(x: Array, axes: Sequence[WindowAxis], axis: int = 0) -> tup
         pairs = [taps.reach(t) for taps, t in zip(axes, k, strict=True)]
         best, where = (trailing(a, (p[0] for p in pairs)) for a in (y, indices))
         value, number = (trailing(a, (p[1] for p in pairs)) for a in (x, numbers))
-        larger = (value > best) | (where < 0)
+        larger = (value > best) | ((where < 0) & (value == value))  # NaN never wins
         np.copyto(best, value, where=larger)
         np.copyto(where, number, where=larger)
     np.maximum(y, _lowest(x.dtype), out=y)

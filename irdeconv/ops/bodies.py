@@ -17,8 +17,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from irdeconv.base import work
 from irdeconv.base.errors import Diagnostic, OpError, Problem
 from irdeconv.base.limits import current, raise_hint
+from irdeconv.ir.effort import effort
 from irdeconv.ir.graph import Graph, Node
 from irdeconv.ir.op import DRAWN, JUMPS, SCALE, Op, Rounding, as_tuple, attribute, infer_op
 from irdeconv.ir.ports import axis_of
@@ -263,7 +265,7 @@ class BodyError(OpError):
 
     def __init__(self, message: str, diagnostics: Sequence[Diagnostic] = ()) -> None:
         super().__init__(message)
-        self.diagnostics = tuple(diagnostics)
+        self.diagnostics = list(diagnostics) or self.diagnostics
 
 
 def infer_plainly(graph: Graph, given: Mapping[int, Spec]) -> None:
@@ -290,6 +292,7 @@ def infer_bodies(op: BodyOp, inputs: Sequence[Spec], walk: Walk) -> tuple[BodyOp
 
 def with_specs(body: Body, given: Mapping[int, Spec], walk: Walk) -> Body:
     """Return the body with a graph that is inferred for these Parameters."""
+    work.take(len(body.graph) * work.NODE)
     graph = body.graph.copy()
     walk(graph, given)
     return replace(body, graph=graph)
@@ -458,11 +461,20 @@ def run_plainly(body: Body) -> Run:
         values: dict[tuple[int, int], Array] = {(i, 0): array for i, array in given.items()}
         for node in order:
             arrays = [values[v] for v in graph.inputs_of(node.id)]
+            if work.is_folding():
+                _count(node.op, arrays)
             for port, array in enumerate(as_tuple(node.op.evaluate(*arrays))):
                 values[node.id, port] = array
         return {n.id: values[n.id, 0] for n in graph.results}
 
     return run
+
+
+def _count(op: Op, arrays: Sequence[Array]) -> None:
+    """Take the work of a layer from the account; OpError if too little is left."""
+    inputs = tuple(map(Spec.of, arrays))
+    units = 0 if isinstance(op, BodyOp) else effort(op, inputs, as_tuple(op.infer(*inputs)))
+    work.take(units + work.NODE)
 
 
 def iterate(

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.ir.spec import Array, Dim, Interval, bounds
+from irdeconv.ir.spec import Array, Dim, Interval, bounds, distinct
 
 Scalar = Any  # int, float, NumPy float (which rounds as its tensor does) or Interval
 _REAL = (float, np.floating)
@@ -152,8 +152,9 @@ def ceiling(v: Scalar) -> Scalar:
 
 def each(fn: Callable[..., Scalar], *arrays: Array) -> Array:
     """Apply a scalar function to object arrays with NumPy broadcasting."""
-    out = np.frompyfunc(fn, len(arrays), 1)(*(objects(a) for a in arrays))
-    return np.asarray(out, object)
+    shape = np.broadcast_shapes(*(a.shape for a in arrays))
+    out = np.frompyfunc(fn, len(arrays), 1)(*(objects(distinct(a)) for a in arrays))
+    return np.broadcast_to(np.asarray(out, object), shape)
 
 
 def objects(array: Array) -> Array:

@@ -47,12 +47,21 @@ _SPELLED |= {f"FP{bits}": f"f{bits}" for bits in (16, 32, 64)}
 _SPELLED |= {"BOOL": "boolean", "BIN": "u1", "STRING": "string", "dynamic": None}
 
 
+def weights_beside(xml: Path) -> Path:
+    """Return the `.bin` of an `.xml`; of a link beside its target, unless both are links."""
+    own = xml.with_suffix(".bin")
+    if not xml.is_symlink() or own.is_symlink():
+        return own
+    return Path(os.path.realpath(xml)).with_suffix(".bin")
+
+
 def read(xml: Path | str, bin: Path | str | None = None) -> Model:
     """Return a model; without `bin` its weights lie beside it. Raises Unproved."""
     try:
         held = {"xml": _contents(Path(xml))}
         data = held["xml"][: 1 << 28].lstrip()
-        weights = Path(xml).with_suffix(".bin") if bin is None else Path(bin)
+        weights = weights_beside(Path(xml)) if bin is None else Path(bin)
+        weights = weights if bin or weights.exists() else Path(xml).with_suffix(".bin")
         held |= {"bin": _contents(weights)} if bin or weights.exists() else {}
         blob = np.frombuffer(held["bin"], "u1") if "bin" in held else None
         files = {kind: (hashlib.sha256(b).hexdigest(), len(b)) for kind, b in held.items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from irdeconv.base import work
 from irdeconv.formats.models import ModelLike, graph_of
 from irdeconv.ir.graph import Graph
 from irdeconv.runtime.extract import extract as _extract
@@ -14,6 +15,7 @@ from irdeconv.runtime.simplify import MAX_GROWTH, Simplified
 from irdeconv.runtime.simplify import simplify as _simplify
 
 
+@work.counted
 def extract(
     model: ModelLike,
     from_: str | Sequence[str] = (),
@@ -67,6 +69,7 @@ def rename(
     return _rename(graph_of(model), names, substitutions).graph
 
 
+@work.counted
 def simplify(
     model: ModelLike, *, max_growth: int = MAX_GROWTH, decompress: bool = False
 ) -> Simplified:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from os import PathLike
 
-from irdeconv.base import gc_pause
+from irdeconv.base import gc_pause, work
 from irdeconv.base.limits import current
 from irdeconv.base.opening import read_text
 from irdeconv.formats.models import ModelLike
@@ -15,6 +15,7 @@ from irdeconv.verify.certificates import Certificate, Certificates, CheckReport
 from irdeconv.verify.proving import sides
 
 
+@work.counted
 @gc_pause.paused()
 def certify(
     model: ModelLike,
@@ -46,6 +47,7 @@ def certify(
     return check.certified(*sides(model, lowered, shapes=sizes), probe=probe, seed=seed)
 
 
+@work.counted
 @gc_pause.paused()
 def check_certificate(
     model: ModelLike,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any
 
-from irdeconv.base import gc_pause
+from irdeconv.base import gc_pause, work
 from irdeconv.base.errors import Collector, Diagnostic, InferenceError, UnsupportedError, UsageError
 from irdeconv.base.limits import Limits, current
 from irdeconv.base.source import Location, SourceFile
@@ -68,6 +68,7 @@ def read(
     return graph_of(model, weights, semantics, limits=limits, name=name)
 
 
+@work.counted
 def convert(
     model: str | PathLike[str] | bytes | OnnxModel,
     weights: str | PathLike[str] | None = None,
@@ -96,6 +97,7 @@ def convert(
     return converted(model, weights, shapes=wanted, seed=seed, semantics=semantics).graph
 
 
+@work.counted
 def validate(
     model: ModelLike,
     weights: Weights | None = None,
@@ -202,6 +204,13 @@ def infer(model: ModelLike, shapes: Mapping[str, ShapeLike] | None = None) -> Gr
     >>> [(n.name, str(n.spec())) for n in g.nodes("ConvolutionBackpropData")]
     [('deconv', 'f32[1,3,6,?]')]
     """
+    return reshaped(model, shapes)
+
+
+def reshaped(
+    model: ModelLike, shapes: Mapping[str, ShapeLike] | None = None, *, needed: bool = False
+) -> Graph:
+    """Return the graph of `infer`; with `needed` layers that no output needs may not fit."""
     read = graph_of(model, shapes=shapes)
     out = read.copy() if read is held(model) else read
     overrides = input_shapes(out, shapes or {})
@@ -209,7 +218,7 @@ def infer(model: ModelLike, shapes: Mapping[str, ShapeLike] | None = None) -> Gr
         old = out.node(node).op
         assert isinstance(old, Parameter)
         out.replace_op(node, Parameter(shape, old.element_type))
-    require_specs(out)
+    require_specs(out, needed=needed)
     if overrides and (wrong := misfits(out)):
         raise InferenceError(wrong)
     return out

@@ -7,6 +7,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from irdeconv.base import work
 from irdeconv.formats.models import ModelLike, graph_of, openvino_model
 from irdeconv.formats.xml_writer import write_ir
 from irdeconv.rewrite.lower_deconv import lower as _lower
@@ -16,6 +17,7 @@ from irdeconv.rewrite.targets import Target
 from irdeconv.verify.raising import Raised, raise_proved
 
 
+@work.counted
 def lower(
     model: ModelLike,
     form: str | None = None,
@@ -55,6 +57,7 @@ def lower(
     )
 
 
+@work.counted
 def raise_(model: ModelLike, only: Sequence[str] | None = None) -> Raised:
     """Return a copy in which decompositions are deconvolutions again: `graph, report = ...`.
 

@@ -14,6 +14,7 @@ from irdeconv.ir.graph import Graph
 from irdeconv.ir.spec import Array
 from irdeconv.kernels.products import accumulate_in_order
 from irdeconv.kernels.threads import Threads, processors
+from irdeconv.rewrite.builder import remove_dead
 from irdeconv.rewrite.infer_specs import inferred
 from irdeconv.rewrite.lower_deconv import lower as _lower
 from irdeconv.runtime.bench import BenchReport, require_measurable, sorted_out
@@ -57,9 +58,10 @@ def compile(
     0.0
     81.0
     """
-    graph = graph_of(model)
+    ready = inferred(graph_of(model), needed=True)
+    remove_dead(ready, set())  # what no output needs may not fit, or not be lowered
     with accumulate_in_order(exact):  # lowering computes constants
-        ready = inferred(graph) if form is None else _lower(graph, form).graph
+        ready = ready if form is None else _lower(ready, form).graph
     tuner = Tuner(tune is not False, None if isinstance(tune, bool) else Path(tune))
     team = Threads(processors() if threads is None else threads)
     settings = Settings(fuse, team, tuner, max_memory, once and not tuner.measure)
@@ -98,7 +100,7 @@ def run(
     graph, names = graph_of(model), None
     if outputs is not None:
         whole = Binder.of(graph)
-        graph, names = with_outputs(inferred(graph), outputs)
+        graph, names = with_outputs(inferred(graph, needed=True), outputs)
         inputs = whole.part(inputs, {node.id for node in graph.parameters})
     plan = compile(graph, form, threads, exact=exact, fuse=fuse, max_memory=max_memory, once=True)
     arrays = plan.run(inputs, trace)

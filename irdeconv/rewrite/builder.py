@@ -12,10 +12,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from irdeconv.base import work
 from irdeconv.base.errors import Diagnostic, LimitError, OpError
 from irdeconv.base.limits import current, raise_hint
 from irdeconv.ir.constant import ArrayData
 from irdeconv.ir.dtypes import ElementType, of_numpy
+from irdeconv.ir.effort import effort
 from irdeconv.ir.graph import FreshNames, Graph, Node, Value
 from irdeconv.ir.lazy_filter import MovedData
 from irdeconv.ir.op import Op, SugarOp, as_tuple, infer_op, kept
@@ -159,7 +161,7 @@ class GraphBuilder:
             return False
         if any(len(s.shape or ()) > current().rank for s in (*given, *specs)):
             return False
-        return self._has_room(size, inputs)
+        return self._has_room(size, inputs) and work.room(effort(op, given, specs))
 
     def _has_room(self, size: int, inputs: tuple[Value, ...]) -> bool:
         given = sum(self.graph.spec(v).nbytes or 0 for v in inputs)
@@ -179,10 +181,22 @@ class GraphBuilder:
         array = np.ascontiguousarray(array) if array.ndim else array
         element_type = dtype or of_numpy(array.dtype)
         data = ArrayData.of(array, element_type)
+        self._charge(array.nbytes)
         op = Const(data=data, element_type=element_type, shape=array.shape)
         return self._node(op, (), (Spec.of(array, element_type),))
 
+    def _charge(self, units: int) -> None:
+        """Take units of work for the source; LimitError if too few are left."""
+        try:
+            work.take(units)
+        except OpError as e:
+            at, problem = self.source, e.problem
+            text = f'"{at.name}": {problem.message}'
+            found = Diagnostic(problem.code, "error", text, at.location, at.name, hint=problem.hint)
+            raise LimitError(found) from None
+
     def _held(self, data: MovedData) -> Value:
+        self._charge(data.nbytes)
         op = Const(data=data, element_type=data.dtype, shape=data.shape)
         return self._node(op, (), (op.infer(),))
 

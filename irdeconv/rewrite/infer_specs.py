@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from irdeconv.base import gc_pause, progress
+from irdeconv.base import gc_pause, progress, work
 from irdeconv.base.errors import (
     Collector,
     Diagnostic,
@@ -141,6 +141,7 @@ def _within(a: Shape | None, b: Shape | None) -> bool:
     return a == b or (compatible(a, b) and merge_shapes(a, b) == a)
 
 
+@work.one_pass
 @gc_pause.paused()
 @np.errstate(all="ignore")  # values that inference computes with may be any
 def infer_specs(
@@ -150,38 +151,39 @@ def infer_specs(
     given: Mapping[int, Spec] | None = None,
     remarks: bool = False,
     believe: bool = True,
+    needed: bool = False,
 ) -> list[Diagnostic]:
     """Fill in the specs of every node in place and return everything that does not fit.
 
     `shapes` overrides the shapes of Parameters by node id, `given` their specs. A node that fails
-    keeps its declared specs, so that one mistake is reported once. `remarks` adds warnings and
-    compares the declared with the inferred specs. Unknown operations have the specs that the file
-    declares, as far as these hold of its inputs (rewrite/infer_specs.py), or if they are not to be
-    believed none. Operations with bodies get inferred ones.
+    keeps its declared specs, so that one mistake is reported once. `remarks` adds warnings, also of
+    specs unlike the declared ones. Unknown operations have the declared specs if these hold of the
+    inputs, or none without `believe`. `needed` ignores layers that no output needs.
     """
-    problems, declarations = Collector(most=current().reports), Declarations(believe)
-    sizes = _SizeCheck(problems)
+    found, ignored = Collector(most=current().reports), Collector(most=0)
+    declarations, sizes = Declarations(believe), _SizeCheck()
+    live = graph.live() if needed else None
     for node in progress.each("inferring shapes", graph.topological()):
         inputs = graph.input_specs(node.id)
+        problems = found if live is None or node.id in live else ignored
         try:
-            specs = _infer(graph, node, inputs, declarations)
-        except (BodyError, *FAILURES) as e:
+            specs = _infer(graph, node, inputs, declarations, needed=needed)
+        except FAILURES as e:
             _report_failure(problems, graph, node, e)
             node.specs = _declared(node)
             continue
         if shapes and node.id in shapes:
             specs = (Spec(specs[0].dtype, shapes[node.id]),)
-        node.specs = specs if given is None or node.id not in given else (given[node.id],)
+        node.specs = (given[node.id],) if given and node.id in given else specs
         declarations.enter(graph, node, node.specs)
-        sizes.check(node, inputs)
-        if not isinstance(node.op, Opaque):
-            _check_ports(problems, graph, node)
+        sizes.check(problems, node, inputs)
+        _check_ports(problems, graph, node)
         if remarks:
             _remark(problems, graph, node, inputs, believe)
     for node in rounded_shapes(graph) if remarks else ():
-        report(problems, graph, node, Problem("W304", UNSURE))
-    problems.count_rest()
-    return problems.diagnostics
+        report(found, graph, node, Problem("W304", UNSURE))
+    found.count_rest()
+    return found.diagnostics
 
 
 def rounded_shapes(graph: Graph) -> list[Node]:
@@ -222,12 +224,17 @@ def _report_failure(problems: Collector, graph: Graph, node: Node, error: Except
 
 
 def _infer(
-    graph: Graph, node: Node, inputs: tuple[Spec, ...], declarations: Declarations
+    graph: Graph,
+    node: Node,
+    inputs: tuple[Spec, ...],
+    declarations: Declarations,
+    *,
+    needed: bool,
 ) -> tuple[Spec, ...]:
     """Return the specs of a node's outputs; its bodies get theirs."""
     if isinstance(node.op, BodyOp):
         require_fit(node.op)
-        walk = partial(_walk, believe=declarations.believe)
+        walk = partial(_walk, believe=declarations.believe, needed=needed)
         node.op, specs = infer_bodies(node.op, [s.certain() for s in inputs], walk)
         return specs
     if isinstance(node.op, Opaque):
@@ -237,6 +244,8 @@ def _infer(
 
 def _check_ports(problems: Collector, graph: Graph, node: Node) -> None:
     """Report output ports that are declared or read and that the operation does not have."""
+    if isinstance(node.op, Opaque):
+        return
     have, read = len(node.specs or ()), graph.highest_port(node.id) + 1
     ports = max(len(node.declared), read)
     if ports > have:
@@ -264,9 +273,9 @@ def _declared(node: Node) -> tuple[Spec, ...]:
     return tuple(s.without_value() for s in node.declared) or (Spec(None, None),)
 
 
-def _walk(graph: Graph, given: Mapping[int, Spec], believe: bool) -> None:
+def _walk(graph: Graph, given: Mapping[int, Spec], *, believe: bool, needed: bool) -> None:
     """Infer a body in place; BodyError with everything that does not fit."""
-    found = infer_specs(graph, given=given, believe=believe)
+    found = infer_specs(graph, given=given, believe=believe, needed=needed)
     if any(d.severity == "error" for d in found):
         raise BodyError("a layer inside its body does not fit", found)
 
@@ -281,22 +290,25 @@ def _remarks(node: Node, believe: bool) -> list[Diagnostic]:
     return problems.diagnostics
 
 
-def inferred(graph: Graph) -> Graph:
+def inferred(graph: Graph, *, needed: bool = False) -> Graph:
     """Return a copy with every spec inferred; InferenceError with everything that does not fit."""
     out = graph.copy()
-    fill_specs(out)
+    fill_specs(out, needed=needed)
     return out
 
 
-def fill_specs(graph: Graph) -> None:
+def fill_specs(graph: Graph, *, needed: bool = False) -> None:
     """Infer a graph in place if specs are missing; InferenceError as from `inferred`."""
     if any(n.specs is None for n in graph.nodes()):
-        require_specs(graph)
+        require_specs(graph, needed=needed)
 
 
-def require_specs(graph: Graph) -> None:
-    """Infer all specs of a graph in place; InferenceError with everything that does not fit."""
-    problems = infer_specs(graph)
+def require_specs(graph: Graph, *, needed: bool = False) -> None:
+    """Infer all specs of a graph in place; InferenceError with everything that does not fit.
+
+    With `needed` layers that no output needs may not fit.
+    """
+    problems = infer_specs(graph, needed=needed)
     if any(d.severity == "error" for d in problems):
         raise InferenceError(problems)
 
@@ -304,21 +316,20 @@ def require_specs(graph: Graph) -> None:
 class _SizeCheck:
     """Reports tensors that no machine holds, each once on its way through the graph."""
 
-    def __init__(self, problems: Collector) -> None:
-        self._problems = problems
+    def __init__(self) -> None:
         self._limits = current()
         self._total, self._reported = 0, False
 
-    def check(self, node: Node, inputs: tuple[Spec, ...]) -> None:
+    def check(self, problems: Collector, node: Node, inputs: tuple[Spec, ...]) -> None:
         """Check a node that has been inferred; too large sizes become open ones."""
         specs = node.specs or ()
         if all(map(self._fits, specs)):
-            self._sum(node)
+            self._sum(problems, node)
             return
         found = [beyond(spec) for spec in specs]
         for spec, (excess, limit) in ((s, f) for s, f in zip(specs, found, strict=True) if f):
             if not any(map(beyond, inputs)):
-                self._report(node, f"its output {spec} {excess}", limit)
+                self._report(problems, node, f"its output {spec} {excess}", limit)
         node.specs = tuple(
             Spec(s.dtype, s.shape if _countable(s) else None) if f else s
             for s, f in zip(specs, found, strict=True)
@@ -339,17 +350,17 @@ class _SizeCheck:
         self._total += bytes
         return True
 
-    def _sum(self, node: Node) -> None:
+    def _sum(self, problems: Collector, node: Node) -> None:
         limit = self._limits.total_bytes
         if self._total > limit and not self._reported:
             self._reported = True
             text = f"with its outputs the model has {self._total:,} bytes; the limit is {limit:,}"
-            self._report(node, text, "total_bytes")
+            self._report(problems, node, text, "total_bytes")
 
-    def _report(self, node: Node, text: str, limit: str) -> None:
+    def _report(self, problems: Collector, node: Node, text: str, limit: str) -> None:
         hint = "check the sizes of the inputs and the attributes, pads above all"
         hint = f"{hint}; {raise_hint(limit)}" if limit else hint
-        self._problems.add_at(node, "E602", f"{node.label}: {text}", hint=hint)
+        problems.add_at(node, "E602", f"{node.label}: {text}", hint=hint)
 
 
 def _countable(spec: Spec) -> bool:

@@ -227,7 +227,7 @@ class Plan:
             graph.replace_op(node.id, Parameter(shape, node.op.element_type))
         # Evaluators rely on the checks of inference: some would compute something else. Data
         # without elements pass: a form may convolve them to nothing, which inference refuses.
-        unfit = [d for d in infer_specs(graph) if d.severity == "error"]
+        unfit = [d for d in infer_specs(graph, needed=True) if d.severity == "error"]
         if unfit and all(math.prod(shape) for shape in shapes):
             raise ExecutionError(unfit)
         return self._build(graph, fuse=True)

@@ -14,12 +14,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from irdeconv.base import progress
+from irdeconv.base import progress, work
 from irdeconv.base.errors import OpError
 from irdeconv.base.json_form import Record
 from irdeconv.base.markup import html_table, line
 from irdeconv.ir.constant import ArrayData
 from irdeconv.ir.dtypes import ElementType
+from irdeconv.ir.effort import effort
 from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.ir.op import Op, as_tuple, infer_op, kept
 from irdeconv.ir.spec import Array, Spec, ints, is_static
@@ -136,9 +137,11 @@ def _values(graph: Graph, node: Node, growth: int) -> list[Array] | None:
     after = [s.nbytes for s in specs]
     if None in after or sum(n or 0 for n in after) > before + growth:
         return None
+    if not work.room(effort(node.op, graph.input_specs(node.id), specs)):
+        return None
     arrays = [graph.node(v.node).op.evaluate() for v in inputs]
     try:
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), work.folding():
             return list(kept(as_tuple(node.op.fold(*arrays)), node.specs))
     except (OpError, ArithmeticError, ValueError, TypeError, IndexError, MemoryError):
         return None  # it fails when the model runs, which is not for a rewrite to say
@@ -469,23 +472,23 @@ def simplify(graph: Graph, *, max_growth: int = MAX_GROWTH, decompress: bool = F
     The bits are those of running node by node: of a graph that fuses otherwise they may differ by
     rounding. Nothing follows from the shapes that a file declares for unknown operations.
     """
-    work = inferred(graph)
-    infer_specs(work, believe=False)
-    before, bytes_before = _counts(work), _constant_bytes(work)
-    steps = Counter(dead=remove_dead(work, set()))
+    out = inferred(graph)
+    infer_specs(out, believe=False)
+    before, bytes_before = _counts(out), _constant_bytes(out)
+    steps = Counter(dead=remove_dead(out, set()))
     for _ in range(_PASSES_AT_MOST):
-        done = _round(work, max_growth, decompress)
+        done = _round(out, max_growth, decompress)
         steps += done
-        infer_specs(work, believe=False)
+        infer_specs(out, believe=False)
         if not done:
             break
-    infer_specs(work)
-    work.lint()
-    unique_names(work)
+    infer_specs(out)
+    out.lint()
+    unique_names(out)
     report = SimplificationReport(
-        before, _counts(work), {s: steps[s] for s in STEPS}, bytes_before, _constant_bytes(work)
+        before, _counts(out), {s: steps[s] for s in STEPS}, bytes_before, _constant_bytes(out)
     )
-    return Simplified(work, report)
+    return Simplified(out, report)
 
 
 def _round(graph: Graph, growth: int, decompress: bool) -> Counter[str]:

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from irdeconv.base import work
 from irdeconv.base.errors import count
 from irdeconv.base.progress import Advance
 from irdeconv.ir.constant import ArrayData
@@ -112,6 +113,7 @@ class Search:
         """Seconds since the search began."""
         return self.clock() - self._start
 
+    @work.fresh
     def fails(self, variant: Variant | None) -> bool:
         """Whether the fault shows in a variant, which then is the best one; Exhausted."""
         if variant is None:

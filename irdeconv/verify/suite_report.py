@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 
-from irdeconv.base import progress
+from irdeconv.base import progress, work
 from irdeconv.base.errors import count
 from irdeconv.base.json_form import Record
 from irdeconv.base.markup import html_table, html_title, line
@@ -376,6 +376,7 @@ def check(
     return SuiteReport(cases=tuple(reports), unknown=tuple(unknown))
 
 
+@work.fresh
 def _judged(
     case: StoredCase,
     results: Mapping[str, Read],

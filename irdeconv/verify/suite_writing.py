@@ -24,7 +24,7 @@ from typing import Any, Literal
 import numpy as np
 
 from irdeconv import __version__
-from irdeconv.base import progress
+from irdeconv.base import progress, work
 from irdeconv.base.errors import (
     Diagnostic,
     FileAccessError,
@@ -299,6 +299,7 @@ def _replace(folder: Path, new: Path, old: Path) -> None:
         undo.pop_all()
 
 
+@work.fresh
 def _write(stage: Path, case: SuiteCase, recipe: Recipe) -> dict[str, Any]:
     """Write the files of a case and return its entry in the manifest."""
     place = stage / case.name

@@ -112,6 +112,8 @@ def test_negative_infinity_gives_the_lowest_finite_value() -> None:
     y, found = pooling.max_pool_indices(x, windows)
     assert (y == np.finfo(np.float32).min).all()
     assert (pooling.max_pool(x, windows) == y).all()
+    assert (pooling.max_pool(x * np.nan, windows) == y).all()  # NaN never wins either
+    assert not pooling.max_pool_indices(x * np.nan, windows)[1].any()
     assert found.tolist() == [[[0, 0, 1, 2]]]
 
 

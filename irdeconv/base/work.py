@@ -1,0 +1,154 @@
+"""The account of work: everything that a command computes while it folds, infers and rewrites.
+
+Passes over the contents of a file are free. Loops whose length a number in the file decides draw
+on the account: bytes of folded constants, multiply-accumulates, known values, iterations of
+bodies, repeated inference of bodies, imported nodes. The limit `work` is its size; files that are
+read add to it.
+
+A unit is about 10 nanoseconds. Quiet readers ask for `room` and go without the value; others
+`take`, which raises an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, TypeVar
+
+from irdeconv.base.errors import OpError
+from irdeconv.base.limits import current, raise_hint
+
+PER_INTERVAL = 256  # units of an element that is known as an interval
+PER_TENSOR = 1024  # units of an input or output of an operation that is computed
+NODE = 4096  # of a node that is imported, or of a body and inferred or executed again
+EARNED = 32  # for each byte of a file that is read
+PASS = 4  # one inference may use this part of the account, so that the next finds the same values
+T = TypeVar("T", bound=Callable[..., Any])
+
+
+@dataclass(eq=False)
+class Account:
+    """The work of a command; with `whole` that of one of its inferences."""
+
+    whole: Account | None = None
+    used: int = 0
+    earned: int = 0
+
+    @property
+    def left(self) -> int:
+        """The units that are left."""
+        size = current().work + (self.whole or self).earned
+        if self.whole is None:
+            return size - self.used
+        return min(size // PASS - self.used, self.whole.left)
+
+    def spend(self, units: int) -> None:
+        """Count units."""
+        self.used += units
+        if self.whole is not None:
+            self.whole.used += units
+
+
+_ACCOUNT: ContextVar[Account | None] = ContextVar("account", default=None)
+_FOLDING: ContextVar[bool] = ContextVar("folding", default=False)
+
+
+@contextmanager
+def _using(account: Account) -> Iterator[Account]:
+    token = _ACCOUNT.set(account)
+    try:
+        yield account
+    finally:
+        _ACCOUNT.reset(token)
+
+
+def counted(function: T) -> T:
+    """Let a function open an account, unless one is open."""
+
+    @wraps(function)
+    def call(*args: Any, **options: Any) -> Any:
+        if _ACCOUNT.get() is not None:
+            return function(*args, **options)
+        with _using(Account()):
+            return function(*args, **options)
+
+    return call  # type: ignore[return-value]
+
+
+def fresh(function: T) -> T:
+    """Let a function open an account of its own, which has what files have added so far."""
+
+    @wraps(function)
+    def call(*args: Any, **options: Any) -> Any:
+        outer = _ACCOUNT.get()
+        with _using(Account(earned=(outer.whole or outer).earned if outer else 0)):
+            return function(*args, **options)
+
+    return call  # type: ignore[return-value]
+
+
+def one_pass(function: T) -> T:
+    """Let a function use a part of the account, unless it is called by such a function."""
+
+    @wraps(function)
+    def call(*args: Any, **options: Any) -> Any:
+        account = _ACCOUNT.get()
+        if account is not None and account.whole is not None:
+            return function(*args, **options)
+        with _using(Account(account or Account())):
+            return function(*args, **options)
+
+    return call  # type: ignore[return-value]
+
+
+def earn(size: int, *, first: bool = False) -> None:
+    """Add the bytes of a file; with `first` only if nothing has been added yet."""
+    account = _ACCOUNT.get()
+    if account is not None and not (first and not is_new()):
+        (account.whole or account).earned += EARNED * size
+
+
+def is_new() -> bool:
+    """Whether an account is open to which nothing has been added yet."""
+    account = _ACCOUNT.get()
+    return account is not None and not (account.whole or account).earned
+
+
+def room(units: int, *, whole: bool = False) -> bool:
+    """Count units if so many are left; whether they were. Without an account all is room.
+
+    Half of the account is left for callers that ask for the `whole`.
+    """
+    account = _ACCOUNT.get()
+    if account is None:
+        return True
+    reserve = 0 if whole else current().work // (2 * PASS if account.whole else 2)
+    if units > account.left - reserve:
+        return False
+    account.spend(units)
+    return True
+
+
+def take(units: int) -> None:
+    """Count units; OpError (E602) if fewer are left."""
+    if not room(units, whole=True):
+        text = f"with it the command exceeds the limit of work, {current().work:,} units"
+        raise OpError(text, code="E602", hint=raise_hint("work"))
+
+
+@contextmanager
+def folding() -> Iterator[None]:
+    """Let bodies that are executed inside count their work."""
+    token = _FOLDING.set(True)
+    try:
+        yield
+    finally:
+        _FOLDING.reset(token)
+
+
+def is_folding() -> bool:
+    """Whether bodies are executed to fold a constant."""
+    return _FOLDING.get()
