@@ -20,6 +20,7 @@ from irdeconv.cli.model import inferred, prove, read
 from irdeconv.cli.options import lowering_options
 from irdeconv.formats.importing import ONLY_EXACT
 from irdeconv.ir.graph import Graph
+from irdeconv.rewrite.channel_folding import fused_lines
 from irdeconv.rewrite.infer_specs import layer_count
 from irdeconv.rewrite.records import Lowered, LoweringReport
 from irdeconv.rewrite.targets import load_target, target_names
@@ -92,6 +93,8 @@ def _onnx_instead(args: argparse.Namespace) -> Iterator[None]:
 
 def _text(report: LoweringReport, size: str, args: argparse.Namespace, console: Console) -> None:
     print_diagnostics(console, report.diagnostics)
+    for line in fused_lines(report.fused) if args.fuse else ():
+        console.text(line)
     if not len(report):
         console.text(f"{args.file}: no deconvolutions, nothing to lower")
         return
