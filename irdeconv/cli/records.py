@@ -296,6 +296,7 @@ OTHER is one of these:
   saved.npz          saved arrays, as written by `run --form none --dump all -o saved.npz`
   openvino           the same model in OpenVINO's CPU plugin
   openvino:FILE.xml  another model there
+  onnxruntime        the same .onnx in ONNX Runtime; onnxruntime:FILE.onnx is another one
 
 Without OTHER, the model is compared with its own lowering.
 
@@ -305,7 +306,7 @@ the unit roundoff, gamma_n |W||x| bounds a sum of n terms, gamma~_n does if roun
 are independent. "carried" is the part of f16 and bf16 values that the other side may keep between
 layers beyond the digits that it shows. Saved tensors may be sums in f16.
     + MODEL
-    [OTHER]  a model, .npz, openvino or openvino:FILE.xml @reads model
+    [OTHER]  a model, .npz, openvino, onnxruntime, or one of these with :FILE @reads model
     --other-weights FILE  the second model's .bin @reads weights
     + INPUT
     + SEED
