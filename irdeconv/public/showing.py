@@ -77,10 +77,9 @@ def compare(
     with TemporaryDirectory(prefix="irdeconv-") as folder:
         start, other = _second_side(plan, b, inputs, weights, folder, peer_precision)
         result = compare_plan(plan, start, inputs, tolerance)
-        if reduce is not None:
-            around = find_around(plan, start, inputs, result, other)
-            if around is not None:
-                write_around(around, Path(reduce), PEER if b == PEER else None)
+        around = None if reduce is None else find_around(plan, start, inputs, result, other)
+        if reduce is not None and around is not None:
+            write_around(around, Path(reduce), PEER if b == PEER else None)
         return replace(result, other=other)
 
 
