@@ -35,13 +35,16 @@ def stays_onnx(args: argparse.Namespace) -> bool:
     """
     if args.output and Path(args.output).suffix != ".onnx":
         return False
+    if args.fuse and args.output:
+        message = f"-o {args.output}: --fuse writes an IR, no ONNX model"
+        raise misused(message, f"name it {Path(args.output).with_suffix('.xml')}")
     if args.file == "-":
         return bool(args.output)
     found = is_onnx(args.file)
     if args.output and not found:
         message = f"-o {args.output}: {args.file} is no ONNX model, so its lowering is none either"
         raise misused(message, f"name it {Path(args.output).with_suffix('.xml')}")
-    return found and args.format != "ir"
+    return found and args.format != "ir" and not args.fuse
 
 
 def run(args: argparse.Namespace, console: Console) -> int | Answer:

@@ -72,7 +72,7 @@ assumptions that are listed.
     --only PATTERN  lower only deconvolutions whose names match, such as 'decoder/*'
     --convolutions  also rewrite ordinary convolutions that the target cannot run as they are
     --fuse  first fold batch normalization, scale and bias into the convolutions and deconvolutions
-        beside them, as simplify does @excludes --certify
+        beside them, as simplify does (writes an IR) @excludes --certify
         @why rounded weights have no proof: simplify --fuse first, and certify the lowering of that
     --best-effort  write the model even if layers violate conditions of the target, with warnings
     --list-targets  list the packaged targets @excludes --format=json

@@ -286,19 +286,10 @@ def _per_channel(op: Op, values: Array, rank: int, axis: int, size: int) -> Arra
     return np.broadcast_to(values.reshape(-1).astype(np.float64), (size,))
 
 
-@dataclass(frozen=True)
-class _NewWeights:
-    """A filter and a bias in double precision, and the factor of the filter."""
-
-    filter: Array
-    factor: Array
-    bias: Array
-    size: Array  # the sum of the magnitudes in the bias
-
-
 def _folded(
     layer: _FilterLayer, bias: Array, before: _ScaleChain, behind: _ScaleChain
-) -> _NewWeights:
+) -> tuple[Array, Array, Array, Array]:
+    """Return the filter, its factor, the bias, and the sum of the magnitudes in the bias."""
     w, outer, inner = layer.filter, layer.outer, 3 - layer.outer
     nothing = np.zeros(layer.channels(inner))
     first, shift, size = before.composed(nothing, nothing)
@@ -307,7 +298,7 @@ def _folded(
     sizes = np.abs(bias) + (np.abs(w) * layer.along(size, inner)).sum(axes).reshape(-1)
     scale, bias, sizes = behind.composed(bias, sizes)
     factor = layer.along(first, inner) * layer.along(scale, outer)
-    return _NewWeights(w * factor, factor, bias, sizes)
+    return w * factor, factor, bias, sizes
 
 
 def _fold(graph: Graph, layer: _FilterLayer, before: _ScaleChain, behind: _ScaleChain) -> float:
@@ -320,25 +311,25 @@ def _fold(graph: Graph, layer: _FilterLayer, before: _ScaleChain, behind: _Scale
         if given is None or given.size not in (1, bias.size):
             raise _NotFused("its bias is not constant")
         bias = np.broadcast_to(given.reshape(-1).astype(np.float64), bias.shape)
-    whole, dtype = _folded(layer, bias, before, behind), node.spec().dtype
+    (filter, factor, bias, size), dtype = _folded(layer, bias, before, behind), node.spec().dtype
     assert dtype is not None
     kind = dtype.container
-    rounded, added = whole.filter.astype(kind), whole.bias.astype(kind)
+    rounded, added = filter.astype(kind), bias.astype(kind)
     if layer.stored.steps:  # the filter stays as it is stored, with one more factor
-        rounded = layer.filter.astype(kind) * whole.factor.astype(kind)
-    bound = max(_error(rounded, whole.filter), _error(added, whole.bias, whole.size))
+        rounded = layer.filter.astype(kind) * factor.astype(kind)
+    bound = max(_error(rounded, filter), _error(added, bias, size))
 
     def build(_: Op, b: GraphBuilder, *__: Value) -> Value:
-        if np.any(whole.factor != 1) and layer.stored.steps:
-            wide = np.broadcast_to(whole.factor.astype(kind), whole.filter.shape)
+        if np.any(factor != 1) and layer.stored.steps:
+            wide = np.broadcast_to(factor.astype(kind), filter.shape)
             scale = b.const(narrowed(layer.restored(wide)), dtype)
             inputs[layer.port] = b.keep(Multiply(), inputs[layer.port], scale)
-        elif np.any(whole.factor != 1):
+        elif np.any(factor != 1):
             inputs[layer.port] = b.const(layer.restored(rounded), dtype)
-        if port is not None and whole.size.any():
+        if port is not None and size.any():
             inputs.append(b.const(added, dtype))
         y = b.keep(node.op, *inputs)
-        if port is not None or not whole.size.any():
+        if port is not None or not size.any():
             return y
         inner = graph.node(y.node)
         inner.name = f"{graph.node(behind.value.node).name}{FOLDED}"

@@ -6,6 +6,8 @@ are fetched in groups, and each group is one run: memory holds the results of on
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -52,13 +54,18 @@ class OnnxRuntimePartner(Partner):
         shown = {name for group in self._groups for name in group}.difference(self._ends)
         for name in shown:
             proto.graph.output.add(name=name)
-        try:
+        with self._errors():
             self._session = onnx_session(proto.SerializeToString())
             names = [end.name for end in self._session.get_inputs()]
             given = in_order([{name} for name in names], self.inputs)
+            self._feeds = dict(zip(names, given, strict=True))
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
         except Exception as e:  # of any class
-            raise refused(f"ONNX Runtime does not load {self.file}: {last_line(str(e))}") from None
-        self._feeds = dict(zip(names, given, strict=True))
+            raise refused(f"ONNX Runtime fails on {self.file}: {last_line(str(e))}") from None
 
     def _group(self) -> None:
         """Divide the tensors that both sides have, in the order of the plan."""
@@ -84,22 +91,18 @@ class OnnxRuntimePartner(Partner):
         wanted = {name for name in names if name is not None}
         while self._groups and not wanted.isdisjoint(n for g in self._groups for n in g):
             group = self._groups.pop(0)
-            self._ready = dict(zip(group, self._run(group), strict=True))
+            with self._errors():
+                self._ready = dict(zip(group, self._session.run(group, self._feeds), strict=True))
         found = tuple(self._ready.get(name or "") for name in names)
         if all(array is None for array in found):
             return None
         return Fetched(next(self._types[name] for name in names if name), found)
 
-    def _run(self, names: list[str]) -> list[Array]:
-        try:
-            return list(self._session.run(names, self._feeds))
-        except Exception as e:  # of any class
-            raise refused(f"ONNX Runtime fails on {self.file}: {last_line(str(e))}") from None
-
     def outputs(self) -> list[Array | None]:
         """Return the model outputs."""
         self._ready = {}
-        return [*self._run(self._ends)]
+        with self._errors():
+            return list(self._session.run(self._ends, self._feeds))
 
     def close(self) -> None:
         """Forget all values."""

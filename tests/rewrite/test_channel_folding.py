@@ -133,6 +133,10 @@ def convolve(b: Builder, x: Any, w: Any = W) -> Any:
     return b.add(Convolution(pads_begin=(1, 1), pads_end=(1, 1)), x, w)
 
 
+def scaled(b: Builder, x: Any, by: Any, w: Any = W) -> Any:
+    return b.add(Multiply(), convolve(b, x, w), by)
+
+
 def twice(b: Builder, x: Any) -> Any:
     y = convolve(b, x)
     return b.add(Add(), b.add(Multiply(), y, PER_CHANNEL), b.add(ReLU(), y))
@@ -141,14 +145,6 @@ def twice(b: Builder, x: Any) -> Any:
 def normalized(b: Builder, x: Any, *, variance: float) -> Any:
     ones = np.ones(2, np.float32)
     return b.add(BatchNormInference(), convolve(b, x), ones, ones, ones, np.float32([1, variance]))
-
-
-def computed(b: Builder, x: Any) -> Any:
-    return b.add(Multiply(), convolve(b, x, b.add(ReLU(), b.input((2, 2, 3, 3), name="w"))), W[0])
-
-
-def scaled(b: Builder, x: Any, by: Any, w: Any = W) -> Any:
-    return b.add(Multiply(), convolve(b, x, w), by)
 
 
 KEPT: dict[str, tuple[Callable[[Builder, Any], Any], str | None]] = {
