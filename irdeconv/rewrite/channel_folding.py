@@ -20,12 +20,7 @@ from irdeconv.base.json_form import Real, Record
 from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.ir.op import Op, ports
 from irdeconv.ir.spec import Array
-from irdeconv.ops.convolution import (
-    Convolution,
-    DeformableConvolution,
-    DeformableConvolution1,
-    GroupConvolution,
-)
+from irdeconv.ops.convolution import Convolution, GroupConvolution
 from irdeconv.ops.dialect_template import DialectDeconvolution
 from irdeconv.ops.elementwise import Add, Binary, Divide, Multiply, Subtract
 from irdeconv.ops.matrix import MatMul
@@ -35,8 +30,7 @@ from irdeconv.rewrite.compressed_filters import StoredFilter, constant_of, narro
 
 FOLDED = "/folded"  # ends the name of a layer that has lost its bias to an Add behind it
 DOUBLE_ROUNDING = 2.0**-50  # of the double precision in which one layer is folded
-_DEFORMED = (DeformableConvolution, DeformableConvolution1)
-_LAYERS = (Convolution, GroupConvolution, *_DEFORMED, MatMul, DialectDeconvolution)
+_LAYERS = (Convolution, GroupConvolution, MatMul, DialectDeconvolution)
 _NORMS = (BatchNormInference, BatchNormInference1)
 _TAKEN = (Add, Subtract, Multiply, Divide, *_NORMS)
 
@@ -95,7 +89,6 @@ class _FilterLayer:
     """A layer with its filter as (groups, .., *K), in which two axes are channels."""
 
     node: Node
-    port: int  # of the filter
     stored: StoredFilter
     filter: Array  # in double precision
     order: tuple[int, ...]  # of the stored filter's axes
@@ -105,10 +98,10 @@ class _FilterLayer:
     @staticmethod
     def of(graph: Graph, node: Node) -> _FilterLayer | None:
         """Return a layer if its filter is a constant of floating-point numbers."""
-        op, port = node.op, getattr(node.op, "filter_port", 1)
+        op = node.op
         if not isinstance(op, _LAYERS) or getattr(op, "activation", None):
             return None
-        value, spec = graph.inputs_of(node.id)[port], node.spec()
+        value, spec = graph.inputs_of(node.id)[1], node.spec()
         found, rank = stored(graph, value), spec.rank
         if found is None or rank is None or rank < 2 or graph.spec(value).dtype != spec.dtype:
             return None
@@ -130,7 +123,7 @@ class _FilterLayer:
         w = w.transpose(order).astype(np.float64)
         if groups:
             w = w.reshape(groups, len(w) // groups, *w.shape[1:])
-        return _FilterLayer(node, port, found, w, order, outer, channel)
+        return _FilterLayer(node, found, w, order, outer, channel)
 
     def channels(self, axis: int) -> int:
         """Return the number of channels of all groups."""
@@ -217,7 +210,7 @@ def _in_front(graph: Graph, layer: _FilterLayer) -> _ScaleChain:
     chain = _ScaleChain([], [], graph.inputs_of(layer.node.id)[0])
     if isinstance(op, MatMul):
         axis = (graph.spec(chain.value).rank or 0) - 1 - op.transpose_a
-    while len(graph.users(chain.value)) == 1 and not isinstance(op, _DEFORMED):
+    while len(graph.users(chain.value)) == 1:
         node = graph.node(chain.value.node)
         data = [v for v in graph.inputs_of(node.id) if constant_of(graph, v) is None]
         try:
@@ -323,9 +316,9 @@ def _fold(graph: Graph, layer: _FilterLayer, before: _ScaleChain, behind: _Scale
         if np.any(factor != 1) and layer.stored.steps:
             wide = np.broadcast_to(factor.astype(kind), filter.shape)
             scale = b.const(narrowed(layer.restored(wide)), dtype)
-            inputs[layer.port] = b.keep(Multiply(), inputs[layer.port], scale)
+            inputs[1] = b.keep(Multiply(), inputs[1], scale)
         elif np.any(factor != 1):
-            inputs[layer.port] = b.const(layer.restored(rounded), dtype)
+            inputs[1] = b.const(layer.restored(rounded), dtype)
         if port is not None and size.any():
             inputs.append(b.const(added, dtype))
         y = b.keep(node.op, *inputs)
