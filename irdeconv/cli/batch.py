@@ -27,7 +27,7 @@ from irdeconv.cli.batch_items import (
     opened,
 )
 from irdeconv.cli.batch_report import finish, paced, require_formats
-from irdeconv.cli.checks import PEER, check_options, require_folder
+from irdeconv.cli.checks import check_options, require_folder, runtime_and_file
 from irdeconv.cli.console import Console
 from irdeconv.cli.options import limits_around
 from irdeconv.cli.records_tools import JOIN, PASSED
@@ -235,7 +235,7 @@ def _filled(text: str, file: str, name: str) -> str:
 
 def _against(where: str, file: str, name: str) -> str:
     """Return the second model: of a pattern, or the result of `batch lower -o` for this file."""
-    if where.partition(":")[0] != PEER and os.path.isdir(where):
+    if runtime_and_file(where)[0] is None and os.path.isdir(where):
         return os.path.join(where, name, f"{MADE['lower']}{_suffix(file)}")
     return _filled(where, file, name)
 

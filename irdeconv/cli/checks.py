@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from irdeconv.cli.options import Verb
     from irdeconv.ir.spec import Shape
 
-PEER = "openvino"  # OTHER may be this instead of a file
+RUNTIMES = ("openvino", "onnxruntime")  # OTHER may be one of these instead of a file
 _SHAPE = re.compile(r"\s*(?P<name>.*?)\s*:?\s*\[(?P<dims>[^\[\]]*)\]\s*(?:,|$)", re.DOTALL)
 RANDOM = "random"  # --weights may be this for a oneDNN dump
 
@@ -97,12 +97,12 @@ def read_by(verb: Verb, args: argparse.Namespace) -> Iterator[str]:
         if option.reads == "arrays":
             texts = value if isinstance(value, list) else [value or ""]
             yield from (text.rpartition("@")[2] for text in texts)  # x=@file.npy or all.npz
-        elif value in (None, PEER, RANDOM) or (
+        elif value in (None, *RUNTIMES, RANDOM) or (
             option.reads == "file" and not Path(value).is_file()
         ):
             continue  # a system, random weights, a packaged target
         else:
-            yield value.removeprefix(f"{PEER}:")
+            yield runtime_and_file(value)[1]
 
 
 def check_outputs(verb: Verb, args: argparse.Namespace) -> None:
@@ -202,12 +202,17 @@ def _split(text: str) -> list[tuple[str, str]]:
     return out
 
 
+def runtime_and_file(other: str) -> tuple[str | None, str]:
+    """Split openvino:FILE: the runtime, None if there is none, and the file, which may be ""."""
+    system, _, file = other.partition(":")
+    return (system, file) if system in RUNTIMES else (None, other)
+
+
 def _check_model(file: str, args: argparse.Namespace) -> None:
     """Refuse a model that is not there, or that is known to be something else."""
-    system, colon, rest = file.partition(":")
-    if colon and system == PEER:
-        file = rest
-    if file in ("-", PEER) or file.endswith((".npz", ".npy")):
+    runtime, rest = runtime_and_file(file)
+    file = rest or file
+    if runtime == file or file == "-" or file.endswith((".npz", ".npy")):
         return
     path = Path(file)
     if path.is_dir():
@@ -219,9 +224,9 @@ def _check_model(file: str, args: argparse.Namespace) -> None:
         if model is not None and file == args.file:
             message = f'there is no file "{file}": the model stands first'
             raise misused(message, f'write "{model}" before it')
-        near = did_you_mean(file, [PEER]) if file != args.file else None
+        near = did_you_mean(file, RUNTIMES) if file != args.file else None
         if near:
-            raise misused(f'"{file}" is neither a file nor {PEER}', near)
+            raise misused(f'"{file}" is neither a file nor {" or ".join(RUNTIMES)}', near)
         raise missing(file)
     if path.is_file() and (kind := _kind(file)).foreign:
         message = f"{file} is {kind.name}, which irdeconv does not read"

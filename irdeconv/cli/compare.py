@@ -1,4 +1,4 @@
-"""`compare`: compare a model layer by layer with another model, with saved arrays or OpenVINO."""
+"""`compare`: compare a model layer by layer with a second model, saved arrays or a runtime."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import irdeconv as ird
 from irdeconv.base.errors import Diagnostic, count, misused
 from irdeconv.base.form_names import FALLBACK
 from irdeconv.base.json_form import Record
-from irdeconv.cli.checks import PEER, read_by
+from irdeconv.cli.checks import is_onnx, read_by, runtime_and_file
 from irdeconv.cli.console import Answer, Console
 from irdeconv.cli.diagnostics import print_diagnostics
 from irdeconv.cli.inputs import gather, specialize
@@ -78,10 +78,10 @@ def _refuse_idle(args: argparse.Namespace) -> None:
         message = f"{' and '.join(idle)}: with OTHER nothing is lowered"
         hint = "leave OTHER out, or write the lowered model with lower -o and name it as OTHER"
         raise misused(message, hint)
-    model = args.other is not None and not args.other.endswith(".npz") and args.other != PEER
-    if args.peer_precision is not None and (args.other or "").partition(":")[0] != PEER:
+    runtime, file = runtime_and_file(args.other or "")
+    if args.peer_precision is not None and runtime != "openvino":
         raise misused("--peer-precision is of openvino", "name openvino as OTHER")
-    if args.other_weights is not None and not model:
+    if args.other_weights is not None and (not file or file.endswith(".npz")):
         raise misused("--other-weights goes with the .xml of a second model")
 
 
@@ -91,12 +91,14 @@ def _compare(args: argparse.Namespace, a: Graph, inputs: dict[str, Array]) -> Co
     if other is None:
         b = ird.lower(a, args.form or FALLBACK, args.target).graph
         return ird.compare(a, b, inputs, **wanted)
-    system, _, file = other.partition(":")
-    if system == PEER:
+    runtime, file = runtime_and_file(other)
+    if runtime is not None:
         readable = args.file != "-" and not args.file.endswith((".json", ".ird"))
+        if runtime == "onnxruntime":
+            readable = readable and is_onnx(args.file)
         file = file or (args.file if readable else "")
         weights = args.weights if file == args.file else args.other_weights
-        peer = f"{PEER}:{file}" if file else PEER
+        peer = f"{runtime}:{file}" if file else runtime
         precision: Precision = args.peer_precision or "f32"
         return ird.compare(a, peer, inputs, **wanted, weights=weights, peer_precision=precision)
     if other.endswith(".npz"):

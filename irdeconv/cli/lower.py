@@ -20,6 +20,7 @@ from irdeconv.cli.model import inferred, prove, read
 from irdeconv.cli.options import lowering_options
 from irdeconv.formats.importing import ONLY_EXACT
 from irdeconv.ir.graph import Graph
+from irdeconv.rewrite.channel_folding import fused_lines
 from irdeconv.rewrite.infer_specs import layer_count
 from irdeconv.rewrite.records import Lowered, LoweringReport
 from irdeconv.rewrite.targets import load_target, target_names
@@ -34,13 +35,16 @@ def stays_onnx(args: argparse.Namespace) -> bool:
     """
     if args.output and Path(args.output).suffix != ".onnx":
         return False
+    if args.fuse and args.output:
+        message = f"-o {args.output}: --fuse writes an IR, no ONNX model"
+        raise misused(message, f"name it {Path(args.output).with_suffix('.xml')}")
     if args.file == "-":
         return bool(args.output)
     found = is_onnx(args.file)
     if args.output and not found:
         message = f"-o {args.output}: {args.file} is no ONNX model, so its lowering is none either"
         raise misused(message, f"name it {Path(args.output).with_suffix('.xml')}")
-    return found and args.format != "ir"
+    return found and args.format != "ir" and not args.fuse
 
 
 def run(args: argparse.Namespace, console: Console) -> int | Answer:
@@ -92,6 +96,8 @@ def _onnx_instead(args: argparse.Namespace) -> Iterator[None]:
 
 def _text(report: LoweringReport, size: str, args: argparse.Namespace, console: Console) -> None:
     print_diagnostics(console, report.diagnostics)
+    for line in fused_lines(report.fused) if args.fuse else ():
+        console.text(line)
     if not len(report):
         console.text(f"{args.file}: no deconvolutions, nothing to lower")
         return

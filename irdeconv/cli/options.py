@@ -432,5 +432,5 @@ def execution(args: argparse.Namespace) -> dict[str, Any]:
 
 def lowering_options(args: argparse.Namespace) -> dict[str, Any]:
     """Return the keyword arguments of `irdeconv.lower` beside form and target."""
-    names = ("explain_costs", "only", "convolutions", "best_effort")
+    names = ("explain_costs", "only", "convolutions", "best_effort", "fuse")
     return {name: getattr(args, name) for name in names}

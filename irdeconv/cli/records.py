@@ -71,6 +71,9 @@ assumptions that are listed.
     --explain-costs  show the cost of each form for each deconvolution, and why a form is refused
     --only PATTERN  lower only deconvolutions whose names match, such as 'decoder/*'
     --convolutions  also rewrite ordinary convolutions that the target cannot run as they are
+    --fuse  first fold batch normalization, scale and bias into the convolutions and deconvolutions
+        beside them, as simplify does (writes an IR) @excludes --certify
+        @why rounded weights have no proof: simplify --fuse first, and certify the lowering of that
     --best-effort  write the model even if layers violate conditions of the target, with warnings
     --list-targets  list the packaged targets @excludes --format=json
     + SHAPE
@@ -293,6 +296,7 @@ OTHER is one of these:
   saved.npz          saved arrays, as written by `run --form none --dump all -o saved.npz`
   openvino           the same model in OpenVINO's CPU plugin
   openvino:FILE.xml  another model there
+  onnxruntime        the same .onnx in ONNX Runtime; onnxruntime:FILE.onnx is another one
 
 Without OTHER, the model is compared with its own lowering.
 
@@ -302,7 +306,7 @@ the unit roundoff, gamma_n |W||x| bounds a sum of n terms, gamma~_n does if roun
 are independent. "carried" is the part of f16 and bf16 values that the other side may keep between
 layers beyond the digits that it shows. Saved tensors may be sums in f16.
     + MODEL
-    [OTHER]  a model, .npz, openvino or openvino:FILE.xml @reads model
+    [OTHER]  a model, .npz, openvino, onnxruntime, or one of these with :FILE @reads model
     --other-weights FILE  the second model's .bin @reads weights
     + INPUT
     + SEED
@@ -455,14 +459,20 @@ Convert are joined. Inputs, outputs, their names and order, variables and compre
 
 Node by node, the results keep the same bits. --check runs the model before and after. If they
 differ, the exit code is 1 and nothing is written.
+
+--fuse rounds weights once, so it changes results a little; the report has a bound for each layer.
+Only constants that are the same along all axes but the channels are folded, between layers that
+nothing else reads. A bias in front of padding stays.
     + MODEL
     + SHAPE
     --max-growth SIZE  fold no constant that takes more bytes than this beyond those it is computed
         of: 4096, 512K (default: 1M) @size @default 1M
     --decompress  fold the Convert of weights that are stored in fewer bits, too: f16 becomes f32
+    --fuse  also fold batch normalization, scale and bias into the convolution, deconvolution or
+        matrix product beside them
     --check irdeconv|openvino  run the model before and after on the same inputs: in irdeconv the
-        bits have to be the same, in OpenVINO the numbers within 0.0001 of the
-        output's largest
+        bits have to be the same, with --fuse each layer within the bound of its rounding; in
+        OpenVINO the numbers within 0.0001 of the output's largest
     = @needs --check
     + INPUT
     =

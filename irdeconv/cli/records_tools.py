@@ -90,7 +90,7 @@ Exit code: the worst of the items', in this order: 70 (also crashes), 2, 6, 3, 4
     --rows N  with --inputs: cut each file along the first axis into items of N rows @whole 1
         @needs --inputs @of run
     --against WHERE  the other model for compare and check-certificate: a file name such as
-        '{{folder}}/{{stem}}_lowered.xml', the folder of -o of a batch lower, or openvino
+        '{{folder}}/{{stem}}_lowered.xml', the folder of -o of a batch lower, or a runtime
         @of compare check-certificate
     = @of {" ".join(PASSED)}
     --jobs N  processes (default: as many as processors); 0: all in this process, without limits

@@ -11,7 +11,7 @@ import irdeconv as ird
 from irdeconv.base.errors import Diagnostic, did_you_mean, misused
 from irdeconv.base.json_form import Record
 from irdeconv.base.tables import WIDTH, wrap
-from irdeconv.cli.checks import PEER, protect, read_by
+from irdeconv.cli.checks import protect, read_by
 from irdeconv.cli.console import Answer, Console
 from irdeconv.cli.inputs import gather
 from irdeconv.cli.model import inferred, read, read_file
@@ -19,7 +19,7 @@ from irdeconv.cli.verbs import verb_record
 from irdeconv.formats.atomic import together
 from irdeconv.formats.text import dump
 from irdeconv.ir.graph import Graph
-from irdeconv.verify.reduce import Reduced, Task, reduce_model
+from irdeconv.verify.reduce import PEER, Reduced, Task, reduce_model
 from irdeconv.verify.reduce_checks import filled, other_path, stage_variant
 
 LINES = 40  # of a text form that is printed

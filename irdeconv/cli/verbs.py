@@ -21,7 +21,7 @@ VERBS = {
     "inspect": "list layers, shapes, parameters and multiply-accumulates",
     "explain": "show how a deconvolution gets its size and values, and compare other systems",
     "check-certificate": "prove every rewritten layer of a lowered model equal to the original",
-    "compare": "compare a model layer by layer with another model, with saved arrays or OpenVINO",
+    "compare": "compare a model layer by layer with a second model, saved arrays or a runtime",
     "reduce": "reduce a failing model to the few layers that reproduce the failure",
     "convert": "convert an ONNX model, a oneDNN Graph dump or an IR from before 2020 into an IR",
     "extract": "cut a piece out of a model, with its weights and the inputs that flow into it",

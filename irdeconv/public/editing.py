@@ -71,7 +71,11 @@ def rename(
 
 @work.counted
 def simplify(
-    model: ModelLike, *, max_growth: int = MAX_GROWTH, decompress: bool = False
+    model: ModelLike,
+    *,
+    max_growth: int = MAX_GROWTH,
+    decompress: bool = False,
+    fuse: bool = False,
 ) -> Simplified:
     """Return the same model with fewer layers, and a report of the removed: `graph, report = ...`.
 
@@ -82,13 +86,16 @@ def simplify(
     compressed unless `decompress` is set. Run node by node (`fuse=False`, `form=None`), both models
     give the same bits.
 
+    `fuse` also folds batch normalization, scale and bias into convolutions, deconvolutions and
+    matrix products. This rounds weights: `report.fused` has a bound for each layer.
+
     Raises InferenceError if the graph does not fit together, and the errors of `read`.
 
     >>> graph, report = ird.simplify("ir_samples/openvino/same_upper_output_shape.xml")
     >>> report.steps["dead"]
     0
     """
-    return _simplify(graph_of(model), max_growth=max_growth, decompress=decompress)
+    return _simplify(graph_of(model), max_growth=max_growth, decompress=decompress, fuse=fuse)
 
 
 def _texts(given: str | Sequence[str]) -> Sequence[str]:

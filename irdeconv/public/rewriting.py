@@ -27,6 +27,7 @@ def lower(
     best_effort: bool = False,
     only: str | None = None,
     convolutions: bool = False,
+    fuse: bool = False,
 ) -> Lowered:
     """Return a copy without deconvolutions, and a report of each: `graph, report = ...`.
 
@@ -35,8 +36,8 @@ def lower(
     target (`irdeconv lower --list-targets`), a .toml file or a Target; with it the default is
     "auto": each deconvolution gets the cheapest form of which all layers meet the target's
     conditions. `only` is a pattern of layer names (`*` and `?` are wildcards). `convolutions` also
-    rewrites ordinary convolutions that violate conditions. `explain_costs` reports the costs of all
-    forms.
+    rewrites ordinary convolutions that violate conditions. `fuse` first folds scales and biases as
+    `simplify` does. `explain_costs` reports the costs of all forms.
 
     Raises TargetError with every layer that violates conditions in each form, unless `best_effort`
     makes these warnings; LoweringError with every deconvolution that cannot be lowered.
@@ -54,6 +55,7 @@ def lower(
         best_effort=best_effort,
         only=only,
         convolutions=convolutions,
+        fuse=fuse,
     )
 
 

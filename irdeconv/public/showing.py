@@ -22,6 +22,7 @@ from irdeconv.rewrite.records import Lowered
 from irdeconv.rewrite.targets import Target, load_target
 from irdeconv.runtime.bench import BenchReport
 from irdeconv.runtime.feeds import Feeds
+from irdeconv.runtime.peers import PEERS
 from irdeconv.runtime.plan import Plan
 from irdeconv.show.explanation import Explanation
 from irdeconv.show.explanation import explain as _explain
@@ -34,6 +35,7 @@ from irdeconv.show.page import graph_page as _graph_page
 from irdeconv.show.page_values import ValueCollector
 from irdeconv.verify.certificates import Certificates
 from irdeconv.verify.comparison import Comparison, compare_plan
+from irdeconv.verify.onnxruntime import OnnxRuntimePartner
 from irdeconv.verify.openvino import OpenVinoPartner, openvino
 from irdeconv.verify.partner import Partner, PlanPartner, Precision, SavedPartner
 from irdeconv.verify.reduce import PEER, find_around, write_around
@@ -51,11 +53,12 @@ def compare(
 ) -> Comparison:
     """Run a model and compare every layer with another side, on the same inputs.
 
-    `b` is a model, arrays by name or an .npz of them, "openvino" (the same graph there) or
-    "openvino:FILE.xml" (another one, whose .bin is `weights`). OpenVINO computes every layer in
-    f32, or in `peer_precision`: "bf16", or "int8" for quantized layers as in production. Each layer
-    is computed again from b's own inputs, and may differ by rounding errors; `tolerance`, relative
-    to a tensor's largest value, replaces their bound. The report is true if everything agrees.
+    `b` is a model, arrays by name or an .npz of them, "openvino" (the same graph there),
+    "openvino:FILE.xml" (another one, whose .bin is `weights`) or "onnxruntime:FILE.onnx", of which
+    "onnxruntime" is enough if `a` is a file. OpenVINO computes every layer in f32, or in
+    `peer_precision`: "bf16", or "int8" for quantized layers as in production. Each layer is
+    computed again from b's own inputs, and may differ by rounding errors; `tolerance`, relative to
+    a tensor's largest value, replaces their bound. The report is true if everything agrees.
     `reduce` is a folder for the first layer that differs: both sides, its inputs, and a report.json
     with commands. Raises UsageError for arrays that belong to no tensor of the model.
 
@@ -69,14 +72,14 @@ def compare(
     'deconv'
     """
     plan = compile(a, None, threads=1, fuse=False, once=True)
+    if b == "onnxruntime" and isinstance(a, str | PathLike):
+        b = f"{b}:{a}"
     with TemporaryDirectory(prefix="irdeconv-") as folder:
         start, other = _second_side(plan, b, inputs, weights, folder, peer_precision)
         result = compare_plan(plan, start, inputs, tolerance)
-        if reduce is not None:
-            is_peer = isinstance(b, str) and b == PEER
-            around = find_around(plan, start, inputs, result, other)
-            if around is not None:
-                write_around(around, Path(reduce), PEER if is_peer else None)
+        around = None if reduce is None else find_around(plan, start, inputs, result, other)
+        if reduce is not None and around is not None:
+            write_around(around, Path(reduce), PEER if b == PEER else None)
         return replace(result, other=other)
 
 
@@ -112,7 +115,7 @@ def _other_model(plan: Plan, other: Plan, inputs: Feeds) -> Partner:
 
 
 def _peer(b: str | PathLike[str]) -> bool:
-    return str(b).partition(":")[0] == "openvino"
+    return str(b).partition(":")[0] in PEERS
 
 
 def _stored(
@@ -124,15 +127,20 @@ def _stored(
     computes: Precision,
 ) -> Partner:
     """Return the partner that a text names; a model for OpenVINO is written to the folder."""
-    _, colon, file = str(b).partition(":")
+    system, colon, file = str(b).partition(":")
     if _peer(b):
+        feeds = dict(zip(plan.graph.inputs, plan.binder.bind(inputs), strict=True))
+        if system == "onnxruntime":
+            if not file:
+                hint = "onnxruntime:FILE.onnx names the .onnx that the model was made of"
+                raise misused("ONNX Runtime reads only an .onnx", hint)
+            return OnnxRuntimePartner(plan, Path(file), feeds)
         openvino()  # before anything is written
         if not colon:
             file = str(Path(folder, "model.xml"))
             write(plan.graph, file)
-        bound = zip(plan.graph.inputs, plan.binder.bind(inputs), strict=True)
         stored = Path(weights) if weights else None
-        return OpenVinoPartner(plan, Path(file), dict(bound), stored, computes)
+        return OpenVinoPartner(plan, Path(file), feeds, stored, computes)
     return SavedPartner.open(plan.graph, Path(b))
 
 

@@ -266,11 +266,16 @@ def _stored_moved(
         values = held.narrowed() if held else _apply(op, np.broadcast_to(p.values, shape), *rest)
     except Exception:  # an edge of nothing, or a broadcast by other rules
         return None
+    return replace(p, values=narrowed(values))
+
+
+def narrowed(values: Array) -> Array:
+    """Return a parameter with one element on each axis along which it does not change."""
     for axis in range(values.ndim):
         first = values.take([0], axis) if values.shape[axis] > 1 else values
         if np.array_equal(np.broadcast_to(first, values.shape), values):
             values = first
-    return replace(p, values=np.ascontiguousarray(values))
+    return np.ascontiguousarray(values)
 
 
 def _zero(steps: tuple[Dequantization, ...], dtype: ElementType) -> Array | None:

@@ -30,6 +30,7 @@ from irdeconv.rewrite.builder import (
     sweep,
     unique_names,
 )
+from irdeconv.rewrite.channel_folding import fuse_channels
 from irdeconv.rewrite.emit import DeconvolutionInputs, Style
 from irdeconv.rewrite.forms import FORMS, forms_for, require_room
 from irdeconv.rewrite.infer_specs import beyond, infer_specs, inferred, is_stale, report, warning
@@ -70,6 +71,7 @@ def lower(
     best_effort: bool = False,
     only: str | None = None,
     convolutions: bool = False,
+    fuse: bool = False,
 ) -> Lowered:
     """Return a copy of the graph in which every deconvolution is lowered; see `irdeconv.lower`.
 
@@ -77,7 +79,7 @@ def lower(
     together, LimitError beyond the budget of nodes (`lowered_total`) and for tensors of the lowered
     graph that are larger than the limits.
     """
-    request = LoweringRequest.of(form, target, explain_costs, best_effort, only, convolutions)
+    request = LoweringRequest.of(form, target, explain_costs, best_effort, only, convolutions, fuse)
     low = lower_for(graph, request, NodeBudget(current().lowered_total))
     return checked(low, request)
 
@@ -91,6 +93,7 @@ def lower_for(
     The written form is not checked against the target.
     """
     state = _State(inferred(graph), request, request.styled(style), budget)
+    fused = fuse_channels(state.graph) if request.fuse else ()
     require_room(state.graph, request.form, budget)
     _lower_graph(state)
     if state.problems.errors:
@@ -99,7 +102,7 @@ def lower_for(
     _require_sizes(state.graph)
     state.graph.lint()
     diagnostics = tuple(state.problems.diagnostics)
-    report = LoweringReport(request.form, tuple(state.layers), diagnostics, request.named)
+    report = LoweringReport(request.form, tuple(state.layers), diagnostics, request.named, fused)
     return Lowered(state.graph, report)
 
 

@@ -15,6 +15,7 @@ from irdeconv.base.json_form import Record
 from irdeconv.base.markup import html_table, line
 from irdeconv.base.tables import printable
 from irdeconv.ir.graph import Graph
+from irdeconv.rewrite.channel_folding import FusedLayer
 from irdeconv.rewrite.emit import Style
 from irdeconv.rewrite.infer_specs import layer_count
 from irdeconv.rewrite.nonfinite import NonFiniteReport
@@ -40,13 +41,14 @@ class LoweredLayer(Record, keys="... costs? spread?", repr=False):
         return line(self, self.name, text)
 
 
-class LoweringReport(Record, keys="form target? layers diagnostics", repr=False):
+class LoweringReport(Record, keys="form target? fused? layers diagnostics", repr=False):
     """One record per deconvolution, and warnings."""
 
     form: str  # that was requested; auto chooses one for each layer
     layers: tuple[LoweredLayer, ...]  # one for each deconvolution
     diagnostics: tuple[Diagnostic, ...] = ()  # warnings
     target: str | None = None  # the target's description, with --target
+    fused: tuple[FusedLayer, ...] = ()  # layers with others beside them, with --fuse
 
     @property
     def verdict(self) -> str:
@@ -115,8 +117,8 @@ class LoweringRequest:
 
     `explain` requests the costs of forms, `all_costs` also of those that cannot be the cheapest.
     `only` is a pattern of layer names. With `convolutions` ordinary convolutions that violate
-    conditions are rewritten, too; with `best_effort` violations become warnings. With
-    `quantized` the layers run in int8.
+    conditions are rewritten, too; with `best_effort` violations become warnings. `fuse` first folds
+    scales and biases into the layers beside them. With `quantized` the layers run in int8.
     """
 
     form: str
@@ -127,6 +129,7 @@ class LoweringRequest:
     best_effort: bool = False
     only: str | None = None
     convolutions: bool = False
+    fuse: bool = False
     quantized: bool = False
 
     @staticmethod
@@ -137,6 +140,7 @@ class LoweringRequest:
         best_effort: bool = False,
         only: str | None = None,
         convolutions: bool = False,
+        fuse: bool = False,
     ) -> LoweringRequest:
         """Return a request; the default form is zero-insertion, with a target auto.
 
@@ -147,7 +151,7 @@ class LoweringRequest:
         require_form(form)
         explain = explain_costs or targeted or form == AUTO
         loaded = load_target(target)
-        flags = (explain_costs, best_effort, only, convolutions)
+        flags = (explain_costs, best_effort, only, convolutions, fuse)
         return LoweringRequest(form, loaded, targeted, explain, *flags)
 
     @property

@@ -121,7 +121,7 @@ def _relative(a: Array, b: Array) -> float:
     return math.inf if math.isnan(gap) else gap / scale if scale else gap
 
 
-def _in_order(ends: Sequence[set[str]], inputs: Mapping[str, Array]) -> list[Array]:
+def in_order(ends: Sequence[set[str]], inputs: Mapping[str, Array]) -> list[Array]:
     """Return the inputs for a peer's ports, by name if all names are known, else in order."""
     if len(ends) != len(inputs):
         raise _Impossible(f"it reads {len(ends)} inputs from the file, irdeconv {len(inputs)}")
@@ -140,7 +140,7 @@ def _openvino(source: Source, inputs: Mapping[str, Array], folder: Path) -> Outp
     core = ov.Core()
     model = core.read_model(str(path), str(weights)) if weights else core.read_model(str(path))
     ends = [{*port.names, port.get_node().friendly_name} for port in model.inputs]
-    arrays = _in_order(ends, inputs)
+    arrays = in_order(ends, inputs)
     shapes = [list(a.shape) for a in arrays]
     if [str(list(p.partial_shape)) for p in model.inputs] != [str(s) for s in shapes]:
         model.reshape(dict(zip(model.inputs, map(ov.PartialShape, shapes), strict=True)))
@@ -167,7 +167,7 @@ def _onnxruntime(source: Source, inputs: Mapping[str, Array], folder: Path) -> O
         model = _conv_transpose(source.graph, inputs)
     session = onnx_session(model)
     names = [end.name for end in session.get_inputs()]
-    feeds = dict(zip(names, _in_order([{n} for n in names], inputs), strict=True))
+    feeds = dict(zip(names, in_order([{n} for n in names], inputs), strict=True))
     return lambda: session.run(None, feeds)
 
 

@@ -32,6 +32,7 @@ from irdeconv.ops.movement import Broadcast, Broadcast1, Concat, Tile, Transpose
 from irdeconv.ops.padding import Pad1, Pad12
 from irdeconv.ops.shape import Reshape, Squeeze, Squeeze1, Unsqueeze
 from irdeconv.rewrite.builder import remove_dead, replace_node, unique_names
+from irdeconv.rewrite.channel_folding import FusedLayer, fuse_channels
 from irdeconv.rewrite.compressed_filters import constant, is_constant
 from irdeconv.rewrite.infer_specs import infer_specs, inferred
 from irdeconv.runtime.rename import feeds_result, give_names, may_stand_for
@@ -405,7 +406,7 @@ def _holds(wide: ElementType, narrow: ElementType) -> bool:
 
 MAX_GROWTH = 1 << 20  # bytes
 _PASSES_AT_MOST = 20
-STEPS = ("folded", "without effect", "joined", "duplicate", "dead")
+STEPS = ("folded", "without effect", "joined", "fused", "duplicate", "dead")
 
 
 class BeforeAfter(Record):
@@ -415,11 +416,11 @@ class BeforeAfter(Record):
     after: int  # in the simplified model
 
 
-class SimplificationReport(Record, keys="types steps constant_bytes"):
+class SimplificationReport(Record, keys="types steps constant_bytes fused?"):
     """Layers by type before and after, how many each step took, bytes of constants.
 
-    Steps: "folded" into constants, "without effect", "joined" with the layer in front, "duplicate",
-    "dead" (no result needs it).
+    Steps: "folded" into constants, "without effect", "joined" with the layer in front, "fused" into
+    a convolution, "duplicate", "dead" (no result needs it).
     """
 
     before: Mapping[str, int]
@@ -427,6 +428,7 @@ class SimplificationReport(Record, keys="types steps constant_bytes"):
     steps: Mapping[str, int]  # number of layers that each step changed
     bytes_before: int
     bytes_after: int
+    fused: tuple[FusedLayer, ...] = ()  # layers with others beside them, with --fuse
 
     @property
     def types(self) -> dict[str, BeforeAfter]:
@@ -466,7 +468,9 @@ class Simplified(NamedTuple):
         return self.report._repr_html_()
 
 
-def simplify(graph: Graph, *, max_growth: int = MAX_GROWTH, decompress: bool = False) -> Simplified:
+def simplify(
+    graph: Graph, *, max_growth: int = MAX_GROWTH, decompress: bool = False, fuse: bool = False
+) -> Simplified:
     """Return a simplified copy and a report, as `irdeconv.simplify` describes.
 
     The bits are those of running node by node: of a graph that fuses otherwise they may differ by
@@ -476,17 +480,26 @@ def simplify(graph: Graph, *, max_growth: int = MAX_GROWTH, decompress: bool = F
     infer_specs(out, believe=False)
     before, bytes_before = _counts(out), _constant_bytes(out)
     steps = Counter(dead=remove_dead(out, set()))
+    fused: list[FusedLayer] = []
     for _ in range(_PASSES_AT_MOST):
         done = _round(out, max_growth, decompress)
-        steps += done
         infer_specs(out, believe=False)
+        rows = fuse_channels(out) if fuse else ()
+        fused = [*(r for r in fused if r.took), *rows]
+        done += Counter(fused=sum(len(r.took) for r in rows))
+        steps += done
         if not done:
             break
     infer_specs(out)
     out.lint()
     unique_names(out)
     report = SimplificationReport(
-        before, _counts(out), {s: steps[s] for s in STEPS}, bytes_before, _constant_bytes(out)
+        before,
+        _counts(out),
+        {s: steps[s] for s in STEPS},
+        bytes_before,
+        _constant_bytes(out),
+        tuple(fused),
     )
     return Simplified(out, report)
 

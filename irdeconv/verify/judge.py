@@ -527,13 +527,13 @@ def limited(
 
     Bounds that were carried far grow beyond use, or there are none: then the `terms` roundings on
     the way count, each relative to the largest value. From values that were seen the way is not far
-    (`near`).
+    (`near`). A partner that joined the layers on the way has rounded their constants once more.
     """
-    found = own
+    found = own if near else Allowed(2 * own.limit, own.rule)
     if not (isinstance(error, float) and error == 0):
         roundings = scaled(made, 2 * (terms + 1))
         if error is not None:
-            found = Allowed(np.asarray(own.limit + error), f"{own.rule} + carried")
+            found = Allowed(np.asarray(found.limit + error), f"{own.rule} + carried")
         far = is_real(made) and not near
         if error is None:
             found = Allowed(np.maximum(own.limit, roundings.limit), roundings.rule)

@@ -45,7 +45,7 @@ STANDARD = (
 )
 # In the midst of patterns (GELU, HSwish, RMS, ...) that OpenVINO takes as one layer for the readers
 # of the last one, with values that this layer rounds differently, though the others are Results.
-FUSED = frozenset(["Clamp", "Erf", "ReduceMean", "ReduceSum", "Sigmoid", "SoftPlus", "Tanh"])
+FUSED = frozenset("Clamp Erf Maximum Minimum ReduceMean ReduceSum Sigmoid SoftPlus Tanh".split())
 READABLE = tuple("f64 f32 f16 bf16 i64 i32 i16 i8 u64 u32 u16 u8 boolean".split())
 
 Key = tuple[str, int]  # a layer's name and output port

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -13,6 +14,7 @@ from irdeconv.cli.main import main
 from irdeconv.ir.graph import Graph, Value
 from irdeconv.ir.op import REGISTRY
 from irdeconv.verify import openvino as peer
+from support import onnx_models
 from support.commands import answer
 from support.fixtures import Patch
 from support.layers import constant, parameter, result, sequential
@@ -182,3 +184,60 @@ def test_too_many_refusals_fail() -> None:
     refused = equal("layers", "pads", tool.REFUSED)
     assert tool.report([*found, *meant, refused]) == 0
     assert tool.report([*found, *meant, *[refused] * 3]) == 1
+
+
+def onnx_network(fault: str = "") -> Any:
+    """Convolutions as exporters leave them, with HSwish from Clip, perhaps with one fault."""
+    rng = np.random.default_rng(3)
+    shapes = {"w": (8, 3, 3, 3), "v": (8, 2, 3, 3), "u": (8, 5, 4, 4)}
+    weights = {k: rng.standard_normal(s).astype(np.float32) for k, s in shapes.items()}
+    four = {k: rng.random(8).astype(np.float32) + 0.5 for k in ("g", "b", "m", "s")}
+    scalars = {"three": np.float32([3]), "low": np.float32(0), "six": np.float32(6)}
+    if fault == "flipped":
+        weights["v"] = np.ascontiguousarray(weights["v"][..., ::-1])
+    if fault == "weight":
+        weights["w"][4, 1, 1, 1] *= 1.01
+    nodes = [
+        onnx_models.node("Conv", "x w b", "c", pads=[1, 1, 1, 1]),
+        onnx_models.node("BatchNormalization", "c g b m s", "n"),
+        onnx_models.node("Add", "n three", "a"),
+        onnx_models.node("Clip", "a low six", "h"),
+        onnx_models.node("Mul", "n h", "p"),
+        onnx_models.node("Div", "p six", "q"),
+        onnx_models.node("Conv", "q v", "d", pads=[1, 1, 1, 1], group=4),
+        onnx_models.node("Mul", "d g4", "e"),
+        onnx_models.node(
+            "ConvTranspose",
+            "e u",
+            "t",
+            strides=[2, 2],
+            pads=[0, 1, 2, 1] if fault == "shifted" else [1, 1, 1, 1],
+        ),
+        onnx_models.node("Sigmoid", "t", "y"),
+    ]
+    given = weights | four | scalars | {"g4": four["g"].reshape(8, 1, 1)}
+    x = onnx_models.info("x", (1, 3, 16, 24))
+    return onnx_models.model(nodes, [x], ["y"], given)
+
+
+FAULTS = {"": "", "flipped": "d", "weight": "c", "shifted": "t"}
+
+
+@pytest.mark.parametrize("runtime", ["openvino", "onnxruntime"])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_onnx_files_in_both_runtimes(runtime: str, fault: str, tmp_path: Path) -> None:
+    files = [tmp_path / "right.onnx", tmp_path / "other.onnx"]
+    for file, kind in zip(files, ("", fault), strict=True):
+        file.write_bytes(onnx_models.typed(onnx_network(kind)).SerializeToString())
+    x = np.random.default_rng(0).random((1, 3, 16, 24), dtype=np.float32)
+    report = ird.compare(files[1], f"{runtime}:{files[0]}", x)
+    assert report.passed == (not fault), report
+    first = report.first_difference
+    if first is not None:
+        assert FAULTS[fault] in report.graph.node(first.node).names_of(0)
+    assert main(["compare", str(files[1]), runtime]) == 0
+
+
+def test_onnxruntime_needs_an_onnx(net: Path) -> None:
+    assert "onnxruntime:FILE.onnx" in answer("compare", net, "onnxruntime", code=2).err
+    assert "is no .onnx" in answer("compare", net, f"onnxruntime:{net}", code=2).err
