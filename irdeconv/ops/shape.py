@@ -72,7 +72,7 @@ class Reshape(ViewOp):
     """
 
     moves: ClassVar[bool] = True
-    signature = "data: any t; shape: integer [*S:1] -> t [*O]"
+    signature = "data: any t; shape: integer [?] -> t [*O]"
     special_zero: bool = False
 
     def complete(self, at: Fit, data: Spec, shape: Spec) -> None:
