@@ -467,13 +467,18 @@ def integer(text: str | None) -> int | None:
     return int(text)
 
 
+def edge_end(text: str | None) -> int | None:
+    """Parse an integer as OpenVINO reads those of edges and ids: without blanks behind it."""
+    return None if text is None or text != text.rstrip() else integer(text)
+
+
 @lru_cache(maxsize=1 << 16)
 def identifier(text: str | None) -> int | None:
     """Parse the id of a layer or port as OpenVINO does; None if OpenVINO refuses it.
 
     Digits, perhaps with blanks or a plus in front; at most 63 bits.
     """
-    number = None if text is None or text != text.rstrip() else integer(text)
+    number = edge_end(text)
     return number if number is not None and 0 <= number <= LARGEST_INT else None
 
 

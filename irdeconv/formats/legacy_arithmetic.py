@@ -511,8 +511,10 @@ def strided_slice(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     masks = {name: n.ints(name, ()) for name in ("begin_mask", "end_mask")}
     rest = {a: n.ints(a, ()) for a in ("new_axis_mask", "shrink_axis_mask", "ellipsis_mask")}
     inverted = {name: tuple(1 - bool(m) for m in mask) for name, mask in masks.items()}
+    size = max(map(len, (inverted | rest).values()))
+    filled = {name: (*m, *(0,) * (size - len(m))) for name, m in (inverted | rest).items()}
     terms = (integers(b, v) for v in n.given[1:])
-    return b.add(StridedSlice(**inverted, **rest), n[0], *terms)
+    return b.add(StridedSlice(**filled), n[0], *terms)
 
 
 @layer("ReverseSequence")

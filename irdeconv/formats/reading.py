@@ -33,6 +33,7 @@ from irdeconv.formats.document import (
     XmlLayer,
     XmlPort,
     check_mark,
+    edge_end,
     identifier,
     integer,
     why_no_identifier,
@@ -197,13 +198,12 @@ def _bad_id(
 
 def _numbers(edge: Edge, wiring: Wiring, context: Context) -> tuple[int, int, int, int] | None:
     """Return the four numbers of an edge, or None after reporting their errors."""
-    a, b = integer(edge.from_layer), integer(edge.from_port)
-    c, d = integer(edge.to_layer), integer(edge.to_port)
+    a, b, c, d = map(edge_end, edge[:4])
     if a is not None and b is not None and c is not None and d is not None and not edge.extra:
         return a, b, c, d
     out = []
     for name, text in zip(_ENDS, edge[:4], strict=True):
-        number = integer(text)
+        number = edge_end(text)
         if text is None:
             context.add("E105", f'<edge> has no attribute "{name}"', edge.anchor)
         elif number is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -34,11 +35,17 @@ Element = Any  # lxml's elements are untyped here: its stubs make every text a u
 
 BODIES = ("body", "then_body", "else_body")
 MAPS = ("port_map", "then_port_map", "else_port_map", "back_edges")
-_ONCE = frozenset(["data", *BODIES, *MAPS])
+_ONCE = frozenset(["data", "input", "output", *BODIES, *MAPS])
 _KNOWN = ("data", "input", "output", "rt_info", *BODIES, *MAPS)
 _NAMES = ("id", "name", "type", "version")
 _PORT_ATTRIBUTES = ("id", "precision", "names")
 _XML = "{http://www.w3.org/XML/1998/namespace}"  # lxml replaces the prefix xml: by this
+# How many of them OpenVINO reads in the rt_info of a layer or a port. With more it reads no model.
+_RUNTIME = dict.fromkeys(("nms_selected_indices", "strides_propagation"), 0) | dict.fromkeys(
+    "decompression fused_names layout old_api_map_element_type old_api_map_order precise "
+    "preprocessing primitives_priority".split(),
+    1,
+)
 _EDGE_ATTRIBUTES = ("from-layer", "from-port", "to-layer", "to-port")
 
 
@@ -178,7 +185,7 @@ class LayerReader:
         elif tag == "output":
             parts.outputs += self._ports(e)
         elif tag == "rt_info":
-            parts.rt_info = _rt_info(e) or parts.rt_info
+            parts.rt_info = self._runtime(e) or parts.rt_info
             self._skip(e)
         elif tag in BODIES:
             parts.sections.append(raw_section(e))
@@ -222,7 +229,7 @@ class LayerReader:
                 out.append(e.text or "")
                 self._skip(e)
             elif e.tag == "rt_info":
-                rt_info = _rt_info(e)
+                rt_info = self._runtime(e)
                 self._skip(e)
             else:
                 self._unexpected(e, ("dim", "rt_info"), "port")
@@ -232,6 +239,15 @@ class LayerReader:
             self._exceeded("E602", text, "rank")
         self._sub = sub
         return tuple(out), rt_info
+
+    def _runtime(self, e: Element) -> str | None:
+        """Return the XML of the rt_info of a layer or port; report what OpenVINO does not read."""
+        found = Counter(a.get("name") for a in e.iterfind("attribute[@version='0']"))
+        for name, times in found.items():
+            if times > _RUNTIME.get(name, times):
+                text = f'{times} attributes "{name}" in <rt_info>'
+                self._add("E108", f"{text}; OpenVINO reads {_RUNTIME[name]}")
+        return _rt_info(e)
 
     def _others(self, e: Element, known: tuple[str, ...]) -> Pairs:
         return tuple((k, v) for k, v in self._attributes(e).items() if k not in known)
@@ -408,6 +424,8 @@ def _check_dim(dim: str, sub: int, layer: XmlLayer, context: Context) -> None:
     text = dim.strip()
     try:
         parse_dim(text)
+        if text[:1] in "?.":
+            raise ValueError
     except ValueError as e:
         if _NUMBER_THEN_TEXT.fullmatch(text):
             message = f'the dimension "{text}" is not an integer; OpenVINO ignores it'

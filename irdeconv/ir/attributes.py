@@ -87,7 +87,8 @@ Natural = Annotated[int, ValueRange(0)]
 NotNegative = Annotated[float, ValueRange(0)]
 IndexType = Annotated[ElementType, ValueRange(types=("i32", "i64"))]
 Unlimited = Annotated[int, ValueRange(-1, hint="-1 sets no limit")]
-PositiveScale = Annotated[float, ValueRange(0, above=True, high=sys.float_info.max)]
+# Positive and finite as f32, which OpenVINO holds it as.
+PositiveScale = Annotated[float, ValueRange(2.0**-150, above=True, high=(2 - 2.0**-23) * 2.0**127)]
 NaturalInts = Annotated[Ints, ValueRange(0)]
 AxisInts = Annotated[Ints, ValueRange(None, per_axis=True)]
 PositiveAxisInts = Annotated[Ints, ValueRange(1, per_axis=True)]
@@ -115,7 +116,7 @@ def parse_list(item: Callable[[str], Any]) -> Callable[[str], Any]:
     """Return a parser of comma-separated values; an empty text is an empty list."""
 
     def parse(text: str) -> Any:
-        if not text.strip():
+        if not text:
             return ()
         parts = text.split(",")
         for i, part in enumerate(parts):
@@ -214,6 +215,7 @@ def attribute(
     default: Any = dataclasses.MISSING,
     *,
     xml: str | None = None,
+    required: bool = False,
     documented: bool = False,
     internal: bool = False,
     exact: bool = False,
@@ -221,12 +223,13 @@ def attribute(
 ) -> Any:
     """Declare an attribute with more properties than its field's name and type.
 
-    `xml`: its spelling differs. `documented`: the specification requires it. `internal`: it is
-    never read from XML. `exact`: its choices distinguish upper and lower case. `aliases`: other
-    spellings that are read as well.
+    `xml`: its spelling differs. `required`: files have it, in spite of the default.
+    `documented`: the specification requires it. `internal`: it is never read from XML. `exact`: its
+    choices distinguish upper and lower case. `aliases`: other spellings that are read as well.
     """
     metadata = {
         "xml": xml,
+        "required": required,
         "documented": documented,
         "internal": internal,
         "exact": exact,
@@ -258,7 +261,7 @@ def attributes(cls: type[Any]) -> dict[str, Attribute]:
             name=f.name,
             xml=xml,
             kind=kind,
-            required=required,
+            required=required or bool(f.metadata.get("required")),
             documented=bool(f.metadata.get("documented")),
             default=None if required else f.default,
             aliases=f.metadata.get("aliases", ()),

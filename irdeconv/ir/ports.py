@@ -42,12 +42,14 @@ from irdeconv.ir.spec import (
 
 Types = Literal["any", "number", "real", "boolean", "integer", "bits"]
 
+# OpenVINO reads no axes, sizes or indices of these, and does not count nf4 as floating-point.
+_NO_NUMBERS = ("u1", "u2", "u3", "u6", "nf4")
 KINDS: dict[str, tuple[str, Callable[[ElementType], bool]]] = {
     "any": ("any type", lambda t: True),
     "number": ("a number type", lambda t: t.is_real or t.is_integral),
-    "real": ("a floating-point type", lambda t: t.is_real),
+    "real": ("a floating-point type", lambda t: t.is_real and t.name not in _NO_NUMBERS),
     "boolean": ("boolean", lambda t: t.kind == "bool"),
-    "integer": ("an integer type", lambda t: t.is_integral),
+    "integer": ("an integer type", lambda t: t.is_integral and t.name not in _NO_NUMBERS),
     "bits": ("an integer type or boolean", lambda t: t.is_integral or t.kind == "bool"),
 }
 Specs = Spec | tuple[Spec, ...]  # the result of `infer`
@@ -261,6 +263,11 @@ class Fit:
         spec = self.spec(name)
         return None if spec is None else value_dims(spec)
 
+    def count(self, name: str) -> Dim:
+        """Return the number of values of a vector, open if it is not known."""
+        spec = self.spec(name)
+        return DYNAMIC if spec is None or not spec.shape else spec.shape[0]
+
     def value(self, name: str) -> Dim:
         """Return the value of an input of one element, UNKNOWN if not known."""
         return (self.values(name) or (UNKNOWN,))[0]
@@ -433,6 +440,7 @@ def _want(dtype: ElementType, types: str, port: int, name: str) -> None:
         *others, last = types.split("|")
         text = f"{', '.join(others)} or {last}" if others else last
         text = KINDS[types][0] if types in KINDS else text
+        text += f", but not {', '.join(_NO_NUMBERS)}" if dtype.name in _NO_NUMBERS else ""
         raise OpError(f"{name} is {dtype}; it must be {text}", code="E303", port=port)
 
 

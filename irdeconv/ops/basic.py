@@ -273,7 +273,7 @@ class StringTensorPack(Op):
     """
 
     rounding = MOVES
-    signature = "begins: integer t; ends: t; symbols: u8 [B] -> string"
+    signature = "begins: i32|i64 t; ends: t; symbols: u8 [B] -> string"
 
     def infer(self, begins: Spec, ends: Spec, symbols: Spec) -> Spec:
         fit(self, begins, ends, symbols)

@@ -22,6 +22,7 @@ from irdeconv.ir.spec import (
     Interval,
     Spec,
     bounds,
+    compatible,
     format_shape,
     merge,
     non_negative,
@@ -37,12 +38,12 @@ def divided(size: Dim, by: int, what: str, attribute: str | None = None) -> Dim:
     if isinstance(size, Interval):
         high = None if size.hi is None else size.hi // by
         low = -(-size.lo // by)
-        return Interval.of(min(low, high) if high is not None else low, high)
-    if size % by:
-        raise OpError(
-            f"{what} is {size}; it must be a multiple of {by}", code="E302", attribute=attribute
-        )
-    return size // by
+        if high is None or low <= high:
+            return Interval.of(low, high)
+    elif size % by == 0:
+        return size // by
+    text = f"{what} is {size}; it must be a multiple of {by}"
+    raise OpError(text, code="E302", attribute=attribute)
 
 
 class _Rearrangement(Op):
@@ -71,7 +72,7 @@ class _Blocks(_Rearrangement):
 
     signature = "data: any t [N, C, *S:1..] -> t [N, D, *O]"
     mode: BlockMode = attribute("blocks_first", documented=True)
-    block_size: Positive = 1
+    block_size: Positive = attribute(1, required=True)
 
 
 @op("DepthToSpace")
@@ -229,8 +230,8 @@ class BatchToSpace(Op):
     moves: ClassVar[bool] = True
     rounding = MOVES
     signature = (
-        "data: any t [?, ?, *I]; block_shape: integer [D]; crops_begin: integer [D]; "
-        "crops_end: integer [D] -> t [*O]"
+        "data: any t [?, ?, *I]; block_shape: integer i [D]; crops_begin: i [D]; "
+        "crops_end: i [D] -> t [*O]"
     )
 
     def complete(self, at: Fit, data: Spec, *lists: Spec) -> None:
@@ -360,18 +361,18 @@ def _check_lengths(lengths: Array, top: int | None) -> None:
 class Roll(Op):
     """Move elements by `shift` along `axes`; those that leave an end enter at the other one.
 
-    shift, axes: integers, scalars or vectors. One shift applies to all axes. The shifts of an axis
-    that is named twice add up. Any type.  [movement/Roll-7]
+    shift, axes: integers, scalars or vectors. A scalar shift applies to all axes. The shifts of an
+    axis that is named twice add up. Any type.  [movement/Roll-7]
     """
 
     moves: ClassVar[bool] = True
     rounding = MOVES
-    signature = "data: any t [*I]; shift: integer [*S:1]; axes: integer [*A:1] of data -> t [*I]"
+    signature = "data: any t [*I]; shift: i32|i64 [*S:1]; axes: i32|i64 [*A:1] of data -> t [*I]"
 
     def complete(self, at: Fit, *inputs: Spec) -> None:
-        shifts, places = at.values("shift"), at.values("axes")
-        if shifts is not None and places is not None and len(shifts) not in (1, len(places)):
-            text = f"shift has {len(shifts)} values for {len(places)} axes"
+        shift, axes = inputs[1].shape, inputs[2].shape
+        if shift and not compatible(shift, axes):
+            text = f"shift has {shift[0]} values for {axes[0] if axes else 'scalar'} axes"
             raise OpError(text, code="E302", port=1)
 
     def evaluate(self, data: Array, shift: Array, axes: Array) -> Array:
@@ -396,7 +397,7 @@ class Split(ViewOp):
     [movement/Split-1]
     """
 
-    signature = "data: any t; axis: integer one of data"
+    signature = "data: any t; axis: integer [] of data"
     num_splits: Positive
 
     def check(self) -> Iterator[Problem]:

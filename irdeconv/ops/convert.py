@@ -158,6 +158,7 @@ class ConvertLike(_Conversion):
         return convert(data, of_numpy(like.dtype))
 
 
+_NOT_PROMOTED = ("string", "f8e8m0", "f4e2m1", "nf4", "u2", "u3", "u6")
 _KINDS = {"bool": 0, "int": 1, "uint": 1, "float": 2}
 
 
@@ -191,7 +192,7 @@ class ConvertPromoteTypes(Op):
         if a is None or b is None:
             return None
         for port, t in enumerate((a, b)):
-            if t.kind == "string":
+            if t.name in _NOT_PROMOTED:
                 raise OpError(f"input {port} is {t}; it must be a number", code="E303", port=port)
         if a == b:
             return a

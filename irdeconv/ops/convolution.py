@@ -225,8 +225,8 @@ class _Deformable(FilterWindows):
     filter_layout: ClassVar[str] = "[M, C / group, *K]"
     filter_port: ClassVar[int] = 2
 
-    group: Positive = 1
-    deformable_group: Positive = 1
+    group: Positive = attribute(1, required=True)
+    deformable_group: Positive = attribute(1, required=True)
 
     def complete(self, at: Fit, *inputs: Spec) -> None:
         data, offsets, filter, *masks = inputs

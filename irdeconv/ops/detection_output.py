@@ -61,7 +61,7 @@ class _DetectionOutput(Op):
     background_label_id: int = 0
     top_k: Unlimited = -1
     variance_encoded_in_target: bool = False
-    code_type: Coded = CORNER
+    code_type: Coded = attribute(CORNER, exact=True)
     share_location: bool = True
     confidence_threshold: float = 0.0
     clip_after_nms: bool = False

@@ -49,10 +49,18 @@ def _range(inputs: tuple[Array, ...], dtype: ElementType) -> Array:
     return np.asarray(real(start) + at.astype(real) * real(step), dtype.container)
 
 
+_READ = "f64|f32|f16|bf16|i64|i32|i16|i8|i4|u64|u32|u16|u8|u4"
+
+
 class _Range(Op):
     """Base of the two versions."""
 
     def complete(self, at: Fit, start: Spec, stop: Spec, step: Spec) -> None:
+        for port, spec in enumerate((start, stop, step)):
+            value = 1 if spec.known is None else spec.known.item()
+            if not math.isfinite(value) or (port == 2 and value == 0):
+                text = f"{('start', 'stop', 'step')[port]} is {value}"
+                raise OpError(text, code="E305", port=port)
         values, dtype = known((start, stop, step)), self._dtype(at)
         if values is not None and dtype is not None:
             at["N"] = _count(*_scalars(tuple(values), dtype))
@@ -68,7 +76,7 @@ class Range1(_Range):
     [generation/Range-1]
     """
 
-    signature = "start: number t []; stop: t []; step: t [] -> t [N]"
+    signature = f"start: {_READ} t []; stop: t []; step: t [] -> t [N]"
 
     def evaluate(self, start: Array, stop: Array, step: Array) -> Array:
         return _range((start, stop, step), of_numpy(start.dtype))
@@ -81,7 +89,7 @@ class Range(_Range):
     For an integer result real inputs are truncated first.  [generation/Range-4]
     """
 
-    signature = "start: number []; stop: number []; step: number [] -> output_type [N]"
+    signature = f"start: {_READ} []; stop: {_READ} []; step: {_READ} [] -> output_type [N]"
     output_type: ElementType
 
     def _dtype(self, at: Fit) -> ElementType | None:
@@ -101,8 +109,8 @@ class Eye(Op):
     """
 
     signature = (
-        "num_rows: integer one = N; num_columns: integer one = M; diagonal_index: integer one; "
-        "batch_shape?: integer [*:1] = *B -> output_type [*B, N, M]"
+        "num_rows: i32|i64 one = N; num_columns: i32|i64 one = M; diagonal_index: i32|i64 one; "
+        "batch_shape?: i32|i64 [?] = *B -> output_type [*B, N, M]"
     )
     output_type: ElementType
 
@@ -205,7 +213,7 @@ class RandomUniform(_Drawn):
     """
 
     signature = (
-        "output_shape: integer [?] = *O; min_val: output_type one; max_val: output_type one "
+        "output_shape: i32|i64 [?] = *O; min_val: output_type one; max_val: output_type one "
         "-> output_type [*O]"
     )
 

@@ -15,7 +15,7 @@ from irdeconv.ir.attributes import Ints, NaturalInts, ValueRange
 from irdeconv.ir.dtypes import u8
 from irdeconv.ir.geometry import dilated, extent, output_size, pads, steps
 from irdeconv.ir.op import MOVES, SCALE, SUM, Bound, Op, Rounding, attribute, op
-from irdeconv.ir.ports import Fit, exact
+from irdeconv.ir.ports import KINDS, Fit, exact
 from irdeconv.ir.spec import (
     DYNAMIC,
     Array,
@@ -225,6 +225,9 @@ class InterpolateBase(Resizing):
             yield Problem("W303", text, attribute="cube_coeff")
 
 
+_IMAGES, _SIZES, _SCALES = "f32|f16|bf16|f64|i8|u8|i32|i64", "i32|i64|u32|u64", "f32|f16|bf16"
+
+
 @op("Interpolate", since=11)
 class Interpolate11(InterpolateBase):
     """Resize axes: image (any rank), sizes or scales (k,), optional axes (k,) -> same rank.
@@ -233,10 +236,10 @@ class Interpolate11(InterpolateBase):
     zeros first. Without axes all of them are resized.  [image/Interpolate-11]
     """
 
-    signature = "image: number t; scales_or_sizes: number [?]; axes?: integer [*A:1] -> t [*O]"
+    signature = f"image: {_IMAGES} t; scales_or_sizes: number [?]; axes?: {_SIZES} [?] -> t [*O]"
 
     def signature_for(self, inputs: tuple[Any, ...]) -> str:
-        kind = "real" if self.by_scales else "integer"
+        kind = _SCALES if self.by_scales else _SIZES
         return self.signature.replace("number [?]", f"{kind} [?]")
 
 
@@ -248,14 +251,23 @@ class Interpolate4(InterpolateBase):
     the Pillow modes.  [image/Interpolate-4]
     """
 
-    signature = "image: number t; output_shape: any; scales: any; axes?: integer [*A:1] -> t [*O]"
+    signature = (
+        f"image: {_IMAGES} t; output_shape: {_SIZES}; scales: {_SCALES}; axes?: {_SIZES} [?] "
+        "-> t [*O]"
+    )
     mode: Literal["nearest", "linear", "linear_onnx", "cubic"] = attribute(
         "nearest", documented=True
     )
 
     def signature_for(self, inputs: tuple[Any, ...]) -> str:
-        used = "scales: real [?]" if self.by_scales else "output_shape: integer [?]"
-        return self.signature.replace(f"{used.partition(':')[0]}: any", used)
+        used = f"scales: {_SCALES}" if self.by_scales else f"output_shape: {_SIZES}"
+        return self.signature.replace(used, f"{used} [?]")
+
+    def complete(self, at: Fit, *inputs: Spec) -> None:
+        for axis in exact(at.values("axes")) or ():
+            if axis < 0:
+                raise OpError(f"axis {axis} is negative", code="E305", port=3)
+        super().complete(at, *inputs)
 
     def target(self, others: Sequence[Any]) -> tuple[Any, Any]:
         output_shape, scales, *axes = others
@@ -371,7 +383,7 @@ class Col2Im(Op):
 
     rounding = SUM
     signature = (
-        "data: number t [*N:1, R, L]; output_size: integer [2]; kernel_size: integer [2] -> t [*O]"
+        "data: number t [*N:1, R, L]; output_size: i32|i64 i [2]; kernel_size: i [2] -> t [*O]"
     )
     # Written always: OpenVINO reads beyond a list that is absent.
     strides: Annotated[Ints, ValueRange(1, counts=(0, 2))] = ONE
@@ -460,7 +472,7 @@ class ExtractImagePatches(Op):
     sizes: Annotated[Ints, ValueRange(1, counts=(2,))]
     strides: Annotated[Ints, ValueRange(1, counts=(2,))]
     rates: Annotated[Ints, ValueRange(1, counts=(2,))]
-    auto_pad: Literal["valid", "same_upper", "same_lower"] = attribute("valid", documented=True)
+    auto_pad: Literal["valid", "same_upper", "same_lower"] = attribute("valid", required=True)
 
     def complete(self, at: Fit, image: Spec) -> None:
         spatial = (DYNAMIC,) * 2 if image.shape is None else image.shape[2:]
@@ -526,7 +538,7 @@ class _Colours(Op):
 
     def complete(self, at: Fit, *planes: Spec) -> None:
         dtype = at.types.get("t")
-        if dtype is not None and not dtype.is_real and dtype != u8:
+        if dtype is not None and dtype != u8 and not KINDS["real"][1](dtype):
             text = f"the image is {dtype}; it must be u8 or a floating-point type"
             raise OpError(text, code="E303", port=0)
         if len(planes) == 1:

@@ -24,6 +24,7 @@ from irdeconv.ir.spec import (
     compatible,
     format_shape,
     merge,
+    merge_shapes,
 )
 from irdeconv.ops.checks import inferred_shape, places_of, want_shapes
 from irdeconv.ops.slicing import Slice
@@ -37,7 +38,7 @@ class GatherElements(Op):
     """
 
     rounding = MOVES
-    signature = "data: any t [*D]; indices: integer [*I:D] -> t [*I]"
+    signature = "data: any t [*D]; indices: i32|i64 [*I:D] -> t [*I]"
     axis: int = attribute(0, documented=True)
 
     def complete(self, at: Fit, data: Spec, indices: Spec) -> None:
@@ -91,7 +92,11 @@ class _GatherND(Op):
                 code="E302",
                 port=1,
             )
-        return indices.shape[:b], (*indices.shape[b:-1], *data.shape[b + depth :])
+        if not compatible(batch := indices.shape[:b], data.shape[:b]):
+            text = f"batch dimensions {format_shape(batch)} are not those of the data"
+            raise OpError(f"{text}, {format_shape(data.shape[:b])}", code="E302", port=1)
+        batch = merge_shapes(batch, data.shape[:b]) or ()
+        return batch, (*indices.shape[b:-1], *data.shape[b + depth :])
 
     def evaluate(self, data: Array, indices: Array) -> Array:
         shape, b = inferred_shape(self, data, indices), self.batch_dims
@@ -271,7 +276,7 @@ class _ScatterND(Op):
     """Base of the two versions."""
 
     rounding = MOVES
-    signature = "data: any t [*I]; indices: integer [*N, ?]; updates: t -> t [*I]"
+    signature = "data: any t [*I]; indices: i32|i64 [*N, ?]; updates: t -> t [*I]"
     reduction: str = "none"
 
     def complete(self, at: Fit, data: Spec, indices: Spec, updates: Spec) -> None:
@@ -337,7 +342,9 @@ class _OneHot(Op):
     """Base of the two versions."""
 
     rounding = JUMPS
-    signature = "indices: integer; depth: integer one = D; on_value: any t; off_value: t -> t [*O]"
+    signature = (
+        "indices: integer; depth: integer [] = D; on_value: any t []; off_value: t [] -> t [*O]"
+    )
     axis: int
     negative_indices_mode: str = "ignore_negative"
 

@@ -111,7 +111,7 @@ class Transpose(ViewOp):
 
     moves: ClassVar[bool] = True
 
-    signature = "data: any t; order: integer [*R:1] -> t [*O]"
+    signature = "data: any t; order: integer [?] -> t [*O]"
 
     def complete(self, at: Fit, data: Spec, order: Spec) -> None:
         values = at.values("order")
@@ -119,8 +119,8 @@ class Transpose(ViewOp):
             at.groups["O"] = (DYNAMIC,) * len(values) if values else None
             return
         rank = len(data.shape)
-        if values and len(values) != rank:
-            text = f"the order has {len(values)} values for data of rank {rank}"
+        if None is merge(count := at.count("order"), rank) is merge(count, 0):
+            text = f"the order has {count} values for data of rank {rank}"
             raise OpError(text, code="E302", port=1)
         at.groups["O"], chosen = (DYNAMIC,) * rank, exact(values)
         if chosen is not None:
@@ -277,7 +277,7 @@ class Tile(Op):
 
     partial: ClassVar[bool] = True
     rounding = MOVES
-    signature = "data: any t; repeats: integer [*R:1] -> t [*O]"
+    signature = "data: any t; repeats: integer [?] -> t [*O]"
 
     def complete(self, at: Fit, data: Spec, repeats: Spec) -> None:
         counts = at.values("repeats")

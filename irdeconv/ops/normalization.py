@@ -6,14 +6,15 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from irdeconv.ir.attributes import NotNegative, Positive
+from irdeconv.base.errors import OpError
+from irdeconv.ir.attributes import Positive, ValueRange
 from irdeconv.ir.op import Bound, ChainStep, Op, Operand, attribute, op
 from irdeconv.ir.ports import Fit
-from irdeconv.ir.spec import Array, Spec
+from irdeconv.ir.spec import Array, Spec, bounds
 from irdeconv.kernels import copies, elementwise, reductions
 from irdeconv.kernels.elementwise_chain import computing_type
 from irdeconv.kernels.reductions import GroupNorm, OnRows, Standardize, rows_of
@@ -25,6 +26,14 @@ from irdeconv.ops.checks import (
 )
 from irdeconv.ops.elementwise import wide
 from irdeconv.ops.reduction import reduced_axes
+
+
+def _check_axes(at: Fit, data: Spec, axes: Spec) -> None:
+    """Require no more axes than the data have; E305."""
+    least = bounds(at.count("axes"))[0]
+    if data.shape is not None and least > len(data.shape):
+        text = f"axes has {least} values for data of rank {len(data.shape)}"
+        raise OpError(text, code="E305", port=1)
 
 
 class _OverAxes(Op):
@@ -136,6 +145,10 @@ class MVN(_MeanVariance):
     normalize_variance: bool = attribute(False, documented=True)
     eps: float = attribute(0.0, documented=True)
     eps_mode: Literal["inside_sqrt", "outside_sqrt"] = attribute("inside_sqrt", documented=True)
+    signature = _OverAxes.signature.replace("*A:1", "?")
+
+    def complete(self, at: Fit, *inputs: Spec) -> None:
+        _check_axes(at, *inputs)
 
 
 def _batch_norm(x: Array, parameters: tuple[Array, ...], epsilon: float) -> Any:
@@ -150,7 +163,7 @@ class _BatchNorm(Op):
 
     first: ClassVar[int] = 0
 
-    epsilon: NotNegative = attribute(0.0, documented=True)
+    epsilon: Annotated[float, ValueRange(0, high=math.inf)] = attribute(0.0, documented=True)
 
     def evaluate(self, *inputs: Array) -> Array:
         parameters = inputs[: self.first] + inputs[self.first + 1 :]
@@ -250,6 +263,9 @@ class LRN(Op):
     beta: float
     bias: float
     size: Positive
+
+    def complete(self, at: Fit, *inputs: Spec) -> None:
+        _check_axes(at, *inputs)
 
     def evaluate(self, data: Array, axes: Array) -> Array:
         chosen = reduced_axes(axes.reshape(-1), data.ndim)

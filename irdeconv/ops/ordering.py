@@ -33,7 +33,7 @@ class _TopK(Op):
     """Base of the three versions; equal values keep their order."""
 
     rounding = JUMPS
-    signature = "data: number t; k: integer one = N -> t [*K]; index_element_type [*K]"
+    signature = "data: number t; k: i32|i64|i8 [] = N -> t [*K]; index_element_type [*K]"
     axis: int = attribute(0, documented=True)
     mode: Literal["max", "min"] = attribute("max", documented=True)
     sort: Literal["none", "index", "value"] = attribute("none", documented=True)
@@ -74,7 +74,9 @@ def _taken(size: Dim, k: Dim) -> Dim:
 
 @op("TopK", until=2)
 class TopK1(_TopK):
-    """The k largest or smallest values along `axis` and their indices (i32).  [sort/TopK-1]"""
+    """The k largest or smallest values along `axis` and their indices.  [sort/TopK-1]"""
+
+    index_element_type: IndexType = i32
 
 
 @op("TopK", since=3, until=10)
@@ -108,12 +110,12 @@ class CumSum(Op):
     """
 
     rounding = SUM
-    signature = "data: number t [*I]; axis?: integer one of data -> t [*I]"
+    signature = "data: number t [*I]; axis: i32|i64 one of data -> t [*I]"
     exclusive: bool = False
     reverse: bool = False
 
-    def evaluate(self, data: Array, axis: Array | None = None) -> Array:
-        at = axis_of(0 if axis is None else int(axis.reshape(-1)[0]), data.ndim, port=1)
+    def evaluate(self, data: Array, axis: Array) -> Array:
+        at = axis_of(int(axis.reshape(-1)[0]), data.ndim, port=1)
         x = np.flip(data, at) if self.reverse else data
         out = np.cumsum(x, at, dtype=data.dtype)
         if self.exclusive:
@@ -139,7 +141,7 @@ class Bucketize(Op):
 
     rounding = JUMPS
     signature = "data: number [*I]; buckets: number [B] -> output_type [*I]"
-    output_type: IndexType = attribute(i64, documented=True)
+    output_type: IndexType = attribute(i64, required=True)
     with_right_bound: bool = True
 
     def evaluate(self, data: Array, buckets: Array) -> Array:
@@ -207,7 +209,7 @@ class Unique(Op):
     """
 
     signature = (
-        "data: any t; axis?: integer one "
+        "data: any t; axis?: i32|i64 one "
         "-> t [*U]; index_element_type [U]; index_element_type [N]; count_element_type [U]"
     )
     sorted: bool = True

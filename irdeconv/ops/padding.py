@@ -32,8 +32,7 @@ class PadBase(Op):
 
     rounding = MOVES
     signature = (
-        "data: any t; pads_begin: integer [*B:1]; pads_end: integer [*E:1]; pad_value?: t [] "
-        "-> t [*O]"
+        "data: any t; pads_begin: integer [?]; pads_end: integer [?]; pad_value?: t [] -> t [*O]"
     )
     pad_mode: PadMode
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
 from irdeconv.base.errors import OpError, Problem
 from irdeconv.ir import dtypes, geometry
-from irdeconv.ir.attributes import IndexType, Ints, NaturalAxisInts, PositiveAxisInts
+from irdeconv.ir.attributes import IndexType, Ints, NaturalAxisInts, PositiveAxisInts, ValueRange
 from irdeconv.ir.geometry import AutoPad, Rounding
 from irdeconv.ir.op import MOVES, SUM, Bound, Op, attribute, op
 from irdeconv.ir.ports import Fit, axis_of, exact
@@ -23,11 +23,14 @@ from irdeconv.ir.spec import (
     Spec,
     bounds,
     format_shape,
+    merge,
 )
 from irdeconv.kernels import pooling
 from irdeconv.kernels.candidate import WindowAxis, window_axes
 from irdeconv.ops.checks import WindowOp, check_lists, inferred_shape, shape_of
 from irdeconv.ops.elementwise import wide
+
+_STRIDES = ValueRange(1, per_axis=True, needed=True)
 
 
 class _Windows(WindowOp):
@@ -40,12 +43,12 @@ class _Windows(WindowOp):
 class Pool(_Windows):
     """Base of all poolings: attributes, checks, output sizes.
 
-    `kernel` is required; absent strides mean 1 and absent pads 0. Pads are not negative.
+    `kernel` and `strides` are required; absent pads mean 0. Pads are not negative.
     """
 
     signature = "data: number t [N, C, *I:1..3] -> t [N, C, *O]"
     kernel: PositiveAxisInts
-    strides: PositiveAxisInts = attribute((), documented=True)
+    strides: Annotated[Ints, _STRIDES] = attribute((), required=True)
     pads_begin: NaturalAxisInts = attribute((), documented=True)
     pads_end: NaturalAxisInts = attribute((), documented=True)
     rounding_type: Rounding = "floor"
@@ -94,7 +97,7 @@ class Pool(_Windows):
         o = geometry.output_size(self.auto_pad, size, reach, strides[axis], pad, self.rounding_type)
         same = self.auto_pad in ("same_upper", "same_lower")
         top = bounds(size)[1]
-        if not same and top is not None and top + sum(pad) < reach:
+        if top is not None and (not top if same else top + sum(pad) < reach):
             text = (
                 f"the dilated kernel has size {reach} on spatial axis {axis}, "
                 f"but the padded data only {size + sum(pad)}"
@@ -240,8 +243,8 @@ class _Adaptive(Op):
         if data.shape is None:
             return
         axes, sizes = len(data.shape) - 2, at.groups["O"]
-        if sizes is not None and len(sizes) != axes:
-            text = f"output_shape has {len(sizes)} values for {axes} spatial axes"
+        if merge(count := at.count("output_shape"), axes) is None:
+            text = f"output_shape has {count} values for {axes} spatial axes"
             raise OpError(text, code="E302", port=1)
         at.groups["O"] = sizes = (DYNAMIC,) * axes if sizes is None else sizes
         if 0 in data.shape[2:] and 0 not in (*data.shape[:2], *sizes):

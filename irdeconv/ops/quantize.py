@@ -80,7 +80,7 @@ class FakeConvert(Op):
 
     rounding = FUNCTION
 
-    signature = "data: real t [*I]; scale: t; shift?: t -> t [*I]"
+    signature = "data: f32|f16|bf16 t [*I]; scale: t; shift?: t -> t [*I]"
     destination_type: Literal["f8e4m3", "f8e5m2"] = "f8e4m3"
 
     def complete(self, at: Fit, data: Spec, scale: Spec, shift: Spec | None = None) -> None:

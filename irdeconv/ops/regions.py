@@ -190,7 +190,7 @@ class ROIPooling(_RegionPooling):
     pooled_h: int = 0
     pooled_w: int = 0
     spatial_scale: PositiveScale = attribute(0.0, documented=True)
-    method: Literal["max", "bilinear"] = "max"
+    method: Literal["max", "bilinear"] = attribute("max", exact=True)
 
     def check(self) -> Iterator[Problem]:
         for name, size in zip(("pooled_h", "pooled_w"), self.size(), strict=True):
@@ -255,7 +255,7 @@ class PSROIPooling(_Sensitive):
     the bins.  [detection/PSROIPooling-1]
     """
 
-    mode: Literal["average", "bilinear"]
+    mode: Literal["average", "bilinear"] = attribute(exact=True)
     output_dim: Positive = attribute(0, documented=True)
     group_size: Positive = attribute(0, documented=True)
     spatial_scale: PositiveScale = attribute(0.0, documented=True)

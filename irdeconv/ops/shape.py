@@ -10,7 +10,7 @@ import numpy as np
 
 from irdeconv.base.errors import OpError
 from irdeconv.ir.dtypes import ElementType, i64
-from irdeconv.ir.op import JUMPS, Op, op
+from irdeconv.ir.op import JUMPS, Op, attribute, op
 from irdeconv.ir.ports import Fit, axis_of, exact
 from irdeconv.ir.spec import (
     DYNAMIC,
@@ -61,7 +61,7 @@ class ShapeOf1(_ShapeOf):
 class ShapeOf(_ShapeOf):
     """The shape as a vector: any tensor of rank r -> `output_type` [r].  [shape/ShapeOf-3]"""
 
-    output_type: ElementType = i64
+    output_type: ElementType = attribute(i64, required=True)
 
 
 @op("Reshape")
@@ -72,7 +72,7 @@ class Reshape(ViewOp):
     """
 
     moves: ClassVar[bool] = True
-    signature = "data: any t; shape: integer [*S:1] -> t [*O]"
+    signature = "data: any t; shape: integer [?] -> t [*O]"
     special_zero: bool = False
 
     def complete(self, at: Fit, data: Spec, shape: Spec) -> None:
@@ -248,6 +248,8 @@ class Unsqueeze(ViewOp):
 
     def complete(self, at: Fit, data: Spec, axes: Spec) -> None:
         places = at.values("axes")
+        if places == ():
+            raise OpError("axes is empty; one at least is needed", code="E305", port=1)
         if data.shape is None or places is None:
             return
         at.groups["O"], chosen = (DYNAMIC,) * (len(data.shape) + len(places)), exact(places)

@@ -77,7 +77,10 @@ def require_length(size: int, name: str, port: int) -> None:
 class _Fourier(Op):
     """Base: data, axes, and the sizes to which those axes are cut or filled up with zeros first."""
 
-    signature = "data: real t [*I, ?, 2]; axes: integer [?]; signal_size?: integer [?] -> t [*O]"
+    signature = (
+        "data: f64|f32|f16|bf16 t [*I, ?, 2]; axes: i32|i64 [?]; signal_size?: i32|i64 [?] "
+        "-> t [*O]"
+    )
     complex_input: ClassVar[int] = 1  # the last axis of the data holds pairs
     transform: ClassVar[Callable[..., Any]]
 
@@ -244,7 +247,7 @@ class STFT(Op):
     """
 
     signature = (
-        "signal: real t [*B:1, L]; window: t [?]; frame_size: integer []; frame_step: integer [] "
+        "signal: real t [*B:1, L]; window: t [?]; frame_size: i32|i64 []; frame_step: i32|i64 [] "
         "-> t [*O]"
     )
     transpose_frames: bool
@@ -286,8 +289,8 @@ class ISTFT(Op):
     """
 
     signature = (
-        "data: real t [*B:1, F, N, 2]; window: t [?]; frame_size: integer []; "
-        "frame_step: integer []; signal_length?: integer one = L -> t [*B, L]"
+        "data: real t [*B:1, F, N, 2]; window: t [?]; frame_size: i32|i64 []; "
+        "frame_step: i32|i64 []; signal_length?: i32|i64 one = L -> t [*B, L]"
     )
     center: bool
     normalized: bool

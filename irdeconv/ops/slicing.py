@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from irdeconv.base.errors import OpError
+from irdeconv.base.errors import OpError, Problem
 from irdeconv.ir.attributes import Ints, ValueRange
 from irdeconv.ir.op import MOVES, Bound, Op, op
 from irdeconv.ir.ports import Fit, axis_of, exact
@@ -319,6 +319,12 @@ class StridedSlice(ViewOp):
     new_axis_mask: _Mask = ()
     shrink_axis_mask: _Mask = ()
     ellipsis_mask: _Mask = ()
+
+    def check(self) -> Iterator[Problem]:
+        masks = (self.begin_mask, self.end_mask)
+        more = (self.new_axis_mask, self.shrink_axis_mask, self.ellipsis_mask)
+        if len({len(m) for m in (*masks, *filter(None, more))}) > 1:
+            yield Problem("E304", "the masks have different lengths", attribute="begin_mask")
 
     def complete(self, at: Fit, data: Spec, *lists: Spec) -> None:
         begin, end = at.values("begin"), at.values("end")

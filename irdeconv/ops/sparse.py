@@ -79,8 +79,8 @@ class _Offsets(_Embedding):
     """Base: a bag begins at each offset and ends before the next one."""
 
     signature = (
-        "emb_table: number t [E, *W]; indices: integer [L]; offsets: integer [B]; "
-        "default_index?: integer one; per_sample_weights?: t -> t [B, *W]"
+        "emb_table: number t [E, *W]; indices: i32|i64 i [L]; offsets: i [B]; "
+        "default_index?: i []; per_sample_weights?: t -> t [B, *W]"
     )
 
     def evaluate(self, emb_table: Array, indices: Array, offsets: Array, *more: Array) -> Array:
@@ -121,7 +121,7 @@ class _Packed(_Embedding):
     """Base: every bag has the same number of rows."""
 
     signature = (
-        "emb_table: number t [E, *W]; indices: integer [B, L]; per_sample_weights?: t -> t [B, *W]"
+        "emb_table: number t [E, *W]; indices: i32|i64 [B, L]; per_sample_weights?: t -> t [B, *W]"
     )
 
     def evaluate(
@@ -161,8 +161,8 @@ class EmbeddingSegmentsSum(_Embedding):
     """
 
     signature = (
-        "emb_table: number t [E, *W]; indices: integer [L]; segment_ids: integer [L]; "
-        "num_segments: integer one = S; default_index?: integer one; per_sample_weights?: t "
+        "emb_table: number t [E, *W]; indices: i32|i64 i [L]; segment_ids: i [L]; "
+        "num_segments: i [] = S; default_index?: i []; per_sample_weights?: t "
         "-> t [S, *W]"
     )
 
@@ -197,7 +197,7 @@ class SparseFillEmptyRows(Op):
 
     rounding = MOVES
     signature = (
-        "values: any t [T]; dense_shape: integer u [*:1]; indices: u [T, 2]; default_value: t [] "
+        "values: any t [T]; dense_shape: integer u [2]; indices: u [T, 2]; default_value: t [] "
         "-> u [M, 2]; t [M]; boolean [R]"
     )
 
@@ -205,9 +205,6 @@ class SparseFillEmptyRows(Op):
         self, at: Fit, values: Spec, dense_shape: Spec, indices: Spec, default_value: Spec
     ) -> None:
         sizes = at.values("dense_shape")
-        if sizes is not None and len(sizes) != 2:
-            text = f"dense_shape has {len(sizes)} values; it must have 2"
-            raise OpError(text, code="E302", port=1)
         at["R"] = DYNAMIC if sizes is None else non_negative(sizes[0])
         at["M"] = self._count(values, at["R"], dense_shape.known, indices.known)
 
@@ -270,13 +267,15 @@ class SegmentMax(Op):
 
     rounding = MOVES
     signature = (
-        "data: number t [N, *W]; segment_ids: integer [N]; num_segments?: integer one = S "
+        "data: number t [N, *W]; segment_ids: i32|i64 [N]; num_segments?: i32|i64 [] = S "
         "-> t [S, *W]"
     )
     fill_mode: Literal["zero", "lowest"] = "zero"
 
     def complete(self, at: Fit, data: Spec, segment_ids: Spec, *count: Spec) -> None:
         ids = segment_ids.known
+        if ids is not None:
+            check_growing(ids, 1)
         if not count and ids is not None:
             at["S"] = int(ids[-1]) + 1 if ids.size else 0
 

@@ -69,7 +69,7 @@ def _joined(parts: list[Found]) -> Found:
 
 
 _CHOSEN = "-> t [M, 6]; output_type [M, 1]; output_type [N]"
-_SHARED = "boxes: real t [N, B, 4]; scores: t [N, C, B]"
+_SHARED = "boxes: f32|f16|bf16 t [N, B, 4]; scores: t [N, C, B]"
 
 
 class _ByClass(Op):
@@ -247,12 +247,13 @@ class MulticlassNms(_Multiclass):
     order across all images.  [sort/MulticlassNonMaxSuppression-9]
     """
 
-    signature = f"{_SHARED}; roisnum?: integer [N] {_CHOSEN}"
+    signature = f"{_SHARED}; roisnum?: i32|i64 [N] {_CHOSEN}"
 
     def signature_for(self, inputs: tuple[Any, ...]) -> str:
         if inputs[2:] in ((), (None,)):
             return self.signature
-        return f"boxes: real t [C, B, 4]; scores: t [C, B]; roisnum: integer [N] {_CHOSEN}"
+        shared = self.signature.replace("[N, B, 4]", "[C, B, 4]").replace("[N, C, B]", "[C, B]")
+        return shared.replace("?:", ":")
 
     def evaluate(
         self, boxes: Array, scores: Array, roisnum: Array | None = None
@@ -401,7 +402,7 @@ class NonMaxSuppression(_Upright, _ThreeOutputs):
         f"{_BOXES}; max_output_boxes_per_class?: integer one; iou_threshold?: real one; "
         "score_threshold?: real one; soft_nms_sigma?: real one "
         "-> output_type [M, 3]; f32 [M, 3]; output_type [1]"
-    )
+    ).replace("real", "f32|f16|bf16")
 
 
 @op("NMSRotated", since=13)

@@ -97,7 +97,7 @@ _SPELLED: dict[str, Callable[[str], Any]] = {
 def spelled(kind: str, text: str) -> str | None:
     """Return a value in its one spelling, None if no reader takes it; "single" is f32."""
     try:
-        parts = text.split(",") if text.strip() or kind != "integer" else []
+        parts = text.split(",") if text or kind != "integer" else []
         return ",".join(str(_SPELLED[kind](part)) for part in parts) if kind else text
     except ValueError:
         return None

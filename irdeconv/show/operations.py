@@ -16,6 +16,7 @@ from irdeconv.base.tables import WIDTH, table
 from irdeconv.ir.attributes import AttributeType
 from irdeconv.ir.dtypes import ELEMENT_TYPES
 from irdeconv.ir.op import LAST_OPSET, Op, SugarOp, attributes, lookup, ports
+from irdeconv.ir.ports import KINDS
 from irdeconv.ir.spec import Spec
 from irdeconv.ops import catalog
 
@@ -23,8 +24,8 @@ assert irdeconv.ops.dialects  # importing it fills the registry
 
 State = Literal["executed", "inferred", "kept"]
 _KINDS = {
-    "floating-point": [n for n, t in ELEMENT_TYPES.items() if t.is_real],
-    "integers": [n for n, t in ELEMENT_TYPES.items() if t.is_integral],
+    "floating-point": [n for n, t in ELEMENT_TYPES.items() if KINDS["real"][1](t)],
+    "integers": [n for n, t in ELEMENT_TYPES.items() if KINDS["integer"][1](t)],
     "boolean": ["boolean"],
     "string": ["string"],
 }

@@ -343,7 +343,7 @@ def test_copied_dimensions_cancel() -> None:
 def test_slices_and_scalars() -> None:
     shape = b.add(ShapeOf(), IMAGE)
     assert values(b.add(Slice(), shape, ints(2), ints(9), ints(1))) == [Interval(10, 20), DYNAMIC]
-    picked = b.add(StridedSlice(shrink_axis_mask=(1,)), shape, ints(1), ints(2))
+    picked = b.add(StridedSlice((0,), (0,), shrink_axis_mask=(1,)), shape, ints(1), ints(2))
     assert (picked.shape, values(picked)) == ((), [3])
     assert values(b.add(Squeeze(), size(2), ints(0))) == [Interval(10, 20)]
     assert b.add(Unsqueeze(), picked, scalar(0)).shape == (1,)

@@ -288,11 +288,8 @@ def _declared(g: Given) -> Spec:
     return Spec(spec.dtype, tuple(DYNAMIC if d < 0 else d for d in g.declared))
 
 
-def odd_lists(s: Sample) -> bool:
-    """Whether lists are of other integer types than i32 and i64, or of two types."""
-    listed = s.inputs if s.type in ("Eye", "PriorBox", "PriorBoxClustered") else s.inputs[1:]
-    kinds = {g.tensor.dtype.name for g in listed if g.tensor.dtype.is_integral}
-    return len(kinds) > 1 or not kinds <= {"i32", "i64"}
+def packs_a_list(s: Sample) -> bool:
+    return any(g.tensor.dtype.name in ("i4", "u4") for g in s.inputs[1:])
 
 
 def mixed(s: Sample) -> bool:
@@ -399,8 +396,7 @@ def pads_one_layer_of_bf16(s: Sample) -> bool:
 
 
 def lacks_lists(s: Sample) -> bool:
-    given = s.attributes.keys() >= {"strides", "dilations"}
-    return int(s.version.removeprefix("opset")) >= 16 and not given
+    return int(s.version.removeprefix("opset")) >= 16 and "dilations" not in s.attributes
 
 
 def has_no_prior(s: Sample) -> bool:
@@ -409,14 +405,6 @@ def has_no_prior(s: Sample) -> bool:
 
 def steps_beyond_31_bits(s: Sample) -> bool:
     return bool(np.any(values_of(s, 3).astype(np.float64) <= -(2.0**31)))
-
-
-def has_unequal_masks(s: Sample) -> bool:
-    """Whether masks differ in length; those of new, shrunk and elided axes may be absent."""
-    names = ("begin_mask", "end_mask", "new_axis_mask", "shrink_axis_mask", "ellipsis_mask")
-    texts = [s.attributes.get(n, "").strip() for n in names]
-    lengths = [len(t.split(",")) if t else 0 for t in texts]
-    return len({*lengths[:2], *(n for n in lengths[2:] if n)}) > 1
 
 
 def is_narrow(s: Sample) -> bool:

@@ -1,0 +1,150 @@
+"""`validate` refuses what OpenVINO does not read: known kinds, and mutants of single layers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import irdeconv as ird
+from irdeconv.ir.dtypes import ELEMENT_TYPES
+from irdeconv.ir.op import ports
+from op_cases import Case, tensor_of
+from support.live.differences import reason_for
+from support.live.judging import Verdict
+from support.live.mutate import LISTS, TYPES, Rng, cast, pick
+from support.live.sample import Sample, given, ir_of
+from support.live.sweep import rows_of, targets
+from support.rows import each_row
+
+NET = (
+    '<net name="n" version="11"><layers><layer id="0" name="x" type="Parameter" version="opset1">'
+    '<data element_type="f32" shape="1,4,2,2"/><output><port id="0" precision="FP32"><dim>1</dim>'
+    "</port></output></layer>{}</layers><edges>{}</edges></net>"
+)
+TWICE = '<rt_info><attribute name="layout" version="0"/><b/><attribute version="0" name="layout"/>'
+KINDS = [
+    ("ReLU-1", {}, "1,4,2,2", ("<dim>1<", "<dim>?<"), "E213"),
+    ("ReLU-1", {}, "1,4,2,2", ("<dim>1<", "<dim>..<"), "E213"),
+    ("ReLU-1", {}, "1,4,2,2", ("</output>", f"</output>{TWICE}</rt_info>"), "E108"),
+    ("ReLU-1", {}, "1,4,2,2", ('to-port="0"', 'to-port="0 "'), "E106"),
+    ("DepthToSpace-1", {"mode": "blocks_first"}, "1,4,2,2", (), "E105"),
+    ("ShapeOf-3", {}, "1,4,2,2", (), "E105"),
+    ("AvgPool-1", {"kernel": "2", "strides": "1", "auto_pad": "same_upper"}, "1,1,0", (), "E306"),
+    ("MaxPool-1", {"kernel": "2,2", "strides": ""}, "1,1,2,2", (), "E210"),
+]  # fmt: skip
+
+
+def layers(name: str, texts: dict[str, str], shape: str) -> str:
+    """Return an IR of one layer that reads x."""
+    kind, _, opset = name.partition("-")
+    data = " ".join(f'{k}="{v}"' for k, v in texts.items())
+    edges = '<edge from-layer="{}" from-port="0" to-layer="{}" to-port="0"/>'
+    made = (
+        f'<layer id="1" name="y" type="{kind}" version="opset{opset}"><data {data}/><input>'
+        '<port id="0"/></input><output><port id="0" precision="FP32"/></output></layer><layer '
+        'id="2" name="r" type="Result" version="opset1"><input><port id="0"/></input></layer>'
+    )
+    return NET.format(made, edges.format(0, 1) + edges.format(1, 2)).replace("1,4,2,2", shape)
+
+
+def refuses(xml: str, blob: bytes) -> list[str]:
+    """Return irdeconv's errors."""
+    found = ird.validate(xml.encode(), blob or b"\0")
+    return [d.code for d in found if d.severity == "error"]
+
+
+def read_error(xml: str, blob: bytes) -> str:
+    """Return why OpenVINO does not read a model; empty where it does."""
+    openvino = pytest.importorskip("openvino")
+    try:
+        weights = openvino.Tensor(np.frombuffer(blob or b"\0", np.uint8).copy())
+        openvino.Core().read_model(xml.encode(), weights).validate_nodes_and_infer_types()
+    except Exception as e:  # as various as its layers
+        return str(e)
+    return ""
+
+
+@pytest.mark.oracles
+@each_row(("name", "texts", "shape", "change", "code"), KINDS)
+def test_known_kinds(name: str, texts: Any, shape: str, change: Any, code: str) -> None:
+    xml = layers(name, texts, shape)
+    changed = xml.replace(*change, 1) if change else xml
+    assert code in refuses(changed, b"")
+    assert read_error(changed, b"")
+
+
+OTHERS = [
+    ("Interpolate-11", {"mode": "nearest"}, ["f8e4m3 ones[1,1,2,2]", "i64 [1,1,4,4]"], "E303"),
+    ("GatherND-8", {"batch_dims": "1"}, ["f32 ones[2,3]", "i64 zeros[3,1]"], "E302"),
+    ("ConvolutionBackpropData-1", {"strides": " "}, ["f32 ones[1,1,2]", "f32 ones[1,1,2]"], "E106"),
+]
+
+
+@pytest.mark.oracles
+@each_row(("name", "texts", "inputs", "code"), OTHERS)
+def test_known_kinds_of_several_inputs(name: str, texts: Any, inputs: list[str], code: str) -> None:
+    kind, _, opset = name.partition("-")
+    tensors = [given(tensor_of(t), constant=n > 0) for n, t in enumerate(inputs)]
+    xml, blob = ir_of(Sample(kind, f"opset{opset}", texts, tuple(tensors)), [])
+    assert code in refuses(xml, blob)
+    assert read_error(xml, blob)
+
+
+TEXTS = ("", " ", "x", "-1", "0", "1,1", "nan", "true", "f16", None)
+
+
+def mutants(count: int) -> Iterator[Sample]:
+    """Yield layers of all operations with another text, element type or shape."""
+    rng, every = np.random.default_rng(40), targets()
+    while count:
+        target = every[int(rng.integers(len(every)))]
+        rows = [r for r in rows_of(target) if all(t.values.size < 500 for t in r.inputs)]
+        if not rows:
+            continue
+        count -= 1
+        yield mutated(rng, sample_in(rows[int(rng.integers(len(rows)))], target.version))
+
+
+def sample_in(row: Case, version: str) -> Sample:
+    """Return a row as a layer whose lists are constants."""
+    op, _ = row.build()
+    names = ports(type(op)).names
+    listed = [n < len(names) and names[n] in LISTS for n in range(len(row.inputs))]
+    inputs = (given(t, constant=c) for t, c in zip(row.inputs, listed, strict=True))
+    return Sample(row.type, version, op.to_attributes(), tuple(inputs), len(row.outputs))
+
+
+def mutated(rng: Rng, s: Sample) -> Sample:
+    """Change an attribute, or the element type or the shape of an input."""
+    if (s.attributes and rng.random() < 0.4) or not s.inputs:
+        texts = {**s.attributes, pick(rng, list(s.attributes) or ["x"]): pick(rng, TEXTS)}
+        return replace(s, attributes={k: v for k, v in texts.items() if v is not None})
+    at = int(rng.integers(len(s.inputs)))
+    tensor = s.inputs[at].tensor
+    if rng.random() < 0.5 and tensor.dtype.kind != "string":
+        tensor = cast(tensor.values, ELEMENT_TYPES[pick(rng, TYPES)])
+    else:
+        shape = list(tensor.values.shape)
+        shape = pick(rng, ([*shape, 1], [1, *shape], shape[1:], [0 for _ in shape], [2]))
+        tensor = replace(tensor, values=np.resize(tensor.values, shape))
+    made = given(tensor, constant=s.inputs[at].constant)
+    return replace(s, inputs=(*s.inputs[:at], made, *s.inputs[at + 1 :]))
+
+
+@pytest.mark.oracles
+def test_what_openvino_does_not_read_is_refused() -> None:
+    open_ones, refused = [], 0
+    for sample in mutants(120):
+        xml, blob = ir_of(sample, [])
+        error = read_error(xml, blob)
+        refused += bool(error)
+        if error and not refuses(xml, blob):
+            verdict = Verdict("only irdeconv", sample, error)
+            if not reason_for(verdict.finding, verdict):
+                open_ones.append(f"{sample}: {error[-200:]}")
+    assert not open_ones
+    assert refused > 20
