@@ -190,6 +190,9 @@ the cost of the work, wall time its duration; the two differ on a machine that i
         """
 List layers: shapes, parameters, multiply-accumulates, sources and readers of data.
 
+The text begins with a summary. Of a large graph it has the 20 layers with the most
+multiply-accumulates; --all, --only, --sort and --constants list others.
+
 A constant stands in the row of its reader: name, shape, number of elements or a few values. Readers
 of an output are named unless they are just the next layer. `*` marks deconvolutions.
 
@@ -213,6 +216,7 @@ text or json; --only chooses types.
         target (irdeconv lower --list-targets), or a file of your own @reads file
     =
     --constants  list constants as well
+    --all  list every layer, not only the 20 with the most multiply-accumulates and bytes
     = @excludes --format=dot|html|ir|svg @why it shows the whole graph
     --only TYPE|PATTERN ...  show only layers of this type, or whose name fits this pattern (*, ?,
         [a-z]); may be repeated

@@ -242,7 +242,7 @@ def explain(
 
     >>> found = ird.explain("ir_samples/openvino/deconv_3x3_to_5x5.xml", "deconv")
     >>> print(str(found).splitlines()[0])
-    deconv: ConvolutionBackpropData (opset1), OpenVINO runtime
+    deconv: 1 of 11 systems differ (TensorFlow SAME)
     >>> found.accepted
     True
     """
