@@ -210,7 +210,7 @@ W501 a saved array's element type is not the layer's
      values are compared as numbers; save them in the layer's element type
 W502 layers that a peer could not show
      their results are judged together with the next layer that it shows
-W503 an input of equal elements, with which wrong layers may compute right values
+W503 an input of equal elements or with NaN, with which wrong layers may compute right values
      leave -i out, or give NAME=randn, for random data
 """
 CODES = {

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
@@ -35,6 +36,7 @@ from irdeconv.ir.graph import Graph
 from irdeconv.ir.spec import Array, Shape, Spec, format_shape, is_static
 from irdeconv.runtime.budget import memory_limit
 from irdeconv.runtime.feeds import Binder
+from irdeconv.verify.partner import DUMPED, tensors_by_name
 
 SHOWN_ARRAYS = 8  # names of arrays in a message
 MADE_AT_ONCE = 1 << 16  # elements that are made at a time, in 64 bits
@@ -109,7 +111,10 @@ def gather(
         else:
             out[name] = typed(value, node.spec())
     if not without:
-        Binder.of(graph).bind(out)
+        pairs = zip(out.items(), Binder.of(graph).bind(out), strict=True)
+        for (name, value), bound in pairs:
+            if value.dtype.itemsize > bound.dtype.itemsize:
+                console.log(f"input {name}: {value.dtype} is narrowed to {bound.dtype}")
     return out
 
 
@@ -189,7 +194,7 @@ def _assignments(graph: Graph, item: str, found: dict[str, Array | str]) -> dict
         return {name: item for name in graph.inputs if name not in found}
     path = item.removeprefix("@")
     if path.endswith(".npz"):
-        return dict(_npz(path, graph, known))
+        return _npz(path, graph, known, found)
     if not Path(path).exists():
         raise _no_value(item, path, graph)
     free = [name for name in graph.inputs if name not in found]
@@ -255,17 +260,27 @@ def naming_file(path: str, suffix: str) -> Iterator[None]:
         raise misused(message, hint) from None
 
 
-def _npz(path: str, graph: Graph, known: dict[str, str]) -> dict[str, Array]:
+def _npz(
+    path: str, graph: Graph, known: dict[str, str], found: Collection[str]
+) -> dict[str, Array | str]:
+    """Return arrays by input: by name, or in order if np.savez numbered them.
+
+    Arrays of other names are those of layers, or a mistake if an input is left without a value.
+    """
     with open_npz(path) as arrays:
-        named = {known[k]: arrays[k] for k in arrays if k in known}
-        if named:
-            return named
-        if len(arrays) == len(graph.inputs):
+        named: dict[str, Array | str] = {known[k]: arrays[k] for k in arrays if k in known}
+        left = [name for name in graph.inputs if name not in named and name not in found]
+        plain = all(re.fullmatch(r"arr_\d+", k) for k in arrays)
+        if not named and plain and len(arrays) == len(graph.inputs):
             return dict(zip(graph.inputs, arrays.values(), strict=True))
+        layers = tensors_by_name(graph)
+        other = [k for k in arrays if k not in known and k.removeprefix(DUMPED) not in layers]
+        if named and not (left and other):
+            return named
         has = f"{count(len(arrays), 'array')} ({_some(arrays)})"
-    inputs = f"{count(len(graph.inputs), 'input')} ({', '.join(graph.inputs)})"
-    message = f"{path} has {has}, none named like an input; the model has {inputs}"
-    raise misused(message, f"name the arrays so: np.savez(file, {'=..., '.join(graph.inputs)}=...)")
+    names = "=..., ".join(left)
+    message = f"{path} has {has}, none for the input{'s' * (len(left) > 1)} {', '.join(left)}"
+    raise misused(message, f"name the arrays like the inputs: np.savez(file, {names}=...)")
 
 
 def _some(names: Iterable[str]) -> str:

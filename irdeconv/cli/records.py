@@ -298,7 +298,8 @@ OTHER is one of these:
   openvino           the same model in OpenVINO's CPU plugin
   openvino:FILE.xml  another model there
 
-Without OTHER, the model is compared with its own lowering.
+Without OTHER, the model is compared with its own lowering. FILE and OTHER may both be .npz: arrays
+of the same name are compared, and must be equal without --tolerance.
 
 Each layer is computed again from the other side's inputs, so an earlier error does not spread: "own
 error" is that of the layer alone. "allowed" is how large it may be by rounding, with the rule: u is
@@ -313,8 +314,9 @@ layers beyond the digits that it shows. Saved tensors may be sums in f16.
     + SHAPE
     + FORM
     + TARGET
-    --tolerance TOLERANCE  allowed difference relative to a tensor's largest value (default: the
-        bounds of rounding, layer by layer) @real 0
+    --tolerance TOLERANCE ...  allowed difference relative to a tensor's largest value: 1e-3, or
+        NAME=1e-3 for one output or layer; may be repeated (default: the bounds of rounding, layer
+        by layer) @tolerance
     --peer-precision f32|bf16|int8  the precision OpenVINO may use: f32 (default), bf16, or int8:
         quantized layers as it executes them in use; the bounds grow with it
     --reduce DIR  write the first layer that differs here: both sides of it, its inputs and outputs,

@@ -33,18 +33,18 @@ from irdeconv.show.page import PageContent, bench_page, comparison_page, run_pag
 from irdeconv.show.page import graph_page as _graph_page
 from irdeconv.show.page_values import ValueCollector
 from irdeconv.verify.certificates import Certificates
-from irdeconv.verify.comparison import Comparison, compare_plan
+from irdeconv.verify.comparison import Comparison, Tolerance, compare_arrays, compare_plan
 from irdeconv.verify.openvino import OpenVinoPartner, openvino
-from irdeconv.verify.partner import Partner, PlanPartner, Precision, SavedPartner
+from irdeconv.verify.partner import Partner, PlanPartner, Precision, SavedPartner, saved_arrays
 from irdeconv.verify.reduce import PEER, find_around, write_around
 
 
 def compare(
-    a: ModelLike,
+    a: ModelLike | Mapping[str, Any],
     b: ModelLike | Mapping[str, Any],
     inputs: Feeds = (),
     *,
-    tolerance: float | None = None,
+    tolerance: Tolerance = None,
     weights: str | PathLike[str] | None = None,
     reduce: str | PathLike[str] | None = None,
     peer_precision: Precision = "f32",
@@ -55,9 +55,10 @@ def compare(
     "openvino:FILE.xml" (another one, whose .bin is `weights`). OpenVINO computes every layer in
     f32, or in `peer_precision`: "bf16", or "int8" for quantized layers as in production. Each layer
     is computed again from b's own inputs, and may differ by rounding errors; `tolerance`, relative
-    to a tensor's largest value, replaces their bound. The report is true if everything agrees.
-    `reduce` is a folder for the first layer that differs: both sides, its inputs, and a report.json
-    with commands. Raises UsageError for arrays that belong to no tensor of the model.
+    to a tensor's largest value, replaces their bound, of all tensors or of outputs and layers by
+    name. If `a` holds arrays, too, those of the same name are compared. The report is true if
+    everything agrees. `reduce` is a folder for the first layer that differs: both sides, its
+    inputs, and a report.json with commands. Raises UsageError for arrays that belong to no tensor.
 
     >>> g = ird.read("ir_samples/openvino/group_deconv.xml")
     >>> x = np.arange(240, dtype=np.float32).reshape(2, 6, 4, 5)
@@ -68,6 +69,12 @@ def compare(
     >>> ird.compare(g, wrong, x).first_difference.name
     'deconv'
     """
+    saved = _arrays(a)
+    if saved is not None or isinstance(a, Mapping):
+        others = _arrays(b)
+        if others is None:
+            raise misused("arrays are compared with arrays", "give the model first, then arrays")
+        return compare_arrays(saved or {}, others, tolerance)
     plan = compile(a, None, threads=1, fuse=False, once=True)
     with TemporaryDirectory(prefix="irdeconv-") as folder:
         start, other = _second_side(plan, b, inputs, weights, folder, peer_precision)
@@ -80,6 +87,15 @@ def compare(
         return replace(result, other=other)
 
 
+def _arrays(side: Any) -> dict[str, Any] | None:
+    """Return the arrays of a mapping or an .npz; None of anything else."""
+    if isinstance(side, Mapping):
+        return {name: np.asarray(v) for name, v in side.items()}
+    if isinstance(side, str | PathLike) and Path(side).suffix == ".npz":
+        return saved_arrays(Path(side))
+    return None
+
+
 def _second_side(
     plan: Plan,
     b: ModelLike | Mapping[str, Any],
@@ -90,8 +106,7 @@ def _second_side(
 ) -> tuple[Callable[[], Partner], Graph | None]:
     """Return a function that starts the partner, and its graph if it is run here."""
     if isinstance(b, Mapping):
-        arrays = {name: np.asarray(v) for name, v in b.items()}
-        return partly(SavedPartner, plan.graph, arrays, "the arrays"), None
+        return partly(SavedPartner, plan.graph, _arrays(b) or {}, "the arrays"), None
     if isinstance(b, str | PathLike) and (_peer(b) or not looks_like_a_model(b)):
         return partly(_stored, plan, b, inputs, weights, folder, computes), None
     other = compile(b, None, threads=1, fuse=False, once=True)
