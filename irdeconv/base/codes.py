@@ -138,13 +138,13 @@ E520 a package that is not required is missing or broken
      irdeconv doctor lists the packages that are there, and what they add
 # E6xx Limits
 E600 the file is larger than the limit
-     if you trust the file, allow more with --limit, or Limits(...) in Python
+     if you trust the file, allow more with --limit NAME=N
 E601 the document has more elements than the limit
-     if you trust the file, allow more with --limit, or Limits(...) in Python
+     if you trust the file, allow more with --limit NAME=N
 E602 a tensor would be larger than the limit
      check the sizes of inputs and attributes, or use smaller inputs
 E603 the document is nested deeper than the limit
-     if you trust the file, allow more with --limit, or Limits(...) in Python
+     if you trust the file, allow more with --limit NAME=N
 E610 an item of a batch took too long
      allow more with --timeout, or look at the model by itself
 # E7xx Usage, output, the text form

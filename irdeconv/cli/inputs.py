@@ -8,11 +8,10 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -31,50 +30,13 @@ from irdeconv.cli.console import Console
 from irdeconv.cli.model import input_names, unknown_input
 from irdeconv.formats.arrays import SavedArrays, UnreadableArray, read_npy
 from irdeconv.formats.kinds import BEGIN, kind_of
-from irdeconv.ir.dtypes import ElementType
 from irdeconv.ir.graph import Graph
-from irdeconv.ir.spec import Array, Shape, Spec, format_shape, is_static
+from irdeconv.ir.spec import Array, Spec, is_static
 from irdeconv.runtime.budget import memory_limit
-from irdeconv.runtime.feeds import Binder
+from irdeconv.runtime.feeds import GENERATORS, Binder, generate
 from irdeconv.verify.partner import DUMPED, tensors_by_name
 
 SHOWN_ARRAYS = 8  # names of arrays in a message
-MADE_AT_ONCE = 1 << 16  # elements that are made at a time, in 64 bits
-Generator = Callable[[np.random.Generator, slice, ElementType], Any]
-
-
-def _rand(rng: np.random.Generator, part: slice, dtype: ElementType) -> Any:
-    size: int = part.stop - part.start
-    return rng.random(size) if dtype.is_real else rng.integers(0, min(10, _top(dtype) + 1), size)
-
-
-def _randn(rng: np.random.Generator, part: slice, dtype: ElementType) -> Any:
-    values = rng.standard_normal(part.stop - part.start)
-    if dtype.is_real:
-        return values
-    low = -_top(dtype) if dtype.kind == "int" else 0
-    return np.clip(np.rint(values), low, _top(dtype))
-
-
-def _arange(rng: np.random.Generator, part: slice, dtype: ElementType) -> Any:
-    values = np.arange(part.start, part.stop)
-    return values if dtype.is_real else values % (_top(dtype) + 1)
-
-
-GENERATORS: dict[str, Generator] = {
-    "rand": _rand,
-    "randn": _randn,
-    "ones": lambda rng, part, dtype: np.ones(1),
-    "zeros": lambda rng, part, dtype: np.zeros(1),
-    "arange": _arange,
-}
-
-
-def _top(dtype: ElementType) -> int:
-    """Return the largest value of an integer or boolean type, as far as int64 goes."""
-    if dtype.kind == "bool":
-        return 1
-    return int(min(2 ** (dtype.bits - (dtype.kind == "int")), 2**62)) - 1
 
 
 def gather(
@@ -144,30 +106,6 @@ def _memory_there() -> int | None:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
         return None
-
-
-def generate(kind: str, spec: Spec, seed: int, index: int, name: str) -> Array:
-    """Return generated data; each input has its own stream, so order does not matter."""
-    if not is_static(spec.shape) or spec.dtype is None:
-        hint = f"make it exact, such as --shape '{name}{_example(spec.shape)}'"
-        raise misused(f'input "{name}" is {spec}: its shape is open', hint)
-    if spec.dtype.kind == "string":
-        raise misused(f'input "{name}" holds strings: give them as {name}=@file.npy')
-    rng, out = np.random.default_rng([seed, index]), np.empty(spec.shape, spec.dtype.container)
-    flat = out.reshape(-1)
-    for start in range(0, out.size, MADE_AT_ONCE):
-        part = slice(start, min(start + MADE_AT_ONCE, out.size))
-        with np.errstate(over="ignore"):  # a narrow type may count to infinity
-            flat[part] = GENERATORS[kind](rng, part, spec.dtype).astype(out.dtype)
-    return out
-
-
-def _example(shape: Shape | None) -> str:
-    """Return exact dimensions that a shape admits: those that are open are 8, or nearest to it."""
-    if shape is None:
-        return "[1,3,8,8]"
-    sizes = [d if isinstance(d, int) else max(d.lo, min(8, d.hi or 8)) for d in shape]
-    return format_shape(sizes)
 
 
 def specialize(graph: Graph, inputs: dict[str, Array], *, every: bool = False) -> Graph:

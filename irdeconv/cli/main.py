@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import TextIO
 
 from irdeconv import __version__
-from irdeconv.base.errors import IrdeconvError
+from irdeconv.base.errors import IrdeconvError, Spelling
 from irdeconv.base.limits import of_settings
 from irdeconv.cli.console import Answer, Console
 from irdeconv.cli.interrupt import EXIT_CODE, PROCESS
@@ -101,7 +101,8 @@ def guarded(
 ) -> int:
     """Return the exit code of some work; its exceptions are reported on the current console."""
     try:
-        return work()
+        with Spelling():
+            return work()
     except (Exception, SystemExit) as e:  # an extension may call sys.exit
         if PROCESS.since is not None:  # an import's reaction to the interruption
             return EXIT_CODE

@@ -157,8 +157,8 @@ Inputs are given as for `run`. A table of steps shows the shortest time of each.
 the cost of the work, wall time its duration; the two differ on a machine that is busy.
     + MODEL
     + VALUES
-    --threads N  threads that share the work (default: 1); results do not depend on it
-        @whole 1 1024 @default 1
+    --threads N  threads that share the work (default: the number of processors, 1 with runtimes of
+        --against); results do not depend on it @whole 1 1024
     + EXECUTION
     --time SECONDS  how long each thing is measured (default: %(default)s) @real 0 86400
         @default 2.5

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from irdeconv.base import progress
-from irdeconv.base.errors import Diagnostic, count, did_you_mean, misused
+from irdeconv.base.errors import Diagnostic, Judged, count, did_you_mean, misused
 from irdeconv.base.json_form import Record
 from irdeconv.base.markup import html_text, html_title, line
 from irdeconv.base.tables import printable
@@ -174,7 +174,7 @@ def relative(a: Array, tolerance: float) -> Allowed:
 _KEYS = "passed first_difference=first missing not_compared=alone tensors"
 
 
-class Comparison(Record, keys=_KEYS, kw_only=True, repr=False):
+class Comparison(Record, Judged, keys=_KEYS, kw_only=True, repr=False):
     """Every tensor that both sides have, in the order of the first graph's execution.
 
     `diagnostics` are warnings about inputs and the second side itself. `graph` is the first one,
@@ -207,9 +207,6 @@ class Comparison(Record, keys=_KEYS, kw_only=True, repr=False):
     def first(self) -> str | None:
         """The name of the first tensor that differs; null if none does."""
         return next((t.name for t in self.tensors if not t.passed), None)
-
-    def __bool__(self) -> bool:
-        return self.passed
 
     def __repr__(self) -> str:
         return line(self, None, self.verdict)
