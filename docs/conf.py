@@ -44,7 +44,7 @@ html_copy_source = False
 html_show_sourcelink = False
 html_math_renderer = "mathml"
 html_static_path = ["static"]
-html_css_files = ["formulas.css"]
+html_css_files = ["pages.css"]
 html_show_search_summary = False  # it is fetched, which browsers refuse for files
 smartquotes = False  # what is quoted are texts of files and commands
 

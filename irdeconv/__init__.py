@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         ArgumentTypeError,
         Diagnostic,
         ExecutionError,
+        FailedError,
         FileAccessError,
         InferenceError,
         InputError,
@@ -70,8 +71,8 @@ __version__ = "0.1.0"
 
 # What a module of the package has to offer; the imports above say the same to type checkers.
 _OFFERS = {
-    "base.errors": """ArgumentTypeError Diagnostic ExecutionError FileAccessError InferenceError
-        InputError IrdeconvError LimitError LoweringError NothingToReduceError
+    "base.errors": """ArgumentTypeError Diagnostic ExecutionError FailedError FileAccessError
+        InferenceError InputError IrdeconvError LimitError LoweringError NothingToReduceError
         TargetError UnsupportedError UsageError""",
     "base.limits": "Limits",
     "formats.models": "HoldsGraph ModelLike OnnxModel OpenVinoModel",
@@ -117,6 +118,7 @@ __all__ = [
     "Diagnostic",
     "ExecutionError",
     "Explanation",
+    "FailedError",
     "FileAccessError",
     "Graph",
     "HoldsGraph",

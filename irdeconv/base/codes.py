@@ -138,13 +138,13 @@ E520 a package that is not required is missing or broken
      irdeconv doctor lists the packages that are there, and what they add
 # E6xx Limits
 E600 the file is larger than the limit
-     if you trust the file, allow more with --limit, or Limits(...) in Python
+     if you trust the file, allow more with --limit NAME=N
 E601 the document has more elements than the limit
-     if you trust the file, allow more with --limit, or Limits(...) in Python
+     if you trust the file, allow more with --limit NAME=N
 E602 a tensor would be larger than the limit
      check the sizes of inputs and attributes, or use smaller inputs
 E603 the document is nested deeper than the limit
-     if you trust the file, allow more with --limit, or Limits(...) in Python
+     if you trust the file, allow more with --limit NAME=N
 E610 an item of a batch took too long
      allow more with --timeout, or look at the model by itself
 # E7xx Usage, output, the text form
@@ -210,7 +210,7 @@ W501 a saved array's element type is not the layer's
      values are compared as numbers; save them in the layer's element type
 W502 layers that a peer could not show
      their results are judged together with the next layer that it shows
-W503 an input of equal elements, with which wrong layers may compute right values
+W503 an input of equal elements or with NaN, with which wrong layers may compute right values
      leave -i out, or give NAME=randn, for random data
 """
 CODES = {

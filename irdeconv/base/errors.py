@@ -5,9 +5,10 @@ from __future__ import annotations
 import difflib
 import errno
 import os
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from os import PathLike
 from typing import Annotated, Any, ClassVar, Literal, Protocol
@@ -126,6 +127,35 @@ class Problem(Record, keys="code message"):
         return "note" if self.note else severity_of(self.code)
 
 
+class Spelling:
+    """Whether errors name options of commands (`--max-memory`) or arguments (`max_memory=`)."""
+
+    options = 0  # commands that are running
+
+    def __enter__(self) -> None:
+        Spelling.options += 1
+
+    def __exit__(self, *error: object) -> None:
+        Spelling.options -= 1
+
+
+_IN_PYTHON = (
+    (r"--shape '([^\[']+):?(\[[^']*\])'", r'infer(model, {"\1": \2})'),
+    (r"--limit (\w+=\w+)", r"limits=Limits(\1)"),
+    (r"(?<!\S)-i\b", "inputs="),
+)
+
+
+def in_python(text: str | None) -> Any:
+    """Return a text with arguments of Python instead of options, but those of whole commands."""
+    if text is None or "-" not in text or re.search(r"\b(irdeconv|pip|tf2onnx) ", text):
+        return text
+    for option, argument in _IN_PYTHON:
+        text = re.sub(option, argument, text)
+    option = r"\"[^\"]*\"|(?<![\w-])--([a-z]+(?:-[a-z]+)*)(?: (?=[\"\d]))?"  # none in a quoted name
+    return re.sub(option, lambda m: m[1].replace("-", "_") + "=" if m[1] else m[0], text)
+
+
 class IrdeconvError(Exception):
     """Base of all errors that irdeconv raises on purpose; has all diagnostics.
 
@@ -138,6 +168,9 @@ class IrdeconvError(Exception):
 
     def __init__(self, diagnostics: Iterable[Diagnostic] | Diagnostic) -> None:
         found = [diagnostics] if isinstance(diagnostics, Diagnostic) else list(diagnostics)
+        if not Spelling.options:
+            texts = ({"message": in_python(d.message), "hint": in_python(d.hint)} for d in found)
+            found = [replace(d, **text) for d, text in zip(found, texts, strict=True)]
         self.diagnostics: list[Diagnostic] = found
         self.text: str = "\n".join(d.render() for d in found if d.severity == "error")
         super().__init__(self.text)
@@ -228,6 +261,35 @@ class LimitError(IrdeconvError, MemoryError):
     """A size, count or memory limit is exceeded."""
 
     exit_code = 5
+
+
+class FailedError(IrdeconvError, AssertionError):
+    """`raise_if_failed` of a result that did not pass."""
+
+    exit_code = 1
+
+
+class Judged:
+    """A result that has passed or not; it is true if it has."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether everything holds, and something was looked at."""
+        raise NotImplementedError
+
+    @property
+    def verdict(self) -> str:
+        """One line."""
+        raise NotImplementedError
+
+    def __bool__(self) -> bool:
+        return self.passed
+
+    def raise_if_failed(self) -> None:
+        """Raise FailedError with the verdict if the result has not passed."""
+        if not self.passed:
+            hint = "print the result: it has a line for each layer"
+            raise FailedError(Diagnostic("E504", "error", self.verdict, hint=hint))
 
 
 class UsageError(IrdeconvError, ValueError):

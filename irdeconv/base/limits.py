@@ -143,7 +143,7 @@ def raise_hint(name: str) -> str:
     """Return a hint that says how to raise a limit."""
     if getattr(current(), name) == _MOST[name] < LARGEST_INT:
         return f"irdeconv does not compute with more than {_MOST[name]:,}"
-    return f"if you trust the file, allow more: --limit {name}=N, or Limits({name}=N)"
+    return f"if you trust the file, allow more: --limit {name}=N"
 
 
 def table() -> list[dict[str, Any]]:

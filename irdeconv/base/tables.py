@@ -129,7 +129,7 @@ def _words(line: str, width: int) -> Iterator[tuple[int, int]]:
 
 NAMES = ("name", "layer", "tensor", "input", "deconvolution", "file")
 GAP = 2  # columns between two cells
-FOLDED = 4  # by how much the second line of a row stands further in
+CARD = 4  # indent of the lines of a card
 PROSE = 24  # columns that longer texts keep at least, and names, too
 USUAL = 0.8  # of the names have to fit into their column; longer ones get a line of their own
 
@@ -148,8 +148,8 @@ def table(
 
     `right` and `names` are heads: of right-aligned columns, and of columns with names that users
     may paste, which are never broken. If a name is too long for its column, the rest of its row
-    follows on the next line. Other cells are wrapped at spaces; if that does not suffice, every
-    row is folded to two or more lines, and so is the header.
+    follows on the next line. Other cells are wrapped at spaces. If that does not suffice, every row
+    becomes a card: its first name, and below it the other cells with their heads.
     """
     # Not rich.table: it breaks names anywhere, and 20,000 rows take it 15 s.
     cells = [[flat(cell) for cell in row] for row in rows]
@@ -157,11 +157,41 @@ def table(
         _Sizes([row[i] for row in cells], name, right=name in right, name=name in names)
         for i, name in enumerate(head)
     ]
-    bands = _bands(sizes, width)
-    lines = [*_row(bands, head, width, header=True), _rule(bands, width)]
+    slots = _slots(sizes, width)
+    if slots is None:
+        return "\n".join(_cards(head, cells, names, width))
+    lines = [*_row(slots, head, width, header=True), _rule(slots)]
     for row in cells:
-        lines += _row(bands, row, width)
+        lines += _row(slots, row, width)
     return "\n".join(lines)
+
+
+def _cards(
+    head: Sequence[str], rows: Sequence[Sequence[str]], names: Sequence[str], width: int
+) -> Iterator[str]:
+    """Yield each row as its first name, if it is a new one, and lines of `head: cell` below it."""
+    main = next((i for i, name in enumerate(head) if name in names), 0)
+    before = ""
+    for row in rows:
+        title = row[main] if head[main] == "name" else f"{head[main]} {row[main]}"
+        if title != before:
+            yield title if columns(title) <= width else row[main]
+        before = title
+        line = " " * CARD
+        for i, (name, cell) in enumerate(zip(head, row, strict=True)):
+            if i == main or not cell:
+                continue
+            text = f"{name}: {cell}" if name else cell
+            if line.strip() and columns(line) + columns(text) > width:
+                yield line.rstrip()
+                line = " " * CARD
+            *full, last = _wrapped(text, width - 2 * CARD)
+            for part in full:
+                yield line + part
+                line = " " * 2 * CARD
+            line += last + " " * GAP
+        if line.strip():
+            yield line.rstrip()
 
 
 def flat(text: str) -> str:
@@ -200,101 +230,74 @@ class _Sizes:
 
 @dataclass
 class _Slot:
-    """The place of a column: its number, begin and width."""
+    """The place of a column: its begin and width."""
 
-    column: int
     sizes: _Sizes
     width: int
     at: int = 0
 
 
-def _bands(sizes: Sequence[_Sizes], width: int) -> list[list[_Slot]]:
-    """Return the lines of every row, with the columns in each."""
+def _slots(sizes: Sequence[_Sizes], width: int) -> list[_Slot] | None:
+    """Return the places of the columns; None if they do not fit side by side."""
     if sum(s.natural + GAP for s in sizes) - GAP <= width:
-        return [_placed([_Slot(i, s, s.natural) for i, s in enumerate(sizes)], 0)]
+        return _placed([_Slot(s, s.natural) for s in sizes])
     least = [_least(sizes[:i], s, width) for i, s in enumerate(sizes)]
-    bands = _folded(sizes, least, width)
-    for end in range(width - 1, 0, -1):  # as few lines as possible, of about the same length
-        even = _folded(sizes, least, end)
-        if len(even) > len(bands):
-            break
-        bands = even
-    return [
-        _placed(_widened(band, width - FOLDED * (n > 0)), FOLDED * (n > 0))
-        for n, band in enumerate(bands)
-    ]
-
-
-def _least(before: Sequence[_Sizes], sizes: _Sizes, width: int) -> int:
-    """Return the width that a column needs; names take the rest of the first line."""
-    left = width - sum(s.least + GAP for s in before)
-    return min(sizes.least, left if sizes.name and left >= PROSE else width - FOLDED)
-
-
-def _folded(sizes: Sequence[_Sizes], least: Sequence[int], end: int) -> list[list[_Slot]]:
-    """Return columns in lines that end before `end` if they can."""
-    bands: list[list[_Slot]] = [[]]
-    here = 0
-    for i, s in enumerate(sizes):
-        if bands[-1] and here + least[i] > end:
-            bands.append([])
-            here = FOLDED
-        bands[-1].append(_Slot(i, s, least[i]))
-        here += least[i] + GAP
-    return bands
-
-
-def _widened(band: list[_Slot], width: int) -> list[_Slot]:
-    """Share the rest of a line among the columns that want more."""
-    left = width - sum(slot.width + GAP for slot in band) + GAP
-    poor = sorted(band, key=lambda slot: (not slot.sizes.name, slot.sizes.natural - slot.width))
+    left = width - sum(wide + GAP for wide in least) + GAP
+    if left < 0:
+        return None
+    slots = [_Slot(s, wide) for s, wide in zip(sizes, least, strict=True)]
+    poor = sorted(slots, key=lambda slot: (not slot.sizes.name, slot.sizes.natural - slot.width))
     for n, slot in enumerate(poor):
-        wider = slot.sizes.useful(slot.width + max(0, left) // (len(poor) - n))
+        wider = slot.sizes.useful(slot.width + left // (len(poor) - n))
         more = max(0, wider - slot.width)
         slot.width += more
         left -= more
-    return band
+    return _placed(slots)
 
 
-def _placed(band: list[_Slot], at: int) -> list[_Slot]:
-    for slot in band:
+def _least(before: Sequence[_Sizes], sizes: _Sizes, width: int) -> int:
+    """Return the width that a column needs; names take the rest of the line."""
+    left = width - sum(s.least + GAP for s in before)
+    return min(sizes.least, left if sizes.name and left >= PROSE else width - CARD)
+
+
+def _placed(slots: list[_Slot]) -> list[_Slot]:
+    at = 0
+    for slot in slots:
         slot.at = at
         at += slot.width + GAP
-    return band
+    return slots
 
 
-def _rule(bands: list[list[_Slot]], width: int) -> str:
-    if len(bands) == 1:
-        return (" " * GAP).join("-" * slot.width for slot in bands[0])
-    return "-" * min(width, max(band[-1].at + band[-1].width for band in bands))
+def _rule(slots: list[_Slot]) -> str:
+    return (" " * GAP).join("-" * slot.width for slot in slots)
 
 
 def _row(
-    bands: list[list[_Slot]], row: Sequence[str], width: int, *, header: bool = False
+    slots: list[_Slot], row: Sequence[str], width: int, *, header: bool = False
 ) -> Iterator[str]:
     """Yield the lines of a row."""
-    for band in bands:
-        cells = [row[slot.column] for slot in band]
-        for i, slot in enumerate(band):
-            if slot.sizes.name and not header and columns(cells[i]) > slot.width:
-                before = _joined(band[:i], cells[:i])
-                if slot.at + columns(cells[i]) <= width and _short(band[:i], cells[:i]):
-                    yield before.ljust(slot.at) + cells[i]
-                    cells[:i] = [""] * i
-                else:
-                    yield cells[i]
-                cells[i] = ""
-        if _short(band, cells):
-            line = _joined(band, cells)
-            if line:
-                yield line
-        else:
-            parts = [_wrapped(c, slot.width) for c, slot in zip(cells, band, strict=True)]
-            if header:  # heads stand on the rule
-                high = max(map(len, parts))
-                parts = [[""] * (high - len(part)) + part for part in parts]
-            for several in zip_longest(*parts, fillvalue=""):
-                yield _joined(band, several)
+    cells = list(row)
+    for i, slot in enumerate(slots):
+        if slot.sizes.name and not header and columns(cells[i]) > slot.width:
+            before = _joined(slots[:i], cells[:i])
+            if slot.at + columns(cells[i]) <= width and _short(slots[:i], cells[:i]):
+                yield before.ljust(slot.at) + cells[i]
+                cells[:i] = [""] * i
+            else:
+                yield cells[i]
+            cells[i] = ""
+    if _short(slots, cells):
+        line = _joined(slots, cells)
+        if line:
+            yield line
+        return
+    parts = [_wrapped(c, slot.width) for c, slot in zip(cells, slots, strict=True)]
+    if header:  # heads stand on the rule
+        high = max(map(len, parts))
+        parts = [[""] * (high - len(part)) + part for part in parts]
+    for several in zip_longest(*parts, fillvalue=""):
+        yield _joined(slots, several)
 
 
 def _short(band: list[_Slot], cells: Sequence[str]) -> bool:

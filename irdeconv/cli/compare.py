@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 import irdeconv as ird
-from irdeconv.base.errors import Diagnostic, count, misused
+from irdeconv.base.errors import Diagnostic, UsageError, count, misused
 from irdeconv.base.form_names import FALLBACK
 from irdeconv.base.json_form import Record
 from irdeconv.cli.checks import is_onnx, read_by, runtime_and_file
 from irdeconv.cli.console import Answer, Console
 from irdeconv.cli.diagnostics import print_diagnostics
-from irdeconv.cli.inputs import gather, specialize
+from irdeconv.cli.inputs import gather, open_npz, specialize
 from irdeconv.cli.model import inferred_model, read_file
 from irdeconv.cli.output import write_text
 from irdeconv.cli.verbs import verb_record
@@ -36,18 +37,45 @@ class CompareDocument(Record, document="compare/1", keys="a b seed *result diagn
 
 def run(args: argparse.Namespace, console: Console) -> Answer:
     """Compare; the exit code is 0 if everything agrees."""
+    if args.file.endswith(".npz"):
+        result = _compare_saved(args)
+        return _answer(args, result, console)
     if args.file == args.other == "-":
         raise misused("stdin holds one model; name a file for the other")
     _refuse_idle(args)
     _protect(args)
     graph = inferred_model(args, needed=True)
-    inputs = gather(graph, args.inputs, args.seed, console)
+    inputs = gather(graph, args.inputs or _saved_inputs(args.other, graph), args.seed, console)
     result = _compare(args, specialize(graph, inputs), inputs)
     if args.report is not None:
         write_text(args.report, ird.graph_page(result).to_html(), console)
     if args.reduce is not None and result.first_difference is not None:
         console.log(f"wrote {Path(args.reduce, REPORT)} and the files that it names")
+    return _answer(args, result, console)
 
+
+def _saved_inputs(other: str | None, graph: Graph) -> list[str]:
+    """Return the saved arrays as the inputs if all inputs are among them."""
+    if other is None or not other.endswith(".npz"):
+        return []
+    with suppress(UsageError), open_npz(other) as arrays:  # which is an error later
+        return [other] if set(graph.inputs) <= set(arrays) else []
+    return []
+
+
+def _compare_saved(args: argparse.Namespace) -> Comparison:
+    """Compare two files of arrays."""
+    if args.other is None or not args.other.endswith(".npz"):
+        message = f"{args.file} holds arrays, {args.other or 'nothing'} does not"
+        raise misused(message, f"irdeconv compare MODEL {args.file}, or compare two .npz")
+    given = [o.name for o in verb_record("compare").options if o.is_in(args)]
+    idle = [n for n in given if n not in ("FILE", "OTHER", "--tolerance", "--all", "--format")]
+    if idle:
+        raise misused(f"{' and '.join(idle)}: no model runs to compare arrays", "leave it out")
+    return ird.compare(args.file, args.other, tolerance=dict(args.tolerance))
+
+
+def _answer(args: argparse.Namespace, result: Comparison, console: Console) -> Answer:
     def document() -> CompareDocument:
         other = args.other or f"lowered ({args.form or FALLBACK})"
         return CompareDocument(args.file, other, args.seed, result, _diagnostics(result))
@@ -87,7 +115,7 @@ def _refuse_idle(args: argparse.Namespace) -> None:
 
 def _compare(args: argparse.Namespace, a: Graph, inputs: dict[str, Array]) -> Comparison:
     other = args.other
-    wanted = {"tolerance": args.tolerance, "reduce": args.reduce}
+    wanted = {"tolerance": dict(args.tolerance), "reduce": args.reduce}
     if other is None:
         b = ird.lower(a, args.form or FALLBACK, args.target).graph
         return ird.compare(a, b, inputs, **wanted)

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -29,50 +29,14 @@ from irdeconv.cli.console import Console
 from irdeconv.cli.model import input_names, unknown_input
 from irdeconv.formats.arrays import SavedArrays, UnreadableArray, read_npy
 from irdeconv.formats.kinds import BEGIN, kind_of
-from irdeconv.ir.dtypes import ElementType
 from irdeconv.ir.graph import Graph
-from irdeconv.ir.spec import Array, Shape, Spec, format_shape, is_static
+from irdeconv.ir.spec import Array, Spec, is_static
 from irdeconv.public.reading import reshaped
 from irdeconv.runtime.budget import memory_limit
-from irdeconv.runtime.feeds import Binder
+from irdeconv.runtime.feeds import GENERATORS, Binder, generate
+from irdeconv.verify.partner import DUMPED, tensors_by_name
 
 SHOWN_ARRAYS = 8  # names of arrays in a message
-MADE_AT_ONCE = 1 << 16  # elements that are made at a time, in 64 bits
-Generator = Callable[[np.random.Generator, slice, ElementType], Any]
-
-
-def _rand(rng: np.random.Generator, part: slice, dtype: ElementType) -> Any:
-    size: int = part.stop - part.start
-    return rng.random(size) if dtype.is_real else rng.integers(0, min(10, _top(dtype) + 1), size)
-
-
-def _randn(rng: np.random.Generator, part: slice, dtype: ElementType) -> Any:
-    values = rng.standard_normal(part.stop - part.start)
-    if dtype.is_real:
-        return values
-    low = -_top(dtype) if dtype.kind == "int" else 0
-    return np.clip(np.rint(values), low, _top(dtype))
-
-
-def _arange(rng: np.random.Generator, part: slice, dtype: ElementType) -> Any:
-    values = np.arange(part.start, part.stop)
-    return values if dtype.is_real else values % (_top(dtype) + 1)
-
-
-GENERATORS: dict[str, Generator] = {
-    "rand": _rand,
-    "randn": _randn,
-    "ones": lambda rng, part, dtype: np.ones(1),
-    "zeros": lambda rng, part, dtype: np.zeros(1),
-    "arange": _arange,
-}
-
-
-def _top(dtype: ElementType) -> int:
-    """Return the largest value of an integer or boolean type, as far as int64 goes."""
-    if dtype.kind == "bool":
-        return 1
-    return int(min(2 ** (dtype.bits - (dtype.kind == "int")), 2**62)) - 1
 
 
 def gather(
@@ -109,7 +73,10 @@ def gather(
         else:
             out[name] = typed(value, node.spec())
     if not without:
-        Binder.of(graph).bind(out)
+        pairs = zip(out.items(), Binder.of(graph).bind(out), strict=True)
+        for (name, value), bound in pairs:
+            if value.dtype.itemsize > bound.dtype.itemsize:
+                console.log(f"input {name}: {value.dtype} is narrowed to {bound.dtype}")
     return out
 
 
@@ -141,30 +108,6 @@ def _memory_there() -> int | None:
         return None
 
 
-def generate(kind: str, spec: Spec, seed: int, index: int, name: str) -> Array:
-    """Return generated data; each input has its own stream, so order does not matter."""
-    if not is_static(spec.shape) or spec.dtype is None:
-        hint = f"make it exact, such as --shape '{name}{_example(spec.shape)}'"
-        raise misused(f'input "{name}" is {spec}: its shape is open', hint)
-    if spec.dtype.kind == "string":
-        raise misused(f'input "{name}" holds strings: give them as {name}=@file.npy')
-    rng, out = np.random.default_rng([seed, index]), np.empty(spec.shape, spec.dtype.container)
-    flat = out.reshape(-1)
-    for start in range(0, out.size, MADE_AT_ONCE):
-        part = slice(start, min(start + MADE_AT_ONCE, out.size))
-        with np.errstate(over="ignore"):  # a narrow type may count to infinity
-            flat[part] = GENERATORS[kind](rng, part, spec.dtype).astype(out.dtype)
-    return out
-
-
-def _example(shape: Shape | None) -> str:
-    """Return exact dimensions that a shape admits: those that are open are 8, or nearest to it."""
-    if shape is None:
-        return "[1,3,8,8]"
-    sizes = [d if isinstance(d, int) else max(d.lo, min(8, d.hi or 8)) for d in shape]
-    return format_shape(sizes)
-
-
 def specialize(graph: Graph, inputs: dict[str, Array], *, every: bool = False) -> Graph:
     """Return the graph inferred for the arrays' shapes if an input's shape is open.
 
@@ -189,7 +132,7 @@ def _assignments(graph: Graph, item: str, found: dict[str, Array | str]) -> dict
         return {name: item for name in graph.inputs if name not in found}
     path = item.removeprefix("@")
     if path.endswith(".npz"):
-        return dict(_npz(path, graph, known))
+        return _npz(path, graph, known, found)
     if not Path(path).exists():
         raise _no_value(item, path, graph)
     free = [name for name in graph.inputs if name not in found]
@@ -255,17 +198,27 @@ def naming_file(path: str, suffix: str) -> Iterator[None]:
         raise misused(message, hint) from None
 
 
-def _npz(path: str, graph: Graph, known: dict[str, str]) -> dict[str, Array]:
+def _npz(
+    path: str, graph: Graph, known: dict[str, str], found: Collection[str]
+) -> dict[str, Array | str]:
+    """Return arrays by input: by name, or in order if np.savez numbered them.
+
+    Arrays of other names are those of layers, or a mistake if an input is left without a value.
+    """
     with open_npz(path) as arrays:
-        named = {known[k]: arrays[k] for k in arrays if k in known}
-        if named:
-            return named
-        if len(arrays) == len(graph.inputs):
+        named: dict[str, Array | str] = {known[k]: arrays[k] for k in arrays if k in known}
+        left = [name for name in graph.inputs if name not in named and name not in found]
+        plain = all(re.fullmatch(r"arr_\d+", k) for k in arrays)
+        if not named and plain and len(arrays) == len(graph.inputs):
             return dict(zip(graph.inputs, arrays.values(), strict=True))
+        layers = tensors_by_name(graph)
+        other = [k for k in arrays if k not in known and k.removeprefix(DUMPED) not in layers]
+        if named and not (left and other):
+            return named
         has = f"{count(len(arrays), 'array')} ({_some(arrays)})"
-    inputs = f"{count(len(graph.inputs), 'input')} ({', '.join(graph.inputs)})"
-    message = f"{path} has {has}, none named like an input; the model has {inputs}"
-    raise misused(message, f"name the arrays so: np.savez(file, {'=..., '.join(graph.inputs)}=...)")
+    names = "=..., ".join(left)
+    message = f"{path} has {has}, none for the input{'s' * (len(left) > 1)} {', '.join(left)}"
+    raise misused(message, f"name the arrays like the inputs: np.savez(file, {names}=...)")
 
 
 def _some(names: Iterable[str]) -> str:

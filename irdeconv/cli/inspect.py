@@ -68,4 +68,5 @@ def _render(inspection: Inspection, args: argparse.Namespace, console: Console) 
         elide = None if args.constants else 0
         return dump(shown.graph, elide=elide, comments=shown.comments())
     width = console.width if args.output in (None, "-") else WIDTH
-    return printable(inspection.to_text(constants=args.constants, width=width)) + "\n"
+    how = {"constants": args.constants, "everything": args.all, "width": width}
+    return printable(inspection.to_text(**how)) + "\n"

@@ -16,14 +16,14 @@ from typing import TextIO
 
 from irdeconv import __version__
 from irdeconv.base import work
-from irdeconv.base.errors import IrdeconvError
+from irdeconv.base.errors import IrdeconvError, Spelling
 from irdeconv.base.limits import of_settings
 from irdeconv.cli.console import Answer, Console
 from irdeconv.cli.interrupt import EXIT_CODE, PROCESS
 from irdeconv.cli.options import limits_around
 from irdeconv.cli.progress_bars import drawn
 from irdeconv.cli.usage import unknown_verb, wants_json
-from irdeconv.cli.verbs import VERBS, module, verb_parser, verb_record
+from irdeconv.cli.verbs import GROUPS, VERBS, module, verb_parser, verb_record
 
 Consoles = Callable[..., Console]
 
@@ -58,12 +58,15 @@ def _run(args: list[str], consoles: Consoles) -> int:
 
 def _usage() -> str:
     width = max(map(len, VERBS))
-    rows = [f"  {verb:<{width}}  {text}" for verb, text in VERBS.items()]  # the console wraps
+    groups = (
+        f"{name.capitalize()}:\n"
+        + "".join(f"  {verb:<{width}}  {text}\n" for verb, text in verbs.items())
+        for name, verbs in GROUPS.items()
+    )
     return (
-        "usage: irdeconv VERB [options]\n"
-        "       irdeconv help VERB\n"
-        "       irdeconv --version\n\n"
-        "Verbs:\n" + "\n".join(rows) + "\n\n"
+        "usage: irdeconv VERB FILE [options]\n"
+        "       irdeconv help VERB|CODE\n"
+        "       irdeconv --version\n\n" + "\n".join(groups) + "\n"
         "Exit codes: 0 yes, 1 no, 2 usage, 3 unreadable model, 4 unsupported, 5 limit, "
         "6 input/output, 7 yes in part, 70 bug, 130 interrupted."
     )
@@ -100,7 +103,8 @@ def guarded(
 ) -> int:
     """Return the exit code of some work; its exceptions are reported on the current console."""
     try:
-        return task()
+        with Spelling():
+            return task()
     except (Exception, SystemExit) as e:  # an extension may call sys.exit
         if PROCESS.since is not None:  # an import's reaction to the interruption
             return EXIT_CODE

@@ -47,6 +47,12 @@ def real(low: float, high: float = math.inf) -> Callable[[str], float]:
     return parse
 
 
+def tolerance(text: str) -> tuple[str, float]:
+    """Parse 1e-3, or NAME=1e-3; the first one has an empty name."""
+    name, _, number = text.rpartition("=")
+    return name, real(0)(number)
+
+
 def size(text: str) -> int:
     """Parse a number of bytes: 4096, 512M, 2G, 1.5GiB; the letters stand for powers of 1024."""
     match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,6})?)([KMGT]?)(?:i?B)?", text.strip(), re.I | re.A)
@@ -253,6 +259,7 @@ PARSERS: dict[str, Callable[..., Callable[[str], Any]]] = {
     "whole": lambda *ends: whole(*map(int, ends)),
     "real": lambda *ends: real(*map(float, ends)),
     "size": lambda: size,
+    "tolerance": lambda: tolerance,
     "list": lambda: listed,
     "limit": lambda: limit,
     "measurements": lambda: measurements,

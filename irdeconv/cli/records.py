@@ -160,8 +160,8 @@ Inputs are given as for `run`. A table of steps shows the shortest time of each.
 the cost of the work, wall time its duration; the two differ on a machine that is busy.
     + MODEL
     + VALUES
-    --threads N  threads that share the work (default: 1); results do not depend on it
-        @whole 1 1024 @default 1
+    --threads N  threads that share the work (default: the number of processors, 1 with runtimes of
+        --against); results do not depend on it @whole 1 1024
     + EXECUTION
     --time SECONDS  how long each thing is measured (default: %(default)s) @real 0 86400
         @default 2.5
@@ -193,6 +193,9 @@ the cost of the work, wall time its duration; the two differ on a machine that i
         """
 List layers: shapes, parameters, multiply-accumulates, sources and readers of data.
 
+The text begins with a summary. Of a large graph it has the 20 layers with the most
+multiply-accumulates; --all, --only, --sort and --constants list others.
+
 A constant stands in the row of its reader: name, shape, number of elements or a few values. Readers
 of an output are named unless they are just the next layer. `*` marks deconvolutions.
 
@@ -216,6 +219,7 @@ text or json; --only chooses types.
         target (irdeconv lower --list-targets), or a file of your own @reads file
     =
     --constants  list constants as well
+    --all  list every layer, not only the 20 with the most multiply-accumulates and bytes
     = @excludes --format=dot|html|ir|svg @why it shows the whole graph
     --only TYPE|PATTERN ...  show only layers of this type, or whose name fits this pattern (*, ?,
         [a-z]); may be repeated
@@ -298,7 +302,8 @@ OTHER is one of these:
   openvino:FILE.xml  another model there
   onnxruntime        the same .onnx in ONNX Runtime; onnxruntime:FILE.onnx is another one
 
-Without OTHER, the model is compared with its own lowering.
+Without OTHER, the model is compared with its own lowering. FILE and OTHER may both be .npz: arrays
+of the same name are compared, and must be equal without --tolerance.
 
 Each layer is computed again from the other side's inputs, so an earlier error does not spread: "own
 error" is that of the layer alone. "allowed" is how large it may be by rounding, with the rule: u is
@@ -313,8 +318,9 @@ layers beyond the digits that it shows. Saved tensors may be sums in f16.
     + SHAPE
     + FORM
     + TARGET
-    --tolerance TOLERANCE  allowed difference relative to a tensor's largest value (default: the
-        bounds of rounding, layer by layer) @real 0
+    --tolerance TOLERANCE ...  allowed difference relative to a tensor's largest value: 1e-3, or
+        NAME=1e-3 for one output or layer; may be repeated (default: the bounds of rounding, layer
+        by layer) @tolerance
     --peer-precision f32|bf16|int8  the precision OpenVINO may use: f32 (default), bf16, or int8:
         quantized layers as it executes them in use; the bounds grow with it
     --reduce DIR  write the first layer that differs here: both sides of it, its inputs and outputs,

@@ -11,29 +11,40 @@ from typing import Any
 from irdeconv.cli.options import SHARED, OptionParser, Verb, VerbOption, rows
 from irdeconv.cli.usage import option_names
 
-VERBS = {
-    "validate": "check a model and report everything that is wrong with it",
-    "infer": "infer all shapes and compare them with the declared ones",
-    "lower": "rewrite deconvolutions as ordinary convolutions, and write the model",
-    "raise": "turn decompositions of a deconvolution back into one deconvolution",
-    "run": "run a model with NumPy",
-    "bench": "measure how long a model and each of its steps take, also in other runtimes",
-    "inspect": "list layers, shapes, parameters and multiply-accumulates",
-    "explain": "show how a deconvolution gets its size and values, and compare other systems",
-    "check-certificate": "prove every rewritten layer of a lowered model equal to the original",
-    "compare": "compare a model layer by layer with a second model, saved arrays or a runtime",
-    "reduce": "reduce a failing model to the few layers that reproduce the failure",
-    "convert": "convert an ONNX model, a oneDNN Graph dump or an IR from before 2020 into an IR",
-    "extract": "cut a piece out of a model, with its weights and the inputs that flow into it",
-    "rename": "give layers, inputs, outputs and other tensors new names",
-    "suite": "make test vectors for hardware and compilers, and judge the results",
-    "batch": "do the same with many models, or with many inputs of one, on several workers",
-    "simplify": "fold constants, and drop layers that change nothing or that no output needs",
-    "codes": "explain diagnostic codes, each with an example and how to fix it",
-    "demo": "enlarge a picture with a lowered network; check the packaged sample models",
-    "completion": "print a script with which bash, zsh or fish completes verbs, options and files",
-    "doctor": "show versions, and the abilities of this installation",
+GROUPS = {
+    "use": {
+        "lower": "rewrite deconvolutions as ordinary convolutions",
+        "run": "run a model with NumPy",
+        "bench": "time a model and its steps, also in other runtimes",
+        "batch": "run a verb on many models, or on many inputs of one",
+    },
+    "check": {
+        "validate": "report everything that is wrong with a model",
+        "infer": "infer all shapes and compare them with the declared ones",
+        "check-certificate": "prove that a lowered model equals the original",
+        "compare": "compare two models, or a model and a runtime, by layers",
+        "suite": "make test vectors for hardware and compilers; judge results",
+    },
+    "debug": {
+        "inspect": "list layers, shapes, parameters, multiply-accumulates",
+        "explain": "show the arithmetic of a deconvolution in eleven systems",
+        "reduce": "shrink a failing model to the layers that reproduce it",
+        "codes": "explain a diagnostic code, and how to fix the problem",
+    },
+    "files": {
+        "convert": "convert ONNX, a oneDNN Graph dump or an old IR into an IR",
+        "extract": "cut a piece out of a model, with its weights and inputs",
+        "rename": "give layers, inputs, outputs and other tensors new names",
+        "simplify": "fold constants and drop unnecessary layers",
+        "raise": "turn decompositions back into one deconvolution",
+    },
+    "set up": {
+        "demo": "enlarge a picture with a lowered network",
+        "doctor": "show versions, and the abilities of this installation",
+        "completion": "print a script for completion in bash, zsh or fish",
+    },
 }
+VERBS = {verb: text for group in GROUPS.values() for verb, text in group.items()}
 
 
 def module(verb: str) -> ModuleType:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 from irdeconv.base import gc_pause
-from irdeconv.base.errors import Diagnostic, IrdeconvError, count
+from irdeconv.base.errors import Diagnostic, IrdeconvError, count, did_you_mean, misused
 from irdeconv.base.markup import MOST_ROWS, html_table, line, plain, scrolled
 from irdeconv.base.source import Location
 from irdeconv.ir.op import Op
@@ -229,8 +229,23 @@ class Graph:
     def __len__(self) -> int:
         return len(self._nodes)
 
-    def __contains__(self, node: int) -> bool:
-        return node in self._nodes
+    def __contains__(self, node: object) -> bool:
+        """Whether there is a node with this id, or a layer of this name."""
+        return node in self._nodes or any(n.name == node for n in self.nodes())
+
+    def __iter__(self) -> Iterator[Node]:
+        return self.nodes()
+
+    def __getitem__(self, name: str) -> Node:
+        """Return the only layer of a name; UsageError with similar names if there is none."""
+        found = self.find(name)
+        if len(found) == 1:
+            return found[0]
+        if found:
+            hint = "find() returns all, node() the one of an id"
+            raise misused(f'{len(found)} layers are called "{name}"', hint)
+        near = did_you_mean(str(name), [n.name for n in self.nodes()])
+        raise misused(f'there is no layer "{name}"', near or "nodes() has all layers")
 
     @property
     def next_id(self) -> int:

@@ -20,7 +20,7 @@ from irdeconv.rewrite.lower_deconv import lower as _lower
 from irdeconv.runtime.bench import BenchReport, require_measurable, sorted_out
 from irdeconv.runtime.bench import bench as _bench
 from irdeconv.runtime.choice import Tuner
-from irdeconv.runtime.feeds import Binder, Feeds
+from irdeconv.runtime.feeds import Binder, Feeds, random_inputs
 from irdeconv.runtime.measure import Effort
 from irdeconv.runtime.peers import Source, peers
 from irdeconv.runtime.plan import Plan, Trace, build_plan
@@ -111,7 +111,7 @@ def bench(
     model: ModelLike,
     inputs: Feeds = (),
     form: str | None = FALLBACK,
-    threads: int = 1,
+    threads: int | None = None,
     *,
     fuse: bool = True,
     tune: bool | str | PathLike[str] = False,
@@ -127,12 +127,13 @@ def bench(
 ) -> BenchReport:
     """Measure a compiled plan: the network, each step, its kernel, its rates, its memory.
 
-    `inputs` are given as to `run`. Each thing runs for `time` seconds or `iterations` times,
-    whichever ends first, after `warm_up` runs; all take turns in `rounds`. Then `requests` plans
-    run at the same time. `against` names saved reports (.json, of `to_dict()`) and runtimes
-    ("openvino", "onnxruntime") that run in the same rounds on one thread; they load `source`, by
-    default the file that `model` names. Other options are those of `compile`. Raises UsageError for
-    unknown runtimes, and for several threads beside one, UnsupportedError for a missing one.
+    `inputs` are given as to `run`; without any, all are random numbers of seed 0. Each thing runs
+    for `time` seconds or `iterations` times, whichever ends first, after `warm_up` runs; all take
+    turns in `rounds`. Then `requests` plans run at the same time. `against` names saved reports
+    (.json, of `to_dict()`) and runtimes ("openvino", "onnxruntime") that run in the same rounds on
+    one thread, as the model then does; they load `source`, by default the file that `model` names.
+    Other options are those of `compile`. Raises UsageError for unknown runtimes, and
+    for several threads beside one, UnsupportedError for a missing one.
 
     >>> x = np.zeros((1, 1, 3, 3), np.float32)
     >>> report = ird.bench("ir_samples/openvino/deconv_3x3_to_5x5.xml", x, iterations=3)
@@ -141,7 +142,11 @@ def bench(
     """
     effort, graph = Effort(rounds, time, iterations, warm_up, requests), graph_of(model)
     systems, saved = sorted_out(against)
+    if threads is None:
+        threads = 1 if systems else processors()
     require_measurable(effort, systems, threads)
+    if isinstance(inputs, tuple | list | dict) and not inputs:
+        inputs = random_inputs(inferred(graph))
     with peers(systems, _origin(model, graph, source, weights), inputs) as ready:
         how: dict[str, Any] = {"fuse": fuse, "tune": tune, "max_memory": max_memory}
         plans = [compile(graph, form, threads, **how) for _ in range(requests)]

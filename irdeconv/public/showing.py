@@ -34,19 +34,19 @@ from irdeconv.show.page import PageContent, bench_page, comparison_page, run_pag
 from irdeconv.show.page import graph_page as _graph_page
 from irdeconv.show.page_values import ValueCollector
 from irdeconv.verify.certificates import Certificates
-from irdeconv.verify.comparison import Comparison, compare_plan
+from irdeconv.verify.comparison import Comparison, Tolerance, compare_arrays, compare_plan
 from irdeconv.verify.onnxruntime import OnnxRuntimePartner
 from irdeconv.verify.openvino import OpenVinoPartner, openvino
-from irdeconv.verify.partner import Partner, PlanPartner, Precision, SavedPartner
+from irdeconv.verify.partner import Partner, PlanPartner, Precision, SavedPartner, saved_arrays
 from irdeconv.verify.reduce import PEER, find_around, write_around
 
 
 def compare(
-    a: ModelLike,
+    a: ModelLike | Mapping[str, Any],
     b: ModelLike | Mapping[str, Any],
     inputs: Feeds = (),
     *,
-    tolerance: float | None = None,
+    tolerance: Tolerance = None,
     weights: str | PathLike[str] | None = None,
     reduce: str | PathLike[str] | None = None,
     peer_precision: Precision = "f32",
@@ -58,9 +58,10 @@ def compare(
     "onnxruntime" is enough if `a` is a file. OpenVINO computes every layer in f32, or in
     `peer_precision`: "bf16", or "int8" for quantized layers as in production. Each layer is
     computed again from b's own inputs, and may differ by rounding errors; `tolerance`, relative to
-    a tensor's largest value, replaces their bound. The report is true if everything agrees.
-    `reduce` is a folder for the first layer that differs: both sides, its inputs, and a report.json
-    with commands. Raises UsageError for arrays that belong to no tensor of the model.
+    a tensor's largest value, replaces their bound, of all tensors or of outputs and layers by name.
+    If `a` holds arrays, too, those of the same name are compared. The report is true if everything
+    agrees. `reduce` is a folder for the first layer that differs: both sides, its inputs, and a
+    report.json with commands. Raises UsageError for arrays that belong to no tensor of the model.
 
     >>> g = ird.read("ir_samples/openvino/group_deconv.xml")
     >>> x = np.arange(240, dtype=np.float32).reshape(2, 6, 4, 5)
@@ -71,6 +72,12 @@ def compare(
     >>> ird.compare(g, wrong, x).first_difference.name
     'deconv'
     """
+    saved = _arrays(a)
+    if saved is not None or isinstance(a, Mapping):
+        others = _arrays(b)
+        if others is None:
+            raise misused("arrays are compared with arrays", "give the model first, then arrays")
+        return compare_arrays(saved or {}, others, tolerance)
     plan = compile(a, None, threads=1, fuse=False, once=True)
     if b == "onnxruntime" and isinstance(a, str | PathLike):
         b = f"{b}:{a}"
@@ -83,6 +90,15 @@ def compare(
         return replace(result, other=other)
 
 
+def _arrays(side: Any) -> dict[str, Any] | None:
+    """Return the arrays of a mapping or an .npz; None of anything else."""
+    if isinstance(side, Mapping):
+        return {name: np.asarray(v) for name, v in side.items()}
+    if isinstance(side, str | PathLike) and Path(side).suffix == ".npz":
+        return saved_arrays(Path(side))
+    return None
+
+
 def _second_side(
     plan: Plan,
     b: ModelLike | Mapping[str, Any],
@@ -93,8 +109,7 @@ def _second_side(
 ) -> tuple[Callable[[], Partner], Graph | None]:
     """Return a function that starts the partner, and its graph if it is run here."""
     if isinstance(b, Mapping):
-        arrays = {name: np.asarray(v) for name, v in b.items()}
-        return partly(SavedPartner, plan.graph, arrays, "the arrays"), None
+        return partly(SavedPartner, plan.graph, _arrays(b) or {}, "the arrays"), None
     if isinstance(b, str | PathLike) and (_peer(b) or not looks_like_a_model(b)):
         return partly(_stored, plan, b, inputs, weights, folder, computes), None
     other = compile(b, None, threads=1, fuse=False, once=True)
@@ -250,7 +265,7 @@ def explain(
 
     >>> found = ird.explain("ir_samples/openvino/deconv_3x3_to_5x5.xml", "deconv")
     >>> print(str(found).splitlines()[0])
-    deconv: ConvolutionBackpropData (opset1), OpenVINO runtime
+    deconv: 1 of 11 systems differ (TensorFlow SAME)
     >>> found.accepted
     True
     """

@@ -539,7 +539,7 @@ def require_measurable(effort: Effort, peers: Sequence[str], threads: int) -> No
         raise misused(f"{effort.requests} requests: at most {MOST_REQUESTS}")
     if peers and threads != 1:
         message = f"peers run on one thread, irdeconv would on {threads}"
-        raise misused(message, "threads=1 or --threads 1")
+        raise misused(message, "--threads 1")
     for name in peers:
         require_peer(name)
 

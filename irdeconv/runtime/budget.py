@@ -25,7 +25,7 @@ from irdeconv.ops.control import LoopBase
 
 REMEMBERED = 64  # sets of inputs that a layer has been inferred for
 LISTED = 64  # elements of an input whose values inference gets
-ALLOW = "allow more (max_memory=, --max-memory), or use smaller inputs"
+ALLOW = "allow more with --max-memory, or use smaller inputs"
 
 
 def memory_limit(max_memory: int | None) -> int | None:

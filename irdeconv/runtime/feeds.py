@@ -5,7 +5,7 @@ Arrays of other packages become arrays of NumPy, or an error explains why they c
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,7 +16,74 @@ from irdeconv.base.errors import Collector, UsageError, count, did_you_mean, mis
 from irdeconv.ir.dtypes import ElementType
 from irdeconv.ir.graph import Graph, Node
 from irdeconv.ir.op import as_tuple
-from irdeconv.ir.spec import Array, Interval, Shape, Spec, format_shape
+from irdeconv.ir.spec import Array, Interval, Shape, Spec, format_shape, is_static
+
+MADE_AT_ONCE = 1 << 16  # elements that are made at a time, in 64 bits
+Generator = Callable[[np.random.Generator, slice, ElementType], Any]
+
+
+def _rand(rng: np.random.Generator, part: slice, dtype: ElementType) -> Any:
+    size: int = part.stop - part.start
+    return rng.random(size) if dtype.is_real else rng.integers(0, min(10, _top(dtype) + 1), size)
+
+
+def _randn(rng: np.random.Generator, part: slice, dtype: ElementType) -> Any:
+    values = rng.standard_normal(part.stop - part.start)
+    if dtype.is_real:
+        return values
+    low = -_top(dtype) if dtype.kind == "int" else 0
+    return np.clip(np.rint(values), low, _top(dtype))
+
+
+def _arange(rng: np.random.Generator, part: slice, dtype: ElementType) -> Any:
+    values = np.arange(part.start, part.stop)
+    return values if dtype.is_real else values % (_top(dtype) + 1)
+
+
+GENERATORS: dict[str, Generator] = {
+    "rand": _rand,
+    "randn": _randn,
+    "ones": lambda rng, part, dtype: np.ones(1),
+    "zeros": lambda rng, part, dtype: np.zeros(1),
+    "arange": _arange,
+}
+
+
+def _top(dtype: ElementType) -> int:
+    """Return the largest value of an integer or boolean type, as far as int64 goes."""
+    if dtype.kind == "bool":
+        return 1
+    return int(min(2 ** (dtype.bits - (dtype.kind == "int")), 2**62)) - 1
+
+
+def generate(kind: str, spec: Spec, seed: int, index: int, name: str) -> Array:
+    """Return generated data; each input has its own stream, so order does not matter."""
+    if not is_static(spec.shape) or spec.dtype is None:
+        hint = f"make it exact, such as --shape '{name}{_example(spec.shape)}'"
+        raise misused(f'input "{name}" is {spec}: its shape is open', hint)
+    if spec.dtype.kind == "string":
+        raise misused(f'input "{name}" holds strings: give them as {name}=@file.npy')
+    rng, out = np.random.default_rng([seed, index]), np.empty(spec.shape, spec.dtype.container)
+    flat = out.reshape(-1)
+    for start in range(0, out.size, MADE_AT_ONCE):
+        part = slice(start, min(start + MADE_AT_ONCE, out.size))
+        with np.errstate(over="ignore"):  # a narrow type may count to infinity
+            flat[part] = GENERATORS[kind](rng, part, spec.dtype).astype(out.dtype)
+    return out
+
+
+def _example(shape: Shape | None) -> str:
+    """Return exact dimensions that a shape admits: those that are open are 8, or nearest to it."""
+    if shape is None:
+        return "[1,3,8,8]"
+    sizes = [d if isinstance(d, int) else max(d.lo, min(8, d.hi or 8)) for d in shape]
+    return format_shape(sizes)
+
+
+def random_inputs(graph: Graph, seed: int = 0) -> dict[str, Array]:
+    """Return random numbers for all inputs, those that the commands make of the same seed."""
+    pairs = enumerate(zip(graph.inputs, graph.parameters, strict=True))
+    return {name: generate("rand", node.spec(), seed, i, name) for i, (name, node) in pairs}
 
 
 class NoArrayError(Exception):
@@ -257,7 +324,7 @@ def _reshaping(name: str, actual: tuple[int, ...], shape: Shape | None) -> str:
         return f"its channels come last, the model's first: array.transpose({channels_last})"
     if shape is not None and len(actual) == len(shape):
         wanted = format_shape(actual)
-        return f"reshape the model: --shape '{name}{wanted}', infer(graph, {{'{name}': {wanted}}})"
+        return f"reshape the model: --shape '{name}{wanted}'"
     return "transpose or reshape the array"
 
 

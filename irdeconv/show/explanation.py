@@ -36,6 +36,7 @@ from irdeconv.show.systems import (
     verdicts,
 )
 
+FEW = 3  # systems that are named in a verdict
 FORMULA = "O = S(I-1) + D(K-1)+1 - pb - pe + op"
 
 
@@ -102,6 +103,17 @@ class LayerExplanation(Record, keys=_LAYER_KEYS):
     # known faults of runtimes that concern the layer, if its data are quantized
     faults: tuple[str, ...] = ()
     solutions: Solutions | None = None  # attributes for the wanted size, with --solve
+
+    @property
+    def verdict(self) -> str:
+        """How many systems compute other numbers; names of a few."""
+        if self.problem is not None:
+            return f"{self.system} refuses it [{self.problem.code}]"
+        others = [v.title for v in self.verdicts if v.same is False]
+        names = f" ({'; '.join(others)})" if 0 < len(others) <= FEW else ""
+        unknown = sum(v.same is None for v in self.verdicts)
+        more = f"; {unknown} depend on open sizes" if unknown else ""
+        return f"{len(others)} of {len(self.verdicts)} systems differ{names}{more}"
 
 
 def explain_layer(
@@ -354,8 +366,8 @@ class Explanation(Record, document="explain/1", keys="file? layers", repr=False)
         return self.to_svg()
 
     def __str__(self) -> str:
-        text = "\n\n".join("\n".join(_text(e)) for e in self.layers) or "no deconvolutions"
-        return printable(text)
+        first = "\n".join(f"{e.name}: {e.verdict}" for e in self.layers) or "no deconvolutions"
+        return printable("\n\n".join([first, *("\n".join(_text(e)) for e in self.layers)]))
 
     def to_svg(self) -> str:
         """Return a picture: every axis with its zeros, pads, taps and phases, and overlap maps."""

@@ -252,6 +252,8 @@ def ordered(layers: Iterable[LayerFacts], sort: str | None) -> list[LayerFacts]:
 
 
 _NUMBERS = ("parameters", "MACs")
+DEAREST = 20  # layers that are listed of a large graph
+MOST_ROWS = 8  # of a table in the summary of a large graph
 
 
 def _deconvolutions(found: Sequence[DeconvolutionFacts]) -> str:
@@ -344,23 +346,35 @@ class Inspection(Record, document="inspect/2", keys=_INSPECTION_KEYS, repr=False
             parts.append(_deconvolutions(self.deconvolutions))
         return "\n".join(parts)
 
-    def to_text(self, *, constants: bool = False, width: int = WIDTH) -> str:
-        """Return plain text: layers, types, deconvolutions, and before and after lowering.
+    def to_text(
+        self, *, constants: bool = False, everything: bool = False, width: int = WIDTH
+    ) -> str:
+        """Return plain text: a summary, then layers.
 
-        Constants stand in the rows of their readers; with `constants`, or if nothing else is shown,
-        they have rows of their own. Lines have at most `width` columns if names allow it.
+        Of more than 20 layers the ones with the most multiply-accumulates and bytes are listed,
+        unless `everything` is true, or some were asked for. Constants stand in the rows of their
+        readers; with `constants`, or if nothing else is shown, they have rows of their own. Lines
+        have at most `width` columns if names allow it.
         """
         rows = [r for r in self.shown if not r.constant]
         listed = self.shown if constants or not rows else rows
-        listing = Listing(self.graph, listed, constants=constants, width=width)
+        head, most = "", len(self.layers)
+        asked = everything or constants or [r.id for r in self.shown] != [r.id for r in self.layers]
+        if not asked and len(listed) > DEAREST:
+            head = (
+                f"the {DEAREST} of {count(len(listed), 'layer')} with the most MACs and bytes\n\n"
+            )
+            listed = sorted(listed, key=lambda r: (-(r.macs or 0), -r.bytes, r.id))[:DEAREST]
+            most = MOST_ROWS
         title = wrap(f"{flat(self.graph.info.name)}: {self._sums(len(listed))}", width)
-        parts = [title, str(listing), self._summary_table(width)]
-        if self.deconvolutions:
-            parts.append(self._deconvolution_table(width))
-        if self.lowered is not None:
-            parts.append(self._before_after(width))
+        parts = [title, self._summary_table(most, width)]
         if self.target is not None:
             parts.append(wrap(self._on_target(), width))
+        if self.lowered is not None:
+            parts.append(self._before_after(width))
+        if self.deconvolutions:
+            parts.append(self._deconvolution_table(most, width))
+        parts.append(head + str(Listing(self.graph, listed, constants=constants, width=width)))
         return "\n\n".join(parts)
 
     def _sums(self, listed: int) -> str:
@@ -375,8 +389,8 @@ class Inspection(Record, document="inspect/2", keys=_INSPECTION_KEYS, repr=False
             + (f"; shown: {count(listed, 'layer')}" if narrowed else "")
         )
 
-    def _summary_table(self, width: int) -> str:
-        total = self.totals.macs
+    def _summary_table(self, most: int, width: int) -> str:
+        total, summary = self.totals.macs, self.summary
         rows = [
             (
                 r.type,
@@ -387,12 +401,12 @@ class Inspection(Record, document="inspect/2", keys=_INSPECTION_KEYS, repr=False
                 else "?",
                 percentage(r.macs, total) if r.macs or not r.unknown else "",
             )
-            for r in self.summary
+            for r in summary[:most]
         ]
         right = ("count", "parameters", "MACs", "share")
-        return table(("type", "count", "parameters", "MACs", "share"), rows, right, width=width)
+        return table(("type", *right), rows, right, width=width) + _more(summary, most, "type")
 
-    def _deconvolution_table(self, width: int) -> str:
+    def _deconvolution_table(self, most: int, width: int) -> str:
         right = ("direct MACs", "zero-insertion MACs", "ratio")
         resolved = ("C->M", "g", "kernel", "strides", "dilations", "pads", "output")
         head = ("deconvolution", "type", *resolved, *right)
@@ -408,9 +422,10 @@ class Inspection(Record, document="inspect/2", keys=_INSPECTION_KEYS, repr=False
                 number(d.macs_zero_insertion),
                 ratio(d.macs_zero_insertion, d.macs_direct),
             )
-            for d in self.deconvolutions
+            for d in self.deconvolutions[:most]
         ]
-        return table(head, rows, right, width=width)
+        more = _more(self.deconvolutions, most, "deconvolution")
+        return table(head, rows, right, width=width) + more
 
     def _on_target(self) -> str:
         """Return how many layers the target cannot execute."""
@@ -503,6 +518,11 @@ class Inspection(Record, document="inspect/2", keys=_INSPECTION_KEYS, repr=False
     def _picture(self, constants: bool, most: int | None) -> str | None:
         lowered = None if self.lowered is None else self.lowered.graph
         return picture(self.graph, self.layers, lowered, constants=constants, most=most)
+
+
+def _more(rows: Sequence[object], most: int, what: str) -> str:
+    """Return a last line with the number of rows that are not shown."""
+    return f"\nand {count(len(rows) - most, f'more {what}')}" if len(rows) > most else ""
 
 
 def ratio(a: int | None, b: int | None) -> str:

@@ -24,7 +24,7 @@ from typing import Any
 from irdeconv import __version__
 from irdeconv.base.errors import count, misused
 from irdeconv.base.json_form import json_form
-from irdeconv.base.markup import plain
+from irdeconv.base.markup import line, plain
 from irdeconv.base.tables import escaped_json
 from irdeconv.ir.graph import Graph
 from irdeconv.ops.bodies import bodies_of
@@ -231,7 +231,7 @@ class ChangeContent:
         return {**said, "before": list(self.before), "after": list(self.after)}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PageContent:
     """A page: graphs, the changes between them, and details of their layers by node key.
 
@@ -261,6 +261,15 @@ class PageContent:
     def to_html(self) -> str:
         """Return one HTML file that loads nothing."""
         return html(self.to_dict())
+
+    def __repr__(self) -> str:
+        headline = [self.headline] * bool(self.headline)
+        return line(self, self.title, count(len(self.changes), "change"), *headline)
+
+    def _repr_html_(self) -> str:
+        """Return the page in a frame, so that its styles and scripts stay in it."""
+        style = "width:100%;height:40em;border:1px solid #8888"
+        return f'<iframe srcdoc="{escape(self.to_html())}" style="{style}"></iframe>'
 
 
 def graph_page(

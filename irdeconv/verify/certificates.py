@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, fields
 from typing import Annotated, Any, NotRequired, TypedDict, overload
 
-from irdeconv.base.errors import Diagnostic, count
+from irdeconv.base.errors import Diagnostic, Judged, count
 from irdeconv.base.json_form import NamedLayer, Record, json_form
 from irdeconv.base.markup import html_table, plain
 from irdeconv.base.opening import parse_json
@@ -208,7 +208,9 @@ class ProbeSummary(TypedDict):
 _FILE_KEYS = "tool source lowered sizes rounding assumed values certificates=all probe"
 
 
-class Certificates(Record, Sequence[Certificate], document="certificates/2", keys=_FILE_KEYS):
+class Certificates(
+    Record, Judged, Sequence[Certificate], document="certificates/2", keys=_FILE_KEYS
+):
     """One certificate for each rewritten layer; true if there is one and all are proved.
 
     `source` and `lowered` are None for models in memory. `refused` says why two models were not
@@ -244,9 +246,6 @@ class Certificates(Record, Sequence[Certificate], document="certificates/2", key
     def passed(self) -> bool:
         """Whether a layer was rewritten, all are proved for every size, and nothing is assumed."""
         return bool(self.all) and all(self.all) and not self.assumed
-
-    def __bool__(self) -> bool:
-        return self.passed
 
     def __repr__(self) -> str:
         return f"<Certificates: {self.verdict}>"
@@ -414,7 +413,7 @@ class LayerCheck(Record, keys=_LAYER_KEYS, kw_only=True):
         return "\n".join([first, *remarks(self)])
 
 
-class CheckReport(Record, keys="passed equal ...", kw_only=True, repr=False):
+class CheckReport(Record, Judged, keys="passed equal ...", kw_only=True, repr=False):
     """The verdict on a lowered model."""
 
     layers: tuple[LayerCheck, ...]  # the rewritten layers
@@ -451,9 +450,6 @@ class CheckReport(Record, keys="passed equal ...", kw_only=True, repr=False):
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
         return super().to_dict() | {"sizes": dict(self.sizes)}
-
-    def __bool__(self) -> bool:
-        return self.passed
 
     def __repr__(self) -> str:
         return f"<CheckReport: {self.verdict}>"

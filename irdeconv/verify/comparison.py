@@ -9,13 +9,13 @@ bridged: `judge.py` carries their bounds along. Memory contains both sides' live
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from irdeconv.base import progress
-from irdeconv.base.errors import Diagnostic, count
+from irdeconv.base.errors import Diagnostic, Judged, count, did_you_mean, misused
 from irdeconv.base.json_form import Record
 from irdeconv.base.markup import html_text, html_title, line
 from irdeconv.base.tables import printable
@@ -35,13 +35,14 @@ from irdeconv.verify.partner import Fetched, Partner, layer_keys
 class Follower:
     """Watches the run of a plan; `tensors` collects the layers in its order.
 
-    With a `tolerance`, relative to a tensor's largest value, tensors are compared as they are.
-    `alone` counts the layers that the partner does not have.
+    A tensor whose name has a tolerance, relative to its largest value, is compared as it is. That
+    of the name "" is for all other tensors. `alone` counts the layers that the partner does not
+    have.
     """
 
     plan: Plan
     partner: Partner
-    tolerance: float | None = None
+    tolerances: dict[str, float] = field(default_factory=dict)
     tensors: list[TensorDifference] = field(default_factory=list)
     alone: int = 0
     _values: dict[int, Followed] = field(default_factory=dict)
@@ -51,8 +52,24 @@ class Follower:
     def __post_init__(self) -> None:
         self._names = layer_keys(self.plan.graph)
         # A partner that computes in less than f32 rounds its inputs anyway (`Judge.of`).
-        if self.tolerance is None and self.partner.computes == "f32":
+        if "" not in self.tolerances and self.partner.computes == "f32":
             self._values = self._folded()
+        graph = self.plan.graph
+        known = {"", *self._names.values(), *graph.outputs}
+        for name in self.tolerances.keys() - known:
+            message = f'tolerance of "{name}": the model has no such layer or output'
+            raise misused(message, did_you_mean(name, known) or some_names(graph.outputs))
+        for name, node in zip(graph.outputs, graph.results, strict=True):
+            value = graph.inputs_of(node.id)[0]
+            if name in self.tolerances:
+                self.tolerances.setdefault(self._key(value.node, value.port), self.tolerances[name])
+
+    def _key(self, node: int, port: int) -> str:
+        name = self._names.get(node, self.plan.graph.node(node).name)
+        return f"{name}.{port}" if port else name
+
+    def _tolerance(self, name: str) -> float | None:
+        return self.tolerances.get(name, self.tolerances.get(""))
 
     def _folded(self) -> dict[int, Followed]:
         """Bound the effect of rounding on folded constants: the partner computes its own."""
@@ -103,10 +120,10 @@ class Follower:
         self, node: Node, port: int, judge: Judge, fetched: Fetched, theirs: Array
     ) -> TensorDifference:
         mine = judge.outs[port]
-        name = self._names.get(node.id, node.name)
-        names = (f"{name}.{port}" if port else name, node.type, fetched.type)
-        if self.tolerance is not None:
-            result = difference(names, mine, theirs, relative(mine, self.tolerance))
+        names = (self._key(node.id, port), node.type, fetched.type)
+        tolerance = self._tolerance(names[0])
+        if tolerance is not None:
+            result = difference(names, mine, theirs, relative(mine, tolerance))
         else:
             wanted, allowed = judge.verdict(port, theirs)
             result = difference(names, mine, theirs, allowed, wanted)
@@ -128,8 +145,9 @@ class Follower:
 
     def _output(self, name: str, a: Array, b: Array, slot: int) -> TensorDifference:
         names = (name, "Result", "Result")
-        if self.tolerance is not None:
-            return difference(names, a, b, relative(a, self.tolerance), output=True)
+        tolerance = self._tolerance(name)
+        if tolerance is not None:
+            return difference(names, a, b, relative(a, tolerance), output=True)
         at, record = self._followed(slot, a), self._records.get(slot)
         if record is not None and same_values(at.value, b) and (at.sound or not record.passed):
             # The layer's own tensor, which was judged already.
@@ -141,6 +159,12 @@ class Follower:
         return difference(names, a, b, allowed, at.value, output=True)
 
 
+def some_names(names: Iterable[str]) -> str:
+    """Return the first names of many as a hint."""
+    found = [f'"{name}"' for name in names]
+    return f"there are {', '.join(found[:8])}{', ...' if len(found) > 8 else ''}"
+
+
 def relative(a: Array, tolerance: float) -> Allowed:
     """Return the limit of a relative tolerance."""
     size = np.abs(a.astype(np.float64)) if a.dtype.kind not in "OSUT" else np.zeros(())
@@ -150,7 +174,7 @@ def relative(a: Array, tolerance: float) -> Allowed:
 _KEYS = "passed first_difference=first missing not_compared=alone tensors"
 
 
-class Comparison(Record, keys=_KEYS, kw_only=True, repr=False):
+class Comparison(Record, Judged, keys=_KEYS, kw_only=True, repr=False):
     """Every tensor that both sides have, in the order of the first graph's execution.
 
     `diagnostics` are warnings about inputs and the second side itself. `graph` is the first one,
@@ -184,9 +208,6 @@ class Comparison(Record, keys=_KEYS, kw_only=True, repr=False):
         """The name of the first tensor that differs; null if none does."""
         return next((t.name for t in self.tensors if not t.passed), None)
 
-    def __bool__(self) -> bool:
-        return self.passed
-
     def __repr__(self) -> str:
         return line(self, None, self.verdict)
 
@@ -202,8 +223,9 @@ class Comparison(Record, keys=_KEYS, kw_only=True, repr=False):
 
         A fact of both a layer and the output of its name is printed once.
         """
-        said = (str(t) for t in self.tensors if everything or t.output or not t.passed)
-        return [*dict.fromkeys(said), *(f"MISSING output {name}" for name in self.missing)]
+        said = (t for t in self.tensors if everything or t.output or not t.passed)
+        facts = {(t.name, t.passed, t.max_abs, t.own, t.own_at): str(t) for t in said}
+        return [*facts.values(), *(f"MISSING output {name}" for name in self.missing)]
 
     @property
     def verdict(self) -> str:
@@ -222,20 +244,52 @@ class Comparison(Record, keys=_KEYS, kw_only=True, repr=False):
         return f"different: outputs are missing; {counts}"
 
 
+Tolerance = float | Mapping[str, float] | None
+
+
+def _limits(tolerance: Tolerance) -> dict[str, float]:
+    """Return tolerances by name; "" is the name of all others."""
+    if isinstance(tolerance, Mapping):
+        return dict(tolerance)
+    return {} if tolerance is None else {"": tolerance}
+
+
+def compare_arrays(
+    a: Mapping[str, Array], b: Mapping[str, Array], tolerance: Tolerance = None
+) -> Comparison:
+    """Compare arrays of the same name; without a tolerance they must be equal."""
+    limits = _limits(tolerance)
+    known = [*a, *(n for n in b if n not in a)]
+    for name in limits.keys() - {"", *known}:
+        message = f'tolerance of "{name}": there is no such array'
+        raise misused(message, did_you_mean(name, known) or some_names(known))
+    tensors = []
+    for name in (n for n in known if n in a and n in b):
+        x, y = a[name], b[name]
+        limit = relative(x, limits.get(name, limits.get("", 0.0)))
+        limit = limit if limit.limit else Allowed(0.0, "exact")
+        names = (name, "array", "array")
+        tensors.append(difference(names, x, y, limit, output=True))
+    missing = tuple(n for n in known if n not in a or n not in b)
+    return Comparison(tensors=tuple(tensors), missing=missing)
+
+
 def compare_plan(
-    a: Plan, start: Callable[[], Partner], inputs: Feeds, tolerance: float | None = None
+    a: Plan, start: Callable[[], Partner], inputs: Feeds, tolerance: Tolerance = None
 ) -> Comparison:
     """Run a plan beside the partner that `start` makes, which is closed in the end.
 
     By default a layer may differ by its own rounding. `tolerance`, relative to the largest absolute
-    value of the first side's tensor, replaces that bound.
+    value of the first side's tensor, replaces that bound: of all tensors, or of outputs and layers
+    by name.
     """
     with one_blas_thread():  # around both sides: settings of one may not reach the other
         with progress.stage("starting the other side"):
             partner = start()
         try:
-            follower = Follower(a, partner, tolerance)
-            missing = follower.outputs(a.run(inputs, watch=follower.watch))
+            follower = Follower(a, partner, _limits(tolerance))
+            mine = a.run(inputs, watch=follower.watch)
+            missing = follower.outputs(mine)
             warnings = [*_constant_inputs(a, inputs), *partner.warnings()]
         finally:
             partner.close()
@@ -249,10 +303,13 @@ def compare_plan(
 
 
 def _constant_inputs(a: Plan, inputs: Feeds) -> list[Diagnostic]:
-    """Warn of inputs with which a flipped or shifted kernel computes the right values, too."""
+    """Warn of inputs with which a wrong kernel computes the right values, too."""
     found = []
     for name, x in zip(a.binder.inputs, a.binder.bind(inputs), strict=True):
         if rounding.is_real(x) and x.size > 1 and (x == x.flat[0]).all():
             message = f'all elements of input "{name}" are {float(x.flat[0]):.6g}'
+            found.append(Diagnostic("W503", "warning", message))
+        if rounding.is_real(x) and (unknown := int((x != x).sum())):
+            message = f'{unknown} of {count(x.size, "element")} of input "{name}" are NaN'
             found.append(Diagnostic("W503", "warning", message))
     return found

@@ -49,7 +49,7 @@ class Measured:
         self.gap, self._limit = Greatest(), Greatest()
         self._ratio, self._beyond = Greatest(), Greatest()
         self.scale = self.max_rel = 0.0
-        self._products = np.zeros(3)
+        self._products = np.zeros(5)
         self._differs = False
         for start, (x, y, w, most) in _pieces(a, b, want, limit):
             gap = apart(x, y)
@@ -74,9 +74,21 @@ class Measured:
     @property
     def cosine(self) -> float:
         """The cosine of the angle between both tensors, over finite elements."""
-        xx, yy, xy = map(float, self._products)
+        xx, yy, xy = map(float, self._products[:3])
         length = math.sqrt(xx) * math.sqrt(yy)
         return min(xy / length, 1.0) if length else 1.0
+
+    @property
+    def l2(self) -> float:
+        """The Euclidean length of a - b, over finite elements."""
+        return math.sqrt(self._products[3])
+
+    @property
+    def psnr(self) -> float:
+        """Decibels from the mean square of a - b to the square of `scale`."""
+        if not self._products[3] or not self.scale:
+            return -math.inf if self._products[3] else math.inf
+        return 10 * math.log10(self.scale**2 * self._products[4] / self._products[3])
 
 
 def _pieces(a: Array, b: Array, want: Array, limit: Array) -> Iterator[tuple[int, list[Array]]]:
@@ -118,13 +130,14 @@ def _ratio(own: Array, limit: Array) -> Array:
 
 @np.errstate(all="ignore")
 def _products(x: Array, y: Array) -> Array:
-    """Return the sums of x*x, y*y and x*y over elements that are finite in both.
+    """Return the sums of x*x, y*y, x*y, (x-y)^2 and 1 over elements that are finite in both.
 
     Not by the BLAS, whose sums depend on its number of threads.
     """
     both = np.isfinite(x) & np.isfinite(y)
     p, q = x[both], y[both]
-    return np.array([np.sum(p * p), np.sum(q * q), np.sum(p * q)])
+    sums = (np.sum(v) for v in (p * p, q * q, p * q, (p - q) ** 2))
+    return np.array([*sums, p.size])
 
 
 def _largest_relative(x: Array, y: Array, gap: Array) -> float:
@@ -301,8 +314,8 @@ class Allowed:
         return 4 * largest(np.asarray(self.limit))
 
 
-_KEYS = """name type_a type_b shape_a shape_b max_abs max_rel relative worst cosine ulps own own_at
-tolerance rule kind output passed"""
+_KEYS = """name type_a type_b shape_a shape_b max_abs max_rel relative worst cosine l2 psnr ulps own
+own_at tolerance rule kind output passed"""
 
 
 class TensorDifference(Record, keys=_KEYS, kw_only=True):
@@ -324,6 +337,8 @@ class TensorDifference(Record, keys=_KEYS, kw_only=True):
     output: bool = False  # whether it is an output of the model
     kind: str | None = None  # the known mistake that explains the difference
     cosine: Real = 1.0  # of the angle between the two tensors as vectors
+    l2: Real = 0.0  # the Euclidean length of a - b
+    psnr: Real = math.inf  # decibels from the mean square of a - b to the largest |a| squared
     ulps: int | None = None  # at `worst`: representable numbers from one value to the other
     max_rel: Real = 0.0  # largest |a-b| / max(|a|, |b|) of all elements
     # the difference that the layer itself makes: with the second model's inputs in both models
@@ -351,21 +366,25 @@ class TensorDifference(Record, keys=_KEYS, kw_only=True):
         if self.own and self.own_at is not None:
             own += f" at {list(self.own_at)}"
         limit = f"{self.tolerance:.3g}" if self.tolerance or self.rule != "exact" else "none"
-        rule = "" if self.rule == "exact" else f" = {self.rule}"
-        allowed = f"allowed {limit}{rule}" if self.passed else f"only {limit}{rule} allowed"
+        rule = "" if self.rule in ("exact", "given") else f" = {self.rule}"
+        only = "only " if limit != "none" else ""
+        allowed = f"allowed {limit}{rule}" if self.passed else f"{only}{limit}{rule} allowed"
         return f"{mark} {self.name} {list(self.shape_a)}: {own}, {allowed}{kind}{self._total}"
 
     @property
     def _total(self) -> str:
         """The text about the whole difference, if there is one."""
-        if self.worst is None or not self.max_abs:
+        if self.worst is None or not self.max_abs or (math.isinf(self.max_abs) and not self.l2):
             return ""
         steps = f"{self.ulps} ulp, " if self.ulps is not None and self.ulps < TELLING_ULPS else ""
+        whole = f"max rel {self.max_rel:.3g}"
+        if self.output or not self.passed:
+            whole += f", L2 {self.l2:.3g}, cosine {self.cosine:.6g}, PSNR {self.psnr:.1f} dB"
         if self.own == self.max_abs and self.own_at == self.worst:
-            return f"; {steps}max rel {self.max_rel:.3g}"
+            return f"; {steps}{whole}"
         earlier = "; earlier layers differ" if self.passed and self.own < self.max_abs else ""
         most = f"|a-b| up to {self.max_abs:.3g} at {list(self.worst)}"
-        return f"{earlier}; {most}, {steps}max rel {self.max_rel:.3g}"
+        return f"{earlier}; {most}, {steps}{whole}"
 
 
 def difference(
@@ -399,14 +418,26 @@ def difference(
         scale=found.scale,
         tolerance=tolerance,
         worst=worst,
-        kind=None if within(own, tolerance) else kind_of(want, b, largest(limit)),
+        kind=None if within(own, tolerance) else _lone(want, b) or kind_of(want, b, largest(limit)),
         cosine=found.cosine,
+        l2=found.l2,
+        psnr=found.psnr,
         ulps=_ulps(a[worst], b[worst]),
         max_rel=found.max_rel,
         own=own,
         own_at=at,
         rule=allowed.rule,
     )
+
+
+def _lone(a: Array, b: Array) -> str | None:
+    """Name the NaN that only one side has."""
+    for here, there, side in ((b, a, "second"), (a, b, "first")):
+        lone = (here != here) & (there == there)
+        if lone.any():
+            at = list(_place(int(lone.argmax()), a.shape))
+            return f"NaN on the {side} side only: {lone.sum()} of {a.size} elements, first at {at}"
+    return None
 
 
 def within(own: float, limit: float) -> bool:

@@ -209,7 +209,7 @@ class SavedPartner(Partner):
     def __init__(self, graph: Graph, arrays: Mapping[str, Array], file: str) -> None:
         self._arrays, self._file = arrays, file
         self._problems: list[Diagnostic] = []
-        names = _names(graph)
+        names = tensors_by_name(graph)
         # A dump holds a layer that is an output twice; the layer is the one behind `dump/`.
         dumped_last = sorted(arrays, key=lambda n: n.startswith(DUMPED))
         plain = {n.removeprefix(DUMPED): n for n in dumped_last}
@@ -288,6 +288,15 @@ class SavedPartner(Partner):
             self._problems.append(Diagnostic("W500", "warning", message))
 
 
+def saved_arrays(path: Path) -> dict[str, Array]:
+    """Return all arrays of an .npz; UsageError if it is none."""
+    try:
+        with SavedArrays(path) as arrays:
+            return dict(arrays)
+    except UnreadableArray as e:
+        raise _unreadable(str(path), e) from None
+
+
 def _lost_its_type(found: np.dtype[Any], dtype: ElementType) -> bool:
     """Whether bytes are of an element type that .npy has no name for: bfloat16 and its like."""
     container = dtype.container
@@ -295,7 +304,7 @@ def _lost_its_type(found: np.dtype[Any], dtype: ElementType) -> bool:
     return plain and container.isbuiltin == 2 and found.itemsize == container.itemsize
 
 
-def _names(graph: Graph) -> dict[str, Value]:
+def tensors_by_name(graph: Graph) -> dict[str, Value]:
     """Return the value of every name; tensors before layers, ambiguous names are left out."""
     layers: dict[str, set[Value]] = {}
     tensors: dict[str, set[Value]] = {}

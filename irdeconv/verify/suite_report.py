@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 
 from irdeconv.base import progress, work
-from irdeconv.base.errors import count
+from irdeconv.base.errors import Judged, count
 from irdeconv.base.json_form import Record
 from irdeconv.base.markup import html_table, html_title, line
 from irdeconv.base.tables import wrap
@@ -275,14 +275,11 @@ def numbers(d: TensorDifference) -> Iterator[str]:
 _KEYS = "passed counts kinds causes=shared causes_by_kind unknown cases"
 
 
-class SuiteReport(Record, keys=_KEYS, kw_only=True, repr=False):
+class SuiteReport(Record, Judged, keys=_KEYS, kw_only=True, repr=False):
     """All cases in the suite's order."""
 
     cases: tuple[CaseReport, ...]  # in order
     unknown: tuple[str, ...] = ()  # results without a case
-
-    def __bool__(self) -> bool:
-        return self.passed
 
     def __repr__(self) -> str:
         return line(self, None, self.verdict)

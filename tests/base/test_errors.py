@@ -419,7 +419,7 @@ def test_the_rank_cannot_be_raised() -> None:
         ird.infer(graph)
     assert "more than 32" in str(caught.value)
     with ird.Limits(rank=4).applied():
-        assert limits.raise_hint("rank").endswith("Limits(rank=N)")
+        assert limits.raise_hint("rank").endswith("--limit rank=N")
 
 
 # Memory and work are counted before anything is allocated or multiplied.

@@ -45,14 +45,13 @@ def test_a_name_too_long_for_its_column_gets_a_line_of_its_own() -> None:
     ]
 
 
-def test_a_row_that_is_too_long_is_folded_as_its_header_is() -> None:
+def test_rows_that_are_too_long_become_cards() -> None:
     rows = [("1", "conv", "Convolution", "[1,3,224,224] [64,3,7,7]", "118,013,952")]
     assert table(HEAD, rows, ("id", "MACs"), width=44) == (
-        "id  name  type\n"
-        "    inputs                           MACs\n"
-        "-----------------------------------------\n"
-        " 1  conv  Convolution\n"
-        "    [1,3,224,224] [64,3,7,7]  118,013,952"
+        "conv\n"
+        "    id: 1  type: Convolution\n"
+        "    inputs: [1,3,224,224] [64,3,7,7]\n"
+        "    MACs: 118,013,952"
     )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.base.errors import UsageError
+from irdeconv.base.errors import Spelling, UsageError
 from irdeconv.cli.checks import check_outputs, check_together
 from irdeconv.cli.diagnostics import physical
 from irdeconv.cli.main import main
@@ -507,7 +507,7 @@ def test_constraints_refuse_and_name_arguments(verb: str, option: VerbOption) ->
     alone = given(this, **actions) if actions else given(this)
     setattr(alone, option.key, value)
     if option.needs:
-        with pytest.raises(UsageError, match=f"{option.name} needs"):
+        with Spelling(), pytest.raises(UsageError, match=f"{option.name} needs"):
             check_together(this, alone)
     for name in option.needs.split()[:1]:
         setattr(alone, this.named(name).key, "y")
@@ -516,10 +516,10 @@ def test_constraints_refuse_and_name_arguments(verb: str, option: VerbOption) ->
         other, _, values = name.partition("=")
         both = Namespace(**vars(alone))
         setattr(both, this.named(other).key, values.split("|")[0] or "y")
-        with pytest.raises(UsageError, match="exclude each other"):
+        with Spelling(), pytest.raises(UsageError, match="exclude each other"):
             check_together(this, both)
     if option.of:
-        with pytest.raises(UsageError, match="has no"):
+        with Spelling(), pytest.raises(UsageError, match="has no"):
             check_together(this, Namespace(**vars(alone) | {"action": "?", "task": "?"}))
 
 

@@ -74,6 +74,7 @@ SHOWN: dict[str, tuple[Callable[[ird.Graph, Any], Any], str]] = {
         lambda g, x: ird.reduce(g, lambda graph, inputs: True, x),
         "<Reduced: .* layers? -> .*: .*, .* checks?>",
     ),
+    "page": (lambda g, x: ird.graph_page(g), '<PageContent "[^"]*": 0 changes>'),
     "explanation": (lambda g, x: ird.explain(g), "<Explanation: [02] deconvolutions, .*>"),
     "bench": (
         lambda g, x: ird.bench(g, x, rounds=1, iterations=1),
@@ -137,10 +138,35 @@ def test_one_line_and_a_table(graph: Callable[[], ird.Graph], kind: str) -> None
     assert len(text) < 300
     if graph is head:
         assert text == pattern or re.fullmatch(pattern, text), text
-    if kind not in ("spec", "case of a suite", "case report"):  # rows of tables
+    if kind not in ("spec", "page", "case of a suite", "case report"):  # rows of tables
         page = Page(shown._repr_html_())
         picture = PICTURE if hasattr(shown, "_repr_svg_") else set()
         assert page.tags <= picture | {"div", "p", "b", "table", "tr", "td", "th", "pre", "wbr"}
+
+
+def test_a_page_is_in_a_frame() -> None:
+    shown = ird.graph_page(evil())._repr_html_()
+    assert Page(shown).tags == {"iframe"}
+
+
+def test_layers_by_name_and_results_that_raise() -> None:
+    g = head()
+    assert g["up1"].type == "ConvolutionBackpropData"
+    assert ("up1" in g, "up9" in g, 3 in g, len(list(g))) == (True, False, True, len(g))
+    with pytest.raises(ird.UsageError, match='no layer "upp"; did you mean "up'):
+        g["upp"]
+    ird.compare(g, g, IMAGE).raise_if_failed()
+    with pytest.raises(ird.FailedError, match="different: first at"):
+        ird.compare(g, {"mask": np.zeros((1, 2, 32, 32))}, IMAGE).raise_if_failed()
+
+
+def test_hints_name_arguments_of_python() -> None:
+    with pytest.raises(ird.UsageError, match=r'infer\(model, {"image": \[1,3,64,64\]}\)'):
+        ird.run(head(), np.zeros((1, 3, 64, 64)))
+    with pytest.raises(ird.LimitError, match="more with max_memory="):
+        ird.compile(head(), max_memory=10)
+    with pytest.raises(ird.UsageError, match='only="--only"'):
+        ird.inspect(head(), only="--only")
 
 
 def test_a_suite_that_passes_is_its_verdict() -> None:

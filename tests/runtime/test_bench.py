@@ -482,8 +482,8 @@ def test_the_report_is_as_wide_as_the_terminal(
     assert main(["bench", MODEL, *QUICK, *given]) == 0
     rows = [row for row in capsys.readouterr().out.splitlines() if str(saved) not in row]
     assert max(map(len, rows)) <= width
-    (head,) = [row for row in rows if row.startswith("step ")]
-    assert head.endswith(" why") == whole
+    head = [row for row in rows if row.startswith("step ")]
+    assert bool(head) == whole  # else every step is a card
 
 
 def test_the_verb_saves_and_compares(

@@ -222,7 +222,7 @@ def block(text: str, name: str) -> list[str]:
     following = (
         i for i, line in enumerate(lines[start + 1 :], start + 1) if not line[:3].isspace()
     )
-    return [line.strip() for line in lines[start : next(following)]]
+    return [line.strip() for line in lines[start : next(following, None)]]
 
 
 def small() -> Graph:
@@ -259,6 +259,14 @@ def test_rows() -> None:
     ]
     assert block(text, "relu")[2] == "from 4 split:1 [1,32,4,4]"
     assert "bias f32[1,1,4,1]=0.5,-1e+09,0.5,-1e+09" in text
+
+
+def test_a_large_graph_shows_a_summary_and_the_dearest_layers() -> None:
+    i = ird.inspect(ird.infer(wide(50)))
+    text = str(i)
+    assert re.search(r"\nthe 20 of \d+ layers with the most MACs and bytes\n", text)
+    assert len(re.findall(r"^ *\d+  \w", text, re.M)) == 20
+    assert len(re.findall(r"^ *\d+  \w", i.to_text(everything=True), re.M)) == len(i.layers)
 
 
 def test_bodies_are_counted() -> None:
@@ -310,7 +318,7 @@ def test_a_name_that_just_fits_gives_up_its_indent(length: int) -> None:
 
 
 def test_many_readers_and_producers_are_counted() -> None:
-    text = str(ird.inspect(ird.infer(wide(50))))
+    text = ird.inspect(ird.infer(wide(50))).to_text(everything=True)
     assert "7 relu_6, 8 relu_7, and 42 more" in " ".join(block(text, "x"))
     assert "and 18 more" in " ".join(block(text, "cat"))
     assert len(str(ird.inspect(ird.infer(shared_constant(50))).to_text(constants=True))) < 9000

@@ -640,6 +640,39 @@ def test_members_are_read_one_at_a_time(net: Path, monkeypatch: Patch) -> None:
     assert held == [*LAYERS, "out"]  # in the order of execution; the last one is an output, too
 
 
+def test_saved_results_are_judged_again(tmp_path: Path) -> None:
+    a = np.float32([[1, 2], [3, 4]])
+    files = [tmp_path / "a.npz", tmp_path / "b.npz"]
+    for file, y in zip(files, (a, a + np.float32(1e-3)), strict=True):
+        np.savez(file, y=y, z=a)
+    assert "different" in answer("compare", *files, code=1).out
+    assert "the same" in answer("compare", *files, "--tolerance", "1e-3").out
+    shown = answer("compare", *files, "--tolerance", "y=1e-3").out
+    # |a-b| = 0.001 four times: L2 0.002; the largest is 4, and 20 lg (4 / 0.001) = 72
+    assert "L2 0.002, cosine 1, PSNR 72.0 dB" in shown
+    assert ird.compare(files[0], {"y": a, "z": a}).passed
+    assert ird.compare(files[0], {"y": a, "q": a}).missing == ("z", "q")
+    assert "did you mean" in answer("compare", *files, "--tolerance", "yy=1", code=2).err
+
+
+def test_a_tolerance_of_one_output() -> None:
+    wrong = {"out": layers()["out"] * np.float32(1.001)}
+    assert not ird.compare(network(), wrong, [image()]).passed
+    assert ird.compare(network(), wrong, [image()], tolerance={"out": 0.01}).passed
+    with pytest.raises(ird.UsageError, match="no such layer or output"):
+        ird.compare(network(), wrong, [image()], tolerance={"none": 1})
+
+
+def test_nan_on_one_side_and_in_inputs() -> None:
+    wrong = layers()["out"].copy()
+    wrong.flat[3] = np.nan
+    assert "NaN on the second side only: 1 of" in str(
+        ird.compare(network(), {"out": wrong}, [image()])
+    )
+    found = ird.compare(network(), network(), [image() * np.nan])
+    assert "are NaN" in found.diagnostics[0].message
+
+
 def test_a_mapping_of_arrays() -> None:
     assert ird.compare(network(), layers(), [image()]).passed
     assert not ird.compare(network(), {"up": layers()["up"] + 1}, [image()]).passed
