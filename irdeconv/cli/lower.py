@@ -93,7 +93,10 @@ def _onnx_instead(args: argparse.Namespace) -> Iterator[None]:
 def _text(report: LoweringReport, size: str, args: argparse.Namespace, console: Console) -> None:
     print_diagnostics(console, report.diagnostics)
     if not len(report):
-        console.text(f"{args.file}: no deconvolutions, nothing to lower")
+        none = (
+            f'no deconvolution has a name like "{args.only}"' if args.only else "no deconvolutions"
+        )
+        console.text(f"{args.file}: {none}, nothing to lower")
         return
     head = ("deconvolution", "type", "form", "direct MACs", "lowered MACs", "ratio", "becomes")
     rows = [

@@ -55,10 +55,10 @@ def compare(
     "openvino:FILE.xml" (another one, whose .bin is `weights`). OpenVINO computes every layer in
     f32, or in `peer_precision`: "bf16", or "int8" for quantized layers as in production. Each layer
     is computed again from b's own inputs, and may differ by rounding errors; `tolerance`, relative
-    to a tensor's largest value, replaces their bound, of all tensors or of outputs and layers by
-    name. If `a` holds arrays, too, those of the same name are compared. The report is true if
-    everything agrees. `reduce` is a folder for the first layer that differs: both sides, its
-    inputs, and a report.json with commands. Raises UsageError for arrays that belong to no tensor.
+    to a tensor's largest value, replaces their bound: for all, or by names of outputs and layers.
+    If `a` holds arrays, too, those of one name are compared. The report is true if all agrees.
+    `reduce` is a folder for the first layer that differs: both sides, its inputs, and a report.json
+    with commands. Raises UsageError for arrays that belong to no tensor.
 
     >>> g = ird.read("ir_samples/openvino/group_deconv.xml")
     >>> x = np.arange(240, dtype=np.float32).reshape(2, 6, 4, 5)
@@ -69,31 +69,29 @@ def compare(
     >>> ird.compare(g, wrong, x).first_difference.name
     'deconv'
     """
-    saved = _arrays(a)
-    if saved is not None or isinstance(a, Mapping):
-        others = _arrays(b)
-        if others is None:
-            raise misused("arrays are compared with arrays", "give the model first, then arrays")
-        return compare_arrays(saved or {}, others, tolerance)
+    if isinstance(a, Mapping) or _is_saved(a):
+        return compare_arrays(_arrays(a), _arrays(b), tolerance)
     plan = compile(a, None, threads=1, fuse=False, once=True)
     with TemporaryDirectory(prefix="irdeconv-") as folder:
         start, other = _second_side(plan, b, inputs, weights, folder, peer_precision)
         result = compare_plan(plan, start, inputs, tolerance)
-        if reduce is not None:
-            is_peer = isinstance(b, str) and b == PEER
-            around = find_around(plan, start, inputs, result, other)
-            if around is not None:
-                write_around(around, Path(reduce), PEER if is_peer else None)
+        around = reduce and find_around(plan, start, inputs, result, other)
+        if reduce and around:
+            write_around(around, Path(reduce), PEER if str(b) == PEER else None)
         return replace(result, other=other)
 
 
-def _arrays(side: Any) -> dict[str, Any] | None:
-    """Return the arrays of a mapping or an .npz; None of anything else."""
+def _is_saved(side: object) -> bool:
+    return isinstance(side, str | PathLike) and Path(side).suffix == ".npz"
+
+
+def _arrays(side: Any) -> dict[str, Any]:
+    """Return the arrays of a mapping or an .npz; UsageError for anything else."""
     if isinstance(side, Mapping):
         return {name: np.asarray(v) for name, v in side.items()}
-    if isinstance(side, str | PathLike) and Path(side).suffix == ".npz":
+    if _is_saved(side):
         return saved_arrays(Path(side))
-    return None
+    raise misused("arrays are compared with arrays", "give the model first, then arrays")
 
 
 def _second_side(
@@ -106,7 +104,7 @@ def _second_side(
 ) -> tuple[Callable[[], Partner], Graph | None]:
     """Return a function that starts the partner, and its graph if it is run here."""
     if isinstance(b, Mapping):
-        return partly(SavedPartner, plan.graph, _arrays(b) or {}, "the arrays"), None
+        return partly(SavedPartner, plan.graph, _arrays(b), "the arrays"), None
     if isinstance(b, str | PathLike) and (_peer(b) or not looks_like_a_model(b)):
         return partly(_stored, plan, b, inputs, weights, folder, computes), None
     other = compile(b, None, threads=1, fuse=False, once=True)
