@@ -272,20 +272,10 @@ class FailedError(IrdeconvError, AssertionError):
 class Judged:
     """A result that has passed or not; it is true if it has."""
 
-    @property
-    def passed(self) -> bool:
-        """Whether everything holds, and something was looked at."""
-        raise NotImplementedError
+    def __bool__(self: Any) -> bool:
+        return bool(self.passed)
 
-    @property
-    def verdict(self) -> str:
-        """One line."""
-        raise NotImplementedError
-
-    def __bool__(self) -> bool:
-        return self.passed
-
-    def raise_if_failed(self) -> None:
+    def raise_if_failed(self: Any) -> None:
         """Raise FailedError with the verdict if the result has not passed."""
         if not self.passed:
             hint = "print the result: it has a line for each layer"

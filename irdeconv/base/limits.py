@@ -171,6 +171,8 @@ def setting(text: str) -> tuple[str, int]:
     name, equals, amount = text.partition("=")
     names = list(_MOST)
     limit = name.strip().replace("-", "_")
+    if not equals and limit in names:
+        raise ValueError(f"{limit} needs a number: {limit}=N")
     if not equals or limit not in names:
         hint = did_you_mean(limit, names) or "irdeconv doctor --limits lists them"
         raise ValueError(f'"{text}" is not NAME=N with the name of a limit; {hint}')

@@ -25,7 +25,7 @@ def run(args: argparse.Namespace, console: Console) -> Answer:
     names = ("time", "iterations", "rounds", "warm_up", "requests")
     effort = {name: getattr(args, name) for name in names}
     systems, saved = sorted_out(args.against)
-    require_measurable(Effort(**effort), systems, args.threads or 1)
+    require_measurable(Effort(**effort), systems, args.threads)
     if args.fail_above is not None and not saved:
         raise misused("--fail-above needs a saved report: --against FILE.json")
     graph = inferred_model(args, needed=True)

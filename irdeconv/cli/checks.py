@@ -77,7 +77,7 @@ def check_together(verb: Verb, args: argparse.Namespace) -> None:
         actions = option.of.split()
         if actions and action not in (None, *actions):
             kind = f'option "{option.name}"' if option.names else option.name
-            raise misused(f"{action} has no {kind}", f"it is one of {', '.join(actions)}")
+            raise misused(f"{action} takes no {kind}", f"{' and '.join(actions)} do")
         needed = option.needs.split()
         if needed and not any(map(has, needed)):
             ways = " or ".join(f"{o.name} {o.value}".strip() for o in map(verb.named, needed))
@@ -185,7 +185,9 @@ def parse_shapes(texts: Iterable[str]) -> dict[str, Shape | None]:
             try:
                 out[name] = parse_shape(dims)
             except ValueError as e:
-                hint = "write 'x[1,3,224,224]'; ?, -1 and 1..16 leave a dimension open"
+                named = re.fullmatch(r"(.+)=([\d.,? -]+)", text)
+                shape = f"{named[1]}[{named[2]}]" if named else "x[1,3,224,224]"
+                hint = f"write '{shape}'; ?, -1 and 1..16 leave a dimension open"
                 raise misused(f"--shape {text}: {e}", hint) from None
     return out
 
@@ -224,9 +226,10 @@ def _check_model(file: str, args: argparse.Namespace) -> None:
         if model is not None and file == args.file:
             message = f'there is no file "{file}": the model stands first'
             raise misused(message, f'write "{model}" before it')
-        near = did_you_mean(file, RUNTIMES) if file != args.file else None
-        if near:
-            raise misused(f'"{file}" is neither a file nor {" or ".join(RUNTIMES)}', near)
+        if file != args.file and not re.search(r"[./\\]", file):
+            names = " or ".join(RUNTIMES)
+            hint = did_you_mean(file, RUNTIMES) or "bench --against knows more runtimes"
+            raise misused(f'"{file}" is neither a file nor {names}', hint)
         raise missing(file)
     if path.is_file() and (kind := _kind(file)).foreign:
         message = f"{file} is {kind.name}, which irdeconv does not read"

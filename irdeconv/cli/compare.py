@@ -66,7 +66,7 @@ def _saved_inputs(other: str | None, graph: Graph) -> list[str]:
 def _compare_saved(args: argparse.Namespace) -> Comparison:
     """Compare two files of arrays."""
     if args.other is None or not args.other.endswith(".npz"):
-        message = f"{args.file} holds arrays, {args.other or 'nothing'} does not"
+        message = f"{args.file} holds arrays, not a model"
         raise misused(message, f"irdeconv compare MODEL {args.file}, or compare two .npz")
     given = [o.name for o in verb_record("compare").options if o.is_in(args)]
     idle = [n for n in given if n not in ("FILE", "OTHER", "--tolerance", "--all", "--format")]

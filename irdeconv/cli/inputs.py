@@ -73,11 +73,17 @@ def gather(
         else:
             out[name] = typed(value, node.spec())
     if not without:
-        pairs = zip(out.items(), Binder.of(graph).bind(out), strict=True)
-        for (name, value), bound in pairs:
-            if value.dtype.itemsize > bound.dtype.itemsize:
-                console.log(f"input {name}: {value.dtype} is narrowed to {bound.dtype}")
+        _note_changes(out, Binder.of(graph).bind(out), console)
     return out
+
+
+def _note_changes(values: dict[str, Array], bound: list[Array], console: Console) -> None:
+    """Write a line for each input that is narrowed or has NaN."""
+    for (name, value), used in zip(values.items(), bound, strict=True):
+        if value.dtype.itemsize > used.dtype.itemsize:
+            console.log(f"input {name}: {value.dtype} is narrowed to {used.dtype}")
+        if used.dtype.kind == "f" and (unknown := int((used != used).sum())):
+            console.log(f"input {name}: {unknown} of {used.size} values are NaN")
 
 
 def _require_room(graph: Graph, limit: int | None) -> None:
@@ -135,6 +141,8 @@ def _assignments(graph: Graph, item: str, found: dict[str, Array | str]) -> dict
         return _npz(path, graph, known, found)
     if not Path(path).exists():
         raise _no_value(item, path, graph)
+    if path.endswith((".xml", ".onnx")):
+        raise misused(f"{path} is a second model, not values", "irdeconv compare takes two models")
     free = [name for name in graph.inputs if name not in found]
     if not free:
         inputs = f"{count(len(graph.inputs), 'input')} ({', '.join(graph.inputs)})"
@@ -163,7 +171,8 @@ def _value(text: str, graph: Graph, name: str) -> Array | str:
     if text in GENERATORS:
         return text
     if not text.startswith("@"):
-        hint = did_you_mean(text, GENERATORS) or f"a file is written as {name}=@{text}"
+        file = text if re.search(r"[^\d.]", text) else "x.npy"
+        hint = did_you_mean(text, GENERATORS) or f"a file is written as {name}=@{file}"
         raise misused(f"{name}={text}: neither @FILE nor one of {', '.join(GENERATORS)}", hint)
     path = text[1:]
     if path.endswith(".npz"):

@@ -99,7 +99,10 @@ def _text(report: LoweringReport, size: str, args: argparse.Namespace, console: 
     for line in fused_lines(report.fused) if args.fuse else ():
         console.text(line)
     if not len(report):
-        console.text(f"{args.file}: no deconvolutions, nothing to lower")
+        none = (
+            f'no deconvolution has a name like "{args.only}"' if args.only else "no deconvolutions"
+        )
+        console.text(f"{args.file}: {none}, nothing to lower")
         return
     head = ("deconvolution", "type", "form", "direct MACs", "lowered MACs", "ratio", "becomes")
     rows = [

@@ -7,6 +7,7 @@ irdeconv, 130 interrupted.
 
 from __future__ import annotations
 
+import re
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -46,7 +47,8 @@ def _run(args: list[str], consoles: Consoles) -> int:
         console.error(_usage())
         return 2
     if args[0] == "help":
-        args = [*args[1:2], "--help"]
+        code = re.fullmatch(r"[EWew]\d{3}", "".join(args[1:2]))
+        args = ["codes", code[0].upper()] if code else [*args[1:2], "--help"]
     if args[0] in ("-h", "--help"):
         console.text(_usage())
         return 0

@@ -85,7 +85,7 @@ assumptions that are listed.
     + PROBE
     --format text|json|ir  how the result is written (default: %(default)s) @default text
     --report FILE.html  write a page for a browser here that draws the graph before and after, with
-        the replacement of each deconvolution @writes page""",
+        the replacement of each deconvolution @writes page .html""",
         no="with `--certify`: a layer is not proved; with `--target`: a condition is violated",
         example=f"irdeconv lower {HEAD} --form stacked -o lowered.xml --certify",
         guide="lowering",
@@ -144,7 +144,7 @@ floats and 0 to 255 for integers.
         @needs --dump-dir -o
     --dump-dir DIR  folder of .npy files for --dump @needs --dump @writes folder
     --report FILE.html  write a page for a browser here that draws the graph with the values of each
-        layer (the layers are executed one by one) @writes page
+        layer (the layers are executed one by one) @writes page .html
     -o --output FILE  write all outputs here: .npz, or .npy for a single one; - is stdout
         @writes arrays
     + FORCE
@@ -180,7 +180,7 @@ the cost of the work, wall time its duration; the two differ on a machine that i
     --fail-above PERCENT  exit code 1 if the network surely takes that much longer than in
         --against FILE.json: the 95 %% interval of the ratio of medians lies above it @real 0 10000
     --report FILE.html  write a page for a browser here that draws the graph that was run, with the
-        time of each layer @writes page
+        time of each layer @writes page .html
     + FORCE_REPORT
     --histogram  show how often a run took how long
     + FORMAT""",
@@ -326,7 +326,7 @@ layers beyond the digits that it shows. Saved tensors may be sums in f16.
     --reduce DIR  write the first layer that differs here: both sides of it, its inputs and outputs,
         and report.json with the commands that show it @writes folder
     --report FILE.html  write a page for a browser here that draws both graphs, or the one, with the
-        error of each layer @writes page
+        error of each layer @writes page .html
     + FORCE_REPORT
     --all  list layers that agree as well
     + FORMAT""",

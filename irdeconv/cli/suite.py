@@ -73,9 +73,11 @@ def _require_arguments(args: argparse.Namespace) -> None:
     """Refuse an action without its arguments."""
     action = args.action
     if args.dir is None and action != "list":
-        raise misused(f"suite {action} needs the folder of a suite: suite {action} DIR")
+        raise misused(
+            f"suite {action} needs a folder", f"for example: irdeconv suite {action} vectors"
+        )
     if action == "check" and args.results is None:
-        raise misused("suite check needs results: suite check DIR RESULTS")
+        raise misused("suite check needs results", f"irdeconv suite check {args.dir} RESULTS")
     if action == "run" and args.peer is None:
         raise misused("suite run needs --with: irdeconv, openvino or onnxruntime")
     if args.format == "junit" and action in ("make", "list"):

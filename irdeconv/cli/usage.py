@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from argparse import Action, ArgumentParser
 from collections.abc import Callable, Iterable, Sequence
 
@@ -10,26 +11,37 @@ from irdeconv.base.errors import UsageError, did_you_mean, misused
 
 # Names of the verbs in other tools.
 SYNONYMS = {
-    "benchmark": "bench",
-    "certify": "check-certificate",
-    "check": "validate",
-    "diff": "compare",
-    "execute": "run",
-    "import": "convert",
-    "info": "inspect",
-    "lift": "raise",
-    "lint": "validate",
-    "prove": "check-certificate",
-    "shapes": "infer",
-    "show": "inspect",
-    "verify": "check-certificate",
-    "--info": "doctor",
-    "version": "--version",
-    "-v": "--version",
-    "-?": "--help",
-    "/?": "--help",
+    name: verb
+    for line in """
+    bench: benchmark profile
+    check-certificate: certify prove verify
+    extract: cut
+    validate: check lint test
+    compare: diff
+    run: execute
+    convert: import export
+    inspect: draw info list open show view visualize
+    raise: lift
+    reduce: minimize shrink
+    simplify: optimize
+    infer: shapes
+    lower: transform
+    doctor: --info
+    --version: version -v
+    --help: -? /?
+    """.strip().split("\n")
+    for verb, _, names in [line.strip().partition(": ")]
+    for name in names.split()
 }
-_PLACEHOLDERS = {"FILE": "model.xml", "LOWERED": "lowered.xml", "-o/--output": "-o out.xml"}
+_PLACEHOLDERS = {
+    "ACTION": "make vectors",
+    "FILE": "model.xml",
+    "LOWERED": "lowered.xml",
+    "PATH": "models",
+    "-o/--output": "-o out.xml",
+}
+_OUTPUTS = {"run": "out.npz", "inspect": "out.txt", "explain": "out.txt", "batch": "out"}
+_WRITERS = ("lower", "raise", "convert", "extract", "rename", "simplify", "reduce")
 _VALUES = {
     "--against": "openvino",
     "--certificate": "proofs.json",
@@ -41,7 +53,6 @@ _VALUES = {
     "--input": "x=@x.npy",
     "--iterations": "100",
     "--max-memory": "2G",
-    "--output": "out.xml",
     "--rounds": "5",
     "--seed": "1",
     "--shape": "'x[1,3,224,224]'",
@@ -102,14 +113,16 @@ def unknown_verb(args: Sequence[str], verbs: Iterable[str]) -> UsageError:
         return misused(f'the verb stands before "{word}"', f"irdeconv {rest}")
     if word in SYNONYMS:
         return misused(f'there is no verb "{word}"', f'did you mean "{SYNONYMS[word]}"?')
+    if re.fullmatch(r"[EWew]\d{3}", word):
+        return misused(f'there is no verb "{word}"', f"irdeconv codes {word.upper()} explains it")
     options = ("--help", "--version")
-    near = did_you_mean(word, options if word.startswith("-") else [*known, "help"])
+    near = did_you_mean(word, options if word.startswith("-") else known)
     if word.startswith("-"):
         hint = near or "a verb stands first: irdeconv VERB FILE"
         return misused(f'there is no option "{word}" without a verb', hint)
     if re.search(r"[./\\]", word) and not near:
         return misused(f'a verb stands before "{word}"', f"irdeconv inspect {word}")
-    return misused(f'there is no verb "{word}"', near or "there are " + ", ".join(known))
+    return misused(f'there is no verb "{word}"', near or "irdeconv help lists the verbs")
 
 
 def misparsed(
@@ -129,7 +142,7 @@ def misparsed(
         return _one_too_many(parser, verb, word)
     if start == "the following arguments are required":
         optional = re.findall(r"\[(\S+)", " ".join(_positionals(parser)))
-        return _lacking(parser, verb, [n for n in rest.split(", ") if n not in optional])
+        return _lacking(parser, verb, [n for n in rest.split(", ") if n not in optional], args)
     one_of = re.match(r"one of the arguments (.*) is required", message)
     if one_of:
         names = one_of[1].split()
@@ -174,8 +187,10 @@ def _unknown_option(
 def _one_too_many(parser: ArgumentParser, verb: str, word: str) -> UsageError:
     takes = " ".join(_positionals(parser)) or "no file"
     hint = None
-    if word.endswith((".xml", ".onnx")) and "--output" in option_names(parser):
+    if word.endswith((".xml", ".onnx")) and verb in _WRITERS:
         hint = f"-o {word} writes there"
+    elif word.endswith((".xml", ".onnx")) and parser._actions[1].dest == "file":
+        hint = "one model at a time; irdeconv compare takes two"
     elif re.search(r"\[.*\]$", word) and "--shape" in option_names(parser):
         hint = f"a shape is written --shape '{word}'"
     elif "=" in word and "--input" in option_names(parser):
@@ -183,12 +198,14 @@ def _one_too_many(parser: ArgumentParser, verb: str, word: str) -> UsageError:
     return misused(f'{verb} takes {takes}: "{word}" is one too many', hint or "leave it out")
 
 
-def _lacking(parser: ArgumentParser, verb: str, names: list[str]) -> UsageError:
+def _lacking(
+    parser: ArgumentParser, verb: str, names: list[str], args: Sequence[str]
+) -> UsageError:
+    """Return the error of missing arguments; the example is the command with them."""
     choices = {str(a.metavar): [str(c) for c in a.choices] for a in parser._actions if a.choices}
-    written = " ".join(_PLACEHOLDERS.get(n) or choices.get(n, [n])[0] for n in names)
+    written = [_PLACEHOLDERS.get(n) or choices.get(n, [n])[0] for n in names]
     shown = " and ".join(n.replace("/--output", "") for n in names)
-    behind = "FILE" in _positionals(parser) and "FILE" not in names
-    example = f"model.xml {written}" if behind else written
+    example = " ".join([shlex.join(args), *written]).strip()
     if verb == "convert":
         example = example.replace("model.xml", "model.onnx")
     there_are = [f"{n} is one of {', '.join(choices[n])}" for n in names if n in choices]
@@ -204,11 +221,16 @@ def _without_value(
             hint = f"a value that begins with - is written {option}={args[at + 1]}"
             return misused(f"{option} needs a value", hint)
     choices = [str(c) for a in _named(parser, name) for c in a.choices or ()]
-    value = choices[0] if choices else _VALUES.get(option) or _placeholder(parser, name)
+    values = {**_VALUES, "--output": _OUTPUTS.get(parser.prog.split()[-1], "out.xml")}
+    value = choices[0] if choices else values.get(option) or _placeholder(parser, name)
     return misused(f"{option} needs a value", f"for example: {option} {value}")
 
 
 def _no_choice(parser: ArgumentParser, name: str, option: str, word: str) -> UsageError:
     choices = [str(c) for a in _named(parser, name) for c in a.choices or ()]
     hint = did_you_mean(word, choices) or "there are " + ", ".join(choices)
+    if not option.startswith("-"):
+        if re.search(r"[./\\]", word):
+            hint = f"{option} stands before it: {', '.join(choices)}"
+        return misused(f'unknown {option.lower()} "{word}"', hint)
     return misused(f'{option} has no "{word}"', hint)

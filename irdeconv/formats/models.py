@@ -221,7 +221,7 @@ def _no_model(model: object) -> UsageError:
     place = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
     text = repr(model)
     shown = f": {text}" if len(text) <= 60 and text.isprintable() else ""
-    message = f"this is no model but a {place}{kind.__qualname__}{shown}"
+    message = f"expected a model, got {place}{kind.__qualname__}{shown}"
     hint = f"a model is {ACCEPTED}"
     return ArgumentTypeError(Diagnostic("E700", "error", message, hint=hint))
 

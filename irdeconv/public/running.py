@@ -127,31 +127,31 @@ def bench(
 ) -> BenchReport:
     """Measure a compiled plan: the network, each step, its kernel, its rates, its memory.
 
-    `inputs` are given as to `run`; without any, all are random numbers of seed 0. Each thing runs
-    for `time` seconds or `iterations` times, whichever ends first, after `warm_up` runs; all take
-    turns in `rounds`. Then `requests` plans run at the same time. `against` names saved reports
-    (.json, of `to_dict()`) and runtimes ("openvino", "onnxruntime") that run in the same rounds on
-    one thread, as the model then does; they load `source`, by default the file that `model` names.
-    Other options are those of `compile`. Raises UsageError for unknown runtimes, and
-    for several threads beside one, UnsupportedError for a missing one.
+    `inputs` are as for `run` (default: random numbers). Each thing runs for `time` seconds or
+    `iterations` times, whichever ends first, after `warm_up` runs; all take turns in `rounds`. Then
+    `requests` plans run at the same time. `against` names saved reports (.json, of `to_dict()`) and
+    runtimes ("openvino", "onnxruntime") that run in the same rounds, all on one thread. They load
+    `source`, by default the file of `model`. Other options are those of `compile`. Raises
+    UsageError for unknown runtimes and for several threads, UnsupportedError for a missing one.
 
     >>> x = np.zeros((1, 1, 3, 3), np.float32)
     >>> report = ird.bench("ir_samples/openvino/deconv_3x3_to_5x5.xml", x, iterations=3)
-    >>> [step.layer for step in report.steps], report.network.runs
-    (['deconv'], 3)
+    >>> report.steps[0].layer
+    'deconv'
     """
     effort, graph = Effort(rounds, time, iterations, warm_up, requests), graph_of(model)
     systems, saved = sorted_out(against)
-    if threads is None:
-        threads = 1 if systems else processors()
-    require_measurable(effort, systems, threads)
-    if isinstance(inputs, tuple | list | dict) and not inputs:
-        inputs = random_inputs(inferred(graph))
+    threads, inputs = require_measurable(effort, systems, threads), _inputs(graph, inputs)
+    how: dict[str, Any] = {"fuse": fuse, "tune": tune, "max_memory": max_memory}
     with peers(systems, _origin(model, graph, source, weights), inputs) as ready:
-        how: dict[str, Any] = {"fuse": fuse, "tune": tune, "max_memory": max_memory}
         plans = [compile(graph, form, threads, **how) for _ in range(requests)]
         report = _bench(plans, inputs, effort, form=form, peers=ready).beside(saved)
     return replace(report, source=graph, executed=plans[0].graph)
+
+
+def _inputs(graph: Graph, inputs: Feeds) -> Feeds:
+    none = isinstance(inputs, tuple | list | dict) and not inputs
+    return random_inputs(inferred(graph)) if none else inputs
 
 
 def _origin(

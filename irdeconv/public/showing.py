@@ -72,31 +72,31 @@ def compare(
     >>> ird.compare(g, wrong, x).first_difference.name
     'deconv'
     """
-    saved = _arrays(a)
-    if saved is not None or isinstance(a, Mapping):
-        others = _arrays(b)
-        if others is None:
-            raise misused("arrays are compared with arrays", "give the model first, then arrays")
-        return compare_arrays(saved or {}, others, tolerance)
+    if isinstance(a, Mapping) or _is_saved(a):
+        return compare_arrays(_arrays(a), _arrays(b), tolerance)
     plan = compile(a, None, threads=1, fuse=False, once=True)
     if b == "onnxruntime" and isinstance(a, str | PathLike):
         b = f"{b}:{a}"
     with TemporaryDirectory(prefix="irdeconv-") as folder:
         start, other = _second_side(plan, b, inputs, weights, folder, peer_precision)
         result = compare_plan(plan, start, inputs, tolerance)
-        around = None if reduce is None else find_around(plan, start, inputs, result, other)
-        if reduce is not None and around is not None:
-            write_around(around, Path(reduce), PEER if b == PEER else None)
+        around = reduce and find_around(plan, start, inputs, result, other)
+        if reduce and around:
+            write_around(around, Path(reduce), PEER if str(b) == PEER else None)
         return replace(result, other=other)
 
 
-def _arrays(side: Any) -> dict[str, Any] | None:
-    """Return the arrays of a mapping or an .npz; None of anything else."""
+def _is_saved(side: object) -> bool:
+    return isinstance(side, str | PathLike) and Path(side).suffix == ".npz"
+
+
+def _arrays(side: Any) -> dict[str, Any]:
+    """Return the arrays of a mapping or an .npz; UsageError for anything else."""
     if isinstance(side, Mapping):
         return {name: np.asarray(v) for name, v in side.items()}
-    if isinstance(side, str | PathLike) and Path(side).suffix == ".npz":
+    if _is_saved(side):
         return saved_arrays(Path(side))
-    return None
+    raise misused("arrays are compared with arrays", "give the model first, then arrays")
 
 
 def _second_side(
@@ -109,7 +109,7 @@ def _second_side(
 ) -> tuple[Callable[[], Partner], Graph | None]:
     """Return a function that starts the partner, and its graph if it is run here."""
     if isinstance(b, Mapping):
-        return partly(SavedPartner, plan.graph, _arrays(b) or {}, "the arrays"), None
+        return partly(SavedPartner, plan.graph, _arrays(b), "the arrays"), None
     if isinstance(b, str | PathLike) and (_peer(b) or not looks_like_a_model(b)):
         return partly(_stored, plan, b, inputs, weights, folder, computes), None
     other = compile(b, None, threads=1, fuse=False, once=True)

@@ -20,6 +20,7 @@ from irdeconv.base.opening import read_json
 from irdeconv.base.tables import WIDTH, scaled, table, wrap
 from irdeconv.ir.graph import Graph
 from irdeconv.ir.spec import Array
+from irdeconv.kernels.threads import processors
 from irdeconv.runtime.feeds import Feeds
 from irdeconv.runtime.machine import SIDE, Ceilings, Conditions, gflops, measure_ceilings, rate
 from irdeconv.runtime.measure import (
@@ -526,8 +527,11 @@ def _calls(plan: Plan, inputs: Feeds, timer: StepTimer, peers: Sequence[Peer]) -
     return {OWN: lambda: plan.run(inputs), STEPS: timer, **others}
 
 
-def require_measurable(effort: Effort, peers: Sequence[str], threads: int) -> None:
-    """Raise UsageError for impossible numbers, absent peers, and peers beside several threads."""
+def require_measurable(effort: Effort, peers: Sequence[str], threads: int | None) -> int:
+    """Raise UsageError for what cannot be measured; return the number of threads.
+
+    That is by default the number of processors, or 1 beside peers.
+    """
     if effort.rounds < 1 or not 0 <= effort.time <= MOST_SECONDS:
         given = f"{effort.time:g} seconds in {effort.rounds} rounds"
         raise misused(f"{given}: 0 to {MOST_SECONDS} seconds in at least 1 round")
@@ -537,11 +541,12 @@ def require_measurable(effort: Effort, peers: Sequence[str], threads: int) -> No
         raise misused(", ".join([*wrong, f"warm-up is {effort.warm_up}"]) + ": at least 1, 0")
     if effort.requests > MOST_REQUESTS:
         raise misused(f"{effort.requests} requests: at most {MOST_REQUESTS}")
-    if peers and threads != 1:
+    if peers and threads not in (None, 1):
         message = f"peers run on one thread, irdeconv would on {threads}"
         raise misused(message, "--threads 1")
     for name in peers:
         require_peer(name)
+    return threads if threads is not None else 1 if peers else processors()
 
 
 def _memory(program: Program, outputs: dict[str, Array]) -> MemoryReport:

@@ -36,7 +36,7 @@ from irdeconv.show.systems import (
     verdicts,
 )
 
-FEW = 3  # systems that are named in a verdict
+NAMED_SYSTEMS = 3  # systems that are named in a verdict
 FORMULA = "O = S(I-1) + D(K-1)+1 - pb - pe + op"
 
 
@@ -110,7 +110,7 @@ class LayerExplanation(Record, keys=_LAYER_KEYS):
         if self.problem is not None:
             return f"{self.system} refuses it [{self.problem.code}]"
         others = [v.title for v in self.verdicts if v.same is False]
-        names = f" ({'; '.join(others)})" if 0 < len(others) <= FEW else ""
+        names = f" ({'; '.join(others)})" if 0 < len(others) <= NAMED_SYSTEMS else ""
         unknown = sum(v.same is None for v in self.verdicts)
         more = f"; {unknown} depend on open sizes" if unknown else ""
         return f"{len(others)} of {len(self.verdicts)} systems differ{names}{more}"
@@ -412,7 +412,8 @@ def _chosen(graph: Graph, layer: str | None) -> list[Node]:
         other = next(iter(graph.find(layer)), None)
         other_layer = f'"{layer}" is a {other.type}' if other else f'there is no layer "{layer}"'
         hint = did_you_mean(layer, [n.name for n in known])
-        raise misused(f"{other_layer}; the deconvolutions are {names or 'none'}", hint)
+        known_names = f"the deconvolutions are {names}" if names else "there are no deconvolutions"
+        raise misused(f"{other_layer}; {known_names}", hint)
     return found
 
 

