@@ -110,7 +110,7 @@ def guarded(
 
 
 def _report(verb: str, console: Console, error: BaseException) -> int:
-    if isinstance(error, MemoryError):
+    if isinstance(error, MemoryError) and not isinstance(error, IrdeconvError):
         text = f"out of memory{': ' if str(error) else ''}{error}"
         error = LimitError(Diagnostic("E602", "error", text))
     if isinstance(error, IrdeconvError):
