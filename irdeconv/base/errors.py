@@ -194,13 +194,9 @@ class OpError(IrdeconvError):
     @classmethod
     def of(cls, problem: Problem) -> OpError:
         """Return the error of a problem that `Op.check` reports."""
-        return cls(
-            problem.message,
-            code=problem.code,
-            attribute=problem.attribute,
-            port=problem.port,
-            hint=problem.hint,
-        )
+        error = cls(problem.message, code=problem.code, hint=problem.hint)
+        error.problem = problem
+        return error
 
 
 class InputError(IrdeconvError, ValueError):

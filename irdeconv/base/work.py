@@ -56,52 +56,29 @@ _ACCOUNT: ContextVar[Account | None] = ContextVar("account", default=None)
 _FOLDING: ContextVar[bool] = ContextVar("folding", default=False)
 
 
-@contextmanager
-def _using(account: Account) -> Iterator[Account]:
-    token = _ACCOUNT.set(account)
-    try:
-        yield account
-    finally:
-        _ACCOUNT.reset(token)
+def _within(choose: Callable[[Account | None], Account | None]) -> Callable[[T], T]:
+    """Return a decorator: the function uses the account that `choose` returns for the open one."""
+
+    def decorate(function: T) -> T:
+        @wraps(function)
+        def call(*args: Any, **options: Any) -> Any:
+            account = _ACCOUNT.get()
+            token = _ACCOUNT.set(choose(account))
+            try:
+                return function(*args, **options)
+            finally:
+                _ACCOUNT.reset(token)
+
+        return call  # type: ignore[return-value]
+
+    return decorate
 
 
-def counted(function: T) -> T:
-    """Let a function open an account, unless one is open."""
-
-    @wraps(function)
-    def call(*args: Any, **options: Any) -> Any:
-        if _ACCOUNT.get() is not None:
-            return function(*args, **options)
-        with _using(Account()):
-            return function(*args, **options)
-
-    return call  # type: ignore[return-value]
-
-
-def fresh(function: T) -> T:
-    """Let a function open an account of its own, which has what files have added so far."""
-
-    @wraps(function)
-    def call(*args: Any, **options: Any) -> Any:
-        outer = _ACCOUNT.get()
-        with _using(Account(earned=(outer.whole or outer).earned if outer else 0)):
-            return function(*args, **options)
-
-    return call  # type: ignore[return-value]
-
-
-def one_pass(function: T) -> T:
-    """Let a function use a part of the account, unless it is called by such a function."""
-
-    @wraps(function)
-    def call(*args: Any, **options: Any) -> Any:
-        account = _ACCOUNT.get()
-        if account is not None and account.whole is not None:
-            return function(*args, **options)
-        with _using(Account(account or Account())):
-            return function(*args, **options)
-
-    return call  # type: ignore[return-value]
+# Opens an account unless one is open; opens one of its own, with the files read so far; uses a part
+# of the account, unless it is called by such a function.
+counted = _within(lambda open: open or Account())
+fresh = _within(lambda open: Account(earned=(open.whole or open).earned if open else 0))
+one_pass = _within(lambda open: open if open and open.whole else Account(open or Account()))
 
 
 def earn(size: int, *, first: bool = False) -> None:
