@@ -37,19 +37,12 @@ class Account:
     used: int = 0
     earned: int = 0
 
-    @property
     def left(self) -> int:
-        """The units that are left."""
+        """Return the units that are left."""
         size = current().work + (self.whole or self).earned
         if self.whole is None:
             return size - self.used
-        return min(size // PASS - self.used, self.whole.left)
-
-    def spend(self, units: int) -> None:
-        """Count units."""
-        self.used += units
-        if self.whole is not None:
-            self.whole.used += units
+        return min(size // PASS - self.used, self.whole.left())
 
 
 _ACCOUNT: ContextVar[Account | None] = ContextVar("account", default=None)
@@ -103,9 +96,10 @@ def room(units: int, *, whole: bool = False) -> bool:
     if account is None:
         return True
     reserve = 0 if whole else current().work // (2 * PASS if account.whole else 2)
-    if units > account.left - reserve:
+    if units > account.left() - reserve:
         return False
-    account.spend(units)
+    for each in {account, account.whole or account}:
+        each.used += units
     return True
 
 
