@@ -3,10 +3,7 @@
 Passes over the contents of a file are free. Loops whose length a number in the file decides draw
 on the account: bytes of folded constants, multiply-accumulates, known values, iterations of
 bodies, repeated inference of bodies, imported nodes. The limit `work` is its size; files that are
-read add to it.
-
-A unit is about 10 nanoseconds. Quiet readers ask for `room` and go without the value; others
-`take`, which raises an error.
+read add to it. A unit is about 10 nanoseconds.
 """
 
 from __future__ import annotations
@@ -88,10 +85,7 @@ def is_new() -> bool:
 
 
 def room(units: int, *, whole: bool = False) -> bool:
-    """Count units if so many are left; whether they were. Without an account all is room.
-
-    Half of the account is left for callers that ask for the `whole`.
-    """
+    """Count units if they are left; whether they were. Half is only for those who ask `whole`."""
     account = _ACCOUNT.get()
     if account is None:
         return True
