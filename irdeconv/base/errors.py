@@ -27,11 +27,30 @@ def severity_of(code: str) -> Severity:
     return "error" if code.startswith("E") else "warning"
 
 
+REPEATED = 200  # characters of an attribute, a name or a list that a message repeats
+_PIECE = re.compile(r'"[^"\n]*"|\[[^\[\]\n]*\]|[^\s/"]{201,}')
+
+
+def _shortened(text: str) -> str:
+    """Cut quoted texts, lists and words that are too long for a message."""
+    if len(text) <= REPEATED:
+        return text
+
+    def cut(found: re.Match[str]) -> str:
+        piece = found[0]
+        return piece if len(piece) <= REPEATED else f"{piece[: REPEATED - 4]}...{piece[-1]}"
+
+    return _PIECE.sub(cut, text)
+
+
 class Note(Record):
     """A remark that belongs to a diagnostic and may point at another place."""
 
     message: str  # the text
     location: Annotated[Location | None, str | None] = None  # file, line and column
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "message", _shortened(self.message))
 
 
 class Diagnostic(
@@ -53,8 +72,9 @@ class Diagnostic(
     def __post_init__(self) -> None:
         if self.code not in CODES:
             raise ValueError(f"diagnostic code {self.code} is not in irdeconv.base.codes")
-        if self.hint is None:
-            object.__setattr__(self, "hint", CODES[self.code].hint)
+        hint = CODES[self.code].hint if self.hint is None else self.hint
+        object.__setattr__(self, "hint", hint and _shortened(hint))
+        object.__setattr__(self, "message", _shortened(self.message))
 
     def __repr__(self) -> str:
         where = f" at {self.location}" if self.location else ""
@@ -206,13 +226,9 @@ class OpError(IrdeconvError):
     @classmethod
     def of(cls, problem: Problem) -> OpError:
         """Return the error of a problem that `Op.check` reports."""
-        return cls(
-            problem.message,
-            code=problem.code,
-            attribute=problem.attribute,
-            port=problem.port,
-            hint=problem.hint,
-        )
+        error = cls(problem.message, code=problem.code, hint=problem.hint)
+        error.problem = problem
+        return error
 
 
 class InputError(IrdeconvError, ValueError):

@@ -3,10 +3,7 @@
 Passes over the contents of a file are free. Loops whose length a number in the file decides draw
 on the account: bytes of folded constants, multiply-accumulates, known values, iterations of
 bodies, repeated inference of bodies, imported nodes. The limit `work` is its size; files that are
-read add to it.
-
-A unit is about 10 nanoseconds. Quiet readers ask for `room` and go without the value; others
-`take`, which raises an error.
+read add to it. A unit is about 10 nanoseconds.
 """
 
 from __future__ import annotations
@@ -37,71 +34,41 @@ class Account:
     used: int = 0
     earned: int = 0
 
-    @property
     def left(self) -> int:
-        """The units that are left."""
+        """Return the units that are left."""
         size = current().work + (self.whole or self).earned
         if self.whole is None:
             return size - self.used
-        return min(size // PASS - self.used, self.whole.left)
-
-    def spend(self, units: int) -> None:
-        """Count units."""
-        self.used += units
-        if self.whole is not None:
-            self.whole.used += units
+        return min(size // PASS - self.used, self.whole.left())
 
 
 _ACCOUNT: ContextVar[Account | None] = ContextVar("account", default=None)
 _FOLDING: ContextVar[bool] = ContextVar("folding", default=False)
 
 
-@contextmanager
-def _using(account: Account) -> Iterator[Account]:
-    token = _ACCOUNT.set(account)
-    try:
-        yield account
-    finally:
-        _ACCOUNT.reset(token)
+def _within(choose: Callable[[Account | None], Account | None]) -> Callable[[T], T]:
+    """Return a decorator: the function uses the account that `choose` returns for the open one."""
+
+    def decorate(function: T) -> T:
+        @wraps(function)
+        def call(*args: Any, **options: Any) -> Any:
+            account = _ACCOUNT.get()
+            token = _ACCOUNT.set(choose(account))
+            try:
+                return function(*args, **options)
+            finally:
+                _ACCOUNT.reset(token)
+
+        return call  # type: ignore[return-value]
+
+    return decorate
 
 
-def counted(function: T) -> T:
-    """Let a function open an account, unless one is open."""
-
-    @wraps(function)
-    def call(*args: Any, **options: Any) -> Any:
-        if _ACCOUNT.get() is not None:
-            return function(*args, **options)
-        with _using(Account()):
-            return function(*args, **options)
-
-    return call  # type: ignore[return-value]
-
-
-def fresh(function: T) -> T:
-    """Let a function open an account of its own, which has what files have added so far."""
-
-    @wraps(function)
-    def call(*args: Any, **options: Any) -> Any:
-        outer = _ACCOUNT.get()
-        with _using(Account(earned=(outer.whole or outer).earned if outer else 0)):
-            return function(*args, **options)
-
-    return call  # type: ignore[return-value]
-
-
-def one_pass(function: T) -> T:
-    """Let a function use a part of the account, unless it is called by such a function."""
-
-    @wraps(function)
-    def call(*args: Any, **options: Any) -> Any:
-        account = _ACCOUNT.get()
-        if account is not None and account.whole is not None:
-            return function(*args, **options)
-        with _using(Account(account or Account())):
-            return function(*args, **options)
-
-    return call  # type: ignore[return-value]
+# Opens an account unless one is open; opens one of its own, with the files read so far; uses a part
+# of the account, unless it is called by such a function.
+counted = _within(lambda open: open or Account())
+fresh = _within(lambda open: Account(earned=(open.whole or open).earned if open else 0))
+one_pass = _within(lambda open: open if open and open.whole else Account(open or Account()))
 
 
 def earn(size: int, *, first: bool = False) -> None:
@@ -118,17 +85,15 @@ def is_new() -> bool:
 
 
 def room(units: int, *, whole: bool = False) -> bool:
-    """Count units if so many are left; whether they were. Without an account all is room.
-
-    Half of the account is left for callers that ask for the `whole`.
-    """
+    """Count units if they are left; whether they were. Half is only for those who ask `whole`."""
     account = _ACCOUNT.get()
     if account is None:
         return True
     reserve = 0 if whole else current().work // (2 * PASS if account.whole else 2)
-    if units > account.left - reserve:
+    if units > account.left() - reserve:
         return False
-    account.spend(units)
+    for each in {account, account.whole or account}:
+        each.used += units
     return True
 
 

@@ -17,7 +17,7 @@ from typing import TextIO
 
 from irdeconv import __version__
 from irdeconv.base import work
-from irdeconv.base.errors import IrdeconvError, Spelling
+from irdeconv.base.errors import Diagnostic, IrdeconvError, LimitError, Spelling
 from irdeconv.base.limits import of_settings
 from irdeconv.cli.console import Answer, Console
 from irdeconv.cli.interrupt import EXIT_CODE, PROCESS
@@ -116,6 +116,9 @@ def guarded(
 
 
 def _report(verb: str, console: Console, error: BaseException) -> int:
+    if isinstance(error, MemoryError) and not isinstance(error, IrdeconvError):
+        text = f"out of memory{': ' if str(error) else ''}{error}"
+        error = LimitError(Diagnostic("E602", "error", text))
     if isinstance(error, IrdeconvError):
         from irdeconv.cli.diagnostics import report_error
 
@@ -138,6 +141,4 @@ def _classify(error: BaseException) -> tuple[int, str]:
         return 6, f"{file}{error.strerror or error}"
     if isinstance(error, ModuleNotFoundError) and not (error.name or "").startswith("irdeconv"):
         return 4, f"the package {error.name} is not installed; install irdeconv anew with pip"
-    if isinstance(error, MemoryError):
-        return 5, f"out of memory{': ' if str(error) else ''}{error}"
     return 70, f"{type(error).__name__}: {error}"

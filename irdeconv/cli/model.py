@@ -152,10 +152,7 @@ def inferred(graph: Graph, texts: Iterable[str], *, needed: bool = False) -> Gra
 
 
 def inferred_model(args: argparse.Namespace, *, needed: bool = False) -> Graph:
-    """Read the model of the arguments, and infer it with the shapes of --shape.
-
-    With `needed`, for a run, layers that no output needs may not fit.
-    """
+    """Read the model of the arguments, and infer it with the shapes of --shape."""
     return inferred(read(args), args.shape, needed=needed)
 
 

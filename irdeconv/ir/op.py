@@ -354,7 +354,7 @@ def require_fit(op: Op) -> None:
         raise OpError.of(op.misfit)
 
 
-FEW = 64  # outputs; inferring more counts as work
+FEW_OUTPUTS = 64  # inferring more counts as work
 
 
 def infer_op(op: Op, inputs: tuple[Spec, ...]) -> tuple[Spec, ...]:
@@ -364,7 +364,7 @@ def infer_op(op: Op, inputs: tuple[Spec, ...]) -> tuple[Spec, ...]:
     if not own.fits(len(inputs)):
         raise OpError(own.misfit(len(inputs)), code="E208")
     outputs: tuple[Spec, ...] = as_tuple(op.infer(*(s.certain() for s in inputs)))
-    if len(outputs) > FEW:
+    if len(outputs) > FEW_OUTPUTS:
         work.take(work.PER_TENSOR * len(outputs))
     known = [o for o in outputs if o.value is not None]
     if known and not work.room(sum(map(size_in_units, known))):

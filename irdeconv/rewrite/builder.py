@@ -190,9 +190,9 @@ class GraphBuilder:
         try:
             work.take(units)
         except OpError as e:
-            at, problem = self.source, e.problem
-            text = f'"{at.name}": {problem.message}'
-            found = Diagnostic(problem.code, "error", text, at.location, at.name, hint=problem.hint)
+            at, text = self.source, f'"{self.source.name}": {e}'
+            hint = e.problem.hint
+            found = Diagnostic("E602", "error", text, at.location, at.name, hint=hint)
             raise LimitError(found) from None
 
     def _held(self, data: MovedData) -> Value:
