@@ -76,8 +76,8 @@ def check_together(verb: Verb, args: argparse.Namespace) -> None:
         why = f": {option.why}" if option.why else ""
         actions = option.of.split()
         if actions and action not in (None, *actions):
-            kind = f'option "{option.name}"' if option.names else option.name
-            raise misused(f"{action} takes no {kind}", f"{' and '.join(actions)} do")
+            kind = f'has no option "{option.name}"' if option.names else f"takes no {option.name}"
+            raise misused(f"{action} {kind}", f"it is one of {', '.join(actions)}")
         needed = option.needs.split()
         if needed and not any(map(has, needed)):
             ways = " or ".join(f"{o.name} {o.value}".strip() for o in map(verb.named, needed))
