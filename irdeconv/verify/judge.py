@@ -527,9 +527,13 @@ def limited(
 
     Bounds that were carried far grow beyond use, or there are none: then the `terms` roundings on
     the way count, each relative to the largest value. From values that were seen the way is not far
-    (`near`). A partner that joined the layers on the way has rounded their constants once more.
+    (`near`). A partner that joined the layers on the way has rounded their constants once more,
+    which changes the result by a unit at least.
     """
-    found = own if near else Allowed(2 * own.limit, own.rule)
+    found = own
+    if is_real(made) and not near:
+        once = unit(made) * np.abs(made.astype(np.float64))
+        found = Allowed(np.asarray(own.limit + once), own.rule)
     if not (isinstance(error, float) and error == 0):
         roundings = scaled(made, 2 * (terms + 1))
         if error is not None:
