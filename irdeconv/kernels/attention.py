@@ -31,7 +31,7 @@ TINY_PRODUCT = 1 << 13  # multiply-adds, up to which a call of NumPy takes longe
 
 
 @dataclass(frozen=True)
-class Product:
+class MatrixProduct:
     """a b, matrices in the last two axes; `turned` ones are transposed. `known` is a constant b."""
 
     turned: tuple[bool, bool]

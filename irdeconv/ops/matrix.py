@@ -13,7 +13,7 @@ from irdeconv.base.errors import OpError, Problem
 from irdeconv.ir.op import SUM, Bound, Op, op
 from irdeconv.ir.ports import Fit
 from irdeconv.ir.spec import Array, Dim, Shape, Spec, broadcast, format_shape, is_static, merge
-from irdeconv.kernels.attention import Product
+from irdeconv.kernels.attention import MatrixProduct
 from irdeconv.kernels.eager import accumulator
 from irdeconv.ops.checks import is_computed, shape_of, widened
 
@@ -85,7 +85,7 @@ class MatMul(Op):
             return None
         swap_a = self.transpose_a and len(shape_of(inputs[0])) > 1
         swap_b = self.transpose_b and len(shape_of(inputs[1])) > 1
-        return Bound(Product((swap_a, swap_b), inputs[1].known))
+        return Bound(MatrixProduct((swap_a, swap_b), inputs[1].known))
 
     def terms(self, inputs: Sequence[Array], output: Array) -> int:
         a = inputs[0]
