@@ -32,7 +32,7 @@ from irdeconv.formats.arrays import SavedArrays, UnreadableArray, read_npy
 from irdeconv.formats.kinds import BEGIN, kind_of
 from irdeconv.ir.dtypes import ElementType
 from irdeconv.ir.graph import Graph
-from irdeconv.ir.spec import Array, Shape, Spec, format_shape, is_static
+from irdeconv.ir.spec import Array, Spec, example_shape, is_static
 from irdeconv.runtime.budget import memory_limit
 from irdeconv.runtime.feeds import Binder
 
@@ -144,7 +144,7 @@ def _memory_there() -> int | None:
 def generate(kind: str, spec: Spec, seed: int, index: int, name: str) -> Array:
     """Return generated data; each input has its own stream, so order does not matter."""
     if not is_static(spec.shape) or spec.dtype is None:
-        hint = f"make it exact, such as --shape '{name}{_example(spec.shape)}'"
+        hint = f"make it exact, such as --shape '{name}{example_shape(spec.shape)}'"
         raise misused(f'input "{name}" is {spec}: its shape is open', hint)
     if spec.dtype.kind == "string":
         raise misused(f'input "{name}" holds strings: give them as {name}=@file.npy')
@@ -155,14 +155,6 @@ def generate(kind: str, spec: Spec, seed: int, index: int, name: str) -> Array:
         with np.errstate(over="ignore"):  # a narrow type may count to infinity
             flat[part] = GENERATORS[kind](rng, part, spec.dtype).astype(out.dtype)
     return out
-
-
-def _example(shape: Shape | None) -> str:
-    """Return exact dimensions that a shape admits: those that are open are 8, or nearest to it."""
-    if shape is None:
-        return "[1,3,8,8]"
-    sizes = [d if isinstance(d, int) else max(d.lo, min(8, d.hi or 8)) for d in shape]
-    return format_shape(sizes)
 
 
 def specialize(graph: Graph, inputs: dict[str, Array], *, every: bool = False) -> Graph:

@@ -1,4 +1,4 @@
-"""The common parts of importers: building, reporting, results, simple rules and activations.
+"""The common parts of importers: building, reporting, results.
 
 The builder infers nodes and folds constants. Each replaced name stays unique and has a warning.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -23,28 +23,17 @@ from irdeconv.ir.dtypes import ElementType, i64
 from irdeconv.ir.geometry import Semantics
 from irdeconv.ir.graph import Graph, Info, Node, Value
 from irdeconv.ir.op import Op, infer_op, parse_attributes, require_fit
-from irdeconv.ir.spec import Array, Shape, Spec, is_static
-from irdeconv.ops import activation, elementwise
-from irdeconv.ops.activation import (
-    Clamp,
-    Elu,
-    HardSigmoid,
-    PReLU,
-    ReLU,
-    Selu,
-    Sigmoid,
-    SoftPlus,
-    SoftSign,
-    Swish,
-)
+from irdeconv.ir.spec import Array, Shape, Spec, example_shape, is_static
 from irdeconv.ops.basic import Parameter, Result
 from irdeconv.ops.bodies import BodyOp, infer_bodies, infer_plainly
 from irdeconv.ops.convert import Convert
 from irdeconv.ops.convolution import Convolution, GroupConvolution
-from irdeconv.ops.elementwise import Add, Divide, Greater, Multiply, Power, Select, Tanh
+from irdeconv.ops.elementwise import Add, Multiply
 from irdeconv.ops.generation import Identity
-from irdeconv.ops.movement import Transpose
+from irdeconv.ops.movement import Concat, Transpose
+from irdeconv.ops.reduction import ReduceProd
 from irdeconv.ops.shape import Reshape, ShapeOf
+from irdeconv.ops.slicing import Gather
 from irdeconv.rewrite.builder import GraphBuilder, remove_dead, unique_names
 from irdeconv.rewrite.compressed_filters import constant
 
@@ -55,6 +44,10 @@ R = TypeVar("R")
 
 class Refusal(Exception):
     """An operation, attribute or input that an importer does not cover; names no node."""
+
+
+class OpenSizeRefusal(Refusal):
+    """A refusal that exact sizes of the model's inputs may avoid."""
 
 
 def require_one_length(**lists: Sequence[Any]) -> None:
@@ -156,7 +149,7 @@ class ImportBuilder(GraphBuilder):
         """Return a value that must be known while importing."""
         found = self.known(value)
         if found is None:
-            raise Refusal(f"{what} is not a constant")
+            raise OpenSizeRefusal(f"{what} is not a constant")
         return found
 
     def vector(self, value: Value, what: str) -> list[Any]:
@@ -178,7 +171,7 @@ class ImportBuilder(GraphBuilder):
         """Return the shape, whose dimensions may be open, of so many axes at `least`."""
         found = self.spec(value).shape
         if found is None:
-            raise Refusal("the rank of an input is unknown")
+            raise OpenSizeRefusal("the rank of an input is unknown")
         if len(found) < least:
             raise Refusal(f"an input has rank {len(found)}; at least {least} is needed")
         return found
@@ -191,14 +184,14 @@ class ImportBuilder(GraphBuilder):
         """Return the size of an axis, which must be exact; `what` follows the axis in a message."""
         found = self.shape(value, 1)[axis]
         if not isinstance(found, int):
-            raise Refusal(f"axis {axis} of open size{what}")
+            raise OpenSizeRefusal(f"axis {axis} of open size{what}")
         return found
 
     def static(self, value: Value, what: str, least: int = 0) -> tuple[int, ...]:
         """Return a shape that must be exact, of so many axes at `least`."""
         found = self.shape(value, least)
         if not is_static(found):
-            raise Refusal(f"{what} has open dimensions; give its size with shapes")
+            raise OpenSizeRefusal(f"{what} has open dimensions")
         return found
 
     def reshape(self, value: Value, shape: Sequence[int]) -> Value:
@@ -247,11 +240,18 @@ class ImportBuilder(GraphBuilder):
         shape = self.shape(value)
         if is_static(shape):
             return self.reshape(value, (math.prod(shape[:axis]), math.prod(shape[axis:])))
-        if axis == 0:
-            return self.reshape(value, (1, -1))
         if axis == 1:
             return self.add(Reshape(special_zero=True), value, self.ints(0, -1))
-        raise Refusal(f"flattening at axis {axis} of an open shape")
+        sides, sizes = (range(axis), range(axis, len(shape))), []
+        for axes in sides:
+            part = tuple(shape[a] for a in axes)
+            sizes.append(math.prod(part) if is_static(part) else 0)
+        if any(sizes):
+            return self.reshape(value, [v or -1 for v in sizes])
+        whole, first = self.shape_of(value), self.scalar(0)
+        parts = [self.add(Gather(), whole, self.ints(*axes), first) for axes in sides]
+        counts = [self.add(ReduceProd(keep_dims=True), p, self.ints(0)) for p in parts]
+        return self.add(Reshape(special_zero=False), value, self.add(Concat(0), *counts))
 
     def convolution(self, x: Value, w: Value, groups: int, **lists: Any) -> Value:
         """Add a convolution of a filter [M, C/g, *K]; `lists` are strides, pads, dilations, ..."""
@@ -594,7 +594,7 @@ class ModelReader:
             with np.errstate(all="ignore"):
                 build()
         except Refusal as e:
-            self.out.uncovered(name, f"{title}: {e}")
+            self.out.uncovered(name, f"{title}: {e}", self._remedy(e))
         except errors.OpError as e:
             self.out.problem(name, title, e.problem)
         except errors.IrdeconvError:
@@ -606,89 +606,10 @@ class ModelReader:
             return
         builder.undo()
 
-
-N = TypeVar("N", bound=SourceNode)
-SimpleRule = Callable[[N, ImportBuilder], Value]
-MakeOp = Callable[[N, ImportBuilder], Op]
-Activation = Callable[..., Value]  # of a builder, the data and numbers
-
-
-def _with_scalars(op: Op) -> Activation:
-    """Return an operation whose numbers are scalar inputs."""
-    return lambda b, x, *numbers: b.add(op, x, *(b.like(v, x) for v in numbers))
-
-
-def _leaky_relu(b: ImportBuilder, x: Value, alpha: float) -> Value:
-    """x, or alpha * x below 0."""
-    dtype = b.dtype(x)
-    return b.add(PReLU(), x, b.const(np.array([alpha], dtype.container), dtype))
-
-
-def _thresholded_relu(b: ImportBuilder, x: Value, alpha: float) -> Value:
-    """x if it is above alpha, else 0."""
-    return b.add(Select(), b.add(Greater(), x, b.like(alpha, x)), x, b.like(0, x))
-
-
-def _affine(b: ImportBuilder, x: Value, alpha: float, beta: float) -> Value:
-    """alpha * x + beta."""
-    return b.add(Add(), b.add(Multiply(), x, b.like(alpha, x)), b.like(beta, x))
-
-
-def _scaled_tanh(b: ImportBuilder, x: Value, alpha: float, beta: float) -> Value:
-    """alpha * tanh(beta * x)."""
-    inner = b.add(Tanh(), b.add(Multiply(), x, b.like(beta, x)))
-    return b.add(Multiply(), inner, b.like(alpha, x))
-
-
-def _soft_plus(b: ImportBuilder, x: Value, beta: float = 1) -> Value:
-    """log(1 + exp(beta * x)) / beta."""
-    if beta == 1:
-        return b.add(SoftPlus(), x)
-    factor = b.like(beta, x)
-    return b.add(Divide(), b.add(SoftPlus(), b.add(Multiply(), x, factor)), factor)
-
-
-ACTIVATIONS: dict[str, Activation] = {
-    "affine": _affine,
-    "clip": lambda b, x, low, high: b.add(Clamp(low, high), x),
-    "elu": lambda b, x, alpha: b.add(Elu(alpha=alpha), x),
-    "hardsigmoid": _with_scalars(HardSigmoid()),
-    "leakyrelu": _leaky_relu,
-    "pow": _with_scalars(Power()),
-    "relu": _with_scalars(ReLU()),
-    "scaledtanh": _scaled_tanh,
-    "selu": _with_scalars(Selu()),
-    "sigmoid": _with_scalars(Sigmoid()),
-    "softplus": _soft_plus,
-    "softsign": _with_scalars(SoftSign()),
-    "swish": _with_scalars(Swish()),
-    "tanh": _with_scalars(Tanh()),
-    "thresholdedrelu": _thresholded_relu,
-}
-
-
-def named_operations(words: str) -> Iterator[tuple[str, Op]]:
-    """Yield names in another format and operations without attributes: `Ceil=Ceiling Exp`."""
-    for word in words.split():
-        theirs, _, ours = word.partition("=")
-        module = elementwise if hasattr(elementwise, ours or theirs) else activation
-        yield theirs, getattr(module, ours or theirs)()
-
-
-def by_numbers(name: str, **usual: float | None) -> SimpleRule[Any]:
-    """Return the rule of an activation whose numbers are attributes, None for required ones."""
-    apply = ACTIVATIONS[name]
-    return lambda n, b: apply(b, n[0], *(n.number(a, v) for a, v in usual.items()))
-
-
-def one_operation(op: Op | MakeOp[N], inputs: int | None = 1) -> SimpleRule[N]:
-    """Return the rule of a layer that is one operation of its inputs as they are.
-
-    `inputs` is their number, None for all.
-    """
-
-    def apply(n: N, b: ImportBuilder) -> Value:
-        made = op if isinstance(op, Op) else op(n, b)
-        return b.add(made, *(n.given if inputs is None else (n[i] for i in range(inputs))))
-
-    return apply
+    def _remedy(self, refusal: Refusal) -> str | None:
+        """Return the option that gives open inputs sizes, if these may avoid the refusal."""
+        shapes = {n.names_of(0)[0]: n.spec().shape for n in self.graph.parameters}
+        wanted = [f"'{k}{example_shape(s)}'" for k, s in shapes.items() if not is_static(s)]
+        if not isinstance(refusal, OpenSizeRefusal) or not wanted:
+            return None
+        return f"if it follows from the inputs' sizes, give them: --shape {' '.join(wanted)}"

@@ -1,7 +1,8 @@
 """ONNX's control flow, sequences, random numbers and signals.
 
-Sequences and optional values must be known while importing. ONNX does not define a generator of
-random numbers: OpenVINO's is used. Complex numbers are pairs, the last axis of size 2.
+Sequences and optional values must be known while importing; a Loop over sequences is unrolled.
+ONNX does not define a generator of random numbers: OpenVINO's is used. Complex numbers are pairs,
+the last axis of size 2.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from irdeconv.base.limits import current
 from irdeconv.formats.importing import ImportBuilder, Refusal, require_one_length
 from irdeconv.formats.onnx_node import (
     Entry,
+    Found,
     ImportedBody,
     OnnxNode,
     Outputs,
@@ -36,6 +38,7 @@ from irdeconv.ops.shape import Squeeze1, Unsqueeze
 from irdeconv.ops.signal import DFT, IDFT, IRDFT, RDFT, STFT
 from irdeconv.ops.slicing import Gather, Slice
 
+MOST_UNROLLED = 256  # iterations of a Loop over sequences
 SHAPE_ROUNDS = 4  # until sizes that a loop changes are taken for open
 VERSIONS = "11 13 16 19 21 23 24 25"
 
@@ -55,7 +58,13 @@ def branch(n: OnnxNode, b: ImportBuilder) -> Outputs:
         entries = _captured(one, inputs)
         outputs = tuple(BodyOutput(r, at) for at, r in enumerate(one.results))
         made.append(Body(one.graph, entries, outputs, tag=tag))
-    return b.outputs(If(bodies=tuple(made)), *inputs)
+    results = b.outputs(If(bodies=tuple(made)), *inputs)
+    if any(b.spec(v).shape is None for v in results):
+        n.remarks.append(
+            "OpenVINO refuses an output of open rank; if the condition follows from the sizes of "
+            "the inputs, give them with --shape"
+        )
+    return results
 
 
 def _captured(one: ImportedBody, inputs: list[Value]) -> tuple[BodyInput, ...]:
@@ -98,6 +107,8 @@ def _settled(
 @rule("Loop", f"1 {VERSIONS}")
 def loop(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """A body that runs while its condition holds, a number of times at most."""
+    if n.sequences:
+        return _unrolled(n, b)
     body, states = n.body("body"), [n[i] for i in range(2, len(n.inputs))]
     most = b.scalar(-1) if n.input(0) is None else b.as_scalar(n[0])
     start = b.const(np.array(True)) if n.input(1) is None else b.as_scalar(n[1])
@@ -120,6 +131,38 @@ def loop(n: OnnxNode, b: ImportBuilder) -> Outputs:
     edges = [(one.results[1 + at], p) for at, p in enumerate(carried) if p is not None]
     fed = (*entries, *_captured(one, inputs))
     return b.outputs(Loop(bodies=(Body(one.graph, fed, tuple(outputs), tuple(edges)),)), *inputs)
+
+
+def _unrolled(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """A Loop with sequences among its states, whose iterations must be known, one by one."""
+    body, states = n.body("body"), [n.sequences.get(i) or n[i] for i in range(2, len(n.inputs))]
+    most = n.known(b, 0, "the number of iterations of a Loop over sequences")
+    start = n.known(b, 1, "the condition of a Loop over sequences")
+    going, done = start is None or bool(start.item()), 0
+    rows: list[tuple[Found, ...]] = []
+    while going and (most is None or done < most.item()):
+        if done == MOST_UNROLLED:
+            raise Refusal(f"more than {MOST_UNROLLED} iterations over sequences")
+        given = (b.scalar(done), b.const(np.array(True)), *states)
+        condition, *found = n.bodies.inline(body, given)
+        if not isinstance(condition, Value):
+            raise Refusal("its condition is a sequence")
+        going = bool(b.need(condition, "the condition of a Loop over sequences").item())
+        states, done = found[: len(states)], done + 1
+        rows.append(tuple(found[len(states) :]))
+    if not rows and len(body.output) > 1 + len(states):
+        raise Refusal("no iteration has the outputs that it collects")
+    return (*states, *(_stacked(b, column) for column in zip(*rows, strict=True)))
+
+
+def _stacked(b: ImportBuilder, items: Sequence[Found]) -> Value:
+    """Return tensors of one shape as one, along a new axis 0."""
+    values = [v for v in items if isinstance(v, Value)]
+    if not values or len(values) < len(items):
+        raise Refusal("there are no tensors to choose from")
+    if len({b.static(v, "an item of a sequence") for v in values}) > 1:
+        raise Refusal("items of different shapes, of which the model chooses one as it runs")
+    return b.add(Concat(0), *(b.add(Unsqueeze(), v, b.ints(0)) for v in values))
 
 
 @rule("Scan", f"9 {VERSIONS}")
@@ -175,7 +218,15 @@ def _part(spec: Spec, axis: int) -> Spec:
 
 rule("SequenceConstruct", "11")(lambda n, b: ValueSequence(n.given))
 rule("SequenceLength", "11")(lambda n, b: b.scalar(len(n.sequence(0))))
-rule("SequenceAt", "11")(lambda n, b: n.sequence(0)[_place(n, b, 1, len(n.sequence(0)), 0)])
+
+
+@rule("SequenceAt", "11")
+def item(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """One tensor of a sequence; if its place is computed, all must have one shape."""
+    items = n.sequence(0)
+    if b.known(n[1]) is not None:
+        return items[_place(n, b, 1, len(items), 0)]
+    return b.add(Gather(), _stacked(b, items), b.as_scalar(n[1]), b.scalar(0))
 
 
 @rule("SequenceEmpty", "11")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.formats.importing import ImportBuilder, Refusal
+from irdeconv.formats.importing import ImportBuilder, OpenSizeRefusal, Refusal
 from irdeconv.formats.onnx_elementwise import limits
 from irdeconv.formats.onnx_node import OnnxNode, Outputs, plain, rule
 from irdeconv.ir.dtypes import f32, i64
@@ -254,7 +254,7 @@ def _axes(n: OnnxNode, b: ImportBuilder, *, noop: bool = False) -> Value | None:
     if axes is not None:
         count = b.shape(axes)[0] if b.rank(axes) else 1
         if not isinstance(count, int):
-            raise Refusal("axes of an unknown number")
+            raise OpenSizeRefusal("axes of an unknown number")
         if count:
             return axes
     if not nothing:

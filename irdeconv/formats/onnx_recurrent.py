@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.formats.importing import ACTIVATIONS, ImportBuilder, Refusal, source_node
+from irdeconv.formats.importing import ImportBuilder, Refusal, source_node
 from irdeconv.formats.onnx_control import part_by_part
 from irdeconv.formats.onnx_node import OnnxNode, Outputs, rule
+from irdeconv.formats.simple_rules import ACTIVATIONS
 from irdeconv.ir.dtypes import i64
 from irdeconv.ir.graph import Graph, Info, Value
 from irdeconv.ir.op import Op

@@ -22,6 +22,7 @@ from irdeconv.base.errors import (
     Note,
     OpError,
     Problem,
+    UnknownOutputs,
     UsageError,
     count,
     did_you_mean,
@@ -73,19 +74,19 @@ class Declarations:
         if reached:
             self.changed.add(node.id)
 
-    def of(self, graph: Graph, node: Node, op: Opaque) -> tuple[Spec, ...]:
-        """Return the declared outputs of an unknown operation, as far as they hold."""
+    def of(self, graph: Graph, node: Node, outputs: tuple[Spec, ...]) -> tuple[Spec, ...]:
+        """Return the declared outputs of a node that cannot be inferred, as far as they hold."""
         if not self.believe:
-            return (Spec(None, None),) * len(op.declared)
+            return (Spec(None, None),) * len(outputs)
         wrong = [
             (said, graph.spec(value))
             for value, said in _declared_inputs(graph, node)
             if self._broken(said, graph.spec(value), value)
         ]
         if not wrong:
-            return op.declared
+            return outputs
         types = all(_same_type(said, is_) for said, is_ in wrong)
-        return tuple(Spec(s.dtype if types else None, None) for s in op.declared)
+        return tuple(Spec(s.dtype if types else None, None) for s in outputs)
 
     def _broken(self, said: Spec, is_: Spec, value: Value) -> bool:
         if not compatible(said.shape, is_.shape) or not _same_type(said, is_):
@@ -231,8 +232,18 @@ def _infer(
         node.op, specs = infer_bodies(node.op, [s.certain() for s in inputs], walk)
         return specs
     if isinstance(node.op, Opaque):
-        return declarations.of(graph, node, node.op)
-    return infer_op(node.op, inputs)
+        return declarations.of(graph, node, node.op.declared)
+    try:
+        return infer_op(node.op, inputs)
+    except UnknownOutputs:
+        if not (node.declared and _lacks_values(graph)):
+            raise
+    return declarations.of(graph, node, tuple(s.without_value() for s in node.declared))
+
+
+def _lacks_values(graph: Graph) -> bool:
+    """Whether the values of constants were left out when the graph was read."""
+    return any(isinstance(n.op, Const) and not n.op.data.available for n in graph.nodes())
 
 
 def _check_ports(problems: Collector, graph: Graph, node: Node) -> None:
