@@ -149,10 +149,6 @@ class OpError(Exception):
         return error
 
 
-class UnknownOutputs(OpError):
-    """The number of outputs follows from a value that is not known."""
-
-
 class IrdeconvError(Exception):
     """Base of all errors that irdeconv raises on purpose; has all diagnostics.
 

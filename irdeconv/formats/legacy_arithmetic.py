@@ -10,7 +10,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from irdeconv.formats.importing import ImportBuilder, Refusal
+from irdeconv.formats.importing import (
+    ACTIVATIONS,
+    ImportBuilder,
+    Refusal,
+    by_numbers,
+    named_operations,
+)
 from irdeconv.formats.legacy_layer import (
     Ints,
     LegacyLayer,
@@ -23,7 +29,6 @@ from irdeconv.formats.legacy_layer import (
     standard,
     truth,
 )
-from irdeconv.formats.simple_rules import ACTIVATIONS, by_numbers, named_operations
 from irdeconv.ir.dtypes import f32, i32, i64
 from irdeconv.ir.graph import Value
 from irdeconv.ir.op import Op

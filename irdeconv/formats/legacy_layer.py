@@ -25,8 +25,15 @@ from irdeconv.formats.document import (
     XmlPort,
     integer,
 )
-from irdeconv.formats.importing import ImportBuilder, Refusal, SourceNode, operation, registrar
-from irdeconv.formats.simple_rules import MakeOp, one_operation
+from irdeconv.formats.importing import (
+    ImportBuilder,
+    MakeOp,
+    Refusal,
+    SourceNode,
+    one_operation,
+    operation,
+    registrar,
+)
 from irdeconv.formats.xml_layer import LayerReader, Parts, raw_section
 from irdeconv.ir.attributes import attributes
 from irdeconv.ir.constant import ArrayData, ConstantData, FileData

@@ -29,14 +29,15 @@ from irdeconv.formats.importing import (
     OpenSizeRefusal,
     Refusal,
     SourceNode,
+    by_numbers,
     malformed,
-    producers_first,
+    named_operations,
+    one_operation,
     registrar,
 )
-from irdeconv.formats.simple_rules import by_numbers, named_operations, one_operation
 from irdeconv.ir.dtypes import ELEMENT_TYPES, ElementType
 from irdeconv.ir.geometry import Semantics
-from irdeconv.ir.graph import Value
+from irdeconv.ir.graph import Value, producers_first
 from irdeconv.ir.op import Op
 from irdeconv.ir.spec import DYNAMIC, Array, Shape, Spec, is_static
 from irdeconv.ops import activation, elementwise, reduction

@@ -16,7 +16,6 @@ from irdeconv.base.limits import current
 from irdeconv.formats.importing import ImportBuilder, Refusal, require_one_length
 from irdeconv.formats.onnx_node import (
     Entry,
-    Found,
     ImportedBody,
     OnnxNode,
     Outputs,
@@ -60,10 +59,7 @@ def branch(n: OnnxNode, b: ImportBuilder) -> Outputs:
         made.append(Body(one.graph, entries, outputs, tag=tag))
     results = b.outputs(If(bodies=tuple(made)), *inputs)
     if any(b.spec(v).shape is None for v in results):
-        n.remarks.append(
-            "OpenVINO refuses an output of open rank; if the condition follows from the sizes of "
-            "the inputs, give them with --shape"
-        )
+        n.remarks.append("OpenVINO refuses outputs of open rank; exact inputs (--shape) avoid them")
     return results
 
 
@@ -135,34 +131,19 @@ def loop(n: OnnxNode, b: ImportBuilder) -> Outputs:
 
 def _unrolled(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """A Loop with sequences among its states, whose iterations must be known, one by one."""
-    body, states = n.body("body"), [n.sequences.get(i) or n[i] for i in range(2, len(n.inputs))]
+    what = "the condition of a Loop over sequences"
+    states = tuple(n.sequences.get(i) or n[i] for i in range(2, len(n.inputs)))
     most = n.known(b, 0, "the number of iterations of a Loop over sequences")
-    start = n.known(b, 1, "the condition of a Loop over sequences")
-    going, done = start is None or bool(start.item()), 0
-    rows: list[tuple[Found, ...]] = []
-    while going and (most is None or done < most.item()):
+    going, done = n.known(b, 1, what), 0
+    while (going is None or going.item()) and (most is None or done < most.item()):
         if done == MOST_UNROLLED:
             raise Refusal(f"more than {MOST_UNROLLED} iterations over sequences")
         given = (b.scalar(done), b.const(np.array(True)), *states)
-        condition, *found = n.bodies.inline(body, given)
-        if not isinstance(condition, Value):
-            raise Refusal("its condition is a sequence")
-        going = bool(b.need(condition, "the condition of a Loop over sequences").item())
-        states, done = found[: len(states)], done + 1
-        rows.append(tuple(found[len(states) :]))
-    if not rows and len(body.output) > 1 + len(states):
-        raise Refusal("no iteration has the outputs that it collects")
-    return (*states, *(_stacked(b, column) for column in zip(*rows, strict=True)))
-
-
-def _stacked(b: ImportBuilder, items: Sequence[Found]) -> Value:
-    """Return tensors of one shape as one, along a new axis 0."""
-    values = [v for v in items if isinstance(v, Value)]
-    if not values or len(values) < len(items):
-        raise Refusal("there are no tensors to choose from")
-    if len({b.static(v, "an item of a sequence") for v in values}) > 1:
-        raise Refusal("items of different shapes, of which the model chooses one as it runs")
-    return b.add(Concat(0), *(b.add(Unsqueeze(), v, b.ints(0)) for v in values))
+        condition, *found = n.bodies.inline(n.body("body"), given)
+        if not isinstance(condition, Value) or len(found) != len(states):
+            raise Refusal("a Loop over sequences that also collects outputs")
+        going, states, done = b.need(condition, what), tuple(found), done + 1
+    return states
 
 
 @rule("Scan", f"9 {VERSIONS}")
@@ -226,7 +207,10 @@ def item(n: OnnxNode, b: ImportBuilder) -> Outputs:
     items = n.sequence(0)
     if b.known(n[1]) is not None:
         return items[_place(n, b, 1, len(items), 0)]
-    return b.add(Gather(), _stacked(b, items), b.as_scalar(n[1]), b.scalar(0))
+    if len({b.static(v, "an item of a sequence") for v in items}) != 1:
+        raise Refusal("items of different shapes, of which one is chosen as the model runs")
+    whole = b.add(Concat(0), *(b.add(Unsqueeze(), v, b.ints(0)) for v in items))
+    return b.add(Gather(), whole, b.as_scalar(n[1]), b.scalar(0))
 
 
 @rule("SequenceEmpty", "11")

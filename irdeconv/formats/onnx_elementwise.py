@@ -15,7 +15,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from irdeconv.formats.importing import ImportBuilder, Refusal
+from irdeconv.formats.importing import ImportBuilder, Refusal, by_numbers, named_operations
 from irdeconv.formats.onnx_convolution import convolved
 from irdeconv.formats.onnx_node import (
     OnnxNode,
@@ -26,7 +26,6 @@ from irdeconv.formats.onnx_node import (
     rule,
     wrap,
 )
-from irdeconv.formats.simple_rules import by_numbers, named_operations
 from irdeconv.ir.dtypes import ELEMENT_TYPES, ElementType, f32, f64, i32, u8
 from irdeconv.ir.graph import Value
 from irdeconv.ir.op import Op

@@ -10,12 +10,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from irdeconv.formats.importing import ImportBuilder, Refusal
+from irdeconv.formats.importing import ACTIVATIONS, ImportBuilder, Refusal, by_numbers
 from irdeconv.formats.onnx_convolution import average_pool, convolved, global_pool
 from irdeconv.formats.onnx_elementwise import compressed, dequantized, product, quantized
 from irdeconv.formats.onnx_node import OnnxNode, Outputs, rule
 from irdeconv.formats.onnx_normalization import general_product, root_mean_square
-from irdeconv.formats.simple_rules import ACTIVATIONS, by_numbers
 from irdeconv.ir.dtypes import ELEMENT_TYPES, f32, u8
 from irdeconv.ir.graph import Value
 from irdeconv.ir.spec import Array

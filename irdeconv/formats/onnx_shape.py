@@ -327,21 +327,6 @@ def col2im(n: OnnxNode, b: ImportBuilder) -> Outputs:
     return b.add(op, n[0], n[1], n[2])
 
 
-@rule("ArrayFeatureExtractor", "1", "ai.onnx.ml")
-def features(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """Take elements along the last axis; a vector counts as a row."""
-    x = n[0] if b.rank(n[0]) > 1 else b.reshape(n[0], (1, -1))
-    return b.add(Gather(), x, b.reshape(n[1], (-1,)), b.scalar(-1))
-
-
-@rule("Binarizer", "1", "ai.onnx.ml")
-def binarizer(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """1 if x is above the threshold, else 0."""
-    x = n[0]
-    above = b.add(elementwise.Greater(), x, b.like(n.number("threshold", 0.0), x))
-    return b.add(elementwise.Select(), above, b.like(1, x), b.like(0, x))
-
-
 @rule("RoiAlign", "10 16 22")
 def roi_align(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Pool regions of images; half_pixel subtracts half an element from the scaled places."""

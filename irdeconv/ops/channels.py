@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from irdeconv.base.errors import OpError, Problem, UnknownOutputs
+from irdeconv.base.errors import OpError, Problem
 from irdeconv.base.limits import current, raise_hint
 from irdeconv.ir.attributes import Positive
 from irdeconv.ir.op import MOVES, Bound, Op, attribute, op
@@ -435,7 +435,7 @@ class VariadicSplit(ViewOp):
             text = (
                 "split_lengths has an unknown number of values, so the number of outputs is unknown"
             )
-            raise UnknownOutputs(text, code="E305", port=2)
+            raise OpError(text, code="E305", port=2)
         if axes is None or data.shape is None:
             return (_unknown(data),) * len(lengths)
         (at,) = axes

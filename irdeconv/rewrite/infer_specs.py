@@ -22,7 +22,6 @@ from irdeconv.base.errors import (
     Note,
     OpError,
     Problem,
-    UnknownOutputs,
     UsageError,
     count,
     did_you_mean,
@@ -37,6 +36,7 @@ from irdeconv.ir.spec import (
     Spec,
     bounds,
     compatible,
+    dims,
     format_shape,
     is_static,
     merge_shapes,
@@ -44,6 +44,7 @@ from irdeconv.ir.spec import (
 )
 from irdeconv.ops.basic import Const, Opaque, Parameter
 from irdeconv.ops.bodies import BodyError, BodyOp, bodies_of, infer_bodies
+from irdeconv.ops.channels import VariadicSplit
 
 STALE = "W207"
 FAILURES = (OpError, ArithmeticError, ValueError, TypeError, LookupError)
@@ -233,17 +234,11 @@ def _infer(
         return specs
     if isinstance(node.op, Opaque):
         return declarations.of(graph, node, node.op.declared)
-    try:
-        return infer_op(node.op, inputs)
-    except UnknownOutputs:
-        if not (node.declared and _lacks_values(graph)):
-            raise
-    return declarations.of(graph, node, tuple(s.without_value() for s in node.declared))
-
-
-def _lacks_values(graph: Graph) -> bool:
-    """Whether the values of constants were left out when the graph was read."""
-    return any(isinstance(n.op, Const) and not n.op.data.available for n in graph.nodes())
+    uncounted = isinstance(node.op, VariadicSplit) and inputs[2:] and dims(inputs[2]) is None
+    left_out = (isinstance(n.op, Const) and not n.op.data.available for n in graph.nodes())
+    if uncounted and node.declared and any(left_out):
+        return declarations.of(graph, node, tuple(s.without_value() for s in node.declared))
+    return infer_op(node.op, inputs)
 
 
 def _check_ports(problems: Collector, graph: Graph, node: Node) -> None:
