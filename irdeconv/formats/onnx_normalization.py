@@ -539,6 +539,11 @@ def _votes(n: OnnxNode, b: ImportBuilder, kind: str, columns: int) -> tuple[Valu
     weights = np.zeros((leaf.size, columns), np.float32)
     keys = zip(n.ints(f"{kind}_treeids"), n.ints(f"{kind}_nodeids"), strict=True)
     cells = [number[key] for key in keys], list(n.ints(f"{kind}_ids"))
+    leaves = Counter(zip(trees, modes, strict=True))
+    votes = Counter(zip(n.ints(f"{kind}_treeids"), cells[1], strict=True))
+    partial = any(count != leaves[tree, "LEAF"] for (tree, _), count in votes.items())
+    if partial and (n.numbers("base_values") or min(n.numbers(f"{kind}_weights")) < 0):
+        raise Refusal("leaves of one tree with weights of different classes or targets")
     np.add.at(weights, cells, n.numbers(f"{kind}_weights"))
     if n.choice("aggregate_function", "SUM AVERAGE") == "AVERAGE":
         weights /= len(set(trees))
@@ -586,8 +591,4 @@ def tree_classifier(n: OnnxNode, b: ImportBuilder) -> Outputs:
     if classes != set(range(columns)) or base not in (0, columns):
         raise Refusal("systems differ in labels for these class_ids and base_values")
     y, weights = _votes(n, b, "class", columns)
-    leaves = Counter(zip(n.ints("nodes_treeids"), n.texts("nodes_modes"), strict=True))
-    votes = Counter(zip(n.ints("class_treeids"), n.ints("class_ids"), strict=True))
-    if (weights < 0).any() and any(v != leaves[tree, "LEAF"] for (tree, _), v in votes.items()):
-        raise Refusal("leaves of one tree with weights of different classes")
     return _classified(n, b, y, labels, *((0.5, 1) if (weights >= 0).all() else (0, 0)))

@@ -440,7 +440,7 @@ def test_what_is_wrong_inside_is_told() -> None:
     assert "in its body: TfIdfVectorizer" in found.message
 
 
-MICROSOFT = "com.microsoft"
+MICROSOFT, ML = "com.microsoft", "ai.onnx.ml"
 
 
 def made(
@@ -462,7 +462,7 @@ def made(
     given = [info(k, v.shape, kind(v.dtype)) for k, v in feeds.items()]
     results = [info(k, None, kind(np.dtype(t))) for k, t in ends.items() if k]
     out = model([node], given, results, constants, opset=17)
-    out.opset_import.append(helper.make_opsetid(MICROSOFT, 1))
+    out.opset_import.extend(helper.make_opsetid(*d) for d in ((MICROSOFT, 1), (ML, 3)))
     return out, feeds
 
 
@@ -563,15 +563,79 @@ def dynamic(rng: Rng) -> list[Any]:
     s, z, bias = np.float32(0.02), np.int8(3), real(rng, 5)
     x = integers(rng, np.uint8, 3, 8)
     floats = {"b": b, "s": s, "t": np.float32(0.5), "p": np.uint8(7), "q": z, "c": bias}
+    sizes, cells = {"y": np.float32, "h": np.float32, "c": np.float32}, []
+    for kind, shape in ((np.int8, (2,)), (np.uint8, (2, 12))):
+        scales = {k: rng.uniform(0.005, 0.01, shape).astype(np.float32) for k in ("ws", "rs")}
+        zeros = dict.fromkeys(("wz", "rz"), np.full(shape, 0 if kind == np.int8 else 120, kind))
+        gates = {k: integers(rng, np.dtype(kind), 2, m, 12) // 2 for k, m in (("w", 4), ("r", 3))}
+        known = {**scales, **zeros, **gates, "b": real(rng, 2, 24)}
+        row = {"inputs": "x w r b - - - - ws wz rs rz", "outputs": sizes}
+        row |= {"hidden_size": 3, "direction": "bidirectional"}
+        cells.append(made("DynamicQuantizeLSTM", {"x": real(rng, 5, 2, 4)}, known, **row))
     return [
+        *cells,
         made("DynamicQuantizeMatMul", {"a": a}, {"b": b, "s": s, "z": z, "c": bias}),
         made("MatMulIntegerToFloat", {"a": x}, floats),
     ]
 
 
-@pytest.mark.parametrize(
-    "rows", [plain_functions, fused, matrix_products, normalizations, quantised, dynamic]
-)
+def linear_models(rng: Rng) -> list[Any]:
+    x, both = real(rng, 6, 4), {"l": np.int64, "p": np.float32}
+    x[0] = 0
+    rows = [
+        made("Scaler", {"x": x}, domain=ML, offset=[0.5, 1, 0, 2], scale=[1.0, 2, 3, 4]),
+        *(made("Normalizer", {"x": x}, domain=ML, norm=norm) for norm in ("MAX", "L1", "L2")),
+    ]
+    numbers = {"coefficients": real(rng, 12).tolist(), "intercepts": real(rng, 3).tolist()}
+    rows.append(made("LinearRegressor", {"x": x}, domain=ML, targets=3, **numbers))
+    for post in ("NONE", "LOGISTIC", "SOFTMAX"):
+        words: dict[str, Any] = {"domain": ML, "outputs": both, "post_transform": post}
+        some = {**numbers, "classlabels_ints": [4, 7, 9]}
+        rows.append(made("LinearClassifier", {"x": x}, **some, **words))
+        some = {"coefficients": [0.5, 1, -1, 2], "intercepts": [0.1], "classlabels_ints": [4, 7]}
+        rows.append(made("LinearClassifier", {"x": x}, **some, **words))
+    return rows
+
+
+def forest(rng: Rng, mode: str) -> dict[str, Any]:
+    """Three trees of five nodes: two comparisons, leaves 1, 3 and 4."""
+    return {
+        "domain": ML,
+        "nodes_treeids": np.repeat([0, 1, 2], 5).tolist(),
+        "nodes_nodeids": [*range(5)] * 3,
+        "nodes_featureids": rng.integers(0, 4, 15).tolist(),
+        "nodes_values": rng.integers(-2, 3, 15).astype(float).tolist(),
+        "nodes_modes": [mode, "LEAF", mode, "LEAF", "LEAF"] * 3,
+        "nodes_truenodeids": [1, 0, 3, 0, 0] * 3,
+        "nodes_falsenodeids": [2, 0, 4, 0, 0] * 3,
+        "nodes_missing_value_tracks_true": rng.integers(0, 2, 15).tolist(),
+    }
+
+
+def trees(rng: Rng) -> list[Any]:
+    x = rng.integers(-3, 4, (9, 4)).astype(np.float32)
+    x[:3, :2] = np.nan
+    rows, both = [], {"l": np.int64, "p": np.float32}
+    for mode in ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ"):
+        leaves = {"treeids": np.repeat([0, 1, 2], 3).tolist(), "nodeids": [1, 3, 4] * 3}
+        votes = {f"target_{k}": v for k, v in leaves.items()} | {"target_ids": [0] * 3 + [1] * 6}
+        votes |= {"target_weights": real(rng, 9).tolist(), "base_values": [0.5, -1.0]}
+        votes |= forest(rng, mode)
+        rows.append(made("TreeEnsembleRegressor", {"x": x}, n_targets=2, **votes))
+        votes = {f"class_{k}": v for k, v in leaves.items()}
+        for low, post in ((0, "NONE"), (-1, "NONE"), (-1, "LOGISTIC")):
+            weights = {"class_weights": rng.uniform(low, 1, 9).round(2).tolist()}
+            for ids, labels in (([0] * 9, [3, 5]), ([0] * 3 + [1] * 3 + [2] * 3, [3, 5, 8])):
+                some = {"class_ids": ids, "classlabels_int64s": labels, "post_transform": post}
+                some |= {**votes, **weights, **forest(rng, mode), "outputs": both}
+                rows.append(made("TreeEnsembleClassifier", {"x": x}, **some))
+    return rows
+
+
+ROWS = (plain_functions, fused, matrix_products, normalizations, quantised, dynamic)
+
+
+@pytest.mark.parametrize("rows", [*ROWS, linear_models, trees])
 def test_against_the_runtime(rows: Callable[[Rng], list[Any]], tmp_path: Path) -> None:
     for row in rows(np.random.default_rng([71, len(rows.__name__)])):
         agree(*row, tmp_path / "m.xml", steps=int(rows is quantised))
