@@ -254,13 +254,11 @@ class ImportBuilder(GraphBuilder):
             return self.reshape(value, (math.prod(shape[:axis]), math.prod(shape[axis:])))
         if axis == 1:
             return self.add(Reshape(special_zero=True), value, self.ints(0, -1))
-        sides, sizes = (range(axis), range(axis, len(shape))), []
-        for axes in sides:
-            part = tuple(shape[a] for a in axes)
-            sizes.append(math.prod(part) if is_static(part) else 0)
+        sizes = [math.prod(s) if is_static(s) else 0 for s in (shape[:axis], shape[axis:])]
         if any(sizes):
             return self.reshape(value, [v or -1 for v in sizes])
         whole, first = self.shape_of(value), self.scalar(0)
+        sides = range(axis), range(axis, len(shape))
         parts = [self.add(Gather(), whole, self.ints(*axes), first) for axes in sides]
         counts = [self.add(ReduceProd(keep_dims=True), p, self.ints(0)) for p in parts]
         return self.add(Reshape(special_zero=False), value, self.add(Concat(0), *counts))

@@ -378,13 +378,12 @@ g (float[2,3,2] x) => (float[N] y, float[M] z) <int64 n = {3}, bool go = {1}, in
   y = Loop (n, go) <body: graph = b (int64 i, bool c) => (bool d, float[N] r) {
     t = SequenceAt (s, i) r = Neg (t) d = Identity (c) }>
   e = SequenceEmpty ()
-  all = Loop ("", go, e) <body: graph = b (int64 i, bool c, seq(float) o) => (bool d, seq(float) q) {
+  l = Loop ("", go, e) <body: graph = b (int64 i, bool c, seq(float) o) => (bool d, seq(float) q) {
     f = Cast <to: int = 1> (i) p = Mul (x, f) q = SequenceInsert (o, p) d = Less (i, last) }>
-  z = ConcatFromSequence <axis: int = 0> (all) }"""
+  z = ConcatFromSequence <axis: int = 0> (l) }"""
 
 
 def test_loops_over_sequences() -> None:
-    """A place that is the iteration; a sequence that grows, which is unrolled."""
     y, z = run(onnx.parser.parse_model(LOOPS), {"x": X})
     np.testing.assert_array_equal(y, -X.transpose(1, 0, 2)[:, :, None])
     np.testing.assert_array_equal(z, np.concatenate([X * k for k in range(3)]))

@@ -595,7 +595,6 @@ def linear_models(rng: Rng) -> list[Any]:
 
 
 def trees(rng: Rng) -> list[Any]:
-    """Three trees of two comparisons and the leaves 1, 3 and 4."""
     rows, x = [], rng.integers(-3, 4, (9, 4)).astype(np.float32)
     x[:3, :2] = np.nan
     row: dict[str, Any] = {"domain": ML, "nodes_treeids": sorted([0, 1, 2] * 5)}
