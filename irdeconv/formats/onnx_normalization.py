@@ -17,7 +17,7 @@ import numpy as np
 from irdeconv.formats.importing import ImportBuilder, OpenSizeRefusal, Refusal, named_operations
 from irdeconv.formats.onnx_elementwise import limits
 from irdeconv.formats.onnx_node import OnnxNode, Outputs, plain, rule
-from irdeconv.ir.dtypes import f32, i64, string
+from irdeconv.ir.dtypes import f32, f64, i64, string
 from irdeconv.ir.graph import Value
 from irdeconv.ir.op import Op
 from irdeconv.ir.spec import Array, is_static
@@ -467,7 +467,6 @@ def zip_map(n: OnnxNode, b: ImportBuilder) -> Outputs:
 
 
 def _after(n: OnnxNode, b: ImportBuilder, y: Value) -> Value:
-    """Apply the last activation."""
     ops = {"NONE": None, "LOGISTIC": Sigmoid(), "SOFTMAX": SoftMax(1)}
     op = n.meaning("post_transform", "NONE", ops)
     return y if op is None else b.add(op, y)
@@ -558,10 +557,11 @@ def _step(n: OnnxNode, b: ImportBuilder, nexts: Sequence[Array]) -> Callable[[Va
     kinds = {*n.texts("nodes_modes")} - {"LEAF"}
     if len(kinds) > 1:
         raise Refusal(f"the comparisons {', '.join(sorted(kinds))} in one ensemble")
-    x = b.convert(_rows(n, b), f32)
+    wide = f64 if b.dtype(n[0]) == f64 else f32
+    x, edges = (b.convert(v, wide) for v in (_rows(n, b), _numbers(n, b, "nodes_values")))
     missing = np.array(n.ints("nodes_missing_value_tracks_true"), bool)
     feature = b.ints(*n.ints("nodes_featureids"))
-    tables = [_numbers(n, b, "nodes_values"), *map(b.const, nexts), b.const(missing)]
+    tables = [edges, *map(b.const, nexts), b.const(missing)]
 
     def step(place: Value) -> Value:
         def of(table: Value) -> Value:
