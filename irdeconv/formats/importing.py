@@ -5,7 +5,6 @@ The builder infers nodes and folds constants. Each replaced name stays unique an
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,7 +22,7 @@ from irdeconv.ir.dtypes import ElementType, i64
 from irdeconv.ir.geometry import Semantics
 from irdeconv.ir.graph import Graph, Info, Node, Value
 from irdeconv.ir.op import Op, infer_op, parse_attributes, require_fit
-from irdeconv.ir.spec import Array, Shape, Spec, is_static
+from irdeconv.ir.spec import Array, Shape, Spec, example_shape, is_static
 from irdeconv.ops import activation, elementwise
 from irdeconv.ops.activation import (
     Clamp,
@@ -43,8 +42,10 @@ from irdeconv.ops.convert import Convert
 from irdeconv.ops.convolution import Convolution, GroupConvolution
 from irdeconv.ops.elementwise import Add, Divide, Greater, Multiply, Power, Select, Tanh
 from irdeconv.ops.generation import Identity
-from irdeconv.ops.movement import Transpose
+from irdeconv.ops.movement import Concat, Transpose
+from irdeconv.ops.reduction import ReduceProd
 from irdeconv.ops.shape import Reshape, ShapeOf
+from irdeconv.ops.slicing import Gather
 from irdeconv.rewrite.builder import GraphBuilder, remove_dead, unique_names
 from irdeconv.rewrite.compressed_filters import constant
 
@@ -55,6 +56,10 @@ R = TypeVar("R")
 
 class Refusal(Exception):
     """An operation, attribute or input that an importer does not cover; names no node."""
+
+
+class OpenSizeRefusal(Refusal):
+    """A refusal that exact sizes of the model's inputs may avoid."""
 
 
 def require_one_length(**lists: Sequence[Any]) -> None:
@@ -161,7 +166,7 @@ class ImportBuilder(GraphBuilder):
         """Return a value that must be known while importing."""
         found = self.known(value)
         if found is None:
-            raise Refusal(f"{what} is not a constant")
+            raise OpenSizeRefusal(f"{what} is not a constant")
         return found
 
     def vector(self, value: Value, what: str) -> list[Any]:
@@ -183,7 +188,7 @@ class ImportBuilder(GraphBuilder):
         """Return the shape, whose dimensions may be open, of so many axes at `least`."""
         found = self.spec(value).shape
         if found is None:
-            raise Refusal("the rank of an input is unknown")
+            raise OpenSizeRefusal("the rank of an input is unknown")
         if len(found) < least:
             raise Refusal(f"an input has rank {len(found)}; at least {least} is needed")
         return found
@@ -196,14 +201,14 @@ class ImportBuilder(GraphBuilder):
         """Return the size of an axis, which must be exact; `what` follows the axis in a message."""
         found = self.shape(value, 1)[axis]
         if not isinstance(found, int):
-            raise Refusal(f"axis {axis} of open size{what}")
+            raise OpenSizeRefusal(f"axis {axis} of open size{what}")
         return found
 
     def static(self, value: Value, what: str, least: int = 0) -> tuple[int, ...]:
         """Return a shape that must be exact, of so many axes at `least`."""
         found = self.shape(value, least)
         if not is_static(found):
-            raise Refusal(f"{what} has open dimensions; give its size with shapes")
+            raise OpenSizeRefusal(f"{what} has open dimensions")
         return found
 
     def reshape(self, value: Value, shape: Sequence[int]) -> Value:
@@ -252,11 +257,16 @@ class ImportBuilder(GraphBuilder):
         shape = self.shape(value)
         if is_static(shape):
             return self.reshape(value, (math.prod(shape[:axis]), math.prod(shape[axis:])))
-        if axis == 0:
-            return self.reshape(value, (1, -1))
         if axis == 1:
             return self.add(Reshape(special_zero=True), value, self.ints(0, -1))
-        raise Refusal(f"flattening at axis {axis} of an open shape")
+        sizes = [math.prod(s) if is_static(s) else 0 for s in (shape[:axis], shape[axis:])]
+        if any(sizes):
+            return self.reshape(value, [v or -1 for v in sizes])
+        whole, first = self.shape_of(value), self.scalar(0)
+        sides = range(axis), range(axis, len(shape))
+        parts = [self.add(Gather(), whole, self.ints(*axes), first) for axes in sides]
+        counts = [self.add(ReduceProd(keep_dims=True), p, self.ints(0)) for p in parts]
+        return self.add(Reshape(special_zero=False), value, self.add(Concat(0), *counts))
 
     def convolution(self, x: Value, w: Value, groups: int, **lists: Any) -> Value:
         """Add a convolution of a filter [M, C/g, *K]; `lists` are strides, pads, dilations, ..."""
@@ -538,27 +548,6 @@ def _spelled(value: Any) -> str:
     return str(value)
 
 
-def producers_first(waits: list[set[int]]) -> list[int]:
-    """Return numbers after those that they wait for, else in order; circles are left out."""
-    if all(w < number for number, ws in enumerate(waits) for w in ws):
-        return list(range(len(waits)))
-    readers: defaultdict[int, list[int]] = defaultdict(list)
-    for number, ws in enumerate(waits):
-        for w in ws:
-            readers[w].append(number)
-    left = [len(ws) for ws in waits]
-    ready = [number for number, count in enumerate(left) if not count]
-    out = []
-    while ready:
-        number = heapq.heappop(ready)
-        out.append(number)
-        for r in readers[number]:
-            left[r] -= 1
-            if not left[r]:
-                heapq.heappush(ready, r)
-    return out
-
-
 @dataclass
 class ModelReader:
     """Builds the graph of one model; `shapes` are given for inputs by name."""
@@ -599,7 +588,7 @@ class ModelReader:
             with np.errstate(all="ignore"):
                 build()
         except Refusal as e:
-            self.out.uncovered(name, f"{title}: {e}")
+            self.out.uncovered(name, f"{title}: {e}", self._remedy(e))
         except errors.OpError as e:
             self.out.problem(name, title, e.problem)
         except errors.IrdeconvError:
@@ -610,6 +599,14 @@ class ModelReader:
         else:
             return
         builder.undo()
+
+    def _remedy(self, refusal: Refusal) -> str | None:
+        """Return the option that gives open inputs sizes, if these may avoid the refusal."""
+        shapes = {n.names_of(0)[0]: n.spec().shape for n in self.graph.parameters}
+        wanted = [f"'{k}{example_shape(s)}'" for k, s in shapes.items() if not is_static(s)]
+        if not isinstance(refusal, OpenSizeRefusal) or not wanted:
+            return None
+        return f"if it follows from the inputs' sizes, give them: --shape {' '.join(wanted)}"
 
 
 N = TypeVar("N", bound=SourceNode)

@@ -31,7 +31,6 @@ from irdeconv.formats.importing import (
     ModelReader,
     Refusal,
     Report,
-    producers_first,
     source_node,
 )
 from irdeconv.formats.legacy_layer import (
@@ -52,7 +51,7 @@ from irdeconv.formats.legacy_layer import (
 from irdeconv.formats.reading import Loaded, Wiring, find_cycles, open_source, open_weights, wire
 from irdeconv.ir.dtypes import f16, f32
 from irdeconv.ir.geometry import Semantics
-from irdeconv.ir.graph import Graph, Info, Value
+from irdeconv.ir.graph import Graph, Info, Value, producers_first
 from irdeconv.ir.spec import Spec
 from irdeconv.ops.basic import Const, Parameter, Result
 from irdeconv.ops.bodies import Body, BodyInput, BodyOutput, Slicing

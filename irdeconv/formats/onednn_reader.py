@@ -26,18 +26,18 @@ from irdeconv.formats.importing import (
     ImportBuilder,
     Imported,
     ModelReader,
+    OpenSizeRefusal,
     Refusal,
     SourceNode,
     by_numbers,
     malformed,
     named_operations,
     one_operation,
-    producers_first,
     registrar,
 )
 from irdeconv.ir.dtypes import ELEMENT_TYPES, ElementType
 from irdeconv.ir.geometry import Semantics
-from irdeconv.ir.graph import Value
+from irdeconv.ir.graph import Value, producers_first
 from irdeconv.ir.op import Op
 from irdeconv.ir.spec import DYNAMIC, Array, Shape, Spec, is_static
 from irdeconv.ops import activation, elementwise, reduction
@@ -515,7 +515,7 @@ class DumpReader(ModelReader):
         """Draw a parameter; its values depend on seed and tensor alone."""
         shape = spec.shape
         if not is_static(shape):
-            raise Refusal("random weights of an open shape")
+            raise OpenSizeRefusal("random weights of an open shape")
         if len(shape) > (most := current().rank):
             raise Refusal(f"random weights of {len(shape)} axes; the limit is {most}")
         axes = math.prod(max(d, 1) for d in shape)  # NumPy holds no empty array of any sizes either

@@ -1,7 +1,8 @@
 """ONNX's control flow, sequences, random numbers and signals.
 
-Sequences and optional values must be known while importing. ONNX does not define a generator of
-random numbers: OpenVINO's is used. Complex numbers are pairs, the last axis of size 2.
+Sequences and optional values must be known while importing; a Loop over sequences is unrolled.
+ONNX does not define a generator of random numbers: OpenVINO's is used. Complex numbers are pairs,
+the last axis of size 2.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from irdeconv.ops.shape import Squeeze1, Unsqueeze
 from irdeconv.ops.signal import DFT, IDFT, IRDFT, RDFT, STFT
 from irdeconv.ops.slicing import Gather, Slice
 
+MOST_UNROLLED = 256  # iterations of a Loop over sequences
 SHAPE_ROUNDS = 4  # until sizes that a loop changes are taken for open
 VERSIONS = "11 13 16 19 21 23 24 25"
 
@@ -55,7 +57,10 @@ def branch(n: OnnxNode, b: ImportBuilder) -> Outputs:
         entries = _captured(one, inputs)
         outputs = tuple(BodyOutput(r, at) for at, r in enumerate(one.results))
         made.append(Body(one.graph, entries, outputs, tag=tag))
-    return b.outputs(If(bodies=tuple(made)), *inputs)
+    results = b.outputs(If(bodies=tuple(made)), *inputs)
+    if any(b.spec(v).shape is None for v in results):
+        n.remarks.append("OpenVINO refuses outputs of open rank; exact inputs (--shape) avoid them")
+    return results
 
 
 def _captured(one: ImportedBody, inputs: list[Value]) -> tuple[BodyInput, ...]:
@@ -98,6 +103,8 @@ def _settled(
 @rule("Loop", f"1 {VERSIONS}")
 def loop(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """A body that runs while its condition holds, a number of times at most."""
+    if n.sequences:
+        return _unrolled(n, b)
     body, states = n.body("body"), [n[i] for i in range(2, len(n.inputs))]
     most = b.scalar(-1) if n.input(0) is None else b.as_scalar(n[0])
     start = b.const(np.array(True)) if n.input(1) is None else b.as_scalar(n[1])
@@ -120,6 +127,23 @@ def loop(n: OnnxNode, b: ImportBuilder) -> Outputs:
     edges = [(one.results[1 + at], p) for at, p in enumerate(carried) if p is not None]
     fed = (*entries, *_captured(one, inputs))
     return b.outputs(Loop(bodies=(Body(one.graph, fed, tuple(outputs), tuple(edges)),)), *inputs)
+
+
+def _unrolled(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """A Loop with sequences among its states, whose iterations must be known, one by one."""
+    what = "the condition of a Loop over sequences"
+    states = tuple(n.sequences.get(i) or n[i] for i in range(2, len(n.inputs)))
+    most = n.known(b, 0, "the number of iterations of a Loop over sequences")
+    going, done = n.known(b, 1, what), 0
+    while (going is None or going.item()) and (most is None or done < most.item()):
+        if done == MOST_UNROLLED:
+            raise Refusal(f"more than {MOST_UNROLLED} iterations over sequences")
+        given = (b.scalar(done), b.const(np.array(True)), *states)
+        condition, *found = n.bodies.inline(n.body("body"), given)
+        if not isinstance(condition, Value) or len(found) != len(states):
+            raise Refusal("a Loop over sequences that also collects outputs")
+        going, states, done = b.need(condition, what), tuple(found), done + 1
+    return states
 
 
 @rule("Scan", f"9 {VERSIONS}")
@@ -175,7 +199,18 @@ def _part(spec: Spec, axis: int) -> Spec:
 
 rule("SequenceConstruct", "11")(lambda n, b: ValueSequence(n.given))
 rule("SequenceLength", "11")(lambda n, b: b.scalar(len(n.sequence(0))))
-rule("SequenceAt", "11")(lambda n, b: n.sequence(0)[_place(n, b, 1, len(n.sequence(0)), 0)])
+
+
+@rule("SequenceAt", "11")
+def item(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """One tensor of a sequence; if its place is computed, all must have one shape."""
+    items = n.sequence(0)
+    if b.known(n[1]) is not None:
+        return items[_place(n, b, 1, len(items), 0)]
+    if len({b.static(v, "an item of a sequence") for v in items}) != 1:
+        raise Refusal("items of different shapes, of which one is chosen as the model runs")
+    whole = b.add(Concat(0), *(b.add(Unsqueeze(), v, b.ints(0)) for v in items))
+    return b.add(Gather(), whole, b.as_scalar(n[1]), b.scalar(0))
 
 
 @rule("SequenceEmpty", "11")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.formats.importing import ImportBuilder, Refusal, require_one_length
+from irdeconv.formats.importing import ImportBuilder, OpenSizeRefusal, Refusal, require_one_length
 from irdeconv.formats.onnx_node import NHWC, OnnxNode, Outputs, rule, wrap
 from irdeconv.ir.dtypes import i64
 from irdeconv.ir.graph import Value
@@ -158,7 +158,8 @@ def _check_same(sizes: Shape, kernel: tuple[int, ...], lists: dict[str, Any]) ->
         raise Refusal("auto_pad=SAME_* with dilations: systems differ in the output's size")
     for axis, (size, k, s) in enumerate(zip(sizes, kernel, lists["strides"], strict=True)):
         if k < s and (not isinstance(size, int) or (-(-size // s) - 1) * s + k < size):
-            raise Refusal(
+            kind = Refusal if isinstance(size, int) else OpenSizeRefusal
+            raise kind(
                 f"auto_pad=SAME_* with kernel {k} below stride {s} on spatial axis {axis}: the "
                 "total padding may be negative, which systems split differently"
             )

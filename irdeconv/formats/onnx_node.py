@@ -10,16 +10,9 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from irdeconv.base.extras import needed
-from irdeconv.formats.importing import (
-    ImportBuilder,
-    MakeOp,
-    Refusal,
-    SourceNode,
-    one_operation,
-    producers_first,
-)
+from irdeconv.formats.importing import ImportBuilder, MakeOp, Refusal, SourceNode, one_operation
 from irdeconv.ir.dtypes import ELEMENT_TYPES, ElementType
-from irdeconv.ir.graph import Graph, Value
+from irdeconv.ir.graph import Graph, Value, producers_first
 from irdeconv.ir.op import Op
 from irdeconv.ir.spec import DYNAMIC, Array, Shape, Spec
 

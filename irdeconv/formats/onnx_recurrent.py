@@ -9,15 +9,17 @@ Axis letters: T steps, N batch, D directions, I inputs, H hidden units, G gates 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from irdeconv.formats.importing import ACTIVATIONS, ImportBuilder, Refusal, source_node
 from irdeconv.formats.onnx_control import part_by_part
+from irdeconv.formats.onnx_elementwise import dequantized
+from irdeconv.formats.onnx_microsoft import dynamic
 from irdeconv.formats.onnx_node import OnnxNode, Outputs, rule
-from irdeconv.ir.dtypes import i64
+from irdeconv.ir.dtypes import f32, i64
 from irdeconv.ir.graph import Graph, Info, Value
 from irdeconv.ir.op import Op
 from irdeconv.ir.spec import Spec
@@ -97,6 +99,7 @@ class Stepwise:
     coupled: bool = False
     behind: bool = False  # the reset gate of GRU acts behind the product
     backward: bool = False
+    quantized: bool = False  # the state that the product reads
 
 
 @dataclass
@@ -156,9 +159,15 @@ def _part(inside: _StepBody, value: Value, slicing: Slicing) -> Value:
 def _gates(inside: _StepBody, layer: Stepwise, x: Value, h: Value, count: int) -> list[Value]:
     """Return x + h R^T + bias, a value for each gate."""
     b = inside.b
+    h = _on_grid(b, h) if layer.quantized else h
     both = b.add(MatMul(transpose_b=True), h, inside.enter(layer.r))
     total = b.add(Add(), x, b.add(Add(), both, inside.enter(layer.bias)))
     return list(b.outputs(Split(count), total, b.scalar(1))) if count > 1 else [total]
+
+
+def _on_grid(b: ImportBuilder, x: Value) -> Value:
+    """Round to the grid of 8 bits that fits the values."""
+    return dequantized(b, *dynamic(b, x))
 
 
 def _activated(b: ImportBuilder, layer: Stepwise, at: int, x: Value) -> Value:
@@ -249,23 +258,40 @@ class RecurrentLayer:
     weights: tuple[Value, ...]
     peepholes: Value | None = None
     coupled: bool = False
+    quantized: bool = False
 
     @property
     def is_plain(self) -> bool:
         """Whether OpenVINO has a sequence for it."""
         names = {a.name for group in self.activations for a in group}
-        return self.peepholes is None and not self.coupled and names <= set(SEQUENCE_ACTIVATIONS)
+        special = self.peepholes or self.coupled or self.quantized
+        return not special and names <= set(SEQUENCE_ACTIVATIONS)
 
 
+@rule("DynamicQuantizeLSTM", "1", "com.microsoft")
 @rule("RNN GRU LSTM", "1 3 7 14 22")
 def recurrent(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """All outputs Y, then the last states; without a bias or states these are 0."""
-    batch_first = bool(n.integer("layout", 0))
-    y, *last = _sequence(b, _layer(n, b, batch_first=batch_first))
+    batch_first, quantized = n.flag("layout", False), n.type == "DynamicQuantizeLSTM"
+    if quantized:
+        _dequantize(n, b)
+    y, *last = _sequence(b, replace(_layer(n, b, batch_first=batch_first), quantized=quantized))
     y = b.permute(y, (0, 2, 1, 3) if batch_first else (2, 1, 0, 3))
     if not batch_first:
         last = [b.permute(state, (1, 0, 2)) for state in last]
     return (y, *last)
+
+
+def _dequantize(n: OnnxNode, b: ImportBuilder) -> None:
+    """Make an LSTM of one whose weights (D, I, G) have 8 bits; the data are rounded to 8 bits."""
+    weights = []
+    if n.input(4) is not None:
+        raise Refusal("sequence_lens: ONNX Runtime rounds states behind the end with the others")
+    for at, scale in ((1, 8), (2, 10)):
+        factor, zero = (b.reshape(v, (b.size(v, 0), 1, -1)) for v in (n[scale], n[scale + 1]))
+        real = b.add(Subtract(), b.convert(n[at], f32), b.convert(zero, f32))
+        weights.append(b.permute(b.add(Multiply(), real, factor), (0, 2, 1)))
+    n.type, n.inputs = "LSTM", (_on_grid(b, n[0]), *weights, *n.inputs[3:8])
 
 
 def _layer(n: OnnxNode, b: ImportBuilder, *, batch_first: bool) -> RecurrentLayer:
@@ -420,6 +446,7 @@ def _steps(b: ImportBuilder, layer: RecurrentLayer, direction: str, at: int) -> 
         bias=bias,
         peepholes=None if layer.peepholes is None else pick(layer.peepholes, 0),
         coupled=layer.coupled,
+        quantized=layer.quantized,
         behind=behind,
         backward=direction == "reverse",
     )

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.base.limits import LARGEST_INT
-from irdeconv.formats.importing import ImportBuilder, Refusal, require_one_length
+from irdeconv.formats.importing import ImportBuilder, OpenSizeRefusal, Refusal, require_one_length
 from irdeconv.formats.onnx_node import OnnxNode, Outputs, plain, rule, to_array, wrap
 from irdeconv.ir.dtypes import ElementType, boolean, f32, i64, of_numpy
 from irdeconv.ir.graph import Value
@@ -212,7 +212,7 @@ def trilu(n: OnnxNode, b: ImportBuilder) -> Outputs:
     x = n[0]
     rows, columns = b.shape(x, 2)[-2:]
     if not isinstance(rows, int) or not isinstance(columns, int):
-        raise Refusal("matrices of open size")
+        raise OpenSizeRefusal("matrices of open size")
     b.room(rows, columns)
     across, down = b.const(np.arange(columns)[None, :]), b.const(np.arange(rows)[:, None])
     away = b.add(elementwise.Subtract(), across, down)
@@ -325,21 +325,6 @@ def col2im(n: OnnxNode, b: ImportBuilder) -> Outputs:
         pads_end=pads[2:],
     )
     return b.add(op, n[0], n[1], n[2])
-
-
-@rule("ArrayFeatureExtractor", "1", "ai.onnx.ml")
-def features(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """Take elements along the last axis; a vector counts as a row."""
-    x = n[0] if b.rank(n[0]) > 1 else b.reshape(n[0], (1, -1))
-    return b.add(Gather(), x, b.reshape(n[1], (-1,)), b.scalar(-1))
-
-
-@rule("Binarizer", "1", "ai.onnx.ml")
-def binarizer(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """1 if x is above the threshold, else 0."""
-    x = n[0]
-    above = b.add(elementwise.Greater(), x, b.like(n.number("threshold", 0.0), x))
-    return b.add(elementwise.Select(), above, b.like(1, x), b.like(0, x))
 
 
 @rule("RoiAlign", "10 16 22")
@@ -601,7 +586,8 @@ def _want_whole(b: ImportBuilder, x: Value, target: ResizeTarget) -> None:
         size = b.shape(x, 1)[axis]
         whole = scale if not isinstance(size, int) else size * scale
         if not float(whole).is_integer():
-            raise Refusal(f"align_corners with scale {scale:g} of axis {axis} of size {size}")
+            kind = Refusal if isinstance(size, int) else OpenSizeRefusal
+            raise kind(f"align_corners with scale {scale:g} of axis {axis} of size {size}")
 
 
 def _by_scales(b: ImportBuilder, x: Value, scales: Any, axes: tuple[int, ...] = ()) -> ResizeTarget:
@@ -617,7 +603,7 @@ def _by_scales(b: ImportBuilder, x: Value, scales: Any, axes: tuple[int, ...] = 
             raise Refusal(f"scale {scale:g} of axis {axis}")
         if not isinstance(size, int):
             if not (scale * 64).is_integer():
-                raise Refusal(f"scale {scale:g} of axis {axis}, whose size is open")
+                raise OpenSizeRefusal(f"scale {scale:g} of axis {axis}, whose size is open")
             continue
         exact = math.floor(size * scale)
         single = math.floor(np.float32(size) * np.float32(scale))
@@ -638,7 +624,7 @@ def _by_sizes(b: ImportBuilder, x: Value, sizes: Value, axes: tuple[int, ...]) -
     """Return the axes that sizes change, as far as that is known."""
     wanted, shape = dims(b.spec(sizes)), b.shape(x)
     if wanted is None or len(wanted) != len(axes):
-        raise Refusal(f"sizes do not have one value for each of {len(axes)} axes")
+        raise OpenSizeRefusal(f"sizes do not have one value for each of {len(axes)} axes")
     kept = [
         i for i, a in enumerate(axes) if not isinstance(wanted[i], int) or wanted[i] != shape[a]
     ]

@@ -131,6 +131,8 @@ def _element_type(text: str) -> ElementType:
     found = ELEMENT_TYPES.get(text.lower())
     if found is None:
         hint = did_you_mean(text, ELEMENT_TYPES)
+        if text.lower() in ("dynamic", "undefined"):
+            hint = "the file leaves the type open: write the type of the data, such as f32"
         raise ValueError(f'"{text}" is not an element type' + (f"; {hint}" if hint else ""))
     return found
 

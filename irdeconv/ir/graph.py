@@ -8,6 +8,7 @@ the algorithms of networkx there is a multigraph; only this module imports it.
 from __future__ import annotations
 
 import heapq
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
@@ -21,6 +22,27 @@ from irdeconv.ir.spec import Spec
 
 if TYPE_CHECKING:
     import networkx as nx
+
+
+def producers_first(waits: list[set[int]]) -> list[int]:
+    """Return numbers after those that they wait for, else in order; circles are left out."""
+    if all(w < number for number, ws in enumerate(waits) for w in ws):
+        return list(range(len(waits)))
+    readers: defaultdict[int, list[int]] = defaultdict(list)
+    for number, ws in enumerate(waits):
+        for w in ws:
+            readers[w].append(number)
+    left = [len(ws) for ws in waits]
+    ready = [number for number, count in enumerate(left) if not count]
+    out = []
+    while ready:
+        number = heapq.heappop(ready)
+        out.append(number)
+        for r in readers[number]:
+            left[r] -= 1
+            if not left[r]:
+                heapq.heappush(ready, r)
+    return out
 
 
 class Value(NamedTuple):
@@ -342,19 +364,11 @@ class Graph:
         nodes = list(self.nodes())
         if all(v.node < n.id for n in nodes for v in self._sources[n.id]):
             return nodes
-        waiting = {n.id: len(self._sources[n.id]) for n in nodes}
-        ready = [n.id for n in nodes if not waiting[n.id]]
-        order: list[Node] = []
-        while ready:
-            first = heapq.heappop(ready)
-            order.append(self._nodes[first])
-            for user, _ in self._users[first]:
-                waiting[user] -= 1
-                if not waiting[user]:
-                    heapq.heappush(ready, user)
+        number = {n.id: at for at, n in enumerate(nodes)}
+        order = producers_first([{number[v.node] for v in self._sources[n.id]} for n in nodes])
         if len(order) < len(nodes):
             raise _broken(f"the graph has a cycle through {self.cycle()}")
-        return order
+        return [nodes[at] for at in order]
 
     def reading_order(self) -> list[Node]:
         """Return the nodes in id order, but every producer in front of its first user.

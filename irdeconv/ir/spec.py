@@ -194,6 +194,14 @@ def format_shape(shape: Iterable[Dim] | None) -> str:
     return "[...]" if shape is None else f"[{','.join(str(d) for d in shape)}]"
 
 
+def example_shape(shape: Shape | None) -> str:
+    """Return exact dimensions that a shape admits: those that are open are 8, or nearest to it."""
+    if shape is None:
+        return "[1,3,8,8]"
+    sizes = [d if isinstance(d, int) else max(d.lo, min(8, d.hi or 8)) for d in shape]
+    return format_shape(sizes)
+
+
 _DIM = re.compile(r"(?P<exact>\d+)$|(?P<lo>\d*)\.\.(?P<hi>\d*)$")
 
 

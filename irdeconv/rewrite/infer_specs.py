@@ -36,6 +36,7 @@ from irdeconv.ir.spec import (
     Spec,
     bounds,
     compatible,
+    dims,
     format_shape,
     is_static,
     merge_shapes,
@@ -43,6 +44,7 @@ from irdeconv.ir.spec import (
 )
 from irdeconv.ops.basic import Const, Opaque, Parameter
 from irdeconv.ops.bodies import BodyError, BodyOp, bodies_of, infer_bodies
+from irdeconv.ops.channels import VariadicSplit
 
 STALE = "W207"
 FAILURES = (OpError, ArithmeticError, ValueError, TypeError, LookupError)
@@ -73,19 +75,19 @@ class Declarations:
         if reached:
             self.changed.add(node.id)
 
-    def of(self, graph: Graph, node: Node, op: Opaque) -> tuple[Spec, ...]:
-        """Return the declared outputs of an unknown operation, as far as they hold."""
+    def of(self, graph: Graph, node: Node, outputs: tuple[Spec, ...]) -> tuple[Spec, ...]:
+        """Return the declared outputs of a node that cannot be inferred, as far as they hold."""
         if not self.believe:
-            return (Spec(None, None),) * len(op.declared)
+            return (Spec(None, None),) * len(outputs)
         wrong = [
             (said, graph.spec(value))
             for value, said in _declared_inputs(graph, node)
             if self._broken(said, graph.spec(value), value)
         ]
         if not wrong:
-            return op.declared
+            return outputs
         types = all(_same_type(said, is_) for said, is_ in wrong)
-        return tuple(Spec(s.dtype if types else None, None) for s in op.declared)
+        return tuple(Spec(s.dtype if types else None, None) for s in outputs)
 
     def _broken(self, said: Spec, is_: Spec, value: Value) -> bool:
         if not compatible(said.shape, is_.shape) or not _same_type(said, is_):
@@ -238,7 +240,11 @@ def _infer(
         node.op, specs = infer_bodies(node.op, [s.certain() for s in inputs], walk)
         return specs
     if isinstance(node.op, Opaque):
-        return declarations.of(graph, node, node.op)
+        return declarations.of(graph, node, node.op.declared)
+    uncounted = isinstance(node.op, VariadicSplit) and inputs[2:] and dims(inputs[2]) is None
+    left_out = (isinstance(n.op, Const) and not n.op.data.available for n in graph.nodes())
+    if uncounted and node.declared and any(left_out):
+        return declarations.of(graph, node, tuple(s.without_value() for s in node.declared))
     return infer_op(node.op, inputs)
 
 

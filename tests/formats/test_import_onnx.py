@@ -15,7 +15,7 @@ from support.commands import answer
 onnx = pytest.importorskip("onnx")
 pytestmark = pytest.mark.oracles
 
-from onnx import TensorProto, helper, numpy_helper  # noqa: E402
+from onnx import TensorProto, helper, numpy_helper, parser  # noqa: E402
 
 from support.onnx_models import convert, info, model, node, run, single  # noqa: E402
 from support.rows import each_row  # noqa: E402
@@ -245,12 +245,13 @@ def test_one_line_for_what_is_uncovered_in_many_layers() -> None:
         (single("Cast", {"x": X}, to=TensorProto.STRING), "conversion"),
         (single("Gelu", {"x": X}), "this operation set does not have"),
         (single("ConvTranspose", {"x": X}, {"w": X}, auto_pad="SAME"), 'auto_pad="SAME" is none'),
+        (model([node("Trilu", "x", "y")], [info("x", [2, "n"])], ["y"]), "--shape 'x[2,8]'"),
     ],
 )
 def test_refusals(made: Any, text: str) -> None:
     found = refused(made)
     assert len(found) == 1
-    assert text in found[0].message
+    assert text in f"{found[0].message} {found[0].hint}"
 
 
 def test_what_a_peer_computes_differently_is_a_warning() -> None:
@@ -260,6 +261,20 @@ def test_what_a_peer_computes_differently_is_a_warning() -> None:
     found = import_model(made.SerializeToString()).diagnostics
     assert {d.code for d in found} == {"W303"}
     assert "ONNX Runtime counts the whole kernel" in found[0].message
+
+
+OPEN_RANK = """<ir_version: 8, opset_import: ["" : 17]> g (float[N] x) => (float[] y) {
+  s = Shape (x) c = Cast <to: int = 9> (s)
+  y = If (c) <then_branch: graph = t () => (float[] a) { a = Squeeze (x) },
+              else_branch: graph = e () => (float[] b) { b = Identity (x) }> }"""
+
+
+def test_an_output_of_open_rank_is_a_warning() -> None:
+    made = parser.parse_model(OPEN_RANK).SerializeToString()
+    (found,) = import_model(made).diagnostics
+    assert found.code == "W303"
+    assert "--shape" in found.message
+    assert not import_model(made, shapes={"x": (1,)}).diagnostics
 
 
 def test_sequences_and_control_flow_are_refused() -> None:

@@ -114,6 +114,8 @@ EDITS = [
     ('<data shape="2,3"', '<data shape="2,,3"', [("E213", 'shape="2,,3"')]),
     ('<data shape="2,3" element_type="f32"', '<data shape="2,3" element_type="f23"',
      [("E212", 'element_type="f23"')]),
+    ('<data shape="2,3" element_type="f32"', '<data shape="2,3" element_type="dynamic"',
+     [("E212", 'element_type="dynamic"')]),
     ('<data shape="2,3" element_type="f32"', '<data shape="2,3"', [("E105", '<layer id="0"')]),
     ('<data shape="2,3" ', '<data shape="2,3" layout="N" ', [("W100", "layout")]),
     # constants
@@ -440,6 +442,18 @@ def test_missing_weights(tmp_path: Path) -> None:
     (problem,) = loaded.diagnostics
     assert (problem.code, problem.severity) == ("W120", "note")
     assert not loaded.graph.node(2).op.data.available  # type: ignore[attr-defined]
+
+
+def test_splits_without_weights_have_the_declared_outputs(tmp_path: Path) -> None:
+    ports = [ib.port(0, (2, 3)), ib.port(1, (), "I64"), ib.port(2, (-1,), "I64")]
+    split = ib.layer(3, "s", "VariadicSplit", inputs=ports, outputs=[ib.port(3, (2, 3))])
+    axis, lengths = ib.const(1, "a", (), 0, 8, "i64"), ib.parameter(2, "n", (-1,), "i64")
+    ends = (0, 0, 3, 0), (1, 0, 3, 1), (2, 0, 3, 2), (3, 3, 4, 0)
+    path = tmp_path / "m.xml"
+    path.write_text(ib.net([ib.parameter(0, "x"), axis, lengths, split, ib.result(4, "y")], *ends))
+    (tmp_path / "m.bin").write_bytes(bytes(8))
+    assert {d.code for d in ird.validate(path)} == {"E305"}
+    assert {d.code for d in ird.validate(path, weights=False)} == {"W120"}
 
 
 def test_empty_and_long_weights() -> None:

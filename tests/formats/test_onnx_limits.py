@@ -372,6 +372,29 @@ def test_a_sequence_cannot_be_an_output() -> None:
     assert refusal(made) == ['output "y" is a sequence, not a tensor']
 
 
+LOOPS = """<ir_version: 8, opset_import: ["" : 17]>
+g (float[2,3,2] x) => (float[N] y, float[M] z) <int64 n = {3}, bool go = {1}, int64 last = {2}> {
+  s = SplitToSequence <axis: int = 1> (x)
+  y = Loop (n, go) <body: graph = b (int64 i, bool c) => (bool d, float[N] r) {
+    t = SequenceAt (s, i) r = Neg (t) d = Identity (c) }>
+  e = SequenceEmpty ()
+  l = Loop ("", go, e) <body: graph = b (int64 i, bool c, seq(float) o) => (bool d, seq(float) q) {
+    f = Cast <to: int = 1> (i) p = Mul (x, f) q = SequenceInsert (o, p) d = Less (i, last) }>
+  z = ConcatFromSequence <axis: int = 0> (l) }"""
+
+
+def test_loops_over_sequences() -> None:
+    y, z = run(onnx.parser.parse_model(LOOPS), {"x": X})
+    np.testing.assert_array_equal(y, -X.transpose(1, 0, 2)[:, :, None])
+    np.testing.assert_array_equal(z, np.concatenate([X * k for k in range(3)]))
+
+
+@pytest.mark.parametrize("shape", [["a", 3, 2], [2, 3, "a"], ["a", 3, "b"], ["a", "b", "c"]])
+def test_flattening_open_sizes(shape: list[Any]) -> None:
+    made = model([node("Flatten", "x", "y", axis=2)], [info("x", shape)], ["y"])
+    np.testing.assert_array_equal(run(made, {"x": X})[0], X.reshape(6, 2))
+
+
 def test_optional_values_that_are_there() -> None:
     nodes = [
         node("Optional", "x", "o"),

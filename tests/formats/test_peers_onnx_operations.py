@@ -440,7 +440,8 @@ def test_what_is_wrong_inside_is_told() -> None:
     assert "in its body: TfIdfVectorizer" in found.message
 
 
-MICROSOFT = "com.microsoft"
+MICROSOFT, ML = "com.microsoft", "ai.onnx.ml"
+LABELS = {"l": np.int64, "p": np.float32}
 
 
 def made(
@@ -462,7 +463,7 @@ def made(
     given = [info(k, v.shape, kind(v.dtype)) for k, v in feeds.items()]
     results = [info(k, None, kind(np.dtype(t))) for k, t in ends.items() if k]
     out = model([node], given, results, constants, opset=17)
-    out.opset_import.append(helper.make_opsetid(MICROSOFT, 1))
+    out.opset_import.extend(helper.make_opsetid(*d) for d in ((MICROSOFT, 1), (ML, 3)))
     return out, feeds
 
 
@@ -563,15 +564,62 @@ def dynamic(rng: Rng) -> list[Any]:
     s, z, bias = np.float32(0.02), np.int8(3), real(rng, 5)
     x = integers(rng, np.uint8, 3, 8)
     floats = {"b": b, "s": s, "t": np.float32(0.5), "p": np.uint8(7), "q": z, "c": bias}
+    cells = []
+    row = {"inputs": "x w r b - - - - ws wz rs rz", "outputs": dict.fromkeys("yhc", np.float32)}
+    row |= {"hidden_size": 3, "direction": "bidirectional"}
+    for kind, shape in ((np.int8, (2,)), (np.uint8, (2, 12))):
+        known = {k: rng.uniform(0.005, 0.01, shape).astype(np.float32) for k in ("ws", "rs")}
+        known |= dict.fromkeys(("wz", "rz"), np.full(shape, 0 if kind == np.int8 else 120, kind))
+        known |= {k: integers(rng, np.dtype(kind), 2, m, 12) // 2 for k, m in (("w", 4), ("r", 3))}
+        known |= {"b": real(rng, 2, 24)}
+        cells.append(made("DynamicQuantizeLSTM", {"x": real(rng, 5, 2, 4)}, known, **row))
     return [
+        *cells,
         made("DynamicQuantizeMatMul", {"a": a}, {"b": b, "s": s, "z": z, "c": bias}),
         made("MatMulIntegerToFloat", {"a": x}, floats),
     ]
 
 
-@pytest.mark.parametrize(
-    "rows", [plain_functions, fused, matrix_products, normalizations, quantised, dynamic]
-)
+def linear_models(rng: Rng) -> list[Any]:
+    x, norms = real(rng, 6, 4), ("MAX", "L1", "L2")
+    rows = [made("Normalizer", {"x": x * (x > 0)}, domain=ML, norm=norm) for norm in norms]
+    rows.append(made("Scaler", {"x": x}, domain=ML, offset=[0.5, 1, 0, 2], scale=[1.0, 2, 3, 4]))
+    numbers = {"coefficients": real(rng, 12).tolist(), "intercepts": real(rng, 3).tolist()}
+    rows.append(made("LinearRegressor", {"x": x}, domain=ML, targets=3, **numbers))
+    two = {"coefficients": [0.5, 1, -1, 2], "intercepts": [0.1], "classlabels_ints": [4, 7]}
+    for more in (numbers | {"classlabels_ints": [4, 7, 9]}, two):
+        for post in ("NONE", "LOGISTIC", "SOFTMAX"):
+            row = {"domain": ML, "outputs": LABELS, "post_transform": post, **more}
+            rows.append(made("LinearClassifier", {"x": x}, **row))
+    return rows
+
+
+def trees(rng: Rng) -> list[Any]:
+    rows, x = [], rng.integers(-3, 4, (9, 4)).astype(np.float32)
+    x[:3, :2] = np.nan
+    row: dict[str, Any] = {"domain": ML, "nodes_treeids": sorted([0, 1, 2] * 5)}
+    row |= {"nodes_nodeids": [*range(5)] * 3, "nodes_featureids": rng.integers(0, 4, 15).tolist()}
+    row |= {"nodes_truenodeids": [1, 0, 3, 0, 0] * 3, "nodes_falsenodeids": [2, 0, 4, 0, 0] * 3}
+    row |= {"nodes_missing_value_tracks_true": [0, 0, 1, 0, 0] * 3}
+    row |= {"nodes_values": rng.integers(-2, 3, 15).astype(float).tolist()}
+    each, two = [0, 0, 0, 1, 1, 1, 2, 2, 2], {"class_ids": [0] * 9, "classlabels_int64s": [3, 5]}
+    for mode in ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ"):
+        row |= {"nodes_modes": [mode, "LEAF", mode, "LEAF", "LEAF"] * 3}
+        votes = {"target_treeids": each, "target_nodeids": [1, 3, 4] * 3, "n_targets": 3}
+        votes |= {"target_ids": each, "target_weights": real(rng, 9).tolist()} | row
+        rows.append(made("TreeEnsembleRegressor", {"x": x}, base_values=[1, 2.0, 3], **votes))
+        for low, post in ((0, "NONE"), (-1, "NONE"), (-1, "LOGISTIC")):
+            votes = {"class_treeids": each, "class_nodeids": [1, 3, 4] * 3, "post_transform": post}
+            votes |= {"class_weights": rng.uniform(low, 1, 9).tolist(), "outputs": LABELS}
+            for more in (two, {"class_ids": each, "classlabels_int64s": [3, 5, 8]}):
+                rows.append(made("TreeEnsembleClassifier", {"x": x}, **row, **votes, **more))
+    return rows
+
+
+REAL = (plain_functions, fused, matrix_products, normalizations, linear_models, trees)
+
+
+@pytest.mark.parametrize("rows", [*REAL, quantised, dynamic])
 def test_against_the_runtime(rows: Callable[[Rng], list[Any]], tmp_path: Path) -> None:
     for row in rows(np.random.default_rng([71, len(rows.__name__)])):
         agree(*row, tmp_path / "m.xml", steps=int(rows is quantised))
