@@ -30,12 +30,8 @@ from irdeconv.cli.model import input_names, unknown_input
 from irdeconv.formats.arrays import SavedArrays, UnreadableArray, read_npy
 from irdeconv.formats.kinds import BEGIN, kind_of
 from irdeconv.ir.graph import Graph
-<<<<<<< HEAD
 from irdeconv.ir.spec import Array, Spec, is_static
 from irdeconv.public.reading import reshaped
-=======
-from irdeconv.ir.spec import Array, Spec, example_shape, is_static
->>>>>>> missing
 from irdeconv.runtime.budget import memory_limit
 from irdeconv.runtime.feeds import GENERATORS, Binder, generate
 from irdeconv.verify.partner import DUMPED, tensors_by_name
@@ -118,25 +114,6 @@ def _memory_there() -> int | None:
         return None
 
 
-<<<<<<< HEAD
-=======
-def generate(kind: str, spec: Spec, seed: int, index: int, name: str) -> Array:
-    """Return generated data; each input has its own stream, so order does not matter."""
-    if not is_static(spec.shape) or spec.dtype is None:
-        hint = f"make it exact, such as --shape '{name}{example_shape(spec.shape)}'"
-        raise misused(f'input "{name}" is {spec}: its shape is open', hint)
-    if spec.dtype.kind == "string":
-        raise misused(f'input "{name}" holds strings: give them as {name}=@file.npy')
-    rng, out = np.random.default_rng([seed, index]), np.empty(spec.shape, spec.dtype.container)
-    flat = out.reshape(-1)
-    for start in range(0, out.size, MADE_AT_ONCE):
-        part = slice(start, min(start + MADE_AT_ONCE, out.size))
-        with np.errstate(over="ignore"):  # a narrow type may count to infinity
-            flat[part] = GENERATORS[kind](rng, part, spec.dtype).astype(out.dtype)
-    return out
-
-
->>>>>>> missing
 def specialize(graph: Graph, inputs: dict[str, Array], *, every: bool = False) -> Graph:
     """Return the graph inferred for the arrays' shapes if an input's shape is open.
 

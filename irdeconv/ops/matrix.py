@@ -17,7 +17,7 @@ from irdeconv.kernels.attention import MatrixProduct
 from irdeconv.kernels.eager import accumulator
 from irdeconv.ops.checks import is_computed, shape_of, widened
 
-LARGE = 1 << 12  # products of integers, from which on converting takes less
+MANY_PRODUCTS = 1 << 12  # products of integers, from which on converting takes less
 
 
 @op("MatMul")
@@ -72,7 +72,7 @@ class MatMul(Op):
             wide = np.matmul(a.astype(np.float32), b.astype(np.float32))
             return np.asarray(wide.astype(a.dtype))
         with np.errstate(all="ignore"):
-            if a.dtype.kind in "iu" and a.size and b.size and a.size * b.shape[-1] >= LARGE:
+            if a.dtype.kind in "iu" and a.size and b.size and a.size * b.shape[-1] >= MANY_PRODUCTS:
                 # NumPy multiplies integers in loops; floats that hold every sum go through BLAS.
                 kind = accumulator(a, b, a.shape[-1])
                 if kind.kind == "f":

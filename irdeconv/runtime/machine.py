@@ -300,7 +300,8 @@ def _compiled_probes(some: Callable[..., Array]) -> dict[str, SpeedProbe]:
     (candidate,) = convolution_direct.candidates(layer)
     kernel, x, out = candidate.prepare(some(1, m, c, 1, 1)), some(1, c, 1, n), some(1, m, 1, n)
     row, none, number, team = some(1, 16), some(0, 0), some(1), Threads(1)
-    arguments = row, number, number, none, none, np.float32(0), np.float32(1), NOTHING
+    limits = np.float32(0), np.float32(1)
+    arguments = row, number, number, none, none, *limits, NOTHING, some(1, 0)
 
     def multiply_constant() -> None:
         team.begin()
