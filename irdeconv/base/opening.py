@@ -16,13 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from irdeconv.base import work
-from irdeconv.base.errors import (
-    Diagnostic,
-    FileAccessError,
-    LimitError,
-    did_you_mean,
-    no_access,
-)
+from irdeconv.base.errors import Diagnostic, FileAccessError, LimitError, did_you_mean, no_access
 from irdeconv.base.limits import current
 from irdeconv.base.source import Location, SourceFile
 
@@ -106,21 +100,17 @@ def _names(folder: Path) -> list[str]:
 
 def _writing_hint(path: Path, number: int | None) -> str | None:
     folder = path.parent
-    if number == EISDIR:
-        return f'name a file in it, such as "{path / "model.xml"}"'
     if number == ENOENT and folder.is_dir():
         return f"no files can be made in {folder}; name another place"
-    if number == ENOENT:
-        return f"make the folder first: mkdir -p {folder}"
-    if number == ENOTDIR:
-        return f"{folder} is a file, not a folder"
-    if number in (EACCES, EROFS):
-        return f"you may not write in {folder}; name another place"
-    if number == ENOSPC:
-        return f"there is no space left where {folder} lies"
-    if number == EFBIG:
-        return "the file system or a limit (ulimit -f) allows no larger files"
-    return None
+    hints = {
+        EISDIR: f'name a file in it, such as "{path / "model.xml"}"',
+        ENOENT: f"make the folder first: mkdir -p {folder}",
+        ENOTDIR: f"{folder} is a file, not a folder",
+        **dict.fromkeys((EACCES, EROFS), f"you may not write in {folder}; name another place"),
+        ENOSPC: f"there is no space left where {folder} lies",
+        EFBIG: "the file system or a limit (ulimit -f) allows no larger files",
+    }
+    return hints.get(number) if number else None
 
 
 # O_NONBLOCK: opening a named pipe must not wait for a writer.
@@ -219,15 +209,13 @@ def parse_json(data: bytes | str) -> Any:
     """
     text = data if isinstance(data, str) else data.decode("utf-8-sig")
     try:
-        found = json.loads(text, object_pairs_hook=_object)
+        return json.loads(text, object_pairs_hook=_object)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
-    except json.JSONDecodeError:
-        raise
     except ValueError as e:
-        digits = "Exceeds the limit" in str(e)  # of int()
-        raise ValueError("a number has thousands of digits" if digits else str(e)) from None
-    return found
+        if "Exceeds the limit" not in str(e):  # of int()
+            raise
+        raise ValueError("a number has thousands of digits") from None
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
