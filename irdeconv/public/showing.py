@@ -110,7 +110,9 @@ def _second_side(
     """Return a function that starts the partner, and its graph if it is run here."""
     if isinstance(b, Mapping):
         return partly(SavedPartner, plan.graph, _arrays(b), "the arrays"), None
-    if isinstance(b, str | PathLike) and (_peer(b) or not looks_like_a_model(b)):
+    if isinstance(b, str | PathLike) and (
+        str(b).partition(":")[0] in PEERS or not looks_like_a_model(b)
+    ):
         return partly(_stored, plan, b, inputs, weights, folder, computes), None
     other = compile(b, None, threads=1, fuse=False, once=True)
     return partly(_other_model, plan, other, inputs), other.graph
@@ -129,10 +131,6 @@ def _other_model(plan: Plan, other: Plan, inputs: Feeds) -> Partner:
     return PlanPartner(plan.graph, other, inputs)
 
 
-def _peer(b: str | PathLike[str]) -> bool:
-    return str(b).partition(":")[0] in PEERS
-
-
 def _stored(
     plan: Plan,
     b: str | PathLike[str],
@@ -143,20 +141,19 @@ def _stored(
 ) -> Partner:
     """Return the partner that a text names; a model for OpenVINO is written to the folder."""
     system, colon, file = str(b).partition(":")
-    if _peer(b):
-        feeds = dict(zip(plan.graph.inputs, plan.binder.bind(inputs), strict=True))
-        if system == "onnxruntime":
-            if not file:
-                hint = "onnxruntime:FILE.onnx names the .onnx that the model was made of"
-                raise misused("ONNX Runtime reads only an .onnx", hint)
-            return OnnxRuntimePartner(plan, Path(file), feeds)
-        openvino()  # before anything is written
-        if not colon:
-            file = str(Path(folder, "model.xml"))
-            write(plan.graph, file)
-        stored = Path(weights) if weights else None
-        return OpenVinoPartner(plan, Path(file), feeds, stored, computes)
-    return SavedPartner.open(plan.graph, Path(b))
+    if system not in PEERS:
+        return SavedPartner.open(plan.graph, Path(b))
+    feeds = dict(zip(plan.graph.inputs, plan.binder.bind(inputs), strict=True))
+    if system == "onnxruntime":
+        if not file:
+            hint = "onnxruntime:FILE.onnx names the .onnx that the model was made of"
+            raise misused("ONNX Runtime reads only an .onnx", hint)
+        return OnnxRuntimePartner(plan, Path(file), feeds)
+    openvino()  # before anything is written
+    if not colon:
+        file = str(Path(folder, "model.xml"))
+        write(plan.graph, file)
+    return OpenVinoPartner(plan, Path(file), feeds, Path(weights) if weights else None, computes)
 
 
 def inspect(
