@@ -226,8 +226,7 @@ def _word(path: str) -> str:
 
 
 def _filled(text: str, file: str, name: str) -> str:
-    path = Path(file)
-    values = (file, str(path.parent), path.stem, name)
+    values = (file, str(Path(file).parent), Path(file).stem, name)
     for mark, value in zip(PLACEHOLDERS, values, strict=True):
         text = text.replace(mark, value)
     return text

@@ -45,9 +45,8 @@ def run(args: argparse.Namespace, console: Console) -> Answer:
     note_tuning(args.tune, console)
     document = replace(report, file=args.file, seed=args.seed)
     if args.save is not None:
-        write_file(
-            Path(args.save), (json.dumps(document.to_dict(), indent=1) + "\n").encode("utf-8")
-        )
+        content = json.dumps(document.to_dict(), indent=1) + "\n"
+        write_file(Path(args.save), content.encode("utf-8"))
         console.log(f"wrote {args.save}")
     if args.report is not None:
         write_text(args.report, ird.graph_page(report).to_html(), console)

@@ -271,7 +271,6 @@ def _kind(file: str) -> Kind:
 
 
 def _check_weights(file: str) -> None:
-
     if file == "-":
         raise misused("--weights -: stdin cannot hold weights", "name the .bin file")
     if Path(file).is_dir():
