@@ -6,7 +6,7 @@ Beside another graph: the layers that stayed, and the replacements of the others
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from irdeconv.base.errors import count
@@ -44,22 +44,16 @@ def drawing(
     """
     shown = [r for r in (layers(graph) if rows is None else rows) if constants or not r.constant]
     place = {r.id: n for n, r in enumerate(shown)}
-    items = [
-        _item(graph, r, (changes or {}).get(r.id, "same"), folded=not constants) for r in shown
-    ]
+    kinds = changes or {}
+    items = [_item(graph, r, kinds.get(r.id, "same"), folded=not constants) for r in shown]
     several = {r.id for r in shown if sum(bool(o.consumers) for o in r.outputs) > 1}
-    wires = [
-        Wire(place[i.producer], place[r.id], i.port, _label(i, several), i.producer)
-        for r in shown
-        for i in r.inputs
-        if i.producer in place
-    ]
+    wires = []
+    for r in shown:
+        for i in r.inputs:
+            if i.producer in place:
+                label = f"{i.port}: {i.spec}" if i.producer in several else str(i.spec)
+                wires.append(Wire(place[i.producer], place[r.id], i.port, label, i.producer))
     return draw(items, wires, graph.info.name)
-
-
-def _label(i: InputFacts, several: Collection[int]) -> str:
-    """Return the spec of a value, with the number of the output if several are read."""
-    return f"{i.port}: {i.spec}" if i.producer in several else str(i.spec)
 
 
 def picture(
@@ -78,13 +72,12 @@ def picture(
     if most is not None and max(len(graph), len(lowered or ())) > LARGEST_GROUPED:
         return None
     title, text = graph.info.name, _described(graph)
-    if lowered is None:
-        panels = [_panel(graph, drawing(graph, rows, constants=constants), "")]
-    else:
-        found = difference(graph, lowered)
-        before = drawing(graph, rows, changes=found.before, constants=constants)
+    found = Difference() if lowered is None else difference(graph, lowered)
+    before = drawing(graph, rows, changes=found.before, constants=constants)
+    panels = [_panel(graph, before, "" if lowered is None else "before")]
+    if lowered is not None:
         after = drawing(lowered, changes=found.after, constants=constants)
-        panels = [_panel(graph, before, "before"), _panel(lowered, after, "after lowering")]
+        panels.append(_panel(lowered, after, "after lowering"))
         title = f"{title}, before and after lowering"
         text = f"Before: {text} After lowering: {_described(lowered)}"
     if most is not None and max(len(scene.boxes) for scene, _ in panels) > most:
@@ -106,10 +99,9 @@ def _described(graph: Graph) -> str:
     """Return a sentence for who does not see the picture."""
     inputs, outputs = (", ".join(names) for names in (graph.inputs, graph.outputs))
     deconvolutions = sum(n.op.deconvolution for n in graph.nodes())
-    return (
-        f"A graph of {count(len(graph), 'layer')}, {count(deconvolutions, 'deconvolution')} among "
-        f"them, from {inputs or 'no input'} to {outputs or 'no output'}."
-    )
+    ends = f"from {inputs or 'no input'} to {outputs or 'no output'}."
+    among = f"{count(deconvolutions, 'deconvolution')} among them"
+    return f"A graph of {count(len(graph), 'layer')}, {among}, {ends}"
 
 
 def _item(graph: Graph, r: LayerFacts, change: Change, *, folded: bool) -> LayerBox:
@@ -142,11 +134,9 @@ def _title(graph: Graph, r: LayerFacts) -> Iterator[str]:
 
 
 def _kind(graph: Graph, r: LayerFacts) -> Kind:
-    if r.deconvolution:
-        return "deconvolution"
     ends: dict[str, Kind] = {"Parameter": "input", "Result": "output"}
-    if r.type in ends:
-        return ends[r.type]
+    if r.type in ends or r.deconvolution:
+        return ends.get(r.type, "deconvolution")
     if r.constant:
         return "constant"
     return "body" if bodies_of(graph.node(r.id)) else "layer"
@@ -187,8 +177,7 @@ def _window(attributes: Mapping[str, str]) -> Iterator[str]:
 
 def _constant(op: Op, port: int, i: InputFacts) -> str:
     known = value(i.spec)
-    name = _port(op, port)
-    return f"{name} {known[:1]} {known[1:]}" if known else f"{name} {i.spec}"
+    return f"{_port(op, port)} {f'{known[:1]} {known[1:]}' if known else i.spec}"
 
 
 def _port(op: Op, port: int) -> str:

@@ -114,11 +114,8 @@ def split(group: LayerGroup, arrows: Iterable[Arrow]) -> list[tuple[LayerGroup, 
     for arrow in arrows:
         if home[arrow[0]] == home[arrow[1]]:
             within.setdefault(home[arrow[0]], []).append(arrow)
-    return [
-        (member, within.get(n, []))
-        for n, member in enumerate(group.members)
-        if isinstance(member, LayerGroup)
-    ]
+    members = enumerate(group.members)
+    return [(m, within.get(n, [])) for n, m in members if isinstance(m, LayerGroup)]
 
 
 def _weed(group: LayerGroup, arrows: Sequence[Arrow]) -> None:
@@ -339,11 +336,8 @@ class _Row:
         """Return the run whose blocks pass on the fewest values; best with weights in front."""
         times = (last - first) // period
         starts = range(first, last - times * period + 1)
-        return _Run(
-            min(starts, key=lambda s: (self._open(s + period), not self._weighty[s], s)),
-            period,
-            times,
-        )
+        best = min(starts, key=lambda s: (self._open(s + period), not self._weighty[s], s))
+        return _Run(best, period, times)
 
     def _open(self, cut: int) -> int:
         """Return how many members in front of a cut are read behind it."""

@@ -165,11 +165,9 @@ class TensorFlow(System):
             assert isinstance(dk, int)
             allowed = geometry.tensorflow_sizes(self.padding, i, stride, dk)
             if o not in allowed:
-                message = (
-                    f"a convolution over {o} elements on spatial axis {axis} does not give {i}; "
-                    f"output_shape must be {allowed[0]} to {allowed[-1]}"
-                )
-                raise OpError(message, code="E306")
+                given = f"a convolution over {o} elements on spatial axis {axis}"
+                must = f"output_shape must be {allowed[0]} to {allowed[-1]}"
+                raise OpError(f"{given} does not give {i}; {must}", code="E306")
         return _crop(s, geometry.tensorflow(self.padding, full, IntVector(size)))
 
     def size(self, s: Setting) -> Ints | None:
@@ -302,9 +300,8 @@ def _instead(system: System, s: Setting, own: Crop) -> dict[str, str] | None:
 def difference(own: Crop, other: Crop) -> tuple[Kind, str]:
     """Return the kind of difference and its words; equal windows give the same numbers."""
     found = [_axis(own, other, axis) for axis in range(len(own.size))]
-    if own == other or all(
-        kind == "same" or _same_pads(own, other, axis) for axis, (kind, _) in enumerate(found)
-    ):
+    same = (k == "same" or _same_pads(own, other, axis) for axis, (k, _) in enumerate(found))
+    if own == other or all(same):
         return "same", "the same numbers"
     different = {kind for kind, _ in found if kind != "same"}
     if different == {"unknown"}:
@@ -419,12 +416,8 @@ def solve(system: System, s: Setting, wanted: Ints, *, shown: int = MOST_SHOWN) 
 
 def _padded(base: Setting, choices: Sequence[AxisPads]) -> Setting:
     """Return the setting with a choice on every axis."""
-    return replace(
-        base,
-        pads_begin=tuple(c.begin for c in choices),
-        pads_end=tuple(c.end for c in choices),
-        output_padding=tuple(c.extra for c in choices),
-    )
+    begin, end, extra = zip(*((c.begin, c.end, c.extra) for c in choices), strict=True)
+    return replace(base, pads_begin=begin, pads_end=end, output_padding=extra)
 
 
 def _choices(system: System, base: Setting, axis: int, wanted: int) -> tuple[list[AxisPads], bool]:
