@@ -84,10 +84,9 @@ def _near(file: Path) -> str:
 
 def _inside(folder: Path) -> str:
     """Return a hint that names a model in a folder."""
-    models = [n for n in _names(folder) if n.endswith(_MODELS)]
-    if not models:
-        return "name a file; the folder holds no models"
-    return f'name a file in it, such as "{folder / models[0]}"'
+    model = next((n for n in _names(folder) if n.endswith(_MODELS)), None)
+    found = f'name a file in it, such as "{folder / (model or "")}"'
+    return found if model else "name a file; the folder holds no models"
 
 
 def _names(folder: Path) -> list[str]:

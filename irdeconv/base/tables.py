@@ -333,13 +333,12 @@ def scaled(value: int | None, unit: str = "") -> str:
     """Return three digits with k, M, G, T; `?` if unknown."""
     if value is None:
         return "?"
-    size = float(value)
-    for prefix in ("", "k", "M", "G", "T"):
-        if size < 999.5 or prefix == "T":
-            digits = f"{size:.3g}" if size < 999.5 else f"{size:.0f}"
-            return f"{digits} {prefix}{unit}".rstrip()
+    size, prefixes = float(value), ["", "k", "M", "G", "T"]
+    while size >= 999.5 and prefixes[1:]:
         size /= 1000
-    raise AssertionError
+        del prefixes[0]
+    digits = f"{size:.3g}" if size < 999.5 else f"{size:.0f}"
+    return f"{digits} {prefixes[0]}{unit}".rstrip()
 
 
 def share(part: int, whole: int) -> str:
