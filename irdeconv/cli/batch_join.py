@@ -139,9 +139,7 @@ def _read(folder: str) -> Joint | str:
 
 def _ordered(parts: list[Joint], failed: list[str], files: Sequence[str]) -> Iterator[Joint]:
     """Yield parts by file and by rows; UsageError with all that is missing, or there twice."""
-    by_file: dict[str, list[Joint]] = {}
-    for part in parts:
-        by_file.setdefault(part.file, []).append(part)
+    by_file = _by_file(parts)
     for name in files:
         if name not in by_file:
             known = ", ".join(islice(sorted(by_file), 5))
@@ -158,6 +156,13 @@ def _ordered(parts: list[Joint], failed: list[str], files: Sequence[str]) -> Ite
         raise UsageError([*_diagnostics(wrong, lacking)])
     for found in chosen.values():
         yield from found
+
+
+def _by_file(parts: Iterable[Joint]) -> dict[str, list[Joint]]:
+    found: dict[str, list[Joint]] = {}
+    for part in parts:
+        found.setdefault(part.file, []).append(part)
+    return found
 
 
 def _diagnostics(wrong: list[tuple[str, str]], lacking: str) -> Iterator[Diagnostic]:
@@ -254,9 +259,7 @@ def _write_array(file: IO[bytes], parts: list[Joint], name: str, whole: ArrayHea
 
 
 def _tell(parts: list[Joint], outputs: dict[str, ArrayHeader], path: str, console: Console) -> None:
-    files: dict[str, list[Joint]] = {}
-    for part in parts:
-        files.setdefault(part.file, []).append(part)
+    files = _by_file(parts)
     rows = sum(part.end - part.begin for part in parts)
     for name, whole in outputs.items():
         if whole.shape[0] != rows:
@@ -264,10 +267,8 @@ def _tell(parts: list[Joint], outputs: dict[str, ArrayHeader], path: str, consol
             console.log(f"{has}: only the parts show which belong together")
     console.log(f"wrote {path}")
     if console.wants_json:
-        joined = [
-            JoinedFile(file, sum(p.end - p.begin for p in found), len(found))
-            for file, found in files.items()
-        ]
+        sizes = {file: sum(p.end - p.begin for p in found) for file, found in files.items()}
+        joined = [JoinedFile(file, size, len(files[file])) for file, size in sizes.items()]
         shapes = {name: JoinedOutput(o.shape, str(o.dtype)) for name, o in outputs.items()}
         console.json(JoinReport(joined, shapes, [path]))
         return

@@ -174,17 +174,12 @@ def _html(report: BatchReport) -> str:
         f"<title>irdeconv batch {escape(report.verb)}</title>\n<style>{STYLE}</style>",
         f"<h1>irdeconv batch {escape(report.verb)}</h1>\n<p>{escape(verdict(report))}</p>",
         "<table>\n<tr><th>verdict<th>model<th>answer",
-        *_html_rows(report),
-        "</table>\n</html>\n",
     ]
-    return "\n".join(lines)
-
-
-def _html_rows(report: BatchReport) -> Iterator[str]:
     for item in report.items:
         cells = (item["status"], plain(_title(item)), plain(item["summary"]))
-        lines = "".join(f"<br><code>{escape(plain(_line(d)))}</code>" for d in item["diagnostics"])
-        yield f"<tr>{''.join(f'<td>{escape(cell)}' for cell in cells)}{lines}"
+        found = "".join(f"<br><code>{escape(plain(_line(d)))}</code>" for d in item["diagnostics"])
+        lines.append(f"<tr>{''.join(f'<td>{escape(cell)}' for cell in cells)}{found}")
+    return "\n".join([*lines, "</table>\n</html>\n"])
 
 
 FORMATS: dict[str, Callable[[BatchReport], str]] = {

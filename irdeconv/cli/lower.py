@@ -101,18 +101,12 @@ def _text(report: LoweringReport, size: str, args: argparse.Namespace, console: 
         console.text(f"{args.file}: {none}, nothing to lower")
         return
     head = ("deconvolution", "type", "form", "direct MACs", "lowered MACs", "ratio", "becomes")
-    rows = [
-        (
-            r.name,
-            r.type,
-            r.form or "stays",
-            number(r.macs_direct),
-            number(r.macs_lowered) if r.form else "",
-            ratio(r.macs_lowered, r.macs_direct),
-            ", ".join(r.nodes) if r.form else r.reason or "",
-        )
-        for r in report
-    ]
+    rows = []
+    for r in report:
+        macs = number(r.macs_direct), number(r.macs_lowered) if r.form else ""
+        becomes = ", ".join(r.nodes) if r.form else r.reason or ""
+        times = ratio(r.macs_lowered, r.macs_direct)
+        rows.append((r.name, r.type, r.form or "stays", *macs, times, becomes))
     console.text(table(head, rows, ("direct MACs", "lowered MACs", "ratio"), width=console.width))
     for r in report:
         if r.form and r.reason:

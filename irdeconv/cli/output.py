@@ -58,9 +58,9 @@ def check_array_file(path: str | None) -> None:
 
 def check_text_file(path: str | None, format: str) -> None:
     """Refuse a file for a text whose suffix names another format, or a model."""
-    suffix = "" if path is None else Path(path).suffix.lower()
-    wanted = TEXT_FORMATS.get(suffix)
-    if wanted not in (None, format):
+    suffix = Path(path or "").suffix.lower()
+    wanted = TEXT_FORMATS.get(suffix, format)
+    if wanted != format:
         raise misused(f"-o {path}: what is written is {format}", f"add --format {wanted}")
     if suffix in (".png", ".pdf"):
         hint = "write .svg and convert that, for example with rsvg-convert or a browser"

@@ -113,8 +113,7 @@ def _make(args: argparse.Namespace, console: Console) -> Answer:
 
 
 def _check(args: argparse.Namespace, console: Console) -> Answer:
-    suite = Suite.open(Path(args.dir))
-    return _report(check(suite, Path(args.results)), args, console)
+    return _report(check(Suite.open(Path(args.dir)), Path(args.results)), args, console)
 
 
 def _run(args: argparse.Namespace, console: Console) -> Answer:

@@ -183,7 +183,7 @@ def _unknown_option(
 
 def _one_too_many(parser: ArgumentParser, verb: str, word: str) -> UsageError:
     takes = " ".join(_positionals(parser)) or "no file"
-    hint = None
+    hint = "leave it out"
     if word.endswith((".xml", ".onnx")) and verb in _WRITERS:
         hint = f"-o {word} writes there"
     elif word.endswith((".xml", ".onnx")) and parser._actions[1].dest == "file":
@@ -192,7 +192,7 @@ def _one_too_many(parser: ArgumentParser, verb: str, word: str) -> UsageError:
         hint = f"a shape is written --shape '{word}'"
     elif "=" in word and "--input" in option_names(parser):
         hint = f"an input is written --input {word}"
-    return misused(f'{verb} takes {takes}: "{word}" is one too many', hint or "leave it out")
+    return misused(f'{verb} takes {takes}: "{word}" is one too many', hint)
 
 
 def _lacking(
