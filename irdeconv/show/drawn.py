@@ -87,12 +87,12 @@ def picture(
 
 def _panel(graph: Graph, drawn: GraphDrawing, side: str) -> Panel:
     """Return the flat scene, or the one with closed groups if the flat one is too large."""
-    heading = [f"{graph.info.name}, {side}" if side else graph.info.name]
+    heading = f"{graph.info.name}, {side}" if side else graph.info.name
     flat = drawn.scenes[drawn.flat]
     if not drawn.flat or len(flat.boxes) <= LARGEST_FLAT:
-        return flat, heading
-    heading.append(f"{count(len(flat.boxes), 'layer')} in groups; --format html opens them")
-    return drawn.scenes[0], heading
+        return flat, [heading]
+    groups = f"{count(len(flat.boxes), 'layer')} in groups; --format html opens them"
+    return drawn.scenes[0], [heading, groups]
 
 
 def _described(graph: Graph) -> str:
@@ -224,19 +224,13 @@ def difference(before: Graph, after: Graph) -> Difference:
 
 def _pairs(before: Graph, after: Graph) -> Iterator[tuple[int, int]]:
     """Yield equal layers: same id and name (copies), else the same name (read again)."""
-    taken: set[int] = set()
-    others = []
-    for node in before.nodes():
-        if node.id in after and after.node(node.id).name == node.name:
-            taken.add(node.id)
-            yield node.id, node.id
-        else:
-            others.append(node)
+    every = {n.id: n.name for n in before.nodes()}
+    taken = {i for i, name in every.items() if i in after and after.node(i).name == name}
+    yield from ((i, i) for i in every if i in taken)
     named = {n.name: n.id for n in after.nodes() if n.id not in taken}
-    for node in others:
-        found = named.pop(node.name, None)
-        if found is not None:
-            yield node.id, found
+    for i, name in every.items():
+        if i not in taken and name in named:
+            yield i, named.pop(name)
 
 
 def _alike(a: Node, b: Node) -> bool:
@@ -245,10 +239,9 @@ def _alike(a: Node, b: Node) -> bool:
         return True
     if isinstance(a.op, Const) and isinstance(b.op, Const):
         return not b.origins and (a.op.shape, a.op.element_type) == (b.op.shape, b.op.element_type)
-    if (a.type, a.op.to_attributes()) != (b.type, b.op.to_attributes()):
-        return False
     bodies = zip(bodies_of(a), bodies_of(b), strict=False)
-    return all(not difference(x.graph, y.graph).after for x, y in bodies)
+    alike = (a.type, a.op.to_attributes()) == (b.type, b.op.to_attributes())
+    return alike and all(not difference(x.graph, y.graph).after for x, y in bodies)
 
 
 def _group(before: Graph, after: Graph, out: Difference) -> None:

@@ -54,11 +54,11 @@ class AxisEquation(Record, keys=_AXIS_KEYS):
     def equation(self) -> tuple[str, str]:
         """The formula with the values put in, and its terms worked out."""
         i, k, s, d = self.size, self.kernel, self.stride, self.dilation
-        pb, pe = _known(self.pad_begin), _known(self.pad_end)
-        tail = f" - {_signed(pb)} - {_signed(pe)} + {_signed(self.output_padding)}"
-        first = f"{s}*({i}-1) + {d}*({k}-1)+1{tail}"
-        second = f"{(i - 1) * s} + {(k - 1) * d + 1}{tail} = {_known(self.output)}"
-        return first, second
+        pads = f" - {_signed(self.pad_begin)} - {_signed(self.pad_end)}"
+        tail = f"{pads} + {_signed(self.output_padding)}"
+        output = "?" if self.output is None else self.output
+        second = f"{(i - 1) * s} + {(k - 1) * d + 1}{tail} = {output}"
+        return f"{s}*({i}-1) + {d}*({k}-1)+1{tail}", second
 
     @property
     def text(self) -> str:
@@ -238,12 +238,8 @@ def _declared(node: Node) -> Shape | None:
     return shape[1:-1] if last else shape[2:]
 
 
-def _known(value: Dim | None) -> str:
-    return "?" if value is None else str(value)
-
-
-def _signed(value: int | str) -> str:
-    text = str(value)
+def _signed(value: Dim | None) -> str:
+    text = "?" if value is None else str(value)
     return f"({text})" if text.startswith("-") else text
 
 
@@ -300,16 +296,13 @@ def overlap(e: LayerExplanation) -> Overlap:
 
 
 def _axis(drawn: AxisAnatomy, same: Sequence[AxisEquation]) -> AxisPicture:
-    several = len(same) > 1
-    listed = " and ".join(str(a.index) for a in same)
     texts: dict[str, list[str]] = {}
     for a in same:
         first, second = a.equation
         texts.setdefault(f"{FORMULA} = {first} = {second}", []).append(str(a.index))
-    notes = [
-        f"axis {' and '.join(axes)}: {text}" if len(texts) > 1 else text
-        for text, axes in texts.items()
-    ]
+    notes = list(texts)
+    if len(texts) > 1:
+        notes = [f"axis {' and '.join(axes)}: {text}" for text, axes in texts.items()]
     sizes = {str(a.size): None for a in same if a.size != drawn.size}
     if sizes:
         notes.append(f"drawn with {drawn.size} of {' and '.join(sizes)} elements")
@@ -320,7 +313,8 @@ def _axis(drawn: AxisAnatomy, same: Sequence[AxisEquation]) -> AxisPicture:
         notes.append("there are no inputs, so every output is 0")
     if not drawn.output:
         notes.append("there is no output")
-    title = f"Axes {listed}, drawn once" if several else f"Axis {listed}"
+    listed = " and ".join(str(a.index) for a in same)
+    title = f"Axes {listed}, drawn once" if len(same) > 1 else f"Axis {listed}"
     return AxisPicture(title=title, notes=tuple(notes), axis=drawn)
 
 

@@ -7,6 +7,7 @@ scene around it keeps most of its boxes and has more than a handful.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -123,12 +124,9 @@ def _weed(group: LayerGroup, arrows: Sequence[Arrow]) -> None:
     while True:
         home = homes(group)
         root = connected(home, ((a, b) for a, b in arrows if home[a] == home[b]))
-        pieces = [0] * len(group.members)
-        sizes = [0] * len(group.members)
-        for v, n in home.items():
-            pieces[n] += root[v] == v
-            sizes[n] += 1
-        bad = [n for n, size in enumerate(sizes) if size < FEWEST or pieces[n] > 1]
+        pieces = Counter(n for v, n in home.items() if root[v] == v)
+        sizes = Counter(home.values())
+        bad = [n for n, size in sizes.items() if size < FEWEST or pieces[n] > 1]
         if not _dissolve(group, bad):
             return
 

@@ -127,10 +127,6 @@ class InspectedLayer(Record, keys=_NODE_KEYS):
     extra: dict[str, Any] = field(default_factory=dict)
 
 
-def _output_names(graph: Graph) -> list[str]:
-    return unique(graph.output_name(n) if graph.inputs_of(n.id) else n.name for n in graph.results)
-
-
 def _ends(names: list[str], nodes: list[Node]) -> list[ModelEnd]:
     return [{"id": n.id, "name": name} for name, n in zip(names, nodes, strict=True)]
 
@@ -434,7 +430,9 @@ class Inspection(Record, document="inspect/2", keys=_INSPECTION_KEYS, repr=False
     @property
     def outputs(self) -> list[ModelEnd]:
         """The outputs of the model in order."""
-        return _ends(_output_names(self.graph), self.graph.results)
+        g = self.graph
+        names = unique(g.output_name(n) if g.inputs_of(n.id) else n.name for n in g.results)
+        return _ends(names, g.results)
 
     @property
     def inspected(self) -> list[InspectedLayer]:

@@ -253,8 +253,7 @@ class _Reader:
         for port in range(known):
             spec = node.spec(port)
             declared = node.declared[port] if port < len(node.declared) else None
-            here = spec.dtype, spec.shape
-            if declared is not None and (declared.dtype, declared.shape) == here:
+            if declared and (declared.dtype, declared.shape) == (spec.dtype, spec.shape):
                 declared = None
             consumers = tuple(self._users.get(Value(node.id, port), ()))
             yield OutputFacts(spec, node.names_of(port), consumers, declared)
@@ -496,14 +495,15 @@ def _resolved(canonical: CanonicalRecorder, own: Spec) -> dict[str, Any]:
     assert op is not None
     assert out is not None
     filter = inputs[1].shape
-    g, c, m = filter[:3] if filter else (None, None, None)
+    channels = {}
+    if filter:
+        g, c, m, *_ = filter
+        channels = {"groups": str(g), "channels_in": str(g * c), "channels_out": str(g * m)}
     inserted = None
     if is_static(filter) and is_static(out.shape):  # N * M * C/g * prod(K) * prod(O)
         inserted = out.shape[0] * math.prod(filter) * math.prod(out.shape[2:])
     return {
-        "groups": None if g is None else str(g),
-        "channels_in": None if g is None or c is None else str(g * c),
-        "channels_out": None if g is None or m is None else str(g * m),
+        **channels,
         "kernel": _dims(filter[3:] if filter else None),
         "strides": _dims(op.strides),
         "dilations": _dims(op.dilations),

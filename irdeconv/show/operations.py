@@ -76,11 +76,8 @@ class Operations(Record, document="operations/1", keys="operations=rows", repr=F
         types = {r.type for r in self.rows}
         executed = {r.type for r in self.rows if r.state == "executed"}
         pairs = {s: sum(len(r.opsets) for r in self.rows if r.state == s) for s in STATES}
-        return (
-            f"{len(executed)} of {count(len(types), 'type')} executed; "
-            f"of (type, opset): {pairs['executed']:,} executed, {pairs['inferred']:,} inferred, "
-            f"{pairs['kept']:,} kept"
-        )
+        each = ", ".join(f"{number:,} {state}" for state, number in pairs.items())
+        return f"{len(executed)} of {count(len(types), 'type')} executed; of (type, opset): {each}"
 
     def to_text(self, width: int = WIDTH) -> str:
         """Return the table in lines of at most `width` columns, and the summary."""

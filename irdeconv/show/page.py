@@ -357,7 +357,7 @@ def bench_page(report: BenchReport) -> PageContent:
     page, key = _sides(report.source, report.executed)
     covered = {f"{key}/{i}": step for step in report.steps for i in step.ids}
     times: dict[str, float | None] = {k: report.time(s.timing) for k, s in covered.items()}
-    lines = {k: _step_lines(report, step, k) for k, step in covered.items()}
+    lines = {k: _step_lines(report, step) for k, step in covered.items()}
     for change in page.changes:
         steps = {s.index: s for k in change.after if (s := covered.get(k)) is not None}
         if steps and change.before:
@@ -366,9 +366,11 @@ def bench_page(report: BenchReport) -> PageContent:
             lines[source] = [f"the time of {count(len(steps), 'step')} that it became"]
     clock = "processor" if report.clock == "cpu" else "wall"
     overlay = Overlay(key="time", title="time", unit="s", values=times, lines=lines, shown=True)
-    notes = (*page.notes, f"Times are the shortest {clock} times of {report.network.runs} runs.")
-    notes = (*notes, *_peer_notes(report))
-    return replace(page, overlays=(overlay,), notes=notes, headline=_bench_headline(report))
+    shortest = f"Times are the shortest {clock} times of {report.network.runs} runs."
+    notes = (*page.notes, shortest, *_peer_notes(report))
+    own = f"{report.time(report.network) * 1e3:.3g} ms"
+    others = [f"{p.name} {p.timing.cpu.minimum * 1e3:.3g} ms" for p in report.peers if p.timing]
+    return replace(page, overlays=(overlay,), notes=notes, headline=", ".join([own, *others]))
 
 
 def _sides(
@@ -385,7 +387,7 @@ def _sides(
     return graph_page(executed), "graph"
 
 
-def _step_lines(report: BenchReport, step: StepReport, key: str) -> list[str]:
+def _step_lines(report: BenchReport, step: StepReport) -> list[str]:
     figures = report.figures(step)
     share = f"{100 * (figures['share'] or 0):.1f} % of all steps"
     why = f" ({step.why})" if step.why else ""
@@ -398,12 +400,6 @@ def _step_lines(report: BenchReport, step: StepReport, key: str) -> list[str]:
         layers = ", ".join(f"{type} {name}" for type, name in step.nodes)
         lines.append(f"One step computes {count(len(step.nodes), 'layer')}: {layers}")
     return lines
-
-
-def _bench_headline(report: BenchReport) -> str:
-    own = f"{report.time(report.network) * 1e3:.3g} ms"
-    others = [f"{p.name} {p.timing.cpu.minimum * 1e3:.3g} ms" for p in report.peers if p.timing]
-    return ", ".join([own, *others])
 
 
 def _peer_notes(report: BenchReport) -> Iterator[str]:
@@ -447,8 +443,8 @@ def comparison_page(result: Comparison) -> PageContent:
     apart = {k: max(_bad(t.max_abs) for t in found) for k, found in records.items()}
     difference = Overlay(key="difference", title="|a-b|", values=apart)
     meaning = "The error of a layer is relative to what rounding allows it: above 1 it differs."
-    notes = (*page.notes, meaning, *map(str, result.diagnostics))
-    notes = (*notes, *(f"Output {name} is missing on one side." for name in result.missing))
+    missing = (f"Output {name} is missing on one side." for name in result.missing)
+    notes = (*page.notes, meaning, *map(str, result.diagnostics), *missing)
     return replace(page, overlays=(error, difference), notes=notes, headline=result.verdict)
 
 

@@ -47,10 +47,9 @@ class Budget:
 
     def take(self, count: int) -> bool:
         """Whether so many more may be read."""
-        if count > self.left:
-            return False
-        self.left -= count
-        return True
+        fits = count <= self.left
+        self.left -= count * fits
+        return fits
 
 
 def constant_detail(op: Const, budget: Budget) -> dict[str, Any] | None:
@@ -168,11 +167,8 @@ def _costs(graph: Graph, report: LoweringReport | None) -> dict[str, tuple[FormC
 def _deconvolution(graph: Graph, node: Node, costs: tuple[FormCost, ...]) -> dict[str, Any]:
     # The drawing in letters gives way to the drawn one.
     e = replace(explain_layer(graph, node), picture=())
-    return {
-        "explain": str(Explanation((e,))),
-        **_axes(e),
-        **({"costs": list(map(_cost, costs))} if costs else {}),
-    }
+    rows = {"costs": list(map(_cost, costs))} if costs else {}
+    return {"explain": str(Explanation((e,))), **_axes(e), **rows}
 
 
 def _axes(e: LayerExplanation) -> dict[str, Any]:
