@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+from contextlib import suppress
 from errno import EACCES, EFBIG, EISDIR, ENOENT, ENOSPC, ENOTDIR, EROFS
 from itertools import islice
 from pathlib import Path
@@ -90,11 +91,9 @@ def _inside(folder: Path) -> str:
 
 
 def _names(folder: Path) -> list[str]:
-    try:
-        with os.scandir(folder) as entries:
-            return sorted(e.name for e in islice(entries, _LOOKED_AT) if not e.is_dir())
-    except OSError:
-        return []
+    with suppress(OSError), os.scandir(folder) as entries:
+        return sorted(e.name for e in islice(entries, _LOOKED_AT) if not e.is_dir())
+    return []
 
 
 def _writing_hint(path: Path, number: int | None) -> str | None:
@@ -236,10 +235,9 @@ def shown(value: Any, most: int = 60) -> str:
 
 def is_file(path: PathText) -> bool:
     """Whether a path names a regular file."""
-    try:
+    with suppress(OSError, ValueError):
         return Path(path).is_file()
-    except (OSError, ValueError):
-        return False
+    return False
 
 
 def parse_toml(text: str) -> dict[str, Any]:

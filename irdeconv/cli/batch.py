@@ -199,10 +199,9 @@ def _require_words(args: argparse.Namespace, file: str) -> None:
 
 def _is_report(path: str) -> bool:
     """Whether an .xml is a report of a batch, or not there: no model may get lost for a report."""
-    try:
+    with suppress(OSError):
         return b"<testsuites " in first_bytes(path, 100)
-    except OSError:
-        return True
+    return True
 
 
 def _item(args: argparse.Namespace, file: str) -> BatchItem:

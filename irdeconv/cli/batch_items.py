@@ -214,10 +214,8 @@ def _inside(path: str, root: str, folder: bool) -> bool:
     """Whether a path is a regular file (or a folder) that lies in a folder, also behind links."""
     try:
         regular = folder or stat.S_ISREG(os.stat(path).st_mode)
-    except PermissionError:  # its folder may be listed, but no file in it opened
-        return True
-    except OSError:
-        return False
+    except OSError as e:  # its folder may be listed, but no file in it opened
+        return isinstance(e, PermissionError)
     return regular and (not os.path.islink(path) or within(os.path.realpath(path), root))
 
 

@@ -11,7 +11,7 @@ import json
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -413,11 +413,10 @@ def duration_of(seconds: float) -> str:
 
 def _marks(console: Console) -> dict[bool, tuple[str, str]]:
     """Return the marks of failure and success, as far as the output has the letters."""
-    try:
+    with suppress(UnicodeEncodeError):
         "✓✗".encode(getattr(console.out, "encoding", None) or "ascii")
-    except UnicodeEncodeError:
-        return MARKS
-    return {True: ("✓", "green"), False: ("✗", "bold red")}
+        return {True: ("✓", "green"), False: ("✗", "bold red")}
+    return MARKS
 
 
 NETWORK = "super_resolution/super_resolution.xml"
@@ -514,11 +513,10 @@ def require_own(output: Path, given: str | None, *, force: bool) -> None:
 
 def _is_record(path: Path) -> bool:
     """Whether a file is the record of an earlier demo."""
-    try:
+    with suppress(IrdeconvError, ValueError):
         found = read_json(path)
-    except (IrdeconvError, ValueError):
-        return False
-    return isinstance(found, dict) and found.get("schema") == DemoDocument.json_schema
+        return isinstance(found, dict) and found.get("schema") == DemoDocument.json_schema
+    return False
 
 
 def _start(

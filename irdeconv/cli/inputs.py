@@ -9,7 +9,7 @@ import math
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 
@@ -108,10 +108,9 @@ def _require_room(graph: Graph, limit: int | None) -> None:
 
 def _memory_there() -> int | None:
     """Return the bytes of the machine's memory, if they are available."""
-    try:
+    with suppress(AttributeError, ValueError, OSError):
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return None
+    return None
 
 
 def specialize(graph: Graph, inputs: dict[str, Array], *, every: bool = False) -> Graph:

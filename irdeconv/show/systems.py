@@ -9,6 +9,7 @@ import heapq
 import itertools
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal
 
@@ -289,11 +290,9 @@ def _ask(system: System, s: Setting, own: Crop | None) -> tuple[Crop | None, Kin
 def _instead(system: System, s: Setting, own: Crop) -> dict[str, str] | None:
     """Return attributes that give the layer's window in a system."""
     for way in system.ways(s, own):
-        try:
+        with suppress(Cannot, OpError):
             if difference(own, system.crop(way))[0] == "same":
                 return system.spell(way)
-        except (Cannot, OpError):
-            continue
     return None
 
 
@@ -426,11 +425,9 @@ def _choices(system: System, base: Setting, axis: int, wanted: int) -> tuple[lis
     tried = list(itertools.islice(_candidates(alike, wanted), SEARCHED + 1))
     found = []
     for choice in tried[:SEARCHED]:
-        try:
+        with suppress(Cannot, OpError):
             if system.crop(_padded(alike, [choice] * base.axes)).size[0] == wanted:
                 found.append(choice)
-        except (Cannot, OpError):
-            continue
     return found, len(tried) <= SEARCHED
 
 
