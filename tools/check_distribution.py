@@ -127,14 +127,8 @@ def build(place: Path, where: Surroundings, out: Path, *what: str) -> None:
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
     environment |= {**where.environment, "HOME": str(home)}
     command = [sys.executable, "-m", "build", "--no-isolation", *what, "--outdir", str(out)]
-    done = subprocess.run(
-        [*command, str(place)],
-        env=environment,
-        umask=where.umask,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    how = {"env": environment, "umask": where.umask, "capture_output": True, "text": True}
+    done = subprocess.run([*command, str(place)], check=False, **how)
     if done.returncode:
         raise SystemExit(f"the build failed:\n{done.stdout}{done.stderr}")
 

@@ -53,15 +53,9 @@ def lower(model: Path, variant: str, target: str, folder: Path) -> tuple[Path | 
     options = ["--target", target] if variant == "target" else FORMS[variant]
     command = [sys.executable, "-m", "irdeconv", "lower", str(model.resolve()), *options]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    how = {"env": environment, "capture_output": True, "text": True, "timeout": LOWERING_SECONDS}
     try:
-        done = subprocess.run(
-            [*command, "-q", "-o", str(out), "--force"],
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=LOWERING_SECONDS,
-        )
+        done = subprocess.run([*command, "-q", "-o", str(out), "--force"], check=False, **how)
     except subprocess.TimeoutExpired:
         return None, f"no answer in {LOWERING_SECONDS} s"
     said = (done.stderr + done.stdout).strip().splitlines()

@@ -308,16 +308,13 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     p = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    p.add_argument(
-        "--only", action="append", choices=list(families()), help="a family; may be repeated"
-    )
-    p.add_argument("--trials", type=int, default=150, help="kernels per family")
-    p.add_argument("--rounds", type=int, default=5)
-    p.add_argument(
-        "--seconds", type=float, default=300, help="of all measurements, besides warming up"
-    )
-    p.add_argument("--seed", type=int, default=0, help="which problems are drawn")
-    p.add_argument("--json", metavar="FILE", help="write the result here as well")
+    add = p.add_argument
+    add("--only", action="append", choices=list(families()), help="a family; may be repeated")
+    add("--trials", type=int, default=150, help="kernels per family")
+    add("--rounds", type=int, default=5)
+    add("--seconds", type=float, default=300, help="of all measurements, besides warming up")
+    add("--seed", type=int, default=0, help="which problems are drawn")
+    add("--json", metavar="FILE", help="write the result here as well")
     return p.parse_args(argv)
 
 

@@ -7,7 +7,7 @@ import errno
 import os
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from os import PathLike
@@ -186,6 +186,9 @@ class IrdeconvError(Exception):
 
     exit_code: ClassVar[int] = 70
 
+    def __init_subclass__(cls, code: int | None = None) -> None:
+        cls.exit_code = cls.exit_code if code is None else code
+
     def __init__(self, diagnostics: Iterable[Diagnostic] | Diagnostic) -> None:
         found = [diagnostics] if isinstance(diagnostics, Diagnostic) else list(diagnostics)
         if not Spelling.options:
@@ -231,58 +234,40 @@ class OpError(IrdeconvError):
         return error
 
 
-class InputError(IrdeconvError, ValueError):
+class InputError(IrdeconvError, ValueError, code=3):
     """The file is not a usable model."""
 
-    exit_code = 3
 
-
-class InferenceError(IrdeconvError, ValueError):
+class InferenceError(IrdeconvError, ValueError, code=3):
     """Shapes or element types do not fit together."""
 
-    exit_code = 3
 
-
-class LoweringError(IrdeconvError, NotImplementedError):
+class LoweringError(IrdeconvError, NotImplementedError, code=4):
     """A deconvolution cannot be lowered in the wanted form."""
 
-    exit_code = 4
 
-
-class TargetError(LoweringError):
+class TargetError(LoweringError, code=1):
     """A layer violates conditions of the target in every form."""
 
-    exit_code = 1
 
-
-class UnsupportedError(IrdeconvError, NotImplementedError):
+class UnsupportedError(IrdeconvError, NotImplementedError, code=4):
     """The graph contains operations or attribute values that irdeconv does not execute."""
 
-    exit_code = 4
 
-
-class ExecutionError(IrdeconvError, RuntimeError):
+class ExecutionError(IrdeconvError, RuntimeError, code=1):
     """A layer failed while the graph was running."""
 
-    exit_code = 1
 
-
-class NothingToReduceError(IrdeconvError, ValueError):
+class NothingToReduceError(IrdeconvError, ValueError, code=1):
     """The fault that `reduce` looks for does not show in the model."""
 
-    exit_code = 1
 
-
-class LimitError(IrdeconvError, MemoryError):
+class LimitError(IrdeconvError, MemoryError, code=5):
     """A size, count or memory limit is exceeded."""
 
-    exit_code = 5
 
-
-class FailedError(IrdeconvError, AssertionError):
+class FailedError(IrdeconvError, AssertionError, code=1):
     """`raise_if_failed` of a result that did not pass."""
-
-    exit_code = 1
 
 
 class Judged:
@@ -298,10 +283,8 @@ class Judged:
             raise FailedError(Diagnostic("E504", "error", self.verdict, hint=hint))
 
 
-class UsageError(IrdeconvError, ValueError):
+class UsageError(IrdeconvError, ValueError, code=2):
     """An argument does not fit the model: input name, shape, element type, option."""
-
-    exit_code = 2
 
 
 class ArgumentTypeError(UsageError, TypeError):
@@ -313,10 +296,8 @@ def misused(message: str, hint: str | None = None, code: str = "E700") -> UsageE
     return UsageError(Diagnostic(code, "error", message, hint=hint))
 
 
-class FileAccessError(IrdeconvError, OSError):
+class FileAccessError(IrdeconvError, OSError, code=6):
     """A file cannot be opened, read or written; `errno` and `filename` say more if known."""
-
-    exit_code = 6
 
     def __init__(
         self,
@@ -386,30 +367,16 @@ class Collector:
     _counts: Counter[tuple[str, Severity]] = field(default_factory=Counter, repr=False)
 
     def add(
-        self,
-        code: str,
-        message: str,
-        *,
-        severity: Severity | None = None,
-        location: Location | None = None,
-        layer: str | None = None,
-        notes: Sequence[Note] = (),
-        hint: str | None = None,
+        self, code: str, message: str, *, severity: Severity | None = None, **more: Any
     ) -> None:
-        """Record a diagnostic; the severity follows from the code's letter unless given."""
+        """Record a diagnostic; the severity follows from the code's letter unless given.
+
+        `more` may have location, layer, notes and hint.
+        """
         severity = severity or severity_of(code)
         if self._has_room(code, severity):
-            self.diagnostics.append(
-                Diagnostic(
-                    code=code,
-                    severity=severity,
-                    message=message,
-                    location=location,
-                    layer=layer,
-                    notes=tuple(notes),
-                    hint=hint,
-                )
-            )
+            notes = tuple(more.pop("notes", ()))
+            self.diagnostics.append(Diagnostic(code, severity, message, notes=notes, **more))
 
     def add_at(self, layer: LayerPlace, code: str, message: str, **more: Any) -> None:
         """Record a diagnostic of a layer; `more` may have a more exact location, notes, a hint."""
@@ -427,22 +394,17 @@ class Collector:
 
     def is_full(self, code: str, severity: Severity) -> bool:
         """Whether one more diagnostic would not be shown; if so, it is counted."""
-        if self.most is None:
-            return False
-        count = self._counts.get((code, severity), 0)
-        if count < self.most or not count:
-            return False
-        self._counts[code, severity] = count + 1
-        return True
+        full = self.most is not None and self._counts[code, severity] >= max(self.most, 1)
+        self._counts[code, severity] += full
+        return full
 
     def count_rest(self) -> None:
         """Report how many diagnostics of a code were not shown in full."""
         for (code, severity), count in self._counts.items():
-            if self.most is None or count <= max(self.most, 1):
-                continue
-            shown = [d for d in self.diagnostics if (d.code, d.severity) == (code, severity)]
-            message = f"{count - max(self.most, 1)} more like this one are not shown"
-            self.diagnostics.append(Diagnostic(code, severity, message, shown[-1].location))
+            if self.most is not None and count > max(self.most, 1):
+                shown = [d for d in self.diagnostics if (d.code, d.severity) == (code, severity)]
+                message = f"{count - max(self.most, 1)} more like this one are not shown"
+                self.diagnostics.append(Diagnostic(code, severity, message, shown[-1].location))
         self._counts.clear()
 
     @property

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from irdeconv.base.tables import one_line, printable
+from irdeconv.base.tables import escaped, one_line, printable
 
 MOST_ROWS = 200
 _RIGHT = "text-align:right;vertical-align:top;padding:0 0.8em 0.1em 0;white-space:nowrap"
@@ -24,11 +24,7 @@ def plain(text: str) -> str:
     """Return a text on one line, with escapes for invisible characters and ends of lines."""
     if text.isprintable():
         return one_line(text)
-    return one_line("".join(c if c.isprintable() or ord(c) < 160 else _code(c) for c in text))
-
-
-def _code(char: str) -> str:
-    return char.encode("unicode_escape").decode()
+    return one_line("".join(c if c.isprintable() or ord(c) < 160 else escaped(c) for c in text))
 
 
 def line(kind: object, name: str | None, *facts: str) -> str:
@@ -56,9 +52,8 @@ def html_table(
     lines = [_row("th", head, styles)]
     lines += [_row("td", row, styles) for row in cells[:MOST_ROWS]]
     if left_out > 0:
-        lines.append(
-            f'<tr><td colspan="{len(head)}" style="{_LEFT}">... {left_out:,} more</td></tr>'
-        )
+        cell = f'<td colspan="{len(head)}" style="{_LEFT}">'
+        lines.append(f"<tr>{cell}... {left_out:,} more</td></tr>")
     inner = "\n".join(lines)
     return f'<div style="overflow-x:auto">{html_title(title)}<table>\n{inner}\n</table></div>'
 

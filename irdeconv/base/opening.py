@@ -10,19 +10,14 @@ from __future__ import annotations
 import json
 import os
 import stat
+from contextlib import suppress
 from errno import EACCES, EFBIG, EISDIR, ENOENT, ENOSPC, ENOTDIR, EROFS
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from irdeconv.base import work
-from irdeconv.base.errors import (
-    Diagnostic,
-    FileAccessError,
-    LimitError,
-    did_you_mean,
-    no_access,
-)
+from irdeconv.base.errors import Diagnostic, FileAccessError, LimitError, did_you_mean, no_access
 from irdeconv.base.limits import current
 from irdeconv.base.source import Location, SourceFile
 
@@ -90,37 +85,30 @@ def _near(file: Path) -> str:
 
 def _inside(folder: Path) -> str:
     """Return a hint that names a model in a folder."""
-    models = [n for n in _names(folder) if n.endswith(_MODELS)]
-    if not models:
-        return "name a file; the folder holds no models"
-    return f'name a file in it, such as "{folder / models[0]}"'
+    model = next((n for n in _names(folder) if n.endswith(_MODELS)), None)
+    found = f'name a file in it, such as "{folder / (model or "")}"'
+    return found if model else "name a file; the folder holds no models"
 
 
 def _names(folder: Path) -> list[str]:
-    try:
-        with os.scandir(folder) as entries:
-            return sorted(e.name for e in islice(entries, _LOOKED_AT) if not e.is_dir())
-    except OSError:
-        return []
+    with suppress(OSError), os.scandir(folder) as entries:
+        return sorted(e.name for e in islice(entries, _LOOKED_AT) if not e.is_dir())
+    return []
 
 
 def _writing_hint(path: Path, number: int | None) -> str | None:
     folder = path.parent
-    if number == EISDIR:
-        return f'name a file in it, such as "{path / "model.xml"}"'
     if number == ENOENT and folder.is_dir():
         return f"no files can be made in {folder}; name another place"
-    if number == ENOENT:
-        return f"make the folder first: mkdir -p {folder}"
-    if number == ENOTDIR:
-        return f"{folder} is a file, not a folder"
-    if number in (EACCES, EROFS):
-        return f"you may not write in {folder}; name another place"
-    if number == ENOSPC:
-        return f"there is no space left where {folder} lies"
-    if number == EFBIG:
-        return "the file system or a limit (ulimit -f) allows no larger files"
-    return None
+    hints = {
+        EISDIR: f'name a file in it, such as "{path / "model.xml"}"',
+        ENOENT: f"make the folder first: mkdir -p {folder}",
+        ENOTDIR: f"{folder} is a file, not a folder",
+        **dict.fromkeys((EACCES, EROFS), f"you may not write in {folder}; name another place"),
+        ENOSPC: f"there is no space left where {folder} lies",
+        EFBIG: "the file system or a limit (ulimit -f) allows no larger files",
+    }
+    return hints.get(number) if number else None
 
 
 # O_NONBLOCK: opening a named pipe must not wait for a writer.
@@ -219,15 +207,13 @@ def parse_json(data: bytes | str) -> Any:
     """
     text = data if isinstance(data, str) else data.decode("utf-8-sig")
     try:
-        found = json.loads(text, object_pairs_hook=_object)
+        return json.loads(text, object_pairs_hook=_object)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
-    except json.JSONDecodeError:
-        raise
     except ValueError as e:
-        digits = "Exceeds the limit" in str(e)  # of int()
-        raise ValueError("a number has thousands of digits" if digits else str(e)) from None
-    return found
+        if "Exceeds the limit" not in str(e):  # of int()
+            raise
+        raise ValueError("a number has thousands of digits") from None
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -249,10 +235,9 @@ def shown(value: Any, most: int = 60) -> str:
 
 def is_file(path: PathText) -> bool:
     """Whether a path names a regular file."""
-    try:
+    with suppress(OSError, ValueError):
         return Path(path).is_file()
-    except (OSError, ValueError):
-        return False
+    return False
 
 
 def parse_toml(text: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ step is an addition, because listeners poll. Threads other than the listener's r
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from threading import Event, Thread
 from typing import Protocol, TypeVar
@@ -60,20 +60,11 @@ class Listener(Protocol):
         """Record that a stage is over, also after an exception."""
 
 
-class _Unheard:
-    """The stage of all work without a listener."""
-
-    def __call__(self, n: int = 1, detail: str = "") -> None:
-        pass
-
-    def __enter__(self) -> Advance:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
+def _unheard(n: int = 1, detail: str = "") -> None:
+    """Take a step of work without a listener."""
 
 
-_UNHEARD = _Unheard()
+_UNHEARD = nullcontext(_unheard)
 _listener: ContextVar[Listener | None] = ContextVar("irdeconv.base.progress", default=None)
 
 

@@ -65,13 +65,11 @@ class SourceFile:
             self._outline = _Outline(self.data)
         return self._outline.position(anchor)
 
-    def attribute_position(self, anchor: Anchor, attribute: str) -> Position | None:
-        """Return the position of an attribute of the element or its `<data>`, else its own."""
-        start = self.position(anchor)
-        return None if start is None else self.attribute_at(start, attribute)
-
     def attribute_at(self, start: Position, attribute: str) -> Position:
-        """Return the position of an attribute of the element that begins at a place, as above."""
+        """Return the position of an attribute of the element that begins there or its `<data>`.
+
+        Without such an attribute it is the position of the element.
+        """
         tag = _START_TAG.match(self.data, start.offset)
         if tag is None:
             return start
@@ -237,12 +235,9 @@ class Location:
         """(line, column) from 1, resolved on demand; None if unknown."""
         if self.fixed is not None:
             return self.fixed
-        if self.anchor is None:
-            return None
-        if self.attribute is not None:
-            found = self.source.attribute_position(self.anchor, self.attribute)
-        else:
-            found = self.source.position(self.anchor)
+        found = None if self.anchor is None else self.source.position(self.anchor)
+        if found is not None and self.attribute is not None:
+            found = self.source.attribute_at(found, self.attribute)
         return None if found is None else (found.line, found.column)
 
     def at(self, attribute: str) -> Location:
@@ -255,11 +250,10 @@ class Location:
 
     def snippet(self, width: int = WIDTH) -> list[str]:
         """Return the source line, cut around the column if too long, and a caret line."""
-        where = self.position
-        text = self.source.line(where[0]) if where else None
-        if where is None or not text:
+        line, column = self.position or (0, 0)
+        text = self.source.line(line) if line else None
+        if not text:
             return []
-        line, column = where
         gutter = len(str(line)) + 3
         text = text.replace("\t", " ").rstrip()
         room = max(width - gutter - 3, 2 * len(MARK) + 1)

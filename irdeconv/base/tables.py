@@ -41,7 +41,7 @@ class Break(NamedTuple):
 
 def printable(text: str) -> str:
     """Return the text with Python's escapes for invisible characters; tabs and newlines stay."""
-    return _CONTROL.sub(_escaped, text)
+    return _CONTROL.sub(lambda m: escaped(m[0]), text)
 
 
 def one_line(text: str) -> str:
@@ -54,8 +54,9 @@ def escaped_json(text: str) -> str:
     return _CONTROL.sub(lambda m: json.dumps(m.group())[1:-1], text)
 
 
-def _escaped(found: re.Match[str]) -> str:
-    return found.group().encode("unicode_escape").decode()
+def escaped(text: str) -> str:
+    """Return the text as Python's escapes."""
+    return text.encode("unicode_escape").decode()
 
 
 def columns(text: str) -> int:
@@ -160,7 +161,8 @@ def table(
     slots = _slots(sizes, width)
     if slots is None:
         return "\n".join(_cards(head, cells, names, width))
-    lines = [*_row(slots, head, width, header=True), _rule(slots)]
+    rule = (" " * GAP).join("-" * slot.width for slot in slots)
+    lines = [*_row(slots, head, width, header=True), rule]
     for row in cells:
         lines += _row(slots, row, width)
     return "\n".join(lines)
@@ -239,29 +241,17 @@ class _Slot:
 
 def _slots(sizes: Sequence[_Sizes], width: int) -> list[_Slot] | None:
     """Return the places of the columns; None if they do not fit side by side."""
-    if sum(s.natural + GAP for s in sizes) - GAP <= width:
-        return _placed([_Slot(s, s.natural) for s in sizes])
-    least = [_least(sizes[:i], s, width) for i, s in enumerate(sizes)]
-    left = width - sum(wide + GAP for wide in least) + GAP
-    if left < 0:
-        return None
-    slots = [_Slot(s, wide) for s, wide in zip(sizes, least, strict=True)]
-    poor = sorted(slots, key=lambda slot: (not slot.sizes.name, slot.sizes.natural - slot.width))
-    for n, slot in enumerate(poor):
-        wider = slot.sizes.useful(slot.width + left // (len(poor) - n))
-        more = max(0, wider - slot.width)
-        slot.width += more
-        left -= more
-    return _placed(slots)
-
-
-def _least(before: Sequence[_Sizes], sizes: _Sizes, width: int) -> int:
-    """Return the width that a column needs; names take the rest of the line."""
-    left = width - sum(s.least + GAP for s in before)
-    return min(sizes.least, left if sizes.name and left >= PROSE else width - CARD)
-
-
-def _placed(slots: list[_Slot]) -> list[_Slot]:
+    slots = [_Slot(s, s.natural) for s in sizes]
+    if sum(slot.width + GAP for slot in slots) - GAP > width:
+        slots = [_Slot(s, _least(sizes[:i], s, width)) for i, s in enumerate(sizes)]
+        left = width - sum(slot.width + GAP for slot in slots) + GAP
+        if left < 0:
+            return None
+        poor = sorted(slots, key=lambda s: (not s.sizes.name, s.sizes.natural - s.width))
+        for n, slot in enumerate(poor):
+            more = max(0, slot.sizes.useful(slot.width + left // (len(poor) - n)) - slot.width)
+            slot.width += more
+            left -= more
     at = 0
     for slot in slots:
         slot.at = at
@@ -269,8 +259,10 @@ def _placed(slots: list[_Slot]) -> list[_Slot]:
     return slots
 
 
-def _rule(slots: list[_Slot]) -> str:
-    return (" " * GAP).join("-" * slot.width for slot in slots)
+def _least(before: Sequence[_Sizes], sizes: _Sizes, width: int) -> int:
+    """Return the width that a column needs; names take the rest of the line."""
+    left = width - sum(s.least + GAP for s in before)
+    return min(sizes.least, left if sizes.name and left >= PROSE else width - CARD)
 
 
 def _row(
@@ -288,9 +280,7 @@ def _row(
                 yield cells[i]
             cells[i] = ""
     if _short(slots, cells):
-        line = _joined(slots, cells)
-        if line:
-            yield line
+        yield from filter(None, [_joined(slots, cells)])
         return
     parts = [_wrapped(c, slot.width) for c, slot in zip(cells, slots, strict=True)]
     if header:  # heads stand on the rule
@@ -320,9 +310,8 @@ def _wrapped(cell: str, width: int) -> list[str]:
     lines = []
     for line in wrap(cell, width, 0).split("\n"):
         while columns(line) > width:
-            pieces, here = _PIECE.findall(line), 0
-            fitting = 0
-            for piece in pieces:
+            here = fitting = 0
+            for piece in _PIECE.findall(line):
                 if fitting and here + columns(piece) > width:
                     break
                 here += columns(piece)
@@ -344,13 +333,12 @@ def scaled(value: int | None, unit: str = "") -> str:
     """Return three digits with k, M, G, T; `?` if unknown."""
     if value is None:
         return "?"
-    size = float(value)
-    for prefix in ("", "k", "M", "G", "T"):
-        if size < 999.5 or prefix == "T":
-            digits = f"{size:.3g}" if size < 999.5 else f"{size:.0f}"
-            return f"{digits} {prefix}{unit}".rstrip()
+    size, prefixes = float(value), ["", "k", "M", "G", "T"]
+    while size >= 999.5 and prefixes[1:]:
         size /= 1000
-    raise AssertionError
+        del prefixes[0]
+    digits = f"{size:.3g}" if size < 999.5 else f"{size:.0f}"
+    return f"{digits} {prefixes[0]}{unit}".rstrip()
 
 
 def share(part: int, whole: int) -> str:

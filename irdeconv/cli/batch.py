@@ -199,10 +199,9 @@ def _require_words(args: argparse.Namespace, file: str) -> None:
 
 def _is_report(path: str) -> bool:
     """Whether an .xml is a report of a batch, or not there: no model may get lost for a report."""
-    try:
+    with suppress(OSError):
         return b"<testsuites " in first_bytes(path, 100)
-    except OSError:
-        return True
+    return True
 
 
 def _item(args: argparse.Namespace, file: str) -> BatchItem:
@@ -226,8 +225,7 @@ def _word(path: str) -> str:
 
 
 def _filled(text: str, file: str, name: str) -> str:
-    path = Path(file)
-    values = (file, str(path.parent), path.stem, name)
+    values = (file, str(Path(file).parent), Path(file).stem, name)
     for mark, value in zip(PLACEHOLDERS, values, strict=True):
         text = text.replace(mark, value)
     return text

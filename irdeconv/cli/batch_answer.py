@@ -113,8 +113,8 @@ def failed(error: IrdeconvError | MemoryError, places: Places | None) -> Row:
     diagnostics = [d.to_dict() for d in found[:MOST_DIAGNOSTICS]]
     if places is not None:
         diagnostics = places.relocated(diagnostics)
-    said = _cut(diagnostics[0]["message"]) if found else "out of memory"
-    row = ended(code, _cut(diagnostics), said)
+    cut = _cut(diagnostics)
+    row = ended(code, cut, cut[0]["message"] if found else "out of memory")
     return {**row, "last": True} if code == 5 else row
 
 
@@ -144,62 +144,39 @@ def summary(verb: str, document: dict[str, Any]) -> str:
     if "error" in document:
         found = next(diagnostics(document), None)
         return str(found["message"] if found else document["error"].split("\n")[0])
-    return _SUMMARIES[verb](document)
+    if verb == "validate":
+        return f"{count(document['errors'], 'error')}, {count(document['warnings'], 'warning')}"
+    if verb == "run":
+        outputs = document["outputs"]
+        shapes = ", ".join(f"{name} {facts['shape']}" for name, facts in outputs.items())
+        return shapes if len(shapes) < 100 else count(len(outputs), "output")
+    return _of_tensors(document) if verb in ("infer", "compare") else _of_layers(document)
 
 
-def _validated(document: dict[str, Any]) -> str:
-    errors, warnings = document["errors"], document["warnings"]
-    return f"{count(errors, 'error')}, {count(warnings, 'warning')}"
-
-
-def _inferred(document: dict[str, Any]) -> str:
-    differs = document["differs"]
+def _of_tensors(document: dict[str, Any]) -> str:
+    """Return the answer of `infer` or `compare`."""
     tensors = count(len(document["tensors"]), "tensor")
-    return f"{tensors}, {differs} unlike what is declared" if differs else tensors
+    if "differs" in document:
+        differs = document["differs"]
+        return f"{tensors}, {differs} unlike what is declared" if differs else tensors
+    if document["passed"]:
+        return f"the same: {tensors} compared"
+    return f"different: {sum(not tensor['passed'] for tensor in document['tensors'])} of {tensors}"
 
 
-def _lowered(document: dict[str, Any]) -> str:
-    layers = document["layers"]
+def _of_layers(document: dict[str, Any]) -> str:
+    """Return the answer of `lower` or `check-certificate`."""
+    if "proof" in document:
+        layers = document["proof"]["layers"]
+        done = sum(bool(layer.get("passed")) for layer in layers)
+        proved = f"{done} of {count(len(layers), 'rewritten layer')} proved for every size"
+        return proved if layers else "nothing to prove: no rewritten layers"
+    layers, made = document["layers"], document.get("certificates")
     if not layers:
         return "no deconvolutions, nothing to lower"
     done = sum(layer["form"] is not None for layer in layers)
-    text = f"{count(done, 'deconvolution')} of {len(layers)} lowered"
-    made = document.get("certificates")
-    if made is None:
-        return text
-    return f"{text}, {sum(c['reason'] is None for c in made)} proved"
-
-
-def _run(document: dict[str, Any]) -> str:
-    outputs = document["outputs"]
-    shapes = ", ".join(f"{name} {facts['shape']}" for name, facts in outputs.items())
-    return shapes if len(shapes) < 100 else count(len(outputs), "output")
-
-
-def _compared(document: dict[str, Any]) -> str:
-    tensors = count(len(document["tensors"]), "tensor")
-    if document["passed"]:
-        return f"the same: {tensors} compared"
-    wrong = sum(not tensor["passed"] for tensor in document["tensors"])
-    return f"different: {wrong} of {tensors}"
-
-
-def _checked(document: dict[str, Any]) -> str:
-    layers = document["proof"]["layers"]
-    if not layers:
-        return "nothing to prove: no rewritten layers"
-    done = sum(bool(layer.get("passed")) for layer in layers)
-    return f"{done} of {count(len(layers), 'rewritten layer')} proved for every size"
-
-
-_SUMMARIES = {
-    "validate": _validated,
-    "infer": _inferred,
-    "lower": _lowered,
-    "run": _run,
-    "compare": _compared,
-    "check-certificate": _checked,
-}
+    proved = "" if made is None else f", {sum(c['reason'] is None for c in made)} proved"
+    return f"{count(done, 'deconvolution')} of {len(layers)} lowered{proved}"
 
 
 def sources(models: Iterable[str], words: Iterable[str]) -> Iterator[str]:
@@ -243,8 +220,8 @@ def parts(args: argparse.Namespace, models: list[str]) -> list[BatchItem]:
         if os.path.isdir(path) and not path.endswith(FOLDERS):
             raise unreadable(path, PermissionError(EACCES, os.strerror(EACCES)))
         if not path.endswith((*FILES, *FOLDERS)):
-            names = ", ".join([*FILES, *FOLDERS])
-            raise misused(f'--inputs: "{path}" holds no arrays', f"they are files of {names}")
+            hint = f"they are files of {', '.join((*FILES, *FOLDERS))}"
+            raise misused(f'--inputs: "{path}" holds no arrays', hint)
     read = tuple(sources(models, args.words))
     origin = _origin(args.words, read)
     return [item for path in files for item in _of_file(args, models[0], path, read, origin)]
@@ -263,9 +240,8 @@ def _of_file(
     total = None if args.rows is None else _row_count(path)
     if total is not None and total // args.rows > MOST_PARTS:
         raise misused(f"--rows {args.rows} makes more than {MOST_PARTS:,} items", "take more rows")
-    begins = [None] if total is None else range(0, total, args.rows)
-    for begin in begins:
-        rows = None if begin is None else (begin, min(begin + args.rows, total))
+    cuts = [(n, min(n + args.rows, total)) for n in range(0, total, args.rows)] if total else []
+    for rows in [None] if total is None else cuts:
         name = name_of(path, "" if rows is None else f"{rows[0]}_{rows[1]}")
         payload = {
             "arrays": path,

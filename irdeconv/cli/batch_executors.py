@@ -102,10 +102,9 @@ class Child:
         process, self._process = self._process, None
         if process is None:
             return None
-        for pipe in (process.stdin, process.stdout):
-            if pipe is not None:
-                with suppress(OSError):
-                    pipe.close()
+        for pipe in filter(None, (process.stdin, process.stdout)):
+            with suppress(OSError):
+                pipe.close()
         with suppress(subprocess.TimeoutExpired):
             process.wait(grace)
         _kill(process)  # it lives on with its pipes closed, or has left processes of its own

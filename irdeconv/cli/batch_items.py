@@ -101,10 +101,8 @@ def name_of(file: str, part: str = "") -> str:
     """Return a name for the results of a file: readable, safe, and different for each path."""
     path = PurePath(file)  # without "." and "//"; only the file system knows the meaning of ".."
     digest = hashlib.sha256(f"{path.as_posix()}\0{part}".encode("utf-8", "surrogateescape"))
-    words = [p for p in (path.parent.name, path.stem) if p != ".."]
-    text = _UNSAFE.sub("_", "-".join([*words, part] if part else words))[-LONGEST_NAME:].strip(
-        ".-_"
-    )
+    words = [p for p in (path.parent.name, path.stem) if p != ".."] + [part] * bool(part)
+    text = _UNSAFE.sub("_", "-".join(words))[-LONGEST_NAME:].strip(".-_")
     return f"{text or 'item'}-{digest.hexdigest()[:12]}"
 
 
@@ -171,12 +169,8 @@ def _found(
     fixed = next(i for i, part in enumerate(parts) if _PATTERN.search(part))
     root = str(Path(*parts[:fixed]))
     # `**` matches folders as well as the files in them
-    files = [
-        file
-        for file in _matches(root, "/".join(parts[fixed:]), path)
-        if not os.path.isdir(file) or file.endswith(folders or "\0")
-    ]
-    return root, files
+    found = _matches(root, "/".join(parts[fixed:]), path)
+    return root, [f for f in found if not os.path.isdir(f) or f.endswith(folders or "\0")]
 
 
 def _matches(root: str, pattern: str, whole: str) -> list[str]:
@@ -220,10 +214,8 @@ def _inside(path: str, root: str, folder: bool) -> bool:
     """Whether a path is a regular file (or a folder) that lies in a folder, also behind links."""
     try:
         regular = folder or stat.S_ISREG(os.stat(path).st_mode)
-    except PermissionError:  # its folder may be listed, but no file in it opened
-        return True
-    except OSError:
-        return False
+    except OSError as e:  # its folder may be listed, but no file in it opened
+        return isinstance(e, PermissionError)
     return regular and (not os.path.islink(path) or within(os.path.realpath(path), root))
 
 
@@ -258,10 +250,8 @@ def locked(file: int) -> bool:
     try:
         if fcntl is not None:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:  # the file system has no locks
-        return True
+    except OSError as e:  # others: the file system has no locks
+        return not isinstance(e, BlockingIOError)
     return True
 
 
@@ -391,9 +381,8 @@ def crashed(returncode: int | None) -> Row:
     """Return the row of an item that took its process along; a signal has a negative number."""
     how = "ended without an answer"
     if returncode is not None:
-        how = f"ended with exit code {returncode}"
-    if returncode is not None and returncode < 0:
-        how = f"was ended by signal {-returncode}"
+        killed = f"was ended by signal {-returncode}"
+        how = killed if returncode < 0 else f"ended with exit code {returncode}"
     return stopped(CRASHED, "E710", f"the process of this item {how}")
 
 
@@ -454,18 +443,18 @@ class Journal:
     def close(self) -> None:
         """Bring everything to the disk; FileAccessError if that has failed at any time."""
         self.sync()
-        with failures(self._path):
-            if self._failure is not None:
-                raise self._failure
+        self._write(b"")
 
     def _line(self, line: JournalHead | JournalLine) -> None:
-        data = (json.dumps(line.to_dict()) + "\n").encode()
+        self._write((json.dumps(line.to_dict()) + "\n").encode())
+        self._waiting = True
+
+    def _write(self, data: bytes) -> None:
         with failures(self._path):
             if self._failure is not None:
                 raise self._failure
             while data:
                 data = data[os.write(self._file, data) :]
-        self._waiting = True
 
     def sync(self) -> None:
         """Write new lines to the disk; `close` reports a failure."""

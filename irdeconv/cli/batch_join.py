@@ -139,9 +139,7 @@ def _read(folder: str) -> Joint | str:
 
 def _ordered(parts: list[Joint], failed: list[str], files: Sequence[str]) -> Iterator[Joint]:
     """Yield parts by file and by rows; UsageError with all that is missing, or there twice."""
-    by_file: dict[str, list[Joint]] = {}
-    for part in parts:
-        by_file.setdefault(part.file, []).append(part)
+    by_file = _by_file(parts)
     for name in files:
         if name not in by_file:
             known = ", ".join(islice(sorted(by_file), 5))
@@ -160,6 +158,13 @@ def _ordered(parts: list[Joint], failed: list[str], files: Sequence[str]) -> Ite
         yield from found
 
 
+def _by_file(parts: Iterable[Joint]) -> dict[str, list[Joint]]:
+    found: dict[str, list[Joint]] = {}
+    for part in parts:
+        found.setdefault(part.file, []).append(part)
+    return found
+
+
 def _diagnostics(wrong: list[tuple[str, str]], lacking: str) -> Iterator[Diagnostic]:
     for text, hint in wrong[:MOST_PROBLEMS]:
         yield Diagnostic("E700", "error", text, hint=hint + (lacking if hint == AGAIN else ""))
@@ -173,15 +178,14 @@ def _wrong(parts: list[Joint]) -> Iterator[tuple[str, str]]:
     first = parts[0]
     for part in parts:
         if part.of != first.of:
-            text = (
-                f"{part.file} has {first.of:,} rows in {first.folder}, {part.of:,} in {part.folder}"
-            )
-            yield text, "run the parts with one and the same file"
+            has = f"{first.of:,} rows in {first.folder}, {part.of:,} in {part.folder}"
+            yield f"{part.file} has {has}", "run the parts with one and the same file"
             return
     reached = replace(first, begin=0, end=0)
-    for part in parts:
+    for part in [*parts, replace(first, begin=first.of, end=first.of)]:
         if part.begin > reached.end:
-            yield _gap(part, reached.end, part.begin)
+            rows = f"{part.begin - reached.end:,} of {part.of:,} rows"
+            yield f"{part.file}[{reached.end}:{part.begin}] is missing: {rows}", AGAIN
         elif part.begin < reached.end:
             end = min(part.end, reached.end)
             where = f"in {reached.folder} and in {part.folder}"
@@ -189,24 +193,14 @@ def _wrong(parts: list[Joint]) -> Iterator[tuple[str, str]]:
             text = f"{rows} is there twice: {count(end - part.begin, 'row')}, {where}"
             yield text, "leave one of the folders out, or run anew into an empty folder"
         reached = max(reached, part, key=lambda p: p.end)
-    if reached.end < first.of:
-        yield _gap(first, reached.end, first.of)
-
-
-def _gap(part: Joint, begin: int, end: int) -> tuple[str, str]:
-    rows = f"{end - begin:,} of {part.of:,} rows"
-    return f"{part.file}[{begin}:{end}] is missing: {rows}", AGAIN
 
 
 def _require_one_origin(parts: list[Joint]) -> None:
     for part in parts:
         if part.origin != parts[0].origin:
             message = f"{parts[0].rows} and {part.rows} are not made alike"
-            hint = (
-                "another model, other options or another irdeconv, "
-                f"in {parts[0].folder} and {part.folder}: run one of them again"
-            )
-            raise misused(message, hint)
+            hint = f"in {parts[0].folder} and {part.folder}: run one of them again"
+            raise misused(message, f"another model, other options or another irdeconv, {hint}")
 
 
 def _outputs(parts: list[Joint]) -> dict[str, ArrayHeader]:
@@ -227,11 +221,8 @@ def _outputs(parts: list[Joint]) -> dict[str, ArrayHeader]:
                 raise misused(message, "leave it out")
             texts = header.dtype.kind == total.dtype.kind == "U"  # as long as its longest one
             if shape[1:] != total.shape[1:] or not (texts or header.dtype == total.dtype):
-                what = (
-                    f'"{name}" has rows of {total.dtype}{list(total.shape[1:])}, '
-                    f"then {header.dtype}{list(shape[1:])}"
-                )
-                raise _unlike(parts[0], part, what)
+                rows_of = [f"{h.dtype}{list(h.shape[1:])}" for h in (total, header)]
+                raise _unlike(parts[0], part, f'"{name}" has rows of {", then ".join(rows_of)}')
             dtype = np.promote_types(total.dtype, header.dtype)
             rows = total.shape[0] + shape[0]
             whole[name] = replace(total, dtype=dtype, shape=(rows, *shape[1:]))
@@ -268,9 +259,7 @@ def _write_array(file: IO[bytes], parts: list[Joint], name: str, whole: ArrayHea
 
 
 def _tell(parts: list[Joint], outputs: dict[str, ArrayHeader], path: str, console: Console) -> None:
-    files: dict[str, list[Joint]] = {}
-    for part in parts:
-        files.setdefault(part.file, []).append(part)
+    files = _by_file(parts)
     rows = sum(part.end - part.begin for part in parts)
     for name, whole in outputs.items():
         if whole.shape[0] != rows:
@@ -278,10 +267,8 @@ def _tell(parts: list[Joint], outputs: dict[str, ArrayHeader], path: str, consol
             console.log(f"{has}: only the parts show which belong together")
     console.log(f"wrote {path}")
     if console.wants_json:
-        joined = [
-            JoinedFile(file, sum(p.end - p.begin for p in found), len(found))
-            for file, found in files.items()
-        ]
+        sizes = {file: sum(p.end - p.begin for p in found) for file, found in files.items()}
+        joined = [JoinedFile(file, size, len(files[file])) for file, size in sizes.items()]
         shapes = {name: JoinedOutput(o.shape, str(o.dtype)) for name, o in outputs.items()}
         console.json(JoinReport(joined, shapes, [path]))
         return

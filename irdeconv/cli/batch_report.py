@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sized
 from contextlib import contextmanager
+from functools import partial
 from html import escape
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,7 +20,7 @@ from irdeconv.base.markup import plain
 from irdeconv.base.tables import printable
 from irdeconv.cli.batch_answer import MOST_DIAGNOSTICS
 from irdeconv.cli.batch_items import GOOD, STATUS, BatchItem, BatchRow, Row, worst
-from irdeconv.cli.console import Console
+from irdeconv.cli.console import Answer, Console
 from irdeconv.cli.diagnostics import JunitCase, junit_report, physical, sarif_log
 from irdeconv.cli.rich_bars import duration
 from irdeconv.formats.atomic import together
@@ -56,19 +57,16 @@ def finish(
 ) -> int:
     """Write the report, show the result, and return the exit code."""
     report = document(args, items, rows)
+    text = partial(_text, report, console, everything=args.all)
     try:
         _write(args.report, report)
     except IrdeconvError:
         if not console.wants_json:  # the answer is there, and may have taken days
-            _text(report, console, everything=args.all)
+            text()
         raise
     for path in args.report:
         console.log(f"wrote {path}")
-    if console.wants_json:
-        console.json(report)
-    else:
-        _text(report, console, everything=args.all)
-    return report.exit_code
+    return Answer(lambda: report, text, report.exit_code).shown(console)
 
 
 def _write(paths: list[str], report: BatchReport) -> None:
@@ -176,17 +174,12 @@ def _html(report: BatchReport) -> str:
         f"<title>irdeconv batch {escape(report.verb)}</title>\n<style>{STYLE}</style>",
         f"<h1>irdeconv batch {escape(report.verb)}</h1>\n<p>{escape(verdict(report))}</p>",
         "<table>\n<tr><th>verdict<th>model<th>answer",
-        *_html_rows(report),
-        "</table>\n</html>\n",
     ]
-    return "\n".join(lines)
-
-
-def _html_rows(report: BatchReport) -> Iterator[str]:
     for item in report.items:
         cells = (item["status"], plain(_title(item)), plain(item["summary"]))
-        lines = "".join(f"<br><code>{escape(plain(_line(d)))}</code>" for d in item["diagnostics"])
-        yield f"<tr>{''.join(f'<td>{escape(cell)}' for cell in cells)}{lines}"
+        found = "".join(f"<br><code>{escape(plain(_line(d)))}</code>" for d in item["diagnostics"])
+        lines.append(f"<tr>{''.join(f'<td>{escape(cell)}' for cell in cells)}{found}")
+    return "\n".join([*lines, "</table>\n</html>\n"])
 
 
 FORMATS: dict[str, Callable[[BatchReport], str]] = {

@@ -33,21 +33,14 @@ def run(args: argparse.Namespace, console: Console) -> Answer:
     things = 2 + len(systems) + (args.requests > 1)
     console.log(f"preparing, then measuring for at most about {round(args.time * things, 1):g} s")
     alone = args.file == "-" or Path(args.file).suffix in (".json", ".ird")
-    report = ird.bench(
-        specialize(graph, inputs),
-        inputs,
-        **execution(args),
-        **effort,
-        against=args.against,
-        source=None if alone else args.file,
-        weights=None if alone else args.weights,
-    )
+    origin = {} if alone else {"source": args.file, "weights": args.weights}
+    how = {**execution(args), **effort, **origin, "against": args.against}
+    report = ird.bench(specialize(graph, inputs), inputs, **how)
     note_tuning(args.tune, console)
     document = replace(report, file=args.file, seed=args.seed)
     if args.save is not None:
-        write_file(
-            Path(args.save), (json.dumps(document.to_dict(), indent=1) + "\n").encode("utf-8")
-        )
+        content = json.dumps(document.to_dict(), indent=1) + "\n"
+        write_file(Path(args.save), content.encode("utf-8"))
         console.log(f"wrote {args.save}")
     if args.report is not None:
         write_text(args.report, ird.graph_page(report).to_html(), console)

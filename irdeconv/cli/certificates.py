@@ -61,7 +61,6 @@ class CheckDocument(Record, document="check-certificate/1"):
 
 
 SOME_SIZES = 7  # exit code: equal, but not for every size, or only under assumptions
-Rewritten = TypeVar("Rewritten", bound="Lowered | Raised")
 Written = TypeVar("Written")
 
 
@@ -112,11 +111,11 @@ def _staged(graph: Graph, args: argparse.Namespace, files: Files) -> Given:
 
 def finish_rewriting(
     args: argparse.Namespace,
-    rewritten: Rewritten,
+    rewritten: Lowered | Raised,
     console: Console,
     *,
     prove: Callable[[Given], Certificates],
-    show: Callable[[Rewritten], None],
+    show: Callable[[], None],
     page: Callable[[Certificates], str] | None = None,
 ) -> Answer:
     """Write the outputs; answer with report, graph and certificates.
@@ -128,7 +127,7 @@ def finish_rewriting(
     made = write_proved(args, console, partial(_staged, rewritten.graph, args), prove, page)
 
     def text() -> None:
-        show(rewritten)
+        show()
         if console.format == "ir":
             console.raw(dump(rewritten.graph, elide=0))
         show_certificates(made, console)
@@ -148,11 +147,8 @@ def proved_document(
 
 def show_certificates(made: Certificates, console: Console) -> None:
     """Write a paragraph for each certificate, and the remarks on all."""
-    for c in made:
-        for line in str(c).split("\n"):
-            console.text(line)
-    for line in made.remarks:
-        console.text(line)
+    for text in (*map(str, made), *made.remarks):
+        console.text(text)
 
 
 def proof_code(made: Certificates) -> int:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from irdeconv.base.errors import count, misused
-from irdeconv.cli.console import Console
+from irdeconv.base.extras import needed
+from irdeconv.cli.console import Answer, Console
 from irdeconv.proof.reader import weights_beside
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 WARNINGS = 5  # so many false declarations are shown
 
 
-def run(args: argparse.Namespace, console: Console) -> int:
+def run(args: argparse.Namespace, console: Console) -> Answer:
     """Check; the exit code is 0 if everything is proved."""
     from irdeconv.cli.certificates import SOME_SIZES, CheckDocument
     from irdeconv.cli.checks import is_onnx
@@ -30,23 +31,20 @@ def run(args: argparse.Namespace, console: Console) -> int:
     if Path(args.file).resolve() == Path(args.lowered).resolve():
         message = f"{args.lowered} is the original itself, not a lowered model"
         raise misused(message, f"make one: irdeconv lower {args.file} -o lowered.xml")
-    _require_isl(args)
+    if args.second:
+        needed("--second", "islpy", "Map")
     shapes = _shapes(args)
-    onnx = is_onnx(args.lowered) and (args.file == "-" or is_onnx(args.file))
-    if onnx:
+    if is_onnx(args.lowered) and (args.file == "-" or is_onnx(args.file)):
         from irdeconv.cli.lower_onnx import check_files
 
         report, probed = check_files(args, shapes)
     else:
         report, probed = _check_graphs(args, shapes)
     second = _second(args, shapes)
-    code = exit_code(report, probed)
-    if any(s.verdict == "differs" for s in second or ()):
-        code = 1
-    if console.wants_json:
-        files = args.file, args.lowered
-        console.json(CheckDocument(*files, code == 0, report, probed, second))
-    else:
+    differs = any(s.verdict == "differs" for s in second or ())
+    code = 1 if differs else exit_code(report, probed)
+
+    def text() -> None:
         _warn(report, console)
         _text(report, probed, console)
         _show_second(second, console)
@@ -54,7 +52,9 @@ def run(args: argparse.Namespace, console: Console) -> int:
             console.text((_nothing(args, report), "red"))
         elif code == SOME_SIZES:
             console.text((_some_sizes(report), "yellow"))
-    return code
+
+    files = args.file, args.lowered
+    return Answer(lambda: CheckDocument(*files, code == 0, report, probed, second), text, code)
 
 
 def exit_code(report: CheckReport, probed: CheckReport | None) -> int:
@@ -139,9 +139,9 @@ def _text(report: CheckReport, probed: CheckReport | None, console: Console) -> 
     if probed is None:
         return
     for layer in probed.layers:
-        done = f"ok   {layer.layer}: the same at {layer.proved}"
-        failed = f"{'    ' if layer.unclear else 'FAIL'} {layer.layer}: {layer.reason}"
-        console.text((f"probe {done}" if layer.passed else f"probe {failed}", _colour(layer)))
+        word = "ok  " if layer.passed else "    " if layer.unclear else "FAIL"
+        said = f"the same at {layer.proved}" if layer.passed else layer.reason
+        console.text((f"probe {word} {layer.layer}: {said}", "red" if word == "FAIL" else ""))
     bound = probed.error_probability
     again = f"--seed {probed.seed} repeats it"
     if bound is None:
@@ -151,18 +151,6 @@ def _text(report: CheckReport, probed: CheckReport | None, console: Console) -> 
         f"probe: a layer that differs at these sizes passes with a probability of at most "
         f"{bound:.1e}; other sizes were not evaluated; {again}"
     )
-
-
-def _colour(layer: Any) -> str:
-    return "" if layer.passed or layer.unclear else "red"
-
-
-def _require_isl(args: argparse.Namespace) -> None:
-    """Raise UnsupportedError if the option needs a package that is missing."""
-    from irdeconv.base.extras import needed
-
-    if args.second:
-        needed("--second", "islpy", "Map")
 
 
 def _second(

@@ -7,6 +7,7 @@ import errno
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -271,7 +272,6 @@ def _kind(file: str) -> Kind:
 
 
 def _check_weights(file: str) -> None:
-
     if file == "-":
         raise misused("--weights -: stdin cannot hold weights", "name the .bin file")
     if Path(file).is_dir():
@@ -306,10 +306,9 @@ def _check_measurements(path: Path) -> None:
     require_writable(_first_missing(path))
     if not path.exists():
         return
-    try:
+    content = None
+    with suppress(ValueError):
         content = read_json(path)
-    except ValueError:
-        content = None
     if not isinstance(content, dict) or content.get("schema") != MeasuredKernels.json_schema:
         message = f"--tune {path} would overwrite a file that holds no measurements"
         raise misused(message, "name a new file, or one that --tune has written")

@@ -38,8 +38,7 @@ class CompareDocument(Record, document="compare/1", keys="a b seed *result diagn
 def run(args: argparse.Namespace, console: Console) -> Answer:
     """Compare; the exit code is 0 if everything agrees."""
     if args.file.endswith(".npz"):
-        result = _compare_saved(args)
-        return _answer(args, result, console)
+        return _answer(args, _compare_saved(args), console)
     if args.file == args.other == "-":
         raise misused("stdin holds one model; name a file for the other")
     _refuse_idle(args)
@@ -86,10 +85,8 @@ def _answer(args: argparse.Namespace, result: Comparison, console: Console) -> A
 
 def _protect(args: argparse.Namespace) -> None:
     """Refuse a folder of --reduce whose files would replace inputs."""
-    if args.reduce is None:
-        return
     read = {Path(source).resolve() for source in read_by(verb_record("compare"), args) if source}
-    for name in NAMES:
+    for name in NAMES if args.reduce is not None else ():
         if Path(args.reduce, name).resolve() in read:
             message = f"--reduce {args.reduce} would overwrite the input {name}"
             raise misused(message, "name another folder")
@@ -100,8 +97,7 @@ def _refuse_idle(args: argparse.Namespace) -> None:
     if args.other is not None and args.other.endswith(".npy"):
         hint = "an array goes into an .npz, named like its layer"
         raise misused(f"{args.other} is neither a model nor an .npz", hint)
-    options = {"--form": args.form, "--target": args.target}
-    idle = [name for name, value in options.items() if value is not None]
+    idle = [f"--{name}" for name in ("form", "target") if getattr(args, name) is not None]
     if args.other is not None and idle:
         message = f"{' and '.join(idle)}: with OTHER nothing is lowered"
         hint = "leave OTHER out, or write the lowered model with lower -o and name it as OTHER"

@@ -24,7 +24,7 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from irdeconv import __version__
 from irdeconv.base.errors import IrdeconvError, count, misused
@@ -81,10 +81,9 @@ class Watch:
 
     def look(self) -> None:
         """Poll the workers."""
+        identity = self.client.scheduler.identity
         try:
-            found = self.client.sync(self.client.scheduler.identity, callback_timeout=ANSWER_TIME)[
-                "workers"
-            ]
+            found = self.client.sync(identity, callback_timeout=ANSWER_TIME)["workers"]
         except TimeoutError:
             if not self._scheduler_mute:
                 self._scheduler_mute = True
@@ -277,15 +276,12 @@ class Cluster:
             raise misused(message, "start it again, and the same command with --resume")
         if future.status == "finished":
             try:
-                row: Row = future.result(timeout=ASKED_TIME)
+                return cast(Row, future.result(timeout=ASKED_TIME))
             except IrdeconvError:
                 raise
             except Exception:  # the worker that had it died or stopped before it was sent
                 return None
-            return row
         cause = future.exception() if future.status == "error" else None
-        if isinstance(cause, IrdeconvError):
-            raise cause
         if isinstance(cause, Exception) and not isinstance(cause, self._distributed.KilledWorker):
             raise cause
         if attempt < self.retries:
@@ -315,9 +311,8 @@ def _require_version(client: Any, *, alone: bool) -> set[str]:
     mute = {worker for worker, version in found.items() if version is None}
     for worker, version in found.items():
         if worker not in mute and version != __version__:
-            has = f"irdeconv {version}"
-            if isinstance(version, Exception):
-                has = f"no irdeconv ({version})"
+            broken = isinstance(version, Exception)
+            has = f"no irdeconv ({version})" if broken else f"irdeconv {version}"
             message = f"the worker {worker} of Dask has {has}, the command has {__version__}"
             raise misused(message, HINT)
     if alone and mute and mute == found.keys():

@@ -11,7 +11,7 @@ import json
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -30,7 +30,7 @@ from irdeconv.base.opening import read_json
 from irdeconv.base.tables import WIDTH, scaled
 from irdeconv.cli import pictures, samples
 from irdeconv.cli.checks import require_folder
-from irdeconv.cli.console import Console
+from irdeconv.cli.console import Answer, Console
 from irdeconv.cli.inputs import gather
 from irdeconv.cli.pictures import Picture, image_of, planes
 from irdeconv.formats.atomic import failures, together
@@ -137,7 +137,9 @@ def run_samples(args: argparse.Namespace, console: Console) -> int:
         require_folder(Path(args.output))
     chosen = _choose(args.samples)
     if args.list:
-        return _list(chosen, console)
+        listed = [ListedSample(name, str(path)) for name, path in chosen.items()]
+        text = "\n".join(f"{sample.name}  {sample.file}" for sample in listed)
+        return Answer(lambda: SampleList(listed), lambda: console.text(text)).shown(console)
     with _folder(args.output) as folder:
         results = []
         for name, path in chosen.items():
@@ -149,23 +151,13 @@ def run_samples(args: argparse.Namespace, console: Console) -> int:
     passed = all(r["passed"] for r in results)
     if console.wants_json:
         console.json(SampleResults(passed, args.seed, results))
-        return 0 if passed else 1
-    good = sum(r["passed"] for r in results)
-    verdict = f"{good} of {len(results)} as they should be"
+        return int(not passed)
+    verdict = f"{sum(r['passed'] for r in results)} of {len(results)} as they should be"
     head = f"{count(len(results), 'sample')}, form {args.form or FALLBACK}, seed {args.seed}: "
     console.text(head, (verdict, "bold green" if passed else "bold red"))
     if args.output:
         console.log(f"the lowered IRs are in {args.output}")
-    return 0 if passed else 1
-
-
-def _list(chosen: dict[str, Path], console: Console) -> int:
-    if console.wants_json:
-        console.json(SampleList([ListedSample(name, str(path)) for name, path in chosen.items()]))
-    else:
-        for name, path in chosen.items():
-            console.text(f"{name}  {path}")
-    return 0
+    return int(not passed)
 
 
 def _choose(names: list[str]) -> dict[str, Path]:
@@ -255,21 +247,15 @@ def _text(result: SampleResult, console: Console) -> None:
         return
     before, after, _ = result["layers"]
     deconvolutions = count(len(result["deconvolutions"]), "deconvolution")
-    console.text(
-        mark,
-        f" {result['name']}: {deconvolutions}, {before} -> {after} layers, "
-        f"{_outputs(result)}, {result['seconds']} s",
-    )
+    tensors = [t for t in result["comparisons"]["read back"]["tensors"] if t["output"]]
+    worst = max((t["relative"] for t in tensors), default=0.0)
+    facts = f" {result['name']}: {deconvolutions}, {before} -> {after} layers, "
+    facts += f"{count(len(tensors), 'output')}, largest relative difference {worst:.1e}"
+    console.text(mark, f"{facts}, {result['seconds']} s")
     for name, c in result["comparisons"].items():
         if not c["passed"]:
             layer = c["first_difference"] or ", ".join(c["missing"])
             console.text((f"     {name} differs first at {layer}", "red"))
-
-
-def _outputs(result: SampleResult) -> str:
-    tensors = [t for t in result["comparisons"]["read back"]["tensors"] if t["output"]]
-    worst = max((t["relative"] for t in tensors), default=0.0)
-    return f"{count(len(tensors), 'output')}, largest relative difference {worst:.1e}"
 
 
 Run = Callable[[Array], Array]
@@ -427,11 +413,10 @@ def duration_of(seconds: float) -> str:
 
 def _marks(console: Console) -> dict[bool, tuple[str, str]]:
     """Return the marks of failure and success, as far as the output has the letters."""
-    try:
+    with suppress(UnicodeEncodeError):
         "✓✗".encode(getattr(console.out, "encoding", None) or "ascii")
-    except UnicodeEncodeError:
-        return MARKS
-    return {True: ("✓", "green"), False: ("✗", "bold red")}
+        return {True: ("✓", "green"), False: ("✗", "bold red")}
+    return MARKS
 
 
 NETWORK = "super_resolution/super_resolution.xml"
@@ -458,7 +443,7 @@ class Demonstration:
     folder: Path
     network: Path
     picture: Picture
-    reference: Image | None
+    reference: Image | None = None
     files: list[str] = field(default_factory=list)
 
     def keep(self, name: str, data: bytes | None = None) -> Path:
@@ -528,11 +513,10 @@ def require_own(output: Path, given: str | None, *, force: bool) -> None:
 
 def _is_record(path: Path) -> bool:
     """Whether a file is the record of an earlier demo."""
-    try:
+    with suppress(IrdeconvError, ValueError):
         found = read_json(path)
-    except (IrdeconvError, ValueError):
-        return False
-    return isinstance(found, dict) and found.get("schema") == DemoDocument.json_schema
+        return isinstance(found, dict) and found.get("schema") == DemoDocument.json_schema
+    return False
 
 
 def _start(
@@ -544,17 +528,15 @@ def _start(
         raise misused("this installation has no samples", "install irdeconv anew with pip")
     with steps.step("picture") as step:
         picture = pictures.read(given or str(root / PICTURE), MOST_PIXELS)
-        width, height = picture.size
-        work = Demonstration(args, folder, root / NETWORK, picture, None)
+        work = Demonstration(args, folder, root / NETWORK, picture)
+        step.text = "; ".join([f"{given}, {_size(picture.image)}", *picture.notes])
         if given is None:
-            half = width // FACTOR, height // FACTOR
-            reference = picture.image.crop((0, 0, half[0] * FACTOR, half[1] * FACTOR))
-            small = pictures.resized(reference, half)
-            work = Demonstration(args, folder, root / NETWORK, pictures.Picture(small), reference)
+            width, height = (side // FACTOR for side in picture.size)
+            whole = work.reference = picture.image.crop((0, 0, width * FACTOR, height * FACTOR))
+            small = pictures.resized(whole, (width, height))
+            work.picture = Picture(small)
             work.keep("input.png", pictures.png(small))
-            step.text = f"{Path(PICTURE).name}, {_size(reference)}, reduced to {_size(small)}"
-        else:
-            step.text = "; ".join([f"{given}, {_size(picture.image)}", *picture.notes])
+            step.text = f"{Path(PICTURE).name}, {_size(whole)}, reduced to {_size(small)}"
     return work
 
 
@@ -637,12 +619,10 @@ def _write(work: Demonstration, made: Enlarged, steps: Steps) -> Image:
     profile = work.picture.profile
     with steps.step("write") as step:
         smooth = pictures.resized(work.picture.image, made.image.size)
-        sizes = []
         named = {"enlarged.png": made.image, "bicubic.png": smooth}
         for name, image in progress.each("writing", named.items(), lambda item: item[0]):
             size = work.keep(name, pictures.png(image, profile)).stat().st_size
-            sizes.append(f"{name}, {size / 1000:,.0f} kB")
-        step.text = "; ".join(sizes)
+            step.text += f"{'; ' if step.text else ''}{name}, {size / 1000:,.0f} kB"
     return smooth
 
 

@@ -108,28 +108,20 @@ def _sarif_facts(d: Diagnostic) -> dict[str, Any]:
         place["logicalLocations"] = [{"name": d.layer, "kind": "element"}]
     if place:
         result["locations"] = [place]
-    related = [
-        {
-            "id": i,
-            "message": {"text": n.message},
-            "physicalLocation": physical(n.location.file, n.location.position),
-        }
-        for i, n in enumerate(d.notes)
-        if n.location is not None
-    ]
-    if related:
-        result["relatedLocations"] = related
+    for i, n in enumerate(d.notes):
+        if n.location is not None:
+            there = physical(n.location.file, n.location.position)
+            related = {"id": i, "message": {"text": n.message}, "physicalLocation": there}
+            result.setdefault("relatedLocations", []).append(related)
     return result
 
 
 def physical(file: str, position: tuple[int, int] | None) -> dict[str, Any]:
     """Return a place as SARIF spells it; `position` is a line and a column."""
-    out: dict[str, Any] = {
-        "artifactLocation": {"uri": quote(Path(file).as_posix(), errors="surrogateescape")}
-    }
-    if position is not None:
-        out["region"] = {"startLine": position[0], "startColumn": position[1]}
-    return out
+    uri = quote(Path(file).as_posix(), errors="surrogateescape")
+    keys = ("startLine", "startColumn")
+    region = {} if position is None else {"region": dict(zip(keys, position, strict=True))}
+    return {"artifactLocation": {"uri": uri}, **region}
 
 
 class JunitCase(NamedTuple):

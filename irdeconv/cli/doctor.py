@@ -7,8 +7,10 @@ import os
 import platform
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from errno import EACCES
+from functools import partial
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -192,20 +194,15 @@ def _extra(name: str, adds: str) -> ExtraState:
 
 def _package(name: str, *, required: bool = True) -> PackageState:
     """Return version and problem; a missing package is one only if it is required."""
-    installed, problem = _version(name), None
+    installed = problem = None
+    with suppress(PackageNotFoundError):
+        installed = version(name)
     if installed is not None or required:
         try:
             import_module(MODULES.get(name, name))
         except Exception as e:  # a broken binary may raise anything
             problem = f"{type(e).__name__}: {e}"
     return {"version": installed, "problem": problem}
-
-
-def _version(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
 
 
 def _cpus() -> int:
@@ -283,9 +280,8 @@ def _calibrate(console: Console) -> Answer:
     forget()
     take(None)
     facts = _profile_facts()
-    return Answer(
-        lambda: CalibratedDocument(facts), lambda: _show_profile(facts, console, whole=True)
-    )
+    text = partial(_show_profile, facts, console, whole=True)
+    return Answer(lambda: CalibratedDocument(facts), text)
 
 
 def _warm(models: Sequence[str], console: Console) -> Answer:
@@ -296,10 +292,9 @@ def _warm(models: Sequence[str], console: Console) -> Answer:
     if not jit.available():
         raise misused("--warm compiles nothing: IRDECONV_FAST=0 is set", "unset it")
     start = perf_counter()
-    if models:
-        for path in progress.each("compiling for models", models, name=str):
-            _warm_model(path, console)
-    else:
+    for path in progress.each("compiling for models", models, name=str):
+        _warm_model(path, console)
+    if not models:
         from irdeconv.kernels.warm import compile_kernels
 
         compile_kernels()
@@ -337,9 +332,7 @@ def _place() -> Path:
 
 def _show_profile(facts: ProfileFacts, console: Console, *, whole: bool = False) -> None:
     """Show the profile in force; the `whole` with its numbers beside the packaged ones."""
-    said = f"{facts['source']}, {facts['name']}"
-    if facts["source"] == "calibrated":
-        said = f"calibrated, {facts['file']}"
+    said = f"{facts['source']}, {facts['file' if facts['source'] == 'calibrated' else 'name']}"
     if facts["problem"]:
         said += f"; {facts['file']} is not used: {facts['problem']}"
     console.text(f"{'profile':<13} {said}")

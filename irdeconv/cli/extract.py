@@ -74,9 +74,8 @@ def run(args: argparse.Namespace, console: Console) -> Answer:
         stage_ir(standardize(piece.graph), Path(args.output), files)
         if saved:
             files.write(Path(saved), npz(arrays))
-    for path in (args.output, saved):
-        if path:
-            console.log(f"wrote {path}")
+    for path in filter(None, (args.output, saved)):
+        console.log(f"wrote {path}")
     document = _document(whole, piece, args, saved)
     return Answer(lambda: document, partial(_text, document, console))
 
@@ -118,12 +117,10 @@ def _require_inputs(whole: Graph, piece: Piece, arrays: Mapping[str, Array], pat
     lacking = [name for name in needed(whole, piece) if name not in have]
     if not lacking or (not have and len(arrays) == len(whole.inputs)):
         return
-    flows = _first_few([e.name for e in piece.inputs])
-    raise misused(
-        f"{path} has neither all that flows into the piece ({flows}) nor all that the model reads "
-        f"for it ({_first_few(lacking)} is missing)",
-        "run --dump all -o FILE.npz saves all tensors; -i NAME=VALUE gives the model's inputs",
-    )
+    flows = f"all that flows into the piece ({_first_few([e.name for e in piece.inputs])})"
+    reads = f"all that the model reads for it ({_first_few(lacking)} is missing)"
+    hint = "run --dump all -o FILE.npz saves all tensors; -i NAME=VALUE gives the model's inputs"
+    raise misused(f"{path} has neither {flows} nor {reads}", hint)
 
 
 def _first_few(names: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ import math
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 
@@ -108,10 +108,9 @@ def _require_room(graph: Graph, limit: int | None) -> None:
 
 def _memory_there() -> int | None:
     """Return the bytes of the machine's memory, if they are available."""
-    try:
+    with suppress(AttributeError, ValueError, OSError):
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return None
+    return None
 
 
 def specialize(graph: Graph, inputs: dict[str, Array], *, every: bool = False) -> Graph:
@@ -200,11 +199,9 @@ def naming_file(path: str, suffix: str) -> Iterator[None]:
         yield
     except UnreadableArray as e:
         kind = kind_of(first_bytes(path, BEGIN), path).name
-        message = f"{path} is {kind}, not {suffix}"
-        if suffix in kind:
-            message = f"{path} cannot be read: {e}"
+        problem = f"cannot be read: {e}" if suffix in kind else f"is {kind}, not {suffix}"
         hint = "np.save writes an array as .npy, np.savez several as .npz"
-        raise misused(message, hint) from None
+        raise misused(f"{path} {problem}", hint) from None
 
 
 def _npz(
@@ -261,10 +258,9 @@ def _image(path: str, spec: Spec, name: str) -> Array:
         raise misused(f'input "{name}" is {spec}: an image has 1 or 3 channels')
     with pictures.opened(path, hint="np.save writes an array as .npy") as opened:
         picture = opened.convert("RGB" if channels == 3 else "L")
-    size = tuple(
-        d if isinstance(d, int) else p for d, p in zip((width, height), picture.size, strict=True)
-    )
-    pixels = np.asarray(picture.resize((size[0], size[1]))).reshape(size[1], size[0], channels)
+    both = zip((width, height), picture.size, strict=True)
+    wide, tall = (d if isinstance(d, int) else p for d, p in both)
+    pixels = np.asarray(picture.resize((wide, tall))).reshape(tall, wide, channels)
     values = pixels.transpose(2, 0, 1) if first else pixels
     if spec.dtype is not None and spec.dtype.is_real:
         values = values / np.float32(255)

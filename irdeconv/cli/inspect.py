@@ -30,10 +30,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
         if console.format == "html":
             text = ird.graph_page(graph, lowered).to_html()
         else:
-            inspection = ird.inspect(
-                graph, lowered, only=args.only, sort=args.sort, target=args.target
-            )
-            text = _render(inspection, args, console)
+            wanted = {"only": args.only, "sort": args.sort, "target": args.target}
+            text = _render(ird.inspect(graph, lowered, **wanted), args, console)
         write_text(args.output, text, console)
     return 0
 

@@ -64,11 +64,9 @@ def run(args: argparse.Namespace, console: Console) -> int | Answer:
     source = inferred(model, args.shape)
     low = ird.lower(source, args.form, args.target, **lowering_options(args))
 
-    def show(low: Lowered) -> None:
-        _text(low.report, layer_count(low.graph), args=args, console=console)
-
     page = partial(_page, source, low, args)
     proof = partial(prove, args, source, raised=False)
+    show = partial(_text, low.report, layer_count(low.graph), args=args, console=console)
     answer = finish_rewriting(args, low, console, prove=proof, show=show, page=page)
     return replace(answer, code=4) if any(r.form is None for r in low.report) else answer
 
@@ -88,9 +86,8 @@ def _onnx_instead(args: argparse.Namespace) -> Iterator[None]:
         if args.file == "-" or not is_onnx(args.file):
             raise
         hint = "-o NAME.onnx lowers the ONNX file itself, regardless of its operations"
-        e.diagnostics = [
-            replace(d, hint=hint) if d.hint == ONLY_EXACT else d for d in e.diagnostics
-        ]
+        found = e.diagnostics
+        e.diagnostics = [replace(d, hint=hint) if d.hint == ONLY_EXACT else d for d in found]
         raise
 
 
@@ -99,24 +96,17 @@ def _text(report: LoweringReport, size: str, args: argparse.Namespace, console: 
     for line in fused_lines(report.fused) if args.fuse else ():
         console.text(line)
     if not len(report):
-        none = (
-            f'no deconvolution has a name like "{args.only}"' if args.only else "no deconvolutions"
-        )
+        named = f'no deconvolution has a name like "{args.only}"'
+        none = named if args.only else "no deconvolutions"
         console.text(f"{args.file}: {none}, nothing to lower")
         return
     head = ("deconvolution", "type", "form", "direct MACs", "lowered MACs", "ratio", "becomes")
-    rows = [
-        (
-            r.name,
-            r.type,
-            r.form or "stays",
-            number(r.macs_direct),
-            number(r.macs_lowered) if r.form else "",
-            ratio(r.macs_lowered, r.macs_direct),
-            ", ".join(r.nodes) if r.form else r.reason or "",
-        )
-        for r in report
-    ]
+    rows = []
+    for r in report:
+        macs = number(r.macs_direct), number(r.macs_lowered) if r.form else ""
+        becomes = ", ".join(r.nodes) if r.form else r.reason or ""
+        times = ratio(r.macs_lowered, r.macs_direct)
+        rows.append((r.name, r.type, r.form or "stays", *macs, times, becomes))
     console.text(table(head, rows, ("direct MACs", "lowered MACs", "ratio"), width=console.width))
     for r in report:
         if r.form and r.reason:

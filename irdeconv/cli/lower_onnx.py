@@ -31,12 +31,7 @@ from irdeconv.rewrite.infer_specs import inferred
 from irdeconv.rewrite.records import LoweringReport, LoweringRequest
 from irdeconv.verify.certificates import Certificates, CheckReport, Stamp
 from irdeconv.verify.check import with_probe
-from irdeconv.verify.onnx_check import (
-    certify_models,
-    check_models,
-    compare_models,
-    probe_models,
-)
+from irdeconv.verify.onnx_check import certify_models, check_models, compare_models, probe_models
 from irdeconv.verify.proving import stamp_of
 
 

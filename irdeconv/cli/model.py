@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from io import BufferedReader
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import irdeconv as ird
 from irdeconv.base import gc_pause
@@ -42,10 +42,8 @@ def read(args: argparse.Namespace) -> Graph:
     Models of other formats are imported with the shapes of --shape. Refuses a -o that would
     overwrite the data that an .onnx keeps in other files.
     """
-    shapes = parse_shapes(getattr(args, "shape", ()))
-    seed = getattr(args, "seed", 0)
-    left_out = getattr(args, "no_weights", False)
-    weights: str | Literal[False] | None = False if left_out else args.weights
+    shapes, seed = parse_shapes(getattr(args, "shape", ())), getattr(args, "seed", 0)
+    weights: Any = False if getattr(args, "no_weights", False) else args.weights
     graph = read_file(args.file, weights, args.semantics, shapes=shapes, seed=seed)
     protect_referred(args, graph.info.files)
     return graph
@@ -65,12 +63,10 @@ def read_stdin() -> bytes:
     It is read in pieces: inside of one large read Python would not look at a Ctrl-C.
     """
     stream = cast(BufferedReader, sys.stdin.buffer)
-    limit, taken = current().xml_bytes + 1, 0
-    pieces: list[bytes] = []
-    while taken < limit and (piece := stream.read1(min(limit - taken, 1 << 20))):
-        pieces.append(piece)
-        taken += len(piece)
-    return b"".join(pieces)
+    limit, data = current().xml_bytes + 1, bytearray()
+    while len(data) < limit and (piece := stream.read1(min(limit - len(data), 1 << 20))):
+        data += piece
+    return bytes(data)
 
 
 def read_file(

@@ -291,15 +291,13 @@ def rows(text: str) -> Iterator[VerbOption]:
 
 
 def _row(plain: VerbOption, fields: dict[str, Any]) -> VerbOption:
-    parse: Callable[[str], Any] | None = None
     for name in PARSERS.keys() & fields.keys():
-        parse = PARSERS[name](*fields.pop(name).split())
-    default = fields.pop("default", None)
-    if default is not None and parse is not None:
-        default = parse(default)
+        fields["parse"] = PARSERS[name](*fields.pop(name).split())
+    if "parse" in fields and "default" in fields:
+        fields["default"] = fields["parse"](fields["default"])
     if "required" in fields:
         fields["required"] = True
-    return plain._replace(parse=parse, default=default, **fields)
+    return plain._replace(**fields)
 
 
 @dataclass(eq=False, repr=False)  # generated methods slow down each start

@@ -49,19 +49,18 @@ def write_text(path: str | None, text: str, console: Console) -> None:
 
 def check_array_file(path: str | None) -> None:
     """Refuse a file for arrays whose suffix names no format; devices and pipes need none."""
-    if path is None or path == "-" or descriptor_of(Path(path)) is not None:
+    if path is None or path == "-" or path.endswith((".npz", ".npy")):
         return
-    if Path(path).exists() and not Path(path).is_file():
-        return
-    if not path.endswith((".npz", ".npy")):
+    device = Path(path).exists() and not Path(path).is_file()
+    if not device and descriptor_of(Path(path)) is None:
         raise misused(f"-o {path}: its suffix names no format for arrays", "write .npz or .npy")
 
 
 def check_text_file(path: str | None, format: str) -> None:
     """Refuse a file for a text whose suffix names another format, or a model."""
-    suffix = "" if path is None else Path(path).suffix.lower()
-    wanted = TEXT_FORMATS.get(suffix)
-    if wanted not in (None, format):
+    suffix = Path(path or "").suffix.lower()
+    wanted = TEXT_FORMATS.get(suffix, format)
+    if wanted != format:
         raise misused(f"-o {path}: what is written is {format}", f"add --format {wanted}")
     if suffix in (".png", ".pdf"):
         hint = "write .svg and convert that, for example with rsvg-convert or a browser"
@@ -82,10 +81,8 @@ def check_single(path: str | None, outputs: Sequence[str], dumped: Sequence[str]
 
 def save_arrays(path: str, arrays: Mapping[str, Array]) -> None:
     """Write arrays by name as .npz (also to `-`), or a single one as .npy."""
-    if path.endswith(".npy"):
-        write_bytes(path, npy(next(iter(arrays.values()))))
-        return
-    write_bytes(path, npz(arrays))
+    single = path.endswith(".npy")
+    write_bytes(path, npy(next(iter(arrays.values()))) if single else npz(arrays))
 
 
 class ArrayFacts(TypedDict):

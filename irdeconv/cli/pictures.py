@@ -54,12 +54,11 @@ def opened(
         raise _too_large(path, None, pillow.MAX_IMAGE_PIXELS or 0) from None
     except UnidentifiedImageError:
         raise _no_picture(path, hint) from None
-    except OSError as e:
-        if e.errno is not None or isinstance(e, NotRegularError):
-            raise unreadable(path, e) from None
-        raise _damaged(path, e) from e
     except Exception as e:  # each format of Pillow has its own ways to refuse a damaged file
-        raise _damaged(path, e) from e
+        if isinstance(e, NotRegularError) or (isinstance(e, OSError) and e.errno is not None):
+            raise unreadable(path, e) from None
+        message = f"{path}: the picture cannot be read: {e}"
+        raise misused(message, "it is cut off or damaged") from e
 
 
 def _too_large(path: str, size: tuple[int, int] | None, most: int) -> LimitError:
@@ -75,10 +74,6 @@ def _no_picture(path: str, hint: str) -> IrdeconvError:
     kind = kind_of(first_bytes(path, BEGIN), path).name
     kind = "damaged or without pixels" if kind.endswith("image") else kind
     return misused(f"{path} is no picture that can be read: it is {kind}", hint)
-
-
-def _damaged(path: str, error: Exception) -> IrdeconvError:
-    return misused(f"{path}: the picture cannot be read: {error}", "it is cut off or damaged")
 
 
 @dataclass(frozen=True)

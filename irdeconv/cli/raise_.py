@@ -20,7 +20,7 @@ def run(args: argparse.Namespace, console: Console) -> Answer:
     """Raise, write, report."""
     source = inferred_model(args)
     raised = ird.raise_(source, args.only or None)
-    show = partial(_text, args=args, console=console)
+    show = partial(_text, raised, args, console)
     proof = partial(prove, args, source, raised=True)
     return finish_rewriting(args, raised, console, prove=proof, show=show)
 
@@ -30,25 +30,18 @@ def _text(raised: Raised, args: argparse.Namespace, console: Console) -> None:
     if not len(report):
         console.text(f"{args.file}: no decompositions, nothing to raise")
         return
-    done = [r for r in report if r.pattern]
-    if done:
+    rows = []
+    for r in report:
+        if r.pattern:
+            macs = number(r.macs_before), number(r.macs_raised)
+            rows.append((r.name, r.pattern, r.type, *macs, ratio(r.macs_raised, r.macs_before)))
+    if rows:
         head = ("layer", "pattern", "becomes", "MACs before", "raised MACs", "ratio")
-        rows = [
-            (
-                r.name,
-                r.pattern or "",
-                r.type,
-                number(r.macs_before),
-                number(r.macs_raised),
-                ratio(r.macs_raised, r.macs_before),
-            )
-            for r in done
-        ]
         console.text(table(head, rows, head[3:], width=console.width))
     for r in report:
         if not r.pattern:
             console.text(f"{r.name}: {r.type} stays: {r.reason}")
         elif r.note:
             console.text(f"{r.name}: {r.note}")
-    verdict = count(len(done), "decomposition") + f" of {len(report)} raised"
+    verdict = count(len(rows), "decomposition") + f" of {len(report)} raised"
     console.text(f"{args.file}: {verdict}; {layer_count(raised.graph)}")

@@ -85,17 +85,11 @@ def _protect(args: argparse.Namespace, out: Path) -> None:
 
 def _task(args: argparse.Namespace) -> Task:
     """Return the task; a second model, which is not read yet, is an empty graph."""
-    return Task(
-        check=args.check,
-        compare=args.compare if args.compare in (None, PEER) else Graph(),
-        verb=args.verb,
-        fails_with=args.fails_with,
-        timeout=args.timeout,
-        tolerance=args.tolerance,
-        max_checks=args.max_checks,
-        seconds=args.time,
-        file=Path(args.file) if args.file.endswith(".xml") else None,
-    )
+    names = ("check", "verb", "fails_with", "timeout", "tolerance", "max_checks")
+    options = {name: getattr(args, name) for name in names}
+    compare = args.compare if args.compare in (None, PEER) else Graph()
+    file = Path(args.file) if args.file.endswith(".xml") else None
+    return Task(compare=compare, seconds=args.time, file=file, **options)
 
 
 def _command(args: argparse.Namespace, out: Path, *, in_one_piece: bool) -> str:
@@ -128,10 +122,12 @@ def _text(done: Reduced, command: str, written: list[str], console: Console) -> 
     for name, text in rows.items():
         console.text(f"{name:<10} {text}")
     console.text(_continued(command))
-    short = _short_text(done.graph)
-    if short is not None:
+    # The text form, if it fits on a page.
+    text = wrap(dump(done.graph, elide=None).rstrip(), indent=6)
+    lines = text.splitlines()
+    if len(lines) <= LINES and max(map(len, lines)) <= WIDTH:
         console.text("the whole model, for a report (every verb reads it as a .ird file):")
-        console.text(short)
+        console.text(text)
     else:
         console.text(f"attach     {', '.join(written)}")
 
@@ -150,10 +146,3 @@ def _effort(done: Reduced) -> str:
     if done.undecided:
         effort += f", {done.undecided:,} of them undecided"
     return effort
-
-
-def _short_text(graph: Graph) -> str | None:
-    """Return the text form if it fits on a page."""
-    text = wrap(dump(graph, elide=None).rstrip(), indent=6)
-    lines = text.splitlines()
-    return text if len(lines) <= LINES and max(map(len, lines)) <= WIDTH else None

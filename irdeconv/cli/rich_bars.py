@@ -23,9 +23,7 @@ class Remaining(ProgressColumn):
     def render(self, task: Task) -> Text:
         """Return `12 s left` or `12 s`."""
         left = task.time_remaining if task.total is not None else None
-        if left is not None:
-            return Text(f"{duration(left)} left")
-        return Text(duration(task.elapsed or 0.0))
+        return Text(duration(task.elapsed or 0.0) if left is None else f"{duration(left)} left")
 
 
 class Bars:

@@ -26,9 +26,8 @@ from irdeconv.cli.output import (
     write_text,
 )
 from irdeconv.formats.arrays import npy
-from irdeconv.ir.graph import Graph, Node
+from irdeconv.ir.graph import Node
 from irdeconv.ir.spec import Array
-from irdeconv.runtime.plan import Plan, Trace
 from irdeconv.runtime.program import Step
 from irdeconv.runtime.selection import Selection, with_outputs
 from irdeconv.show.page import run_page
@@ -81,7 +80,18 @@ def run(args: argparse.Namespace, console: Console) -> int | Answer:
     dumped: dict[str, Array] = {}
     wanted = Selection(plan.graph).layers(args.dump, "--dump") if args.dump else set()
     traces = [_tracer(wanted, args.dump_dir, dumped)] if wanted else []
-    arrays = _watched(plan, inputs, traces, ready, args, console)
+    seen = ValueCollector(plan.graph)
+    if args.report is not None:
+        traces.append(seen.trace)
+
+    def trace(node: Node, arrays: tuple[Array, ...]) -> None:
+        for one in traces:
+            one(node, arrays)
+
+    arrays = plan.run(inputs, trace if traces else None)
+    note_tuning(args.tune, console)
+    if args.report is not None:
+        write_text(args.report, run_page(ready, seen).to_html(), console)
     outputs = dict(zip(names, arrays.values(), strict=True))
     if args.output:
         save_arrays(args.output, {**outputs, **{f"dump/{k}": v for k, v in dumped.items()}})
@@ -95,30 +105,6 @@ def run(args: argparse.Namespace, console: Console) -> int | Answer:
     traced = [_step_facts(s) for s in steps] if args.trace else None
     document = RunDocument(args.file, args.seed, facts, steps=traced)
     return Answer(lambda: document, lambda: _text(facts, outputs, console))
-
-
-def _watched(
-    plan: Plan,
-    inputs: dict[str, Array],
-    traces: list[Trace],
-    source: Graph,
-    args: argparse.Namespace,
-    console: Console,
-) -> dict[str, Array]:
-    """Run the plan with these traces, write the page of --report, log failures of --tune."""
-    seen = ValueCollector(plan.graph)
-    if args.report is not None:
-        traces = [*traces, seen.trace]
-
-    def trace(node: Node, arrays: tuple[Array, ...]) -> None:
-        for one in traces:
-            one(node, arrays)
-
-    arrays = plan.run(inputs, trace if traces else None)
-    note_tuning(args.tune, console)
-    if args.report is not None:
-        write_text(args.report, run_page(source, seen).to_html(), console)
-    return arrays
 
 
 def _tracer(

@@ -73,9 +73,8 @@ def _require_arguments(args: argparse.Namespace) -> None:
     """Refuse an action without its arguments."""
     action = args.action
     if args.dir is None and action != "list":
-        raise misused(
-            f"suite {action} needs a folder", f"for example: irdeconv suite {action} vectors"
-        )
+        hint = f"for example: irdeconv suite {action} vectors"
+        raise misused(f"suite {action} needs a folder", hint)
     if action == "check" and args.results is None:
         raise misused("suite check needs results", f"irdeconv suite check {args.dir} RESULTS")
     if action == "run" and args.peer is None:
@@ -85,9 +84,8 @@ def _require_arguments(args: argparse.Namespace) -> None:
 
 
 def _gathered(args: argparse.Namespace, console: Console) -> list[SuiteCase]:
-    cases, skipped = gathered(
-        args.dialect, args.set, args.only, args.layers, full_size=args.full_size
-    )
+    which = args.dialect, args.set, args.only, args.layers
+    cases, skipped = gathered(*which, full_size=args.full_size)
     for text in skipped:
         console.log(f"left out: {text}")
     return cases
@@ -115,8 +113,7 @@ def _make(args: argparse.Namespace, console: Console) -> Answer:
 
 
 def _check(args: argparse.Namespace, console: Console) -> Answer:
-    suite = Suite.open(Path(args.dir))
-    return _report(check(suite, Path(args.results)), args, console)
+    return _report(check(Suite.open(Path(args.dir)), Path(args.results)), args, console)
 
 
 def _run(args: argparse.Namespace, console: Console) -> Answer:
@@ -188,13 +185,10 @@ def junit(folder: str, report: SuiteReport) -> str:
     def case_of(case: CaseReport) -> JunitCase:
         lines = [] if case.passed else case.lines()
         own = len(lines) - len(case.known)
-        return JunitCase(
-            f"{case.dialect}.{case.set}",
-            case.name,
-            "" if case.passed else case.status,
-            lines[own - 1 if own > 1 else 0] if lines else "",
-            "\n".join(lines),
-        )
+        status = "" if case.passed else case.status
+        first = lines[own - 1 if own > 1 else 0] if lines else ""
+        group = f"{case.dialect}.{case.set}"
+        return JunitCase(group, case.name, status, first, "\n".join(lines))
 
     summary = "\n".join([*report.summary(), report.verdict])
     return junit_report("irdeconv suite", [(folder, [*map(case_of, report.cases)], summary)])

@@ -111,16 +111,15 @@ def unknown_verb(args: Sequence[str], verbs: Iterable[str]) -> UsageError:
     if word.startswith("-") and later is not None:
         rest = " ".join([later, *(a for a in args if a != later)])
         return misused(f'the verb stands before "{word}"', f"irdeconv {rest}")
+    near = did_you_mean(word, ("--help", "--version") if word.startswith("-") else known)
     if word in SYNONYMS:
-        return misused(f'there is no verb "{word}"', f'did you mean "{SYNONYMS[word]}"?')
-    if re.fullmatch(r"[EWew]\d{3}", word):
-        return misused(f'there is no verb "{word}"', f"irdeconv codes {word.upper()} explains it")
-    options = ("--help", "--version")
-    near = did_you_mean(word, options if word.startswith("-") else known)
-    if word.startswith("-"):
+        near = f'did you mean "{SYNONYMS[word]}"?'
+    elif re.fullmatch(r"[EWew]\d{3}", word):
+        near = f"irdeconv codes {word.upper()} explains it"
+    elif word.startswith("-"):
         hint = near or "a verb stands first: irdeconv VERB FILE"
         return misused(f'there is no option "{word}" without a verb', hint)
-    if re.search(r"[./\\]", word) and not near:
+    elif re.search(r"[./\\]", word) and not near:
         return misused(f'a verb stands before "{word}"', f"irdeconv inspect {word}")
     return misused(f'there is no verb "{word}"', near or "irdeconv help lists the verbs")
 
@@ -170,23 +169,21 @@ def _unknown_option(
 ) -> UsageError:
     known = [o for o in option_names(parser) if o.startswith("--") and o != "--debug"]
     plain = "--" + word.lstrip("-")
-    begun = [o for o in known if o.startswith(plain)]
+    begun, places = [o for o in known if o.startswith(plain)], _positionals(parser)
     if plain in known or len(begun) == 1:
-        return misused(f'{verb} has no option "{word}"', f'did you mean "{begun[0]}"?')
-    places = _positionals(parser)
-    if plain[2:].upper() in [place.strip("[].+ ") for place in places]:
+        hint = f'did you mean "{begun[0]}"?'
+    elif plain[2:].upper() in [place.strip("[].+ ") for place in places]:
         hint = f"write irdeconv {verb} {' '.join(places)}, without {word}"
-        return misused(f'{verb} has no option "{word}"', hint)
-    elsewhere = others(word)
-    if elsewhere:
-        return misused(f'{verb} has no option "{word}"', f"it is one of {', '.join(elsewhere)}")
-    hint = did_you_mean(plain, known) or "it has " + ", ".join(begun or known)
+    elif elsewhere := others(word):
+        hint = f"it is one of {', '.join(elsewhere)}"
+    else:
+        hint = did_you_mean(plain, known) or "it has " + ", ".join(begun or known)
     return misused(f'{verb} has no option "{word}"', hint)
 
 
 def _one_too_many(parser: ArgumentParser, verb: str, word: str) -> UsageError:
     takes = " ".join(_positionals(parser)) or "no file"
-    hint = None
+    hint = "leave it out"
     if word.endswith((".xml", ".onnx")) and verb in _WRITERS:
         hint = f"-o {word} writes there"
     elif word.endswith((".xml", ".onnx")) and parser._actions[1].dest == "file":
@@ -195,7 +192,7 @@ def _one_too_many(parser: ArgumentParser, verb: str, word: str) -> UsageError:
         hint = f"a shape is written --shape '{word}'"
     elif "=" in word and "--input" in option_names(parser):
         hint = f"an input is written --input {word}"
-    return misused(f'{verb} takes {takes}: "{word}" is one too many', hint or "leave it out")
+    return misused(f'{verb} takes {takes}: "{word}" is one too many', hint)
 
 
 def _lacking(

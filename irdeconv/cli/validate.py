@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 import irdeconv as ird
 from irdeconv.base.errors import Diagnostic, UsageError, count, misused
@@ -56,14 +57,9 @@ def _diagnostics(
     file: str, shapes: dict[str, Shape | None], args: argparse.Namespace
 ) -> list[Diagnostic]:
     """Validate one file; UsageError if a shape does not fit the model."""
-    found = ird.validate(
-        source_of(file),
-        weights=False if args.no_weights else args.weights,
-        semantics=args.semantics,
-        shapes=shapes,
-        target=args.target,
-        name=STDIN,
-    )
+    weights: Any = False if args.no_weights else args.weights
+    how = {"semantics": args.semantics, "target": args.target}
+    found = ird.validate(source_of(file), weights, shapes=shapes, name=STDIN, **how)
     misfits = [d for d in found if d.code == "E310"]
     if misfits:
         raise UsageError(misfits)
@@ -85,8 +81,7 @@ def _text(found: dict[str, list[Diagnostic]], console: Console, args: argparse.N
         verdict = ("valid", "bold green") if good else ("invalid", "bold red")
         counts = f", {count(errors, 'error')}, {count(warnings, 'warning')}"
         counts += ", without weights" if args.no_weights else ""
-        name = STDIN if file == "-" else file
-        console.text(f"{name}: ", verdict, counts)
+        console.text(f"{STDIN if file == '-' else file}: ", verdict, counts)
     # On a terminal, suggest `irdeconv codes` for the first codes, errors before warnings.
     diagnostics = [d for ds in found.values() for d in ds]
     error_codes = [d.code for d in diagnostics if d.severity == "error"]

@@ -121,11 +121,8 @@ def _outputs(
     shapes: dict[str, Shape] = {n: (at_once, *a.shape[1:]) for n, a in given.items()}
     shapes |= {name: array.shape for name, array in whole.items()}
     found = infer(graph, shapes=shapes)
-    pieces = 1 if size is None else rows // size
-    out = {}
-    for name, node in zip(found.outputs, found.results, strict=True):
-        out[name] = _times(name, node.spec(), pieces)
-    return out
+    outputs = zip(found.outputs, found.results, strict=True)
+    return {name: _times(name, node.spec(), rows // at_once) for name, node in outputs}
 
 
 def _times(name: str, spec: Spec, pieces: int) -> tuple[tuple[int, ...], np.dtype[Any]]:
@@ -138,9 +135,7 @@ def _times(name: str, spec: Spec, pieces: int) -> tuple[tuple[int, ...], np.dtyp
 
 
 def _lazily(
-    shipped: tuple[Plan, dict[str, Array]],
-    given: Mapping[str, Any],
-    specs: Mapping[int, Outputs],
+    shipped: tuple[Plan, dict[str, Array]], given: Mapping[str, Any], specs: Mapping[int, Outputs]
 ) -> dict[str, Any]:
     """Return the outputs as arrays of Dask, a task for each block and one for each part of it."""
     import dask.array as da

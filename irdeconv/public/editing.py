@@ -71,11 +71,7 @@ def rename(
 
 @work.counted
 def simplify(
-    model: ModelLike,
-    *,
-    max_growth: int = MAX_GROWTH,
-    decompress: bool = False,
-    fuse: bool = False,
+    model: ModelLike, *, max_growth: int = MAX_GROWTH, decompress: bool = False, fuse: bool = False
 ) -> Simplified:
     """Return the same model with fewer layers, and a report of the removed: `graph, report = ...`.
 

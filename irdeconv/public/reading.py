@@ -140,11 +140,10 @@ def validate(
 @gc_pause.paused()
 def _problems(model: ModelLike, loaded: Loaded, reading: Reading) -> list[Diagnostic]:
     """Infer a model that was read; everything found."""
-    if loaded.graph is None:
-        return list(loaded.diagnostics)
-    given = loaded.graph is held(model)
-    graph = loaded.graph.copy() if given else loaded.graph
     found = list(loaded.diagnostics)
+    if loaded.graph is None:
+        return found
+    graph = loaded.graph.copy() if loaded.graph is held(model) else loaded.graph
     try:
         graph.lint()
         wanted = input_shapes(graph, reading.shapes)
@@ -184,11 +183,7 @@ def _in_file_order(found: Sequence[Diagnostic]) -> list[Diagnostic]:
     """Sort by line and column; those without a place come first. Drop exact repetitions."""
     seen = {(d.code, str(d.location), d.message): d for d in reversed(found)}
     kept = [d for d in found if seen[d.code, str(d.location), d.message] is d]
-
-    def place(d: Diagnostic) -> tuple[int, int]:
-        return (d.location.position if d.location else None) or (0, 0)
-
-    return sorted(kept, key=place)
+    return sorted(kept, key=lambda d: (d.line or 0, d.column or 0))
 
 
 def infer(model: ModelLike, shapes: Mapping[str, ShapeLike] | None = None) -> Graph:

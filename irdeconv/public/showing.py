@@ -68,20 +68,17 @@ def compare(
     >>> report = ird.compare(g, ird.lower(g), x)
     >>> report.passed, report.verdict
     (True, 'the same: 1 output, 1 layer compared')
-    >>> wrong = {"deconv": np.zeros((2, 4, 9, 13), np.float32)}
-    >>> ird.compare(g, wrong, x).first_difference.name
+    >>> ird.compare(g, {"deconv": np.zeros((2, 4, 9, 13), np.float32)}, x).first_difference.name
     'deconv'
     """
     if isinstance(a, Mapping) or _is_saved(a):
         return compare_arrays(_arrays(a), _arrays(b), tolerance)
     plan = compile(a, None, threads=1, fuse=False, once=True)
-    if b == "onnxruntime" and isinstance(a, str | PathLike):
-        b = f"{b}:{a}"
+    b = f"{b}:{a}" if b == "onnxruntime" and isinstance(a, str | PathLike) else b
     with TemporaryDirectory(prefix="irdeconv-") as folder:
         start, other = _second_side(plan, b, inputs, weights, folder, peer_precision)
         result = compare_plan(plan, start, inputs, tolerance)
-        around = reduce and find_around(plan, start, inputs, result, other)
-        if reduce and around:
+        if reduce and (around := find_around(plan, start, inputs, result, other)):
             write_around(around, Path(reduce), PEER if str(b) == PEER else None)
         return replace(result, other=other)
 
@@ -107,13 +104,33 @@ def _second_side(
     folder: str,
     computes: Precision,
 ) -> tuple[Callable[[], Partner], Graph | None]:
-    """Return a function that starts the partner, and its graph if it is run here."""
+    """Return a function that starts the partner, and its graph if it is run here.
+
+    A model for OpenVINO is written to the folder.
+    """
     if isinstance(b, Mapping):
         return partly(SavedPartner, plan.graph, _arrays(b), "the arrays"), None
-    if isinstance(b, str | PathLike) and (_peer(b) or not looks_like_a_model(b)):
-        return partly(_stored, plan, b, inputs, weights, folder, computes), None
-    other = compile(b, None, threads=1, fuse=False, once=True)
-    return partly(_other_model, plan, other, inputs), other.graph
+    system, colon, file = str(b).partition(":") if isinstance(b, str | PathLike) else ("", "", "")
+    if isinstance(b, str | PathLike) and system not in PEERS and not looks_like_a_model(b):
+        return partly(SavedPartner.open, plan.graph, Path(b)), None
+    if system not in PEERS:
+        other = compile(b, None, threads=1, fuse=False, once=True)
+        return partly(_other_model, plan, other, inputs), other.graph
+
+    def peer() -> Partner:
+        feeds = dict(zip(plan.graph.inputs, plan.binder.bind(inputs), strict=True))
+        if system == "onnxruntime":
+            if not file:
+                hint = "onnxruntime:FILE.onnx names the .onnx that the model was made of"
+                raise misused("ONNX Runtime reads only an .onnx", hint)
+            return OnnxRuntimePartner(plan, Path(file), feeds)
+        openvino()  # before anything is written
+        path = Path(file) if colon else Path(folder, "model.xml")
+        if not colon:
+            write(plan.graph, path)
+        return OpenVinoPartner(plan, path, feeds, Path(weights) if weights else None, computes)
+
+    return peer, None
 
 
 def _other_model(plan: Plan, other: Plan, inputs: Feeds) -> Partner:
@@ -127,36 +144,6 @@ def _other_model(plan: Plan, other: Plan, inputs: Feeds) -> Partner:
             [replace(d, message=f"the other model: {d.message}", hint=hint) for d in e.diagnostics]
         ) from None
     return PlanPartner(plan.graph, other, inputs)
-
-
-def _peer(b: str | PathLike[str]) -> bool:
-    return str(b).partition(":")[0] in PEERS
-
-
-def _stored(
-    plan: Plan,
-    b: str | PathLike[str],
-    inputs: Feeds,
-    weights: str | PathLike[str] | None,
-    folder: str,
-    computes: Precision,
-) -> Partner:
-    """Return the partner that a text names; a model for OpenVINO is written to the folder."""
-    system, colon, file = str(b).partition(":")
-    if _peer(b):
-        feeds = dict(zip(plan.graph.inputs, plan.binder.bind(inputs), strict=True))
-        if system == "onnxruntime":
-            if not file:
-                hint = "onnxruntime:FILE.onnx names the .onnx that the model was made of"
-                raise misused("ONNX Runtime reads only an .onnx", hint)
-            return OnnxRuntimePartner(plan, Path(file), feeds)
-        openvino()  # before anything is written
-        if not colon:
-            file = str(Path(folder, "model.xml"))
-            write(plan.graph, file)
-        stored = Path(weights) if weights else None
-        return OpenVinoPartner(plan, Path(file), feeds, stored, computes)
-    return SavedPartner.open(plan.graph, Path(b))
 
 
 def inspect(

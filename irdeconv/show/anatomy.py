@@ -91,10 +91,9 @@ class AxisAnatomy:
         window = Window(IntVector((self.begin,)), IntVector((self.end,)))
         # Without inputs S*0 zeros are there, unlike S(I-1)+1: the end has S-1 less to pad.
         surplus = IntVector((0 if self.size else self.stride - 1,))
-        both = zero_insertion_pads(
-            window, IntVector((self.kernel,)), IntVector((self.dilation,)), surplus
-        )
-        return _only(both[0]), _only(both[1])
+        kernel, dilation = IntVector((self.kernel,)), IntVector((self.dilation,))
+        before, after = zero_insertion_pads(window, kernel, dilation, surplus)
+        return _only(before), _only(after)
 
     @cached_property
     def window(self) -> range:
@@ -126,9 +125,8 @@ class AxisAnatomy:
     @property
     def overlap(self) -> OverlapAxis:
         """The same axis without its size, away from the borders."""
-        return OverlapAxis(
-            kernel=self.kernel, stride=self.stride, dilation=self.dilation, begin=self.begin
-        )
+        names = ("kernel", "stride", "dilation", "begin")
+        return OverlapAxis(**{name: getattr(self, name) for name in names})
 
     def tap(self, output: int, input: int) -> int | None:
         """Return the tap by which an input reaches an output: S*i + D*k = o + begin."""
@@ -182,9 +180,8 @@ class AxisAnatomy:
     @property
     def slid(self) -> range:
         """The outputs with a row of their own: one per phase, from the middle."""
-        drawn = range(
-            max(self.shown.start - self.begin, 0), min(self.shown.stop - self.begin, self.output)
-        )
+        start, stop = self.shown.start - self.begin, self.shown.stop - self.begin
+        drawn = range(max(start, 0), min(stop, self.output))
         count = min(max(self.stride, 3), STAMPS, len(drawn))
         first = drawn.start + (len(drawn) - count) // 2
         return range(first, first + count)
@@ -197,20 +194,15 @@ class AxisAnatomy:
     def _stamp(self, i: int) -> CellRow:
         cells = []
         for p in self.shown:
-            k = self.tap(p - self.begin, i)
-            if k is not None:
+            if (k := self.tap(p - self.begin, i)) is not None:
                 phase = self.phase(p)
                 cells.append(AxisCell(p, "lost" if phase is None else "tap", f"w{k}", phase))
         return CellRow(f"x{i} times", tuple(cells))
 
     def _sums(self) -> CellRow:
         """Return the outputs, each a sum of products, and the positions that are cut off."""
-        cells = []
-        for p in self.shown:
-            if p in self.outputs:
-                cells.append(self._output(p))
-            elif 0 <= p < self.full:
-                cells.append(AxisCell(p, "cut"))
+        seen = (p for p in self.shown if p in self.outputs or 0 <= p < self.full)
+        cells = (self._output(p) if p in self.outputs else AxisCell(p, "cut") for p in seen)
         return CellRow("outputs", tuple(cells))
 
     def _output(self, p: int) -> AxisCell:
@@ -415,11 +407,9 @@ class Overlap:
     def sentences(self) -> list[str]:
         """Return the diagnosis: even or not, by which factor, and numbers that would be even."""
         if self.even:
-            taps = count(self.most, "tap")
-            return [
-                f"Even: {taps} {'reaches' if self.most == 1 else 'reach'} every output away from "
-                "the borders, so the kernel alone makes no checkerboard pattern."
-            ]
+            reach = f"{count(self.most, 'tap')} {'reaches' if self.most == 1 else 'reach'}"
+            why = "so the kernel alone makes no checkerboard pattern"
+            return [f"Even: {reach} every output away from the borders, {why}."]
         return [self._uneven(), *self._remedies()]
 
     def _uneven(self) -> str:
@@ -446,10 +436,8 @@ class Overlap:
 
 
 def _remedy(axis: OverlapAxis) -> str:
-    kernels = _listed(axis.even_kernels, "or")
-    strides = axis.even_strides
-    other = ""
-    if strides:
+    kernels, other = _listed(axis.even_kernels, "or"), ""
+    if strides := axis.even_strides:
         other = f" So would stride {_listed(strides, 'or')}, with another output size."
     if axis.common > 1:
         return (

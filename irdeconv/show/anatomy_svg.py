@@ -194,9 +194,8 @@ def rows(
     sheet.add("<g>" if width > FINE else '<g class="fine">')
     for line in lines:
         base = sheet.y + height - (height - 10) // 2 - 1
-        sheet.add(
-            f'<text class="soft" x="{PICTURE_MARGIN}" y="{base}">{escape(plain(line.label))}</text>'
-        )
+        label = escape(plain(line.label))
+        sheet.add(f'<text class="soft" x="{PICTURE_MARGIN}" y="{base}">{label}</text>')
         places = {cell.at: left + (cell.at - shown.start) * width for cell in line.cells}
         for cell in line.cells:
             colour = "" if cell.phase is None else f" p{cell.phase % COLOURS}"

@@ -6,7 +6,7 @@ Beside another graph: the layers that stayed, and the replacements of the others
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from irdeconv.base.errors import count
@@ -44,22 +44,16 @@ def drawing(
     """
     shown = [r for r in (layers(graph) if rows is None else rows) if constants or not r.constant]
     place = {r.id: n for n, r in enumerate(shown)}
-    items = [
-        _item(graph, r, (changes or {}).get(r.id, "same"), folded=not constants) for r in shown
-    ]
+    kinds = changes or {}
+    items = [_item(graph, r, kinds.get(r.id, "same"), folded=not constants) for r in shown]
     several = {r.id for r in shown if sum(bool(o.consumers) for o in r.outputs) > 1}
-    wires = [
-        Wire(place[i.producer], place[r.id], i.port, _label(i, several), i.producer)
-        for r in shown
-        for i in r.inputs
-        if i.producer in place
-    ]
+    wires = []
+    for r in shown:
+        for i in r.inputs:
+            if i.producer in place:
+                label = f"{i.port}: {i.spec}" if i.producer in several else str(i.spec)
+                wires.append(Wire(place[i.producer], place[r.id], i.port, label, i.producer))
     return draw(items, wires, graph.info.name)
-
-
-def _label(i: InputFacts, several: Collection[int]) -> str:
-    """Return the spec of a value, with the number of the output if several are read."""
-    return f"{i.port}: {i.spec}" if i.producer in several else str(i.spec)
 
 
 def picture(
@@ -78,13 +72,12 @@ def picture(
     if most is not None and max(len(graph), len(lowered or ())) > LARGEST_GROUPED:
         return None
     title, text = graph.info.name, _described(graph)
-    if lowered is None:
-        panels = [_panel(graph, drawing(graph, rows, constants=constants), "")]
-    else:
-        found = difference(graph, lowered)
-        before = drawing(graph, rows, changes=found.before, constants=constants)
+    found = Difference() if lowered is None else difference(graph, lowered)
+    before = drawing(graph, rows, changes=found.before, constants=constants)
+    panels = [_panel(graph, before, "" if lowered is None else "before")]
+    if lowered is not None:
         after = drawing(lowered, changes=found.after, constants=constants)
-        panels = [_panel(graph, before, "before"), _panel(lowered, after, "after lowering")]
+        panels.append(_panel(lowered, after, "after lowering"))
         title = f"{title}, before and after lowering"
         text = f"Before: {text} After lowering: {_described(lowered)}"
     if most is not None and max(len(scene.boxes) for scene, _ in panels) > most:
@@ -94,22 +87,21 @@ def picture(
 
 def _panel(graph: Graph, drawn: GraphDrawing, side: str) -> Panel:
     """Return the flat scene, or the one with closed groups if the flat one is too large."""
-    heading = [f"{graph.info.name}, {side}" if side else graph.info.name]
+    heading = f"{graph.info.name}, {side}" if side else graph.info.name
     flat = drawn.scenes[drawn.flat]
     if not drawn.flat or len(flat.boxes) <= LARGEST_FLAT:
-        return flat, heading
-    heading.append(f"{count(len(flat.boxes), 'layer')} in groups; --format html opens them")
-    return drawn.scenes[0], heading
+        return flat, [heading]
+    groups = f"{count(len(flat.boxes), 'layer')} in groups; --format html opens them"
+    return drawn.scenes[0], [heading, groups]
 
 
 def _described(graph: Graph) -> str:
     """Return a sentence for who does not see the picture."""
     inputs, outputs = (", ".join(names) for names in (graph.inputs, graph.outputs))
     deconvolutions = sum(n.op.deconvolution for n in graph.nodes())
-    return (
-        f"A graph of {count(len(graph), 'layer')}, {count(deconvolutions, 'deconvolution')} among "
-        f"them, from {inputs or 'no input'} to {outputs or 'no output'}."
-    )
+    ends = f"from {inputs or 'no input'} to {outputs or 'no output'}."
+    among = f"{count(deconvolutions, 'deconvolution')} among them"
+    return f"A graph of {count(len(graph), 'layer')}, {among}, {ends}"
 
 
 def _item(graph: Graph, r: LayerFacts, change: Change, *, folded: bool) -> LayerBox:
@@ -142,11 +134,9 @@ def _title(graph: Graph, r: LayerFacts) -> Iterator[str]:
 
 
 def _kind(graph: Graph, r: LayerFacts) -> Kind:
-    if r.deconvolution:
-        return "deconvolution"
     ends: dict[str, Kind] = {"Parameter": "input", "Result": "output"}
-    if r.type in ends:
-        return ends[r.type]
+    if r.type in ends or r.deconvolution:
+        return ends.get(r.type, "deconvolution")
     if r.constant:
         return "constant"
     return "body" if bodies_of(graph.node(r.id)) else "layer"
@@ -187,8 +177,7 @@ def _window(attributes: Mapping[str, str]) -> Iterator[str]:
 
 def _constant(op: Op, port: int, i: InputFacts) -> str:
     known = value(i.spec)
-    name = _port(op, port)
-    return f"{name} {known[:1]} {known[1:]}" if known else f"{name} {i.spec}"
+    return f"{_port(op, port)} {f'{known[:1]} {known[1:]}' if known else i.spec}"
 
 
 def _port(op: Op, port: int) -> str:
@@ -235,19 +224,13 @@ def difference(before: Graph, after: Graph) -> Difference:
 
 def _pairs(before: Graph, after: Graph) -> Iterator[tuple[int, int]]:
     """Yield equal layers: same id and name (copies), else the same name (read again)."""
-    taken: set[int] = set()
-    others = []
-    for node in before.nodes():
-        if node.id in after and after.node(node.id).name == node.name:
-            taken.add(node.id)
-            yield node.id, node.id
-        else:
-            others.append(node)
+    every = {n.id: n.name for n in before.nodes()}
+    taken = {i for i, name in every.items() if i in after and after.node(i).name == name}
+    yield from ((i, i) for i in every if i in taken)
     named = {n.name: n.id for n in after.nodes() if n.id not in taken}
-    for node in others:
-        found = named.pop(node.name, None)
-        if found is not None:
-            yield node.id, found
+    for i, name in every.items():
+        if i not in taken and name in named:
+            yield i, named.pop(name)
 
 
 def _alike(a: Node, b: Node) -> bool:
@@ -256,10 +239,9 @@ def _alike(a: Node, b: Node) -> bool:
         return True
     if isinstance(a.op, Const) and isinstance(b.op, Const):
         return not b.origins and (a.op.shape, a.op.element_type) == (b.op.shape, b.op.element_type)
-    if (a.type, a.op.to_attributes()) != (b.type, b.op.to_attributes()):
-        return False
     bodies = zip(bodies_of(a), bodies_of(b), strict=False)
-    return all(not difference(x.graph, y.graph).after for x, y in bodies)
+    alike = (a.type, a.op.to_attributes()) == (b.type, b.op.to_attributes())
+    return alike and all(not difference(x.graph, y.graph).after for x, y in bodies)
 
 
 def _group(before: Graph, after: Graph, out: Difference) -> None:

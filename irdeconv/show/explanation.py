@@ -26,15 +26,7 @@ from irdeconv.rewrite.infer_specs import infer_specs
 from irdeconv.rewrite.runtime_faults import faults_of_quantized
 from irdeconv.show.anatomy import AxisAnatomy, Overlap, picture, shortened
 from irdeconv.show.anatomy_svg import AxisPicture, LayerPicture, svg
-from irdeconv.show.systems import (
-    Solutions,
-    Verdict,
-    find,
-    rule,
-    setting,
-    solve,
-    verdicts,
-)
+from irdeconv.show.systems import Solutions, Verdict, find, rule, setting, solve, verdicts
 
 NAMED_SYSTEMS = 3  # systems that are named in a verdict
 FORMULA = "O = S(I-1) + D(K-1)+1 - pb - pe + op"
@@ -62,11 +54,11 @@ class AxisEquation(Record, keys=_AXIS_KEYS):
     def equation(self) -> tuple[str, str]:
         """The formula with the values put in, and its terms worked out."""
         i, k, s, d = self.size, self.kernel, self.stride, self.dilation
-        pb, pe = _known(self.pad_begin), _known(self.pad_end)
-        tail = f" - {_signed(pb)} - {_signed(pe)} + {_signed(self.output_padding)}"
-        first = f"{s}*({i}-1) + {d}*({k}-1)+1{tail}"
-        second = f"{(i - 1) * s} + {(k - 1) * d + 1}{tail} = {_known(self.output)}"
-        return first, second
+        pads = f" - {_signed(self.pad_begin)} - {_signed(self.pad_end)}"
+        tail = f"{pads} + {_signed(self.output_padding)}"
+        output = "?" if self.output is None else self.output
+        second = f"{(i - 1) * s} + {(k - 1) * d + 1}{tail} = {output}"
+        return f"{s}*({i}-1) + {d}*({k}-1)+1{tail}", second
 
     @property
     def text(self) -> str:
@@ -164,15 +156,8 @@ def is_quantized(graph: Graph, node: Node) -> bool:
 
 
 def _faults(s: Setting) -> tuple[str, ...]:
-    found = faults_of_quantized(
-        size=s.size,
-        kernel=s.kernel,
-        strides=s.strides,
-        groups=s.groups,
-        channels=s.channels,
-        outputs=s.outputs,
-    )
-    return tuple(map(str, found))
+    names = ("size", "kernel", "strides", "groups", "channels", "outputs")
+    return tuple(map(str, faults_of_quantized(**{name: getattr(s, name) for name in names})))
 
 
 def _judged(
@@ -195,8 +180,7 @@ def _axes(s: Setting, crop: Crop | None) -> Iterator[AxisEquation]:
         op = s.output_padding[i]
         begin = end = size = None
         if crop is not None:
-            begin, size = crop.begin[i], crop.size[i]
-            end = crop.end[i] + op
+            begin, end, size = crop.begin[i], crop.end[i] + op, crop.size[i]
         elif s.auto_pad == "explicit" and s.output_shape is None:
             begin, end = s.pads_begin[i], s.pads_end[i]
             size = full - begin - end + op
@@ -254,12 +238,8 @@ def _declared(node: Node) -> Shape | None:
     return shape[1:-1] if last else shape[2:]
 
 
-def _known(value: Dim | None) -> str:
-    return "?" if value is None else str(value)
-
-
-def _signed(value: int | str) -> str:
-    text = str(value)
+def _signed(value: Dim | None) -> str:
+    text = "?" if value is None else str(value)
     return f"({text})" if text.startswith("-") else text
 
 
@@ -316,16 +296,13 @@ def overlap(e: LayerExplanation) -> Overlap:
 
 
 def _axis(drawn: AxisAnatomy, same: Sequence[AxisEquation]) -> AxisPicture:
-    several = len(same) > 1
-    listed = " and ".join(str(a.index) for a in same)
     texts: dict[str, list[str]] = {}
     for a in same:
         first, second = a.equation
         texts.setdefault(f"{FORMULA} = {first} = {second}", []).append(str(a.index))
-    notes = [
-        f"axis {' and '.join(axes)}: {text}" if len(texts) > 1 else text
-        for text, axes in texts.items()
-    ]
+    notes = list(texts)
+    if len(texts) > 1:
+        notes = [f"axis {' and '.join(axes)}: {text}" for text, axes in texts.items()]
     sizes = {str(a.size): None for a in same if a.size != drawn.size}
     if sizes:
         notes.append(f"drawn with {drawn.size} of {' and '.join(sizes)} elements")
@@ -336,7 +313,8 @@ def _axis(drawn: AxisAnatomy, same: Sequence[AxisEquation]) -> AxisPicture:
         notes.append("there are no inputs, so every output is 0")
     if not drawn.output:
         notes.append("there is no output")
-    title = f"Axes {listed}, drawn once" if several else f"Axis {listed}"
+    listed = " and ".join(str(a.index) for a in same)
+    title = f"Axes {listed}, drawn once" if len(same) > 1 else f"Axis {listed}"
     return AxisPicture(title=title, notes=tuple(notes), axis=drawn)
 
 
@@ -424,18 +402,14 @@ def _checked(wanted: tuple[int, ...] | None, graph: Graph, node: Node) -> tuple[
         raise misused(f"the wanted size {shape_text(wanted)} must be at least 1 on every axis")
     rank = graph.input_specs(node.id)[0].rank if graph.inputs_of(node.id) else None
     if rank is not None and len(wanted) not in (1, rank - 2):
-        message = (
-            f'{len(wanted)} wanted sizes for the {rank - 2} axes of "{node.name}"; '
-            "give one for all or one per axis"
-        )
-        raise misused(message)
+        few = f'{len(wanted)} wanted sizes for the {rank - 2} axes of "{node.name}"'
+        raise misused(f"{few}; give one for all or one per axis")
     return wanted
 
 
 def _text(e: LayerExplanation) -> Iterator[str]:
     yield f"{e.name}: {e.type} ({e.version}), {e.system}"
-    attributes = " ".join(f"{k}={v}" for k, v in e.attributes.items() if v)
-    yield f"  {attributes}"
+    yield f"  {_attributes({k: v for k, v in e.attributes.items() if v})}"
     yield f"  {' x '.join(e.inputs[:2])} -> {e.output}"
     if e.problem is not None:
         yield f"  rejected [{e.problem.code}]: {e.problem.message}"
@@ -499,13 +473,10 @@ def _solutions_text(e: LayerExplanation) -> Iterator[str]:
     if s.reason or not s.found:
         yield f"  {s.reason or 'none'}"
         return
-    rows = [
-        (_attributes(f.attributes), shape_text(f.crop.begin), shape_text(f.crop.end))
-        for f in s.found
-    ]
-    wide = max(len(r[0]) for r in rows)
+    wide = max(len(_attributes(f.attributes)) for f in s.found)
     yield f"  {'attributes':<{wide}}  begin  end"
-    for text, begin, end in rows:
-        yield f"  {text:<{wide}}  {begin:<5}  {end}"
+    for f in s.found:
+        begin, end = shape_text(f.crop.begin), shape_text(f.crop.end)
+        yield f"  {_attributes(f.attributes):<{wide}}  {begin:<5}  {end}"
     if s.more or not s.complete:
         yield f"  and {'at least ' if not s.complete else ''}{s.more} more"

@@ -7,6 +7,7 @@ scene around it keeps most of its boxes and has more than a handful.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -114,11 +115,8 @@ def split(group: LayerGroup, arrows: Iterable[Arrow]) -> list[tuple[LayerGroup, 
     for arrow in arrows:
         if home[arrow[0]] == home[arrow[1]]:
             within.setdefault(home[arrow[0]], []).append(arrow)
-    return [
-        (member, within.get(n, []))
-        for n, member in enumerate(group.members)
-        if isinstance(member, LayerGroup)
-    ]
+    members = enumerate(group.members)
+    return [(m, within.get(n, [])) for n, m in members if isinstance(m, LayerGroup)]
 
 
 def _weed(group: LayerGroup, arrows: Sequence[Arrow]) -> None:
@@ -126,12 +124,9 @@ def _weed(group: LayerGroup, arrows: Sequence[Arrow]) -> None:
     while True:
         home = homes(group)
         root = connected(home, ((a, b) for a, b in arrows if home[a] == home[b]))
-        pieces = [0] * len(group.members)
-        sizes = [0] * len(group.members)
-        for v, n in home.items():
-            pieces[n] += root[v] == v
-            sizes[n] += 1
-        bad = [n for n, size in enumerate(sizes) if size < FEWEST or pieces[n] > 1]
+        pieces = Counter(n for v, n in home.items() if root[v] == v)
+        sizes = Counter(home.values())
+        bad = [n for n, size in sizes.items() if size < FEWEST or pieces[n] > 1]
         if not _dissolve(group, bad):
             return
 
@@ -339,11 +334,8 @@ class _Row:
         """Return the run whose blocks pass on the fewest values; best with weights in front."""
         times = (last - first) // period
         starts = range(first, last - times * period + 1)
-        return _Run(
-            min(starts, key=lambda s: (self._open(s + period), not self._weighty[s], s)),
-            period,
-            times,
-        )
+        best = min(starts, key=lambda s: (self._open(s + period), not self._weighty[s], s))
+        return _Run(best, period, times)
 
     def _open(self, cut: int) -> int:
         """Return how many members in front of a cut are read behind it."""

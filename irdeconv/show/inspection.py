@@ -127,10 +127,6 @@ class InspectedLayer(Record, keys=_NODE_KEYS):
     extra: dict[str, Any] = field(default_factory=dict)
 
 
-def _output_names(graph: Graph) -> list[str]:
-    return unique(graph.output_name(n) if graph.inputs_of(n.id) else n.name for n in graph.results)
-
-
 def _ends(names: list[str], nodes: list[Node]) -> list[ModelEnd]:
     return [{"id": n.id, "name": name} for name, n in zip(names, nodes, strict=True)]
 
@@ -145,9 +141,8 @@ def _beyond_attributes(node: Node) -> dict[str, Any]:
     """Return an operation's other properties: bodies, and fields that no XML attribute has."""
     op = node.op
     if isinstance(op, Opaque):
-        sections = [
-            {"tag": s.tag, "xml": s.xml.decode("utf-8", "surrogateescape")} for s in op.sections
-        ]
+        texts = ((s.tag, s.xml.decode("utf-8", "surrogateescape")) for s in op.sections)
+        sections = [KeptSection(tag=tag, xml=text) for tag, text in texts]
         return {"opaque": True, "stateful": op.stateful, "sections": sections}
     if isinstance(op, BodyOp):
         return {"bodies": [_body(body) for body in op.bodies]}
@@ -251,6 +246,12 @@ def ordered(layers: Iterable[LayerFacts], sort: str | None) -> list[LayerFacts]:
     return sorted(layers, key=key)
 
 
+def _added(weights: Iterable[LayerFacts], rows: Sequence[LayerFacts]) -> dict[str, int]:
+    parameters = sum(r.parameters for r in weights)
+    macs, unknown = sum(r.macs or 0 for r in rows), sum(r.macs is None for r in rows)
+    return {"parameters": parameters, "macs": macs, "unknown": unknown}
+
+
 _NUMBERS = ("parameters", "MACs")
 DEAREST = 20  # layers that are listed of a large graph
 SUMMARY_ROWS = 8  # of a table in the summary of a large graph
@@ -291,11 +292,9 @@ class Inspection(Record, document="inspect/2", keys=_INSPECTION_KEYS, repr=False
         constants = [r for r in self.layers if r.type == "Const"]
         return Totals(
             layers=len(self.layers),
-            parameters=sum(r.parameters for r in constants),
             bytes=sum(r.bytes for r in constants),
-            macs=sum(r.macs or 0 for r in self.layers),
-            unknown=sum(r.macs is None for r in self.layers),
             deconvolutions=len(self.deconvolutions),
+            **_added(constants, self.layers),
         )
 
     @property
@@ -305,16 +304,7 @@ class Inspection(Record, document="inspect/2", keys=_INSPECTION_KEYS, repr=False
         for r in self.shown:
             if not r.constant:
                 by_type.setdefault(r.type, []).append(r)
-        rows = [
-            TypeSummary(
-                type=t,
-                count=len(rs),
-                parameters=sum(r.parameters for r in rs),
-                macs=sum(r.macs or 0 for r in rs),
-                unknown=sum(r.macs is None for r in rs),
-            )
-            for t, rs in by_type.items()
-        ]
+        rows = [TypeSummary(t, len(rs), **_added(rs, rs)) for t, rs in by_type.items()]
         return sorted(rows, key=lambda r: (-r.macs, -r.parameters, r.type))
 
     def __str__(self) -> str:
@@ -324,18 +314,11 @@ class Inspection(Record, document="inspect/2", keys=_INSPECTION_KEYS, repr=False
         return line(self, self.graph.info.name, self._sums(len(self.shown)))
 
     def _repr_html_(self) -> str:
-        layers = [
-            (
-                r.id,
-                r.name,
-                r.type,
-                " ".join(str(output.spec) for output in r.outputs),
-                number(r.parameters) if r.parameters else "",
-                number(r.macs) if r.macs != 0 else "",
-            )
-            for r in self.shown
-            if not r.constant
-        ]
+        layers = []
+        for r in (r for r in self.shown if not r.constant):
+            specs = " ".join(str(output.spec) for output in r.outputs)
+            sizes = ("" if n == 0 else number(n) for n in (r.parameters, r.macs))
+            layers.append((r.id, r.name, r.type, specs, *sizes))
         title = f"{self.graph.info.name}: {self._sums(len(self.shown))}"
         head = ("id", "name", "type", "outputs", *_NUMBERS)
         parts = [html_table(title, head, layers, ("id", *_NUMBERS))]
@@ -361,9 +344,8 @@ class Inspection(Record, document="inspect/2", keys=_INSPECTION_KEYS, repr=False
         head, most = "", len(self.layers)
         asked = everything or constants or [r.id for r in self.shown] != [r.id for r in self.layers]
         if not asked and len(listed) > DEAREST:
-            head = (
-                f"the {DEAREST} of {count(len(listed), 'layer')} with the most MACs and bytes\n\n"
-            )
+            whole = count(len(listed), "layer")
+            head = f"the {DEAREST} of {whole} with the most MACs and bytes\n\n"
             listed = sorted(listed, key=lambda r: (-(r.macs or 0), -r.bytes, r.id))[:DEAREST]
             most = SUMMARY_ROWS
         title = wrap(f"{flat(self.graph.info.name)}: {self._sums(len(listed))}", width)
@@ -380,29 +362,20 @@ class Inspection(Record, document="inspect/2", keys=_INSPECTION_KEYS, repr=False
     def _sums(self, listed: int) -> str:
         t = self.totals
         hidden = sum(r.constant for r in self.layers)
-        narrowed = len(self.shown) < t.layers
-        return (
-            f"{t.layers} layers ({hidden} constant), "
-            f"{number(t.parameters)} parameters ({scaled(t.bytes, 'B')}), "
-            f"{scaled(t.macs, 'MAC')}"
-            + (f" and {t.unknown} of unknown MACs" if t.unknown else "")
-            + (f"; shown: {count(listed, 'layer')}" if narrowed else "")
-        )
+        unknown = f" and {t.unknown} of unknown MACs" if t.unknown else ""
+        shown = f"; shown: {count(listed, 'layer')}" if len(self.shown) < t.layers else ""
+        held = f"{number(t.parameters)} parameters ({scaled(t.bytes, 'B')})"
+        macs = f"{scaled(t.macs, 'MAC')}{unknown}{shown}"
+        return f"{t.layers} layers ({hidden} constant), {held}, {macs}"
 
     def _summary_table(self, most: int, width: int) -> str:
         total, summary = self.totals.macs, self.summary
-        rows = [
-            (
-                r.type,
-                str(r.count),
-                number(r.parameters),
-                number(r.macs) + (" + ?" if r.macs and r.unknown else "")
-                if r.macs or not r.unknown
-                else "?",
-                percentage(r.macs, total) if r.macs or not r.unknown else "",
-            )
-            for r in summary[:most]
-        ]
+        rows = []
+        for r in summary[:most]:
+            macs, part = number(r.macs) + " + ?" * bool(r.unknown), percentage(r.macs, total)
+            if r.unknown and not r.macs:
+                macs, part = "?", ""
+            rows.append((r.type, str(r.count), number(r.parameters), macs, part))
         right = ("count", "parameters", "MACs", "share")
         return table(("type", *right), rows, right, width=width) + _more(summary, most, "type")
 
@@ -410,20 +383,14 @@ class Inspection(Record, document="inspect/2", keys=_INSPECTION_KEYS, repr=False
         right = ("direct MACs", "zero-insertion MACs", "ratio")
         resolved = ("C->M", "g", "kernel", "strides", "dilations", "pads", "output")
         head = ("deconvolution", "type", *resolved, *right)
-        rows = [
-            (
-                d.name,
-                d.type,
-                f"{d.channels_in or '?'}->{d.channels_out or '?'}",
-                *(v or "?" for v in (d.groups, d.kernel, d.strides, d.dilations)),
-                f"{d.pads_begin or '?'} / {d.pads_end or '?'}",
-                d.problem or d.output or "?",
-                number(d.macs_direct),
-                number(d.macs_zero_insertion),
-                ratio(d.macs_zero_insertion, d.macs_direct),
-            )
-            for d in self.deconvolutions[:most]
-        ]
+        rows = []
+        for d in self.deconvolutions[:most]:
+            known = (v or "?" for v in (d.groups, d.kernel, d.strides, d.dilations))
+            channels = f"{d.channels_in or '?'}->{d.channels_out or '?'}"
+            pads, output = f"{d.pads_begin or '?'} / {d.pads_end or '?'}", d.problem or d.output
+            direct, inserted = d.macs_direct, d.macs_zero_insertion
+            cells = (number(direct), number(inserted), ratio(inserted, direct))
+            rows.append((d.name, d.type, channels, *known, pads, output or "?", *cells))
         more = _more(self.deconvolutions, most, "deconvolution")
         return table(head, rows, right, width=width) + more
 
@@ -439,11 +406,9 @@ class Inspection(Record, document="inspect/2", keys=_INSPECTION_KEYS, repr=False
     def _before_after(self, width: int) -> str:
         assert self.lowered is not None
         before, after = vars(self.totals), vars(self.lowered.totals)
-        rows = [
-            (key, number(before[key]), number(after[key]), ratio(after[key], before[key]))
-            for key in before
-            if key != "unknown" or before[key] or after[key]
-        ]
+        both = {k: (before[k], after[k]) for k in before}
+        shown = {k: pair for k, pair in both.items() if k != "unknown" or any(pair)}
+        rows = [(k, number(a), number(b), ratio(b, a)) for k, (a, b) in shown.items()]
         right = ("before", "after", "ratio")
         return table(("lowering", "before", "after", "ratio"), rows, right, width=width)
 
@@ -465,7 +430,9 @@ class Inspection(Record, document="inspect/2", keys=_INSPECTION_KEYS, repr=False
     @property
     def outputs(self) -> list[ModelEnd]:
         """The outputs of the model in order."""
-        return _ends(_output_names(self.graph), self.graph.results)
+        g = self.graph
+        names = unique(g.output_name(n) if g.inputs_of(n.id) else n.name for n in g.results)
+        return _ends(names, g.results)
 
     @property
     def inspected(self) -> list[InspectedLayer]:

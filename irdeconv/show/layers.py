@@ -6,7 +6,9 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import islice
+from operator import or_
 from typing import Any, TypedDict
 
 import numpy as np
@@ -45,17 +47,14 @@ class ConstantSources:
         links = ((p, node) for node, producers in constant.items() for p in producers)
         self._group = connected(constant, links)
         for node, producers in constant.items():
-            if producers:
-                bits = 0
-                for p in producers:
-                    bits |= self._bits[p]
-            else:
+            if not producers:
                 counts, stored = self._sizes.setdefault(self._group[node], ([], []))
-                bits = 1 << len(counts)
+                self._bits[node] = 1 << len(counts)
                 size = self.own[node] = const_size(graph.node(node).op)
                 counts.append(size[0])
                 stored.append(size[1])
-            self._bits[node] = bits
+            else:
+                self._bits[node] = reduce(or_, (self._bits[p] for p in producers))
 
     def __contains__(self, node: int) -> bool:
         return node in self._bits
@@ -223,7 +222,9 @@ class _Reader:
         step()
         inputs = tuple(self._input(v) for v in self._inputs[node.id])
         specs = node.specs if node.specs is not None else node.declared
-        parameters, stored = self._held(node)
+        held = self._sources.own.get(node.id, (0, 0))
+        if node.id not in self._sources:
+            held = self._sources.behind(v.node for v in self._inputs[node.id])
         return LayerFacts(
             id=node.id,
             name=node.name,
@@ -232,19 +233,14 @@ class _Reader:
             attributes=attributes(node.op),
             inputs=inputs,
             outputs=tuple(self._outputs(node, specs)),
-            parameters=parameters,
-            bytes=stored,
+            parameters=held[0],
+            bytes=held[1],
             macs=macs(node.op, tuple(i.spec for i in inputs), specs),
             deconvolution=node.op.deconvolution,
             constant=node.id in self._sources,
             origins=node.origins,
             location=node.location,
         )
-
-    def _held(self, node: Node) -> tuple[int, int]:
-        if node.id in self._sources:
-            return self._sources.own.get(node.id, (0, 0))
-        return self._sources.behind(v.node for v in self._inputs[node.id])
 
     def _input(self, value: Value) -> InputFacts:
         producer = self._graph.node(value.node)
@@ -257,8 +253,7 @@ class _Reader:
         for port in range(known):
             spec = node.spec(port)
             declared = node.declared[port] if port < len(node.declared) else None
-            here = spec.dtype, spec.shape
-            if declared is not None and (declared.dtype, declared.shape) == here:
+            if declared and (declared.dtype, declared.shape) == (spec.dtype, spec.shape):
                 declared = None
             consumers = tuple(self._users.get(Value(node.id, port), ()))
             yield OutputFacts(spec, node.names_of(port), consumers, declared)
@@ -299,10 +294,7 @@ class Listing:
     def __str__(self) -> str:
         head = ("type", "params", "bytes", "MACs", "output")
         cells = [_numbers(r) for r in self._rows]
-        widths = [
-            max(columns(t) for t in (h, *texts))
-            for h, *texts in zip(head[:-1], *(c[:-1] for c in cells), strict=True)
-        ]
+        widths = [max(map(columns, texts)) for texts in zip(head, *cells, strict=True)][:-1]
         first = f"{'id':>{self._ids}}  name"
         lines = [first, *self._numbered(head, widths)]
         lines.append("-" * min(self._width, max(map(columns, lines))))
@@ -402,15 +394,13 @@ class Listing:
         if isinstance(op, Opaque):
             return r.attributes
         known = op_attributes(type(op))
-        return {
-            k: v
-            for k, v in r.attributes.items()
-            if known[k].required or not _usual(k, v, known[k].kind.format(known[k].default))
-        }
 
+        def usual(name: str, text: str) -> bool:
+            default = known[name].kind.format(known[name].default)
+            neutral = {_NEUTRAL.get(name, "0"), ""}
+            return text == default or (not default and {*text.split(",")} <= neutral)
 
-def _usual(name: str, text: str, default: str | None) -> bool:
-    return text == default or (not default and {*text.split(",")} <= {_NEUTRAL.get(name, "0"), ""})
+        return {k: v for k, v in r.attributes.items() if known[k].required or not usual(k, v)}
 
 
 def _numbers(r: LayerFacts) -> tuple[str, ...]:
@@ -495,16 +485,9 @@ def _facts(graph: Graph, node: Node) -> DeconvolutionFacts:
     except TypeError:
         problem = f"{len(inputs)} inputs do not fit {op.type}"
     resolved = _resolved(recorder, node.spec()) if recorder.op else {}
-    return DeconvolutionFacts(
-        node.id,
-        node.name,
-        op.type,
-        op.version,
-        op.to_attributes(),
-        macs_direct=macs(op, inputs, node.specs or node.declared),
-        problem=problem,
-        **resolved,
-    )
+    known = node.id, node.name, op.type, op.version, op.to_attributes()
+    direct = macs(op, inputs, node.specs or node.declared)
+    return DeconvolutionFacts(*known, macs_direct=direct, problem=problem, **resolved)
 
 
 def _resolved(canonical: CanonicalRecorder, own: Spec) -> dict[str, Any]:
@@ -512,14 +495,15 @@ def _resolved(canonical: CanonicalRecorder, own: Spec) -> dict[str, Any]:
     assert op is not None
     assert out is not None
     filter = inputs[1].shape
-    g, c, m = filter[:3] if filter else (None, None, None)
+    channels = {}
+    if filter:
+        g, c, m, *_ = filter
+        channels = {"groups": str(g), "channels_in": str(g * c), "channels_out": str(g * m)}
     inserted = None
     if is_static(filter) and is_static(out.shape):  # N * M * C/g * prod(K) * prod(O)
         inserted = out.shape[0] * math.prod(filter) * math.prod(out.shape[2:])
     return {
-        "groups": None if g is None else str(g),
-        "channels_in": None if g is None or c is None else str(g * c),
-        "channels_out": None if g is None or m is None else str(g * m),
+        **channels,
         "kernel": _dims(filter[3:] if filter else None),
         "strides": _dims(op.strides),
         "dilations": _dims(op.dilations),

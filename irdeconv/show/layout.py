@@ -12,7 +12,7 @@ Existing Python packages are GPL and slow (46 s for 5,000 layers), or place poin
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -40,11 +40,8 @@ def middles(layers: Layers, extents: Extents) -> list[float]:
     if not rows:
         return []
     conflicts = _conflicts(layers, rows)
-    answers = []
-    for down in (True, False):
-        for rightwards in (True, False):
-            side = _Alignment(layers, rows, extents, conflicts, down=down, rightwards=rightwards)
-            answers.append(side.middles())
+    sides = [{"down": d, "rightwards": r} for d in (True, False) for r in (True, False)]
+    answers = [_Alignment(layers, rows, extents, conflicts, **s).middles() for s in sides]
     x = _balanced(answers, layers, extents)
     _draw_near(x, layers, extents)
     return x
@@ -176,14 +173,10 @@ def _draw_near(x: list[float], layers: Layers, extents: Extents) -> None:
         near = {w for v in chain for w in (*layers.up[v], *layers.down[v])} - inside
         ends = sorted(x[w] for w in near)
         low, high = ends[(len(ends) - 1) // 2], ends[len(ends) // 2]
-        left = [
-            x[u] + distance(layers, extents, u, v)
-            for v in chain
-            if (u := before.get(v)) is not None
-        ]
-        right = [
-            x[u] - distance(layers, extents, v, u) for v in chain if (u := after.get(v)) is not None
-        ]
+        to_left = ((before[v], v) for v in chain if v in before)
+        left = [x[u] + distance(layers, extents, u, v) for u, v in to_left]
+        to_right = ((v, after[v]) for v in chain if v in after)
+        right = [x[u] - distance(layers, extents, v, u) for v, u in to_right]
         wanted = min(max(x[chain[0]], low), high)
         wanted = max([min([wanted, *right]), *left])
         if not right or wanted <= min(right):
@@ -251,12 +244,9 @@ class Routes:
         end = self._ends[number, target]
         foot = self.position(net.source)[1] + self._diagram.heights[net.source]
         points = [(start, foot), (start, self._bottoms[first])]
-        if last - first > 1:
-            xs = [self._right] * (last - first - 1)
-            if chain is not None:
-                xs = [self._x[v] for v in chain[: last - first - 1]]
-            for row, x in zip(range(first + 1, last), xs, strict=True):
-                points += [(x, self._tops[row]), (x, self._bottoms[row])]
+        for n, row in enumerate(range(first + 1, last)):
+            x = self._right if chain is None else self._x[chain[n]]
+            points += [(x, self._tops[row]), (x, self._bottoms[row])]
         points += [(end, self._tops[last]), (end, self.position(target)[1])]
         return tuple(_without_middles(points))
 
@@ -310,12 +300,10 @@ class Routes:
             of_node.setdefault(net.source, []).append(number)
         for node, numbers in of_node.items():
             if len(numbers) > 1:
-                wanted = {n: self._first_x(n) for n in numbers}
-                numbers.sort(key=wanted.__getitem__)
                 widest = max(self._diagram.labels[n] for n in numbers)
-                spacing = max(_SPACING, widest + LABEL_GAP)
-                xs = self._spread(node, [wanted[n] for n in numbers], spacing)
-                for n, x in zip(numbers, xs, strict=True):
+                wanted = {n: self._first_x(n) for n in numbers}
+                spread = self._spread(node, wanted, max(_SPACING, widest + LABEL_GAP))
+                for n, x in spread.items():
                     starts[n] = x
         return starts
 
@@ -336,24 +324,24 @@ class Routes:
         out = {}
         for node, numbers in entering.items():
             wanted = {n: self._above(n, node) for n in numbers}
-            numbers.sort(key=wanted.__getitem__)
-            xs = self._spread(node, [wanted[n] for n in numbers], _SPACING)
-            out.update({(n, node): x for n, x in zip(numbers, xs, strict=True)})
+            spread = self._spread(node, wanted, _SPACING)
+            out.update({(n, node): x for n, x in spread.items()})
         return out
 
-    def _spread(self, node: int, wanted: Sequence[int], spacing: int) -> list[int]:
-        """Return places on an edge of a box, in order, near to the wanted ones."""
+    def _spread(self, node: int, wanted: Mapping[int, int], spacing: int) -> dict[int, int]:
+        """Return places of nets on an edge of a box, in order, near to the wanted ones."""
         width, middle = self._diagram.widths[node], self._x[node]
         room = max(0, width // 2 - _INSET) if len(wanted) > 1 else width // 4
         step = min(spacing, 2 * room / max(1, len(wanted) - 1))
         out: list[float] = []
-        for x in wanted:
-            out.append(max(x, out[-1] + step if out else middle - room))
+        numbers = sorted(wanted, key=wanted.__getitem__)
+        for n in numbers:
+            out.append(max(wanted[n], out[-1] + step if out else middle - room))
         high = float(middle + room)
         for n in range(len(out) - 1, -1, -1):
             out[n] = min(out[n], high)
             high = out[n] - step
-        return [round(x) for x in out]
+        return {n: round(x) for n, x in zip(numbers, out, strict=True)}
 
 
 def _without_middles(points: Sequence[Point]) -> list[Point]:
@@ -361,11 +349,9 @@ def _without_middles(points: Sequence[Point]) -> list[Point]:
 
     The points beside those stay as well: an opened group may move the ends away from the line.
     """
-    out = list(points[:3])
-    for n in range(3, len(points) - 3):
-        if not points[n - 1][0] == points[n][0] == points[n + 1][0]:
-            out.append(points[n])
-    return out + list(points[max(3, len(points) - 3) :])
+    inner = range(3, len(points) - 3)
+    bent = [points[n] for n in inner if len({x for x, _ in points[n - 1 : n + 2]}) > 1]
+    return [*points[:3], *bent, *points[max(3, len(points) - 3) :]]
 
 
 _APART = 48  # between parts of a graph that nothing connects
@@ -400,10 +386,7 @@ def _connected(diagram: Diagram) -> Layout:
     for number, (n, turned) in enumerate(origin):
         net = forward.nets[number]
         for target, points in zip(net.targets, routes.of(number), strict=True):
-            if turned:
-                links[n][net.source] = points[::-1]
-            else:
-                links[n][target] = points
+            links[n][net.source if turned else target] = points[::-1] if turned else points
     corners = [routes.position(v) for v in range(len(diagram.widths))]
     found = [[links[n][t] for t in net.targets] for n, net in enumerate(diagram.nets)]
     return _at_origin(diagram, corners, found)
@@ -450,26 +433,20 @@ def _at_origin(
     points = [p for links in routes for link in links for p in link]
     left = min((x for x, _ in [*corners, *points]), default=0)
     top = min((y for _, y in [*corners, *points]), default=0)
-    rights = [x + w for (x, _), w, _ in boxes] + [x for x, _ in points]
-    rights += [
-        links[0][0][0] + label + LABEL_GAP
-        for links, label in zip(routes, diagram.labels, strict=True)
-        if links and label
-    ]
+    labelled = zip(routes, diagram.labels, strict=True)
+    rights = [links[0][0][0] + label + LABEL_GAP for links, label in labelled if links and label]
+    rights += [x + w for (x, _), w, _ in boxes] + [x for x, _ in points]
     bottoms = [y + h for (_, y), _, h in boxes] + [y for _, y in points]
-    return _moved(
-        Layout(max(rights, default=0) - left, max(bottoms, default=0) - top, corners, routes),
-        -left,
-        -top,
-    )
+    width, height = max(rights, default=0) - left, max(bottoms, default=0) - top
+    return _moved(Layout(width, height, corners, routes), -left, -top)
 
 
 def _moved(layout: Layout, right: int, down: int) -> Layout:
-    corners = [(x + right, y + down) for x, y in layout.corners]
-    routes = [
-        [tuple((x + right, y + down) for x, y in link) for link in links] for links in layout.routes
-    ]
-    return Layout(layout.width, layout.height, corners, routes)
+    def moved(points: Sequence[Point]) -> list[Point]:
+        return [(x + right, y + down) for x, y in points]
+
+    routes = [[tuple(moved(link)) for link in links] for links in layout.routes]
+    return Layout(layout.width, layout.height, moved(layout.corners), routes)
 
 
 def _parts(diagram: Diagram) -> list[list[int]]:

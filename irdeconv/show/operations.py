@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -76,11 +77,8 @@ class Operations(Record, document="operations/1", keys="operations=rows", repr=F
         types = {r.type for r in self.rows}
         executed = {r.type for r in self.rows if r.state == "executed"}
         pairs = {s: sum(len(r.opsets) for r in self.rows if r.state == s) for s in STATES}
-        return (
-            f"{len(executed)} of {count(len(types), 'type')} executed; "
-            f"of (type, opset): {pairs['executed']:,} executed, {pairs['inferred']:,} inferred, "
-            f"{pairs['kept']:,} kept"
-        )
+        each = ", ".join(f"{number:,} {state}" for state, number in pairs.items())
+        return f"{len(executed)} of {count(len(types), 'type')} executed; of (type, opset): {each}"
 
     def to_text(self, width: int = WIDTH) -> str:
         """Return the table in lines of at most `width` columns, and the summary."""
@@ -185,16 +183,13 @@ def _accepts(op: Op, unknown: Sequence[Spec], data: int, name: str) -> bool:
 def _example(cls: type[Op]) -> Op | None:
     """Return the operation with some value for every attribute that has no default."""
     values = {a.name: _value(a.kind) for a in attributes(cls).values() if a.required}
-    try:
+    with suppress(Exception):
         return cls(**values)
-    except Exception:
-        return None
+    return None
 
 
 def _value(kind: AttributeType) -> Any:
     for text in ("1", "1.0", "f32", kind.label.split(" | ")[0], ""):
-        try:
+        with suppress(ValueError):
             return kind.parse(text)
-        except ValueError:
-            continue
     return None

@@ -23,7 +23,7 @@ from typing import Any
 
 from irdeconv import __version__
 from irdeconv.base.errors import count, misused
-from irdeconv.base.json_form import json_form
+from irdeconv.base.json_form import Record, json_form
 from irdeconv.base.markup import line, plain
 from irdeconv.base.tables import escaped_json
 from irdeconv.ir.graph import Graph
@@ -59,10 +59,9 @@ def node_content(graph: Graph, facts: LayerFacts, kind: str, number: int | None)
         bodies=[body.tag for body in bodies_of(graph.node(facts.id))],
         change="" if kind == "same" else kind,
     )
-    content |= {key: value for key, value in more.items() if value or key in ("macs", "memory")}
-    for key in ("macs", "memory"):  # None is unknown, 0 is usual
-        if content[key] == 0:
-            del content[key]
+    # None is unknown, 0 is usual
+    unknown = [key for key in ("macs", "memory") if more[key] is None]
+    content |= {key: value for key, value in more.items() if value or key in unknown}
     return content if number is None else {**content, "number": number}
 
 
@@ -121,10 +120,8 @@ class _Shared:
         boxes["lines"] = [self.number(lines) for lines in boxes["lines"]]
         points = links.pop("points")
         links |= {"x": [p[0] for p in points], "y": [p[1] for p in points]}
-        links["steps"] = [
-            self.number([after - before for before, after in zip(p, p[2:], strict=False)])
-            for p in points
-        ]
+        steps = ([b - a for a, b in zip(p, p[2:], strict=False)] for p in points)
+        links["steps"] = [self.number(step) for step in steps]
         return {**scene, "boxes": _columns(boxes), "links": _columns(links)}
 
 
@@ -211,8 +208,7 @@ class GraphContent:
         return {k: v for k, v in found.items() if v is not None}
 
 
-@dataclass(frozen=True)
-class ChangeContent:
+class ChangeContent(Record, keys="title before after form? reason? certificate?"):
     """The change of one layer: keys of nodes ("before/12") on either side.
 
     `form` is the lowering's, `certificate` the sentence that describes the proof.
@@ -224,11 +220,6 @@ class ChangeContent:
     form: str | None = None
     reason: str | None = None
     certificate: str | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form, without unknown values."""
-        said = {k: v for k, v in vars(self).items() if v is not None}
-        return {**said, "before": list(self.before), "after": list(self.after)}
 
 
 @dataclass(frozen=True, repr=False)
@@ -291,12 +282,8 @@ def graph_page(
     compared = list(_compared("before", "after", before, after))
     changes = tuple(_changes(compared, report, certificates))
     numbers = {key: n for n, c in enumerate(changes) for key in (*c.before, *c.after)}
-    kinds = {
-        f"{key}/{i}": kind
-        for a, b, found in compared
-        for key, side in ((a, found.before), (b, found.after))
-        for i, kind in side.items()
-    }
+    sides = [s for a, b, found in compared for s in ((a, found.before), (b, found.after))]
+    kinds = {f"{key}/{i}": kind for key, side in sides for i, kind in side.items()}
     graphs = (
         *_graphs(before, "before", titles[0], kinds, numbers),
         *_graphs(after, "after", titles[1], kinds, numbers),
@@ -350,13 +337,10 @@ def _graphs(
 ) -> Iterator[GraphContent]:
     """Yield a graph and those in it."""
     facts = layers(graph)
-    nodes = tuple(
-        node_content(graph, f, kinds.get(f"{key}/{f.id}", "same"), numbers.get(f"{key}/{f.id}"))
-        for f in facts
-    )
     changes = {f.id: kinds.get(f"{key}/{f.id}", "same") for f in facts}
-    drawn = drawing(graph, facts, changes=changes)
-    yield GraphContent(key, title, nodes, drawn.to_dict(), parent)
+    content = (node_content(graph, f, changes[f.id], numbers.get(f"{key}/{f.id}")) for f in facts)
+    drawn = drawing(graph, facts, changes=changes).to_dict()
+    yield GraphContent(key, title, tuple(content), drawn, parent)
     for inner, node, _, body in _bodies(graph, key):
         name = inner.rpartition("/")[2]
         yield from _graphs(body, inner, name, kinds, numbers, f"{key}/{node}")
@@ -373,7 +357,7 @@ def bench_page(report: BenchReport) -> PageContent:
     page, key = _sides(report.source, report.executed)
     covered = {f"{key}/{i}": step for step in report.steps for i in step.ids}
     times: dict[str, float | None] = {k: report.time(s.timing) for k, s in covered.items()}
-    lines = {k: _step_lines(report, step, k) for k, step in covered.items()}
+    lines = {k: _step_lines(report, step) for k, step in covered.items()}
     for change in page.changes:
         steps = {s.index: s for k in change.after if (s := covered.get(k)) is not None}
         if steps and change.before:
@@ -382,9 +366,11 @@ def bench_page(report: BenchReport) -> PageContent:
             lines[source] = [f"the time of {count(len(steps), 'step')} that it became"]
     clock = "processor" if report.clock == "cpu" else "wall"
     overlay = Overlay(key="time", title="time", unit="s", values=times, lines=lines, shown=True)
-    notes = (*page.notes, f"Times are the shortest {clock} times of {report.network.runs} runs.")
-    notes = (*notes, *_peer_notes(report))
-    return replace(page, overlays=(overlay,), notes=notes, headline=_bench_headline(report))
+    shortest = f"Times are the shortest {clock} times of {report.network.runs} runs."
+    notes = (*page.notes, shortest, *_peer_notes(report))
+    own = f"{report.time(report.network) * 1e3:.3g} ms"
+    others = [f"{p.name} {p.timing.cpu.minimum * 1e3:.3g} ms" for p in report.peers if p.timing]
+    return replace(page, overlays=(overlay,), notes=notes, headline=", ".join([own, *others]))
 
 
 def _sides(
@@ -401,27 +387,19 @@ def _sides(
     return graph_page(executed), "graph"
 
 
-def _step_lines(report: BenchReport, step: StepReport, key: str) -> list[str]:
+def _step_lines(report: BenchReport, step: StepReport) -> list[str]:
     figures = report.figures(step)
     share = f"{100 * (figures['share'] or 0):.1f} % of all steps"
-    lines = [f"{report.time(step.timing) * 1e3:.3f} ms, {share}"]
     why = f" ({step.why})" if step.why else ""
+    lines = [f"{report.time(step.timing) * 1e3:.3f} ms, {share}"]
     lines.append(f"step {step.index}, kernel {step.kernel}{why}")
-    speed, moved = figures["gflops"], figures["gbytes"]
-    rates = [f"{speed:.3g} GF/s"] if speed is not None else []
-    rates += [f"{moved:.3g} GB/s"] if moved is not None else []
-    if rates:
-        lines.append(", ".join(rates))
+    rates = ((figures["gflops"], "GF/s"), (figures["gbytes"], "GB/s"))
+    known = [f"{rate:.3g} {unit}" for rate, unit in rates if rate is not None]
+    lines += [", ".join(known)] * bool(known)
     if len(step.nodes) > 1:
         layers = ", ".join(f"{type} {name}" for type, name in step.nodes)
         lines.append(f"One step computes {count(len(step.nodes), 'layer')}: {layers}")
     return lines
-
-
-def _bench_headline(report: BenchReport) -> str:
-    own = f"{report.time(report.network) * 1e3:.3g} ms"
-    others = [f"{p.name} {p.timing.cpu.minimum * 1e3:.3g} ms" for p in report.peers if p.timing]
-    return ", ".join([own, *others])
 
 
 def _peer_notes(report: BenchReport) -> Iterator[str]:
@@ -442,11 +420,8 @@ def comparison_page(result: Comparison) -> PageContent:
     """
     if result.graph is None:
         raise misused("the comparison does not know its graphs", "compare returns one that does")
-    if result.other is None:
-        page, keys = graph_page(result.graph), {}
-    else:
-        page = graph_page(result.graph, result.other, titles=("model", "other"))
-        keys = _partners(result.graph, result.other)
+    page = graph_page(result.graph, result.other, titles=("model", "other"))
+    keys = {} if result.other is None else _partners(result.graph, result.other)
     side = page.graphs[0].key
     records = _by_node(result, side, keys)
     first = result.first_difference
@@ -468,8 +443,8 @@ def comparison_page(result: Comparison) -> PageContent:
     apart = {k: max(_bad(t.max_abs) for t in found) for k, found in records.items()}
     difference = Overlay(key="difference", title="|a-b|", values=apart)
     meaning = "The error of a layer is relative to what rounding allows it: above 1 it differs."
-    notes = (*page.notes, meaning, *map(str, result.diagnostics))
-    notes = (*notes, *(f"Output {name} is missing on one side." for name in result.missing))
+    missing = (f"Output {name} is missing on one side." for name in result.missing)
+    notes = (*page.notes, meaning, *map(str, result.diagnostics), *missing)
     return replace(page, overlays=(error, difference), notes=notes, headline=result.verdict)
 
 
@@ -486,11 +461,10 @@ def _by_node(
     """Return the differences of each layer, on both sides of the page."""
     found: dict[str, list[TensorDifference]] = defaultdict(list)
     for one in result.tensors:
-        if one.node is None:
-            continue
-        found[f"{side}/{one.node}"].append(one)
-        if one.node in partners:
-            found[f"after/{partners[one.node]}"].append(one)
+        if one.node is not None:
+            found[f"{side}/{one.node}"].append(one)
+            if one.node in partners:
+                found[f"after/{partners[one.node]}"].append(one)
     return dict(found)
 
 
@@ -526,18 +500,15 @@ def run_page(
     first = next(iter(marks), None)
     aliases = dict(_aliases(page, key, values))
     largest |= {k: largest[other] for k, other in aliases.items() if other in largest}
-    overlay = Overlay(
-        key="values", title="max |x|", values=largest, marks=marks, first=first, shown=True
-    )
+    painted: dict[str, Any] = {"values": largest, "marks": marks, "first": first}
+    overlay = Overlay(key="values", title="max |x|", **painted, shown=True)
     level = values.level
     size = f"at most {level.channels} channels of {level.side} x {level.side} pixels"
     limit = f"{PICTURE_BYTES / 1e6:g} MB of them"
     notes = (*page.notes, f"Pictures show {size}; a page has at most {limit}.")
     bad = f", {count(len(marks), 'layer')} with values that are not finite" if marks else ""
-    known = dict(values.to_dict(key)) | aliases
-    return replace(
-        page, overlays=(overlay,), values=known, notes=notes, headline=f"values of a run{bad}"
-    )
+    known, headline = {**values.to_dict(key), **aliases}, f"values of a run{bad}"
+    return replace(page, overlays=(overlay,), values=known, notes=notes, headline=headline)
 
 
 def _aliases(page: PageContent, key: str, values: ValueCollector) -> Iterator[tuple[str, str]]:

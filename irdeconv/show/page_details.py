@@ -47,10 +47,9 @@ class Budget:
 
     def take(self, count: int) -> bool:
         """Whether so many more may be read."""
-        if count > self.left:
-            return False
-        self.left -= count
-        return True
+        fits = count <= self.left
+        self.left -= count * fits
+        return fits
 
 
 def constant_detail(op: Const, budget: Budget) -> dict[str, Any] | None:
@@ -76,20 +75,17 @@ def _summary(array: Array) -> dict[str, Any]:
     odd = seen.nan + seen.infinite
     if seen.low is None or seen.high is None or seen.mean is None:
         return {"odd": odd}
-    counts = {"zeros": seen.zeros, "odd": odd}
+    ends = {"min": seen.low, "max": seen.high}
+    whole = array.dtype.kind in "iu"
+    # A digit for the height of each bin; a bin that is not empty has at least 1.
+    digits = (HEIGHTS[-(-n * (len(HEIGHTS) - 1) // max(seen.bins))] for n in seen.bins)
+    histogram = "".join(digits) if len(seen.bins) > 1 else ""
+    counts = {"zeros": seen.zeros, "odd": odd, "histogram": histogram}
     return {
-        "min": rounded(seen.low, 5) if array.dtype.kind not in "iu" else int(seen.low),
-        "max": rounded(seen.high, 5) if array.dtype.kind not in "iu" else int(seen.high),
+        **{k: int(v) if whole else rounded(v, 5) for k, v in ends.items()},
         "mean": rounded(seen.mean, 5),
         **{k: v for k, v in counts.items() if v},
-        **({"histogram": _heights(seen.bins)} if len(seen.bins) > 1 else {}),
     }
-
-
-def _heights(counts: tuple[int, ...]) -> str:
-    """Return a digit for the height of each bin; a bin that is not empty has at least 1."""
-    highest = len(HEIGHTS) - 1
-    return "".join(HEIGHTS[-(-n * highest // max(counts))] for n in counts)
 
 
 LONGEST_INFO = 300  # characters of one value
@@ -136,11 +132,8 @@ def _defaults(op: Op) -> dict[str, str]:
     """Return the texts of an operation's defaults; none for an unknown type."""
     if isinstance(op, Opaque):
         return {}
-    texts = {}
-    for a in attributes(type(op)).values():
-        if not a.required and a.default is not None:
-            texts[a.xml] = a.kind.format(a.default)
-    return {k: v for k, v in texts.items() if v}
+    usual = [a for a in attributes(type(op)).values() if not a.required and a.default is not None]
+    return {a.xml: text for a in usual if (text := a.kind.format(a.default))}
 
 
 def _declared(node: Node) -> list[str]:
@@ -174,11 +167,8 @@ def _costs(graph: Graph, report: LoweringReport | None) -> dict[str, tuple[FormC
 def _deconvolution(graph: Graph, node: Node, costs: tuple[FormCost, ...]) -> dict[str, Any]:
     # The drawing in letters gives way to the drawn one.
     e = replace(explain_layer(graph, node), picture=())
-    return {
-        "explain": str(Explanation((e,))),
-        **_axes(e),
-        **({"costs": list(map(_cost, costs))} if costs else {}),
-    }
+    rows = {"costs": list(map(_cost, costs))} if costs else {}
+    return {"explain": str(Explanation((e,))), **_axes(e), **rows}
 
 
 def _axes(e: LayerExplanation) -> dict[str, Any]:
@@ -186,14 +176,11 @@ def _axes(e: LayerExplanation) -> dict[str, Any]:
     axes = anatomies(e)
     if not axes:
         return {}
-    rows = [
-        [None if isinstance(equation.size, str) else a.size, *astuple(a)[1:]]
-        for a, equation in zip(axes, e.axes, strict=True)
-    ]
-    found: dict[str, Any] = {"overlap": overlap(e).sentences()}
-    if all(abs(n) < DRAWABLE for row in rows for n in row if n is not None):
-        found["axes"] = rows
-    return found
+    rows = [[*astuple(a)] for a in axes]
+    for row, equation in zip(rows, e.axes, strict=True):
+        row[0] = None if isinstance(equation.size, str) else row[0]
+    drawable = all(abs(n) < DRAWABLE for row in rows for n in row if n is not None)
+    return {"overlap": overlap(e).sentences(), **({"axes": rows} if drawable else {})}
 
 
 def _cost(row: FormCost) -> dict[str, Any]:
@@ -271,7 +258,6 @@ def memory(facts: LayerFacts) -> int | None:
 def _number(value: float | None) -> float | str | None:
     if value is None or math.isnan(value):
         return None
-    if math.isinf(value):
-        return "Infinity"
     # Four digits are more than a colour or a label shows.
-    return value if isinstance(value, int) else rounded(value, 4)
+    finite = value if isinstance(value, int) else rounded(value, 4)
+    return "Infinity" if math.isinf(value) else finite

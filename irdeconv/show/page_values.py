@@ -190,35 +190,27 @@ def picture(
         return None
     axes, channels = read
     total, height, width = channels.shape
-    if height == 1:
-        kind: Kind = "lines"
-    else:
-        kind = "colour" if colour and total == 3 else "maps"
+    kind: Kind = "lines" if height == 1 else "colour" if colour and total == 3 else "maps"
     return TensorPicture(kind, axes, total, (height, width), channels).read_at(level)
 
 
 def _read(values: Array) -> tuple[str, Array] | None:
     """Return how the axes are read, and [channels, height, width] of a batch's first element."""
     shape = values.shape
-    if values.size < 2:
+    if values.size < 2 or not 1 <= values.ndim <= 5:
         return None
     if values.ndim == 5:
         middle = shape[2] // 2
         return f"N,C,D,H,W at D = {middle}", values[0, :, middle]
-    if values.ndim == 4 and shape[2] == shape[3] == 1:
-        return "N,C,1,1", values[0].reshape(1, 1, -1)
-    if values.ndim == 4 and shape[3] in (1, 3, 4) and shape[1] > 4 and shape[2] > 4:
-        return "N,H,W,C", np.moveaxis(values[0], -1, 0)
-    if values.ndim == 4 and shape[2] == 1:
-        return "N,C,1,W", values[0]
-    if values.ndim == 4:
-        return "N,C,H,W", values[0]
     if values.ndim == 3:
         return "N,C,L", values[0][:, None, :]
-    if values.ndim in (1, 2):
-        rows = values.reshape(-1, shape[-1])
-        return ("N,L" if values.ndim == 2 else "L"), rows[:, None, :]
-    return None
+    if values.ndim < 3:
+        return ("N,L" if values.ndim == 2 else "L"), values.reshape(-1, 1, shape[-1])
+    if shape[2] == shape[3] == 1:
+        return "N,C,1,1", values[0].reshape(1, 1, -1)
+    if shape[3] in (1, 3, 4) and shape[1] > 4 and shape[2] > 4:
+        return "N,H,W,C", np.moveaxis(values[0], -1, 0)
+    return ("N,C,1,W" if shape[2] == 1 else "N,C,H,W"), values[0]
 
 
 def _reduced(values: Array, height: int, width: int) -> Array:
@@ -283,11 +275,10 @@ class TensorValues(ArrayStatistics):
     @staticmethod
     def of(array: Array, level: Level = LEVELS[0], *, ends: bool = False) -> TensorValues:
         """Look at an array; those at the `ends` of a model may be pictures in colour."""
-        seen = array_statistics(array, VALUE_BINS)
+        seen = vars(array_statistics(array, VALUE_BINS))
         shown = picture(array, level, colour=ends) if has_numbers(array) else None
-        return TensorValues(
-            shape=array.shape, element_type=str(array.dtype), picture=shown, **vars(seen)
-        )
+        dtype = str(array.dtype)
+        return TensorValues(shape=array.shape, element_type=dtype, picture=shown, **seen)
 
     @property
     def non_finite(self) -> int:

@@ -86,10 +86,9 @@ class _Ranking:
 
     def least(self, v: int) -> int:
         """Return the first row in which a node may be."""
-        if v in self._top:
-            return 0
         first = 0 if self._top else -1
-        return 1 + max((self.rank[net.source] for net in self._reads[v]), default=first)
+        above = max((self.rank[net.source] for net in self._reads[v]), default=first)
+        return 0 if v in self._top else above + 1
 
     def pull(self, order: Iterable[int], *, down: bool) -> bool:
         """Move each node to the end of its room if that does not lengthen nets."""
@@ -141,15 +140,10 @@ class Layers:
 
 def layered(rank: Sequence[int], nets: Sequence[Net]) -> Layers:
     """Return the rows of nodes and of the points in which nets pass through them."""
-    out = Layers(
-        nodes=len(rank),
-        rank=list(rank),
-        rows=[[] for _ in range(max(rank, default=-1) + 1)],
-        up=[[] for _ in rank],
-        down=[[] for _ in rank],
-    )
+    rows: list[list[int]] = [[] for _ in range(max(rank, default=-1) + 1)]
     for v, row in enumerate(rank):
-        out.rows[row].append(v)
+        rows[row].append(v)
+    out = Layers(len(rank), list(rank), rows, up=[[] for _ in rank], down=[[] for _ in rank])
     beside = _beside(rank, nets)
     for n, net in enumerate(nets):
         out.chains.append(None if n in beside else _chain(out, net))
@@ -269,9 +263,7 @@ def _swap(layers: Layers, rows: list[list[int]]) -> None:
         for n, v in enumerate(row):
             place[v] = n
     for row in rows:
-        if len(row) > _SWAPPED:
-            continue
-        for n in range(len(row) - 1):
+        for n in range(len(row) - 1 if len(row) <= _SWAPPED else 0):
             v, w = row[n], row[n + 1]
             if _gain(layers, place, v, w) > 0:
                 row[n], row[n + 1] = w, v
@@ -283,7 +275,6 @@ def _gain(layers: Layers, place: list[int], left: int, right: int) -> int:
     gain = 0
     for near in (layers.up, layers.down):
         ends = [place[w] for w in near[right]]
-        for v in near[left]:
-            at = place[v]
+        for at in (place[v] for v in near[left]):
             gain += sum((at > end) - (at < end) for end in ends)
     return gain

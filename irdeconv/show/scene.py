@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from typing import Any, Literal, get_args
 
@@ -73,23 +73,32 @@ class Box:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
-    """A value on its way from one box to another, numbers in the scene's `boxes`.
+class Wire:
+    """An input of a layer: output number `output` of the item `source` flows into `target`.
 
-    `node` and `output` identify the value. If the box at an end is a group, its port is the number
-    of the port's box in the group's scene, else -1. At the first and last two points the
-    link is vertical: they move along with the box. Between two other points that are not above one
-    another it is an S whose ends are vertical (`svg.py` draws it, `canvas` likewise).
+    If the box at an end is a group, its port is the number of the port's box in the group's scene,
+    else -1.
     """
 
     source: int
     target: int
-    points: tuple[Point, ...]
+    output: int = 0
     label: str = ""
     node: int | None = None
-    output: int = 0
     source_port: int = -1
     target_port: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Link(Wire):
+    """A value on its way from one box to another, numbers in the scene's `boxes`.
+
+    `node` and `output` identify the value. At the first and last two points the
+    link is vertical: they move along with the box. Between two other points that are not above one
+    another it is an S whose ends are vertical (`svg.py` draws it, `canvas` likewise).
+    """
+
+    points: tuple[Point, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,22 +203,6 @@ class LayerBox:
     scene: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Wire:
-    """An input of a layer: output number `output` of the item `source` flows into `target`.
-
-    `source_port` and `target_port` are those of a `Link`.
-    """
-
-    source: int
-    target: int
-    output: int = 0
-    label: str = ""
-    node: int | None = None
-    source_port: int = -1
-    target_port: int = -1
-
-
 def scene_of(items: Sequence[LayerBox], wires: Sequence[Wire], title: str = "") -> Scene:
     """Return a scene with a box for each item and a link for each value that an item reads.
 
@@ -241,19 +234,10 @@ class _Composition:
     def scene(self) -> Scene:
         """Lay out and return the scene."""
         layout = lay_out(self._diagram())
-        boxes = [self._box(n, layout) for n in range(len(self._items))]
-        links = [
-            link
-            for wires, label, routes in zip(self._values, self._labels, layout.routes, strict=True)
-            for link in self._links(wires, label, routes)
-        ]
-        return Scene(
-            width=layout.width + 2 * BORDER,
-            height=layout.height + 2 * BORDER,
-            boxes=tuple(boxes),
-            links=tuple(links),
-            title=self._title,
-        )
+        boxes = tuple(self._box(n, layout) for n in range(len(self._items)))
+        links = map(self._links, self._values, self._labels, layout.routes)
+        width, height = (size + 2 * BORDER for size in (layout.width, layout.height))
+        return Scene(width, height, boxes, tuple(chain.from_iterable(links)), self._title)
 
     def _diagram(self) -> Diagram:
         ports = [n for n, item in enumerate(self._items) if item.kind == "port"]
@@ -288,19 +272,10 @@ class _Composition:
 
     def _box(self, number: int, layout: Layout) -> Box:
         item = self._items[number]
-        (width, height), (x, y) = self._sizes[number], layout.corners[number]
-        return Box(
-            x=x + BORDER,
-            y=y + BORDER,
-            width=width,
-            height=height,
-            lines=item.lines,
-            kind=item.kind,
-            change=item.change,
-            title=item.title or item.name,
-            node=item.node,
-            scene=item.scene,
-        )
+        x, y = layout.corners[number]
+        place = (x + BORDER, y + BORDER, *self._sizes[number])
+        title = item.title or item.name
+        return Box(*place, item.lines, item.kind, item.change, title, item.node, item.scene)
 
     def _links(
         self, wires: Sequence[Wire], label: str, routes: Sequence[Sequence[Point]]
@@ -308,16 +283,8 @@ class _Composition:
         """Yield the links of a value; the first that leads down has the label."""
         for wire, points in zip(wires, routes, strict=True):
             down = points[0][1] <= points[1][1] and points[0][1] < points[-1][1]
-            yield Link(
-                source=wire.source,
-                target=wire.target,
-                points=tuple((x + BORDER, y + BORDER) for x, y in points),
-                label=label if down else "",
-                node=wire.node,
-                output=wire.output,
-                source_port=wire.source_port,
-                target_port=wire.target_port,
-            )
+            inside = tuple((x + BORDER, y + BORDER) for x, y in points)
+            yield Link(**{**asdict(wire), "label": label if down else "", "points": inside})
             label = "" if down else label
 
 
@@ -384,16 +351,9 @@ class _Nesting:
         value = (wire.source, wire.output)
         leaving = self._through(source[shared:], (True, *value), wire)
         entering = self._through(target[shared:], (False, *value), wire)
-        scene = source[shared][0]
-        self._wires[scene].append(
-            replace(
-                wire,
-                source=source[shared][1],
-                target=target[shared][1],
-                source_port=leaving,
-                target_port=entering,
-            )
-        )
+        (scene, start), (_, end) = source[shared], target[shared]
+        inner = replace(wire, source=start, target=end, source_port=leaving, target_port=entering)
+        self._wires[scene].append(inner)
 
     def _through(
         self, way: Sequence[tuple[int, int]], key: tuple[bool, int, int], wire: Wire
@@ -402,11 +362,10 @@ class _Nesting:
         port = -1
         for scene, number in reversed(way[1:]):
             before, port = port, self._port(scene, key, wire)
-            ends = (number, port) if key[0] else (port, number)
-            ports = (before, -1) if key[0] else (-1, before)
-            self._wires[scene].append(
-                Wire(*ends, wire.output, "" if key[0] else wire.label, wire.node, *ports)
-            )
+            ends, ports, label = (number, port), (before, -1), ""
+            if not key[0]:
+                ends, ports, label = ends[::-1], ports[::-1], wire.label
+            self._wires[scene].append(Wire(*ends, wire.output, label, wire.node, *ports))
         return port
 
     def _port(self, scene: int, key: tuple[bool, int, int], wire: Wire) -> int:
@@ -419,10 +378,9 @@ class _Nesting:
         """Lay out every group."""
         out = []
         for group, ports, wires in zip(self._groups, self._ports, self._wires, strict=True):
-            members = [
-                self._boxes[m] if isinstance(m, int) else self._box(m) for m in group.members
-            ]
-            out.append(scene_of([*members, *(p for _, p in ports.values())], wires, group.title))
+            boxes = [self._boxes[m] if isinstance(m, int) else self._box(m) for m in group.members]
+            boxes += [port for _, port in ports.values()]
+            out.append(scene_of(boxes, wires, group.title))
         return out
 
     def _box(self, group: LayerGroup) -> LayerBox:

@@ -9,6 +9,7 @@ import heapq
 import itertools
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal
 
@@ -165,11 +166,9 @@ class TensorFlow(System):
             assert isinstance(dk, int)
             allowed = geometry.tensorflow_sizes(self.padding, i, stride, dk)
             if o not in allowed:
-                message = (
-                    f"a convolution over {o} elements on spatial axis {axis} does not give {i}; "
-                    f"output_shape must be {allowed[0]} to {allowed[-1]}"
-                )
-                raise OpError(message, code="E306")
+                given = f"a convolution over {o} elements on spatial axis {axis}"
+                must = f"output_shape must be {allowed[0]} to {allowed[-1]}"
+                raise OpError(f"{given} does not give {i}; {must}", code="E306")
         return _crop(s, geometry.tensorflow(self.padding, full, IntVector(size)))
 
     def size(self, s: Setting) -> Ints | None:
@@ -291,20 +290,17 @@ def _ask(system: System, s: Setting, own: Crop | None) -> tuple[Crop | None, Kin
 def _instead(system: System, s: Setting, own: Crop) -> dict[str, str] | None:
     """Return attributes that give the layer's window in a system."""
     for way in system.ways(s, own):
-        try:
+        with suppress(Cannot, OpError):
             if difference(own, system.crop(way))[0] == "same":
                 return system.spell(way)
-        except (Cannot, OpError):
-            continue
     return None
 
 
 def difference(own: Crop, other: Crop) -> tuple[Kind, str]:
     """Return the kind of difference and its words; equal windows give the same numbers."""
     found = [_axis(own, other, axis) for axis in range(len(own.size))]
-    if own == other or all(
-        kind == "same" or _same_pads(own, other, axis) for axis, (kind, _) in enumerate(found)
-    ):
+    same = (k == "same" or _same_pads(own, other, axis) for axis, (k, _) in enumerate(found))
+    if own == other or all(same):
         return "same", "the same numbers"
     different = {kind for kind, _ in found if kind != "same"}
     if different == {"unknown"}:
@@ -419,12 +415,8 @@ def solve(system: System, s: Setting, wanted: Ints, *, shown: int = MOST_SHOWN) 
 
 def _padded(base: Setting, choices: Sequence[AxisPads]) -> Setting:
     """Return the setting with a choice on every axis."""
-    return replace(
-        base,
-        pads_begin=tuple(c.begin for c in choices),
-        pads_end=tuple(c.end for c in choices),
-        output_padding=tuple(c.extra for c in choices),
-    )
+    begin, end, extra = zip(*((c.begin, c.end, c.extra) for c in choices), strict=True)
+    return replace(base, pads_begin=begin, pads_end=end, output_padding=extra)
 
 
 def _choices(system: System, base: Setting, axis: int, wanted: int) -> tuple[list[AxisPads], bool]:
@@ -433,11 +425,9 @@ def _choices(system: System, base: Setting, axis: int, wanted: int) -> tuple[lis
     tried = list(itertools.islice(_candidates(alike, wanted), SEARCHED + 1))
     found = []
     for choice in tried[:SEARCHED]:
-        try:
+        with suppress(Cannot, OpError):
             if system.crop(_padded(alike, [choice] * base.axes)).size[0] == wanted:
                 found.append(choice)
-        except (Cannot, OpError):
-            continue
     return found, len(tried) <= SEARCHED
 
 

@@ -10,6 +10,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import accumulate, takewhile
 
 from irdeconv.base.markup import plain
 
@@ -98,23 +99,16 @@ def _shortened(pieces: Sequence[str], width: float, most: int) -> list[str]:
         return [_squeezed(pieces[0], width)]
     if most == 1:
         return [_cut(pieces, width)]
-    last = _tail(pieces, width)
-    head = ""
-    for piece in pieces[:-1]:
-        if measure(head + piece) > width - ADVANCE:
-            break
-        head += piece
-    return [(head or _prefix(pieces[0], width - ADVANCE)) + ELLIPSIS, last]
+    heads = takewhile(lambda head: measure(head) <= width - ADVANCE, accumulate(pieces[:-1]))
+    head = max(heads, key=len, default=_prefix(pieces[0], width - ADVANCE))
+    return [head + ELLIPSIS, _tail(pieces, width)]
 
 
 def _tail(pieces: Sequence[str], width: float) -> str:
     """Return as many of the last pieces as fit; of one that is too long its ends."""
-    out = ""
-    for piece in reversed(pieces):
-        if measure(piece + out) > width:
-            break
-        out = piece + out
-    return out or _squeezed(pieces[-1], width)
+    ends = accumulate(reversed(pieces), lambda end, piece: piece + end)
+    fitting = takewhile(lambda end: measure(end) <= width, ends)
+    return max(fitting, key=len, default=_squeezed(pieces[-1], width))
 
 
 def _cut(pieces: Sequence[str], width: float) -> str:
