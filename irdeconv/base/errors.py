@@ -192,8 +192,7 @@ class IrdeconvError(Exception):
     def __init__(self, diagnostics: Iterable[Diagnostic] | Diagnostic) -> None:
         found = [diagnostics] if isinstance(diagnostics, Diagnostic) else list(diagnostics)
         if not Spelling.options:
-            texts = ({"message": in_python(d.message), "hint": in_python(d.hint)} for d in found)
-            found = [replace(d, **text) for d, text in zip(found, texts, strict=True)]
+            found = [replace(d, hint=in_python(d.hint)) for d in found]
         self.diagnostics: list[Diagnostic] = found
         self.text: str = "\n".join(d.render() for d in found if d.severity == "error")
         super().__init__(self.text)

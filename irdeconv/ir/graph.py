@@ -253,7 +253,9 @@ class Graph:
 
     def __contains__(self, node: object) -> bool:
         """Whether there is a node with this id, or a layer of this name."""
-        return node in self._nodes or any(n.name == node for n in self.nodes())
+        if isinstance(node, str):
+            return any(n.name == node for n in self.nodes())
+        return node in self._nodes
 
     def __iter__(self) -> Iterator[Node]:
         return self.nodes()

@@ -195,10 +195,12 @@ def format_shape(shape: Iterable[Dim] | None) -> str:
 
 
 def example_shape(shape: Shape | None) -> str:
-    """Return exact dimensions that a shape admits: those that are open are 8, or nearest to it."""
+    """Return exact dimensions that a shape admits; open ones are 1 (the batch) and about 64."""
     if shape is None:
-        return "[1,3,8,8]"
-    sizes = [d if isinstance(d, int) else max(d.lo, min(8, d.hi or 8)) for d in shape]
+        return "[1,3,64,64]"
+    usual = [1 if len(shape) > 1 else 64, *[64] * (len(shape) - 1)]
+    pairs = zip(shape, usual, strict=False)
+    sizes = [d if isinstance(d, int) else max(d.lo, min(n, d.hi or n)) for d, n in pairs]
     return format_shape(sizes)
 
 

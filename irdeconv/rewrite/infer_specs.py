@@ -242,10 +242,13 @@ def _infer(
     if isinstance(node.op, Opaque):
         return declarations.of(graph, node, node.op.declared)
     uncounted = isinstance(node.op, VariadicSplit) and inputs[2:] and dims(inputs[2]) is None
-    left_out = (isinstance(n.op, Const) and not n.op.data.available for n in graph.nodes())
-    if uncounted and node.declared and any(left_out):
+    if uncounted and node.declared and _lacks_weights(graph):
         return declarations.of(graph, node, tuple(s.without_value() for s in node.declared))
     return infer_op(node.op, inputs)
+
+
+def _lacks_weights(graph: Graph) -> bool:
+    return any(isinstance(n.op, Const) and not n.op.data.available for n in graph.nodes())
 
 
 def _check_ports(problems: Collector, graph: Graph, node: Node) -> None:

@@ -16,7 +16,7 @@ from irdeconv.base.errors import Collector, UsageError, count, did_you_mean, mis
 from irdeconv.ir.dtypes import ElementType
 from irdeconv.ir.graph import Graph, Node
 from irdeconv.ir.op import as_tuple
-from irdeconv.ir.spec import Array, Interval, Shape, Spec, format_shape, is_static
+from irdeconv.ir.spec import Array, Interval, Shape, Spec, example_shape, format_shape, is_static
 
 MADE_AT_ONCE = 1 << 16  # elements that are made at a time, in 64 bits
 Generator = Callable[[np.random.Generator, slice, ElementType], Any]
@@ -59,7 +59,7 @@ def _top(dtype: ElementType) -> int:
 def generate(kind: str, spec: Spec, seed: int, index: int, name: str) -> Array:
     """Return generated data; each input has its own stream, so order does not matter."""
     if not is_static(spec.shape) or spec.dtype is None:
-        hint = f"make it exact, such as --shape '{name}{_example(spec.shape)}'"
+        hint = f"make it exact, such as --shape '{name}{example_shape(spec.shape)}'"
         raise misused(f'input "{name}" is {spec}: its shape is open', hint)
     if spec.dtype.kind == "string":
         raise misused(f'input "{name}" holds strings: give them as {name}=@file.npy')
@@ -70,16 +70,6 @@ def generate(kind: str, spec: Spec, seed: int, index: int, name: str) -> Array:
         with np.errstate(over="ignore"):  # a narrow type may count to infinity
             flat[part] = GENERATORS[kind](rng, part, spec.dtype).astype(out.dtype)
     return out
-
-
-def _example(shape: Shape | None) -> str:
-    """Return exact dimensions that a shape admits; open ones are 1 (the batch) and about 64."""
-    if shape is None:
-        return "[1,3,64,64]"
-    usual = [1 if len(shape) > 1 else 64, *[64] * (len(shape) - 1)]
-    pairs = zip(shape, usual, strict=False)
-    sizes = [d if isinstance(d, int) else max(d.lo, min(n, d.hi or n)) for d, n in pairs]
-    return format_shape(sizes)
 
 
 def random_inputs(graph: Graph, seed: int = 0) -> dict[str, Array]:

@@ -395,7 +395,7 @@ def test_no_weights_is_the_structure_alone(net: Path) -> None:
     )
     assert "exclude each other" in answer(*infer, "--weights", "w.bin", code=2).err
     err = answer("run", net, "--no-weights", code=2).err
-    assert "it is one of validate, infer, inspect, explain" in err
+    assert "it is one of batch, validate, infer, inspect, explain" in err
 
 
 # Files of others: what is no regular file is refused at once, whatever it is given for.

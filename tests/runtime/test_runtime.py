@@ -349,7 +349,7 @@ def test_numbers_and_arrays_are_arrays_lists_are_not() -> None:
         (IMAGE[0], "array of shape [3,32,32] was given\n   = array[None] adds an axis"),
         (IMAGE[None], "array[0] takes the axis"),
         (IMAGE.transpose(0, 2, 3, 1), "array.transpose([0, 3, 1, 2])"),
-        (IMAGE[:, :, :16], "infer(graph, {'image': [1,3,16,32]})"),
+        (IMAGE[:, :, :16], 'infer(model, {"image": [1,3,16,32]})'),
         (IMAGE[0, 0, 0], "transpose or reshape the array"),
         (IMAGE.astype(complex), "an array of complex64 was given"),
         (np.array([None] * 3), "lists of unequal lengths, or None among numbers"),

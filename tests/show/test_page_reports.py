@@ -152,8 +152,9 @@ def test_a_report_is_refused_before_any_work(verb: str, report: str, capsys: Cap
 
 
 def test_a_report_does_not_replace_what_is_read(tmp_path: Path) -> None:
-    x = tmp_path / "x.npy"
-    np.save(x, IMAGE)
+    x = tmp_path / "x.html"
+    with x.open("wb") as file:
+        np.save(file, IMAGE)
     for verb in ("run", "compare", "bench"):
         assert main([verb, HEAD, "--input", f"image=@{x}", "--report", str(x)]) == 2
     save = str(tmp_path / "out.json")

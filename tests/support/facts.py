@@ -74,10 +74,11 @@ class Expression:
         """Add one operation behind a vector of some numbers."""
         dtype, what, rng = str(self.graph.spec(x).dtype), self.rng.random(), self.rng
         if what < 0.3:
-            return self.add(pick(rng, UNARY), x)
+            return self.add(pick(rng, UNARY.split()), x)
         if what < 0.65:
             pair = [x, self.numbers(dtype)]
-            y = self.add(pick(rng, BINARY[:-7]), *(pair if rng.random() < 0.8 else pair[::-1]))
+            name = pick(rng, BINARY.split()[:-7])
+            y = self.add(name, *(pair if rng.random() < 0.8 else pair[::-1]))
             either = str(self.graph.spec(y).dtype) == "boolean"
             return self.add("Select", y, x, self.numbers(dtype, (1,))) if either else y
         if what < 0.85:

@@ -153,7 +153,7 @@ def test_list(place: Path, monkeypatch: Patch) -> None:
 @pytest.mark.parametrize(
     ("args", "code", "text"),
     [
-        ("make", 2, "suite make needs the folder"),
+        ("make", 2, "suite make needs a folder"),
         ("check vectors", 2, "suite check needs results"),
         ("run vectors", 2, "suite run needs --with"),
         ("run vectors --with openvion", 2, 'did you mean "openvino"?'),

@@ -24,8 +24,8 @@ SECTIONS = {
         SimplificationReport Plan BenchReport Certificate Certificates CheckReport Comparison
         Reduced Inspection Explanation Operations PageContent Suite SuiteReport""",
     "Errors": """IrdeconvError Diagnostic InputError InferenceError LoweringError TargetError
-        ExecutionError UnsupportedError LimitError FileAccessError UsageError ArgumentTypeError
-        NothingToReduceError""",
+        ExecutionError UnsupportedError LimitError FileAccessError UsageError FailedError
+        ArgumentTypeError NothingToReduceError""",
     "Types of arguments": "ModelLike HoldsGraph OnnxModel OpenVinoModel",
 }
 WIDTH = 100
