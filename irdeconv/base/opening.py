@@ -16,13 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from irdeconv.base import work
-from irdeconv.base.errors import (
-    Diagnostic,
-    FileAccessError,
-    LimitError,
-    did_you_mean,
-    no_access,
-)
+from irdeconv.base.errors import Diagnostic, FileAccessError, LimitError, did_you_mean, no_access
 from irdeconv.base.limits import current
 from irdeconv.base.source import Location, SourceFile
 

@@ -585,11 +585,7 @@ class ModelReader:
         return done
 
     def attempt(
-        self,
-        name: str,
-        title: str,
-        build: Callable[[], None],
-        builder: ImportBuilder | None = None,
+        self, name: str, title: str, build: Callable[[], None], builder: ImportBuilder | None = None
     ) -> None:
         """Build the nodes of one layer; if that fails, record the reason and remove them."""
         builder = builder or self.builder

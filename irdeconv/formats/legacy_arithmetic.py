@@ -33,13 +33,7 @@ from irdeconv.ir.dtypes import f32, i32, i64
 from irdeconv.ir.graph import Value
 from irdeconv.ir.op import Op
 from irdeconv.ops import elementwise
-from irdeconv.ops.activation import (
-    Clamp,
-    LogSoftmax,
-    PReLU,
-    ReLU,
-    SoftMax,
-)
+from irdeconv.ops.activation import Clamp, LogSoftmax, PReLU, ReLU, SoftMax
 from irdeconv.ops.channels import Split, VariadicSplit
 from irdeconv.ops.elementwise import Add, Divide, Exp, Log, Multiply, Power, Select
 from irdeconv.ops.generation import Range

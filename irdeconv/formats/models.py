@@ -364,12 +364,7 @@ def _of_legacy(model: str | bytes, name: str, how: Reading) -> Loaded:
     from irdeconv.formats.legacy import read_legacy_files
 
     done = read_legacy_files(
-        model,
-        how.weights,
-        seed=how.seed,
-        semantics=how.semantics,
-        limits=how.limits,
-        name=name,
+        model, how.weights, seed=how.seed, semantics=how.semantics, limits=how.limits, name=name
     )
     return Loaded(done.diagnostics, graph=done.graph)
 

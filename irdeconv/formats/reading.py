@@ -511,11 +511,7 @@ def load(
 
 
 def _load(
-    path: PathLikeText | bytes,
-    weights: Weights,
-    semantics: Semantics,
-    limits: Limits,
-    name: str,
+    path: PathLikeText | bytes, weights: Weights, semantics: Semantics, limits: Limits, name: str
 ) -> Loaded:
     out = Loaded(most=limits.reports)
     source = open_source(path, name, out, limits)

@@ -65,10 +65,7 @@ ELIDED = 1 << 16
 
 
 def dump(
-    graph: Graph,
-    *,
-    elide: int | None = ELIDED,
-    comments: Mapping[int, str] | None = None,
+    graph: Graph, *, elide: int | None = ELIDED, comments: Mapping[int, str] | None = None
 ) -> str:
     """Return the graph as text, as `irdeconv.dump` does; `comments` have no line breaks."""
     return _Printer(elide, comments or {}).graph(graph)

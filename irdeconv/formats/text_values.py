@@ -139,11 +139,7 @@ class Lexer:
         return Location(self.source, fixed=(self._line, offset - self._line_start + 1))
 
     def fail(
-        self,
-        message: str,
-        offset: int | None = None,
-        hint: str | None = None,
-        code: str = "E702",
+        self, message: str, offset: int | None = None, hint: str | None = None, code: str = "E702"
     ) -> NoReturn:
         """Raise InputError at an offset, by default at the next token."""
         place = self.location(self.token.offset if offset is None else offset)

@@ -293,11 +293,7 @@ def pads(
 
 
 def steps(
-    size: int,
-    dilated_kernel: int,
-    stride: int,
-    pad: tuple[int, int],
-    rounding: Rounding = "floor",
+    size: int, dilated_kernel: int, stride: int, pad: tuple[int, int], rounding: Rounding = "floor"
 ) -> int:
     """Return O, the number of windows in P; 0 or less if not one fits.
 

@@ -11,14 +11,7 @@ import numpy as np
 
 from irdeconv.base.errors import OpError, Problem
 from irdeconv.base.limits import current, raise_hint
-from irdeconv.ir.attributes import (
-    Floats,
-    Ints,
-    Positive,
-    Unlimited,
-    ValueRange,
-    out_of_range,
-)
+from irdeconv.ir.attributes import Floats, Ints, Positive, Unlimited, ValueRange, out_of_range
 from irdeconv.ir.op import SCALE, Op, attribute, op
 from irdeconv.ir.ports import Fit
 from irdeconv.ir.spec import DYNAMIC, Array, Dim, Spec, merge

@@ -213,9 +213,7 @@ class ExperimentalDetectronDetectionOutput(Op):
         count = len(order) if self.post_nms_count < 0 else self.post_nms_count
         limit = np.float32(self.nms_threshold)
         kept = suppression.greedy(
-            moved[order],
-            count,
-            lambda box, others: suppression.touching(box, others, 1.0) > limit,
+            moved[order], count, lambda box, others: suppression.touching(box, others, 1.0) > limit
         )
         return order[kept]
 

@@ -292,9 +292,7 @@ BitwiseAnd = _bitwise("BitwiseAnd", np.bitwise_and, "Bits set in a and b")
 BitwiseOr = _bitwise("BitwiseOr", np.bitwise_or, "Bits set in a or b")
 BitwiseXor = _bitwise("BitwiseXor", np.bitwise_xor, "Bits set in exactly one of a, b")
 BitwiseLeftShift = _shift(
-    "BitwiseLeftShift",
-    np.left_shift,
-    "a * 2^b, high bits lost, all of them if b is out of range",
+    "BitwiseLeftShift", np.left_shift, "a * 2^b, high bits lost, all of them if b is out of range"
 )
 BitwiseRightShift = _shift(
     "BitwiseRightShift",

@@ -492,12 +492,7 @@ class ExtractImagePatches(Op):
         target = inferred_shape(self, image)
         out = np.zeros((n, *self.sizes, c, *target[2:]), image.dtype)
         begin, _ = pads(
-            self.auto_pad,
-            image.shape[2:],
-            self.sizes,
-            self.strides,
-            self.rates,
-            (ZERO, ZERO),
+            self.auto_pad, image.shape[2:], self.sizes, self.strides, self.rates, (ZERO, ZERO)
         )
         if out.size:
             for at in np.ndindex(*self.sizes):

@@ -19,11 +19,7 @@ from irdeconv.kernels import copies, elementwise, reductions
 from irdeconv.kernels.elementwise_chain import computing_type
 from irdeconv.kernels.reductions import GroupNorm, OnRows, Standardize, rows_of
 from irdeconv.ops.channels import divided
-from irdeconv.ops.checks import (
-    is_computed,
-    known,
-    shape_of,
-)
+from irdeconv.ops.checks import is_computed, known, shape_of
 from irdeconv.ops.elementwise import wide
 from irdeconv.ops.reduction import reduced_axes
 

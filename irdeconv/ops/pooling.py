@@ -15,16 +15,7 @@ from irdeconv.ir.attributes import IndexType, Ints, NaturalAxisInts, PositiveAxi
 from irdeconv.ir.geometry import AutoPad, Rounding
 from irdeconv.ir.op import MOVES, SUM, Bound, Op, attribute, op
 from irdeconv.ir.ports import Fit, axis_of, exact
-from irdeconv.ir.spec import (
-    DYNAMIC,
-    Array,
-    Dim,
-    Shape,
-    Spec,
-    bounds,
-    format_shape,
-    merge,
-)
+from irdeconv.ir.spec import DYNAMIC, Array, Dim, Shape, Spec, bounds, format_shape, merge
 from irdeconv.kernels import pooling
 from irdeconv.kernels.candidate import WindowAxis, window_axes
 from irdeconv.ops.checks import WindowOp, check_lists, inferred_shape, shape_of

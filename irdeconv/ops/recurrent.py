@@ -20,10 +20,7 @@ from irdeconv.ir.ports import Fit
 from irdeconv.ir.spec import Array, Spec, bounds
 from irdeconv.kernels import elementwise, jit, recurrent
 from irdeconv.kernels import elementwise as steps
-from irdeconv.ops.checks import (
-    want_lengths,
-    want_shapes,
-)
+from irdeconv.ops.checks import want_lengths, want_shapes
 
 ACTIVATIONS: dict[str, recurrent.Activation] = {
     "sigmoid": lambda x: elementwise.evaluate(steps.sigmoid, (x,)),

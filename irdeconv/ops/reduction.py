@@ -180,13 +180,7 @@ def _root(total: Array, count: int) -> Array:
 
 
 def reduction(
-    name: str,
-    fn: Reducer,
-    what: str,
-    *,
-    since: int = 1,
-    accepts: Types = "number",
-    **members: Any,
+    name: str, fn: Reducer, what: str, *, since: int = 1, accepts: Types = "number", **members: Any
 ) -> type[Reduction]:
     """Register a reduction; `members` are class variables that differ from the base's."""
     types = "boolean" if accepts == "boolean" else "any numbers"
@@ -228,11 +222,7 @@ ReduceL2 = reduction(
     "ReduceL2", _wide(_squares, _root), "Root of the sum of squares", since=4, norm=True
 )
 ReduceLogicalAnd = reduction(
-    "ReduceLogicalAnd",
-    _numpy(np.all),
-    "Whether all are true",
-    accepts="boolean",
-    rounding=JUMPS,
+    "ReduceLogicalAnd", _numpy(np.all), "Whether all are true", accepts="boolean", rounding=JUMPS
 )
 ReduceLogicalOr = reduction(
     "ReduceLogicalOr", _numpy(np.any), "Whether any is true", accepts="boolean", rounding=JUMPS

@@ -79,11 +79,7 @@ def zero_insertion(op: core.Deconvolution, b: FormBuilder[X], of: DeconvolutionI
 
 
 _FORMS = (
-    Form(
-        name=FALLBACK,
-        rule=zero_insertion,
-        reach=site.every_output,
-    ),
+    Form(name=FALLBACK, rule=zero_insertion, reach=site.every_output),
     Form(
         name=PHASES,
         rule=subpixel.phases,
@@ -97,12 +93,7 @@ _FORMS = (
         skips=subpixel.skip_stacked,
         reach=site.outputs_of_residue,
     ),
-    Form(
-        name=GEMM,
-        rule=subpixel.gemm,
-        skips=subpixel.skip_gemm,
-        reach=site.tap_by_definition,
-    ),
+    Form(name=GEMM, rule=subpixel.gemm, skips=subpixel.skip_gemm, reach=site.tap_by_definition),
 )
 FORMS = {form.name: form for form in _FORMS}
 # For targets that have a deconvolution of their own; it is never chosen without a target.

@@ -224,12 +224,7 @@ def _report_failure(problems: Collector, graph: Graph, node: Node, error: Except
 
 
 def _infer(
-    graph: Graph,
-    node: Node,
-    inputs: tuple[Spec, ...],
-    declarations: Declarations,
-    *,
-    needed: bool,
+    graph: Graph, node: Node, inputs: tuple[Spec, ...], declarations: Declarations, *, needed: bool
 ) -> tuple[Spec, ...]:
     """Return the specs of a node's outputs; its bodies get theirs."""
     if isinstance(node.op, BodyOp):

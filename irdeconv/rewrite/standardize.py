@@ -60,8 +60,7 @@ SPELLINGS: tuple[tuple[Spelling, Style], ...] = (
     (spell_zero_insertion_as_before, Style()),
 )
 _MARKED = re.compile(
-    rf'<attribute name="{MARK}" version="0" strides="(\d{{1,9}}(?:,\d{{1,9}}){{0,5}})"',
-    re.ASCII,
+    rf'<attribute name="{MARK}" version="0" strides="(\d{{1,9}}(?:,\d{{1,9}}){{0,5}})"', re.ASCII
 )
 
 

@@ -49,9 +49,7 @@ def check_graph(
 
 
 def executed(
-    graph: Graph,
-    only: Callable[[Node], bool] = lambda node: True,
-    given: Collection[int] = (),
+    graph: Graph, only: Callable[[Node], bool] = lambda node: True, given: Collection[int] = ()
 ) -> Iterator[tuple[Node, Node, str, Facts]]:
     """Yield the layers that a device executes: node, name of the operation, facts.
 

@@ -80,14 +80,7 @@ _CONVOLUTION = _COMMON | {
 _DECONVOLUTION = _CONVOLUTION | {"output_padding": Name("output padding", absent=0)}
 _DATA = _COMMON | {"channels": Name("size of axis 1")}
 _PAD_MODES = ("constant", "edge", "reflect", "symmetric")
-_RESIZE_MODES = (
-    "nearest",
-    "linear",
-    "linear_onnx",
-    "cubic",
-    "bilinear_pillow",
-    "bicubic_pillow",
-)
+_RESIZE_MODES = ("nearest", "linear", "linear_onnx", "cubic", "bilinear_pillow", "bicubic_pillow")
 
 # The operations that have more names than the common ones.
 _OPERATIONS = {
