@@ -193,8 +193,7 @@ class Files:
         except OSError:
             former = None
         mode = 0o666 if former is None else stat.S_IMODE(former.st_mode) & 0o777
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-        fd = os.open(name, flags, mode)
+        fd = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
         file = os.fdopen(fd, "w+b")
         if os.name != "nt":  # which replaces no open file, and has no such permissions
             self.held.append(os.dup(fd))

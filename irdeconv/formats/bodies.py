@@ -174,8 +174,7 @@ class _MapChecker:
             allowed = _PURPOSES[entry.tag]
             if purpose not in allowed:
                 text = f'the purpose "{purpose}" is not one of {", ".join(allowed)}'
-                hint = did_you_mean(purpose, allowed)
-                self._add("E211", text, entry, "purpose", hint=hint)
+                self._add("E211", text, entry, "purpose", hint=did_you_mean(purpose, allowed))
         mine, others = (self._inputs, self._outputs) if inward else (self._outputs, self._inputs)
         if number in mine or (number == -1 and purpose):
             return
@@ -214,8 +213,7 @@ class _MapChecker:
         inner: XmlLayer | None,
         inward: bool,
     ) -> None:
-        ports = self._inputs if inward else self._outputs
-        port = ports.get(numbers["external_port_id"])
+        port = (self._inputs if inward else self._outputs).get(numbers["external_port_id"])
         rank = len(port.dims) if port is not None and port.dims else None
         if rank is None and inner is not None:
             inside = inner.outputs if inward else inner.inputs

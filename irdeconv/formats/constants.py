@@ -181,8 +181,7 @@ def _variables(document: Document, context: Context) -> None:
         if variable is None:
             context.add("E105", 'the attribute "variable_id" is missing', layer=layer)
             continue
-        seen = assigned if layer.type == "Assign" else read
-        other = seen.setdefault(variable, layer)
+        other = (assigned if layer.type == "Assign" else read).setdefault(variable, layer)
         if other is not layer:
             report(layer, f'the variable "{variable}" is already that of {other.label}')
     for variable, layer in assigned.items():
@@ -319,6 +318,5 @@ def _reason(op: object) -> str | None:
     """Return the reason for missing bytes if their source has one."""
     data: Any = op.data if isinstance(op, Const) else None
     data = op.weights if isinstance(op, Opaque) else data
-    source = data.source if isinstance(data, FileData) else None
-    found = getattr(source, "reason", None)
+    found = getattr(data.source if isinstance(data, FileData) else None, "reason", None)
     return found if isinstance(found, str) else None

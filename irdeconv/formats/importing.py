@@ -637,8 +637,7 @@ def _affine(b: ImportBuilder, x: Value, alpha: float, beta: float) -> Value:
 
 def _scaled_tanh(b: ImportBuilder, x: Value, alpha: float, beta: float) -> Value:
     """alpha * tanh(beta * x)."""
-    inner = b.add(Tanh(), b.add(Multiply(), x, b.like(beta, x)))
-    return b.add(Multiply(), inner, b.like(alpha, x))
+    return b.add(Multiply(), b.add(Tanh(), b.add(Multiply(), x, b.like(beta, x))), b.like(alpha, x))
 
 
 def _soft_plus(b: ImportBuilder, x: Value, beta: float = 1) -> Value:

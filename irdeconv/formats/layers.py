@@ -368,8 +368,7 @@ def _sections(layer: XmlLayer) -> tuple[Section, ...]:
 def _renumbered(xml: bytes, sides: dict[str, dict[int | None, int]]) -> bytes:
     root = etree.fromstring(xml, etree.XMLParser(resolve_entities=False, no_network=True))
     for entry in root:
-        ids = sides.get(str(entry.tag), {})
-        number = ids.get(integer(entry.get("external_port_id")))
+        number = sides.get(str(entry.tag), {}).get(integer(entry.get("external_port_id")))
         if number is not None:
             entry.set("external_port_id", str(number))
     made: bytes = etree.tostring(root, encoding="utf-8")  # names are kept as they are

@@ -149,10 +149,9 @@ class LegacyLayersReader(ModelReader):
         self.builder.source, self.out.location = source_node(name, place), place
         for port in range(len(xml.outputs)):
             self.values[Value(index, port)] = None
-        sources = enumerate(wiring.sources[index])
         inputs = tuple(
             self.fed.get(Value(index, port)) if v is None else self.values.get(v)
-            for port, v in sources
+            for port, v in enumerate(wiring.sources[index])
         )
         if not self._known(kind, name, xml) or any(v is None for v in inputs):
             return

@@ -201,8 +201,7 @@ def gemm(n: LegacyLayer, b: ImportBuilder) -> Outputs:
 def batch_normalization(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """(x - biases) / sqrt(weights + epsilon): the weights are variances, the biases means."""
     channels = b.static(n[0], "the data", 2)[1]
-    single = n.elements("weights") == 1 and channels != 1
-    if single:
+    if n.elements("weights") == 1 and channels != 1:
         raise Refusal("one variance for all channels")
     mean, variance = n.blob(b, "biases", (channels,)), n.blob(b, "weights", (channels,))
     # Only now is it known that there are as many numbers in the file.
@@ -239,8 +238,7 @@ def normalize(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """x / sqrt(eps + sum of squares) * weights, over the channels or all of an image."""
     shape = b.static(n[0], "the data", 2)
     axes = range(1, len(shape)) if n.flag("across_spatial", False) else (1,)
-    op = NormalizeL2(eps=n.number("eps", 1e-10), eps_mode="add")
-    y = b.add(op, n[0], b.ints(*axes))
+    y = b.add(NormalizeL2(eps=n.number("eps", 1e-10), eps_mode="add"), n[0], b.ints(*axes))
     shared, count = n.flag("channel_shared", False), n.elements("weights")
     if count == 0:
         return y
@@ -392,8 +390,7 @@ def unsqueeze(n: LegacyLayer, b: ImportBuilder) -> Outputs:
 def concat(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """All inputs along an axis, of the first one's element type."""
     dtype = b.dtype(n[0])
-    axis = n.axis(b, n[0])
-    return b.add(Concat(axis=axis), *(b.convert(v, dtype) for v in n.given))
+    return b.add(Concat(axis=n.axis(b, n[0])), *(b.convert(v, dtype) for v in n.given))
 
 
 @layer("Tile")
@@ -495,8 +492,7 @@ def cropped(b: ImportBuilder, x: Value, first: int, begin: int, end: int) -> Val
     shape = b.static(x, "the data")
     if any(begin + end >= shape[a] for a in axes):
         raise Refusal(f"{begin} and {end} elements are cut off of {list(shape)}")
-    last = tuple(shape[a] - end for a in axes)
-    return _slice(b, x, axes, (begin,) * len(axes), last)
+    return _slice(b, x, axes, (begin,) * len(axes), tuple(shape[a] - end for a in axes))
 
 
 @layer("StridedSlice")

@@ -128,8 +128,7 @@ def _weights(n: LegacyLayer, b: ImportBuilder, at: int, shape: Ints) -> Value:
 
 def _biased(n: LegacyLayer, b: ImportBuilder, y: Value, at: int, shape: Ints) -> Value:
     given = n.input(at)
-    bias = n.optional(b, "biases", shape) if given is None else b.reshape(given, shape)
-    return b.plus(y, bias)
+    return b.plus(y, n.optional(b, "biases", shape) if given is None else b.reshape(given, shape))
 
 
 def _filtered(
@@ -248,8 +247,7 @@ def pooling(n: LegacyLayer, b: ImportBuilder) -> Outputs:
 
 
 def _rounds_up(n: LegacyLayer) -> bool:
-    spelled = [a for a in ("rounding_type", "rounding-type") if a in n]
-    texts = {n.text(a).lower() for a in spelled}
+    texts = {n.text(a).lower() for a in ("rounding_type", "rounding-type") if a in n}
     if texts - {"ceil", "floor"} or len(texts) > 1:
         raise Refusal(f"the rounding {', '.join(sorted(texts))} is not covered")
     return texts != {"floor"}
@@ -315,8 +313,7 @@ def _to_declared(n: LegacyLayer, b: ImportBuilder, x: Value, **attributes: objec
         raise Refusal(f"an image {list(shape)} without elements is resized")
     scales: Array = np.array([target[a] / shape[a] for a in axes], np.float32)
     op = Interpolate4(shape_calculation_mode="sizes", **attributes)  # type: ignore[arg-type]
-    sizes = b.ints(*(target[a] for a in axes))
-    return b.add(op, x, sizes, b.const(scales), b.ints(*axes))
+    return b.add(op, x, b.ints(*(target[a] for a in axes)), b.const(scales), b.ints(*axes))
 
 
 @layer("Resample")
@@ -431,8 +428,7 @@ def _size(b: ImportBuilder, image: Value) -> Value:
     """Return height and width of an image; shapes that are given later come through."""
     if b.rank(image) != 4:
         raise Refusal(f"an image of {b.rank(image)} dimensions")
-    sizes = b.keep(ShapeOf(i64), image)
-    return b.keep(Slice(), sizes, b.ints(2), b.ints(4), b.ints(1), b.ints(0))
+    return b.keep(Slice(), b.keep(ShapeOf(i64), image), b.ints(2), b.ints(4), b.ints(1), b.ints(0))
 
 
 @layer("PriorBox")
@@ -460,8 +456,7 @@ def prior_box_clustered(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     op = n.same("PriorBoxClustered", "opset1", usual, step=0.0, step_h=steps[0], step_w=steps[1])
     fixed = bool(height or width)
     size = b.ints(height or image[2], width or image[3]) if fixed else _size(b, n[1])
-    made = b.keep(op, _size(b, n[0]), size)
-    return b.keep(Unsqueeze(), made, b.ints(0))
+    return b.keep(Unsqueeze(), b.keep(op, _size(b, n[0]), size), b.ints(0))
 
 
 _UNREAD = (
@@ -514,8 +509,7 @@ def non_max_suppression(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     )
     found = b.outputs(op, n[0], n[1], most, *thresholds)[0]
     rows = n.shape[0]
-    rest = b.add(Broadcast(), b.scalar(-1, i32), b.ints(rows, 3))
-    every = b.add(Concat(axis=0), found, rest)
+    every = b.add(Concat(axis=0), found, b.add(Broadcast(), b.scalar(-1, i32), b.ints(rows, 3)))
     return b.add(Slice(), every, b.ints(0), b.ints(rows), b.ints(1), b.ints(0))
 
 

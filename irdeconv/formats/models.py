@@ -338,8 +338,7 @@ def _begin(path: str) -> bytes:
     try:
         return first_bytes(path, 64)
     except (OSError, ValueError) as e:
-        place = Location(SourceFile(path, b""))
-        raise unreadable(path, e, location=place) from None
+        raise unreadable(path, e, location=Location(SourceFile(path, b""))) from None
 
 
 def converted(

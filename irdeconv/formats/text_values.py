@@ -274,8 +274,7 @@ def format_data(
     count = is_static(shape) and int(np.prod(shape, dtype=np.int64))
     text = None
     if is_static(shape) and count <= READABLE_ELEMENTS:
-        values = data.values if isinstance(data, ArrayData) else data.array()
-        text = readable(values, dtype, raw)
+        text = readable(data.values if isinstance(data, ArrayData) else data.array(), dtype, raw)
     if text is not None:
         return text
     if elide is None or len(raw) <= elide:

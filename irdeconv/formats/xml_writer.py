@@ -237,8 +237,7 @@ def ir_bytes(graph: Graph) -> tuple[bytes, bytes]:
     """Return the `.xml` and the `.bin` of `write_ir`. Raises InputError as it does."""
     _require_writable(graph)
     weights = BytesIO()
-    xml = _encoded("".join(_document(graph, Blobs(weights))), graph)
-    return xml, weights.getvalue()
+    return _encoded("".join(_document(graph, Blobs(weights))), graph), weights.getvalue()
 
 
 def _encoded(text: str, graph: Graph) -> bytes:
@@ -251,8 +250,7 @@ def _encoded(text: str, graph: Graph) -> bytes:
 def _require_fit(char: str, graph: Graph) -> None:
     """Refuse a text with a character that XML forbids, and names with those for terminals."""
     named = ((n.name, n.type, n.op.version) for n in every_node(graph))
-    names = (texts[0] for texts in named if any(map(UNFIT.search, texts)))
-    layer = next(names, None)
+    layer = next((texts[0] for texts in named if any(map(UNFIT.search, texts))), None)
     if layer is None and "\x7f" <= char <= "\x9f":
         return
     message = f"the model has a text that no file can hold: {char!a}"

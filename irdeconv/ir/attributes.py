@@ -52,8 +52,7 @@ class ValueRange:
         if self.high is not None:
             same = self.low == self.high
             return f"be {self.low}" if same else f"be from {self.low} to {self.high}"
-        named = {0: "not be negative", 1: "be positive"}
-        return named.get(self.low, f"be at least {self.low}")
+        return {0: "not be negative", 1: "be positive"}.get(self.low, f"be at least {self.low}")
 
     @property
     def count_rule(self) -> str:

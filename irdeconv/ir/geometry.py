@@ -129,8 +129,7 @@ def openvino(auto_pad: str, t: WindowTerms) -> Window:
     elif auto_pad == "valid":
         begin = zero
     else:
-        total = (full - t.output_shape + t.output_padding).clamp()
-        begin = _share(total, auto_pad == "same_lower")
+        begin = _share((full - t.output_shape + t.output_padding).clamp(), auto_pad == "same_lower")
     return Window(begin, full - begin - t.output_shape)
 
 

@@ -193,8 +193,7 @@ class MovedData:
 
 def _varying(table: IndexTable) -> set[int]:
     """Return the labels of axes along which a table varies."""
-    rows = enumerate(table.labels)
-    return {x for i, x in rows if (table.at != table.at.take([0], i)).any()}
+    return {x for i, x in enumerate(table.labels) if (table.at != table.at.take([0], i)).any()}
 
 
 def _fetched(source: Array, index: list[Array], zero: Any) -> Array:

@@ -76,8 +76,7 @@ class Interval:
         lo, hi = bounds(other)
         if lo <= 0:
             return Interval(_LOWEST, None)
-        far = 0 if hi is None else self.lo // hi
-        low = self.lo // lo if self.lo < 0 else far
+        low = self.lo // lo if self.lo < 0 else (0 if hi is None else self.lo // hi)
         if self.hi is None:
             return Interval(low, None)
         if self.hi >= 0:

@@ -147,8 +147,7 @@ class Body:
             if fed[node.id] != 1:
                 times = "nothing feeds" if node.id not in fed else "several entries feed"
                 yield Problem("E211", f'{times} the input "{node.name}" of the {self.tag}')
-        slicings = [i.slicing for i in self.inputs] + [o.slicing for o in self.outputs]
-        for slicing in slicings:
+        for slicing in [i.slicing for i in self.inputs] + [o.slicing for o in self.outputs]:
             yield from () if slicing is None else slicing.problems()
 
 
@@ -182,8 +181,7 @@ class BodyOp(Op):
     def terms(self, inputs: Sequence[Array], output: Array) -> int:
         """Return the number of layers in the bodies, times the ratio of input to output size."""
         largest = max((x.size for x in inputs), default=0)
-        layers = sum(len(b.graph) for b in self.bodies)
-        return layers * (largest // max(output.size, 1) + 1)
+        return sum(len(b.graph) for b in self.bodies) * (largest // max(output.size, 1) + 1)
 
     @property
     def pure(self) -> bool:
@@ -420,8 +418,7 @@ def _joined_parts(spec: Spec, slicing: Slicing, trips: Dim) -> Spec:
     if spec.shape is None:
         return spec
     axis = axis_of(slicing.axis, len(spec.shape))
-    size = trips * spec.shape[axis]
-    return Spec(spec.dtype, (*spec.shape[:axis], size, *spec.shape[axis + 1 :]))
+    return Spec(spec.dtype, (*spec.shape[:axis], trips * spec.shape[axis], *spec.shape[axis + 1 :]))
 
 
 def parts_of(body: Body, inputs: Sequence[Spec]) -> Dim | None:

@@ -312,5 +312,4 @@ class DeformableConvolution(_Deformable):
     def evaluate(
         self, data: Array, offsets: Array, filter: Array, mask: Array | None = None
     ) -> Array:
-        padded = self.bilinear_interpolation_pad
-        return self._compute(data, offsets, filter, mask, padded=padded)
+        return self._compute(data, offsets, filter, mask, padded=self.bilinear_interpolation_pad)

@@ -99,8 +99,7 @@ class _DetectionOutput(Op):
 
     def _sizes(self, at: Fit) -> tuple[Dim, Dim]:
         """Return the numbers of priors and of classes; E302 if sizes do not fit them."""
-        prior = 4 if self.normalized else 5
-        priors = _divided(at["V"], prior, 2, "the numbers of a prior")
+        priors = _divided(at["V"], 4 if self.normalized else 5, 2, "the numbers of a prior")
         if priors == 0:
             raise OpError("there are no proposals; one is needed", code="E302", port=2)
         known = self.declared_classes()

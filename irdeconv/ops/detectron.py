@@ -237,8 +237,7 @@ class _Proposals(Op):
         grid = deltas.reshape(len(deltas) // 4, 4, *deltas.shape[1:])
         by_box = grid.transpose(2, 3, 0, 1).reshape(count, 4)
         found = boxes.corrected(anchors, by_box, unit, boxes.LARGEST)
-        edge = image[[1, 0, 1, 0]] - np.float32(unit)
-        return np.maximum(np.minimum(found, edge), np.float32(0))
+        return np.maximum(np.minimum(found, image[[1, 0, 1, 0]] - np.float32(unit)), np.float32(0))
 
 
 def _three_or_four(numbers: Dim, text: str, port: int) -> None:
@@ -385,8 +384,7 @@ class _Proposal(Op):
         half = class_probs.shape[1] // 2
         for n, moved in enumerate(self._boxes(bbox_deltas.astype(np.float32), image)):
             scores = class_probs[n, half:].transpose(1, 2, 0).reshape(-1).astype(np.float32)
-            sides = moved[:, 2:] - moved[:, :2] + np.float32(unit)
-            scores = scores * (sides >= least).all(1)
+            scores = scores * ((moved[:, 2:] - moved[:, :2] + np.float32(unit)) >= least).all(1)
             every, counts = np.ones(len(scores), bool), (self.pre_nms_topn, post)
             kept = boxes.best(moved, scores, every, counts, self.nms_thresh, unit)
             rows[n, : len(kept), 0] = n
@@ -405,8 +403,7 @@ class _Proposal(Op):
             places = boxes.clipped(places, *image)
         by = np.array([self.box_coordinate_scale] * 2 + [self.box_size_scale] * 2, np.float32)
         parted = deltas.reshape(images, len(each), 4, height, width)
-        moves = parted.transpose(0, 3, 4, 1, 2) / by
-        moved = boxes.shifted(places, moves, offset)
+        moved = boxes.shifted(places, parted.transpose(0, 3, 4, 1, 2) / by, offset)
         if self.clip_before_nms:
             moved = boxes.clipped(moved, image[0] - offset, image[1] - offset)
         return moved.reshape(images, height * width * len(each), 4)

@@ -126,8 +126,7 @@ class OneDnnConvTranspose(DialectDeconvolution):
                 attribute="pads_end",
                 hint="output_padding is the documented way",
             )
-        ignored = any(self.pads_begin) or any(self.pads_end)
-        if self.auto_pad != "none" and ignored:
+        if self.auto_pad != "none" and (any(self.pads_begin) or any(self.pads_end)):
             text = f"auto_pad={self.auto_pad}: pads_begin and pads_end are required and ignored"
             yield Problem("W301", text, attribute="auto_pad")
         if inputs[1].shape is not None:
@@ -135,8 +134,7 @@ class OneDnnConvTranspose(DialectDeconvolution):
 
     def _divergence(self, s: Setting, channels: Sequence[Any]) -> Iterator[Problem]:
         """Warn of differences between document and library; `channels` are the filter's by XIO."""
-        unnamed = not (self.filter_format or self.weights_format)
-        if unnamed and any(c != 1 for c in channels):
+        if not (self.filter_format or self.weights_format) and any(c != 1 for c in channels):
             text = (
                 "neither filter_format nor weights_format is given: the document's default is "
                 "XIO, which irdeconv reads, the library's is XOI"

@@ -58,8 +58,7 @@ class BackpropData(DialectDeconvolution):
 
     def window(self, t: WindowTerms) -> Window:
         runtime = self.semantics == "runtime"
-        rule = geometry.openvino if runtime else geometry.openvino_document
-        return rule(self.auto_pad, t)
+        return (geometry.openvino if runtime else geometry.openvino_document)(self.auto_pad, t)
 
     def rule(self, s: Setting) -> PadsRule:
         text = f"{s.auto_pad} with output_shape"

@@ -81,13 +81,12 @@ class TensorRtDeconvolution(DialectDeconvolution):
 
     def common_terms(self, axes: int) -> CommonTerms:
         pre, post = self.pads(axes)
-        same = self.mode.startswith("SAME")
         return CommonTerms(
             strides=self.stride,
             dilations=self.dilation,
             pads_begin=pre,
             pads_end=post,
-            auto_pad=self.mode.lower() if same else "explicit",
+            auto_pad=self.mode.lower() if self.mode.startswith("SAME") else "explicit",
         )
 
     def window(self, t: WindowTerms) -> Window:

@@ -141,8 +141,7 @@ class Resizing(Op):
         if others is None or image.dtype is None or any((*self.pads_begin, *self.pads_end)):
             return None
         shape = shape_of(image)
-        resize = Interpolation(shape, image.dtype.container, *self.resizes(shape, *others))
-        return Bound(resize)
+        return Bound(Interpolation(shape, image.dtype.container, *self.resizes(shape, *others)))
 
 
 @dataclass(frozen=True)
@@ -480,8 +479,7 @@ class ExtractImagePatches(Op):
         for size, k, stride, rate in zip(
             spatial, self.sizes, self.strides, self.rates, strict=True
         ):
-            count = output_size(self.auto_pad, size, dilated(k, rate), stride, (0, 0))
-            low, high = bounds(count)
+            low, high = bounds(output_size(self.auto_pad, size, dilated(k, rate), stride, (0, 0)))
             # An image without a window gives an empty output.
             low = 0 if isinstance(size, Interval) else max(low, 0)
             out.append(Interval.of(low, None if high is None else max(high, 0)))

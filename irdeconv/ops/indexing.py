@@ -296,8 +296,7 @@ class _ScatterND(Op):
         want_shapes(self, data, indices, updates)
         out = data.copy()
         # The axis in front is there for indices that name no axis at all.
-        first = np.zeros(indices.shape[:-1], np.int64)
-        at = (first, *_places(data, indices))
+        at = (np.zeros(indices.shape[:-1], np.int64), *_places(data, indices))
         _store(out[np.newaxis], at, updates, self.reduction)
         return out
 
@@ -407,8 +406,7 @@ class SliceScatter(Op):
             replaced: Any = self.part.infer(data, *lists)
         except OpError as e:  # Slice has its lists one port earlier
             port = e.problem.port
-            shifted = replace(e.problem, port=port + 1) if port else e.problem
-            raise OpError.of(shifted) from None
+            raise OpError.of(replace(e.problem, port=port + 1) if port else e.problem) from None
         _want_shape(updates.shape, replaced.shape)
 
     def evaluate(self, data: Array, updates: Array, *lists: Array) -> Array:

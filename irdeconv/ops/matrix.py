@@ -69,8 +69,7 @@ class MatMul(Op):
         if self.transpose_b and b.ndim > 1:
             b = b.swapaxes(-1, -2)
         if a.dtype.kind not in "iu" and a.dtype.itemsize < 4:
-            wide = np.matmul(a.astype(np.float32), b.astype(np.float32))
-            return np.asarray(wide.astype(a.dtype))
+            return np.asarray(np.matmul(a.astype(np.float32), b.astype(np.float32)).astype(a.dtype))
         with np.errstate(all="ignore"):
             if a.dtype.kind in "iu" and a.size and b.size and a.size * b.shape[-1] >= LARGE:
                 # NumPy multiplies integers in loops; floats that hold every sum go through BLAS.

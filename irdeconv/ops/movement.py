@@ -294,8 +294,7 @@ class Tile(Op):
             rank = max(data.ndim, len(times))
             shape = (1,) * (rank - data.ndim) + data.shape
             counts = [1] * (rank - len(times)) + times
-            sizes = [d * n for d, n in zip(shape, counts, strict=True)]
-            return np.empty(sizes, data.dtype)
+            return np.empty([d * n for d, n in zip(shape, counts, strict=True)], data.dtype)
         return np.tile(data, times)
 
     def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:

@@ -297,5 +297,4 @@ class GRN(Op):
         return wide(self._normalize)(data)
 
     def _normalize(self, x: Array) -> Any:
-        squares = np.sum(x * x, 1, keepdims=True)
-        return x / np.sqrt(squares + x.dtype.type(self.bias))
+        return x / np.sqrt(np.sum(x * x, 1, keepdims=True) + x.dtype.type(self.bias))

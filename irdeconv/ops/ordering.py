@@ -60,8 +60,7 @@ class _TopK(Op):
 
 def _descending(x: Array) -> Array:
     """Return a stable descending order: the reverse of the ascending order of the reverse."""
-    size = x.shape[-1]
-    return np.asarray(size - 1 - np.argsort(x[..., ::-1], -1, kind="stable")[..., ::-1])
+    return np.asarray(x.shape[-1] - 1 - np.argsort(x[..., ::-1], -1, kind="stable")[..., ::-1])
 
 
 def _taken(size: Dim, k: Dim) -> Dim:
@@ -116,8 +115,7 @@ class CumSum(Op):
 
     def evaluate(self, data: Array, axis: Array) -> Array:
         at = axis_of(int(axis.reshape(-1)[0]), data.ndim, port=1)
-        x = np.flip(data, at) if self.reverse else data
-        out = np.cumsum(x, at, dtype=data.dtype)
+        out = np.cumsum(np.flip(data, at) if self.reverse else data, at, dtype=data.dtype)
         if self.exclusive:
             out = np.roll(out, 1, at)
             out[(*(slice(None),) * at, slice(0, 1))] = 0

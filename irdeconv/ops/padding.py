@@ -87,8 +87,7 @@ class PadBase(Op):
         begin = tuple(int(v) for v in pads_begin.reshape(-1))
         end = tuple(int(v) for v in pads_end.reshape(-1))
         if self.pad_mode == "constant":
-            value = 0 if pad_value is None else pad_value.reshape(())
-            return padded(data, begin, end, value)
+            return padded(data, begin, end, 0 if pad_value is None else pad_value.reshape(()))
         for axis, (b, e) in enumerate(zip(begin, end, strict=True)):
             self._check(axis, data.shape[axis], b, 1)
             self._check(axis, data.shape[axis], e, 2)

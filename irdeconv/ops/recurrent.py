@@ -478,6 +478,5 @@ class CTCLoss(_OfClasses):
         if self.unique:
             return labels[np.sort(np.unique(labels, return_index=True)[1])]
         if self.preprocess_collapse_repeated:
-            fresh = np.append(True, labels[1:] != labels[:-1])
-            return np.asarray(labels[fresh[: len(labels)]])
+            return np.asarray(labels[np.append(True, labels[1:] != labels[:-1])[: len(labels)]])
         return labels

@@ -186,8 +186,7 @@ class _Squeeze(ViewOp):
     def view(self, shape: tuple[int, ...], axes: Array | None = None) -> Callable[[Array], Array]:
         if axes is None or axes.size == 0:
             return _reshaping(_squeeze_all(shape))
-        chosen = [int(a) for a in axes.reshape(-1)]
-        return _reshaping(_squeeze(shape, chosen, self.allow_axis_skip))
+        return _reshaping(_squeeze(shape, [int(a) for a in axes.reshape(-1)], self.allow_axis_skip))
 
 
 def _reshaping(target: Shape | None) -> Callable[[Array], Array]:

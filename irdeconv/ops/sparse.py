@@ -85,8 +85,7 @@ class _Offsets(_Embedding):
 
     def evaluate(self, emb_table: Array, indices: Array, offsets: Array, *more: Array) -> Array:
         default_index, per_sample_weights = (*more, None, None)[:2]
-        ends = np.append(offsets[1:], len(indices)).astype(np.int64)
-        sizes = ends - offsets.astype(np.int64)
+        sizes = np.append(offsets[1:], len(indices)).astype(np.int64) - offsets.astype(np.int64)
         if len(offsets) and (offsets.min() < 0 or sizes.min() < 0):
             text = f"offsets {offsets.tolist()} must grow from 0 to {len(indices)} at most"
             raise OpError(text, code="E305", port=2)

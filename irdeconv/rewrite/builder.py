@@ -191,8 +191,7 @@ class GraphBuilder:
             work.take(units)
         except OpError as e:
             at, text = self.source, f'"{self.source.name}": {e}'
-            hint = e.problem.hint
-            found = Diagnostic("E602", "error", text, at.location, at.name, hint=hint)
+            found = Diagnostic("E602", "error", text, at.location, at.name, hint=e.problem.hint)
             raise LimitError(found) from None
 
     def _held(self, data: MovedData) -> Value:

@@ -127,8 +127,7 @@ def _declared_inputs(graph: Graph, node: Node) -> list[tuple[Value, Spec]]:
     for port, value in enumerate(graph.inputs_of(node.id)):
         said = node.declared_inputs[port : port + 1]
         by_producer = graph.node(value.node).declared[value.port : value.port + 1]
-        found = said if said and said[0].shape is not None else by_producer
-        pairs += [(value, s) for s in found]
+        pairs += [(value, s) for s in (said if said and said[0].shape is not None else by_producer)]
     return pairs
 
 

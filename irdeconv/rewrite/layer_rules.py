@@ -223,12 +223,11 @@ def as_planes(b: FormBuilder[X], layer: Layer[X]) -> X:
     x = reshaped(
         b, transposed(b, x, (0, 2, 1, 3)), batch * out, IntVector((g * k * c,)), height, width
     )
-    w = _shaped(b, transposed(b, layer.w, (0, 1, 3, 2, 4, 5)), (g, m, k * c, *kernel))
     y = convolve(
         b,
         ConvolutionLayer(
             x=x,
-            w=w,
+            w=_shaped(b, transposed(b, layer.w, (0, 1, 3, 2, 4, 5)), (g, m, k * c, *kernel)),
             strides=layer.strides[1:],
             dilations=layer.dilations[1:],
             begin=IntVector(begin[1:]),

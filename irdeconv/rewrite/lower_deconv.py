@@ -80,8 +80,7 @@ def lower(
     graph that are larger than the limits.
     """
     request = LoweringRequest.of(form, target, explain_costs, best_effort, only, convolutions, fuse)
-    low = lower_for(graph, request, NodeBudget(current().lowered_total))
-    return checked(low, request)
+    return checked(lower_for(graph, request, NodeBudget(current().lowered_total)), request)
 
 
 @gc_pause.paused()
@@ -110,8 +109,7 @@ def checked(low: Lowered, request: LoweringRequest) -> Lowered:
     """Return the lowered graph; TargetError if a layer that is written violates a condition."""
     if request.target.operations is None:
         return low
-    written = standardize(low.graph)
-    found = check_graph(written, request.target, lambda node: bool(node.origins))
+    found = check_graph(standardize(low.graph), request.target, lambda node: bool(node.origins))
     problems = Collector(list(low.report.diagnostics))
     report_violations(problems, found, request)
     return low._replace(report=replace(low.report, diagnostics=tuple(problems.diagnostics)))

@@ -157,8 +157,7 @@ def _emit(
         raise OpError("the output would be too small", code="E400")
     w = layer.w if groups > 1 else b.add(Squeeze1(), layer.w, b.const(AXIS_0))
     op = backprop_data(groups)(layer.strides, begin, end, layer.dilations, "explicit", padding)
-    y = b.add(op, layer.x, w)
-    return crop(b, add_bias(b, y, layer.bias), [0, 0, *front], [0, 0, *back])
+    return crop(b, add_bias(b, b.add(op, layer.x, w), layer.bias), [0, 0, *front], [0, 0, *back])
 
 
 def stride_in_steps(b: FormBuilder[X], layer: DeconvolutionLayer[X], first: Ints) -> X:
@@ -251,8 +250,7 @@ def kernel_in_parts(
     for a, axis in enumerate(axes):
         size = layer_rules.size_of(b, layer.x, 2 + a)
         begin[a] -= axis.low * layer.strides[a]
-        grown = axis.high - size + 1
-        end[a] += layer.strides[a] * grown + part[a] - shape[3 + a]
+        end[a] += layer.strides[a] * (axis.high - size + 1) + part[a] - shape[3 + a]
     return deconvolve(b, replace(layer, x=x, w=w, begin=tuple(begin), end=tuple(end), stage=5))
 
 
@@ -353,8 +351,7 @@ def _copying_filter(
     channel, shifts = np.arange(shape[1]), [len(a.shifts) for a in axes]
     every = list(itertools.product(*(a.places for a in axes)))
     copies = -(-len(every) * shape[1] // parts) * parts
-    size = (1, math.prod(shifts) * shape[1], copies, *first)
-    out = np.zeros(size, container_of(b, layer.x))
+    out = np.zeros((1, math.prod(shifts) * shape[1], copies, *first), container_of(b, layer.x))
     for i, row in enumerate(every):
         read = int(np.ravel_multi_index([d for d, _ in row], shifts))
         at: Any = (read * shape[1] + channel, i * shape[1] + channel, *(a for _, a in row))

@@ -167,8 +167,7 @@ def _source(graph: Graph, reshape: Node, insertion: core.ZeroInsertion) -> Value
     """
     value, axes = Value(reshape.id), len(insertion.strides)
     for _ in range(MOST_MOVEMENTS):
-        node = graph.node(value.node)
-        if not isinstance(node.op, Reshape | PadBase | Unsqueeze | StridedSlice):
+        if not isinstance(graph.node(value.node).op, Reshape | PadBase | Unsqueeze | StridedSlice):
             return None
         value = graph.inputs_of(value.node)[0]
         if graph.spec(value).rank != axes + 2:
@@ -349,8 +348,7 @@ def _empty_convolution(op: ConvolutionBase, b: GraphBuilder, x: Value, w: Value)
             own = op.pads_begin[axis] + op.pads_end[axis]
             lack[axis], surplus[axis] = geometry.extent(k, op.dilations[axis]) - i - own, -1
     none = IntVector((0,) * len(out))
-    padded = pad_spatial(b, x, none, IntVector(tuple(lack)))
-    y = b.add(replace(op, unrestricted=False), padded, w)
+    y = b.add(replace(op, unrestricted=False), pad_spatial(b, x, none, IntVector(tuple(lack))), w)
     return pad_spatial(b, y, none, IntVector(tuple(surplus)))
 
 

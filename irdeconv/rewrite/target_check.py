@@ -73,8 +73,7 @@ def executed(
                 yield node, inner, name, facts
         if node.type not in NOT_EXECUTED and only(node) and not _is_bias(graph, node):
             outputs = [node.spec(port) for port in range(node.outputs)]
-            fixed = [i in constant for i in read]
-            known = node.op, graph.input_specs(node.id), outputs, fixed
+            known = node.op, graph.input_specs(node.id), outputs, [i in constant for i in read]
             yield node, node, *facts_of(*known, _has_bias(graph, node))
 
 

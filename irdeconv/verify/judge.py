@@ -544,8 +544,7 @@ def limited(
         size = np.abs(made.astype(np.float64))
         # A partner with narrower tensors than an f64 layer's computes in single precision, from
         # rounded inputs: the factor 2 of f64 bounds (rounding.allowed) leaves room for these.
-        coarser = max(1.0, min(coarse, SINGLE) / unit(made))
-        found = Allowed(coarser * found.limit, found.rule)
+        found = Allowed(max(1.0, min(coarse, SINGLE) / unit(made)) * found.limit, found.rule)
         found = Allowed(found.limit + coarse * size, f"{found.rule} + u |y| of {theirs.dtype}")
     return found
 

@@ -67,8 +67,7 @@ class Hasher:
         if known is None:
             array = data if isinstance(data, np.ndarray) else data.array()
             plain = array.astype(str) if array.dtype == object else np.ascontiguousarray(array)
-            head = repr((array.shape, str(array.dtype))).encode()
-            digest = hashlib.blake2b(head, digest_size=16)
+            digest = hashlib.blake2b(repr((array.shape, str(array.dtype))).encode(), digest_size=16)
             digest.update(plain.tobytes())
             # Keeping the data keeps its id from being given to other data.
             known = self._known[id(data)] = (data, digest.digest())

@@ -389,8 +389,7 @@ def _compare_sums(domain: isl.Set, taps: Sequence[SecondTerm]) -> None:
     off = exact != near
     halves = any(a.dtype == np.float16 for a in taps[-1].factors)
     if halves and len(rows[0]) == len(rows[1]) == 1:  # the lowering may round a filter
-        rounded = exact.astype(np.float16) == near
-        off &= ~(rounded & (abs(exact - near) <= abs(exact) / 1024))
+        off &= ~((exact.astype(np.float16) == near) & (abs(exact - near) <= abs(exact) / 1024))
     if off.any():
         texts = f"{near[off][0]} instead of {exact[off][0]}"
         raise SecondDiffers(f"a weight is {texts}, such as for {domain.sample_point()}")

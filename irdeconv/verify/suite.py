@@ -103,8 +103,7 @@ def _tensor(ov: Any, array: Array) -> Any:
     """Return an array as OpenVINO takes it: bfloat16 by its bits."""
     if array.dtype != ml_dtypes.bfloat16:
         return ov.Tensor(np.ascontiguousarray(array))
-    bits = np.ascontiguousarray(array).view(np.int16)
-    return ov.Tensor(bits, array.shape, ov.Type.bf16)
+    return ov.Tensor(np.ascontiguousarray(array).view(np.int16), array.shape, ov.Type.bf16)
 
 
 def _onnxruntime() -> Run:

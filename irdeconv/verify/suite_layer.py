@@ -90,8 +90,7 @@ class SuiteLayer:
     @property
     def extent(self) -> Ints:
         """D(K-1) + 1 on every axis."""
-        rows = zip(self.kernel, self.dilations, strict=True)
-        return tuple(d * (k - 1) + 1 for k, d in rows)
+        return tuple(d * (k - 1) + 1 for k, d in zip(self.kernel, self.dilations, strict=True))
 
     @property
     def full(self) -> Ints:
