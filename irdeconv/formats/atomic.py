@@ -350,16 +350,13 @@ def require_writable(target: Path) -> None:
     elif not special and not target.parent.is_dir():
         problem = ENOTDIR if target.parent.exists() else ENOENT
     elif not os.access(target if special else target.parent, os.W_OK):
-        problem = EROFS if _is_read_only(target.parent) else EACCES
+        flags = os.statvfs(target.parent).f_flag if hasattr(os, "statvfs") else 0
+        problem = EROFS if flags & os.ST_RDONLY else EACCES
     else:
         if not special:
             _try(target)
         return
     raise unwritable(target, problem, os.strerror(problem))
-
-
-def _is_read_only(folder: Path) -> bool:
-    return hasattr(os, "statvfs") and bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
 
 
 def _try(target: Path) -> None:

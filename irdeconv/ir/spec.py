@@ -260,13 +260,10 @@ class Spec:
     @property
     def known(self) -> Array | None:
         """The value if all of it is known."""
-        if self.value is None or (self.value.dtype == object and not self._plain_object):
+        text = self.dtype is not None and self.dtype.kind == "string"
+        if self.value is None or (self.value.dtype == object and not text):
             return None
         return self.value
-
-    @property
-    def _plain_object(self) -> bool:
-        return self.dtype is not None and self.dtype.kind == "string"
 
     @property
     def size(self) -> int | None:

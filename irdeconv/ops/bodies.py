@@ -535,10 +535,8 @@ def _given(
             axis = axis_of(entry.slicing.axis, array.ndim, port=entry.port)
             span = entry.slicing.at(iteration, array.shape[axis])
             if span.start < 0 or span.stop > array.shape[axis]:
-                text = (
-                    f"iteration {iteration} needs elements {span.start} to {span.stop - 1} of "
-                    f"axis {axis} of input {entry.port}, which has {array.shape[axis]}"
-                )
+                text = f"iteration {iteration} needs elements {span.start} to {span.stop - 1} of "
+                text += f"axis {axis} of input {entry.port}, which has {array.shape[axis]}"
                 raise OpError(text, code="E302", port=entry.port)
             out[entry.parameter] = array[(slice(None),) * axis + (span,)]
         else:

@@ -95,10 +95,8 @@ class FilterWindows(WindowOp):
             o = geometry.output_size(self.auto_pad, i, reach, strides[a], pad, least=least)
             if isinstance(o, int) and o < least:
                 padded = i + sum(pad) if self.auto_pad == "explicit" else i
-                text = (
-                    f"the dilated kernel has size {reach} on spatial axis {a}, "
-                    f"but the padded data only {padded}"
-                )
+                text = f"the dilated kernel has size {reach} on spatial axis {a}, "
+                text += f"but the padded data only {padded}"
                 raise OpError(text, code="E306", port=self.filter_port)
             out.append(o)
         return out
@@ -125,10 +123,8 @@ class FilterWindows(WindowOp):
     def remarks(self, data: Spec, filter: Spec) -> Iterator[Problem]:
         for name, pads in (("pads_begin", self.pads_begin), ("pads_end", self.pads_end)):
             if self.auto_pad == "explicit" and any(p < 0 for p in pads):
-                text = (
-                    f"{name} has negative values: they crop here, OpenVINO infers a dynamic "
-                    "shape for them"
-                )
+                text = f"{name} has negative values: they crop here, OpenVINO infers a dynamic "
+                text += "shape for them"
                 yield Problem("W303", text, attribute=name)
 
     def macs(self, inputs: tuple[Spec, ...], outputs: tuple[Spec, ...]) -> int | None:

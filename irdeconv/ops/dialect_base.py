@@ -205,10 +205,8 @@ def check_output_shape(shape: Spec | None, axes: int) -> None:
     if shape is None or shape.shape is None:
         return
     if len(shape.shape) != 1 or merge(shape.shape[0], axes) is None:
-        text = (
-            f"output_shape has shape {format_shape(shape.shape)}; it needs one value for "
-            f"each of the {axes} spatial axes"
-        )
+        text = f"output_shape has shape {format_shape(shape.shape)}; it needs one value for "
+        text += f"each of the {axes} spatial axes"
         raise OpError(text, code="E305", port=2)
     for axis, size in enumerate(dims(shape) or ()):
         if isinstance(size, int) and size < 0:
@@ -229,10 +227,8 @@ def check_output(size: Sequence[Dim], hint: str | None = None) -> None:
 def large_padding(s: Setting, words: str) -> Iterator[Problem]:
     """Yield a warning if output_padding is not below the stride."""
     if any(p >= stride for p, stride in zip(s.output_padding, s.strides, strict=True)):
-        text = (
-            f"output_padding {list(s.output_padding)} is not below the strides "
-            f"{list(s.strides)}: {words}"
-        )
+        text = f"output_padding {list(s.output_padding)} is not below the strides "
+        text += f"{list(s.strides)}: {words}"
         yield Problem("W301", text, attribute="output_padding")
 
 

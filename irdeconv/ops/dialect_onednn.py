@@ -51,10 +51,8 @@ class OneDnnConvTranspose(DialectDeconvolution):
 
     def check(self) -> Iterator[Problem]:
         if len({self.filter_format, self.weights_format} - {None}) > 1:
-            text = (
-                f"filter_format={self.filter_format} and "
-                f"weights_format={self.weights_format} are two names of one attribute"
-            )
+            text = f"filter_format={self.filter_format} and "
+            text += f"weights_format={self.weights_format} are two names of one attribute"
             yield Problem("E210", text, attribute="weights_format", hint="keep one of them")
 
     @property
@@ -135,10 +133,8 @@ class OneDnnConvTranspose(DialectDeconvolution):
     def _divergence(self, s: Setting, channels: Sequence[Any]) -> Iterator[Problem]:
         """Warn of differences between document and library; `channels` are the filter's by XIO."""
         if not (self.filter_format or self.weights_format) and any(c != 1 for c in channels):
-            text = (
-                "neither filter_format nor weights_format is given: the document's default is "
-                "XIO, which irdeconv reads, the library's is XOI"
-            )
+            text = "neither filter_format nor weights_format is given: the document's default is "
+            text += "XIO, which irdeconv reads, the library's is XOI"
             yield Problem("W300", text, port=1, hint="name the layout")
         if self.semantics == "document":
             yield from dialect_base.large_padding(s, "the library refuses it")

@@ -176,10 +176,8 @@ class ConvTranspose(DialectDeconvolution):
         """Yield an output_shape that ONNX Runtime refuses and the text does not."""
         rows = zip(s.full, s.strides, s.output_shape or (), strict=False)
         if any(isinstance(f, int) and isinstance(o, int) and o - f >= n for f, n, o in rows):
-            text = (
-                f"output_shape {list(self.output_shape)} is larger than the scatter by a stride "
-                "or more, which ONNX Runtime refuses"
-            )
+            text = f"output_shape {list(self.output_shape)} is larger than the scatter by a stride "
+            text += "or more, which ONNX Runtime refuses"
             yield Problem("W303", text, attribute="output_shape")
 
     def _tools(self, s: Setting) -> Iterator[Problem]:
@@ -212,10 +210,8 @@ class ConvTranspose(DialectDeconvolution):
                 hint="version 11 of the text has the runtime's split",
             )
         if s.same and not self.output_shape and s.short and is_static(s.kernel):
-            text = (
-                f"auto_pad={self.auto_pad}: on spatial axes {s.short} the kernel is shorter "
-                "than the stride, so the output is smaller than input times stride"
-            )
+            text = f"auto_pad={self.auto_pad}: on spatial axes {s.short} the kernel is shorter "
+            text += "than the stride, so the output is smaller than input times stride"
             yield Problem("W301", text, attribute="auto_pad")
 
 

@@ -90,17 +90,13 @@ class BackpropData(DialectDeconvolution):
             )
         for axis, p in enumerate(self.output_padding):
             if p < 0:
-                text = (
-                    f"output_padding is {p} on spatial axis {axis}: the runtime takes a "
-                    "negative one as a crop"
-                )
+                text = f"output_padding is {p} on spatial axis {axis}: the runtime takes a "
+                text += "negative one as a crop"
                 yield Problem("W301", text, attribute="output_padding")
         for name in ("pads_begin", "pads_end"):
             if self.auto_pad == "explicit" and any(p < 0 for p in self.lists[name]):
-                text = (
-                    f"{name} has negative values: shape inference accepts them, the "
-                    "OpenVINO CPU plugin refuses to compile the layer"
-                )
+                text = f"{name} has negative values: shape inference accepts them, the "
+                text += "OpenVINO CPU plugin refuses to compile the layer"
                 yield Problem("W303", text, attribute=name)
         out = self.expand_specs(*inputs)
         assert isinstance(out, Spec)
@@ -169,10 +165,8 @@ class GroupConvolutionBackpropData(BackpropData):
         yield from super().warnings(s, inputs)
         shape = inputs[1].shape
         if shape and shape[0] == 1 and any(d != 1 for d in shape[1:3]):
-            text = (
-                "one group: the OpenVINO CPU plugin does not compile a "
-                "GroupConvolutionBackpropData with g = 1 unless C = M = 1"
-            )
+            text = "one group: the OpenVINO CPU plugin does not compile a "
+            text += "GroupConvolutionBackpropData with g = 1 unless C = M = 1"
             yield Problem("W303", text, port=1, hint="ConvolutionBackpropData computes the same")
 
 

@@ -63,10 +63,8 @@ class TensorRtDeconvolution(DialectDeconvolution):
             )
         pre, post = self.pads(len(self.kernel_size))
         if self.mode.startswith("CAFFE") and pre != post:
-            text = (
-                f"padding_mode={self.mode} with pre_padding {list(pre)} and post_padding "
-                f"{list(post)} is ambiguous: Caffe pads both sides alike"
-            )
+            text = f"padding_mode={self.mode} with pre_padding {list(pre)} and post_padding "
+            text += f"{list(post)} is ambiguous: Caffe pads both sides alike"
             yield Problem("E210", text, attribute="padding_mode", hint="use an EXPLICIT mode")
 
     @property

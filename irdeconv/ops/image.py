@@ -217,10 +217,8 @@ class InterpolateBase(Resizing):
             text = "OpenVINO's CPU plugin ignores antialias in linear mode; irdeconv does not"
             yield Problem("W303", text, attribute="antialias")
         if self.mode == "bicubic_pillow" and self.cube_coeff != -0.5:
-            text = (
-                f"OpenVINO's CPU plugin takes -0.5 for the cube_coeff {self.cube_coeff:g} in "
-                "bicubic_pillow mode"
-            )
+            text = f"OpenVINO's CPU plugin takes -0.5 for the cube_coeff {self.cube_coeff:g} in "
+            text += "bicubic_pillow mode"
             yield Problem("W303", text, attribute="cube_coeff")
 
 
@@ -354,10 +352,8 @@ class GridSample(Op):
     def _of_nothing(self, data: Array, grid: Array) -> Array:
         shape = (*data.shape[:2], *grid.shape[1:3])
         if self.padding_mode != "zeros" and 0 not in shape:
-            text = (
-                f"the image has {data.shape[2]} x {data.shape[3]} elements; "
-                f'padding_mode="{self.padding_mode}" needs one'
-            )
+            text = f"the image has {data.shape[2]} x {data.shape[3]} elements; "
+            text += f'padding_mode="{self.padding_mode}" needs one'
             raise OpError(text, code="E302", port=0)
         return np.zeros(shape, data.dtype)
 

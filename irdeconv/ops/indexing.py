@@ -79,10 +79,8 @@ class _GatherND(Op):
             return None
         b, depth = self.batch_dims, indices.shape[-1]
         if not 0 <= b < min(len(data.shape), len(indices.shape)):
-            text = (
-                f"batch_dims {b} is outside data of rank {len(data.shape)} and indices of rank "
-                f"{len(indices.shape)}"
-            )
+            text = f"batch_dims {b} is outside data of rank {len(data.shape)} and indices of rank "
+            text += f"{len(indices.shape)}"
             raise OpError(text, code="E304", attribute="batch_dims")
         if isinstance(depth, Interval):
             return None
@@ -160,10 +158,8 @@ _SCATTERED = "data: any t [*I]; indices: integer; updates: t; axis: integer one 
 
 def _want_updates(updates: Spec, wanted: Shape) -> None:
     if not compatible(updates.shape, wanted):
-        text = (
-            f"updates are {format_shape(updates.shape)}; data and indices want "
-            f"{format_shape(wanted)}"
-        )
+        text = f"updates are {format_shape(updates.shape)}; data and indices want "
+        text += f"{format_shape(wanted)}"
         raise OpError(text, code="E302", port=2)
 
 
@@ -234,10 +230,8 @@ def _check_reach(data: Shape, indices: Shape, axis: int) -> None:
     for i, (d, n) in enumerate(zip(data, indices, strict=True)):
         high = bounds(d)[1]
         if i != axis and high is not None and bounds(n)[0] > high:
-            text = (
-                f"indices {format_shape(indices)} are longer than data {format_shape(data)} on "
-                f"axis {i}; only axis {axis} may be"
-            )
+            text = f"indices {format_shape(indices)} are longer than data {format_shape(data)} on "
+            text += f"axis {i}; only axis {axis} may be"
             raise OpError(text, code="E302", port=1)
 
 

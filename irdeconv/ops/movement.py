@@ -168,10 +168,8 @@ class _Broadcast(Op):
     def _check_mapping(self, given: bool) -> None:
         if given != (self.is_explicit):
             rule = "only" if given else "a third input, axes_mapping, with"
-            text = (
-                f'mode="{self.mode}": axes_mapping is {"" if given else "not "}given; there is '
-                f'{rule} mode="explicit"'
-            )
+            text = f'mode="{self.mode}": axes_mapping is {"" if given else "not "}given; there is '
+            text += f'{rule} mode="explicit"'
             raise OpError(text, code="E300", attribute="mode")
 
     def _both(self, shape: Shape | None, target: Shape) -> Shape | None:
@@ -235,10 +233,8 @@ def _check_into(shape: Shape, target: Shape, axes: Sequence[int]) -> None:
         raise OpError(text, code="E302", port=1)
     for d, axis in zip(shape, axes, strict=True):
         if merge(d, target[axis]) is None and merge(d, 1) is None:
-            text = (
-                f"data {format_shape(shape)} does not broadcast to {format_shape(target)}: "
-                f"dimension {d} must be 1 or {target[axis]} (axis {axis})"
-            )
+            text = f"data {format_shape(shape)} does not broadcast to {format_shape(target)}: "
+            text += f"dimension {d} must be 1 or {target[axis]} (axis {axis})"
             raise OpError(text, code="E302", port=1)
 
 

@@ -182,10 +182,8 @@ def _lead(rows: Shape, values: Shape) -> Shape:
     out = [merge(a, b) for a, b in zip(rows[:-1], values[:-1], strict=True)]
     lead = tuple(d for d in out if d is not None)
     if len(lead) != len(out):
-        text = (
-            f"values {format_shape(values)} and sorted_sequence {format_shape(rows)} differ in "
-            "front of the last axis"
-        )
+        text = f"values {format_shape(values)} and sorted_sequence {format_shape(rows)} differ in "
+        text += "front of the last axis"
         raise OpError(text, code="E302", port=1)
     return (*lead, values[-1])
 

@@ -69,7 +69,8 @@ class Reduction(Op):
             yield Problem("W300", text, hint="give axes, or an Abs in its place")
 
     def evaluate(self, data: Array, axes: Array) -> Array:
-        if axes.dtype == object or (data.dtype == object and not self._adds_dims(data)):
+        adds = type(self).partial and not holds_real(data)  # partly known integers, in Python
+        if axes.dtype == object or (data.dtype == object and not adds):
             raise TypeError(f"{self.type} of partly known values")
         chosen = reduced_axes(axes.reshape(-1), data.ndim)
         return type(self).fn(data, chosen, self.keep_dims)
@@ -91,10 +92,6 @@ class Reduction(Op):
                 x, axis=axes, keepdims=True, out=out.reshape(kept)
             )
         )
-
-    def _adds_dims(self, data: Array) -> bool:
-        """Whether the values are partly known integers of which Python can make the sum."""
-        return type(self).partial and not holds_real(data)
 
 
 Finish = Callable[[Array, int], Array]  # from totals and how many elements each has

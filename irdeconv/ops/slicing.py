@@ -195,10 +195,8 @@ class _Gather(Op):
         batch = self.batch_dims
         dims = batch + indices_rank if batch < 0 else batch
         if not 0 <= dims <= min(indices_rank, rank):
-            text = (
-                f"batch_dims {batch} is outside indices of rank {indices_rank} and data of "
-                f"rank {rank}"
-            )
+            text = f"batch_dims {batch} is outside indices of rank {indices_rank} and data of "
+            text += f"rank {rank}"
             raise OpError(text, code="E304", attribute="batch_dims")
         return dims
 
@@ -210,10 +208,8 @@ class _Gather(Op):
         for i in range(dims):
             (alo, ahi), (blo, bhi) = bounds(data[i]), bounds(indices[i])
             if (ahi is not None and blo > ahi) or (bhi is not None and alo > bhi):
-                text = (
-                    f"data {format_shape(data)} and indices {format_shape(indices)} differ in "
-                    f"batch dimension {i}"
-                )
+                text = f"data {format_shape(data)} and indices {format_shape(indices)} differ in "
+                text += f"batch dimension {i}"
                 raise OpError(text, code="E302", port=1)
 
 

@@ -22,7 +22,7 @@ from irdeconv.ir.dtypes import i64
 from irdeconv.ir.geometry import IntVector
 from irdeconv.ir.graph import Graph, Node, Value, upstream
 from irdeconv.ir.op import Builder, Op, SugarOp
-from irdeconv.ir.spec import DYNAMIC, Array, Shape, Spec, compatible, format_shape, is_static
+from irdeconv.ir.spec import DYNAMIC, Shape, Spec, compatible, format_shape, is_static
 from irdeconv.ops import core
 from irdeconv.ops.activation import ReLU
 from irdeconv.ops.bodies import change_bodies, every_node
@@ -199,17 +199,13 @@ def _same(graph: Graph, a: Value, b: Value, source: Value) -> bool:
     """Whether two values are computed alike from `source` and constants."""
     if source in (a, b):
         return a == b
-    known = constant(graph, a), constant(graph, b)
-    if known[0] is not None or known[1] is not None:
-        return _same_array(*known)
+    x, y = constant(graph, a), constant(graph, b)
+    if x is not None or y is not None:
+        return x is not None and y is not None and np.array_equal(x, y)
     ops = graph.node(a.node).op, graph.node(b.node).op
     inputs = graph.inputs_of(a.node), graph.inputs_of(b.node)
     same = _equal(*ops) and len(inputs[0]) == len(inputs[1])
     return same and all(_same(graph, *pair, source) for pair in zip(*inputs, strict=True))
-
-
-def _same_array(a: Array | None, b: Array | None) -> bool:
-    return a is not None and b is not None and np.array_equal(a, b)
 
 
 def _equal(a: Op, b: Op) -> bool:

@@ -74,12 +74,8 @@ def executed(
         if node.type not in NOT_EXECUTED and only(node) and not _is_bias(graph, node):
             outputs = [node.spec(port) for port in range(node.outputs)]
             known = node.op, graph.input_specs(node.id), outputs, [i in constant for i in read]
-            yield node, node, *facts_of(*known, _has_bias(graph, node))
-
-
-def _has_bias(graph: Graph, node: Node) -> bool:
-    """Whether a node is a convolution with a bias directly behind it."""
-    return isinstance(node.op, CONVOLVING) and _bias(graph, node) is not None
+            biased = isinstance(node.op, CONVOLVING) and _bias(graph, node) is not None
+            yield node, node, *facts_of(*known, biased)
 
 
 def _bias(graph: Graph, node: Node) -> Node | None:

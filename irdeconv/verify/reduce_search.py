@@ -374,18 +374,15 @@ def _refit(shape: Shape | None, sizes: tuple[int, ...]) -> Shape | None:
 def _resized_constant(node: Node, op: Const, resize: SizeChange) -> Op | None:
     old = op.data.array()
     new = _cut(node, old, resize)
-    if resize.place is None and not resize.inputs_only and _lists_sizes(new):
+    # A constant may be a shape: a short list of positive integers among others.
+    lists_sizes = new.dtype.kind in "iu" and new.ndim <= 1 and 0 < new.size <= AXES
+    if resize.place is None and not resize.inputs_only and lists_sizes:
         values = [resize.size(node, -1, int(v)) for v in new.reshape(-1)]
         if values != [int(v) for v in new.reshape(-1)]:
             new = np.array(values, new.dtype).reshape(new.shape)
     if new is old:
         return None
     return replace(op, shape=new.shape, data=ArrayData.of(new, op.element_type))
-
-
-def _lists_sizes(array: Array) -> bool:
-    """Whether a constant may be a shape: a short list of positive integers among others."""
-    return array.dtype.kind in "iu" and array.ndim <= 1 and 0 < array.size <= AXES
 
 
 def _cut(node: Node, array: Array, resize: SizeChange) -> Array:

@@ -209,10 +209,8 @@ def require_room(cases: Sequence[SuiteCase], limit: int) -> int:
     _, products, largest = max(sized, key=itemgetter(1))
     hint = "fewer cases: --set, --dialect, --only; a larger limit: --max-size 4G"
     if total > limit or len(cases) > MAX_CASES:
-        message = (
-            f"{count(len(cases), 'case')} would take about {scaled(total, 'B')}; "
-            f"the limit is {scaled(limit, 'B')} and {MAX_CASES} cases"
-        )
+        message = f"{count(len(cases), 'case')} would take about {scaled(total, 'B')}; "
+        message += f"the limit is {scaled(limit, 'B')} and {MAX_CASES} cases"
         raise LimitError(Diagnostic("E602", "error", message, hint=hint))
     if products > MAX_PRODUCTS:
         message = f"{largest} has {products:,} products, more than {MAX_PRODUCTS:,}"
