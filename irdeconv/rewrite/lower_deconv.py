@@ -19,17 +19,7 @@ from irdeconv.ops.bodies import bodies_of, change_bodies, every_node
 from irdeconv.ops.convert import Convert
 from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.ops.dialect_openvino import BackpropData
-from irdeconv.rewrite.builder import (
-    GraphBuilder,
-    NodeBudget,
-    Skip,
-    expand,
-    products,
-    remove_dead,
-    replace_node,
-    sweep,
-    unique_names,
-)
+from irdeconv.rewrite import builder
 from irdeconv.rewrite.channel_folding import fuse_channels
 from irdeconv.rewrite.emit import DeconvolutionInputs, Style
 from irdeconv.rewrite.forms import FORMS, forms_for, require_room
@@ -57,7 +47,7 @@ class _State:
     graph: Graph
     request: LoweringRequest
     style: Style
-    budget: NodeBudget
+    budget: builder.NodeBudget
     problems: Collector = field(default_factory=Collector)
     layers: list[LoweredLayer] = field(default_factory=list)
 
@@ -80,12 +70,12 @@ def lower(
     graph that are larger than the limits.
     """
     request = LoweringRequest.of(form, target, explain_costs, best_effort, only, convolutions, fuse)
-    return checked(lower_for(graph, request, NodeBudget(current().lowered_total)), request)
+    return checked(lower_for(graph, request, builder.NodeBudget(current().lowered_total)), request)
 
 
 @gc_pause.paused()
 def lower_for(
-    graph: Graph, request: LoweringRequest, budget: NodeBudget, style: Style = IR_STYLE
+    graph: Graph, request: LoweringRequest, budget: builder.NodeBudget, style: Style = IR_STYLE
 ) -> Lowered:
     """Lower a graph on request; the budget of nodes may be one of several graphs.
 
@@ -149,9 +139,9 @@ def _lower_graph(state: _State) -> Graph:
     _warn_of_bodies(state)
     _warn_of_declared(state)
     if not state.problems.errors:
-        remove_dead(graph, dead)
+        builder.remove_dead(graph, dead)
         _check_language(graph, state.request)
-        unique_names(graph)
+        builder.unique_names(graph)
     return graph
 
 
@@ -193,11 +183,11 @@ def _check_language(graph: Graph, request: LoweringRequest) -> None:
     problems.require_none(LoweringError)
 
 
-def canonicalize(graph: Graph, node: Node, budget: NodeBudget | None = None) -> Node:
+def canonicalize(graph: Graph, node: Node, budget: builder.NodeBudget | None = None) -> Node:
     """Replace a dialect's deconvolution by core.Deconvolution and return that node."""
     if not isinstance(node.op, SugarOp):
         return node
-    change = replace_node(graph, node, expand, budget)
+    change = builder.replace_node(graph, node, builder.expand, budget)
     return next(n for n in map(graph.node, change.made) if isinstance(n.op, core.Deconvolution))
 
 
@@ -223,7 +213,7 @@ def canonicalized(graph: Graph) -> Graph:
 
 def _lower_one(state: _State, node: Node) -> None:
     graph, source, first = state.graph, node, state.graph.next_id
-    direct = products(graph, [node])
+    direct = builder.products(graph, [node])
     try:
         canonical = canonicalize(graph, node, state.budget)
         spread = examine(graph, canonical)
@@ -273,7 +263,7 @@ def _row(
     """Return the record of a layer that new nodes replace."""
     summed = [n for n in made if isinstance(n.op, ConvolutionBase | BackpropData)]
     types = tuple(n.type for n in made if n.type != "Const")
-    lowered = products(graph, summed)
+    lowered = builder.products(graph, summed)
     return LoweredLayer(source.name, source.type, form, None, direct, lowered, types)
 
 
@@ -283,10 +273,10 @@ def _apply(
     """Rewrite a core.Deconvolution; return the form, why it is not the wanted one, the nodes."""
     form, skipped = _wanted(state, node, costs)
     made = _replaced(state, node, bias, form, costs)
-    if isinstance(made, Skip):
+    if isinstance(made, builder.Skip):
         form, skipped = FALLBACK, made.reason
         made = _replaced(state, node, bias, form, costs)
-        assert not isinstance(made, Skip)
+        assert not isinstance(made, builder.Skip)
     return form, skipped, made
 
 
@@ -302,14 +292,14 @@ def _lower_convolutions(state: _State) -> None:
         if plan.violations:
             _unmet(state, node, (row,), "convolution")
             continue
-        direct = products(graph, [node])
+        direct = builder.products(graph, [node])
         made = legalised(graph, node, plan, state.budget, state.style)
         state.layers.append(_row(graph, node, "legal", direct, made))
 
 
 def _replaced(
     state: _State, node: Node, bias: ChannelBias | None, form: str, costs: tuple[FormCost, ...]
-) -> list[Node] | Skip:
+) -> list[Node] | builder.Skip:
     """Replace a core.Deconvolution, and the Add behind it that moves in front of interleaving."""
     graph = state.graph
     decisions = next((r.decisions for r in costs if r.form == form), ())
@@ -319,15 +309,15 @@ def _replaced(
     assert isinstance(op, core.Deconvolution)
     last = node if absorbed is None else absorbed.add
 
-    def build(_: object, b: GraphBuilder, *__: Value) -> Value | Skip:
+    def build(_: object, b: builder.GraphBuilder, *__: Value) -> Value | builder.Skip:
         added = None if absorbed is None else absorbed.value(b)
         return rule.lower(op, b, DeconvolutionInputs(x, w, begin, end, added))
 
-    change = replace_node(graph, last, build, state.budget, state.style, decisions)
+    change = builder.replace_node(graph, last, build, state.budget, state.style, decisions)
     if change.skipped:
-        return Skip(change.skipped)
+        return builder.Skip(change.skipped)
     if absorbed is not None:
-        sweep(graph, [node.id])
+        builder.sweep(graph, [node.id])
     return [graph.node(i) for i in change.made]
 
 

@@ -24,16 +24,7 @@ from typing import Any, Literal
 import numpy as np
 
 from irdeconv import __version__
-from irdeconv.base import progress, work
-from irdeconv.base.errors import (
-    Diagnostic,
-    FileAccessError,
-    LimitError,
-    UnsupportedError,
-    UsageError,
-    count,
-    misused,
-)
+from irdeconv.base import errors, progress, work
 from irdeconv.base.extras import ExtraError, extra
 from irdeconv.base.form_names import require_form
 from irdeconv.base.tables import scaled
@@ -149,7 +140,7 @@ def require_onnx() -> None:
         extra("onnx.helper")
     except ExtraError as e:
         message = f"writing .onnx needs the package onnx, which {e}"
-        raise UnsupportedError(Diagnostic("E506", "error", message)) from e
+        raise errors.UnsupportedError(errors.Diagnostic("E506", "error", message)) from e
 
 
 def onnx_model(case: SuiteCase, made: Vectors) -> bytes:
@@ -209,12 +200,14 @@ def require_room(cases: Sequence[SuiteCase], limit: int) -> int:
     _, products, largest = max(sized, key=itemgetter(1))
     hint = "fewer cases: --set, --dialect, --only; a larger limit: --max-size 4G"
     if total > limit or len(cases) > MAX_CASES:
-        message = f"{count(len(cases), 'case')} would take about {scaled(total, 'B')}; "
+        message = f"{errors.count(len(cases), 'case')} would take about {scaled(total, 'B')}; "
         message += f"the limit is {scaled(limit, 'B')} and {MAX_CASES} cases"
-        raise LimitError(Diagnostic("E602", "error", message, hint=hint))
+        raise errors.LimitError(errors.Diagnostic("E602", "error", message, hint=hint))
     if products > MAX_PRODUCTS:
         message = f"{largest} has {products:,} products, more than {MAX_PRODUCTS:,}"
-        raise LimitError(Diagnostic("E602", "error", message, hint="fewer channels or elements"))
+        raise errors.LimitError(
+            errors.Diagnostic("E602", "error", message, hint="fewer channels or elements")
+        )
     return total
 
 
@@ -224,23 +217,23 @@ def require_place(folder: Path, *, force: bool) -> None:
         require_writable(folder)
         return
     if not folder.is_dir():
-        raise misused(f"{folder} is a file; a suite is a folder")
+        raise errors.misused(f"{folder} is a file; a suite is a folder")
     require_writable(folder / suite_manifest.MANIFEST)
     held, own = sorted(p.name for p in folder.iterdir()), _suite_files(folder)
     if held and own and not force:
-        raise misused(f"{folder} holds a suite", "--force replaces it")
+        raise errors.misused(f"{folder} holds a suite", "--force replaces it")
     foreign = [n for n in held if n not in own]
     if foreign:
         content = "more than its suite" if own else "files that are no suite"
         message = f"{folder} holds {content}: {', '.join(foreign[:3])}"
-        raise misused(message, "name another folder")
+        raise errors.misused(message, "name another folder")
 
 
 def _suite_files(folder: Path) -> set[str]:
     """Return the names of the files and folders of a suite, none if there is no suite."""
     try:
         cases = Suite.open(folder).cases
-    except (FileAccessError, UsageError):
+    except (errors.FileAccessError, errors.UsageError):
         return set()
     return {suite_manifest.MANIFEST, *(case.name for case in cases)}
 
@@ -248,7 +241,7 @@ def _suite_files(folder: Path) -> set[str]:
 def make(folder: Path, cases: Sequence[SuiteCase], recipe: Recipe, *, force: bool = False) -> Suite:
     """Write a suite, all of it or nothing; UsageError for a folder that holds something."""
     if recipe.data not in ("integers", "floats"):
-        raise misused(f'data is "{recipe.data}"; it is "integers" or "floats"')
+        raise errors.misused(f'data is "{recipe.data}"; it is "integers" or "floats"')
     if recipe.form is not None:
         require_form(recipe.form)
     if recipe.onnx:
