@@ -160,9 +160,8 @@ class _MapChecker:
     def _keep(self, entry: MapEntry, numbers: dict[str, int], position: int, inward: bool) -> None:
         slicing = {k: v for k, v in numbers.items() if k in _SLICING}
         parts = Slicing(**slicing) if "axis" in slicing else None
-        places = self._places[inward]
         number, special = numbers["external_port_id"], bool(dict(entry.attributes).get("purpose"))
-        port = places.get(number)
+        port = self._places[inward].get(number)
         if inward:
             self.inward.append(BodyInput(position, None if special else port, parts, special))
         else:

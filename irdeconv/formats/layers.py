@@ -68,8 +68,7 @@ def no_dialect(kind: str, message: str, attribute: str | None = "version") -> Pr
     listed = ", ".join(f'version="{v}"' for v in dialects_of(kind))
     if kind == "Deconvolution":
         listed = f"{listed}, or the type ConvolutionBackpropData of opset1"
-    text = f"{message}; it selects the dialect of {kind}"
-    return Problem("E214", text, attribute, hint=listed)
+    return Problem("E214", f"{message}; it selects the dialect of {kind}", attribute, hint=listed)
 
 
 def by_declaration(kind: str, version: str, count: int) -> str:

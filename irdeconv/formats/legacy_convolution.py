@@ -293,10 +293,9 @@ def _with_zeros(
         return b.add(AvgPool1(exclude_pad=False, **_lists(w, found, sizes)), x)
     pads = b.ints(0, 0, *w.pads_begin)
     padded = b.add(Pad12(pad_mode="constant"), x, pads, pads)
-    zeros = (0,) * len(sizes)
     within = tuple(s + 2 * p for s, p in zip(sizes, w.pads_begin, strict=True))
     ends = tuple(max(e - p, 0) for e, p in zip(found.ends, w.pads_begin, strict=True))
-    moved = WindowLists(w.kernel, w.strides, zeros, ends, w.dilations)
+    moved = WindowLists(w.kernel, w.strides, (0,) * len(sizes), ends, w.dilations)
     return b.add(AvgPool1(exclude_pad=True, **_lists(moved, found, within)), padded)
 
 

@@ -222,8 +222,7 @@ def _no_model(model: object) -> UsageError:
     text = repr(model)
     shown = f": {text}" if len(text) <= 60 and text.isprintable() else ""
     message = f"expected a model, got {place}{kind.__qualname__}{shown}"
-    hint = f"a model is {ACCEPTED}"
-    return ArgumentTypeError(Diagnostic("E700", "error", message, hint=hint))
+    return ArgumentTypeError(Diagnostic("E700", "error", message, hint=f"a model is {ACCEPTED}"))
 
 
 def _of_file(model: str | PathLike[str] | bytes | bytearray | memoryview, how: Reading) -> Loaded:

@@ -284,8 +284,7 @@ class Fit:
         for v in values or ():
             high = bounds(v)[1]
             if high is not None and high < 0:
-                text = f"{p.name} has {v}; it must not be negative"
-                raise OpError(text, code="E305", port=port)
+                raise OpError(f"{p.name} has {v}; it must not be negative", code="E305", port=port)
         sizes = None if values is None else tuple(map(non_negative, values))
         if p.means.startswith("*"):
             self.groups[p.means[1:]] = sizes

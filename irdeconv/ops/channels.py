@@ -94,9 +94,8 @@ class DepthToSpace(_Blocks):
         n, c, *space = shape
         axes, b = len(space), self.block_size
         blocks = [b] * axes
-        depth = c // b**axes
         first = self.mode == "blocks_first"
-        split = (n, *(blocks if first else []), depth, *([] if first else blocks), *space)
+        split = (n, *(blocks if first else []), c // b**axes, *([] if first else blocks), *space)
         at, channel = (1, 1 + axes) if first else (2, 1)
         order = [0, channel]
         for i in range(axes):
@@ -122,11 +121,10 @@ class SpaceToDepth(_Blocks):
     def rearrangement(self, shape: tuple[int, ...]) -> tuple[tuple[int, ...], list[int]]:
         n, c, *space = shape
         axes, b = len(space), self.block_size
-        split = (n, c, *(v for d in space for v in (d // b, b)))
         inner = [3 + 2 * i for i in range(axes)]
         outer = [2 + 2 * i for i in range(axes)]
         order = [0, *inner, 1, *outer] if self.mode == "blocks_first" else [0, 1, *inner, *outer]
-        return split, order
+        return (n, c, *(v for d in space for v in (d // b, b))), order
 
 
 @op("ShuffleChannels", without=(2,))
@@ -353,8 +351,7 @@ def _check_lengths(lengths: Array, top: int | None) -> None:
     """Require lengths, real ones without their fractions, within the sequence axis; E305."""
     worst = outside(lengths if lengths.dtype.kind in "iu" else np.trunc(lengths), top)
     if worst is not None:
-        text = f"a length is {worst}; it must be from 0 to {top}"
-        raise OpError(text, code="E305", port=1)
+        raise OpError(f"a length is {worst}; it must be from 0 to {top}", code="E305", port=1)
 
 
 @op("Roll", since=7)
@@ -469,9 +466,8 @@ def _lengths(size: Dim, lengths: tuple[Dim, ...]) -> list[Dim]:
     total: Dim = 0
     for v in given:
         total = total + v
-    rest = size - total
     wild = len(given) < len(lengths)
-    low, high = bounds(rest)
+    low, high = bounds(size - total)
     certain = not any(isinstance(v, Interval) for v in given)
     if certain and ((high is not None and high < 0) or (not wild and low > 0)):
         text = f"split_lengths {list(lengths)} do not fit an axis of {size}: {total} are named"

@@ -220,8 +220,7 @@ class ConvertPromoteTypes(Op):
         if found.safe or self.promote_unsafe:
             return found.dtype
         text = f"{a} and {b} have no common type that holds all of their values"
-        hint = f'promote_unsafe="true" takes {found.dtype}'
-        raise OpError(text, code="E303", port=1, hint=hint)
+        raise OpError(text, code="E303", port=1, hint=f'promote_unsafe="true" takes {found.dtype}')
 
 
 @dataclass(frozen=True)

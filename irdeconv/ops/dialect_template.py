@@ -203,8 +203,7 @@ class DialectDeconvolution(SugarOp):
         assert allowed is not None
         low, high = allowed.counts
         if high is not None and not low <= axes <= high:
-            text = f"{axes} spatial axes; {low} to {high} are possible"
-            raise OpError(text, code="E301", port=1)
+            raise OpError(f"{axes} spatial axes; {low} to {high} are possible", code="E301", port=1)
 
     def _check_padding(self, t: CommonTerms) -> None:
         """Require an output_padding below the system's limits; E304."""

@@ -125,13 +125,12 @@ def binary(
     In chains numbers are computed by `rule`, by default `fn`, if that is a ufunc; `rounding` is how
     `compare` judges it. `members` are class variables that differ from the base's.
     """
-    numbers = accepts == "number" and gives == "t"
     types = f"{_TYPES[accepts]}; {'the same type' if gives == 't' else gives}"
     body = {
         "__doc__": f"{what} (a, b broadcast), {types}.  [{group}/{section or name}-{since}]",
         "__module__": __name__,
         "fn": fn,
-        "rule": fn if numbers and isinstance(fn, np.ufunc) else None,
+        "rule": fn if accepts == "number" and gives == "t" and isinstance(fn, np.ufunc) else None,
         "rounding": rounding,
         "signature": f"a: {accepts} t; b: t -> {gives} [*O]",
         **members,

@@ -78,8 +78,7 @@ def _resized(padded: Shape, axes: Sequence[int], sizes: Targets, port: int) -> S
         out[axis] = DYNAMIC if sizes is None else sizes[i]
         if bounds(out[axis])[0] < 0:
             if isinstance(out[axis], int):
-                message = f"axis {axis} would get size {out[axis]}"
-                raise OpError(message, code="E305", port=port)
+                raise OpError(f"axis {axis} would get size {out[axis]}", code="E305", port=port)
             out[axis] = DYNAMIC
     return tuple(out)
 

@@ -53,9 +53,8 @@ class _TopK(Op):
         chosen = order[..., :count]
         if self.sort == "index":
             chosen = np.sort(chosen, -1)
-        values = np.take_along_axis(moved, chosen, -1)
         back = np.moveaxis(chosen, -1, axis).astype(self.index_element_type.container)
-        return np.moveaxis(values, -1, axis), back
+        return np.moveaxis(np.take_along_axis(moved, chosen, -1), -1, axis), back
 
 
 def _descending(x: Array) -> Array:

@@ -375,8 +375,7 @@ def beyond(spec: Spec) -> tuple[str, str] | None:
         return f"has a dimension above {LARGEST_INT}, the largest number of 64 bits", ""
     size, bytes = spec.size or 0, spec.nbytes or 0
     if size > limits.tensor_elements:
-        text = f"has {size:,} elements; the limit is {limits.tensor_elements:,}"
-        return text, "tensor_elements"
+        return f"has {size:,} elements; the limit is {limits.tensor_elements:,}", "tensor_elements"
     if bytes > limits.tensor_bytes:
         return f"takes {bytes:,} bytes; the limit is {limits.tensor_bytes:,}", "tensor_bytes"
     if (spec.extent or 0) > LARGEST_INT:

@@ -312,9 +312,8 @@ def _steps(strides: Sequence[int]) -> Iterator[list[int]]:
 def _padded(b: FormBuilder[X], x: X, rank: int, amounts: Mapping[int, int]) -> X:
     if len(amounts) == 1 and b.style.pads_in_pairs:
         return _padded_in_pairs(b, x, rank, amounts)
-    begin = np.zeros(rank, np.int64)
     end = np.array([amounts.get(a, 0) for a in range(rank)], np.int64)
-    return b.add(Pad1("constant"), x, b.const(begin), b.const(end))
+    return b.add(Pad1("constant"), x, b.const(np.zeros(rank, np.int64)), b.const(end))
 
 
 def _padded_in_pairs(b: FormBuilder[X], x: X, rank: int, amounts: Mapping[int, int]) -> X:

@@ -438,11 +438,10 @@ def _copies_fit(judge: Any, first: Ints, channels: tuple[int, int], steps: int) 
     """
     growth = math.prod(first)
     wide = channels[1] * growth ** max(steps - 1, 0)
-    every = [channels, (wide, wide * growth)] if steps else [channels]
     least = judge(inputs=1, outputs=1, kernel=first)
     return all(
         c * m * growth <= LARGEST_COPY and judge(inputs=c, outputs=m, kernel=first) <= least
-        for c, m in every
+        for c, m in ([channels, (wide, wide * growth)] if steps else [channels])
     )
 
 

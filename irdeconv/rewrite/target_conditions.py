@@ -338,8 +338,7 @@ class Compiler:
     def _boolean(self, node: ast.expr) -> CompiledPart:
         part = self.part(node)
         if part.type != "boolean":
-            message = f"{_text(node)} is a {part.type}, not a comparison or a boolean"
-            raise ConditionError(message)
+            raise ConditionError(f"{_text(node)} is a {part.type}, not a comparison or a boolean")
         return part
 
     def _junction(self, node: ast.BoolOp) -> CompiledPart:
@@ -391,8 +390,7 @@ class Compiler:
             raise ConditionError(f"{text}: conditions have no `is`; write ==")
         if of_b.type != wanted:
             hint = f"write ({_text(b)},)" if of_b.type == of_a.type else None
-            message = f"{text}: {_text(b)} is a {of_b.type}, not a {wanted}"
-            raise ConditionError(message, hint)
+            raise ConditionError(f"{text}: {_text(b)} is a {of_b.type}, not a {wanted}", hint)
         for name, other in ((a, b), (b, a)):
             choices = self._choices(name)
             words = [n.value for n in ast.walk(other) if isinstance(n, ast.Constant)]
@@ -518,9 +516,8 @@ class Condition:
             return [tuple([c[0] for c in columns])], 1
         paired = list(zip(self._terms, columns, strict=True))
         axes = max((len(c) for t, c in paired if t.per_axis), default=1)
-        parts = max((len(c) for t, c in paired if t.per_part), default=1)
         rows: list[Row] = []
-        for part in range(parts):
+        for part in range(max((len(c) for t, c in paired if t.per_part), default=1)):
             whole = [
                 (*(t.name.absent,) * (axes - len(c)), *c)
                 if t.per_axis

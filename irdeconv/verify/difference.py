@@ -94,9 +94,8 @@ class Measured:
 def _pieces(a: Array, b: Array, want: Array, limit: Array) -> Iterator[tuple[int, list[Array]]]:
     """Yield pieces of all four in f64, and their start."""
     flat = [x.reshape(-1) for x in (a, b, want)]
-    every = np.broadcast_to(limit, a.shape)
     same = limit.size == 1
-    limits = limit.reshape(-1) if same else every.reshape(-1)
+    limits = limit.reshape(-1) if same else np.broadcast_to(limit, a.shape).reshape(-1)
     for start in range(0, a.size, COMPARED_AT_ONCE):
         some = [x[start : start + COMPARED_AT_ONCE].astype(np.float64) for x in flat]
         most = limits if same else limits[start : start + COMPARED_AT_ONCE]

@@ -149,8 +149,7 @@ class OpenVinoPartner(Partner):
         except UnsupportedError:
             raise
         except RuntimeError as e:
-            message = f"OpenVINO does not read {self.file}: {_said(e)}"
-            raise refused(message, STANDARD) from None
+            raise refused(f"OpenVINO does not read {self.file}: {_said(e)}", STANDARD) from None
         return model
 
     def _bound(self, model: Any) -> list[tuple[Any, Array]]:

@@ -153,8 +153,7 @@ class _LayersReader(TomlReader):
             try:
                 layer = suite_layer.layer_of(dialect, row)
             except suite_layer.Refused as e:
-                message = f"{dialect} has no such layer: {e}"
-                self._wrong("name", message, within="layer", at=at)
+                self._wrong("name", f"{dialect} has no such layer: {e}", within="layer", at=at)
                 continue
             yield SuiteCase(name=name, set="file", tests=str(one.get("tests", "")), layer=layer)
 

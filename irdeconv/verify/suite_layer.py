@@ -125,8 +125,7 @@ class SuiteLayer:
         given = any(self.pads_begin) + any(self.pads_end)
         if self.auto_pad != "explicit" and given:
             if self.dialect in ("onnx", "ort-nhwc"):
-                text = f"pads cannot be given together with auto_pad={self.auto_pad}"
-                raise Refused(text, given)
+                raise Refused(f"pads cannot be given together with auto_pad={self.auto_pad}", given)
             tensorrt = self.dialect == "tensorrt"
             pair = ("pre_padding", "post_padding") if tensorrt else ("pads_begin", "pads_end")
             own |= dict(zip(pair, (self.pads_begin, self.pads_end), strict=True))

@@ -122,9 +122,8 @@ def _random(
 
 def sizes(layer: SuiteLayer) -> tuple[int, int]:
     """Return the bytes of all arrays and the products of a run, without making anything."""
-    shapes = [*layer.port_shapes.values(), layer.output]
     item = max(layer.dtype.container.itemsize, 4)
-    elements = sum(math.prod(s) for s in shapes)
+    elements = sum(math.prod(s) for s in [*layer.port_shapes.values(), layer.output])
     products = layer.batch * math.prod(layer.size) * math.prod(layer.filter_shape)
     # Weights stand in the .bin and in an .npz; an output may have a bound beside it.
     return 2 * item * elements + 8 * math.prod(layer.output), products
