@@ -105,9 +105,8 @@ class ConstantReader:
         need = dtype.nbytes(count)
         # Writers give a zero-element constant one byte.
         if dtype.kind != "string" and size != need and not (count == 0 and size <= 1):
-            self._add(
-                "E122", f"{count} elements of {dtype} take {need} bytes, size is {size}", "size"
-            )
+            message = f"{count} elements of {dtype} take {need} bytes, size is {size}"
+            self._add("E122", message, "size")
             fine = False
         total = self._context.weights.size
         if total is not None and offset + size > total and size:

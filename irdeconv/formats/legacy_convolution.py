@@ -243,7 +243,7 @@ def pooling(n: LegacyLayer, b: ImportBuilder) -> Outputs:
         return b.add(MaxPool1(**_lists(w, found, sizes)), n[0])
     if excludes or not any(w.pads_begin):
         return b.add(AvgPool1(exclude_pad=True, **_lists(w, found, sizes)), n[0])
-    return _with_zeros(b, n[0], w, found, sizes)
+    return _padded(b, n[0], w, found, sizes)
 
 
 def _rounds_up(n: LegacyLayer) -> bool:
@@ -284,9 +284,7 @@ def _lists(w: WindowLists, found: _WindowCounts, sizes: Ints) -> dict[str, Any]:
     return {**lists, "pads_end": tuple(max(e, 0) for e in found.ends)}
 
 
-def _with_zeros(
-    b: ImportBuilder, x: Value, w: WindowLists, found: _WindowCounts, sizes: Ints
-) -> Value:
+def _padded(b: ImportBuilder, x: Value, w: WindowLists, found: _WindowCounts, sizes: Ints) -> Value:
     """Return means over the data and as many zeros behind as in front."""
     if all(e <= p for e, p in zip(found.ends, w.pads_begin, strict=True)):
         # No window reaches beyond these zeros: all means divide by the whole kernel.

@@ -188,9 +188,7 @@ def make_names_safe(graph: Graph, out: Collector, location: Location) -> None:
     for node in nodes:
         node.name = new.get(node.name, node.name)
         node.origins = tuple(new.get(o, o) for o in node.origins)
-        node.tensor_names = tuple(
-            tuple(new.get(t, t) for t in names) for names in node.tensor_names
-        )
+        node.tensor_names = tuple(tuple(new.get(t, t) for t in own) for own in node.tensor_names)
     for name in bad[:SHOWN_NAMES]:
         message = f'the name {name!a} has characters that no IR can hold: it becomes "{new[name]}"'
         hint = "rename it where the model was made"
@@ -411,14 +409,12 @@ class _Written:
         yield f"\t\t\t</{self._body.tag}>\n"
 
 
-def _entry(
-    tag: str, port: int | None, layer: int, slicing: Slicing | None, purpose: str | None
-) -> str:
+def _entry(tag: str, port: int | None, layer: int, cut: Slicing | None, purpose: str | None) -> str:
     """Return one entry of a port map."""
-    values: dict[str, object] = {} if slicing is None else {"axis": slicing.axis}
+    values: dict[str, object] = {} if cut is None else {"axis": cut.axis}
     values |= {"external_port_id": -1 if port is None else port, "internal_layer_id": layer}
-    if slicing is not None:
-        values |= {k: v for k, v in vars(slicing).items() if k != "axis"}
+    if cut is not None:
+        values |= {k: v for k, v in vars(cut).items() if k != "axis"}
     if purpose is not None:
         values["purpose"] = purpose
     return f"\t\t\t\t<{tag} " + " ".join(f'{k}="{v}"' for k, v in values.items()) + " />\n"

@@ -183,9 +183,8 @@ def _string_table(raw: bytes | memoryview, count: int) -> tuple[list[int], memor
         raise ValueError(f"the string count is negative: {stored}")
     header = 4 * (stored + 2)
     if header > len(raw):
-        raise ValueError(
-            f"the header of {stored} strings takes {header} bytes, there are {len(raw)}"
-        )
+        takes = f"the header of {stored} strings takes {header} bytes"
+        raise ValueError(f"{takes}, there are {len(raw)}")
     if stored != count:
         raise ValueError(f"the tensor holds {stored} strings, its shape wants {count}")
     offsets = np.frombuffer(raw, "<i4", stored + 1, 4).astype(np.int64)

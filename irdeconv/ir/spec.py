@@ -207,9 +207,8 @@ def parse_dim(text: str) -> Dim:
     lo = int(m["exact"] or m["lo"] or 0)
     hi = int(m["hi"]) if m["hi"] else None
     if max(lo, hi or 0) > LARGEST_INT:
-        raise ValueError(
-            f"{max(lo, hi or 0)} is above {LARGEST_INT}, the largest number of 64 bits"
-        )
+        text = f"{max(lo, hi or 0)} is above {LARGEST_INT}"
+        raise ValueError(f"{text}, the largest number of 64 bits")
     if m["exact"] is not None:
         return lo
     if hi is not None and lo > hi:

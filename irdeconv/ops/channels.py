@@ -430,9 +430,8 @@ class VariadicSplit(ViewOp):
         found = fit(self, data, axis, split_lengths)
         axes, lengths = found.axes("axis"), found.values("split_lengths")
         if lengths is None:
-            text = (
-                "split_lengths has an unknown number of values, so the number of outputs is unknown"
-            )
+            text = "split_lengths has an unknown number of values, "
+            text += "so the number of outputs is unknown"
             raise OpError(text, code="E305", port=2)
         if axes is None or data.shape is None:
             return (_unknown(data),) * len(lengths)

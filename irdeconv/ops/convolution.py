@@ -246,9 +246,8 @@ class _Deformable(FilterWindows):
         found = [merge(out[i], given[i]) for i in (0, 2, 3)]
         for axis, both in zip((0, 2, 3), found, strict=True):
             if both is None:
-                text = (
-                    f"{_NAMES[port]} has size {given[axis]} on axis {axis}, the output {out[axis]}"
-                )
+                text = f"{_NAMES[port]} has size {given[axis]}"
+                text += f" on axis {axis}, the output {out[axis]}"
                 raise OpError(text, code="E302", port=port)
         batch, rows, columns = (DYNAMIC if d is None else d for d in found)
         return batch, out[1], rows, columns

@@ -137,9 +137,8 @@ class ExperimentalDetectronROIFeatureExtractor(Op):
         scaled = region.reshape(2, 2) * np.float32(1 / stride)
         begin, end = scaled - np.float32(0.5 if self.aligned else 0)
         extent = np.maximum(end - begin, np.float32(1))
-        return limited_axes(
-            begin, extent, (self.output_size, self.output_size), self.sampling_ratio
-        )
+        size = self.output_size
+        return limited_axes(begin, extent, (size, size), self.sampling_ratio)
 
 
 @op("ExperimentalDetectronDetectionOutput", since=6)
@@ -187,9 +186,8 @@ class ExperimentalDetectronDetectionOutput(Op):
         if len(place) > count:
             # Equal scores of one region stand as the runtime's partial sorting leaves them.
             keys = np.stack([-scores[place, kind], place])
-            order = suppression.first(
-                np.unique(keys, axis=1, return_inverse=True)[1].ravel(), count
-            )
+            ranks = np.unique(keys, axis=1, return_inverse=True)[1].ravel()
+            order = suppression.first(ranks, count)
             kind, place = kind[order], place[order]
         rows = np.zeros((count, 4), input_rois.dtype)
         kinds, values = np.zeros(count, np.int32), np.zeros(count, input_rois.dtype)

@@ -69,9 +69,8 @@ class BackpropData(DialectDeconvolution):
         if document:
             text += ", the document's formula: given pads are ignored"
         elif s.auto_pad == "explicit":
-            return PadsRule(
-                "output_shape is given: pads_begin as given, the end follows from the size"
-            )
+            text = "output_shape is given: pads_begin as given, the end follows from the size"
+            return PadsRule(text)
         elif s.auto_pad == "valid":
             return PadsRule(f"{text}: nothing at the begin, the end follows from the size")
         return PadsRule(text, from_output(s, clamp=not document), s.auto_pad == "same_upper")

@@ -190,9 +190,8 @@ class DialectDeconvolution(SugarOp):
         self.check_channels(data, filter, channels, outputs)
         dialect_base.check_bias(bias, self.output_channels(groups * outputs))
         dialect_base.check_kernel(kernel)
-        dialect_base.check_kernel_size(
-            self.kernel_name, self.lists.get(self.kernel_name, ()), kernel
-        )
+        said = self.lists.get(self.kernel_name, ())
+        dialect_base.check_kernel_size(self.kernel_name, said, kernel)
         s = self.setting(data, filter)
         if s is not None:
             self.check_setting(s)

@@ -171,23 +171,21 @@ def _remainder(ufunc: np.ufunc) -> BinaryFunction:
     return remainder
 
 
-_arithmetic = partial(binary, group="arithmetic")
-_comparison = partial(binary, group="comparison", accepts="any", gives="boolean")
+_numeric = partial(binary, group="arithmetic")
+_compare = partial(binary, group="comparison", accepts="any", gives="boolean")
 _logical = partial(binary, group="logical", accepts="boolean")
 _bitwise = partial(binary, group="bitwise", since=13, accepts="bits")
 _shift = partial(binary, group="bitwise", since=15, accepts="integer")
 
-Add = _arithmetic("Add", np.add, "a + b", roundings(1, "adds"), scalar=ranges.add)
-Subtract = _arithmetic(
-    "Subtract", np.subtract, "a - b", roundings(1, "adds"), scalar=ranges.subtract
-)
-Multiply = _arithmetic(
+Add = _numeric("Add", np.add, "a + b", roundings(1, "adds"), scalar=ranges.add)
+Subtract = _numeric("Subtract", np.subtract, "a - b", roundings(1, "adds"), scalar=ranges.subtract)
+Multiply = _numeric(
     "Multiply", np.multiply, "a * b", roundings(1, "products"), scalar=ranges.multiply
 )
-Maximum = _arithmetic(
+Maximum = _numeric(
     "Maximum", np.maximum, "Larger one", MOVES, rule=elementwise.maximum, scalar=ranges.maximum
 )
-Minimum = _arithmetic(
+Minimum = _numeric(
     "Minimum",
     np.minimum,
     "Smaller one",
@@ -195,11 +193,9 @@ Minimum = _arithmetic(
     rule=elementwise.minimum,
     scalar=ranges.minimum,
 )
-Power = _arithmetic("Power", _power, "a to the power b", FUNCTION, rule=elementwise.power)
-Mod = _arithmetic(
-    "Mod", _remainder(np.fmod), "Remainder of a / b, sign of a", REMAINDER, rule=np.fmod
-)
-FloorMod = _arithmetic(
+Power = _numeric("Power", _power, "a to the power b", FUNCTION, rule=elementwise.power)
+Mod = _numeric("Mod", _remainder(np.fmod), "Remainder of a / b, sign of a", REMAINDER, rule=np.fmod)
+FloorMod = _numeric(
     "FloorMod",
     _remainder(np.remainder),
     "Remainder of a / b, sign of b",
@@ -207,7 +203,7 @@ FloorMod = _arithmetic(
     rule=np.remainder,
     scalar=ranges.floor_modulo,
 )
-SquaredDifference = _arithmetic(
+SquaredDifference = _numeric(
     "SquaredDifference",
     lambda a, b: elementwise.evaluate(elementwise.squared_difference, (a, b)),
     "(a - b) squared",
@@ -265,16 +261,14 @@ class Divide(Binary):
         return ranges.each(floordiv if self.rounds_down else ranges.divide_truncate, a, b)
 
 
-Equal = _comparison("Equal", np.equal, "a == b", scalar=ranges.equal)
-NotEqual = _comparison(
-    "NotEqual", np.not_equal, "a != b", scalar=lambda a, b: not ranges.equal(a, b)
-)
-Less = _comparison("Less", np.less, "a < b", scalar=ranges.less)
-LessEqual = _comparison(
+Equal = _compare("Equal", np.equal, "a == b", scalar=ranges.equal)
+NotEqual = _compare("NotEqual", np.not_equal, "a != b", scalar=lambda a, b: not ranges.equal(a, b))
+Less = _compare("Less", np.less, "a < b", scalar=ranges.less)
+LessEqual = _compare(
     "LessEqual", np.less_equal, "a <= b", scalar=lambda a, b: not ranges.less(b, a)
 )
-Greater = _comparison("Greater", np.greater, "a > b", scalar=lambda a, b: ranges.less(b, a))
-GreaterEqual = _comparison(
+Greater = _compare("Greater", np.greater, "a > b", scalar=lambda a, b: ranges.less(b, a))
+GreaterEqual = _compare(
     "GreaterEqual", np.greater_equal, "a >= b", scalar=lambda a, b: not ranges.less(a, b)
 )
 

@@ -199,10 +199,8 @@ class InterpolateBase(Resizing):
         padded = exact(self.padded(shape)) or ()
         out = []
         for i, a in enumerate(self._axes(given, len(shape), 2) or ()):
-            scale = (
-                float(target.reshape(-1)[i]) if self.by_scales else resized[a] / max(padded[a], 1)
-            )
-            out.append(Resize(a, resized[a], scale))
+            by = float(target.reshape(-1)[i]) if self.by_scales else resized[a] / max(padded[a], 1)
+            out.append(Resize(a, resized[a], by))
         return out, Rules(
             self.mode,
             self.coordinate_transformation_mode,

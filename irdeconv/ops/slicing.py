@@ -202,9 +202,8 @@ class _Gather(Op):
 
     def _check_batch(self, data: Shape, indices: Shape, dims: int, axis: int) -> None:
         if dims > axis:
-            raise OpError(
-                f"batch_dims {dims} is above axis {axis}", code="E304", attribute="batch_dims"
-            )
+            text = f"batch_dims {dims} is above axis {axis}"
+            raise OpError(text, code="E304", attribute="batch_dims")
         for i in range(dims):
             (alo, ahi), (blo, bhi) = bounds(data[i]), bounds(indices[i])
             if (ahi is not None and blo > ahi) or (bhi is not None and alo > bhi):
@@ -414,7 +413,6 @@ def _element(size: int, part: _AxisPart) -> int:
     index = 0 if part.begin is None else part.begin
     assert not isinstance(index, Interval)
     if not -size <= index < size:
-        raise OpError(
-            f"begin {index} is outside axis {part.axis} of size {size}", code="E305", port=1
-        )
+        text = f"begin {index} is outside axis {part.axis} of size {size}"
+        raise OpError(text, code="E305", port=1)
     return index

@@ -54,9 +54,8 @@ class _Embedding(Op):
             np.add.at(out, bag, found)
             sizes = np.bincount(bag, minlength=count)
             if self.reduction == "mean":
-                out = (out / np.maximum(sizes, 1).reshape(-1, *(1,) * (out.ndim - 1))).astype(
-                    out.dtype
-                )
+                counts = np.maximum(sizes, 1).reshape(-1, *(1,) * (out.ndim - 1))
+                out = (out / counts).astype(out.dtype)
         if default >= 0:
             out[sizes == 0] = wide[_checked(np.array(default), len(table))]
         return out.astype(table.dtype, copy=False)
@@ -285,9 +284,8 @@ class SegmentMax(Op):
         last = int(ids[-1]) + 1 if ids.size else 0
         count = last if num_segments is None else int(num_segments.reshape(-1)[0])
         low = _lowest(data.dtype)
-        out = np.full(
-            (count, *data.shape[1:]), low if self.fill_mode == "lowest" else 0, data.dtype
-        )
+        fill = low if self.fill_mode == "lowest" else 0
+        out = np.full((count, *data.shape[1:]), fill, data.dtype)
         starts = np.flatnonzero(np.diff(ids, prepend=-1))
         kept = starts[ids[starts] < count]
         if kept.size:

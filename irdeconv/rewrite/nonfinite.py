@@ -79,12 +79,10 @@ def _countable(site: DeconvolutionSite) -> bool:
     return max(pairs, site.outputs * math.prod(numbers)) <= COUNTED
 
 
-def _count(
-    reach: AxisReach, site: DeconvolutionSite, filter: Array | None, bias: Array | None
-) -> int:
+def _count(reach: AxisReach, site: DeconvolutionSite, w: Array | None, bias: Array | None) -> int:
     """Return the number of spoilt outputs (M, *O); outputs that are alike are computed once."""
     places, counts = zip(*map(site.classes, range(site.rank)), strict=True)
-    spoilt: Array = footprint(reach, site, filter, bias, places).astype(np.int64)
+    spoilt: Array = footprint(reach, site, w, bias, places).astype(np.int64)
     for each in reversed(counts):
         spoilt = (spoilt * each).sum(-1)
     return int(spoilt.sum())

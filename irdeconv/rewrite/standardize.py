@@ -368,6 +368,5 @@ def _deconvolution(
     else:
         y = b.add(GroupConvolutionBackpropData(*lists, "explicit", zeros), x, w)
     zero = IntVector((0,) * axes)
-    return pad_spatial(
-        b, y, zero - (begin - IntVector(native[0])), zero - (end - IntVector(native[1]))
-    )
+    front, back = map(IntVector, native)
+    return pad_spatial(b, y, zero - (begin - front), zero - (end - back))

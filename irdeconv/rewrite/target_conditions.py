@@ -538,9 +538,8 @@ class Condition:
             return f"no number with {_listed(values)}"
         if result is None:
             unknown = [t for t, v in values.items() if v is None]
-            return (
-                f"{' and '.join(unknown)} {'are' if unknown[1:] else 'is'} known only at run time"
-            )
+            verb = "are" if unknown[1:] else "is"
+            return f"{' and '.join(unknown)} {verb} known only at run time"
         return None if result else self._numbers(row, values)
 
     def _numbers(self, row: Row, values: Mapping[str, Value | None]) -> str:

@@ -433,9 +433,8 @@ class CheckReport(Record, Judged, keys="passed equal ...", kw_only=True, repr=Fa
     @property
     def equal(self) -> bool:
         """Whether a layer was rewritten and all are equal, for some sizes or on assumptions."""
-        return (
-            bool(self.layers) and not self.problems and all(r.reason is None for r in self.layers)
-        )
+        done = [r.reason is None for r in self.layers]
+        return bool(done) and all(done) and not self.problems
 
     @property
     def passed(self) -> bool:

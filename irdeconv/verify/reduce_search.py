@@ -453,13 +453,11 @@ def simpler_numbers(search: Search) -> None:
     """Replace constants, then inputs, by zeros, ones or small whole numbers."""
     for node in list(search.best.graph.nodes()):
         for simple in _SIMPLE:
-            if search.fails(_with_numbers(search.best, node, simple)):
+            if search.fails(_numbered(search.best, node, simple)):
                 break
 
 
-def _with_numbers(
-    variant: Variant, chosen: Node, simple: Callable[[Array], Array]
-) -> Variant | None:
+def _numbered(variant: Variant, chosen: Node, simple: Callable[[Array], Array]) -> Variant | None:
     if isinstance(chosen.op, Parameter):
         old = variant.feeds[chosen.name]
         if not is_real(old) or np.array_equal(new := simple(old), old):

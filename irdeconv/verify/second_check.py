@@ -332,7 +332,7 @@ def _compare(*ends: tuple[SecondSide, SecondPort]) -> None:
         for i, tap in enumerate(taps):
             before = (one.relation.domain() for one in taps[:i])
             domain = reduce(isl.Set.subtract, before, tap.relation.domain())
-            _compare_taps(domain, (tap,), taps[i + 1 :])
+            _check_taps(domain, (tap,), taps[i + 1 :])
 
 
 def _taps(term: SecondTerm) -> Iterator[tuple[tuple[int, ...], SecondTerm]]:
@@ -358,9 +358,7 @@ def _taps(term: SecondTerm) -> Iterator[tuple[tuple[int, ...], SecondTerm]]:
     raise Unfollowed("too many taps read one element")
 
 
-def _compare_taps(
-    domain: isl.Set, chosen: tuple[SecondTerm, ...], others: list[SecondTerm]
-) -> None:
+def _check_taps(domain: isl.Set, chosen: tuple[SecondTerm, ...], others: list[SecondTerm]) -> None:
     """Compare sums over the elements that all of the chosen taps, and any of the others, read."""
     more = []
     for i, tap in enumerate(others):
@@ -372,7 +370,7 @@ def _compare_taps(
     if not domain.is_empty():
         _compare_sums(domain, chosen)
     for row in more:
-        _compare_taps(*row)
+        _check_taps(*row)
 
 
 def _compare_sums(domain: isl.Set, taps: Sequence[SecondTerm]) -> None:

@@ -188,9 +188,8 @@ def check_suite(folder: Place, results: Place | Mapping[str, Any]) -> SuiteRepor
     >>> report.passed, report.cases[0].difference.kind
     (False, 'mirrored along spatial axes (0)')
     """
-    return check(
-        Suite.open(Path(folder)), results if isinstance(results, Mapping) else Path(results)
-    )
+    source = results if isinstance(results, Mapping) else Path(results)
+    return check(Suite.open(Path(folder)), source)
 
 
 def run_suite(folder: Place, peer: str, *, lowered: bool = False) -> dict[str, Array]:

@@ -309,9 +309,8 @@ def _write(stage: Path, case: SuiteCase, recipe: Recipe) -> dict[str, Any]:
     (place / suite_manifest.INPUTS).write_bytes(npz(made.inputs))
     if made.constants:
         (place / suite_manifest.CONSTANTS).write_bytes(npz(made.constants))
-    (place / suite_manifest.EXPECTED).write_bytes(
-        npz({suite_manifest.OUTPUT: made.expected, **bound})
-    )
+    arrays = {suite_manifest.OUTPUT: made.expected, **bound}
+    (place / suite_manifest.EXPECTED).write_bytes(npz(arrays))
     files = {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(place.iterdir())}
     return entry | {"files": files, "known": known(case.layer, case.spoil, exact=made.exact)}
 
