@@ -72,10 +72,8 @@ class _MapChecker:
         self._inner = {integer(x.id): (n, x) for n, x in enumerate(layers) if x.id is not None}
         self._inputs = {integer(p.id): p for p in layer.inputs}
         self._outputs = {integer(p.id): p for p in layer.outputs}
-        self._places = tuple(
-            {number: at for at, number in enumerate(side) if number is not None}
-            for side in (self._outputs, self._inputs)
-        )
+        sides = (enumerate(side) for side in (self._outputs, self._inputs))
+        self._places = tuple({n: at for at, n in side if n is not None} for side in sides)
         self._fed: dict[int, MapEntry] = {}
         self._vague = False  # whether an entry does not name the input of the body that it feeds
         self.inward: list[BodyInput] = []

@@ -142,10 +142,8 @@ def _layer_names(document: Document, context: Context) -> None:
             continue
         other = first.setdefault(layer.name, layer)
         if other is not layer:
-            text, notes = (
-                f"the name is already that of {other.label}",
-                context.stands(other, "name"),
-            )
+            text = f"the name is already that of {other.label}"
+            notes = context.stands(other, "name")
             context.add("W200", text, attribute="name", layer=layer, notes=[notes])
 
 

@@ -74,10 +74,8 @@ def no_dialect(kind: str, message: str, attribute: str | None = "version") -> Pr
 def by_declaration(kind: str, version: str, count: int) -> str:
     """Return the warning of `count` layers of one operation that is not known in detail."""
     more = f" (and {count - 1} more layers of it)" if count > 1 else ""
-    return (
-        f"irdeconv does not know {kind} ({version}) in detail{more}; its declared shapes are taken "
-        "as they are"
-    )
+    text = f"irdeconv does not know {kind} ({version}) in detail{more}"
+    return f"{text}; its declared shapes are taken as they are"
 
 
 def unkept(op: Opaque) -> Problem | None:
@@ -179,9 +177,8 @@ def _ranges(numbers: list[int]) -> str:
             parts[-1].append(n)
         else:
             parts.append([n])
-    return ", ".join(
-        f"opset{p[0]}" if len(p) == 1 else f"opset{p[0]} to opset{p[-1]}" for p in parts
-    )
+    runs = (sorted({p[0], p[-1]}) for p in parts)
+    return ", ".join(" to ".join(f"opset{n}" for n in run) for run in runs)
 
 
 STATEFUL = ("Assign",)

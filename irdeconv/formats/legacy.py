@@ -149,10 +149,9 @@ class LegacyLayersReader(ModelReader):
         self.builder.source, self.out.location = source_node(name, place), place
         for port in range(len(xml.outputs)):
             self.values[Value(index, port)] = None
-        inputs = tuple(
-            self.fed.get(Value(index, port)) if v is None else self.values.get(v)
-            for port, v in enumerate(wiring.sources[index])
-        )
+        sources = enumerate(wiring.sources[index])
+        fed, values = self.fed, self.values
+        inputs = tuple(fed.get(Value(index, p)) if v is None else values.get(v) for p, v in sources)
         if not self._known(kind, name, xml) or any(v is None for v in inputs):
             return
         title = f'{kind} "{name}"'
@@ -221,10 +220,9 @@ class LegacyLayersReader(ModelReader):
         """Check an output against its declaration, and give it its names."""
         b = self.builder
         if b.spec(value).shape != declared.shape:
-            raise Refusal(
-                f"output {port} is declared {Spec(None, declared.shape)}, but its inputs and "
-                f"attributes give {Spec(None, b.spec(value).shape)}"
-            )
+            said, found = Spec(None, declared.shape), Spec(None, b.spec(value).shape)
+            text = f"output {port} is declared {said}, but its inputs and attributes give {found}"
+            raise Refusal(text)
         if declared.dtype is not None:
             value = b.convert(value, declared.dtype)
         if port == 0:
@@ -409,10 +407,8 @@ class LegacyReader(LegacyLayersReader):
             self._results(wiring)
         if found.calibrated and not self.out.errors:
             text = "the statistics for 8-bit inference are not read"
-            text, hint = (
-                f"{text}: the model stays as it was trained",
-                "quantise the converted model",
-            )
+            text += ": the model stays as it was trained"
+            hint = "quantise the converted model"
             self.out.add("W100", text, location=self.location, hint=hint)
         return self.finish(done)
 

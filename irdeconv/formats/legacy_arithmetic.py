@@ -542,11 +542,8 @@ def cell(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     hidden, (kind, version, gates, usual) = n.integer("hidden_size", state[1]), _CELLS[n.kind]
     if n.numbers("activation_alpha", ()) or n.numbers("activation_beta", ()):
         raise Refusal("activations with parameters")
-    attributes = {
-        "hidden_size": hidden,
-        "clip": n.number("clip", 0),
-        "activations": n.text("activations", usual),
-    }
+    clip, activations = n.number("clip", 0), n.text("activations", usual)
+    attributes = {"hidden_size": hidden, "clip": clip, "activations": activations}
     biases = gates
     if n.kind == "grucell":
         attributes["linear_before_reset"] = n.flag("linear_before_reset", False)

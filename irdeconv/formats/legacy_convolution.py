@@ -272,10 +272,8 @@ def _sizes(n: LegacyLayer, w: WindowLists, sizes: Ints) -> _WindowCounts:
 def _lists(w: WindowLists, found: _WindowCounts, sizes: Ints) -> dict[str, Any]:
     """Return the attributes of a pooling that has these windows, as plain as they can be."""
     lists: dict[str, Any] = {k: v for k, v in vars(w).items() if k != "dilations"}
-    rooms = [
-        (i + p + q - k, s)
-        for i, p, q, k, s in zip(sizes, w.pads_begin, w.pads_end, w.kernel, w.strides, strict=True)
-    ]
+    rows = zip(sizes, w.pads_begin, w.pads_end, w.kernel, w.strides, strict=True)
+    rooms = [(i + p + q - k, s) for i, p, q, k, s in rows]
     if tuple(r // s + 1 for r, s in rooms) == found.outputs:
         return lists
     if tuple(-(-r // s) + 1 for r, s in rooms) == found.outputs:
@@ -380,11 +378,8 @@ def upsampling(n: LegacyLayer, b: ImportBuilder) -> Outputs:
 def _roi_pooling(n: LegacyLayer, b: ImportBuilder) -> Op:
     """Maxima, or bilinear samples, of boxes: [boxes, C, pooled_h, pooled_w]."""
     fixed: dict[str, Any] = {name: n.integer(name) for name in ("pooled_h", "pooled_w")}
-    fixed |= {
-        "method": n.word("method", "max", "max bilinear"),
-        "output_size": (),
-        "output_roi": (),
-    }
+    method = n.word("method", "max", "max bilinear")
+    fixed |= {"method": method, "output_size": (), "output_roi": ()}
     return n.same("ROIPooling", "opset2", None, **fixed)
 
 
@@ -500,10 +495,8 @@ def non_max_suppression(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     )
     limit = n.input(2)
     most = b.scalar(0) if limit is None else b.as_scalar(integers(b, limit))
-    thresholds = (
-        b.scalar(0.0, f32) if v is None else b.as_scalar(b.convert(v, f32))
-        for v in (n.input(3), n.input(4))
-    )
+    given = (n.input(3), n.input(4))
+    thresholds = (b.as_scalar(b.convert(v, f32)) if v else b.scalar(0.0, f32) for v in given)
     found = b.outputs(op, n[0], n[1], most, *thresholds)[0]
     rows = n.shape[0]
     every = b.add(Concat(axis=0), found, b.add(Broadcast(), b.scalar(-1, i32), b.ints(rows, 3)))

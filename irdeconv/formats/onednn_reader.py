@@ -518,10 +518,8 @@ class DumpReader(ModelReader):
             hint = raise_hint("random_weights")
             raise Refusal(f"random weights {spec}: more than {most:,} elements; {hint}")
         assert spec.dtype is not None
-        rng, out = (
-            np.random.default_rng([self.seed or 0, ident]),
-            np.empty(shape, spec.dtype.container),
-        )
+        rng = np.random.default_rng([self.seed or 0, ident])
+        out = np.empty(shape, spec.dtype.container)
         fan, flat = max(1, math.prod(shape) // max((1, *shape))), out.reshape(-1)
         for start in range(0, out.size, DRAWN_AT_ONCE):
             size = min(DRAWN_AT_ONCE, out.size - start)

@@ -498,10 +498,10 @@ class _GraphParser:
     def sections(self, value: Any, offset: int) -> tuple[Section, ...]:
         if not fits(value, tuple[tuple[str, str | bytes], ...]):
             self.lex.fail("sections are pairs of tag and XML", offset)
-        return tuple(
-            Section(tag, xml.encode("utf-8", "surrogatepass") if isinstance(xml, str) else xml)
-            for tag, xml in value
+        texts = (
+            (t, x.encode("utf-8", "surrogatepass") if isinstance(x, str) else x) for t, x in value
         )
+        return tuple(Section(*text) for text in texts)
 
     def build(self, cls: type[T], fields: Fields, fixed: dict[str, Any], at: int) -> T:
         """Make a dataclass from fields: known names, fitting types, none missing."""

@@ -356,8 +356,6 @@ def _absent(a: Attribute) -> Iterator[Problem]:
     if a.required:
         yield Problem("E105", f'the attribute "{a.xml}" is missing')
     elif a.documented:
-        yield Problem(
-            "W101",
-            f'"{a.xml}" is missing, which the specification requires; '
-            f"OpenVINO takes {a.kind.format(a.default) or _PER_AXIS.get(a.name, '0')}",
-        )
+        usual = a.kind.format(a.default) or _PER_AXIS.get(a.name, "0")
+        text = f'"{a.xml}" is missing, which the specification requires; OpenVINO takes {usual}'
+        yield Problem("W101", text)

@@ -378,7 +378,5 @@ def empty_hint(full: Vector, window: Window) -> str | None:
     axis = left.index(min(left))
     whole, begin, end = (row[axis] for row in rows)
     remedy = f"{whole - 1} in total leave 1" if whole > 0 else "the data is empty"
-    return (
-        f"on spatial axis {axis} the whole scatter has {whole} elements, of which {begin} + {end} "
-        f"are cut off; {remedy}"
-    )
+    text = f"on spatial axis {axis} the whole scatter has {whole} elements"
+    return f"{text}, of which {begin} + {end} are cut off; {remedy}"

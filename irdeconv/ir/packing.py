@@ -195,9 +195,8 @@ def _string_table(raw: bytes | memoryview, count: int) -> tuple[list[int], memor
         i = int(falls[0])
         raise ValueError(f"string {i} ends at {offsets[i + 1]}, before it begins at {offsets[i]}")
     if offsets[-1] > len(raw) - header:
-        raise ValueError(
-            f"the strings end at {offsets[-1]}, there are {len(raw) - header} bytes of text"
-        )
+        size = len(raw) - header
+        raise ValueError(f"the strings end at {offsets[-1]}, there are {size} bytes of text")
     return offsets.tolist(), memoryview(raw)[header:]
 
 

@@ -225,11 +225,8 @@ class Fit:
         for port, p, s in self.given:
             if s.dtype is not None:
                 self._check_type(port, p, s.dtype)
-        shaped = [
-            (port, p, p.axes, s.shape)
-            for port, p, s in self.given
-            if p.axes is not None and s.shape is not None
-        ]
+        rows = [(port, p, p.axes, s.shape) for port, p, s in self.given]
+        shaped = [(port, p, a, s) for port, p, a, s in rows if a is not None and s is not None]
         for port, p, axes, shape in shaped:
             want_rank(shape, *axes.ranks, port, p.name)
         waiting: list[Waiting] = []

@@ -109,10 +109,8 @@ class Gelu(UnaryFunction):
     approximation_mode: Literal["ERF", "TANH"] = attribute("ERF", documented=True)
 
     def formula(self) -> tuple[Rule, tuple[Any, ...]]:
-        return (
-            elementwise.gelu_erf if self.approximation_mode == "ERF" else elementwise.gelu_tanh,
-            (),
-        )
+        erf = self.approximation_mode == "ERF"
+        return elementwise.gelu_erf if erf else elementwise.gelu_tanh, ()
 
 
 class _Parametric(Op):

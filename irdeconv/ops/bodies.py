@@ -54,10 +54,8 @@ class Slicing:
         first, last = (end, start) if self.stride < 0 else (start, end)
         step = abs(self.stride)
         if not 0 <= first <= last <= size or (last - first) % step:
-            text = (
-                f"axis {self.axis} has {size} elements; from {self.start} to {self.end} there are "
-                f"no whole parts of {step}"
-            )
+            text = f"axis {self.axis} has {size} elements; from {self.start} to {self.end} "
+            text += f"there are no whole parts of {step}"
             raise OpError(text, code="E302")
         return (last - first) // step
 
@@ -512,11 +510,9 @@ def _holds(body: Body, result: int) -> bool:
 
 
 def _too_many(count: int) -> OpError:
-    return OpError(
-        f"{count:,} iterations or more; the limit is {current().iterations:,}",
-        code="E602",
-        hint=f"check the trip count and the condition; {raise_hint('iterations')}",
-    )
+    text = f"{count:,} iterations or more; the limit is {current().iterations:,}"
+    hint = f"check the trip count and the condition; {raise_hint('iterations')}"
+    return OpError(text, code="E602", hint=hint)
 
 
 def _given(

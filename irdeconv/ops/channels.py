@@ -256,9 +256,8 @@ class BatchToSpace(Op):
         order = [rank - 1]
         for axis in range(rank - 1):
             order += [rank + axis, axis]
-        whole = split.transpose(order).reshape(
-            batch, *(s * b for s, b in zip(spaces, block[1:], strict=True))
-        )
+        sizes = [s * b for s, b in zip(spaces, block[1:], strict=True)]
+        whole = split.transpose(order).reshape(batch, *sizes)
         cuts = zip(begin, whole.shape, end, strict=True)
         return whole[tuple(slice(b, size - e) for b, size, e in cuts)]
 
@@ -457,10 +456,8 @@ def _lengths(size: Dim, lengths: tuple[Dim, ...]) -> list[Dim]:
     """Return the parts' sizes with -1 filled in; E305 if they do not add up."""
     given = [v for v in lengths if v != -1]
     if len(lengths) - len(given) > 1 or any(not isinstance(v, Interval) and v < 0 for v in given):
-        text = (
-            f"split_lengths is [{', '.join(map(str, lengths))}]; at most one value may be -1 and "
-            "none below it"
-        )
+        text = f"split_lengths is [{', '.join(map(str, lengths))}]; "
+        text += "at most one value may be -1 and none below it"
         raise OpError(text, code="E305", port=2)
     total: Dim = 0
     for v in given:

@@ -176,9 +176,8 @@ class ExperimentalDetectronDetectionOutput(Op):
         self, input_rois: Array, input_deltas: Array, input_scores: Array, input_im_info: Array
     ) -> tuple[Array, ...]:
         want_shapes(self, input_rois, input_deltas, input_scores, input_im_info)
-        found, scores = self._corrected(
-            *(a.astype(np.float32) for a in (input_rois, input_deltas, input_scores))
-        )
+        wide = (a.astype(np.float32) for a in (input_rois, input_deltas, input_scores))
+        found, scores = self._corrected(*wide)
         places = [self._of_class(found[:, c], scores[:, c]) for c in range(1, self.num_classes)]
         kind = np.repeat(np.arange(1, self.num_classes), [len(p) for p in places])
         place = np.concatenate([np.zeros(0, np.int64), *places])
@@ -197,9 +196,8 @@ class ExperimentalDetectronDetectionOutput(Op):
 
     def _corrected(self, regions: Array, deltas: Array, scores: Array) -> tuple[Array, Array]:
         """Return boxes (R, C, 4) and their scores (R, C); of a region without area both are 0."""
-        moves = deltas.reshape(len(regions), self.num_classes, 4) / np.array(
-            self.deltas_weights, np.float32
-        )
+        moves = deltas.reshape(len(regions), self.num_classes, 4)
+        moves = moves / np.array(self.deltas_weights, np.float32)
         moved = boxes.corrected(regions[:, None], moves, 1.0, self.max_delta_log_wh)
         empty = np.any(regions[:, 2:] - regions[:, :2] <= 0, 1)
         moved[empty] = 0

@@ -59,10 +59,8 @@ class CommonTerms:
 
     def filled(self, axes: int) -> CommonTerms:
         """Return the terms with the default on every axis for each absent list."""
-        lists: dict[str, Any] = {
-            name: filled(values, axes, 0 if name in PADS else 1)
-            for name, values in self.lists.items()
-        }
+        rows = ((name, values, int(name not in PADS)) for name, values in self.lists.items())
+        lists: dict[str, Any] = {name: filled(values, axes, usual) for name, values, usual in rows}
         return replace(self, **lists)
 
 
@@ -219,9 +217,8 @@ def check_output(size: Sequence[Dim], hint: str | None = None) -> None:
     for axis, d in enumerate(size):
         top = d.hi if isinstance(d, Interval) else d
         if top is not None and top < 1:
-            raise OpError(
-                f"the output would have size {d} on spatial axis {axis}", code="E306", hint=hint
-            )
+            text = f"the output would have size {d} on spatial axis {axis}"
+            raise OpError(text, code="E306", hint=hint)
 
 
 def large_padding(s: Setting, words: str) -> Iterator[Problem]:

@@ -384,8 +384,6 @@ def _with_size(spec: Spec, wanted: Shape) -> Spec:
     """Put the known values of output_shape into the inferred shape: they decide the size."""
     if spec.shape is None or len(wanted) != len(spec.shape) - 2:
         return spec
-    exact = [
-        w if not isinstance(w, Interval) else merge(d, w) or w
-        for d, w in zip(spec.shape[2:], wanted, strict=True)
-    ]
+    rows = zip(spec.shape[2:], wanted, strict=True)
+    exact = [w if not isinstance(w, Interval) else merge(d, w) or w for d, w in rows]
     return Spec(spec.dtype, (*spec.shape[:2], *exact), spec.value)

@@ -111,10 +111,8 @@ class TensorRtDeconvolution(DialectDeconvolution):
             text = f"{groups} groups do not divide {self.num_output_maps} output maps"
             raise OpError(text, code="E304", attribute="num_groups")
         if isinstance(outputs, int) and outputs * groups != self.num_output_maps:
-            text = (
-                f"num_output_maps is {self.num_output_maps}, the kernel gives {outputs * groups} = "
-                f"{groups} groups x {outputs}"
-            )
+            text = f"num_output_maps is {self.num_output_maps}, the kernel gives "
+            text += f"{outputs * groups} = {groups} groups x {outputs}"
             raise OpError(text, code="E304", attribute="num_output_maps")
         if data.dtype is not None and data.dtype.name == "i8":
             self._check_int8(channels)

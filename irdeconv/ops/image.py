@@ -552,9 +552,8 @@ class _Colours(Op):
         out = regions.to_rgb(*(p.astype(np.float32) for p in (y, u, v)))
         if planes[0].dtype == np.uint8:
             out = np.rint(out)
-        return np.ascontiguousarray(out[..., ::-1] if self.type.endswith("toBGR") else out).astype(
-            y.dtype
-        )
+        out = out[..., ::-1] if self.type.endswith("toBGR") else out
+        return np.ascontiguousarray(out).astype(y.dtype)
 
 
 class _NV12(_Colours):

@@ -85,11 +85,10 @@ class _GatherND(Op):
         if isinstance(depth, Interval):
             return None
         if depth > len(data.shape) - b:
-            raise OpError(
-                f"indices name {depth} axes of data of rank {len(data.shape)} with batch_dims {b}",
-                code="E302",
-                port=1,
+            text = (
+                f"indices name {depth} axes of data of rank {len(data.shape)} with batch_dims {b}"
             )
+            raise OpError(text, code="E302", port=1)
         if not compatible(batch := indices.shape[:b], data.shape[:b]):
             text = f"batch dimensions {format_shape(batch)} are not those of the data"
             raise OpError(f"{text}, {format_shape(data.shape[:b])}", code="E302", port=1)
@@ -326,9 +325,8 @@ class NonZero(Op):
 
     def evaluate(self, data: Array) -> Array:
         found = np.nonzero(np.atleast_1d(data))
-        return np.array(found if data.ndim else (), self.output_type.container).reshape(
-            data.ndim, -1 if data.ndim else len(found[0])
-        )
+        shape = (data.ndim, -1 if data.ndim else len(found[0]))
+        return np.array(found if data.ndim else (), self.output_type.container).reshape(shape)
 
 
 class _OneHot(Op):

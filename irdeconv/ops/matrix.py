@@ -39,10 +39,8 @@ class MatMul(Op):
             return
         left, right = self._left(a.shape), self._right(b.shape)
         if merge(left[-1], right[-2]) is None:
-            text = (
-                f"a {format_shape(a.shape)} has {left[-1]} columns and b {format_shape(b.shape)} "
-                f"has {right[-2]} rows; they must be equal"
-            )
+            text = f"a {format_shape(a.shape)} has {left[-1]} columns and "
+            text += f"b {format_shape(b.shape)} has {right[-2]} rows; they must be equal"
             raise OpError(text, code="E302", port=1)
         try:
             batch = broadcast(left[:-2], right[:-2]) or ()

@@ -66,10 +66,8 @@ class Concat(Op):
         for i, (x, y) in enumerate(zip(a, b, strict=True)):
             both = x if i == axis else merge(x, y)
             if both is None:
-                text = (
-                    f"part {port} is {format_shape(b)}; the parts before it have {x} on axis {i}, "
-                    f"and only axis {axis} may differ"
-                )
+                text = f"part {port} is {format_shape(b)}; the parts before it have {x} "
+                text += f"on axis {i}, and only axis {axis} may differ"
                 raise OpError(text, code="E302", port=port)
             out.append(both)
         return tuple(out)
@@ -189,9 +187,8 @@ class _Broadcast(Op):
         for a in chosen:
             axis_of(a, len(target), port=2)
         if any(a < 0 for a in chosen) or list(chosen) != sorted(set(chosen)):
-            raise OpError(
-                f"axes_mapping {list(chosen)} must grow strictly from 0 on", code="E305", port=2
-            )
+            text = f"axes_mapping {list(chosen)} must grow strictly from 0 on"
+            raise OpError(text, code="E305", port=2)
         _check_into(shape, target, chosen)
 
     def evaluate(

@@ -427,10 +427,8 @@ class CTCGreedyDecoderSeqLen(_OfClasses):
         used = np.arange(data.shape[1]) < sequence_length[:, None]
         classes = np.argmax(data.astype(np.float32, copy=False), 2)
         out, counts = recurrent.decoded(classes, used, blank, merge=self.merge_repeated)
-        return (
-            out.astype(self.classes_index_type.container),
-            counts.astype(self.sequence_length_type.container),
-        )
+        kinds = self.classes_index_type.container, self.sequence_length_type.container
+        return out.astype(kinds[0]), counts.astype(kinds[1])
 
 
 @op("CTCLoss", since=4)

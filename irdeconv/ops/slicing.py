@@ -229,9 +229,8 @@ def gather(data: Array, indices: Array, axis: int, batch: int) -> Array:
     if safe is wrapped:
         return out
     tail = data.ndim - axis - 1
-    mask = inside.reshape(
-        *inside.shape[:batch], *(1,) * (axis - batch), *inside.shape[batch:], *(1,) * tail
-    )
+    first, rest = inside.shape[:batch], inside.shape[batch:]
+    mask = inside.reshape(*first, *(1,) * (axis - batch), *rest, *(1,) * tail)
     return np.where(mask, out, np.zeros((), data.dtype))
 
 

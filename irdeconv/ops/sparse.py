@@ -230,11 +230,8 @@ class SparseFillEmptyRows(Op):
         order = np.argsort(np.concatenate([filled, added]), kind="stable")
         new = np.stack([added, np.zeros_like(added)], 1).astype(indices.dtype)
         default = np.full(len(added), default_value.reshape(()), values.dtype)
-        return (
-            np.concatenate([indices, new])[order],
-            np.concatenate([values, default])[order],
-            empty,
-        )
+        every, numbers = np.concatenate([indices, new]), np.concatenate([values, default])
+        return every[order], numbers[order], empty
 
 
 def _rows_of(indices: Array, rows: int) -> Array:

@@ -77,11 +77,8 @@ class Declarations:
         """Return the declared outputs of an unknown operation, as far as they hold."""
         if not self.believe:
             return (Spec(None, None),) * len(op.declared)
-        wrong = [
-            (said, graph.spec(value))
-            for value, said in _declared_inputs(graph, node)
-            if self._broken(said, graph.spec(value), value)
-        ]
+        given = [(said, graph.spec(v), v) for v, said in _declared_inputs(graph, node)]
+        wrong = [(said, spec) for said, spec, v in given if self._broken(said, spec, v)]
         if not wrong:
             return op.declared
         types = all(_same_type(said, is_) for said, is_ in wrong)
@@ -359,9 +356,8 @@ class _SizeCheck:
 
 def _countable(spec: Spec) -> bool:
     """Whether all dimensions fit 64 bits, and there are not too many."""
-    return spec.shape is None or (
-        len(spec.shape) <= current().rank and all(bounds(d)[0] <= LARGEST_INT for d in spec.shape)
-    )
+    shape = spec.shape or ()
+    return len(shape) <= current().rank and all(bounds(d)[0] <= LARGEST_INT for d in shape)
 
 
 def beyond(spec: Spec) -> tuple[str, str] | None:
@@ -478,10 +474,8 @@ def _input_shape(name: str, node: Node, wanted: ShapeLike) -> Shape | None:
         raise ValueError(f'input "{name}" is a Parameter of unknown version {node.op.version}')
     declared = node.op.infer().shape
     if declared is not None and shape is not None and len(shape) != len(declared):
-        raise ValueError(
-            f'input "{name}" has shape {format_shape(declared)}; {format_shape(shape)} does not '
-            f"fit: ranks {len(declared)} and {len(shape)}"
-        )
+        text = f'input "{name}" has shape {format_shape(declared)}; {format_shape(shape)} does not '
+        raise ValueError(f"{text}fit: ranks {len(declared)} and {len(shape)}")
     return shape
 
 

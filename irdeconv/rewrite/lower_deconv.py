@@ -197,11 +197,8 @@ def canonicalized(graph: Graph) -> Graph:
     Those with values from inference stay: they are not computed again. If there is nothing to do,
     it is the graph itself. Raises OpError if a layer cannot be expanded.
     """
-    sugar = [
-        n
-        for n in graph.topological()
-        if n.op.deconvolution and isinstance(n.op, SugarOp) and n.spec().known is None
-    ]
+    layers = (n for n in graph.topological() if n.op.deconvolution)
+    sugar = [n for n in layers if isinstance(n.op, SugarOp) and n.spec().known is None]
     if not sugar:
         return graph
     out = graph.copy()

@@ -64,11 +64,8 @@ def executed(
             continue
         for body in bodies_of(node):
             carried = body.carried()
-            same = [
-                i.parameter
-                for i in body.inputs
-                if i.port is not None and read[i.port] in constant and i.parameter not in carried
-            ]
+            fixed = [i for i in body.inputs if i.port is not None and read[i.port] in constant]
+            same = [i.parameter for i in fixed if i.parameter not in carried]
             for _, inner, name, facts in executed(body.graph, only, same):
                 yield node, inner, name, facts
         if node.type not in NOT_EXECUTED and only(node) and not _is_bias(graph, node):

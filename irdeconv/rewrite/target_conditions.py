@@ -194,9 +194,8 @@ class CompiledPart:
 def parsed(text: str) -> ast.expr:
     """Return the tree of a text; ConditionError if it is no expression."""
     if len(text) > LONGEST_CONDITION:
-        raise ConditionError(
-            f"a condition has at most {LONGEST_CONDITION} characters, not {len(text):,}"
-        )
+        most = f"a condition has at most {LONGEST_CONDITION} characters"
+        raise ConditionError(f"{most}, not {len(text):,}")
     if "#" in text:
         raise ConditionError("a condition has no comments")
     try:
@@ -571,11 +570,9 @@ class Condition:
 def _place(side: str, part: int | None, axes: int, axis: int) -> str:
     """Return which axis, side and part a result is about."""
     back = axes - axis
-    words = [
-        f"axis {AXES[back - 1] if back <= len(AXES) else axis}" if axes > 1 else "",
-        side,
-        "" if part is None else f"part {part}",
-    ]
+    name = AXES[back - 1] if back <= len(AXES) else axis
+    place = f"axis {name}" if axes > 1 else ""
+    words = [place, side, "" if part is None else f"part {part}"]
     text = ", ".join(filter(None, words))
     return f" ({text})" if text else ""
 

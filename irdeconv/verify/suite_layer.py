@@ -203,10 +203,8 @@ class SuiteLayer:
         if min(self.groups, self.channels, self.outputs) < 1:
             return "groups, channels and outputs are at least 1"
         if self.channels % self.groups or self.outputs % self.groups:
-            return (
-                f"{self.groups} groups do not divide {self.channels} channels and "
-                f"{self.outputs} outputs"
-            )
+            counts = f"{self.channels} channels and {self.outputs} outputs"
+            return f"{self.groups} groups do not divide {counts}"
         try:
             _ = self.output
         except Refused as e:

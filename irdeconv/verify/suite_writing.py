@@ -204,9 +204,8 @@ def require_room(cases: Sequence[SuiteCase], limit: int) -> int:
         raise errors.LimitError(errors.Diagnostic("E602", "error", message, hint=hint))
     if products > MAX_PRODUCTS:
         message = f"{largest} has {products:,} products, more than {MAX_PRODUCTS:,}"
-        raise errors.LimitError(
-            errors.Diagnostic("E602", "error", message, hint="fewer channels or elements")
-        )
+        hint = "fewer channels or elements"
+        raise errors.LimitError(errors.Diagnostic("E602", "error", message, hint=hint))
     return total
 
 
@@ -275,9 +274,8 @@ def _staged(folder: Path) -> Iterator[Path]:
 def _replace(folder: Path, new: Path, old: Path) -> None:
     """Put the new content into a folder that exists; if it cannot be, the old one returns."""
     # The manifest goes first and comes last: a suite without one is none.
-    there = sorted(
-        (folder / n for n in _suite_files(folder)), key=lambda p: p.name != suite_manifest.MANIFEST
-    )
+    files = (folder / n for n in _suite_files(folder))
+    there = sorted(files, key=lambda p: p.name != suite_manifest.MANIFEST)
     here = sorted(new.iterdir(), key=lambda p: p.name == suite_manifest.MANIFEST)
     with ExitStack() as undo:
         for source, target in [
