@@ -56,9 +56,8 @@ def html_table(
     lines = [_row("th", head, styles)]
     lines += [_row("td", row, styles) for row in cells[:MOST_ROWS]]
     if left_out > 0:
-        lines.append(
-            f'<tr><td colspan="{len(head)}" style="{_LEFT}">... {left_out:,} more</td></tr>'
-        )
+        cell = f'<td colspan="{len(head)}" style="{_LEFT}">... {left_out:,} more</td>'
+        lines.append(f"<tr>{cell}</tr>")
     inner = "\n".join(lines)
     return f'<div style="overflow-x:auto">{html_title(title)}<table>\n{inner}\n</table></div>'
 

@@ -349,10 +349,9 @@ def _sections(layer: XmlLayer) -> tuple[Section, ...]:
     if not layer.sections:
         return ()
     first = len(layer.inputs)
-    sides = {
-        "input": {integer(p.id): number for number, p in enumerate(layer.inputs)},
-        "output": {integer(p.id): first + number for number, p in enumerate(layer.outputs)},
-    }
+    inputs = {integer(p.id): number for number, p in enumerate(layer.inputs)}
+    outputs = {integer(p.id): number for number, p in enumerate(layer.outputs, first)}
+    sides = {"input": inputs, "output": outputs}
     if all(id == number for side in sides.values() for id, number in side.items()):
         return layer.sections
     return tuple(

@@ -331,10 +331,8 @@ class _Inside:
 def _layer(inside: _Inside, node: Node) -> Iterator[str]:
     graph, blobs, number = inside.graph, inside.blobs, inside.number[node.id]
     extra = "".join(f" {k}={quoted(v)}" for k, v in node.extra)
-    yield (
-        f'\t\t<layer id="{number}" name={quoted(node.name)} type={quoted(node.type)} '
-        f"version={quoted(node.op.version)}{extra}>\n"
-    )
+    kind = f"type={quoted(node.type)} version={quoted(node.op.version)}"
+    yield f'\t\t<layer id="{number}" name={quoted(node.name)} {kind}{extra}>\n'
     data = _data(node, blobs)
     if data:
         yield "\t\t\t<data" + "".join(f" {k}={quoted(v)}" for k, v in data.items()) + " />\n"

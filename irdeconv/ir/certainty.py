@@ -153,8 +153,7 @@ def _is_sum(kind: str, evaluate: Evaluate, inputs: Sequence[Array], out: Array) 
     count = 2 if kind == "MatMul" else 1
     data, rest = [x.astype(np.float64) for x in inputs[:count]], inputs[count:]
     most = LAST_SMALL if is_real(out) else LAST_INTEGER
-    return (
-        all(is_whole(x, most) for x in data)
-        and is_whole(evaluate(*map(abs, data), *rest), most)
-        and bool(np.all(evaluate(*data, *rest) == out))
-    )
+    if not all(is_whole(x, most) for x in data):
+        return False
+    whole = is_whole(evaluate(*map(abs, data), *rest), most)
+    return whole and bool(np.all(evaluate(*data, *rest) == out))

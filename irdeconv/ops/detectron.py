@@ -208,9 +208,8 @@ class ExperimentalDetectronDetectionOutput(Op):
         order = suppression.ranked(scores, scores > np.float32(self.score_threshold))
         count = len(order) if self.post_nms_count < 0 else self.post_nms_count
         limit = np.float32(self.nms_threshold)
-        kept = suppression.greedy(
-            moved[order], count, lambda box, others: suppression.touching(box, others, 1.0) > limit
-        )
+        touching = suppression.touching
+        kept = suppression.greedy(moved[order], count, lambda box, o: touching(box, o, 1.0) > limit)
         return order[kept]
 
 

@@ -343,10 +343,8 @@ def from_extent(s: Setting, attribute: str) -> PadsRule:
     """Return the rule by which same_* splits max(DK - S, 0), the smaller half first for upper."""
     if not s.same:
         return as_given(s)
-    totals = tuple(
-        PadsTotal("max(DK - S, 0)", f"max({dk} - {stride}, 0)", maximum(dk - stride, 0))
-        for dk, stride in zip(s.extent, s.strides, strict=True)
-    )
+    rows, rule = zip(s.extent, s.strides, strict=True), "max(DK - S, 0)"
+    totals = tuple(PadsTotal(rule, f"max({d} - {n}, 0)", maximum(d - n, 0)) for d, n in rows)
     text = f"{attribute} {s.auto_pad}: given pads are ignored"
     return PadsRule(text, totals, s.auto_pad == "same_lower")
 

@@ -87,11 +87,8 @@ class Reduction(Op):
         if self.averages or not axes:
             return None
         kept = tuple(1 if a in axes else d for a, d in enumerate(shape))
-        return Bound(
-            lambda x, *_, out, team: ufunc.reduce(
-                x, axis=axes, keepdims=True, out=out.reshape(kept)
-            )
-        )
+        whole: Any = {"axis": axes, "keepdims": True}
+        return Bound(lambda x, *_, out, team: ufunc.reduce(x, out=out.reshape(kept), **whole))
 
 
 Finish = Callable[[Array, int], Array]  # from totals and how many elements each has

@@ -429,7 +429,6 @@ class NMSRotated(_ThreeOutputs):
         iou, least, *_ = thresholds
         order = suppression.ranked(scores, scores > least)
         ready = boxes[order] * np.array([1, 1, 1, 1, 1 if self.clockwise else -1], np.float32)
-        kept = suppression.greedy(
-            ready, limit, lambda box, others: suppression.rotated_overlap(box, others.T) > iou
-        )
+        overlap = suppression.rotated_overlap
+        kept = suppression.greedy(ready, limit, lambda box, others: overlap(box, others.T) > iou)
         return [(float(scores[i]), int(i)) for i in order[kept]]

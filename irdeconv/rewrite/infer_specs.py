@@ -321,10 +321,8 @@ class _SizeCheck:
         for spec, (excess, limit) in ((s, f) for s, f in zip(specs, found, strict=True) if f):
             if not any(map(beyond, inputs)):
                 self._report(problems, node, f"its output {spec} {excess}", limit)
-        node.specs = tuple(
-            Spec(s.dtype, s.shape if _countable(s) else None) if f else s
-            for s, f in zip(specs, found, strict=True)
-        )
+        cut = (Spec(s.dtype, s.shape if _countable(s) else None) for s in specs)
+        node.specs = tuple(c if f else s for c, s, f in zip(cut, specs, found, strict=True))
 
     def _fits(self, spec: Spec) -> bool:
         """Whether a spec is within the limits; if it is, add its bytes to the total.

@@ -297,9 +297,8 @@ def meant(model: Model, *, document: bool) -> Model:
     """Return a model whose deconvolutions have their document's meaning, if that is wanted."""
     if not document:
         return model
-    layers = (
-        replace(y, version=y.version + DOCUMENT) if is_deconvolution(y) else y for y in model.layers
-    )
+    every = model.layers
+    layers = (replace(y, version=y.version + DOCUMENT) if is_deconvolution(y) else y for y in every)
     return replace(model, layers=tuple(layers))
 
 

@@ -246,9 +246,8 @@ def _probed(ob: Obligation, proof: Proof | str, seed: tuple[int, int]) -> tuple[
         reason = str(e)
     except Unproved as e:
         reason, unclear = f"not probed: {e}", True
-    made = LayerCheck(
-        layer=layer.name, type=layer.type, form="probe", proved=done, reason=reason, unclear=unclear
-    )
+    said: Any = {"proved": done, "reason": reason, "unclear": unclear}
+    made = LayerCheck(layer=layer.name, type=layer.type, form="probe", **said)
     return made, chance
 
 

@@ -94,10 +94,8 @@ class RaisingReport(Record, repr=False):
         return len(self.layers)
 
     def __str__(self) -> str:
-        lines = [
-            f"{r.name}: {r.pattern} -> {r.type}" if r.pattern else f"{r.name} stays: {r.reason}"
-            for r in self.layers
-        ]
+        rows = ((r, f"{r.pattern} -> {r.type}") for r in self.layers)
+        lines = [f"{r.name}: {s}" if r.pattern else f"{r.name} stays: {r.reason}" for r, s in rows]
         return printable("\n".join(lines) or "no decompositions of deconvolutions")
 
 

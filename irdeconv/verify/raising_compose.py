@@ -418,10 +418,8 @@ def _line(name: str, rows: list[Weights], size: int, rule: str) -> tuple[TapAxis
             h = {k - last: weight for k, weight in met.items() if weight}
             places = tuple(range(max(h) - min(h) + 1))
             return TapAxis(stride, min(h), places, count - stride * size), h
-    raise Unproved(
-        f"{name} weighs neighbours by position ({size} elements become {count}, {rule}); "
-        "a deconvolution weighs all alike, and zeros beyond the borders"
-    )
+    text = f"{name} weighs neighbours by position ({size} elements become {count}, {rule}); "
+    raise Unproved(text + "a deconvolution weighs all alike, and zeros beyond the borders")
 
 
 def resize_unproved(raised: Graph, deconvolution: Node, source: Graph) -> str | None:

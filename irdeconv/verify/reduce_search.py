@@ -161,10 +161,8 @@ def minimized(items: Sequence[T], fails: Callable[[list[T]], bool]) -> list[T]:
         if alone is not None:
             left, pieces = alone, 2
             continue
-        rests = (
-            [x for chunk in chunks[:i] + chunks[i + 1 :] for x in chunk]
-            for i in range(len(chunks) if pieces > 2 else 0)
-        )
+        others = (chunks[:i] + chunks[i + 1 :] for i in range(len(chunks) if pieces > 2 else 0))
+        rests = ([x for chunk in rest for x in chunk] for rest in others)
         rest = next((r for r in rests if fails(r)), None)
         if rest is not None:
             left, pieces = rest, max(pieces - 1, 2)

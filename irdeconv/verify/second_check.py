@@ -344,9 +344,8 @@ def _taps(term: SecondTerm) -> Iterator[tuple[tuple[int, ...], SecondTerm]]:
     numbers = tuple(number for number, _ in sources)
     if len({*numbers}) < len(numbers):
         raise Unfollowed("a value is multiplied by itself")
-    every, elements, place = (
-        ", ".join(name for _, own in some for name in own) for some in (rows, sources, arrays)
-    )
+    parts = ([name for _, own in some for name in own] for some in (rows, sources, arrays))
+    every, elements, place = map(", ".join, parts)
     ordered = isl.Map(f"{{ [{every}] -> [[{elements}] -> [{place}]] }}")
     rest = term.relation.apply_range(ordered).uncurry()
     for _ in range(MOST_ELEMENT_TAPS):

@@ -542,10 +542,9 @@ class Attributes:
         self.system, self.document = y.system, op.side.model.document
         self.strides = y.ints("strides stride stride_nd", axes, 1)
         self.dilations = y.ints("dilations dilation dilation_nd", axes, 1)
-        self.before, self.after = (
-            y.ints(f"pads_{end} {short}_padding padding_nd padding", axes)
-            for end, short in (("begin", "pre"), ("end", "post"))
-        )
+        both = "padding_nd padding"
+        self.before = y.ints(f"pads_begin pre_padding {both}", axes)
+        self.after = y.ints(f"pads_end post_padding {both}", axes)
         self.extra = y.ints("output_padding", axes)
         (self.groups,) = y.ints("groups group num_groups nb_groups", 1, 1)
         mode = y.text("auto_pad padding_mode", "explicit").removeprefix("k")
