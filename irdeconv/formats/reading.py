@@ -301,14 +301,9 @@ def live_layers(wiring: Wiring) -> set[int]:
 def check_liveness(document: Document, wiring: Wiring, live: set[int], context: Context) -> None:
     """Report a missing Result, unused inputs, and layers that no result needs."""
     if document.complete and not any(layer.type == "Result" for layer in document.layers):
-        context.add(
-            "E209",
-            "the model has no Result, so nothing of it is computed"
-            if not document.anchor.section
-            else "the body has no Result",
-            document.anchor,
-            severity="warning" if live else None,
-        )
+        text = "the model has no Result, so nothing of it is computed"
+        text = "the body has no Result" if document.anchor.section else text
+        context.add("E209", text, document.anchor, severity="warning" if live else None)
         return
     # Behind a broken edge everything looks dead; the edge has been reported.
     if wiring.broken or wiring.doubtful:

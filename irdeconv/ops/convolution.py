@@ -75,12 +75,9 @@ class FilterWindows(WindowOp):
             groups, m, wanted = 1, filter[0], filter[1]
             text = str(wanted)
         if known and merge(data, wanted) is None:
-            raise OpError(
-                f"data has {data} channels, the filter wants {text}",
-                code="E302",
-                port=self.filter_port,
-                hint=f"the filter is laid out as {self.filter_layout}",
-            )
+            text = f"data has {data} channels, the filter wants {text}"
+            hint = f"the filter is laid out as {self.filter_layout}"
+            raise OpError(text, code="E302", port=self.filter_port, hint=hint)
         return groups * m
 
     def _spatial(self, sizes: Shape, kernel: Shape) -> list[Dim]:

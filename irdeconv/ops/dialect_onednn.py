@@ -98,32 +98,23 @@ class OneDnnConvTranspose(DialectDeconvolution):
             dialect_base.check_not_negative("pads_end", self.pads_end, self.system)
         for axis, (pad, stride) in enumerate(zip(self.pads_end, self.strides, strict=False)):
             if pad <= -stride:
-                raise OpError(
-                    f"pads_end is {pad} on spatial axis {axis}; the library lengthens the output "
-                    f"by less than the stride {stride} only",
-                    code="E304",
-                    attribute="pads_end",
-                    hint="output_padding lengthens the output",
-                )
+                text = f"pads_end is {pad} on spatial axis {axis}; the library lengthens the "
+                text += f"output by less than the stride {stride} only"
+                hint = "output_padding lengthens the output"
+                raise OpError(text, code="E304", attribute="pads_end", hint=hint)
 
     def warnings(self, s: Setting, inputs: tuple[Spec, ...]) -> Iterator[Problem]:
         if self.weights_format in ("OIX", "XIO") or self.filter_format in ("IOX", "XOI"):
             name = "weights_format" if self.weights_format else "filter_format"
-            yield Problem(
-                "W301",
-                f"{name}={self.layout}: a value of the other spelling of this attribute; "
-                "the library refuses it",
-                attribute=name,
-                hint="filter_format (before 3.0) knows XIO and OIX, weights_format XOI and IOX",
-            )
+            text = f"{name}={self.layout}: a value of the other spelling of this attribute; "
+            text += "the library refuses it"
+            hint = "filter_format (before 3.0) knows XIO and OIX, weights_format XOI and IOX"
+            yield Problem("W301", text, attribute=name, hint=hint)
         if self.auto_pad == "none" and any(p < 0 for p in self.pads_end):
-            yield Problem(
-                "W301",
-                f"pads_end {list(self.pads_end)} has negative values: the document excludes them, "
-                "the library lengthens the output",
-                attribute="pads_end",
-                hint="output_padding is the documented way",
-            )
+            text = f"pads_end {list(self.pads_end)} has negative values: the document excludes "
+            text += "them, the library lengthens the output"
+            hint = "output_padding is the documented way"
+            yield Problem("W301", text, attribute="pads_end", hint=hint)
         if self.auto_pad != "none" and (any(self.pads_begin) or any(self.pads_end)):
             text = f"auto_pad={self.auto_pad}: pads_begin and pads_end are required and ignored"
             yield Problem("W301", text, attribute="auto_pad")
@@ -139,13 +130,10 @@ class OneDnnConvTranspose(DialectDeconvolution):
         if self.semantics == "document":
             yield from dialect_base.large_padding(s, "the library refuses it")
         if s.same and s.short:
-            yield Problem(
-                "W300",
-                f"auto_pad={self.auto_pad}: on spatial axes {s.short} the kernel is shorter than "
-                "the stride; the document's total is negative there, the library takes 0, and so "
-                "does irdeconv",
-                attribute="auto_pad",
-            )
+            text = f"auto_pad={self.auto_pad}: on spatial axes {s.short} the kernel is shorter "
+            text += "than the stride; the document's total is negative there, the library takes 0, "
+            text += "and so does irdeconv"
+            yield Problem("W300", text, attribute="auto_pad")
 
 
 def _spelled(semantics: Semantics, s: Setting) -> tuple[OneDnnConvTranspose, tuple[Spec, ...]]:

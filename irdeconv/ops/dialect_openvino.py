@@ -80,13 +80,9 @@ class BackpropData(DialectDeconvolution):
             yield from self._prose(s)
             yield from self._divergence(inputs)
         if s.dtype is not None and s.dtype.name in NARROWED:
-            yield Problem(
-                "W303",
-                f"the OpenVINO CPU plugin computes {s.dtype} in f32",
-                note=True,
-                port=0,
-                hint="large values lose their last digits there",
-            )
+            text = f"the OpenVINO CPU plugin computes {s.dtype} in f32"
+            hint = "large values lose their last digits there"
+            yield Problem("W303", text, note=True, port=0, hint=hint)
         for axis, p in enumerate(self.output_padding):
             if p < 0:
                 text = f"output_padding is {p} on spatial axis {axis}: the runtime takes a "
@@ -111,28 +107,22 @@ class BackpropData(DialectDeconvolution):
         odd = [axis for axis, t in enumerate(totals) if t > 0 and t % 2]
         if odd:
             sides = ("begin", "end") if self.auto_pad == "same_upper" else ("end", "begin")
-            yield Problem(
-                "W301",
-                f"auto_pad={self.auto_pad}: an odd total on spatial axes {odd}; formula and "
-                f"runtime put the odd element at the {sides[0]}, the document's prose at the "
-                f"{sides[1]}",
-                attribute="auto_pad",
-            )
+            text = f"auto_pad={self.auto_pad}: an odd total on spatial axes {odd}; formula and "
+            text += f"runtime put the odd element at the {sides[0]}, the document's prose at the "
+            text += f"{sides[1]}"
+            yield Problem("W301", text, attribute="auto_pad")
 
     def _divergence(self, inputs: tuple[Spec, ...]) -> Iterator[Problem]:
         runtime = replace(self, semantics="runtime").begins(*inputs)
         document = replace(self, semantics="document").begins(*inputs)
         if runtime is None or runtime == document:
             return
-        yield Problem(
-            "W300",
-            f"auto_pad={self.auto_pad} with output_shape: the runtime begins the output at "
-            f"{runtime} of the full scatter, the published formula at "
-            f"{document or 'a place that depends on the sizes'}; irdeconv computes the "
-            f"{self.semantics}'s",
-            attribute="auto_pad",
-            hint='choose with semantics="runtime" or semantics="document"',
-        )
+        text = f"auto_pad={self.auto_pad} with output_shape: the runtime begins the output at "
+        text += f"{runtime} of the full scatter, the published formula at "
+        text += f"{document or 'a place that depends on the sizes'}; irdeconv computes the "
+        text += f"{self.semantics}'s"
+        hint = 'choose with semantics="runtime" or semantics="document"'
+        yield Problem("W300", text, attribute="auto_pad", hint=hint)
 
 
 @op("ConvolutionBackpropData")

@@ -107,15 +107,10 @@ def warning(graph: Graph, node: Node) -> Diagnostic:
         for port, (value, said) in enumerate(_declared_inputs(graph, node))
         if graph.spec(value).shape != said.shape or not _same_type(said, graph.spec(value))
     ]
-    return Diagnostic(
-        STALE,
-        severity_of(STALE),
-        f"{node.label}: irdeconv does not know the operation, and what the file "
-        "declares of its outputs does not hold of these inputs: their shapes are unknown",
-        node.location,
-        node.name,
-        tuple(notes),
-    )
+    text = f"{node.label}: irdeconv does not know the operation, and what the file "
+    text += "declares of its outputs does not hold of these inputs: their shapes are unknown"
+    place = node.location, node.name
+    return Diagnostic(STALE, severity_of(STALE), text, *place, tuple(notes))
 
 
 def _declared_inputs(graph: Graph, node: Node) -> list[tuple[Value, Spec]]:

@@ -113,13 +113,10 @@ def report_violations(
     for violation in found:
         by_layer.setdefault(violation.layer, []).append(violation)
     for layer, violations in by_layer.items():
-        problems.add(
-            "W402" if request.best_effort else "E421",
-            f'{violations[0].operation} "{layer}" violates conditions of {request.target.name}',
-            location=violations[0].location,
-            layer=layer,
-            notes=[Note(v.text) for v in violations],
-        )
+        code, first = "W402" if request.best_effort else "E421", violations[0]
+        text = f'{first.operation} "{layer}" violates conditions of {request.target.name}'
+        notes = [Note(v.text) for v in violations]
+        problems.add(code, text, location=first.location, layer=layer, notes=notes)
     problems.require_none(TargetError)
 
 
@@ -343,14 +340,11 @@ def _unmet(
     if len(rows) == 1:
         verdict = f"{rows[0].form} violates conditions of {name}"
     title = node.origins[0] if node.origins else node.name
-    state.problems.add(
-        "W402" if state.request.best_effort else "E421",
-        f'{kind} "{title}": {verdict}',
-        location=node.location,
-        layer=title,
-        notes=[Note(f"{r.form}: {r.refused}") for r in rows if r.refused],
-        hint=None if state.request.best_effort else "--best-effort writes it all the same",
-    )
+    best = state.request.best_effort
+    code, hint = ("W402", None) if best else ("E421", "--best-effort writes it all the same")
+    notes = [Note(f"{r.form}: {r.refused}") for r in rows if r.refused]
+    text = f'{kind} "{title}": {verdict}'
+    state.problems.add(code, text, location=node.location, layer=title, notes=notes, hint=hint)
 
 
 def _warn_of_spreading(state: _State, node: Node, spread: NonFiniteReport, form: str) -> None:

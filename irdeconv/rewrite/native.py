@@ -43,6 +43,7 @@ from irdeconv.rewrite.emit import (
 from irdeconv.rewrite.layer_rules import LayerLimits
 
 Ints = tuple[int, ...]
+_Ends = tuple[Ints, Ints, Ints]  # pads_begin, pads_end, output_padding
 MOST_NATIVE_PARTS, LARGEST_PART = 16, 40  # of a kernel; taps of a part
 LARGEST_COPY = 2**19  # elements of a filter that copies
 OPERATIONS = ("ConvolutionBackpropData", "GroupConvolutionBackpropData")
@@ -121,7 +122,7 @@ def _plain(b: FormBuilder[X], layer: DeconvolutionLayer[X]) -> X:
     )
 
 
-def _window_fits(layer: DeconvolutionLayer[X], window: tuple[Ints, Ints, Ints], b: Any) -> bool:
+def _window_fits(layer: DeconvolutionLayer[X], window: _Ends, b: Any) -> bool:
     limits = LayerLimits.of(b, layer)
     return limits is not None and not limits.unmet(pads=window)
 
@@ -131,9 +132,7 @@ def _extents(b: FormBuilder[X], layer: DeconvolutionLayer[X]) -> Ints:
     return tuple(extent(k, d) for k, d in zip(kernel, layer.dilations, strict=True))
 
 
-def _windows(
-    strides: Ints, extents: Ints, begin: Ints, end: Ints
-) -> Iterator[tuple[Ints, Ints, Ints]]:
+def _windows(strides: Ints, extents: Ints, begin: Ints, end: Ints) -> Iterator[_Ends]:
     """Yield pads_begin, pads_end, output_padding of outputs that contain the wanted one."""
     axes = range(len(strides))
     for more in range(max(strides)):
@@ -383,9 +382,7 @@ def proposals(limits: LayerLimits) -> list[RuleCall]:
     return calls
 
 
-def _plain_windows(
-    b: FormBuilder[X], layer: DeconvolutionLayer[X]
-) -> list[tuple[Ints, Ints, Ints]]:
+def _plain_windows(b: FormBuilder[X], layer: DeconvolutionLayer[X]) -> list[_Ends]:
     windows = _windows(layer.strides, _extents(b, layer), layer.begin, layer.end)
     return [*dict.fromkeys(windows)]
 
