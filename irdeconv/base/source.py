@@ -181,9 +181,8 @@ class _Outline:
 
 def position_of(parser: expat.XMLParserType) -> Position:
     """Return the position of a parser."""
-    return Position(
-        parser.CurrentLineNumber, parser.CurrentColumnNumber + 1, parser.CurrentByteIndex
-    )
+    line, column = parser.CurrentLineNumber, parser.CurrentColumnNumber + 1
+    return Position(line, column, parser.CurrentByteIndex)
 
 
 def parse_quietly(parser: expat.XMLParserType, data: bytes, start: int = 0) -> None:

@@ -195,8 +195,7 @@ def read_npy(path: PathText, rows: tuple[int, int] | None = None) -> Array:
             return _data(file, header, os.fspath(path))[slice(*rows)].copy()
         begin, end = (min(max(r, 0), header.shape[0]) for r in rows)
         part = replace(header, shape=(max(end - begin, 0), *header.shape[1:]))
-        row = header.nbytes // max(header.shape[0], 1)
-        file.seek(begin * row, io.SEEK_CUR)
+        file.seek(begin * (header.nbytes // max(header.shape[0], 1)), io.SEEK_CUR)
         return _data(file, part, os.fspath(path))
 
 
@@ -245,8 +244,7 @@ def _fill(file: IO[bytes], into: Array) -> None:
 
 
 def _limit(name: str, message: str, limit: str) -> LimitError:
-    hint = raise_hint(limit)
-    return LimitError(Diagnostic("E600", "error", f"{name}: {message}", hint=hint))
+    return LimitError(Diagnostic("E600", "error", f"{name}: {message}", hint=raise_hint(limit)))
 
 
 class SavedArrays(Mapping[str, Array]):

@@ -193,8 +193,7 @@ class Files:
         except OSError:
             former = None
         mode = 0o666 if former is None else stat.S_IMODE(former.st_mode) & 0o777
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-        fd = os.open(name, flags, mode)
+        fd = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
         file = os.fdopen(fd, "w+b")
         if os.name != "nt":  # which replaces no open file, and has no such permissions
             self.held.append(os.dup(fd))
@@ -351,16 +350,13 @@ def require_writable(target: Path) -> None:
     elif not special and not target.parent.is_dir():
         problem = ENOTDIR if target.parent.exists() else ENOENT
     elif not os.access(target if special else target.parent, os.W_OK):
-        problem = EROFS if _is_read_only(target.parent) else EACCES
+        flags = os.statvfs(target.parent).f_flag if hasattr(os, "statvfs") else 0
+        problem = EROFS if flags & os.ST_RDONLY else EACCES
     else:
         if not special:
             _try(target)
         return
     raise unwritable(target, problem, os.strerror(problem))
-
-
-def _is_read_only(folder: Path) -> bool:
-    return hasattr(os, "statvfs") and bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
 
 
 def _try(target: Path) -> None:

@@ -72,10 +72,8 @@ class _MapChecker:
         self._inner = {integer(x.id): (n, x) for n, x in enumerate(layers) if x.id is not None}
         self._inputs = {integer(p.id): p for p in layer.inputs}
         self._outputs = {integer(p.id): p for p in layer.outputs}
-        self._places = tuple(
-            {number: at for at, number in enumerate(side) if number is not None}
-            for side in (self._outputs, self._inputs)
-        )
+        sides = (enumerate(side) for side in (self._outputs, self._inputs))
+        self._places = tuple({n: at for at, n in side if n is not None} for side in sides)
         self._fed: dict[int, MapEntry] = {}
         self._vague = False  # whether an entry does not name the input of the body that it feeds
         self.inward: list[BodyInput] = []
@@ -160,9 +158,8 @@ class _MapChecker:
     def _keep(self, entry: MapEntry, numbers: dict[str, int], position: int, inward: bool) -> None:
         slicing = {k: v for k, v in numbers.items() if k in _SLICING}
         parts = Slicing(**slicing) if "axis" in slicing else None
-        places = self._places[inward]
         number, special = numbers["external_port_id"], bool(dict(entry.attributes).get("purpose"))
-        port = places.get(number)
+        port = self._places[inward].get(number)
         if inward:
             self.inward.append(BodyInput(position, None if special else port, parts, special))
         else:
@@ -174,8 +171,7 @@ class _MapChecker:
             allowed = _PURPOSES[entry.tag]
             if purpose not in allowed:
                 text = f'the purpose "{purpose}" is not one of {", ".join(allowed)}'
-                hint = did_you_mean(purpose, allowed)
-                self._add("E211", text, entry, "purpose", hint=hint)
+                self._add("E211", text, entry, "purpose", hint=did_you_mean(purpose, allowed))
         mine, others = (self._inputs, self._outputs) if inward else (self._outputs, self._inputs)
         if number in mine or (number == -1 and purpose):
             return
@@ -214,8 +210,7 @@ class _MapChecker:
         inner: XmlLayer | None,
         inward: bool,
     ) -> None:
-        ports = self._inputs if inward else self._outputs
-        port = ports.get(numbers["external_port_id"])
+        port = (self._inputs if inward else self._outputs).get(numbers["external_port_id"])
         rank = len(port.dims) if port is not None and port.dims else None
         if rank is None and inner is not None:
             inside = inner.outputs if inward else inner.inputs

@@ -105,9 +105,8 @@ class ConstantReader:
         need = dtype.nbytes(count)
         # Writers give a zero-element constant one byte.
         if dtype.kind != "string" and size != need and not (count == 0 and size <= 1):
-            self._add(
-                "E122", f"{count} elements of {dtype} take {need} bytes, size is {size}", "size"
-            )
+            message = f"{count} elements of {dtype} take {need} bytes, size is {size}"
+            self._add("E122", message, "size")
             fine = False
         total = self._context.weights.size
         if total is not None and offset + size > total and size:
@@ -143,10 +142,8 @@ def _layer_names(document: Document, context: Context) -> None:
             continue
         other = first.setdefault(layer.name, layer)
         if other is not layer:
-            text, notes = (
-                f"the name is already that of {other.label}",
-                context.stands(other, "name"),
-            )
+            text = f"the name is already that of {other.label}"
+            notes = context.stands(other, "name")
             context.add("W200", text, attribute="name", layer=layer, notes=[notes])
 
 
@@ -181,8 +178,7 @@ def _variables(document: Document, context: Context) -> None:
         if variable is None:
             context.add("E105", 'the attribute "variable_id" is missing', layer=layer)
             continue
-        seen = assigned if layer.type == "Assign" else read
-        other = seen.setdefault(variable, layer)
+        other = (assigned if layer.type == "Assign" else read).setdefault(variable, layer)
         if other is not layer:
             report(layer, f'the variable "{variable}" is already that of {other.label}')
     for variable, layer in assigned.items():
@@ -319,6 +315,5 @@ def _reason(op: object) -> str | None:
     """Return the reason for missing bytes if their source has one."""
     data: Any = op.data if isinstance(op, Const) else None
     data = op.weights if isinstance(op, Opaque) else data
-    source = data.source if isinstance(data, FileData) else None
-    found = getattr(source, "reason", None)
+    found = getattr(data.source if isinstance(data, FileData) else None, "reason", None)
     return found if isinstance(found, str) else None

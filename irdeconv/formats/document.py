@@ -243,8 +243,7 @@ def _install() -> None:
         libc.signal.argtypes = (number, ctypes.c_void_p)
         _STATE["handler"] = ctypes.CFUNCTYPE(None, number)(_answer)
         _STATE["signal"] = libc.signal
-        address = ctypes.cast(_STATE["handler"], ctypes.c_void_p)
-        _STATE["former"] = libc.signal(_SIGBUS, address)
+        _STATE["former"] = libc.signal(_SIGBUS, ctypes.cast(_STATE["handler"], ctypes.c_void_p))
 
 
 def _answer(number: int) -> None:

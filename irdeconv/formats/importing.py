@@ -574,11 +574,7 @@ class ModelReader:
         return done
 
     def attempt(
-        self,
-        name: str,
-        title: str,
-        build: Callable[[], None],
-        builder: ImportBuilder | None = None,
+        self, name: str, title: str, build: Callable[[], None], builder: ImportBuilder | None = None
     ) -> None:
         """Build the nodes of one layer; if that fails, record the reason and remove them."""
         builder = builder or self.builder
@@ -626,20 +622,8 @@ def _leaky_relu(b: ImportBuilder, x: Value, alpha: float) -> Value:
     return b.add(PReLU(), x, b.const(np.array([alpha], dtype.container), dtype))
 
 
-def _thresholded_relu(b: ImportBuilder, x: Value, alpha: float) -> Value:
-    """x if it is above alpha, else 0."""
-    return b.add(Select(), b.add(Greater(), x, b.like(alpha, x)), x, b.like(0, x))
-
-
-def _affine(b: ImportBuilder, x: Value, alpha: float, beta: float) -> Value:
-    """alpha * x + beta."""
-    return b.add(Add(), b.add(Multiply(), x, b.like(alpha, x)), b.like(beta, x))
-
-
-def _scaled_tanh(b: ImportBuilder, x: Value, alpha: float, beta: float) -> Value:
-    """alpha * tanh(beta * x)."""
-    inner = b.add(Tanh(), b.add(Multiply(), x, b.like(beta, x)))
-    return b.add(Multiply(), inner, b.like(alpha, x))
+def _times(b: ImportBuilder, x: Value, factor: float) -> Value:
+    return b.add(Multiply(), x, b.like(factor, x))
 
 
 def _soft_plus(b: ImportBuilder, x: Value, beta: float = 1) -> Value:
@@ -651,21 +635,23 @@ def _soft_plus(b: ImportBuilder, x: Value, beta: float = 1) -> Value:
 
 
 ACTIVATIONS: dict[str, Activation] = {
-    "affine": _affine,
+    "affine": lambda b, x, alpha, beta: b.add(Add(), _times(b, x, alpha), b.like(beta, x)),
     "clip": lambda b, x, low, high: b.add(Clamp(low, high), x),
     "elu": lambda b, x, alpha: b.add(Elu(alpha=alpha), x),
     "hardsigmoid": _with_scalars(HardSigmoid()),
     "leakyrelu": _leaky_relu,
     "pow": _with_scalars(Power()),
     "relu": _with_scalars(ReLU()),
-    "scaledtanh": _scaled_tanh,
+    "scaledtanh": lambda b, x, a, beta: _times(b, b.add(Tanh(), _times(b, x, beta)), a),
     "selu": _with_scalars(Selu()),
     "sigmoid": _with_scalars(Sigmoid()),
     "softplus": _soft_plus,
     "softsign": _with_scalars(SoftSign()),
     "swish": _with_scalars(Swish()),
     "tanh": _with_scalars(Tanh()),
-    "thresholdedrelu": _thresholded_relu,
+    "thresholdedrelu": lambda b, x, alpha: b.add(
+        Select(), b.add(Greater(), x, b.like(alpha, x)), x, b.like(0, x)
+    ),
 }
 
 

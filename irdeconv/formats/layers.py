@@ -68,17 +68,14 @@ def no_dialect(kind: str, message: str, attribute: str | None = "version") -> Pr
     listed = ", ".join(f'version="{v}"' for v in dialects_of(kind))
     if kind == "Deconvolution":
         listed = f"{listed}, or the type ConvolutionBackpropData of opset1"
-    text = f"{message}; it selects the dialect of {kind}"
-    return Problem("E214", text, attribute, hint=listed)
+    return Problem("E214", f"{message}; it selects the dialect of {kind}", attribute, hint=listed)
 
 
 def by_declaration(kind: str, version: str, count: int) -> str:
     """Return the warning of `count` layers of one operation that is not known in detail."""
     more = f" (and {count - 1} more layers of it)" if count > 1 else ""
-    return (
-        f"irdeconv does not know {kind} ({version}) in detail{more}; its declared shapes are taken "
-        "as they are"
-    )
+    text = f"irdeconv does not know {kind} ({version}) in detail{more}"
+    return f"{text}; its declared shapes are taken as they are"
 
 
 def unkept(op: Opaque) -> Problem | None:
@@ -180,9 +177,8 @@ def _ranges(numbers: list[int]) -> str:
             parts[-1].append(n)
         else:
             parts.append([n])
-    return ", ".join(
-        f"opset{p[0]}" if len(p) == 1 else f"opset{p[0]} to opset{p[-1]}" for p in parts
-    )
+    runs = (sorted({p[0], p[-1]}) for p in parts)
+    return ", ".join(" to ".join(f"opset{n}" for n in run) for run in runs)
 
 
 STATEFUL = ("Assign",)
@@ -353,10 +349,9 @@ def _sections(layer: XmlLayer) -> tuple[Section, ...]:
     if not layer.sections:
         return ()
     first = len(layer.inputs)
-    sides = {
-        "input": {integer(p.id): number for number, p in enumerate(layer.inputs)},
-        "output": {integer(p.id): first + number for number, p in enumerate(layer.outputs)},
-    }
+    inputs = {integer(p.id): number for number, p in enumerate(layer.inputs)}
+    outputs = {integer(p.id): number for number, p in enumerate(layer.outputs, first)}
+    sides = {"input": inputs, "output": outputs}
     if all(id == number for side in sides.values() for id, number in side.items()):
         return layer.sections
     return tuple(
@@ -368,8 +363,7 @@ def _sections(layer: XmlLayer) -> tuple[Section, ...]:
 def _renumbered(xml: bytes, sides: dict[str, dict[int | None, int]]) -> bytes:
     root = etree.fromstring(xml, etree.XMLParser(resolve_entities=False, no_network=True))
     for entry in root:
-        ids = sides.get(str(entry.tag), {})
-        number = ids.get(integer(entry.get("external_port_id")))
+        number = sides.get(str(entry.tag), {}).get(integer(entry.get("external_port_id")))
         if number is not None:
             entry.set("external_port_id", str(number))
     made: bytes = etree.tostring(root, encoding="utf-8")  # names are kept as they are

@@ -149,10 +149,8 @@ class LegacyLayersReader(ModelReader):
         for port in range(len(xml.outputs)):
             self.values[Value(index, port)] = None
         sources = enumerate(wiring.sources[index])
-        inputs = tuple(
-            self.fed.get(Value(index, port)) if v is None else self.values.get(v)
-            for port, v in sources
-        )
+        fed, values = self.fed, self.values
+        inputs = tuple(fed.get(Value(index, p)) if v is None else values.get(v) for p, v in sources)
         if not self._known(kind, name, xml) or any(v is None for v in inputs):
             return
         title = f'{kind} "{name}"'
@@ -191,9 +189,7 @@ class LegacyLayersReader(ModelReader):
             iterate=lambda n, b: tensor_iterator(n, b, xml, self.inner(), self.context),
         )
 
-    def _build(
-        self, xml: XmlLayer, index: int, title: str, inputs: tuple[Value | None, ...]
-    ) -> None:
+    def _build(self, xml: XmlLayer, i: int, title: str, inputs: tuple[Value | None, ...]) -> None:
         view = self._view(xml, self.builder.source.name, inputs)
         made = _apply(view, self.builder)
         results = (made,) if isinstance(made, Value) else made
@@ -205,7 +201,7 @@ class LegacyLayersReader(ModelReader):
         results = (self._input_image(view, results[0]), *results[1:])
         pairs = enumerate(zip(results, view.declared, strict=False))
         given = [self._output(view, port, value, declared) for port, (value, declared) in pairs]
-        self.values |= {Value(index, port): value for port, value in enumerate(given)}
+        self.values |= {Value(i, port): value for port, value in enumerate(given)}
         for name in view.left:
             text = f'{title}: the attribute "{name}" is not read; neither did the Inference Engine'
             self.out.add("W100", text, location=self.out.location, layer=view.name)
@@ -223,10 +219,9 @@ class LegacyLayersReader(ModelReader):
         """Check an output against its declaration, and give it its names."""
         b = self.builder
         if b.spec(value).shape != declared.shape:
-            raise Refusal(
-                f"output {port} is declared {Spec(None, declared.shape)}, but its inputs and "
-                f"attributes give {Spec(None, b.spec(value).shape)}"
-            )
+            said, found = Spec(None, declared.shape), Spec(None, b.spec(value).shape)
+            text = f"output {port} is declared {said}, but its inputs and attributes give {found}"
+            raise Refusal(text)
         if declared.dtype is not None:
             value = b.convert(value, declared.dtype)
         if port == 0:
@@ -312,9 +307,8 @@ class _BodyEnds:
         layer, port = (integer(entry.get(name)) for name in names)
         index = self._wiring.ids.get(-1 if layer is None else layer)
         if index is None or port is None:
-            raise Refusal(
-                f"its body has no layer {entry.get(names[0])}, port {entry.get(names[1])}"
-            )
+            said = tuple(map(entry.get, names))
+            raise Refusal(f"its body has no layer {said[0]}, port {said[1]}")
         at = self._wiring.ports[index][side].get(port)
         return None if at is None else Value(index, at)
 
@@ -412,10 +406,8 @@ class LegacyReader(LegacyLayersReader):
             self._results(wiring)
         if found.calibrated and not self.out.errors:
             text = "the statistics for 8-bit inference are not read"
-            text, hint = (
-                f"{text}: the model stays as it was trained",
-                "quantise the converted model",
-            )
+            text += ": the model stays as it was trained"
+            hint = "quantise the converted model"
             self.out.add("W100", text, location=self.location, hint=hint)
         return self.finish(done)
 

@@ -33,13 +33,7 @@ from irdeconv.ir.dtypes import f32, i32, i64
 from irdeconv.ir.graph import Value
 from irdeconv.ir.op import Op
 from irdeconv.ops import elementwise
-from irdeconv.ops.activation import (
-    Clamp,
-    LogSoftmax,
-    PReLU,
-    ReLU,
-    SoftMax,
-)
+from irdeconv.ops.activation import Clamp, LogSoftmax, PReLU, ReLU, SoftMax
 from irdeconv.ops.channels import Split, VariadicSplit
 from irdeconv.ops.elementwise import Add, Divide, Exp, Log, Multiply, Power, Select
 from irdeconv.ops.generation import Range
@@ -207,8 +201,7 @@ def gemm(n: LegacyLayer, b: ImportBuilder) -> Outputs:
 def batch_normalization(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """(x - biases) / sqrt(weights + epsilon): the weights are variances, the biases means."""
     channels = b.static(n[0], "the data", 2)[1]
-    single = n.elements("weights") == 1 and channels != 1
-    if single:
+    if n.elements("weights") == 1 and channels != 1:
         raise Refusal("one variance for all channels")
     mean, variance = n.blob(b, "biases", (channels,)), n.blob(b, "weights", (channels,))
     # Only now is it known that there are as many numbers in the file.
@@ -245,8 +238,7 @@ def normalize(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """x / sqrt(eps + sum of squares) * weights, over the channels or all of an image."""
     shape = b.static(n[0], "the data", 2)
     axes = range(1, len(shape)) if n.flag("across_spatial", False) else (1,)
-    op = NormalizeL2(eps=n.number("eps", 1e-10), eps_mode="add")
-    y = b.add(op, n[0], b.ints(*axes))
+    y = b.add(NormalizeL2(eps=n.number("eps", 1e-10), eps_mode="add"), n[0], b.ints(*axes))
     shared, count = n.flag("channel_shared", False), n.elements("weights")
     if count == 0:
         return y
@@ -398,8 +390,7 @@ def unsqueeze(n: LegacyLayer, b: ImportBuilder) -> Outputs:
 def concat(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """All inputs along an axis, of the first one's element type."""
     dtype = b.dtype(n[0])
-    axis = n.axis(b, n[0])
-    return b.add(Concat(axis=axis), *(b.convert(v, dtype) for v in n.given))
+    return b.add(Concat(axis=n.axis(b, n[0])), *(b.convert(v, dtype) for v in n.given))
 
 
 @layer("Tile")
@@ -501,8 +492,7 @@ def cropped(b: ImportBuilder, x: Value, first: int, begin: int, end: int) -> Val
     shape = b.static(x, "the data")
     if any(begin + end >= shape[a] for a in axes):
         raise Refusal(f"{begin} and {end} elements are cut off of {list(shape)}")
-    last = tuple(shape[a] - end for a in axes)
-    return _slice(b, x, axes, (begin,) * len(axes), last)
+    return _slice(b, x, axes, (begin,) * len(axes), tuple(shape[a] - end for a in axes))
 
 
 @layer("StridedSlice")
@@ -552,11 +542,8 @@ def cell(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     hidden, (kind, version, gates, usual) = n.integer("hidden_size", state[1]), _CELLS[n.kind]
     if n.numbers("activation_alpha", ()) or n.numbers("activation_beta", ()):
         raise Refusal("activations with parameters")
-    attributes = {
-        "hidden_size": hidden,
-        "clip": n.number("clip", 0),
-        "activations": n.text("activations", usual),
-    }
+    clip, activations = n.number("clip", 0), n.text("activations", usual)
+    attributes = {"hidden_size": hidden, "clip": clip, "activations": activations}
     biases = gates
     if n.kind == "grucell":
         attributes["linear_before_reset"] = n.flag("linear_before_reset", False)

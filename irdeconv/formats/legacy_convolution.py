@@ -128,8 +128,7 @@ def _weights(n: LegacyLayer, b: ImportBuilder, at: int, shape: Ints) -> Value:
 
 def _biased(n: LegacyLayer, b: ImportBuilder, y: Value, at: int, shape: Ints) -> Value:
     given = n.input(at)
-    bias = n.optional(b, "biases", shape) if given is None else b.reshape(given, shape)
-    return b.plus(y, bias)
+    return b.plus(y, n.optional(b, "biases", shape) if given is None else b.reshape(given, shape))
 
 
 def _filtered(
@@ -244,12 +243,11 @@ def pooling(n: LegacyLayer, b: ImportBuilder) -> Outputs:
         return b.add(MaxPool1(**_lists(w, found, sizes)), n[0])
     if excludes or not any(w.pads_begin):
         return b.add(AvgPool1(exclude_pad=True, **_lists(w, found, sizes)), n[0])
-    return _with_zeros(b, n[0], w, found, sizes)
+    return _padded(b, n[0], w, found, sizes)
 
 
 def _rounds_up(n: LegacyLayer) -> bool:
-    spelled = [a for a in ("rounding_type", "rounding-type") if a in n]
-    texts = {n.text(a).lower() for a in spelled}
+    texts = {n.text(a).lower() for a in ("rounding_type", "rounding-type") if a in n}
     if texts - {"ceil", "floor"} or len(texts) > 1:
         raise Refusal(f"the rounding {', '.join(sorted(texts))} is not covered")
     return texts != {"floor"}
@@ -274,10 +272,8 @@ def _sizes(n: LegacyLayer, w: WindowLists, sizes: Ints) -> _WindowCounts:
 def _lists(w: WindowLists, found: _WindowCounts, sizes: Ints) -> dict[str, Any]:
     """Return the attributes of a pooling that has these windows, as plain as they can be."""
     lists: dict[str, Any] = {k: v for k, v in vars(w).items() if k != "dilations"}
-    rooms = [
-        (i + p + q - k, s)
-        for i, p, q, k, s in zip(sizes, w.pads_begin, w.pads_end, w.kernel, w.strides, strict=True)
-    ]
+    rows = zip(sizes, w.pads_begin, w.pads_end, w.kernel, w.strides, strict=True)
+    rooms = [(i + p + q - k, s) for i, p, q, k, s in rows]
     if tuple(r // s + 1 for r, s in rooms) == found.outputs:
         return lists
     if tuple(-(-r // s) + 1 for r, s in rooms) == found.outputs:
@@ -286,19 +282,16 @@ def _lists(w: WindowLists, found: _WindowCounts, sizes: Ints) -> dict[str, Any]:
     return {**lists, "pads_end": tuple(max(e, 0) for e in found.ends)}
 
 
-def _with_zeros(
-    b: ImportBuilder, x: Value, w: WindowLists, found: _WindowCounts, sizes: Ints
-) -> Value:
+def _padded(b: ImportBuilder, x: Value, w: WindowLists, found: _WindowCounts, sizes: Ints) -> Value:
     """Return means over the data and as many zeros behind as in front."""
     if all(e <= p for e, p in zip(found.ends, w.pads_begin, strict=True)):
         # No window reaches beyond these zeros: all means divide by the whole kernel.
         return b.add(AvgPool1(exclude_pad=False, **_lists(w, found, sizes)), x)
     pads = b.ints(0, 0, *w.pads_begin)
     padded = b.add(Pad12(pad_mode="constant"), x, pads, pads)
-    zeros = (0,) * len(sizes)
     within = tuple(s + 2 * p for s, p in zip(sizes, w.pads_begin, strict=True))
     ends = tuple(max(e - p, 0) for e, p in zip(found.ends, w.pads_begin, strict=True))
-    moved = WindowLists(w.kernel, w.strides, zeros, ends, w.dilations)
+    moved = WindowLists(w.kernel, w.strides, (0,) * len(sizes), ends, w.dilations)
     return b.add(AvgPool1(exclude_pad=True, **_lists(moved, found, within)), padded)
 
 
@@ -315,8 +308,7 @@ def _to_declared(n: LegacyLayer, b: ImportBuilder, x: Value, **attributes: objec
         raise Refusal(f"an image {list(shape)} without elements is resized")
     scales: Array = np.array([target[a] / shape[a] for a in axes], np.float32)
     op = Interpolate4(shape_calculation_mode="sizes", **attributes)  # type: ignore[arg-type]
-    sizes = b.ints(*(target[a] for a in axes))
-    return b.add(op, x, sizes, b.const(scales), b.ints(*axes))
+    return b.add(op, x, b.ints(*(target[a] for a in axes)), b.const(scales), b.ints(*axes))
 
 
 @layer("Resample")
@@ -386,11 +378,8 @@ def upsampling(n: LegacyLayer, b: ImportBuilder) -> Outputs:
 def _roi_pooling(n: LegacyLayer, b: ImportBuilder) -> Op:
     """Maxima, or bilinear samples, of boxes: [boxes, C, pooled_h, pooled_w]."""
     fixed: dict[str, Any] = {name: n.integer(name) for name in ("pooled_h", "pooled_w")}
-    fixed |= {
-        "method": n.word("method", "max", "max bilinear"),
-        "output_size": (),
-        "output_roi": (),
-    }
+    method = n.word("method", "max", "max bilinear")
+    fixed |= {"method": method, "output_size": (), "output_roi": ()}
     return n.same("ROIPooling", "opset2", None, **fixed)
 
 
@@ -431,8 +420,7 @@ def _size(b: ImportBuilder, image: Value) -> Value:
     """Return height and width of an image; shapes that are given later come through."""
     if b.rank(image) != 4:
         raise Refusal(f"an image of {b.rank(image)} dimensions")
-    sizes = b.keep(ShapeOf(i64), image)
-    return b.keep(Slice(), sizes, b.ints(2), b.ints(4), b.ints(1), b.ints(0))
+    return b.keep(Slice(), b.keep(ShapeOf(i64), image), b.ints(2), b.ints(4), b.ints(1), b.ints(0))
 
 
 @layer("PriorBox")
@@ -460,8 +448,7 @@ def prior_box_clustered(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     op = n.same("PriorBoxClustered", "opset1", usual, step=0.0, step_h=steps[0], step_w=steps[1])
     fixed = bool(height or width)
     size = b.ints(height or image[2], width or image[3]) if fixed else _size(b, n[1])
-    made = b.keep(op, _size(b, n[0]), size)
-    return b.keep(Unsqueeze(), made, b.ints(0))
+    return b.keep(Unsqueeze(), b.keep(op, _size(b, n[0]), size), b.ints(0))
 
 
 _UNREAD = (
@@ -508,14 +495,11 @@ def non_max_suppression(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     )
     limit = n.input(2)
     most = b.scalar(0) if limit is None else b.as_scalar(integers(b, limit))
-    thresholds = (
-        b.scalar(0.0, f32) if v is None else b.as_scalar(b.convert(v, f32))
-        for v in (n.input(3), n.input(4))
-    )
+    given = (n.input(3), n.input(4))
+    thresholds = (b.as_scalar(b.convert(v, f32)) if v else b.scalar(0.0, f32) for v in given)
     found = b.outputs(op, n[0], n[1], most, *thresholds)[0]
     rows = n.shape[0]
-    rest = b.add(Broadcast(), b.scalar(-1, i32), b.ints(rows, 3))
-    every = b.add(Concat(axis=0), found, rest)
+    every = b.add(Concat(axis=0), found, b.add(Broadcast(), b.scalar(-1, i32), b.ints(rows, 3)))
     return b.add(Slice(), every, b.ints(0), b.ints(rows), b.ints(1), b.ints(0))
 
 

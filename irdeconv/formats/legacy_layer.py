@@ -389,9 +389,8 @@ class LegacyLayer(SourceNode):
         dtype = self._type(blob)
         wanted = dtype.nbytes(math.prod(shape))
         if blob.size != wanted:
-            raise Refusal(
-                f"its {name} have {blob.size} bytes; {list(shape)} of {dtype} are {wanted}"
-            )
+            have = f"its {name} have {blob.size} bytes"
+            raise Refusal(f"{have}; {list(shape)} of {dtype} are {wanted}")
         data = self.source.data(blob, dtype, shape, (self.id, sum(name.encode())))
         made = b.keep(Const(element_type=dtype, shape=shape, data=data))
         return decompressed(b, made) if dtype == f16 else made

@@ -222,8 +222,7 @@ def _no_model(model: object) -> UsageError:
     text = repr(model)
     shown = f": {text}" if len(text) <= 60 and text.isprintable() else ""
     message = f"expected a model, got {place}{kind.__qualname__}{shown}"
-    hint = f"a model is {ACCEPTED}"
-    return ArgumentTypeError(Diagnostic("E700", "error", message, hint=hint))
+    return ArgumentTypeError(Diagnostic("E700", "error", message, hint=f"a model is {ACCEPTED}"))
 
 
 def _of_file(model: str | PathLike[str] | bytes | bytearray | memoryview, how: Reading) -> Loaded:
@@ -338,8 +337,7 @@ def _begin(path: str) -> bytes:
     try:
         return first_bytes(path, 64)
     except (OSError, ValueError) as e:
-        place = Location(SourceFile(path, b""))
-        raise unreadable(path, e, location=place) from None
+        raise unreadable(path, e, location=Location(SourceFile(path, b""))) from None
 
 
 def converted(
@@ -364,12 +362,7 @@ def _of_legacy(model: str | bytes, name: str, how: Reading) -> Loaded:
     from irdeconv.formats.legacy import read_legacy_files
 
     done = read_legacy_files(
-        model,
-        how.weights,
-        seed=how.seed,
-        semantics=how.semantics,
-        limits=how.limits,
-        name=name,
+        model, how.weights, seed=how.seed, semantics=how.semantics, limits=how.limits, name=name
     )
     return Loaded(done.diagnostics, graph=done.graph)
 

@@ -156,8 +156,7 @@ def convolution(n: DumpNode, b: ImportBuilder) -> Value:
     """Data NXC or NCX, filter XIO = [X, I/g, O] or OIX = [O, I/g, X], optional bias [O]."""
     x = to_ncx(n, b, n[0])
     axes, groups = b.rank(x) - 2, int(n.get("groups", 1))
-    name = "filter_format" if "filter_format" in n else "weights_format"
-    layout = n.word(name, "XIO", "XIO OIX")
+    layout = n.word("filter_format" if "filter_format" in n else "weights_format", "XIO", "XIO OIX")
     order = (axes + 1, axes, *range(axes)) if layout == "XIO" else tuple(range(axes + 2))
     y = b.convolution(x, b.permute(n[1], order), groups, **_windows(n, axes))
     return from_ncx(n, b, b.plus(y, b.per_channel(n[2], axes)) if len(n.inputs) > 2 else y)
@@ -204,8 +203,7 @@ def pool(n: DumpNode, b: ImportBuilder) -> Value:
             if (padded - reach) % lists["strides"][a]:
                 raise Refusal("rounding_type=ceil with windows that reach beyond the padding")
     if n.kind == "MaxPool":
-        y = b.outputs(MaxPool14(kernel=kernel, **lists, axis=0), x)[0]
-        return from_ncx(n, b, y)
+        return from_ncx(n, b, b.outputs(MaxPool14(kernel=kernel, **lists, axis=0), x)[0])
     if any(d != 1 for d in lists.pop("dilations")):
         raise Refusal("dilations of AvgPool")
     exclude = bool(n.get("exclude_pad"))
@@ -228,8 +226,7 @@ def batch_norm(n: DumpNode, b: ImportBuilder) -> Value:
     statistics = tuple(b.convert(n[i], b.dtype(x)) for i in range(1, 5))
     if any(b.dtype(n[i]) != b.dtype(x) for i in range(1, 5)):
         raise Refusal("statistics of another element type than the data")
-    y = b.add(BatchNormInference(float(n.get("epsilon"))), x, *statistics)
-    return from_ncx(n, b, y)
+    return from_ncx(n, b, b.add(BatchNormInference(float(n.get("epsilon"))), x, *statistics))
 
 
 _BINARY: dict[str, type[elementwise.Binary]] = {
@@ -287,8 +284,7 @@ def matmul(n: DumpNode, b: ImportBuilder) -> Value:
 @rule("StaticReshape")
 def reshape(n: DumpNode, b: ImportBuilder) -> Value:
     """Reshape; 0 copies a dimension with special_zero."""
-    op = Reshape(special_zero=bool(n.get("special_zero")))
-    return b.add(op, n[0], b.ints(*n.ints("shape")))
+    return b.add(Reshape(special_zero=bool(n.get("special_zero"))), n[0], b.ints(*n.ints("shape")))
 
 
 @rule("StaticTranspose")
@@ -309,8 +305,7 @@ _REDUCE: dict[str, type[reduction.Reduction]] = {
 def reduce(n: DumpNode, b: ImportBuilder) -> Value:
     """Reduce the axes of the attribute or of the second input."""
     axes = b.ints(*n.ints("axes")) if "axes" in n else n[1]
-    keep = bool(n.get("keep_dims", False))
-    return b.add(_REDUCE[n.kind](keep_dims=keep), n[0], axes)
+    return b.add(_REDUCE[n.kind](keep_dims=bool(n.get("keep_dims", False))), n[0], axes)
 
 
 @rule("TypeCast")
@@ -523,10 +518,8 @@ class DumpReader(ModelReader):
             hint = raise_hint("random_weights")
             raise Refusal(f"random weights {spec}: more than {most:,} elements; {hint}")
         assert spec.dtype is not None
-        rng, out = (
-            np.random.default_rng([self.seed or 0, ident]),
-            np.empty(shape, spec.dtype.container),
-        )
+        rng = np.random.default_rng([self.seed or 0, ident])
+        out = np.empty(shape, spec.dtype.container)
         fan, flat = max(1, math.prod(shape) // max((1, *shape))), out.reshape(-1)
         for start in range(0, out.size, DRAWN_AT_ONCE):
             size = min(DRAWN_AT_ONCE, out.size - start)

@@ -80,12 +80,7 @@ def quantize_linear(n: OnnxNode, b: ImportBuilder) -> Outputs:
 
 
 def dequantized(
-    b: ImportBuilder,
-    x: Value,
-    scale: Value,
-    zero: Value | None,
-    axis: int = 1,
-    block: int = 0,
+    b: ImportBuilder, x: Value, scale: Value, zero: Value | None, axis: int = 1, block: int = 0
 ) -> Value:
     """Return (x - zero point) * scale in the type of the scale; weights stay compressed."""
     grid, real = _grid(b, x, scale, zero, axis, block), b.dtype(scale)

@@ -493,12 +493,7 @@ class OnnxReader(NodeReader):
         opsets = opsets_of(model.opset_import)
         format = f"ONNX, operation set {opsets.get('', 0)}"
         done = self.start(graph.name or "model", format)
-        names = Names(
-            builder=self.builder,
-            opsets=opsets,
-            tensors=self.tensors(graph),
-            body=graph,
-        )
+        names = Names(builder=self.builder, opsets=opsets, tensors=self.tensors(graph), body=graph)
         if self._check_opsets(opsets):
             self.import_inputs(graph, names)
             done.kinds.update(map(label, graph.node))

@@ -134,8 +134,7 @@ def _port_ids(
             if number is not None:
                 side.setdefault(number, position)
         sides.append(side)
-    fine = len(sides[0] | sides[1]) == len(inputs) + len(outputs)
-    return sides[0], sides[1], fine
+    return sides[0], sides[1], len(sides[0] | sides[1]) == len(inputs) + len(outputs)
 
 
 def _add_id(wiring: Wiring, index: int, layer: XmlLayer, context: Context) -> None:
@@ -170,8 +169,7 @@ def _check_ports(wiring: Wiring, index: int, layer: XmlLayer, context: Context) 
             text, number = port.id, identifier(port.id)
             if text is None or number is None:
                 wiring.doubt(index)
-                lack = 'a port has no attribute "id"'
-                _bad_id(layer, text, "port id", lack, context, port.sub)
+                _bad_id(layer, text, "port id", 'a port has no attribute "id"', context, port.sub)
                 continue
             if number in mine:
                 wiring.doubt(index)
@@ -303,14 +301,9 @@ def live_layers(wiring: Wiring) -> set[int]:
 def check_liveness(document: Document, wiring: Wiring, live: set[int], context: Context) -> None:
     """Report a missing Result, unused inputs, and layers that no result needs."""
     if document.complete and not any(layer.type == "Result" for layer in document.layers):
-        context.add(
-            "E209",
-            "the model has no Result, so nothing of it is computed"
-            if not document.anchor.section
-            else "the body has no Result",
-            document.anchor,
-            severity="warning" if live else None,
-        )
+        text = "the model has no Result, so nothing of it is computed"
+        text = "the body has no Result" if document.anchor.section else text
+        context.add("E209", text, document.anchor, severity="warning" if live else None)
         return
     # Behind a broken edge everything looks dead; the edge has been reported.
     if wiring.broken or wiring.doubtful:
@@ -389,8 +382,7 @@ def build(document: Document, context: Context) -> Graph | None:
 
 
 def _port_rt_info(side: str, ports: tuple[XmlPort, ...]) -> tuple[tuple[str, int, str], ...]:
-    found = [(side, i, p.rt_info) for i, p in enumerate(ports) if p.rt_info is not None]
-    return tuple(found)
+    return tuple([(side, i, p.rt_info) for i, p in enumerate(ports) if p.rt_info is not None])
 
 
 def check_inputs(wiring: Wiring, index: int, op: Op, context: Context) -> bool:
@@ -511,11 +503,7 @@ def load(
 
 
 def _load(
-    path: PathLikeText | bytes,
-    weights: Weights,
-    semantics: Semantics,
-    limits: Limits,
-    name: str,
+    path: PathLikeText | bytes, weights: Weights, semantics: Semantics, limits: Limits, name: str
 ) -> Loaded:
     out = Loaded(most=limits.reports)
     source = open_source(path, name, out, limits)

@@ -65,10 +65,7 @@ ELIDED = 1 << 16
 
 
 def dump(
-    graph: Graph,
-    *,
-    elide: int | None = ELIDED,
-    comments: Mapping[int, str] | None = None,
+    graph: Graph, *, elide: int | None = ELIDED, comments: Mapping[int, str] | None = None
 ) -> str:
     """Return the graph as text, as `irdeconv.dump` does; `comments` have no line breaks."""
     return _Printer(elide, comments or {}).graph(graph)
@@ -357,9 +354,8 @@ class _GraphParser:
             node.specs = self.specs(op)
         self.meta(node, self.fields("<", ">"))
         if isinstance(op, BodyOp):
-            graph.replace_op(
-                node.id, self.with_bodies(op, start.offset, len(self.inputs[value.node]))
-            )
+            op = self.with_bodies(op, start.offset, len(self.inputs[value.node]))
+            graph.replace_op(node.id, op)
 
     def with_bodies(self, op: BodyOp, at: int, inputs: int) -> BodyOp:
         """Read the bodies that follow a node."""
@@ -502,10 +498,10 @@ class _GraphParser:
     def sections(self, value: Any, offset: int) -> tuple[Section, ...]:
         if not fits(value, tuple[tuple[str, str | bytes], ...]):
             self.lex.fail("sections are pairs of tag and XML", offset)
-        return tuple(
-            Section(tag, xml.encode("utf-8", "surrogatepass") if isinstance(xml, str) else xml)
-            for tag, xml in value
+        texts = (
+            (t, x.encode("utf-8", "surrogatepass") if isinstance(x, str) else x) for t, x in value
         )
+        return tuple(Section(*text) for text in texts)
 
     def build(self, cls: type[T], fields: Fields, fixed: dict[str, Any], at: int) -> T:
         """Make a dataclass from fields: known names, fitting types, none missing."""
@@ -513,9 +509,8 @@ class _GraphParser:
         known = {f.name: f for f in dataclasses.fields(cls) if f.name not in fixed}  # type: ignore[arg-type]
         for name, (value, offset) in fields.items():
             if name not in known:
-                self.lex.fail(
-                    f'{cls.__name__} has no field "{name}"', offset, did_you_mean(name, known)
-                )
+                text = f'{cls.__name__} has no field "{name}"'
+                self.lex.fail(text, offset, did_you_mean(name, known))
             if not fits(value, hints[name]):
                 self.lex.fail(f'"{name}" of {cls.__name__} cannot be {value!r}'[:200], offset)
             if hints[name] in _SHAPES and any(isinstance(d, int) and d < 0 for d in value or ()):

@@ -139,11 +139,7 @@ class Lexer:
         return Location(self.source, fixed=(self._line, offset - self._line_start + 1))
 
     def fail(
-        self,
-        message: str,
-        offset: int | None = None,
-        hint: str | None = None,
-        code: str = "E702",
+        self, message: str, offset: int | None = None, hint: str | None = None, code: str = "E702"
     ) -> NoReturn:
         """Raise InputError at an offset, by default at the next token."""
         place = self.location(self.token.offset if offset is None else offset)
@@ -278,8 +274,7 @@ def format_data(
     count = is_static(shape) and int(np.prod(shape, dtype=np.int64))
     text = None
     if is_static(shape) and count <= READABLE_ELEMENTS:
-        values = data.values if isinstance(data, ArrayData) else data.array()
-        text = readable(values, dtype, raw)
+        text = readable(data.values if isinstance(data, ArrayData) else data.array(), dtype, raw)
     if text is not None:
         return text
     if elide is None or len(raw) <= elide:

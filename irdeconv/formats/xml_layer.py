@@ -432,8 +432,7 @@ def _check_dim(dim: str, sub: int, layer: XmlLayer, context: Context) -> None:
             context.add("W103", message, layer=layer, sub=sub)
             return
         hint = "a <dim> holds a non-negative integer, or -1 where it is not known"
-        wide = text.isascii() and text.isdigit()
-        message = str(e) if wide else f'"{text}" is not a dimension'
+        message = str(e) if text.isascii() and text.isdigit() else f'"{text}" is not a dimension'
         context.add("E213", message, layer=layer, sub=sub, hint=hint)
         return
     if not _plain(text):

@@ -171,8 +171,7 @@ def read_document(source: SourceFile, out: Collector, limits: Limits) -> Documen
 def report_size(source: SourceFile, size: int, out: Collector, limits: Limits) -> None:
     """Report a file that is too large."""
     message = f"{source.name} has {size:,} bytes or more; the limit is {limits.xml_bytes:,}"
-    place = Location(source, fixed=(1, 1))
-    out.add("E600", message, location=place, hint=raise_hint("xml_bytes"))
+    out.add("E600", message, location=Location(source, fixed=(1, 1)), hint=raise_hint("xml_bytes"))
 
 
 def _is_net(prolog: Prolog, source: SourceFile, out: Collector) -> bool:

@@ -188,9 +188,7 @@ def make_names_safe(graph: Graph, out: Collector, location: Location) -> None:
     for node in nodes:
         node.name = new.get(node.name, node.name)
         node.origins = tuple(new.get(o, o) for o in node.origins)
-        node.tensor_names = tuple(
-            tuple(new.get(t, t) for t in names) for names in node.tensor_names
-        )
+        node.tensor_names = tuple(tuple(new.get(t, t) for t in own) for own in node.tensor_names)
     for name in bad[:SHOWN_NAMES]:
         message = f'the name {name!a} has characters that no IR can hold: it becomes "{new[name]}"'
         hint = "rename it where the model was made"
@@ -237,8 +235,7 @@ def ir_bytes(graph: Graph) -> tuple[bytes, bytes]:
     """Return the `.xml` and the `.bin` of `write_ir`. Raises InputError as it does."""
     _require_writable(graph)
     weights = BytesIO()
-    xml = _encoded("".join(_document(graph, Blobs(weights))), graph)
-    return xml, weights.getvalue()
+    return _encoded("".join(_document(graph, Blobs(weights))), graph), weights.getvalue()
 
 
 def _encoded(text: str, graph: Graph) -> bytes:
@@ -251,8 +248,7 @@ def _encoded(text: str, graph: Graph) -> bytes:
 def _require_fit(char: str, graph: Graph) -> None:
     """Refuse a text with a character that XML forbids, and names with those for terminals."""
     named = ((n.name, n.type, n.op.version) for n in every_node(graph))
-    names = (texts[0] for texts in named if any(map(UNFIT.search, texts)))
-    layer = next(names, None)
+    layer = next((texts[0] for texts in named if any(map(UNFIT.search, texts))), None)
     if layer is None and "\x7f" <= char <= "\x9f":
         return
     message = f"the model has a text that no file can hold: {char!a}"
@@ -335,10 +331,8 @@ class _Inside:
 def _layer(inside: _Inside, node: Node) -> Iterator[str]:
     graph, blobs, number = inside.graph, inside.blobs, inside.number[node.id]
     extra = "".join(f" {k}={quoted(v)}" for k, v in node.extra)
-    yield (
-        f'\t\t<layer id="{number}" name={quoted(node.name)} type={quoted(node.type)} '
-        f"version={quoted(node.op.version)}{extra}>\n"
-    )
+    kind = f"type={quoted(node.type)} version={quoted(node.op.version)}"
+    yield f'\t\t<layer id="{number}" name={quoted(node.name)} {kind}{extra}>\n'
     data = _data(node, blobs)
     if data:
         yield "\t\t\t<data" + "".join(f" {k}={quoted(v)}" for k, v in data.items()) + " />\n"
@@ -413,14 +407,12 @@ class _Written:
         yield f"\t\t\t</{self._body.tag}>\n"
 
 
-def _entry(
-    tag: str, port: int | None, layer: int, slicing: Slicing | None, purpose: str | None
-) -> str:
+def _entry(tag: str, port: int | None, layer: int, cut: Slicing | None, purpose: str | None) -> str:
     """Return one entry of a port map."""
-    values: dict[str, object] = {} if slicing is None else {"axis": slicing.axis}
+    values: dict[str, object] = {} if cut is None else {"axis": cut.axis}
     values |= {"external_port_id": -1 if port is None else port, "internal_layer_id": layer}
-    if slicing is not None:
-        values |= {k: v for k, v in vars(slicing).items() if k != "axis"}
+    if cut is not None:
+        values |= {k: v for k, v in vars(cut).items() if k != "axis"}
     if purpose is not None:
         values["purpose"] = purpose
     return f"\t\t\t\t<{tag} " + " ".join(f'{k}="{v}"' for k, v in values.items()) + " />\n"

@@ -52,8 +52,7 @@ class ValueRange:
         if self.high is not None:
             same = self.low == self.high
             return f"be {self.low}" if same else f"be from {self.low} to {self.high}"
-        named = {0: "not be negative", 1: "be positive"}
-        return named.get(self.low, f"be at least {self.low}")
+        return {0: "not be negative", 1: "be positive"}.get(self.low, f"be at least {self.low}")
 
     @property
     def count_rule(self) -> str:
@@ -359,8 +358,6 @@ def _absent(a: Attribute) -> Iterator[Problem]:
     if a.required:
         yield Problem("E105", f'the attribute "{a.xml}" is missing')
     elif a.documented:
-        yield Problem(
-            "W101",
-            f'"{a.xml}" is missing, which the specification requires; '
-            f"OpenVINO takes {a.kind.format(a.default) or _PER_AXIS.get(a.name, '0')}",
-        )
+        usual = a.kind.format(a.default) or _PER_AXIS.get(a.name, "0")
+        text = f'"{a.xml}" is missing, which the specification requires; OpenVINO takes {usual}'
+        yield Problem("W101", text)

@@ -62,8 +62,7 @@ def settled(kind: str, dtype: ElementType, values: Array) -> Array:
 
     def settle(v: Any) -> Any:
         if not isinstance(v, Interval):
-            held = lowest <= v <= most and (dtype.name == "f32" or v == int(v))
-            return v if held else UNKNOWN
+            return v if lowest <= v <= most and (dtype.name == "f32" or v == int(v)) else UNKNOWN
         if bits == 31 or (lowest <= v.lo and v.hi is not None and v.hi <= most):
             return v  # sizes fit 32 bits
         return Interval(v.lo, None) if dtype.is_real and v.lo >= lowest else UNKNOWN
@@ -146,8 +145,7 @@ def _is_exact(kind: str, evaluate: Evaluate, inputs: Sequence[Array], out: Array
             return False
         if out.dtype == SINGLE:
             return True
-    wide = evaluate(*map(_wide, inputs))
-    return bool(np.all(wide == out))
+    return bool(np.all(evaluate(*map(_wide, inputs)) == out))
 
 
 def _is_sum(kind: str, evaluate: Evaluate, inputs: Sequence[Array], out: Array) -> bool:
@@ -155,8 +153,7 @@ def _is_sum(kind: str, evaluate: Evaluate, inputs: Sequence[Array], out: Array) 
     count = 2 if kind == "MatMul" else 1
     data, rest = [x.astype(np.float64) for x in inputs[:count]], inputs[count:]
     most = LAST_SMALL if is_real(out) else LAST_INTEGER
-    return (
-        all(is_whole(x, most) for x in data)
-        and is_whole(evaluate(*map(abs, data), *rest), most)
-        and bool(np.all(evaluate(*data, *rest) == out))
-    )
+    if not all(is_whole(x, most) for x in data):
+        return False
+    whole = is_whole(evaluate(*map(abs, data), *rest), most)
+    return whole and bool(np.all(evaluate(*data, *rest) == out))

@@ -129,8 +129,7 @@ def openvino(auto_pad: str, t: WindowTerms) -> Window:
     elif auto_pad == "valid":
         begin = zero
     else:
-        total = (full - t.output_shape + t.output_padding).clamp()
-        begin = _share(total, auto_pad == "same_lower")
+        begin = _share((full - t.output_shape + t.output_padding).clamp(), auto_pad == "same_lower")
     return Window(begin, full - begin - t.output_shape)
 
 
@@ -293,11 +292,7 @@ def pads(
 
 
 def steps(
-    size: int,
-    dilated_kernel: int,
-    stride: int,
-    pad: tuple[int, int],
-    rounding: Rounding = "floor",
+    size: int, dilated_kernel: int, stride: int, pad: tuple[int, int], rounding: Rounding = "floor"
 ) -> int:
     """Return O, the number of windows in P; 0 or less if not one fits.
 
@@ -383,7 +378,5 @@ def empty_hint(full: Vector, window: Window) -> str | None:
     axis = left.index(min(left))
     whole, begin, end = (row[axis] for row in rows)
     remedy = f"{whole - 1} in total leave 1" if whole > 0 else "the data is empty"
-    return (
-        f"on spatial axis {axis} the whole scatter has {whole} elements, of which {begin} + {end} "
-        f"are cut off; {remedy}"
-    )
+    text = f"on spatial axis {axis} the whole scatter has {whole} elements"
+    return f"{text}, of which {begin} + {end} are cut off; {remedy}"

@@ -206,10 +206,8 @@ class Graph:
         """Return `1 input x f32[1,3]` and the same of outputs; a name only if there is one port."""
         fed = [v for n in self.results for v in self.inputs_of(n.id)]
         outputs = self.outputs if len(fed) == len(self.results) else []  # else it is being built
-        ends = {
-            "input": zip(self.inputs, (n.spec() for n in self.parameters), strict=True),
-            "output": zip(outputs, map(self.spec, fed), strict=False),
-        }
+        inputs = zip(self.inputs, (n.spec() for n in self.parameters), strict=True)
+        ends = {"input": inputs, "output": zip(outputs, map(self.spec, fed), strict=False)}
         out = []
         for what, end in ends.items():
             each = [f"{plain(name)} {spec}" for name, spec in end]

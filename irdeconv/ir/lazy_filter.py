@@ -100,7 +100,8 @@ class MovedData:
         lacks = bool((index == NO_ELEMENT).any())
         if np.array_equal(index, np.arange(self.shape[axis])):
             return self
-        if len(self.axes[axis]) != 1 or (lacks and self._has_zero and zero != self.zero):
+        other = lacks and zero != self.zero and any((t.at == NO_ELEMENT).any() for t in self.tables)
+        if len(self.axes[axis]) != 1 or other:
             return None
         (label,) = self.axes[axis]
         tables = list(self.tables)
@@ -174,10 +175,6 @@ class MovedData:
     def _order(self) -> list[int]:
         return [x for labels in self.axes for x in labels]
 
-    @property
-    def _has_zero(self) -> bool:
-        return any((t.at == NO_ELEMENT).any() for t in self.tables)
-
     def _changed(self, **fields: Any) -> MovedData:
         return replace(self, _made=[], **fields)
 
@@ -193,8 +190,7 @@ class MovedData:
 
 def _varying(table: IndexTable) -> set[int]:
     """Return the labels of axes along which a table varies."""
-    rows = enumerate(table.labels)
-    return {x for i, x in rows if (table.at != table.at.take([0], i)).any()}
+    return {x for i, x in enumerate(table.labels) if (table.at != table.at.take([0], i)).any()}
 
 
 def _fetched(source: Array, index: list[Array], zero: Any) -> Array:

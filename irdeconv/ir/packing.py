@@ -112,14 +112,6 @@ def _columns(*columns: Bytes) -> Bytes:
     return np.stack(columns, axis=1).reshape(-1)
 
 
-def _unpack_nibbles(raw: Bytes) -> Bytes:
-    return _columns(raw & 0xF, raw >> 4)
-
-
-def _unpack_u2(raw: Bytes) -> Bytes:
-    return _columns(raw & 3, raw >> 2 & 3, raw >> 4 & 3, raw >> 6)
-
-
 def _unpack_u3(raw: Bytes) -> Bytes:
     a, b, top = raw.reshape(-1, 3).T
     low = [x >> shift & 3 for x in (a, b) for shift in (6, 4, 2, 0)]
@@ -130,16 +122,6 @@ def _unpack_u6(raw: Bytes) -> Bytes:
     a, b, top = raw.reshape(-1, 3).T
     low = [a >> 4, a & 0xF, b >> 4, b & 0xF]
     return _columns(*(x | (top >> (6 - 2 * i) & 3) << 4 for i, x in enumerate(low)))
-
-
-def _pack_nibbles(v: Bytes) -> Bytes:
-    out: Bytes = v[0::2] | v[1::2] << 4
-    return out
-
-
-def _pack_u2(v: Bytes) -> Bytes:
-    out: Bytes = v[0::4] | v[1::4] << 2 | v[2::4] << 4 | v[3::4] << 6
-    return out
 
 
 def _join(parts: Sequence[Bytes], bits: int) -> Bytes:
@@ -163,15 +145,15 @@ def _pack_u6(v: Bytes) -> Bytes:
 
 
 _NIBBLES = ("u4", "i4", "nf4", "f4e2m1")
-_UNPACK: dict[str, Any] = dict.fromkeys(_NIBBLES, _unpack_nibbles) | {
+_UNPACK: dict[str, Any] = dict.fromkeys(_NIBBLES, lambda raw: _columns(raw & 0xF, raw >> 4)) | {
     "u1": np.unpackbits,
-    "u2": _unpack_u2,
+    "u2": lambda raw: _columns(raw & 3, raw >> 2 & 3, raw >> 4 & 3, raw >> 6),
     "u3": _unpack_u3,
     "u6": _unpack_u6,
 }
-_PACK: dict[str, Any] = dict.fromkeys(_NIBBLES, _pack_nibbles) | {
+_PACK: dict[str, Any] = dict.fromkeys(_NIBBLES, lambda v: v[0::2] | v[1::2] << 4) | {
     "u1": np.packbits,
-    "u2": _pack_u2,
+    "u2": lambda v: v[0::4] | v[1::4] << 2 | v[2::4] << 4 | v[3::4] << 6,
     "u3": _pack_u3,
     "u6": _pack_u6,
 }
@@ -201,9 +183,8 @@ def _string_table(raw: bytes | memoryview, count: int) -> tuple[list[int], memor
         raise ValueError(f"the string count is negative: {stored}")
     header = 4 * (stored + 2)
     if header > len(raw):
-        raise ValueError(
-            f"the header of {stored} strings takes {header} bytes, there are {len(raw)}"
-        )
+        takes = f"the header of {stored} strings takes {header} bytes"
+        raise ValueError(f"{takes}, there are {len(raw)}")
     if stored != count:
         raise ValueError(f"the tensor holds {stored} strings, its shape wants {count}")
     offsets = np.frombuffer(raw, "<i4", stored + 1, 4).astype(np.int64)
@@ -214,9 +195,8 @@ def _string_table(raw: bytes | memoryview, count: int) -> tuple[list[int], memor
         i = int(falls[0])
         raise ValueError(f"string {i} ends at {offsets[i + 1]}, before it begins at {offsets[i]}")
     if offsets[-1] > len(raw) - header:
-        raise ValueError(
-            f"the strings end at {offsets[-1]}, there are {len(raw) - header} bytes of text"
-        )
+        size = len(raw) - header
+        raise ValueError(f"the strings end at {offsets[-1]}, there are {size} bytes of text")
     return offsets.tolist(), memoryview(raw)[header:]
 
 

@@ -225,18 +225,15 @@ class Fit:
         for port, p, s in self.given:
             if s.dtype is not None:
                 self._check_type(port, p, s.dtype)
-        shaped = [
-            (port, p, p.axes, s.shape)
-            for port, p, s in self.given
-            if p.axes is not None and s.shape is not None
-        ]
+        rows = [(port, p, p.axes, s.shape) for port, p, s in self.given]
+        shaped = [(port, p, a, s) for port, p, a, s in rows if a is not None and s is not None]
         for port, p, axes, shape in shaped:
             want_rank(shape, *axes.ranks, port, p.name)
         waiting: list[Waiting] = []
         for port, p, axes, shape in shaped:
             self._bind(port, p, axes, shape, waiting)
         for waits in waiting:
-            self._check_product(*waits)
+            self._product(*waits)
         for port, p, s in self.given if declared.valued else ():
             if p.means:
                 self._take_sizes(port, p, value_dims(s))
@@ -284,8 +281,7 @@ class Fit:
         for v in values or ():
             high = bounds(v)[1]
             if high is not None and high < 0:
-                text = f"{p.name} has {v}; it must not be negative"
-                raise OpError(text, code="E305", port=port)
+                raise OpError(f"{p.name} has {v}; it must not be negative", code="E305", port=port)
         sizes = None if values is None else tuple(map(non_negative, values))
         if p.means.startswith("*"):
             self.groups[p.means[1:]] = sizes
@@ -322,7 +318,7 @@ class Fit:
                 if term.waits:
                     waiting.append((port, p, axis, shape, term))
                 else:
-                    self._check_product(port, p, axis, shape, term)
+                    self._product(port, p, axis, shape, term)
                 continue
             size = both = shape[axis]
             have = self.sizes.get(term)
@@ -352,9 +348,7 @@ class Fit:
                 raise _wrong(port, p, axis, shape, f"{a}{self._source(f'*{group}')}")
         self.groups[group] = merge_shapes(have, own)
 
-    def _check_product(
-        self, port: int, p: DeclaredPort, axis: int, shape: Shape, term: Product
-    ) -> None:
+    def _product(self, port: int, p: DeclaredPort, axis: int, shape: Shape, term: Product) -> None:
         need = term.size(self.op, self.sizes)
         if shape[axis] != need and merge(shape[axis], need) is None:
             why = "" if term.text == f"{need}" else f" ({term.text})"

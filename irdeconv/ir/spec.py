@@ -76,8 +76,7 @@ class Interval:
         lo, hi = bounds(other)
         if lo <= 0:
             return Interval(_LOWEST, None)
-        far = 0 if hi is None else self.lo // hi
-        low = self.lo // lo if self.lo < 0 else far
+        low = self.lo // lo if self.lo < 0 else (0 if hi is None else self.lo // hi)
         if self.hi is None:
             return Interval(low, None)
         if self.hi >= 0:
@@ -218,9 +217,8 @@ def parse_dim(text: str) -> Dim:
     lo = int(m["exact"] or m["lo"] or 0)
     hi = int(m["hi"]) if m["hi"] else None
     if max(lo, hi or 0) > LARGEST_INT:
-        raise ValueError(
-            f"{max(lo, hi or 0)} is above {LARGEST_INT}, the largest number of 64 bits"
-        )
+        text = f"{max(lo, hi or 0)} is above {LARGEST_INT}"
+        raise ValueError(f"{text}, the largest number of 64 bits")
     if m["exact"] is not None:
         return lo
     if hi is not None and lo > hi:
@@ -271,13 +269,10 @@ class Spec:
     @property
     def known(self) -> Array | None:
         """The value if all of it is known."""
-        if self.value is None or (self.value.dtype == object and not self._plain_object):
+        text = self.dtype is not None and self.dtype.kind == "string"
+        if self.value is None or (self.value.dtype == object and not text):
             return None
         return self.value
-
-    @property
-    def _plain_object(self) -> bool:
-        return self.dtype is not None and self.dtype.kind == "string"
 
     @property
     def size(self) -> int | None:

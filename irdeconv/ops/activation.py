@@ -109,10 +109,8 @@ class Gelu(UnaryFunction):
     approximation_mode: Literal["ERF", "TANH"] = attribute("ERF", documented=True)
 
     def formula(self) -> tuple[Rule, tuple[Any, ...]]:
-        return (
-            elementwise.gelu_erf if self.approximation_mode == "ERF" else elementwise.gelu_tanh,
-            (),
-        )
+        erf = self.approximation_mode == "ERF"
+        return elementwise.gelu_erf if erf else elementwise.gelu_tanh, ()
 
 
 class _Parametric(Op):
@@ -171,10 +169,8 @@ class PReLU(Op):
         if along_channels or all(merge(1, s) is not None for s in slope):
             return
         if not broadcasts_into(slope, data):
-            text = (
-                f"slope {format_shape(slope)} does not fit data {format_shape(data)}: it must "
-                "have one value for each channel (axis 1) or broadcast to the data"
-            )
+            text = f"slope {format_shape(slope)} does not fit data {format_shape(data)}: it must "
+            text += "have one value for each channel (axis 1) or broadcast to the data"
             raise OpError(text, code="E302", port=1)
 
     def evaluate(self, data: Array, slope: Array) -> Array:

@@ -58,8 +58,8 @@ class ScaledDotProductAttention(Op):
 
     def complete(self, at: Fit, *inputs: Spec | None) -> None:
         mask, scale, sink = (*inputs[3:], None, None, None)[:3]
-        if mask is not None:
-            self._check_mask(mask)
+        if mask is not None and mask.shape and not self.causal:
+            want_rank(mask.shape, 2, None, 3, "attention_mask")
         if scale is not None and scale.size not in (None, 1):
             text = f"scale has {scale.size} values; it must have one"
             raise OpError(text, code="E302", port=4)
@@ -74,24 +74,17 @@ class ScaledDotProductAttention(Op):
                 batch = self._batch(batch, mask.shape[:-2], 3)
                 _agree(at["L"], mask.shape[-2], "queries")
                 _agree(at["S"], mask.shape[-1], "keys")
-        if batch is not None and sink is not None:
-            self._check_sink((*batch, at["L"], 1), sink.shape)
+        if batch is not None and sink is not None and sink.shape is not None:
+            scores = (*batch, at["L"], 1)  # of one key
+            if not broadcasts_into(sink.shape, scores):
+                text = f"sink {format_shape(sink.shape)} does not broadcast to "
+                raise OpError(text + format_shape(scores), code="E302", port=5)
         at.groups["B"] = batch
-
-    def _check_sink(self, scores: Shape, sink: Shape | None) -> None:
-        """Require that a sink broadcasts to the scores of one key."""
-        if sink is not None and not broadcasts_into(sink, scores):
-            text = f"sink {format_shape(sink)} does not broadcast to {format_shape(scores)}"
-            raise OpError(text, code="E302", port=5)
 
     def signature_for(self, inputs: tuple[Any, ...]) -> str:
         mask = inputs[3].dtype if len(inputs) > 3 and inputs[3] is not None else None
         kind = "any" if mask is None or mask.kind == "bool" else "t"
         return self.signature.replace("attention_mask?: any", f"attention_mask?: {kind}")
-
-    def _check_mask(self, mask: Spec) -> None:
-        if mask.shape and not self.causal:
-            want_rank(mask.shape, 2, None, 3, "attention_mask")
 
     def _batch(self, batch: Shape | None, more: Shape | None, port: int) -> Shape | None:
         try:

@@ -81,9 +81,8 @@ def is_indispensable(type: str) -> bool:
 
     These are deconvolutions, the ends of a model, and constants.
     """
-    return type in ("Parameter", "Result", "Const") or any(
-        c.deconvolution for c in TYPES.get(type, ())
-    )
+    ends = type in ("Parameter", "Result", "Const")
+    return ends or any(c.deconvolution for c in TYPES.get(type, ()))
 
 
 ONNX = "onnx/"  # begins the version of a node of ONNX

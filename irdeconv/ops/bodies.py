@@ -54,10 +54,8 @@ class Slicing:
         first, last = (end, start) if self.stride < 0 else (start, end)
         step = abs(self.stride)
         if not 0 <= first <= last <= size or (last - first) % step:
-            text = (
-                f"axis {self.axis} has {size} elements; from {self.start} to {self.end} there are "
-                f"no whole parts of {step}"
-            )
+            text = f"axis {self.axis} has {size} elements; from {self.start} to {self.end} "
+            text += f"there are no whole parts of {step}"
             raise OpError(text, code="E302")
         return (last - first) // step
 
@@ -147,8 +145,7 @@ class Body:
             if fed[node.id] != 1:
                 times = "nothing feeds" if node.id not in fed else "several entries feed"
                 yield Problem("E211", f'{times} the input "{node.name}" of the {self.tag}')
-        slicings = [i.slicing for i in self.inputs] + [o.slicing for o in self.outputs]
-        for slicing in slicings:
+        for slicing in [i.slicing for i in self.inputs] + [o.slicing for o in self.outputs]:
             yield from () if slicing is None else slicing.problems()
 
 
@@ -182,8 +179,7 @@ class BodyOp(Op):
     def terms(self, inputs: Sequence[Array], output: Array) -> int:
         """Return the number of layers in the bodies, times the ratio of input to output size."""
         largest = max((x.size for x in inputs), default=0)
-        layers = sum(len(b.graph) for b in self.bodies)
-        return layers * (largest // max(output.size, 1) + 1)
+        return sum(len(b.graph) for b in self.bodies) * (largest // max(output.size, 1) + 1)
 
     @property
     def pure(self) -> bool:
@@ -420,8 +416,7 @@ def _joined_parts(spec: Spec, slicing: Slicing, trips: Dim) -> Spec:
     if spec.shape is None:
         return spec
     axis = axis_of(slicing.axis, len(spec.shape))
-    size = trips * spec.shape[axis]
-    return Spec(spec.dtype, (*spec.shape[:axis], size, *spec.shape[axis + 1 :]))
+    return Spec(spec.dtype, (*spec.shape[:axis], trips * spec.shape[axis], *spec.shape[axis + 1 :]))
 
 
 def parts_of(body: Body, inputs: Sequence[Spec]) -> Dim | None:
@@ -515,11 +510,9 @@ def _holds(body: Body, result: int) -> bool:
 
 
 def _too_many(count: int) -> OpError:
-    return OpError(
-        f"{count:,} iterations or more; the limit is {current().iterations:,}",
-        code="E602",
-        hint=f"check the trip count and the condition; {raise_hint('iterations')}",
-    )
+    text = f"{count:,} iterations or more; the limit is {current().iterations:,}"
+    hint = f"check the trip count and the condition; {raise_hint('iterations')}"
+    return OpError(text, code="E602", hint=hint)
 
 
 def _given(
@@ -538,10 +531,8 @@ def _given(
             axis = axis_of(entry.slicing.axis, array.ndim, port=entry.port)
             span = entry.slicing.at(iteration, array.shape[axis])
             if span.start < 0 or span.stop > array.shape[axis]:
-                text = (
-                    f"iteration {iteration} needs elements {span.start} to {span.stop - 1} of "
-                    f"axis {axis} of input {entry.port}, which has {array.shape[axis]}"
-                )
+                text = f"iteration {iteration} needs elements {span.start} to {span.stop - 1} of "
+                text += f"axis {axis} of input {entry.port}, which has {array.shape[axis]}"
                 raise OpError(text, code="E302", port=entry.port)
             out[entry.parameter] = array[(slice(None),) * axis + (span,)]
         else:

@@ -94,9 +94,8 @@ class DepthToSpace(_Blocks):
         n, c, *space = shape
         axes, b = len(space), self.block_size
         blocks = [b] * axes
-        depth = c // b**axes
         first = self.mode == "blocks_first"
-        split = (n, *(blocks if first else []), depth, *([] if first else blocks), *space)
+        split = (n, *(blocks if first else []), c // b**axes, *([] if first else blocks), *space)
         at, channel = (1, 1 + axes) if first else (2, 1)
         order = [0, channel]
         for i in range(axes):
@@ -122,11 +121,10 @@ class SpaceToDepth(_Blocks):
     def rearrangement(self, shape: tuple[int, ...]) -> tuple[tuple[int, ...], list[int]]:
         n, c, *space = shape
         axes, b = len(space), self.block_size
-        split = (n, c, *(v for d in space for v in (d // b, b)))
         inner = [3 + 2 * i for i in range(axes)]
         outer = [2 + 2 * i for i in range(axes)]
         order = [0, *inner, 1, *outer] if self.mode == "blocks_first" else [0, 1, *inner, *outer]
-        return split, order
+        return (n, c, *(v for d in space for v in (d // b, b))), order
 
 
 @op("ShuffleChannels", without=(2,))
@@ -258,9 +256,8 @@ class BatchToSpace(Op):
         order = [rank - 1]
         for axis in range(rank - 1):
             order += [rank + axis, axis]
-        whole = split.transpose(order).reshape(
-            batch, *(s * b for s, b in zip(spaces, block[1:], strict=True))
-        )
+        sizes = [s * b for s, b in zip(spaces, block[1:], strict=True)]
+        whole = split.transpose(order).reshape(batch, *sizes)
         cuts = zip(begin, whole.shape, end, strict=True)
         return whole[tuple(slice(b, size - e) for b, size, e in cuts)]
 
@@ -353,8 +350,7 @@ def _check_lengths(lengths: Array, top: int | None) -> None:
     """Require lengths, real ones without their fractions, within the sequence axis; E305."""
     worst = outside(lengths if lengths.dtype.kind in "iu" else np.trunc(lengths), top)
     if worst is not None:
-        text = f"a length is {worst}; it must be from 0 to {top}"
-        raise OpError(text, code="E305", port=1)
+        raise OpError(f"a length is {worst}; it must be from 0 to {top}", code="E305", port=1)
 
 
 @op("Roll", since=7)
@@ -433,9 +429,8 @@ class VariadicSplit(ViewOp):
         found = fit(self, data, axis, split_lengths)
         axes, lengths = found.axes("axis"), found.values("split_lengths")
         if lengths is None:
-            text = (
-                "split_lengths has an unknown number of values, so the number of outputs is unknown"
-            )
+            text = "split_lengths has an unknown number of values, "
+            text += "so the number of outputs is unknown"
             raise OpError(text, code="E305", port=2)
         if axes is None or data.shape is None:
             return (_unknown(data),) * len(lengths)
@@ -461,17 +456,14 @@ def _lengths(size: Dim, lengths: tuple[Dim, ...]) -> list[Dim]:
     """Return the parts' sizes with -1 filled in; E305 if they do not add up."""
     given = [v for v in lengths if v != -1]
     if len(lengths) - len(given) > 1 or any(not isinstance(v, Interval) and v < 0 for v in given):
-        text = (
-            f"split_lengths is [{', '.join(map(str, lengths))}]; at most one value may be -1 and "
-            "none below it"
-        )
+        text = f"split_lengths is [{', '.join(map(str, lengths))}]; "
+        text += "at most one value may be -1 and none below it"
         raise OpError(text, code="E305", port=2)
     total: Dim = 0
     for v in given:
         total = total + v
-    rest = size - total
     wild = len(given) < len(lengths)
-    low, high = bounds(rest)
+    low, high = bounds(size - total)
     certain = not any(isinstance(v, Interval) for v in given)
     if certain and ((high is not None and high < 0) or (not wild and low > 0)):
         text = f"split_lengths {list(lengths)} do not fit an axis of {size}: {total} are named"

@@ -127,10 +127,8 @@ def want_lengths(lengths: Array, steps: int | None, port: int) -> None:
     for n, length in enumerate(lengths):
         low, high = bounds(length)
         if (high is not None and high < 0) or (steps is not None and low > steps):
-            text = (
-                f"sequence_lengths has {length} at {n}; "
-                f"it must be from 0 to {'the number of steps' if steps is None else steps}"
-            )
+            text = f"sequence_lengths has {length} at {n}; "
+            text += f"it must be from 0 to {'the number of steps' if steps is None else steps}"
             raise OpError(text, code="E305", port=port)
 
 
@@ -145,10 +143,8 @@ def broadcast_shapes(a: Shape | None, b: Shape | None, rule: str, port: int = 1)
             return merge_shapes(a, b)
         return _into(a, b) if rule == "pdpd" else broadcast(a, b)
     except ValueError as e:
-        text = (
-            f"shapes {format_shape(a)} and {format_shape(b)} do not fit "
-            f'auto_broadcast="{rule}": {e}'
-        )
+        text = f"shapes {format_shape(a)} and {format_shape(b)} do not fit "
+        text += f'auto_broadcast="{rule}": {e}'
         raise OpError(text, code="E302", port=port) from None
 
 

@@ -40,8 +40,7 @@ class LoopBase(BodyOp):
 
     def inferred(self, inputs: Sequence[Spec], walk: Walk) -> BodyOp:
         """Return the operation with the body inferred for these inputs."""
-        body = settled(self.bodies[0], inputs, self.most(inputs), walk)
-        return replace(self, bodies=(body,))
+        return replace(self, bodies=(settled(self.bodies[0], inputs, self.most(inputs), walk),))
 
     def results(self, inputs: Sequence[Spec]) -> tuple[Spec, ...]:
         """Return the specs of the outputs, the body being inferred."""
@@ -109,8 +108,7 @@ class Loop(LoopBase):
         sure = start is True and isinstance(count, int) and count != 0
         if sure and holds and isinstance(most, int):
             return most
-        high = 1 if holds is False and most != 0 else bounds(most)[1]
-        return Interval.of(int(sure), high)
+        return Interval.of(int(sure), 1 if holds is False and most != 0 else bounds(most)[1])
 
     def _goes_on(self) -> bool | None:
         """Return the body's condition; None if it depends on values."""

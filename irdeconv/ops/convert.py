@@ -48,8 +48,7 @@ def _to_integer(values: Array, dtype: ElementType) -> Array:
     if values.dtype == np.float64:
         return elementwise.cut(values, np.dtype(dtype.container))
     whole = np.trunc(values.astype(np.float64))
-    fits = (whole >= -(2.0**31)) & (whole < 2.0**31)
-    return np.where(fits, whole, -(2.0**31)).astype(np.int64)
+    return np.where((whole >= -(2.0**31)) & (whole < 2.0**31), whole, -(2.0**31)).astype(np.int64)
 
 
 def _within_64(values: Array, whole: np.dtype[Any]) -> Array:
@@ -200,8 +199,7 @@ class ConvertPromoteTypes(Op):
             if left.rank is None or right.rank is None:
                 return None
             if (left.rank == 0) != (right.rank == 0):
-                found = _with_scalar(*((b, a) if left.rank == 0 else (a, b)))
-                return self._allowed(found, a, b)
+                return self._allowed(_with_scalar(*((b, a) if left.rank == 0 else (a, b))), a, b)
         return self._allowed(self._promoted(a, b), a, b)
 
     def _promoted(self, a: ElementType, b: ElementType) -> _Common:
@@ -222,8 +220,7 @@ class ConvertPromoteTypes(Op):
         if found.safe or self.promote_unsafe:
             return found.dtype
         text = f"{a} and {b} have no common type that holds all of their values"
-        hint = f'promote_unsafe="true" takes {found.dtype}'
-        raise OpError(text, code="E303", port=1, hint=hint)
+        raise OpError(text, code="E303", port=1, hint=f'promote_unsafe="true" takes {found.dtype}')
 
 
 @dataclass(frozen=True)

@@ -75,12 +75,9 @@ class FilterWindows(WindowOp):
             groups, m, wanted = 1, filter[0], filter[1]
             text = str(wanted)
         if known and merge(data, wanted) is None:
-            raise OpError(
-                f"data has {data} channels, the filter wants {text}",
-                code="E302",
-                port=self.filter_port,
-                hint=f"the filter is laid out as {self.filter_layout}",
-            )
+            text = f"data has {data} channels, the filter wants {text}"
+            hint = f"the filter is laid out as {self.filter_layout}"
+            raise OpError(text, code="E302", port=self.filter_port, hint=hint)
         return groups * m
 
     def _spatial(self, sizes: Shape, kernel: Shape) -> list[Dim]:
@@ -95,10 +92,8 @@ class FilterWindows(WindowOp):
             o = geometry.output_size(self.auto_pad, i, reach, strides[a], pad, least=least)
             if isinstance(o, int) and o < least:
                 padded = i + sum(pad) if self.auto_pad == "explicit" else i
-                text = (
-                    f"the dilated kernel has size {reach} on spatial axis {a}, "
-                    f"but the padded data only {padded}"
-                )
+                text = f"the dilated kernel has size {reach} on spatial axis {a}, "
+                text += f"but the padded data only {padded}"
                 raise OpError(text, code="E306", port=self.filter_port)
             out.append(o)
         return out
@@ -125,10 +120,8 @@ class FilterWindows(WindowOp):
     def remarks(self, data: Spec, filter: Spec) -> Iterator[Problem]:
         for name, pads in (("pads_begin", self.pads_begin), ("pads_end", self.pads_end)):
             if self.auto_pad == "explicit" and any(p < 0 for p in pads):
-                text = (
-                    f"{name} has negative values: they crop here, OpenVINO infers a dynamic "
-                    "shape for them"
-                )
+                text = f"{name} has negative values: they crop here, OpenVINO infers a dynamic "
+                text += "shape for them"
                 yield Problem("W303", text, attribute=name)
 
     def macs(self, inputs: tuple[Spec, ...], outputs: tuple[Spec, ...]) -> int | None:
@@ -250,9 +243,8 @@ class _Deformable(FilterWindows):
         found = [merge(out[i], given[i]) for i in (0, 2, 3)]
         for axis, both in zip((0, 2, 3), found, strict=True):
             if both is None:
-                text = (
-                    f"{_NAMES[port]} has size {given[axis]} on axis {axis}, the output {out[axis]}"
-                )
+                text = f"{_NAMES[port]} has size {given[axis]}"
+                text += f" on axis {axis}, the output {out[axis]}"
                 raise OpError(text, code="E302", port=port)
         batch, rows, columns = (DYNAMIC if d is None else d for d in found)
         return batch, out[1], rows, columns
@@ -312,5 +304,4 @@ class DeformableConvolution(_Deformable):
     def evaluate(
         self, data: Array, offsets: Array, filter: Array, mask: Array | None = None
     ) -> Array:
-        padded = self.bilinear_interpolation_pad
-        return self._compute(data, offsets, filter, mask, padded=padded)
+        return self._compute(data, offsets, filter, mask, padded=self.bilinear_interpolation_pad)

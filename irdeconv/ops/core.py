@@ -63,8 +63,7 @@ class ZeroInsertion(_Strided):
         space = at.groups.get("I")
         if space is not None:
             rows = zip(space, self.strides, strict=True)
-            sizes = (d * s if self.trailing else _spread(d, s) for d, s in rows)
-            at.groups["O"] = tuple(sizes)
+            at.groups["O"] = tuple(d * s if self.trailing else _spread(d, s) for d, s in rows)
 
     def evaluate(self, data: Array) -> Array:
         return candidate.zero_insert(data, self.strides, self.trailing)

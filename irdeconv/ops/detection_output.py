@@ -11,14 +11,7 @@ import numpy as np
 
 from irdeconv.base.errors import OpError, Problem
 from irdeconv.base.limits import current, raise_hint
-from irdeconv.ir.attributes import (
-    Floats,
-    Ints,
-    Positive,
-    Unlimited,
-    ValueRange,
-    out_of_range,
-)
+from irdeconv.ir.attributes import Floats, Ints, Positive, Unlimited, ValueRange, out_of_range
 from irdeconv.ir.op import SCALE, Op, attribute, op
 from irdeconv.ir.ports import Fit
 from irdeconv.ir.spec import DYNAMIC, Array, Dim, Spec, merge
@@ -106,8 +99,7 @@ class _DetectionOutput(Op):
 
     def _sizes(self, at: Fit) -> tuple[Dim, Dim]:
         """Return the numbers of priors and of classes; E302 if sizes do not fit them."""
-        prior = 4 if self.normalized else 5
-        priors = _divided(at["V"], prior, 2, "the numbers of a prior")
+        priors = _divided(at["V"], 4 if self.normalized else 5, 2, "the numbers of a prior")
         if priors == 0:
             raise OpError("there are no proposals; one is needed", code="E302", port=2)
         known = self.declared_classes()
@@ -296,8 +288,8 @@ class _PriorBox(_Priors):
             text = f"the attributes describe {made} boxes of a cell, the shape rule counts {count}"
             hint = (
                 "fixed_size needs a density each, max_size a min_size, and as many fixed_ratio as "
-                "there are aspect ratios with 1; fixed_size and min_size exclude each other"
             )
+            hint += "there are aspect ratios with 1; fixed_size and min_size exclude each other"
             yield Problem("E210", text, hint=hint)
 
     def _candidates(self) -> prior_boxes.Candidates:

@@ -137,9 +137,8 @@ class ExperimentalDetectronROIFeatureExtractor(Op):
         scaled = region.reshape(2, 2) * np.float32(1 / stride)
         begin, end = scaled - np.float32(0.5 if self.aligned else 0)
         extent = np.maximum(end - begin, np.float32(1))
-        return limited_axes(
-            begin, extent, (self.output_size, self.output_size), self.sampling_ratio
-        )
+        size = self.output_size
+        return limited_axes(begin, extent, (size, size), self.sampling_ratio)
 
 
 @op("ExperimentalDetectronDetectionOutput", since=6)
@@ -177,9 +176,8 @@ class ExperimentalDetectronDetectionOutput(Op):
         self, input_rois: Array, input_deltas: Array, input_scores: Array, input_im_info: Array
     ) -> tuple[Array, ...]:
         want_shapes(self, input_rois, input_deltas, input_scores, input_im_info)
-        found, scores = self._corrected(
-            *(a.astype(np.float32) for a in (input_rois, input_deltas, input_scores))
-        )
+        wide = (a.astype(np.float32) for a in (input_rois, input_deltas, input_scores))
+        found, scores = self._corrected(*wide)
         places = [self._of_class(found[:, c], scores[:, c]) for c in range(1, self.num_classes)]
         kind = np.repeat(np.arange(1, self.num_classes), [len(p) for p in places])
         place = np.concatenate([np.zeros(0, np.int64), *places])
@@ -187,9 +185,8 @@ class ExperimentalDetectronDetectionOutput(Op):
         if len(place) > count:
             # Equal scores of one region stand as the runtime's partial sorting leaves them.
             keys = np.stack([-scores[place, kind], place])
-            order = suppression.first(
-                np.unique(keys, axis=1, return_inverse=True)[1].ravel(), count
-            )
+            ranks = np.unique(keys, axis=1, return_inverse=True)[1].ravel()
+            order = suppression.first(ranks, count)
             kind, place = kind[order], place[order]
         rows = np.zeros((count, 4), input_rois.dtype)
         kinds, values = np.zeros(count, np.int32), np.zeros(count, input_rois.dtype)
@@ -199,9 +196,8 @@ class ExperimentalDetectronDetectionOutput(Op):
 
     def _corrected(self, regions: Array, deltas: Array, scores: Array) -> tuple[Array, Array]:
         """Return boxes (R, C, 4) and their scores (R, C); of a region without area both are 0."""
-        moves = deltas.reshape(len(regions), self.num_classes, 4) / np.array(
-            self.deltas_weights, np.float32
-        )
+        moves = deltas.reshape(len(regions), self.num_classes, 4)
+        moves = moves / np.array(self.deltas_weights, np.float32)
         moved = boxes.corrected(regions[:, None], moves, 1.0, self.max_delta_log_wh)
         empty = np.any(regions[:, 2:] - regions[:, :2] <= 0, 1)
         moved[empty] = 0
@@ -212,11 +208,8 @@ class ExperimentalDetectronDetectionOutput(Op):
         order = suppression.ranked(scores, scores > np.float32(self.score_threshold))
         count = len(order) if self.post_nms_count < 0 else self.post_nms_count
         limit = np.float32(self.nms_threshold)
-        kept = suppression.greedy(
-            moved[order],
-            count,
-            lambda box, others: suppression.touching(box, others, 1.0) > limit,
-        )
+        touching = suppression.touching
+        kept = suppression.greedy(moved[order], count, lambda box, o: touching(box, o, 1.0) > limit)
         return order[kept]
 
 
@@ -239,8 +232,7 @@ class _Proposals(Op):
         grid = deltas.reshape(len(deltas) // 4, 4, *deltas.shape[1:])
         by_box = grid.transpose(2, 3, 0, 1).reshape(count, 4)
         found = boxes.corrected(anchors, by_box, unit, boxes.LARGEST)
-        edge = image[[1, 0, 1, 0]] - np.float32(unit)
-        return np.maximum(np.minimum(found, edge), np.float32(0))
+        return np.maximum(np.minimum(found, image[[1, 0, 1, 0]] - np.float32(unit)), np.float32(0))
 
 
 def _three_or_four(numbers: Dim, text: str, port: int) -> None:
@@ -387,8 +379,7 @@ class _Proposal(Op):
         half = class_probs.shape[1] // 2
         for n, moved in enumerate(self._boxes(bbox_deltas.astype(np.float32), image)):
             scores = class_probs[n, half:].transpose(1, 2, 0).reshape(-1).astype(np.float32)
-            sides = moved[:, 2:] - moved[:, :2] + np.float32(unit)
-            scores = scores * (sides >= least).all(1)
+            scores = scores * ((moved[:, 2:] - moved[:, :2] + np.float32(unit)) >= least).all(1)
             every, counts = np.ones(len(scores), bool), (self.pre_nms_topn, post)
             kept = boxes.best(moved, scores, every, counts, self.nms_thresh, unit)
             rows[n, : len(kept), 0] = n
@@ -407,8 +398,7 @@ class _Proposal(Op):
             places = boxes.clipped(places, *image)
         by = np.array([self.box_coordinate_scale] * 2 + [self.box_size_scale] * 2, np.float32)
         parted = deltas.reshape(images, len(each), 4, height, width)
-        moves = parted.transpose(0, 3, 4, 1, 2) / by
-        moved = boxes.shifted(places, moves, offset)
+        moved = boxes.shifted(places, parted.transpose(0, 3, 4, 1, 2) / by, offset)
         if self.clip_before_nms:
             moved = boxes.clipped(moved, image[0] - offset, image[1] - offset)
         return moved.reshape(images, height * width * len(each), 4)

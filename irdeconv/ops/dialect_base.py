@@ -59,10 +59,8 @@ class CommonTerms:
 
     def filled(self, axes: int) -> CommonTerms:
         """Return the terms with the default on every axis for each absent list."""
-        lists: dict[str, Any] = {
-            name: filled(values, axes, 0 if name in PADS else 1)
-            for name, values in self.lists.items()
-        }
+        rows = ((name, values, int(name not in PADS)) for name, values in self.lists.items())
+        lists: dict[str, Any] = {name: filled(values, axes, usual) for name, values, usual in rows}
         return replace(self, **lists)
 
 
@@ -205,10 +203,8 @@ def check_output_shape(shape: Spec | None, axes: int) -> None:
     if shape is None or shape.shape is None:
         return
     if len(shape.shape) != 1 or merge(shape.shape[0], axes) is None:
-        text = (
-            f"output_shape has shape {format_shape(shape.shape)}; it needs one value for "
-            f"each of the {axes} spatial axes"
-        )
+        text = f"output_shape has shape {format_shape(shape.shape)}; it needs one value for "
+        text += f"each of the {axes} spatial axes"
         raise OpError(text, code="E305", port=2)
     for axis, size in enumerate(dims(shape) or ()):
         if isinstance(size, int) and size < 0:
@@ -221,18 +217,15 @@ def check_output(size: Sequence[Dim], hint: str | None = None) -> None:
     for axis, d in enumerate(size):
         top = d.hi if isinstance(d, Interval) else d
         if top is not None and top < 1:
-            raise OpError(
-                f"the output would have size {d} on spatial axis {axis}", code="E306", hint=hint
-            )
+            text = f"the output would have size {d} on spatial axis {axis}"
+            raise OpError(text, code="E306", hint=hint)
 
 
 def large_padding(s: Setting, words: str) -> Iterator[Problem]:
     """Yield a warning if output_padding is not below the stride."""
     if any(p >= stride for p, stride in zip(s.output_padding, s.strides, strict=True)):
-        text = (
-            f"output_padding {list(s.output_padding)} is not below the strides "
-            f"{list(s.strides)}: {words}"
-        )
+        text = f"output_padding {list(s.output_padding)} is not below the strides "
+        text += f"{list(s.strides)}: {words}"
         yield Problem("W301", text, attribute="output_padding")
 
 
@@ -350,10 +343,8 @@ def from_extent(s: Setting, attribute: str) -> PadsRule:
     """Return the rule by which same_* splits max(DK - S, 0), the smaller half first for upper."""
     if not s.same:
         return as_given(s)
-    totals = tuple(
-        PadsTotal("max(DK - S, 0)", f"max({dk} - {stride}, 0)", maximum(dk - stride, 0))
-        for dk, stride in zip(s.extent, s.strides, strict=True)
-    )
+    rows, rule = zip(s.extent, s.strides, strict=True), "max(DK - S, 0)"
+    totals = tuple(PadsTotal(rule, f"max({d} - {n}, 0)", maximum(d - n, 0)) for d, n in rows)
     text = f"{attribute} {s.auto_pad}: given pads are ignored"
     return PadsRule(text, totals, s.auto_pad == "same_lower")
 

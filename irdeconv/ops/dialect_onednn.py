@@ -51,10 +51,8 @@ class OneDnnConvTranspose(DialectDeconvolution):
 
     def check(self) -> Iterator[Problem]:
         if len({self.filter_format, self.weights_format} - {None}) > 1:
-            text = (
-                f"filter_format={self.filter_format} and "
-                f"weights_format={self.weights_format} are two names of one attribute"
-            )
+            text = f"filter_format={self.filter_format} and "
+            text += f"weights_format={self.weights_format} are two names of one attribute"
             yield Problem("E210", text, attribute="weights_format", hint="keep one of them")
 
     @property
@@ -100,34 +98,24 @@ class OneDnnConvTranspose(DialectDeconvolution):
             dialect_base.check_not_negative("pads_end", self.pads_end, self.system)
         for axis, (pad, stride) in enumerate(zip(self.pads_end, self.strides, strict=False)):
             if pad <= -stride:
-                raise OpError(
-                    f"pads_end is {pad} on spatial axis {axis}; the library lengthens the output "
-                    f"by less than the stride {stride} only",
-                    code="E304",
-                    attribute="pads_end",
-                    hint="output_padding lengthens the output",
-                )
+                text = f"pads_end is {pad} on spatial axis {axis}; the library lengthens the "
+                text += f"output by less than the stride {stride} only"
+                hint = "output_padding lengthens the output"
+                raise OpError(text, code="E304", attribute="pads_end", hint=hint)
 
     def warnings(self, s: Setting, inputs: tuple[Spec, ...]) -> Iterator[Problem]:
         if self.weights_format in ("OIX", "XIO") or self.filter_format in ("IOX", "XOI"):
             name = "weights_format" if self.weights_format else "filter_format"
-            yield Problem(
-                "W301",
-                f"{name}={self.layout}: a value of the other spelling of this attribute; "
-                "the library refuses it",
-                attribute=name,
-                hint="filter_format (before 3.0) knows XIO and OIX, weights_format XOI and IOX",
-            )
+            text = f"{name}={self.layout}: a value of the other spelling of this attribute; "
+            text += "the library refuses it"
+            hint = "filter_format (before 3.0) knows XIO and OIX, weights_format XOI and IOX"
+            yield Problem("W301", text, attribute=name, hint=hint)
         if self.auto_pad == "none" and any(p < 0 for p in self.pads_end):
-            yield Problem(
-                "W301",
-                f"pads_end {list(self.pads_end)} has negative values: the document excludes them, "
-                "the library lengthens the output",
-                attribute="pads_end",
-                hint="output_padding is the documented way",
-            )
-        ignored = any(self.pads_begin) or any(self.pads_end)
-        if self.auto_pad != "none" and ignored:
+            text = f"pads_end {list(self.pads_end)} has negative values: the document excludes "
+            text += "them, the library lengthens the output"
+            hint = "output_padding is the documented way"
+            yield Problem("W301", text, attribute="pads_end", hint=hint)
+        if self.auto_pad != "none" and (any(self.pads_begin) or any(self.pads_end)):
             text = f"auto_pad={self.auto_pad}: pads_begin and pads_end are required and ignored"
             yield Problem("W301", text, attribute="auto_pad")
         if inputs[1].shape is not None:
@@ -135,23 +123,17 @@ class OneDnnConvTranspose(DialectDeconvolution):
 
     def _divergence(self, s: Setting, channels: Sequence[Any]) -> Iterator[Problem]:
         """Warn of differences between document and library; `channels` are the filter's by XIO."""
-        unnamed = not (self.filter_format or self.weights_format)
-        if unnamed and any(c != 1 for c in channels):
-            text = (
-                "neither filter_format nor weights_format is given: the document's default is "
-                "XIO, which irdeconv reads, the library's is XOI"
-            )
+        if not (self.filter_format or self.weights_format) and any(c != 1 for c in channels):
+            text = "neither filter_format nor weights_format is given: the document's default is "
+            text += "XIO, which irdeconv reads, the library's is XOI"
             yield Problem("W300", text, port=1, hint="name the layout")
         if self.semantics == "document":
             yield from dialect_base.large_padding(s, "the library refuses it")
         if s.same and s.short:
-            yield Problem(
-                "W300",
-                f"auto_pad={self.auto_pad}: on spatial axes {s.short} the kernel is shorter than "
-                "the stride; the document's total is negative there, the library takes 0, and so "
-                "does irdeconv",
-                attribute="auto_pad",
-            )
+            text = f"auto_pad={self.auto_pad}: on spatial axes {s.short} the kernel is shorter "
+            text += "than the stride; the document's total is negative there, the library takes 0, "
+            text += "and so does irdeconv"
+            yield Problem("W300", text, attribute="auto_pad")
 
 
 def _spelled(semantics: Semantics, s: Setting) -> tuple[OneDnnConvTranspose, tuple[Spec, ...]]:

@@ -146,23 +146,18 @@ class ConvTranspose(DialectDeconvolution):
         for axis, (full, wanted) in enumerate(zip(s.full, s.output_shape or (), strict=False)):
             limit = s.strides[axis]
             if isinstance(full, int) and isinstance(wanted, int) and wanted - full >= limit:
-                raise OpError(
-                    f"output_shape is {wanted} on spatial axis {axis}, but {s.size[axis]} inputs "
-                    f"give {full}, and with output_padding at most {full + limit - 1}",
-                    code="E306",
-                    attribute="output_shape",
-                    hint=size_hint(full, wanted, extra=0, limit=limit, pads=0),
-                )
+                text = f"output_shape is {wanted} on spatial axis {axis}, but {s.size[axis]} "
+                text += f"inputs give {full}, and with output_padding at most {full + limit - 1}"
+                hint = size_hint(full, wanted, extra=0, limit=limit, pads=0)
+                raise OpError(text, code="E306", attribute="output_shape", hint=hint)
 
     def warnings(self, s: Setting, inputs: tuple[Spec, ...]) -> Iterator[Problem]:
         if len(self.output_shape) == s.axes + 2:
-            yield Problem(
-                "W301",
-                f"output_shape has {s.axes + 2} values; ONNX Runtime takes the last {s.axes} "
-                "where the model does not declare the filter's shape, and refuses them otherwise",
-                attribute="output_shape",
-                hint="leave out batch and channels",
-            )
+            text = f"output_shape has {s.axes + 2} values; ONNX Runtime takes the last {s.axes} "
+            text += "where the model does not declare the filter's shape, and refuses them "
+            text += "otherwise"
+            hint = "leave out batch and channels"
+            yield Problem("W301", text, attribute="output_shape", hint=hint)
         if self.output_shape and any(self.pads):
             yield Problem("W301", "output_shape is given, so pads are ignored", attribute="pads")
         if self.semantics == "document":
@@ -176,22 +171,17 @@ class ConvTranspose(DialectDeconvolution):
         """Yield an output_shape that ONNX Runtime refuses and the text does not."""
         rows = zip(s.full, s.strides, s.output_shape or (), strict=False)
         if any(isinstance(f, int) and isinstance(o, int) and o - f >= n for f, n, o in rows):
-            text = (
-                f"output_shape {list(self.output_shape)} is larger than the scatter by a stride "
-                "or more, which ONNX Runtime refuses"
-            )
+            text = f"output_shape {list(self.output_shape)} is larger than the scatter by a stride "
+            text += "or more, which ONNX Runtime refuses"
             yield Problem("W303", text, attribute="output_shape")
 
     def _tools(self, s: Setting) -> Iterator[Problem]:
         """Yield warnings of layers that ONNX's own tools compute differently."""
         if s.same and not self.output_shape and any(self.output_padding):
-            yield Problem(
-                "W301",
-                f"auto_pad={self.auto_pad} with output_padding {list(self.output_padding)}: "
-                "ONNX's shape inference adds it to the output size, ONNX Runtime and irdeconv do "
-                "not",
-                attribute="output_padding",
-            )
+            text = f"auto_pad={self.auto_pad} with output_padding {list(self.output_padding)}: "
+            text += "ONNX's shape inference adds it to the output size, ONNX Runtime and irdeconv "
+            text += "do not"
+            yield Problem("W301", text, attribute="output_padding")
         reasons = ["groups"] if self.group > 1 else []
         if self.output_shape and not s.same:
             reasons.append("output_shape without SAME_*")
@@ -212,10 +202,8 @@ class ConvTranspose(DialectDeconvolution):
                 hint="version 11 of the text has the runtime's split",
             )
         if s.same and not self.output_shape and s.short and is_static(s.kernel):
-            text = (
-                f"auto_pad={self.auto_pad}: on spatial axes {s.short} the kernel is shorter "
-                "than the stride, so the output is smaller than input times stride"
-            )
+            text = f"auto_pad={self.auto_pad}: on spatial axes {s.short} the kernel is shorter "
+            text += "than the stride, so the output is smaller than input times stride"
             yield Problem("W301", text, attribute="auto_pad")
 
 

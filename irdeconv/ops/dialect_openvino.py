@@ -58,8 +58,7 @@ class BackpropData(DialectDeconvolution):
 
     def window(self, t: WindowTerms) -> Window:
         runtime = self.semantics == "runtime"
-        rule = geometry.openvino if runtime else geometry.openvino_document
-        return rule(self.auto_pad, t)
+        return (geometry.openvino if runtime else geometry.openvino_document)(self.auto_pad, t)
 
     def rule(self, s: Setting) -> PadsRule:
         text = f"{s.auto_pad} with output_shape"
@@ -70,9 +69,8 @@ class BackpropData(DialectDeconvolution):
         if document:
             text += ", the document's formula: given pads are ignored"
         elif s.auto_pad == "explicit":
-            return PadsRule(
-                "output_shape is given: pads_begin as given, the end follows from the size"
-            )
+            text = "output_shape is given: pads_begin as given, the end follows from the size"
+            return PadsRule(text)
         elif s.auto_pad == "valid":
             return PadsRule(f"{text}: nothing at the begin, the end follows from the size")
         return PadsRule(text, from_output(s, clamp=not document), s.auto_pad == "same_upper")
@@ -82,26 +80,18 @@ class BackpropData(DialectDeconvolution):
             yield from self._prose(s)
             yield from self._divergence(inputs)
         if s.dtype is not None and s.dtype.name in NARROWED:
-            yield Problem(
-                "W303",
-                f"the OpenVINO CPU plugin computes {s.dtype} in f32",
-                note=True,
-                port=0,
-                hint="large values lose their last digits there",
-            )
+            text = f"the OpenVINO CPU plugin computes {s.dtype} in f32"
+            hint = "large values lose their last digits there"
+            yield Problem("W303", text, note=True, port=0, hint=hint)
         for axis, p in enumerate(self.output_padding):
             if p < 0:
-                text = (
-                    f"output_padding is {p} on spatial axis {axis}: the runtime takes a "
-                    "negative one as a crop"
-                )
+                text = f"output_padding is {p} on spatial axis {axis}: the runtime takes a "
+                text += "negative one as a crop"
                 yield Problem("W301", text, attribute="output_padding")
         for name in ("pads_begin", "pads_end"):
             if self.auto_pad == "explicit" and any(p < 0 for p in self.lists[name]):
-                text = (
-                    f"{name} has negative values: shape inference accepts them, the "
-                    "OpenVINO CPU plugin refuses to compile the layer"
-                )
+                text = f"{name} has negative values: shape inference accepts them, the "
+                text += "OpenVINO CPU plugin refuses to compile the layer"
                 yield Problem("W303", text, attribute=name)
         out = self.expand_specs(*inputs)
         assert isinstance(out, Spec)
@@ -117,28 +107,22 @@ class BackpropData(DialectDeconvolution):
         odd = [axis for axis, t in enumerate(totals) if t > 0 and t % 2]
         if odd:
             sides = ("begin", "end") if self.auto_pad == "same_upper" else ("end", "begin")
-            yield Problem(
-                "W301",
-                f"auto_pad={self.auto_pad}: an odd total on spatial axes {odd}; formula and "
-                f"runtime put the odd element at the {sides[0]}, the document's prose at the "
-                f"{sides[1]}",
-                attribute="auto_pad",
-            )
+            text = f"auto_pad={self.auto_pad}: an odd total on spatial axes {odd}; formula and "
+            text += f"runtime put the odd element at the {sides[0]}, the document's prose at the "
+            text += f"{sides[1]}"
+            yield Problem("W301", text, attribute="auto_pad")
 
     def _divergence(self, inputs: tuple[Spec, ...]) -> Iterator[Problem]:
         runtime = replace(self, semantics="runtime").begins(*inputs)
         document = replace(self, semantics="document").begins(*inputs)
         if runtime is None or runtime == document:
             return
-        yield Problem(
-            "W300",
-            f"auto_pad={self.auto_pad} with output_shape: the runtime begins the output at "
-            f"{runtime} of the full scatter, the published formula at "
-            f"{document or 'a place that depends on the sizes'}; irdeconv computes the "
-            f"{self.semantics}'s",
-            attribute="auto_pad",
-            hint='choose with semantics="runtime" or semantics="document"',
-        )
+        text = f"auto_pad={self.auto_pad} with output_shape: the runtime begins the output at "
+        text += f"{runtime} of the full scatter, the published formula at "
+        text += f"{document or 'a place that depends on the sizes'}; irdeconv computes the "
+        text += f"{self.semantics}'s"
+        hint = 'choose with semantics="runtime" or semantics="document"'
+        yield Problem("W300", text, attribute="auto_pad", hint=hint)
 
 
 @op("ConvolutionBackpropData")
@@ -170,10 +154,8 @@ class GroupConvolutionBackpropData(BackpropData):
         yield from super().warnings(s, inputs)
         shape = inputs[1].shape
         if shape and shape[0] == 1 and any(d != 1 for d in shape[1:3]):
-            text = (
-                "one group: the OpenVINO CPU plugin does not compile a "
-                "GroupConvolutionBackpropData with g = 1 unless C = M = 1"
-            )
+            text = "one group: the OpenVINO CPU plugin does not compile a "
+            text += "GroupConvolutionBackpropData with g = 1 unless C = M = 1"
             yield Problem("W303", text, port=1, hint="ConvolutionBackpropData computes the same")
 
 

@@ -51,10 +51,8 @@ class NhwcConvTranspose(ConvTranspose):
             and parameters[1] >= UNBOUNDED
         )
         if len(parameters) != len(names) and not unbounded:
-            text = (
-                f"activation {self.activation} has {len(parameters)} parameters; it takes "
-                f"{len(names)}: {', '.join(names) or 'none'}"
-            )
+            text = f"activation {self.activation} has {len(parameters)} parameters; it takes "
+            text += f"{len(names)}: {', '.join(names) or 'none'}"
             yield Problem("E210", text, attribute="activation_params")
 
     @property
@@ -80,12 +78,8 @@ def _constant(b: Builder[Any], y: Any, value: float) -> Any:
     return scalar if dtype else b.refine(scalar, Spec(None, ()))
 
 
-def _leaky(b: Builder[Any], y: Any, p: Floats) -> Any:
-    return b.add(PReLU(), y, _constant(b, y, p[0]))
-
-
-def _hard_sigmoid(b: Builder[Any], y: Any, p: Floats) -> Any:
-    return b.add(HardSigmoid(), y, _constant(b, y, p[0]), _constant(b, y, p[1]))
+def _with_constants(op: PReLU | HardSigmoid) -> _Build:
+    return lambda b, y, p: b.add(op, y, *(_constant(b, y, v) for v in p))
 
 
 # The function that builds an activation, and the names of its parameters in order.
@@ -93,9 +87,9 @@ _ACTIVATIONS: dict[Activation, tuple[_Build, tuple[str, ...]]] = {
     "Relu": (lambda b, y, p: b.add(ReLU(), y), ()),
     "Tanh": (lambda b, y, p: b.add(Tanh(), y), ()),
     "Sigmoid": (lambda b, y, p: b.add(Sigmoid(), y), ()),
-    "LeakyRelu": (_leaky, ("alpha",)),
+    "LeakyRelu": (_with_constants(PReLU()), ("alpha",)),
     "Clip": (lambda b, y, p: b.add(Clamp(p[0], p[1]), y), ("min", "max")),
-    "HardSigmoid": (_hard_sigmoid, ("alpha", "beta")),
+    "HardSigmoid": (_with_constants(HardSigmoid()), ("alpha", "beta")),
 }
 
 

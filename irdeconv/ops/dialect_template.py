@@ -190,9 +190,8 @@ class DialectDeconvolution(SugarOp):
         self.check_channels(data, filter, channels, outputs)
         dialect_base.check_bias(bias, self.output_channels(groups * outputs))
         dialect_base.check_kernel(kernel)
-        dialect_base.check_kernel_size(
-            self.kernel_name, self.lists.get(self.kernel_name, ()), kernel
-        )
+        said = self.lists.get(self.kernel_name, ())
+        dialect_base.check_kernel_size(self.kernel_name, said, kernel)
         s = self.setting(data, filter)
         if s is not None:
             self.check_setting(s)
@@ -203,8 +202,7 @@ class DialectDeconvolution(SugarOp):
         assert allowed is not None
         low, high = allowed.counts
         if high is not None and not low <= axes <= high:
-            text = f"{axes} spatial axes; {low} to {high} are possible"
-            raise OpError(text, code="E301", port=1)
+            raise OpError(f"{axes} spatial axes; {low} to {high} are possible", code="E301", port=1)
 
     def _check_padding(self, t: CommonTerms) -> None:
         """Require an output_padding below the system's limits; E304."""
@@ -386,8 +384,6 @@ def _with_size(spec: Spec, wanted: Shape) -> Spec:
     """Put the known values of output_shape into the inferred shape: they decide the size."""
     if spec.shape is None or len(wanted) != len(spec.shape) - 2:
         return spec
-    exact = [
-        w if not isinstance(w, Interval) else merge(d, w) or w
-        for d, w in zip(spec.shape[2:], wanted, strict=True)
-    ]
+    rows = zip(spec.shape[2:], wanted, strict=True)
+    exact = [w if not isinstance(w, Interval) else merge(d, w) or w for d, w in rows]
     return Spec(spec.dtype, (*spec.shape[:2], *exact), spec.value)

@@ -55,18 +55,13 @@ class TensorRtDeconvolution(DialectDeconvolution):
 
     def check(self) -> Iterator[Problem]:
         if self.padding and (self.pre_padding or self.post_padding):
-            yield Problem(
-                "E210",
-                "padding_nd is given besides pre_padding or post_padding",
-                attribute="padding_nd",
-                hint="padding_nd sets both; keep one of the two ways",
-            )
+            text = "padding_nd is given besides pre_padding or post_padding"
+            hint = "padding_nd sets both; keep one of the two ways"
+            yield Problem("E210", text, attribute="padding_nd", hint=hint)
         pre, post = self.pads(len(self.kernel_size))
         if self.mode.startswith("CAFFE") and pre != post:
-            text = (
-                f"padding_mode={self.mode} with pre_padding {list(pre)} and post_padding "
-                f"{list(post)} is ambiguous: Caffe pads both sides alike"
-            )
+            text = f"padding_mode={self.mode} with pre_padding {list(pre)} and post_padding "
+            text += f"{list(post)} is ambiguous: Caffe pads both sides alike"
             yield Problem("E210", text, attribute="padding_mode", hint="use an EXPLICIT mode")
 
     @property
@@ -81,13 +76,12 @@ class TensorRtDeconvolution(DialectDeconvolution):
 
     def common_terms(self, axes: int) -> CommonTerms:
         pre, post = self.pads(axes)
-        same = self.mode.startswith("SAME")
         return CommonTerms(
             strides=self.stride,
             dilations=self.dilation,
             pads_begin=pre,
             pads_end=post,
-            auto_pad=self.mode.lower() if same else "explicit",
+            auto_pad=self.mode.lower() if self.mode.startswith("SAME") else "explicit",
         )
 
     def window(self, t: WindowTerms) -> Window:
@@ -114,10 +108,8 @@ class TensorRtDeconvolution(DialectDeconvolution):
             text = f"{groups} groups do not divide {self.num_output_maps} output maps"
             raise OpError(text, code="E304", attribute="num_groups")
         if isinstance(outputs, int) and outputs * groups != self.num_output_maps:
-            text = (
-                f"num_output_maps is {self.num_output_maps}, the kernel gives {outputs * groups} = "
-                f"{groups} groups x {outputs}"
-            )
+            text = f"num_output_maps is {self.num_output_maps}, the kernel gives "
+            text += f"{outputs * groups} = {groups} groups x {outputs}"
             raise OpError(text, code="E304", attribute="num_output_maps")
         if data.dtype is not None and data.dtype.name == "i8":
             self._check_int8(channels)
@@ -125,23 +117,17 @@ class TensorRtDeconvolution(DialectDeconvolution):
     def _check_int8(self, inputs: Dim) -> None:
         for what, count in (("input", inputs), ("output", self.num_output_maps)):
             if isinstance(count, int) and (count // self.num_groups) % INT8_MULTIPLE:
-                raise OpError(
-                    f"int8 needs groups of a multiple of {INT8_MULTIPLE} {what} channels; "
-                    f"{count} channels in {self.num_groups} groups make "
-                    f"{count // self.num_groups}",
-                    code="E303",
-                    attribute="num_groups",
-                )
+                text = f"int8 needs groups of a multiple of {INT8_MULTIPLE} {what} channels; "
+                text += f"{count} channels in {self.num_groups} groups make "
+                text += f"{count // self.num_groups}"
+                raise OpError(text, code="E303", attribute="num_groups")
 
     def warnings(self, s: Setting, inputs: tuple[Spec, ...]) -> Iterator[Problem]:
         if self.mode.endswith("ROUND_UP"):
-            yield Problem(
-                "W301",
-                f"padding_mode={self.mode}: the printed formulas of the modes are those of "
-                "convolution; the size of a deconvolution is exact, so rounding up and down are "
-                "the same",
-                attribute="padding_mode",
-            )
+            text = f"padding_mode={self.mode}: the printed formulas of the modes are those of "
+            text += "convolution; the size of a deconvolution is exact, so rounding up and down "
+            text += "are the same"
+            yield Problem("W301", text, attribute="padding_mode")
         if s.same and (any(s.pads_begin) or any(s.pads_end)):
             text = f"padding_mode={self.mode} overrides the given paddings"
             yield Problem("W301", text, attribute="padding_mode")

@@ -125,13 +125,12 @@ def binary(
     In chains numbers are computed by `rule`, by default `fn`, if that is a ufunc; `rounding` is how
     `compare` judges it. `members` are class variables that differ from the base's.
     """
-    numbers = accepts == "number" and gives == "t"
     types = f"{_TYPES[accepts]}; {'the same type' if gives == 't' else gives}"
     body = {
         "__doc__": f"{what} (a, b broadcast), {types}.  [{group}/{section or name}-{since}]",
         "__module__": __name__,
         "fn": fn,
-        "rule": fn if numbers and isinstance(fn, np.ufunc) else None,
+        "rule": fn if accepts == "number" and gives == "t" and isinstance(fn, np.ufunc) else None,
         "rounding": rounding,
         "signature": f"a: {accepts} t; b: t -> {gives} [*O]",
         **members,
@@ -172,23 +171,21 @@ def _remainder(ufunc: np.ufunc) -> BinaryFunction:
     return remainder
 
 
-_arithmetic = partial(binary, group="arithmetic")
-_comparison = partial(binary, group="comparison", accepts="any", gives="boolean")
+_numeric = partial(binary, group="arithmetic")
+_compare = partial(binary, group="comparison", accepts="any", gives="boolean")
 _logical = partial(binary, group="logical", accepts="boolean")
 _bitwise = partial(binary, group="bitwise", since=13, accepts="bits")
 _shift = partial(binary, group="bitwise", since=15, accepts="integer")
 
-Add = _arithmetic("Add", np.add, "a + b", roundings(1, "adds"), scalar=ranges.add)
-Subtract = _arithmetic(
-    "Subtract", np.subtract, "a - b", roundings(1, "adds"), scalar=ranges.subtract
-)
-Multiply = _arithmetic(
+Add = _numeric("Add", np.add, "a + b", roundings(1, "adds"), scalar=ranges.add)
+Subtract = _numeric("Subtract", np.subtract, "a - b", roundings(1, "adds"), scalar=ranges.subtract)
+Multiply = _numeric(
     "Multiply", np.multiply, "a * b", roundings(1, "products"), scalar=ranges.multiply
 )
-Maximum = _arithmetic(
+Maximum = _numeric(
     "Maximum", np.maximum, "Larger one", MOVES, rule=elementwise.maximum, scalar=ranges.maximum
 )
-Minimum = _arithmetic(
+Minimum = _numeric(
     "Minimum",
     np.minimum,
     "Smaller one",
@@ -196,11 +193,9 @@ Minimum = _arithmetic(
     rule=elementwise.minimum,
     scalar=ranges.minimum,
 )
-Power = _arithmetic("Power", _power, "a to the power b", FUNCTION, rule=elementwise.power)
-Mod = _arithmetic(
-    "Mod", _remainder(np.fmod), "Remainder of a / b, sign of a", REMAINDER, rule=np.fmod
-)
-FloorMod = _arithmetic(
+Power = _numeric("Power", _power, "a to the power b", FUNCTION, rule=elementwise.power)
+Mod = _numeric("Mod", _remainder(np.fmod), "Remainder of a / b, sign of a", REMAINDER, rule=np.fmod)
+FloorMod = _numeric(
     "FloorMod",
     _remainder(np.remainder),
     "Remainder of a / b, sign of b",
@@ -208,7 +203,7 @@ FloorMod = _arithmetic(
     rule=np.remainder,
     scalar=ranges.floor_modulo,
 )
-SquaredDifference = _arithmetic(
+SquaredDifference = _numeric(
     "SquaredDifference",
     lambda a, b: elementwise.evaluate(elementwise.squared_difference, (a, b)),
     "(a - b) squared",
@@ -266,16 +261,14 @@ class Divide(Binary):
         return ranges.each(floordiv if self.rounds_down else ranges.divide_truncate, a, b)
 
 
-Equal = _comparison("Equal", np.equal, "a == b", scalar=ranges.equal)
-NotEqual = _comparison(
-    "NotEqual", np.not_equal, "a != b", scalar=lambda a, b: not ranges.equal(a, b)
-)
-Less = _comparison("Less", np.less, "a < b", scalar=ranges.less)
-LessEqual = _comparison(
+Equal = _compare("Equal", np.equal, "a == b", scalar=ranges.equal)
+NotEqual = _compare("NotEqual", np.not_equal, "a != b", scalar=lambda a, b: not ranges.equal(a, b))
+Less = _compare("Less", np.less, "a < b", scalar=ranges.less)
+LessEqual = _compare(
     "LessEqual", np.less_equal, "a <= b", scalar=lambda a, b: not ranges.less(b, a)
 )
-Greater = _comparison("Greater", np.greater, "a > b", scalar=lambda a, b: ranges.less(b, a))
-GreaterEqual = _comparison(
+Greater = _compare("Greater", np.greater, "a > b", scalar=lambda a, b: ranges.less(b, a))
+GreaterEqual = _compare(
     "GreaterEqual", np.greater_equal, "a >= b", scalar=lambda a, b: not ranges.less(a, b)
 )
 
@@ -292,9 +285,7 @@ BitwiseAnd = _bitwise("BitwiseAnd", np.bitwise_and, "Bits set in a and b")
 BitwiseOr = _bitwise("BitwiseOr", np.bitwise_or, "Bits set in a or b")
 BitwiseXor = _bitwise("BitwiseXor", np.bitwise_xor, "Bits set in exactly one of a, b")
 BitwiseLeftShift = _shift(
-    "BitwiseLeftShift",
-    np.left_shift,
-    "a * 2^b, high bits lost, all of them if b is out of range",
+    "BitwiseLeftShift", np.left_shift, "a * 2^b, high bits lost, all of them if b is out of range"
 )
 BitwiseRightShift = _shift(
     "BitwiseRightShift",

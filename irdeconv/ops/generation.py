@@ -16,10 +16,7 @@ from irdeconv.ir.op import DRAWN, JUMPS, MOVES, Op, Rounding, op
 from irdeconv.ir.ports import Fit, want_type
 from irdeconv.ir.spec import Array, Spec, bounds, is_static
 from irdeconv.kernels import random_numbers
-from irdeconv.ops.checks import (
-    inferred_shape,
-    known,
-)
+from irdeconv.ops.checks import inferred_shape, known
 
 
 def _scalars(inputs: tuple[Array, ...], dtype: ElementType) -> tuple[float, float, float]:

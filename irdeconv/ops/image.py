@@ -78,8 +78,7 @@ def _resized(padded: Shape, axes: Sequence[int], sizes: Targets, port: int) -> S
         out[axis] = DYNAMIC if sizes is None else sizes[i]
         if bounds(out[axis])[0] < 0:
             if isinstance(out[axis], int):
-                message = f"axis {axis} would get size {out[axis]}"
-                raise OpError(message, code="E305", port=port)
+                raise OpError(f"axis {axis} would get size {out[axis]}", code="E305", port=port)
             out[axis] = DYNAMIC
     return tuple(out)
 
@@ -141,8 +140,7 @@ class Resizing(Op):
         if others is None or image.dtype is None or any((*self.pads_begin, *self.pads_end)):
             return None
         shape = shape_of(image)
-        resize = Interpolation(shape, image.dtype.container, *self.resizes(shape, *others))
-        return Bound(resize)
+        return Bound(Interpolation(shape, image.dtype.container, *self.resizes(shape, *others)))
 
 
 @dataclass(frozen=True)
@@ -201,10 +199,8 @@ class InterpolateBase(Resizing):
         padded = exact(self.padded(shape)) or ()
         out = []
         for i, a in enumerate(self._axes(given, len(shape), 2) or ()):
-            scale = (
-                float(target.reshape(-1)[i]) if self.by_scales else resized[a] / max(padded[a], 1)
-            )
-            out.append(Resize(a, resized[a], scale))
+            by = float(target.reshape(-1)[i]) if self.by_scales else resized[a] / max(padded[a], 1)
+            out.append(Resize(a, resized[a], by))
         return out, Rules(
             self.mode,
             self.coordinate_transformation_mode,
@@ -218,10 +214,8 @@ class InterpolateBase(Resizing):
             text = "OpenVINO's CPU plugin ignores antialias in linear mode; irdeconv does not"
             yield Problem("W303", text, attribute="antialias")
         if self.mode == "bicubic_pillow" and self.cube_coeff != -0.5:
-            text = (
-                f"OpenVINO's CPU plugin takes -0.5 for the cube_coeff {self.cube_coeff:g} in "
-                "bicubic_pillow mode"
-            )
+            text = f"OpenVINO's CPU plugin takes -0.5 for the cube_coeff {self.cube_coeff:g} in "
+            text += "bicubic_pillow mode"
             yield Problem("W303", text, attribute="cube_coeff")
 
 
@@ -355,10 +349,8 @@ class GridSample(Op):
     def _of_nothing(self, data: Array, grid: Array) -> Array:
         shape = (*data.shape[:2], *grid.shape[1:3])
         if self.padding_mode != "zeros" and 0 not in shape:
-            text = (
-                f"the image has {data.shape[2]} x {data.shape[3]} elements; "
-                f'padding_mode="{self.padding_mode}" needs one'
-            )
+            text = f"the image has {data.shape[2]} x {data.shape[3]} elements; "
+            text += f'padding_mode="{self.padding_mode}" needs one'
             raise OpError(text, code="E302", port=0)
         return np.zeros(shape, data.dtype)
 
@@ -480,8 +472,7 @@ class ExtractImagePatches(Op):
         for size, k, stride, rate in zip(
             spatial, self.sizes, self.strides, self.rates, strict=True
         ):
-            count = output_size(self.auto_pad, size, dilated(k, rate), stride, (0, 0))
-            low, high = bounds(count)
+            low, high = bounds(output_size(self.auto_pad, size, dilated(k, rate), stride, (0, 0)))
             # An image without a window gives an empty output.
             low = 0 if isinstance(size, Interval) else max(low, 0)
             out.append(Interval.of(low, None if high is None else max(high, 0)))
@@ -492,12 +483,7 @@ class ExtractImagePatches(Op):
         target = inferred_shape(self, image)
         out = np.zeros((n, *self.sizes, c, *target[2:]), image.dtype)
         begin, _ = pads(
-            self.auto_pad,
-            image.shape[2:],
-            self.sizes,
-            self.strides,
-            self.rates,
-            (ZERO, ZERO),
+            self.auto_pad, image.shape[2:], self.sizes, self.strides, self.rates, (ZERO, ZERO)
         )
         if out.size:
             for at in np.ndindex(*self.sizes):
@@ -566,9 +552,8 @@ class _Colours(Op):
         out = regions.to_rgb(*(p.astype(np.float32) for p in (y, u, v)))
         if planes[0].dtype == np.uint8:
             out = np.rint(out)
-        return np.ascontiguousarray(out[..., ::-1] if self.type.endswith("toBGR") else out).astype(
-            y.dtype
-        )
+        out = out[..., ::-1] if self.type.endswith("toBGR") else out
+        return np.ascontiguousarray(out).astype(y.dtype)
 
 
 class _NV12(_Colours):

@@ -79,19 +79,16 @@ class _GatherND(Op):
             return None
         b, depth = self.batch_dims, indices.shape[-1]
         if not 0 <= b < min(len(data.shape), len(indices.shape)):
-            text = (
-                f"batch_dims {b} is outside data of rank {len(data.shape)} and indices of rank "
-                f"{len(indices.shape)}"
-            )
+            text = f"batch_dims {b} is outside data of rank {len(data.shape)} and indices of rank "
+            text += f"{len(indices.shape)}"
             raise OpError(text, code="E304", attribute="batch_dims")
         if isinstance(depth, Interval):
             return None
         if depth > len(data.shape) - b:
-            raise OpError(
-                f"indices name {depth} axes of data of rank {len(data.shape)} with batch_dims {b}",
-                code="E302",
-                port=1,
+            text = (
+                f"indices name {depth} axes of data of rank {len(data.shape)} with batch_dims {b}"
             )
+            raise OpError(text, code="E302", port=1)
         if not compatible(batch := indices.shape[:b], data.shape[:b]):
             text = f"batch dimensions {format_shape(batch)} are not those of the data"
             raise OpError(f"{text}, {format_shape(data.shape[:b])}", code="E302", port=1)
@@ -160,10 +157,8 @@ _SCATTERED = "data: any t [*I]; indices: integer; updates: t; axis: integer one 
 
 def _want_updates(updates: Spec, wanted: Shape) -> None:
     if not compatible(updates.shape, wanted):
-        text = (
-            f"updates are {format_shape(updates.shape)}; data and indices want "
-            f"{format_shape(wanted)}"
-        )
+        text = f"updates are {format_shape(updates.shape)}; data and indices want "
+        text += f"{format_shape(wanted)}"
         raise OpError(text, code="E302", port=2)
 
 
@@ -234,10 +229,8 @@ def _check_reach(data: Shape, indices: Shape, axis: int) -> None:
     for i, (d, n) in enumerate(zip(data, indices, strict=True)):
         high = bounds(d)[1]
         if i != axis and high is not None and bounds(n)[0] > high:
-            text = (
-                f"indices {format_shape(indices)} are longer than data {format_shape(data)} on "
-                f"axis {i}; only axis {axis} may be"
-            )
+            text = f"indices {format_shape(indices)} are longer than data {format_shape(data)} on "
+            text += f"axis {i}; only axis {axis} may be"
             raise OpError(text, code="E302", port=1)
 
 
@@ -296,8 +289,7 @@ class _ScatterND(Op):
         want_shapes(self, data, indices, updates)
         out = data.copy()
         # The axis in front is there for indices that name no axis at all.
-        first = np.zeros(indices.shape[:-1], np.int64)
-        at = (first, *_places(data, indices))
+        at = (np.zeros(indices.shape[:-1], np.int64), *_places(data, indices))
         _store(out[np.newaxis], at, updates, self.reduction)
         return out
 
@@ -333,9 +325,8 @@ class NonZero(Op):
 
     def evaluate(self, data: Array) -> Array:
         found = np.nonzero(np.atleast_1d(data))
-        return np.array(found if data.ndim else (), self.output_type.container).reshape(
-            data.ndim, -1 if data.ndim else len(found[0])
-        )
+        shape = (data.ndim, -1 if data.ndim else len(found[0]))
+        return np.array(found if data.ndim else (), self.output_type.container).reshape(shape)
 
 
 class _OneHot(Op):
@@ -407,8 +398,7 @@ class SliceScatter(Op):
             replaced: Any = self.part.infer(data, *lists)
         except OpError as e:  # Slice has its lists one port earlier
             port = e.problem.port
-            shifted = replace(e.problem, port=port + 1) if port else e.problem
-            raise OpError.of(shifted) from None
+            raise OpError.of(replace(e.problem, port=port + 1) if port else e.problem) from None
         _want_shape(updates.shape, replaced.shape)
 
     def evaluate(self, data: Array, updates: Array, *lists: Array) -> Array:

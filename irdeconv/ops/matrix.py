@@ -39,10 +39,8 @@ class MatMul(Op):
             return
         left, right = self._left(a.shape), self._right(b.shape)
         if merge(left[-1], right[-2]) is None:
-            text = (
-                f"a {format_shape(a.shape)} has {left[-1]} columns and b {format_shape(b.shape)} "
-                f"has {right[-2]} rows; they must be equal"
-            )
+            text = f"a {format_shape(a.shape)} has {left[-1]} columns and "
+            text += f"b {format_shape(b.shape)} has {right[-2]} rows; they must be equal"
             raise OpError(text, code="E302", port=1)
         try:
             batch = broadcast(left[:-2], right[:-2]) or ()
@@ -69,8 +67,7 @@ class MatMul(Op):
         if self.transpose_b and b.ndim > 1:
             b = b.swapaxes(-1, -2)
         if a.dtype.kind not in "iu" and a.dtype.itemsize < 4:
-            wide = np.matmul(a.astype(np.float32), b.astype(np.float32))
-            return np.asarray(wide.astype(a.dtype))
+            return np.asarray(np.matmul(a.astype(np.float32), b.astype(np.float32)).astype(a.dtype))
         with np.errstate(all="ignore"):
             if a.dtype.kind in "iu" and a.size and b.size and a.size * b.shape[-1] >= MANY_PRODUCTS:
                 # NumPy multiplies integers in loops; floats that hold every sum go through BLAS.

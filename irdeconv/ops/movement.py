@@ -66,10 +66,8 @@ class Concat(Op):
         for i, (x, y) in enumerate(zip(a, b, strict=True)):
             both = x if i == axis else merge(x, y)
             if both is None:
-                text = (
-                    f"part {port} is {format_shape(b)}; the parts before it have {x} on axis {i}, "
-                    f"and only axis {axis} may differ"
-                )
+                text = f"part {port} is {format_shape(b)}; the parts before it have {x} "
+                text += f"on axis {i}, and only axis {axis} may differ"
                 raise OpError(text, code="E302", port=port)
             out.append(both)
         return tuple(out)
@@ -168,10 +166,8 @@ class _Broadcast(Op):
     def _check_mapping(self, given: bool) -> None:
         if given != (self.is_explicit):
             rule = "only" if given else "a third input, axes_mapping, with"
-            text = (
-                f'mode="{self.mode}": axes_mapping is {"" if given else "not "}given; there is '
-                f'{rule} mode="explicit"'
-            )
+            text = f'mode="{self.mode}": axes_mapping is {"" if given else "not "}given; there is '
+            text += f'{rule} mode="explicit"'
             raise OpError(text, code="E300", attribute="mode")
 
     def _both(self, shape: Shape | None, target: Shape) -> Shape | None:
@@ -191,9 +187,8 @@ class _Broadcast(Op):
         for a in chosen:
             axis_of(a, len(target), port=2)
         if any(a < 0 for a in chosen) or list(chosen) != sorted(set(chosen)):
-            raise OpError(
-                f"axes_mapping {list(chosen)} must grow strictly from 0 on", code="E305", port=2
-            )
+            text = f"axes_mapping {list(chosen)} must grow strictly from 0 on"
+            raise OpError(text, code="E305", port=2)
         _check_into(shape, target, chosen)
 
     def evaluate(
@@ -235,10 +230,8 @@ def _check_into(shape: Shape, target: Shape, axes: Sequence[int]) -> None:
         raise OpError(text, code="E302", port=1)
     for d, axis in zip(shape, axes, strict=True):
         if merge(d, target[axis]) is None and merge(d, 1) is None:
-            text = (
-                f"data {format_shape(shape)} does not broadcast to {format_shape(target)}: "
-                f"dimension {d} must be 1 or {target[axis]} (axis {axis})"
-            )
+            text = f"data {format_shape(shape)} does not broadcast to {format_shape(target)}: "
+            text += f"dimension {d} must be 1 or {target[axis]} (axis {axis})"
             raise OpError(text, code="E302", port=1)
 
 
@@ -294,8 +287,7 @@ class Tile(Op):
             rank = max(data.ndim, len(times))
             shape = (1,) * (rank - data.ndim) + data.shape
             counts = [1] * (rank - len(times)) + times
-            sizes = [d * n for d, n in zip(shape, counts, strict=True)]
-            return np.empty(sizes, data.dtype)
+            return np.empty([d * n for d, n in zip(shape, counts, strict=True)], data.dtype)
         return np.tile(data, times)
 
     def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:

@@ -19,11 +19,7 @@ from irdeconv.kernels import copies, elementwise, reductions
 from irdeconv.kernels.elementwise_chain import computing_type
 from irdeconv.kernels.reductions import GroupNorm, OnRows, Standardize, rows_of
 from irdeconv.ops.channels import divided
-from irdeconv.ops.checks import (
-    is_computed,
-    known,
-    shape_of,
-)
+from irdeconv.ops.checks import is_computed, known, shape_of
 from irdeconv.ops.elementwise import wide
 from irdeconv.ops.reduction import reduced_axes
 
@@ -301,5 +297,4 @@ class GRN(Op):
         return wide(self._normalize)(data)
 
     def _normalize(self, x: Array) -> Any:
-        squares = np.sum(x * x, 1, keepdims=True)
-        return x / np.sqrt(squares + x.dtype.type(self.bias))
+        return x / np.sqrt(np.sum(x * x, 1, keepdims=True) + x.dtype.type(self.bias))

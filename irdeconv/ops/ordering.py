@@ -53,15 +53,13 @@ class _TopK(Op):
         chosen = order[..., :count]
         if self.sort == "index":
             chosen = np.sort(chosen, -1)
-        values = np.take_along_axis(moved, chosen, -1)
         back = np.moveaxis(chosen, -1, axis).astype(self.index_element_type.container)
-        return np.moveaxis(values, -1, axis), back
+        return np.moveaxis(np.take_along_axis(moved, chosen, -1), -1, axis), back
 
 
 def _descending(x: Array) -> Array:
     """Return a stable descending order: the reverse of the ascending order of the reverse."""
-    size = x.shape[-1]
-    return np.asarray(size - 1 - np.argsort(x[..., ::-1], -1, kind="stable")[..., ::-1])
+    return np.asarray(x.shape[-1] - 1 - np.argsort(x[..., ::-1], -1, kind="stable")[..., ::-1])
 
 
 def _taken(size: Dim, k: Dim) -> Dim:
@@ -116,8 +114,7 @@ class CumSum(Op):
 
     def evaluate(self, data: Array, axis: Array) -> Array:
         at = axis_of(int(axis.reshape(-1)[0]), data.ndim, port=1)
-        x = np.flip(data, at) if self.reverse else data
-        out = np.cumsum(x, at, dtype=data.dtype)
+        out = np.cumsum(np.flip(data, at) if self.reverse else data, at, dtype=data.dtype)
         if self.exclusive:
             out = np.roll(out, 1, at)
             out[(*(slice(None),) * at, slice(0, 1))] = 0
@@ -184,10 +181,8 @@ def _lead(rows: Shape, values: Shape) -> Shape:
     out = [merge(a, b) for a, b in zip(rows[:-1], values[:-1], strict=True)]
     lead = tuple(d for d in out if d is not None)
     if len(lead) != len(out):
-        text = (
-            f"values {format_shape(values)} and sorted_sequence {format_shape(rows)} differ in "
-            "front of the last axis"
-        )
+        text = f"values {format_shape(values)} and sorted_sequence {format_shape(rows)} differ in "
+        text += "front of the last axis"
         raise OpError(text, code="E302", port=1)
     return (*lead, values[-1])
 

@@ -75,10 +75,8 @@ class PadBase(Op):
             return
         limit = {"edge": None if high else 0, "reflect": high - 1, "symmetric": high}[self.pad_mode]
         if limit is not None and low > limit:
-            text = (
-                f'pad {pad} of axis {axis}: pad_mode="{self.pad_mode}" allows at most {limit} for '
-                f"size {size}"
-            )
+            text = f'pad {pad} of axis {axis}: pad_mode="{self.pad_mode}" '
+            text += f"allows at most {limit} for size {size}"
             raise OpError(text, code="E305", port=port)
 
     def evaluate(
@@ -87,8 +85,7 @@ class PadBase(Op):
         begin = tuple(int(v) for v in pads_begin.reshape(-1))
         end = tuple(int(v) for v in pads_end.reshape(-1))
         if self.pad_mode == "constant":
-            value = 0 if pad_value is None else pad_value.reshape(())
-            return padded(data, begin, end, value)
+            return padded(data, begin, end, 0 if pad_value is None else pad_value.reshape(()))
         for axis, (b, e) in enumerate(zip(begin, end, strict=True)):
             self._check(axis, data.shape[axis], b, 1)
             self._check(axis, data.shape[axis], e, 2)
@@ -120,10 +117,8 @@ class PadBase(Op):
         for axis, (size, *pads) in enumerate(zip(shape, begin, end, strict=True)):
             for port, count in enumerate(pads, 1):
                 self._check(axis, size, count, port)
-        indices = [
-            pad_indices(self.pad_mode, size, b, e)
-            for size, b, e in zip(shape, begin, end, strict=True)
-        ]
+        rows = zip(shape, begin, end, strict=True)
+        indices = [pad_indices(self.pad_mode, *row) for row in rows]
         return Bound(OwnBorderKernel.of(shape, begin, indices))
 
 

@@ -15,16 +15,7 @@ from irdeconv.ir.attributes import IndexType, Ints, NaturalAxisInts, PositiveAxi
 from irdeconv.ir.geometry import AutoPad, Rounding
 from irdeconv.ir.op import MOVES, SUM, Bound, Op, attribute, op
 from irdeconv.ir.ports import Fit, axis_of, exact
-from irdeconv.ir.spec import (
-    DYNAMIC,
-    Array,
-    Dim,
-    Shape,
-    Spec,
-    bounds,
-    format_shape,
-    merge,
-)
+from irdeconv.ir.spec import DYNAMIC, Array, Dim, Shape, Spec, bounds, format_shape, merge
 from irdeconv.kernels import pooling
 from irdeconv.kernels.candidate import WindowAxis, window_axes
 from irdeconv.ops.checks import WindowOp, check_lists, inferred_shape, shape_of
@@ -98,10 +89,8 @@ class Pool(_Windows):
         same = self.auto_pad in ("same_upper", "same_lower")
         top = bounds(size)[1]
         if top is not None and (not top if same else top + sum(pad) < reach):
-            text = (
-                f"the dilated kernel has size {reach} on spatial axis {axis}, "
-                f"but the padded data only {size + sum(pad)}"
-            )
+            text = f"the dilated kernel has size {reach} on spatial axis {axis}, "
+            text += f"but the padded data only {size + sum(pad)}"
             raise OpError(text, code="E306", attribute="kernel")
         return o
 
@@ -124,10 +113,8 @@ class AvgPoolBase(Pool):
         for axis, (k, d) in enumerate(zip(self.kernel, dilations, strict=True)):
             for name, pad in zip(("pads_begin", "pads_end"), pads, strict=True):
                 if pad[axis] >= geometry.extent(k, d):
-                    text = (
-                        f"{name} is {pad[axis]} on spatial axis {axis}, so that windows of size "
-                        f"{geometry.extent(k, d)} lie wholly in the padding and have no mean"
-                    )
+                    text = f"{name} is {pad[axis]} on spatial axis {axis}, so that windows of size "
+                    text += f"{geometry.extent(k, d)} lie wholly in the padding and have no mean"
                     raise OpError(text, code="E304", attribute=name)
 
     def evaluate(self, data: Array) -> Array:

@@ -16,13 +16,7 @@ from irdeconv.ir.ports import Fit
 from irdeconv.ir.spec import Array, Spec, broadcasts_into, compatible, format_shape
 from irdeconv.kernels import elementwise as steps
 from irdeconv.kernels.elementwise_chain import computing_type
-from irdeconv.ops.checks import (
-    AutoBroadcast,
-    aligned,
-    broadcast_shapes,
-    known,
-    widest,
-)
+from irdeconv.ops.checks import AutoBroadcast, aligned, broadcast_shapes, known, widest
 
 
 @op("FakeQuantize")

@@ -21,8 +21,7 @@ _REAL = (float, np.floating)
 
 def _ends(v: Scalar) -> tuple[float, float]:
     if isinstance(v, Interval):
-        low = -math.inf if v.lo <= -(2**62) else v.lo
-        return low, math.inf if v.hi is None else v.hi
+        return -math.inf if v.lo <= -(2**62) else v.lo, math.inf if v.hi is None else v.hi
     return v, v
 
 

@@ -20,10 +20,7 @@ from irdeconv.ir.ports import Fit
 from irdeconv.ir.spec import Array, Spec, bounds
 from irdeconv.kernels import elementwise, jit, recurrent
 from irdeconv.kernels import elementwise as steps
-from irdeconv.ops.checks import (
-    want_lengths,
-    want_shapes,
-)
+from irdeconv.ops.checks import want_lengths, want_shapes
 
 ACTIVATIONS: dict[str, recurrent.Activation] = {
     "sigmoid": lambda x: elementwise.evaluate(steps.sigmoid, (x,)),
@@ -430,10 +427,8 @@ class CTCGreedyDecoderSeqLen(_OfClasses):
         used = np.arange(data.shape[1]) < sequence_length[:, None]
         classes = np.argmax(data.astype(np.float32, copy=False), 2)
         out, counts = recurrent.decoded(classes, used, blank, merge=self.merge_repeated)
-        return (
-            out.astype(self.classes_index_type.container),
-            counts.astype(self.sequence_length_type.container),
-        )
+        kinds = self.classes_index_type.container, self.sequence_length_type.container
+        return out.astype(kinds[0]), counts.astype(kinds[1])
 
 
 @op("CTCLoss", since=4)
@@ -481,6 +476,5 @@ class CTCLoss(_OfClasses):
         if self.unique:
             return labels[np.sort(np.unique(labels, return_index=True)[1])]
         if self.preprocess_collapse_repeated:
-            fresh = np.append(True, labels[1:] != labels[:-1])
-            return np.asarray(labels[fresh[: len(labels)]])
+            return np.asarray(labels[np.append(True, labels[1:] != labels[:-1])[: len(labels)]])
         return labels

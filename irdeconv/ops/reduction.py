@@ -69,7 +69,8 @@ class Reduction(Op):
             yield Problem("W300", text, hint="give axes, or an Abs in its place")
 
     def evaluate(self, data: Array, axes: Array) -> Array:
-        if axes.dtype == object or (data.dtype == object and not self._adds_dims(data)):
+        adds = type(self).partial and not holds_real(data)  # partly known integers, in Python
+        if axes.dtype == object or (data.dtype == object and not adds):
             raise TypeError(f"{self.type} of partly known values")
         chosen = reduced_axes(axes.reshape(-1), data.ndim)
         return type(self).fn(data, chosen, self.keep_dims)
@@ -86,15 +87,8 @@ class Reduction(Op):
         if self.averages or not axes:
             return None
         kept = tuple(1 if a in axes else d for a, d in enumerate(shape))
-        return Bound(
-            lambda x, *_, out, team: ufunc.reduce(
-                x, axis=axes, keepdims=True, out=out.reshape(kept)
-            )
-        )
-
-    def _adds_dims(self, data: Array) -> bool:
-        """Whether the values are partly known integers of which Python can make the sum."""
-        return type(self).partial and not holds_real(data)
+        whole: Any = {"axis": axes, "keepdims": True}
+        return Bound(lambda x, *_, out, team: ufunc.reduce(x, out=out.reshape(kept), **whole))
 
 
 Finish = Callable[[Array, int], Array]  # from totals and how many elements each has
@@ -180,13 +174,7 @@ def _root(total: Array, count: int) -> Array:
 
 
 def reduction(
-    name: str,
-    fn: Reducer,
-    what: str,
-    *,
-    since: int = 1,
-    accepts: Types = "number",
-    **members: Any,
+    name: str, fn: Reducer, what: str, *, since: int = 1, accepts: Types = "number", **members: Any
 ) -> type[Reduction]:
     """Register a reduction; `members` are class variables that differ from the base's."""
     types = "boolean" if accepts == "boolean" else "any numbers"
@@ -228,11 +216,7 @@ ReduceL2 = reduction(
     "ReduceL2", _wide(_squares, _root), "Root of the sum of squares", since=4, norm=True
 )
 ReduceLogicalAnd = reduction(
-    "ReduceLogicalAnd",
-    _numpy(np.all),
-    "Whether all are true",
-    accepts="boolean",
-    rounding=JUMPS,
+    "ReduceLogicalAnd", _numpy(np.all), "Whether all are true", accepts="boolean", rounding=JUMPS
 )
 ReduceLogicalOr = reduction(
     "ReduceLogicalOr", _numpy(np.any), "Whether any is true", accepts="boolean", rounding=JUMPS

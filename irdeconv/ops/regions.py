@@ -10,14 +10,7 @@ import numpy as np
 
 from irdeconv.base.errors import OpError, Problem
 from irdeconv.base.limits import current, raise_hint
-from irdeconv.ir.attributes import (
-    Floats,
-    Ints,
-    Natural,
-    Positive,
-    PositiveScale,
-    ValueRange,
-)
+from irdeconv.ir.attributes import Floats, Ints, Natural, Positive, PositiveScale, ValueRange
 from irdeconv.ir.op import MOVES, Op, attribute, op
 from irdeconv.ir.ports import Fit, axis_of
 from irdeconv.ir.spec import DYNAMIC, Array, Dim, Shape, Spec, bounds, merge

@@ -123,10 +123,8 @@ class Reshape(ViewOp):
             return list(pattern)
         for i, v in enumerate(pattern):
             if v == 0 and i >= len(shape):
-                text = (
-                    f"value {i} of the shape {list(pattern)} is 0 (special_zero copies the "
-                    f"dimension), but the data has rank {len(shape)}"
-                )
+                text = f"value {i} of the shape {list(pattern)} is 0 (special_zero copies the "
+                text += f"dimension), but the data has rank {len(shape)}"
                 raise OpError(text, code="E305", port=1)
         return [shape[i] if v == 0 else v for i, v in enumerate(pattern)]
 
@@ -135,7 +133,8 @@ class Reshape(ViewOp):
         self._check([v for v in pattern if not isinstance(v, Interval)])
         out = [self._target(shape, i, v) for i, v in enumerate(pattern)]
         wild = [i for i, v in enumerate(pattern) if v == -1]
-        if wild and shape is not None and not any(_maybe_negative(v) for v in pattern):
+        certain = not any(isinstance(v, Interval) and v.lo < 0 for v in pattern)
+        if wild and shape is not None and certain:
             out[wild[0]] = self._left_over(shape, pattern, out, wild[0])
         return tuple(out)
 
@@ -161,10 +160,6 @@ class Reshape(ViewOp):
         return DYNAMIC if high is not None and high < low else Interval.of(low, high)
 
 
-def _maybe_negative(v: Dim) -> bool:
-    return isinstance(v, Interval) and v.lo < 0
-
-
 class _Squeeze(ViewOp):
     """Base of the two versions."""
 
@@ -186,8 +181,7 @@ class _Squeeze(ViewOp):
     def view(self, shape: tuple[int, ...], axes: Array | None = None) -> Callable[[Array], Array]:
         if axes is None or axes.size == 0:
             return _reshaping(_squeeze_all(shape))
-        chosen = [int(a) for a in axes.reshape(-1)]
-        return _reshaping(_squeeze(shape, chosen, self.allow_axis_skip))
+        return _reshaping(_squeeze(shape, [int(a) for a in axes.reshape(-1)], self.allow_axis_skip))
 
 
 def _reshaping(target: Shape | None) -> Callable[[Array], Array]:

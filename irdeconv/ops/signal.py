@@ -96,8 +96,7 @@ class _Fourier(Op):
         resized: Shape = (DYNAMIC,) * len(shape)
         if places is not None:
             places = axes_of(places, len(shape), 1)
-            open_sizes = signal_size is not None and sizes is None
-            new = (UNKNOWN,) * len(places) if open_sizes else sizes
+            new = (UNKNOWN,) * len(places) if signal_size is not None and sizes is None else sizes
             resized = self._resized(shape, places, new)
         at.groups["O"] = self._pairs(resized)
 
@@ -264,8 +263,7 @@ class STFT(Op):
         if top is not None and top < bounds(size)[0]:
             text = f"frame_size is {size}; the signal has {length} elements"
             raise OpError(text, code="E305", port=2)
-        count = non_negative(length - size) // step + 1
-        parts: Shape = (count, size // 2 + 1)
+        parts: Shape = (non_negative(length - size) // step + 1, size // 2 + 1)
         ordered = parts[::-1] if self.transpose_frames else parts
         at.groups["O"] = (*signal.shape[:-1], *ordered, 2)
 

@@ -195,25 +195,20 @@ class _Gather(Op):
         batch = self.batch_dims
         dims = batch + indices_rank if batch < 0 else batch
         if not 0 <= dims <= min(indices_rank, rank):
-            text = (
-                f"batch_dims {batch} is outside indices of rank {indices_rank} and data of "
-                f"rank {rank}"
-            )
+            text = f"batch_dims {batch} is outside indices of rank {indices_rank} and data of "
+            text += f"rank {rank}"
             raise OpError(text, code="E304", attribute="batch_dims")
         return dims
 
     def _check_batch(self, data: Shape, indices: Shape, dims: int, axis: int) -> None:
         if dims > axis:
-            raise OpError(
-                f"batch_dims {dims} is above axis {axis}", code="E304", attribute="batch_dims"
-            )
+            text = f"batch_dims {dims} is above axis {axis}"
+            raise OpError(text, code="E304", attribute="batch_dims")
         for i in range(dims):
             (alo, ahi), (blo, bhi) = bounds(data[i]), bounds(indices[i])
             if (ahi is not None and blo > ahi) or (bhi is not None and alo > bhi):
-                text = (
-                    f"data {format_shape(data)} and indices {format_shape(indices)} differ in "
-                    f"batch dimension {i}"
-                )
+                text = f"data {format_shape(data)} and indices {format_shape(indices)} differ in "
+                text += f"batch dimension {i}"
                 raise OpError(text, code="E302", port=1)
 
 
@@ -234,9 +229,8 @@ def gather(data: Array, indices: Array, axis: int, batch: int) -> Array:
     if safe is wrapped:
         return out
     tail = data.ndim - axis - 1
-    mask = inside.reshape(
-        *inside.shape[:batch], *(1,) * (axis - batch), *inside.shape[batch:], *(1,) * tail
-    )
+    first, rest = inside.shape[:batch], inside.shape[batch:]
+    mask = inside.reshape(*first, *(1,) * (axis - batch), *rest, *(1,) * tail)
     return np.where(mask, out, np.zeros((), data.dtype))
 
 
@@ -418,7 +412,6 @@ def _element(size: int, part: _AxisPart) -> int:
     index = 0 if part.begin is None else part.begin
     assert not isinstance(index, Interval)
     if not -size <= index < size:
-        raise OpError(
-            f"begin {index} is outside axis {part.axis} of size {size}", code="E305", port=1
-        )
+        text = f"begin {index} is outside axis {part.axis} of size {size}"
+        raise OpError(text, code="E305", port=1)
     return index

@@ -54,9 +54,8 @@ class _Embedding(Op):
             np.add.at(out, bag, found)
             sizes = np.bincount(bag, minlength=count)
             if self.reduction == "mean":
-                out = (out / np.maximum(sizes, 1).reshape(-1, *(1,) * (out.ndim - 1))).astype(
-                    out.dtype
-                )
+                counts = np.maximum(sizes, 1).reshape(-1, *(1,) * (out.ndim - 1))
+                out = (out / counts).astype(out.dtype)
         if default >= 0:
             out[sizes == 0] = wide[_checked(np.array(default), len(table))]
         return out.astype(table.dtype, copy=False)
@@ -85,8 +84,7 @@ class _Offsets(_Embedding):
 
     def evaluate(self, emb_table: Array, indices: Array, offsets: Array, *more: Array) -> Array:
         default_index, per_sample_weights = (*more, None, None)[:2]
-        ends = np.append(offsets[1:], len(indices)).astype(np.int64)
-        sizes = ends - offsets.astype(np.int64)
+        sizes = np.append(offsets[1:], len(indices)).astype(np.int64) - offsets.astype(np.int64)
         if len(offsets) and (offsets.min() < 0 or sizes.min() < 0):
             text = f"offsets {offsets.tolist()} must grow from 0 to {len(indices)} at most"
             raise OpError(text, code="E305", port=2)
@@ -232,11 +230,8 @@ class SparseFillEmptyRows(Op):
         order = np.argsort(np.concatenate([filled, added]), kind="stable")
         new = np.stack([added, np.zeros_like(added)], 1).astype(indices.dtype)
         default = np.full(len(added), default_value.reshape(()), values.dtype)
-        return (
-            np.concatenate([indices, new])[order],
-            np.concatenate([values, default])[order],
-            empty,
-        )
+        every, numbers = np.concatenate([indices, new]), np.concatenate([values, default])
+        return every[order], numbers[order], empty
 
 
 def _rows_of(indices: Array, rows: int) -> Array:
@@ -286,9 +281,8 @@ class SegmentMax(Op):
         last = int(ids[-1]) + 1 if ids.size else 0
         count = last if num_segments is None else int(num_segments.reshape(-1)[0])
         low = _lowest(data.dtype)
-        out = np.full(
-            (count, *data.shape[1:]), low if self.fill_mode == "lowest" else 0, data.dtype
-        )
+        fill = low if self.fill_mode == "lowest" else 0
+        out = np.full((count, *data.shape[1:]), fill, data.dtype)
         starts = np.flatnonzero(np.diff(ids, prepend=-1))
         kept = starts[ids[starts] < count]
         if kept.size:

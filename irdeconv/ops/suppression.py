@@ -325,8 +325,7 @@ class _Suppression(Op):
 
     def places(self, rows: list[Row]) -> Array:
         """Return batch, class and box (M, 3)."""
-        found = np.array([row[:3] for row in rows], self.output_type.container)
-        return found.reshape(-1, 3)
+        return np.array([row[:3] for row in rows], self.output_type.container).reshape(-1, 3)
 
 
 class _ThreeOutputs(_Suppression):
@@ -429,9 +428,7 @@ class NMSRotated(_ThreeOutputs):
     ) -> list[tuple[float, int]]:
         iou, least, *_ = thresholds
         order = suppression.ranked(scores, scores > least)
-        turned = np.array([1, 1, 1, 1, 1 if self.clockwise else -1], np.float32)
-        ready = boxes[order] * turned
-        kept = suppression.greedy(
-            ready, limit, lambda box, others: suppression.rotated_overlap(box, others.T) > iou
-        )
+        ready = boxes[order] * np.array([1, 1, 1, 1, 1 if self.clockwise else -1], np.float32)
+        overlap = suppression.rotated_overlap
+        kept = suppression.greedy(ready, limit, lambda box, others: overlap(box, others.T) > iou)
         return [(float(scores[i]), int(i)) for i in order[kept]]

@@ -31,8 +31,7 @@ class GraphVector:
     def _lift(self, value: Any) -> Any:
         if isinstance(value, GraphVector):
             return value.x
-        values = value.values if isinstance(value, IntVector) else (value,)
-        return self.b.const(_array(values))
+        return self.b.const(_array(value.values if isinstance(value, IntVector) else (value,)))
 
     def __add__(self, other: Any) -> GraphVector:
         return self._apply(Add(), self, other)

@@ -191,8 +191,7 @@ class GraphBuilder:
             work.take(units)
         except OpError as e:
             at, text = self.source, f'"{self.source.name}": {e}'
-            hint = e.problem.hint
-            found = Diagnostic("E602", "error", text, at.location, at.name, hint=hint)
+            found = Diagnostic("E602", "error", text, at.location, at.name, hint=e.problem.hint)
             raise LimitError(found) from None
 
     def _held(self, data: MovedData) -> Value:
@@ -224,14 +223,9 @@ class GraphBuilder:
         source = self.source
         if self.budget is not None:
             self.budget.take(source)
-        node = self.graph.add(
-            op,
-            inputs,
-            name=f"{source.name}/{op.type}",
-            location=source.location,
-            origins=source.origins or (source.name,),
-            specs=specs,
-        )
+        name, at = f"{source.name}/{op.type}", source.location
+        origins = source.origins or (source.name,)
+        node = self.graph.add(op, inputs, name=name, location=at, origins=origins, specs=specs)
         self.made.append(node.id)
         return Value(node.id)
 

@@ -149,8 +149,7 @@ def emit_convolution(
     grouped = shape is None or shape[0] != 1
     w = w if grouped else b.add(Squeeze1(), w, b.const(AXIS_0))
     operation = GroupConvolution if grouped else Convolution
-    op = operation(strides, begin, end, layer.dilations, "explicit", beyond)
-    return b.add(op, x, w)
+    return b.add(operation(strides, begin, end, layer.dilations, "explicit", beyond), x, w)
 
 
 def _beyond_one_output(

@@ -145,8 +145,7 @@ def joined(b: Builder[X], *parts: Vector) -> X:
         try:
             return b.const(np.array([v for values in known for v in values], np.int64))
         except OverflowError:
-            message = "a size of the lowered layer does not fit 64 bits"
-            raise OpError(message, code="E602") from None
+            raise OpError("a size of the lowered layer does not fit 64 bits", code="E602") from None
     return b.add(Concat(0), *(materialize(b, p) for p in parts))
 
 

@@ -69,9 +69,8 @@ def zero_insertion(op: core.Deconvolution, b: FormBuilder[X], of: DeconvolutionI
     axes = len(op.strides)
     window = geometry.Window(vector(b, of.pads_begin), vector(b, of.pads_end))
     surplus = IntVector(op.strides) - 1  # zeros behind the last element: S*I elements, also of none
-    begin, end = geometry.zero_insertion_pads(
-        window, sizes(b, of.w, 3, axes), IntVector(op.dilations), surplus
-    )
+    kernel, dilations = sizes(b, of.w, 3, axes), IntVector(op.dilations)
+    begin, end = geometry.zero_insertion_pads(window, kernel, dilations, surplus)
     filter = channels_swapped(b, flip(b, of.w, axes), axes)
     x, ones = insert_zeros(b, of.x, op.strides), (1,) * axes
     layer = ConvolutionLayer(x, filter, ones, op.dilations, begin, end, of.bias, pads_apart=True)
@@ -79,11 +78,7 @@ def zero_insertion(op: core.Deconvolution, b: FormBuilder[X], of: DeconvolutionI
 
 
 _FORMS = (
-    Form(
-        name=FALLBACK,
-        rule=zero_insertion,
-        reach=site.every_output,
-    ),
+    Form(name=FALLBACK, rule=zero_insertion, reach=site.every_output),
     Form(
         name=PHASES,
         rule=subpixel.phases,
@@ -97,12 +92,7 @@ _FORMS = (
         skips=subpixel.skip_stacked,
         reach=site.outputs_of_residue,
     ),
-    Form(
-        name=GEMM,
-        rule=subpixel.gemm,
-        skips=subpixel.skip_gemm,
-        reach=site.tap_by_definition,
-    ),
+    Form(name=GEMM, rule=subpixel.gemm, skips=subpixel.skip_gemm, reach=site.tap_by_definition),
 )
 FORMS = {form.name: form for form in _FORMS}
 # For targets that have a deconvolution of their own; it is never chosen without a target.

@@ -79,11 +79,8 @@ class Declarations:
         """Return the declared outputs of a node that cannot be inferred, as far as they hold."""
         if not self.believe:
             return (Spec(None, None),) * len(outputs)
-        wrong = [
-            (said, graph.spec(value))
-            for value, said in _declared_inputs(graph, node)
-            if self._broken(said, graph.spec(value), value)
-        ]
+        given = [(said, graph.spec(v), v) for v, said in _declared_inputs(graph, node)]
+        wrong = [(said, spec) for said, spec, v in given if self._broken(said, spec, v)]
         if not wrong:
             return outputs
         types = all(_same_type(said, is_) for said, is_ in wrong)
@@ -112,15 +109,10 @@ def warning(graph: Graph, node: Node) -> Diagnostic:
         for port, (value, said) in enumerate(_declared_inputs(graph, node))
         if graph.spec(value).shape != said.shape or not _same_type(said, graph.spec(value))
     ]
-    return Diagnostic(
-        STALE,
-        severity_of(STALE),
-        f"{node.label}: irdeconv does not know the operation, and what the file "
-        "declares of its outputs does not hold of these inputs: their shapes are unknown",
-        node.location,
-        node.name,
-        tuple(notes),
-    )
+    text = f"{node.label}: irdeconv does not know the operation, and what the file "
+    text += "declares of its outputs does not hold of these inputs: their shapes are unknown"
+    place = node.location, node.name
+    return Diagnostic(STALE, severity_of(STALE), text, *place, tuple(notes))
 
 
 def _declared_inputs(graph: Graph, node: Node) -> list[tuple[Value, Spec]]:
@@ -129,8 +121,7 @@ def _declared_inputs(graph: Graph, node: Node) -> list[tuple[Value, Spec]]:
     for port, value in enumerate(graph.inputs_of(node.id)):
         said = node.declared_inputs[port : port + 1]
         by_producer = graph.node(value.node).declared[value.port : value.port + 1]
-        found = said if said and said[0].shape is not None else by_producer
-        pairs += [(value, s) for s in found]
+        pairs += [(value, s) for s in (said if said and said[0].shape is not None else by_producer)]
     return pairs
 
 
@@ -226,12 +217,7 @@ def _report_failure(problems: Collector, graph: Graph, node: Node, error: Except
 
 
 def _infer(
-    graph: Graph,
-    node: Node,
-    inputs: tuple[Spec, ...],
-    declarations: Declarations,
-    *,
-    needed: bool,
+    graph: Graph, node: Node, inputs: tuple[Spec, ...], declarations: Declarations, *, needed: bool
 ) -> tuple[Spec, ...]:
     """Return the specs of a node's outputs; its bodies get theirs."""
     if isinstance(node.op, BodyOp):
@@ -339,10 +325,8 @@ class _SizeCheck:
         for spec, (excess, limit) in ((s, f) for s, f in zip(specs, found, strict=True) if f):
             if not any(map(beyond, inputs)):
                 self._report(problems, node, f"its output {spec} {excess}", limit)
-        node.specs = tuple(
-            Spec(s.dtype, s.shape if _countable(s) else None) if f else s
-            for s, f in zip(specs, found, strict=True)
-        )
+        cut = (Spec(s.dtype, s.shape if _countable(s) else None) for s in specs)
+        node.specs = tuple(c if f else s for c, s, f in zip(cut, specs, found, strict=True))
 
     def _fits(self, spec: Spec) -> bool:
         """Whether a spec is within the limits; if it is, add its bytes to the total.
@@ -374,9 +358,8 @@ class _SizeCheck:
 
 def _countable(spec: Spec) -> bool:
     """Whether all dimensions fit 64 bits, and there are not too many."""
-    return spec.shape is None or (
-        len(spec.shape) <= current().rank and all(bounds(d)[0] <= LARGEST_INT for d in spec.shape)
-    )
+    shape = spec.shape or ()
+    return len(shape) <= current().rank and all(bounds(d)[0] <= LARGEST_INT for d in shape)
 
 
 def beyond(spec: Spec) -> tuple[str, str] | None:
@@ -390,8 +373,7 @@ def beyond(spec: Spec) -> tuple[str, str] | None:
         return f"has a dimension above {LARGEST_INT}, the largest number of 64 bits", ""
     size, bytes = spec.size or 0, spec.nbytes or 0
     if size > limits.tensor_elements:
-        text = f"has {size:,} elements; the limit is {limits.tensor_elements:,}"
-        return text, "tensor_elements"
+        return f"has {size:,} elements; the limit is {limits.tensor_elements:,}", "tensor_elements"
     if bytes > limits.tensor_bytes:
         return f"takes {bytes:,} bytes; the limit is {limits.tensor_bytes:,}", "tensor_bytes"
     if (spec.extent or 0) > LARGEST_INT:
@@ -494,10 +476,8 @@ def _input_shape(name: str, node: Node, wanted: ShapeLike) -> Shape | None:
         raise ValueError(f'input "{name}" is a Parameter of unknown version {node.op.version}')
     declared = node.op.infer().shape
     if declared is not None and shape is not None and len(shape) != len(declared):
-        raise ValueError(
-            f'input "{name}" has shape {format_shape(declared)}; {format_shape(shape)} does not '
-            f"fit: ranks {len(declared)} and {len(shape)}"
-        )
+        text = f'input "{name}" has shape {format_shape(declared)}; {format_shape(shape)} does not '
+        raise ValueError(f"{text}fit: ranks {len(declared)} and {len(shape)}")
     return shape
 
 

@@ -78,8 +78,7 @@ class ChannelOrder:
         behind: Array = np.ones(axes, np.int64)
         steps = []  # each block's addend to the residue, the last block first
         for block in reversed(self.blocks):
-            digits = np.indices(block[::by]).reshape(axes, -1).T[:, ::by]
-            steps.append(digits * behind)
+            steps.append(np.indices(block[::by]).reshape(axes, -1).T[:, ::by] * behind)
             behind = np.array(block) * behind
         out = np.zeros((1, axes), np.int64)
         for step in reversed(steps) if self.residues_first else steps:
@@ -313,9 +312,8 @@ def _steps(strides: Sequence[int]) -> Iterator[list[int]]:
 def _padded(b: FormBuilder[X], x: X, rank: int, amounts: Mapping[int, int]) -> X:
     if len(amounts) == 1 and b.style.pads_in_pairs:
         return _padded_in_pairs(b, x, rank, amounts)
-    begin = np.zeros(rank, np.int64)
     end = np.array([amounts.get(a, 0) for a in range(rank)], np.int64)
-    return b.add(Pad1("constant"), x, b.const(begin), b.const(end))
+    return b.add(Pad1("constant"), x, b.const(np.zeros(rank, np.int64)), b.const(end))
 
 
 def _padded_in_pairs(b: FormBuilder[X], x: X, rank: int, amounts: Mapping[int, int]) -> X:
@@ -342,6 +340,5 @@ def _masked(b: Builder[X], x: X, strides: Sequence[int]) -> X:
     y = b.add(op, x, b.const(np.array(size, np.int64)), b.const(factors))
     mask = np.ones((1, 1, *size[2:]), dtype)
     for axis, (n, s) in enumerate(zip(size[2:], strides, strict=True), 2):
-        kept = np.arange(n) % s == 0
-        mask *= kept.astype(dtype).reshape(-1, *(1,) * (len(size) - axis - 1))
+        mask *= (np.arange(n) % s == 0).astype(dtype).reshape(-1, *(1,) * (len(size) - axis - 1))
     return b.add(Multiply(), y, b.const(mask))

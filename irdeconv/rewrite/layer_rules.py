@@ -220,15 +220,13 @@ def as_planes(b: FormBuilder[X], layer: Layer[X]) -> X:
     x = b.add(Concat(1), *copies) if k > 1 else copies[0]
     deep = IntVector((out,))
     x = reshaped(b, x, batch, IntVector((g * k * c,)), deep, height * width)
-    x = reshaped(
-        b, transposed(b, x, (0, 2, 1, 3)), batch * out, IntVector((g * k * c,)), height, width
-    )
-    w = _shaped(b, transposed(b, layer.w, (0, 1, 3, 2, 4, 5)), (g, m, k * c, *kernel))
+    x = transposed(b, x, (0, 2, 1, 3))
+    x = reshaped(b, x, batch * out, IntVector((g * k * c,)), height, width)
     y = convolve(
         b,
         ConvolutionLayer(
             x=x,
-            w=w,
+            w=_shaped(b, transposed(b, layer.w, (0, 1, 3, 2, 4, 5)), (g, m, k * c, *kernel)),
             strides=layer.strides[1:],
             dilations=layer.dilations[1:],
             begin=IntVector(begin[1:]),

@@ -96,8 +96,7 @@ def _kernels(limits: LayerLimits) -> Iterator[RuleCall]:
     # Two, as the smallest one may violate a condition on something else.
     yield from (RuleCall(layer_rules.filled_kernel, (k,)) for k in itertools.islice(fits, 2))
     split = (n for n in layer_rules.kernel_parts(kernel, MOST_KERNEL_PARTS) if n != kernel)
-    fewer = (n for n in split if judge(kernel=n) < now)
-    parts = sorted(fewer, key=lambda n: _products(kernel, n))
+    parts = sorted((n for n in split if judge(kernel=n) < now), key=lambda n: _products(kernel, n))
     for n in parts[:MOST_CANDIDATES]:
         yield RuleCall(layer_rules.kernel_as_channels, (n,))
     if limits.b.sums:
@@ -143,8 +142,7 @@ def _filling(limits: LayerLimits) -> tuple[int, int]:
     for side, name in enumerate(("inputs", "outputs")):
         if unmet(0, 0, name):
             extras = ((n, 0) if side == 0 else (0, n) for n in range(1, MOST_JOINED_CHANNELS + 1))
-            fits = (more for more in extras if unmet(*more) < now)
-            added[side] = next(fits, (0, 0))[side]
+            added[side] = next((more for more in extras if unmet(*more) < now), (0, 0))[side]
     if not any(added):  # conditions on both
         both = ((n, n) for n in range(1, MOST_JOINED_CHANNELS + 1))
         return next((more for more in both if unmet(*more) < now), (0, 0))
@@ -172,8 +170,7 @@ def _evened(limits: LayerLimits) -> Iterator[RuleCall]:
     now = limits.unmet()
     # Limits of hardware are fields of a few bits. Each step leaves a smaller pad for the next one.
     for most in (n for n in (31, 15, 7, 3, 2, 1) if n < max(by_axis)):
-        less = tuple(tuple(min(p, most) for p in v) for v in (begin, end))
-        if limits.unmet(pads=less) < now:
+        if limits.unmet(pads=tuple(tuple(min(p, most) for p in v) for v in (begin, end))) < now:
             yield RuleCall(layer_rules.pads_by_convolution, (most,))
             break
 

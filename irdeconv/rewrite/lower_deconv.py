@@ -19,17 +19,7 @@ from irdeconv.ops.bodies import bodies_of, change_bodies, every_node
 from irdeconv.ops.convert import Convert
 from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.ops.dialect_openvino import BackpropData
-from irdeconv.rewrite.builder import (
-    GraphBuilder,
-    NodeBudget,
-    Skip,
-    expand,
-    products,
-    remove_dead,
-    replace_node,
-    sweep,
-    unique_names,
-)
+from irdeconv.rewrite import builder
 from irdeconv.rewrite.channel_folding import fuse_channels
 from irdeconv.rewrite.emit import DeconvolutionInputs, Style
 from irdeconv.rewrite.forms import FORMS, forms_for, require_room
@@ -57,7 +47,7 @@ class _State:
     graph: Graph
     request: LoweringRequest
     style: Style
-    budget: NodeBudget
+    budget: builder.NodeBudget
     problems: Collector = field(default_factory=Collector)
     layers: list[LoweredLayer] = field(default_factory=list)
 
@@ -80,13 +70,12 @@ def lower(
     graph that are larger than the limits.
     """
     request = LoweringRequest.of(form, target, explain_costs, best_effort, only, convolutions, fuse)
-    low = lower_for(graph, request, NodeBudget(current().lowered_total))
-    return checked(low, request)
+    return checked(lower_for(graph, request, builder.NodeBudget(current().lowered_total)), request)
 
 
 @gc_pause.paused()
 def lower_for(
-    graph: Graph, request: LoweringRequest, budget: NodeBudget, style: Style = IR_STYLE
+    graph: Graph, request: LoweringRequest, budget: builder.NodeBudget, style: Style = IR_STYLE
 ) -> Lowered:
     """Lower a graph on request; the budget of nodes may be one of several graphs.
 
@@ -110,8 +99,7 @@ def checked(low: Lowered, request: LoweringRequest) -> Lowered:
     """Return the lowered graph; TargetError if a layer that is written violates a condition."""
     if request.target.operations is None:
         return low
-    written = standardize(low.graph)
-    found = check_graph(written, request.target, lambda node: bool(node.origins))
+    found = check_graph(standardize(low.graph), request.target, lambda node: bool(node.origins))
     problems = Collector(list(low.report.diagnostics))
     report_violations(problems, found, request)
     return low._replace(report=replace(low.report, diagnostics=tuple(problems.diagnostics)))
@@ -125,13 +113,10 @@ def report_violations(
     for violation in found:
         by_layer.setdefault(violation.layer, []).append(violation)
     for layer, violations in by_layer.items():
-        problems.add(
-            "W402" if request.best_effort else "E421",
-            f'{violations[0].operation} "{layer}" violates conditions of {request.target.name}',
-            location=violations[0].location,
-            layer=layer,
-            notes=[Note(v.text) for v in violations],
-        )
+        code, first = "W402" if request.best_effort else "E421", violations[0]
+        text = f'{first.operation} "{layer}" violates conditions of {request.target.name}'
+        notes = [Note(v.text) for v in violations]
+        problems.add(code, text, location=first.location, layer=layer, notes=notes)
     problems.require_none(TargetError)
 
 
@@ -151,9 +136,9 @@ def _lower_graph(state: _State) -> Graph:
     _warn_of_bodies(state)
     _warn_of_declared(state)
     if not state.problems.errors:
-        remove_dead(graph, dead)
+        builder.remove_dead(graph, dead)
         _check_language(graph, state.request)
-        unique_names(graph)
+        builder.unique_names(graph)
     return graph
 
 
@@ -195,11 +180,11 @@ def _check_language(graph: Graph, request: LoweringRequest) -> None:
     problems.require_none(LoweringError)
 
 
-def canonicalize(graph: Graph, node: Node, budget: NodeBudget | None = None) -> Node:
+def canonicalize(graph: Graph, node: Node, budget: builder.NodeBudget | None = None) -> Node:
     """Replace a dialect's deconvolution by core.Deconvolution and return that node."""
     if not isinstance(node.op, SugarOp):
         return node
-    change = replace_node(graph, node, expand, budget)
+    change = builder.replace_node(graph, node, builder.expand, budget)
     return next(n for n in map(graph.node, change.made) if isinstance(n.op, core.Deconvolution))
 
 
@@ -209,11 +194,8 @@ def canonicalized(graph: Graph) -> Graph:
     Those with values from inference stay: they are not computed again. If there is nothing to do,
     it is the graph itself. Raises OpError if a layer cannot be expanded.
     """
-    sugar = [
-        n
-        for n in graph.topological()
-        if n.op.deconvolution and isinstance(n.op, SugarOp) and n.spec().known is None
-    ]
+    layers = (n for n in graph.topological() if n.op.deconvolution)
+    sugar = [n for n in layers if isinstance(n.op, SugarOp) and n.spec().known is None]
     if not sugar:
         return graph
     out = graph.copy()
@@ -225,7 +207,7 @@ def canonicalized(graph: Graph) -> Graph:
 
 def _lower_one(state: _State, node: Node) -> None:
     graph, source, first = state.graph, node, state.graph.next_id
-    direct = products(graph, [node])
+    direct = builder.products(graph, [node])
     try:
         canonical = canonicalize(graph, node, state.budget)
         spread = examine(graph, canonical)
@@ -275,7 +257,7 @@ def _row(
     """Return the record of a layer that new nodes replace."""
     summed = [n for n in made if isinstance(n.op, ConvolutionBase | BackpropData)]
     types = tuple(n.type for n in made if n.type != "Const")
-    lowered = products(graph, summed)
+    lowered = builder.products(graph, summed)
     return LoweredLayer(source.name, source.type, form, None, direct, lowered, types)
 
 
@@ -285,10 +267,10 @@ def _apply(
     """Rewrite a core.Deconvolution; return the form, why it is not the wanted one, the nodes."""
     form, skipped = _wanted(state, node, costs)
     made = _replaced(state, node, bias, form, costs)
-    if isinstance(made, Skip):
+    if isinstance(made, builder.Skip):
         form, skipped = FALLBACK, made.reason
         made = _replaced(state, node, bias, form, costs)
-        assert not isinstance(made, Skip)
+        assert not isinstance(made, builder.Skip)
     return form, skipped, made
 
 
@@ -304,14 +286,14 @@ def _lower_convolutions(state: _State) -> None:
         if plan.violations:
             _unmet(state, node, (row,), "convolution")
             continue
-        direct = products(graph, [node])
+        direct = builder.products(graph, [node])
         made = legalised(graph, node, plan, state.budget, state.style)
         state.layers.append(_row(graph, node, "legal", direct, made))
 
 
 def _replaced(
     state: _State, node: Node, bias: ChannelBias | None, form: str, costs: tuple[FormCost, ...]
-) -> list[Node] | Skip:
+) -> list[Node] | builder.Skip:
     """Replace a core.Deconvolution, and the Add behind it that moves in front of interleaving."""
     graph = state.graph
     decisions = next((r.decisions for r in costs if r.form == form), ())
@@ -321,15 +303,15 @@ def _replaced(
     assert isinstance(op, core.Deconvolution)
     last = node if absorbed is None else absorbed.add
 
-    def build(_: object, b: GraphBuilder, *__: Value) -> Value | Skip:
+    def build(_: object, b: builder.GraphBuilder, *__: Value) -> Value | builder.Skip:
         added = None if absorbed is None else absorbed.value(b)
         return rule.lower(op, b, DeconvolutionInputs(x, w, begin, end, added))
 
-    change = replace_node(graph, last, build, state.budget, state.style, decisions)
+    change = builder.replace_node(graph, last, build, state.budget, state.style, decisions)
     if change.skipped:
-        return Skip(change.skipped)
+        return builder.Skip(change.skipped)
     if absorbed is not None:
-        sweep(graph, [node.id])
+        builder.sweep(graph, [node.id])
     return [graph.node(i) for i in change.made]
 
 
@@ -358,14 +340,11 @@ def _unmet(
     if len(rows) == 1:
         verdict = f"{rows[0].form} violates conditions of {name}"
     title = node.origins[0] if node.origins else node.name
-    state.problems.add(
-        "W402" if state.request.best_effort else "E421",
-        f'{kind} "{title}": {verdict}',
-        location=node.location,
-        layer=title,
-        notes=[Note(f"{r.form}: {r.refused}") for r in rows if r.refused],
-        hint=None if state.request.best_effort else "--best-effort writes it all the same",
-    )
+    best = state.request.best_effort
+    code, hint = ("W402", None) if best else ("E421", "--best-effort writes it all the same")
+    notes = [Note(f"{r.form}: {r.refused}") for r in rows if r.refused]
+    text = f'{kind} "{title}": {verdict}'
+    state.problems.add(code, text, location=node.location, layer=title, notes=notes, hint=hint)
 
 
 def _warn_of_spreading(state: _State, node: Node, spread: NonFiniteReport, form: str) -> None:

@@ -43,6 +43,7 @@ from irdeconv.rewrite.emit import (
 from irdeconv.rewrite.layer_rules import LayerLimits
 
 Ints = tuple[int, ...]
+_Ends = tuple[Ints, Ints, Ints]  # pads_begin, pads_end, output_padding
 MOST_NATIVE_PARTS, LARGEST_PART = 16, 40  # of a kernel; taps of a part
 LARGEST_COPY = 2**19  # elements of a filter that copies
 OPERATIONS = ("ConvolutionBackpropData", "GroupConvolutionBackpropData")
@@ -121,7 +122,7 @@ def _plain(b: FormBuilder[X], layer: DeconvolutionLayer[X]) -> X:
     )
 
 
-def _window_fits(layer: DeconvolutionLayer[X], window: tuple[Ints, Ints, Ints], b: Any) -> bool:
+def _window_fits(layer: DeconvolutionLayer[X], window: _Ends, b: Any) -> bool:
     limits = LayerLimits.of(b, layer)
     return limits is not None and not limits.unmet(pads=window)
 
@@ -131,9 +132,7 @@ def _extents(b: FormBuilder[X], layer: DeconvolutionLayer[X]) -> Ints:
     return tuple(extent(k, d) for k, d in zip(kernel, layer.dilations, strict=True))
 
 
-def _windows(
-    strides: Ints, extents: Ints, begin: Ints, end: Ints
-) -> Iterator[tuple[Ints, Ints, Ints]]:
+def _windows(strides: Ints, extents: Ints, begin: Ints, end: Ints) -> Iterator[_Ends]:
     """Yield pads_begin, pads_end, output_padding of outputs that contain the wanted one."""
     axes = range(len(strides))
     for more in range(max(strides)):
@@ -157,8 +156,7 @@ def _emit(
         raise OpError("the output would be too small", code="E400")
     w = layer.w if groups > 1 else b.add(Squeeze1(), layer.w, b.const(AXIS_0))
     op = backprop_data(groups)(layer.strides, begin, end, layer.dilations, "explicit", padding)
-    y = b.add(op, layer.x, w)
-    return crop(b, add_bias(b, y, layer.bias), [0, 0, *front], [0, 0, *back])
+    return crop(b, add_bias(b, b.add(op, layer.x, w), layer.bias), [0, 0, *front], [0, 0, *back])
 
 
 def stride_in_steps(b: FormBuilder[X], layer: DeconvolutionLayer[X], first: Ints) -> X:
@@ -241,18 +239,15 @@ def kernel_in_parts(
     """
     shape = exact_shape(b, layer.w)
     rows = zip(shape[3:], part, layer.strides, layer.begin, layer.end, strict=True)
-    axes = [
-        _axis_parts(k, n, s, layer_rules.size_of(b, layer.x, 2 + a), p, q)
-        for a, (k, n, s, p, q) in enumerate(rows)
-    ]
+    sizes = [layer_rules.size_of(b, layer.x, 2 + a) for a in range(len(part))]
+    axes = [_axis_parts(k, n, s, i, p, q) for i, (k, n, s, p, q) in zip(sizes, rows, strict=True)]
     x = (_shifted_by_convolution if by_convolution else _shifted)(b, layer.x, axes)
     w = layer_rules.taken_taps(b, layer.w, [a.taps for a in axes])
     begin, end = list(layer.begin), list(layer.end)
     for a, axis in enumerate(axes):
         size = layer_rules.size_of(b, layer.x, 2 + a)
         begin[a] -= axis.low * layer.strides[a]
-        grown = axis.high - size + 1
-        end[a] += layer.strides[a] * grown + part[a] - shape[3 + a]
+        end[a] += layer.strides[a] * (axis.high - size + 1) + part[a] - shape[3 + a]
     return deconvolve(b, replace(layer, x=x, w=w, begin=tuple(begin), end=tuple(end), stage=5))
 
 
@@ -353,8 +348,7 @@ def _copying_filter(
     channel, shifts = np.arange(shape[1]), [len(a.shifts) for a in axes]
     every = list(itertools.product(*(a.places for a in axes)))
     copies = -(-len(every) * shape[1] // parts) * parts
-    size = (1, math.prod(shifts) * shape[1], copies, *first)
-    out = np.zeros(size, container_of(b, layer.x))
+    out = np.zeros((1, math.prod(shifts) * shape[1], copies, *first), container_of(b, layer.x))
     for i, row in enumerate(every):
         read = int(np.ravel_multi_index([d for d, _ in row], shifts))
         at: Any = (read * shape[1] + channel, i * shape[1] + channel, *(a for _, a in row))
@@ -388,9 +382,7 @@ def proposals(limits: LayerLimits) -> list[RuleCall]:
     return calls
 
 
-def _plain_windows(
-    b: FormBuilder[X], layer: DeconvolutionLayer[X]
-) -> list[tuple[Ints, Ints, Ints]]:
+def _plain_windows(b: FormBuilder[X], layer: DeconvolutionLayer[X]) -> list[_Ends]:
     windows = _windows(layer.strides, _extents(b, layer), layer.begin, layer.end)
     return [*dict.fromkeys(windows)]
 
@@ -441,11 +433,10 @@ def _copies_fit(judge: Any, first: Ints, channels: tuple[int, int], steps: int) 
     """
     growth = math.prod(first)
     wide = channels[1] * growth ** max(steps - 1, 0)
-    every = [channels, (wide, wide * growth)] if steps else [channels]
     least = judge(inputs=1, outputs=1, kernel=first)
     return all(
         c * m * growth <= LARGEST_COPY and judge(inputs=c, outputs=m, kernel=first) <= least
-        for c, m in every
+        for c, m in ([channels, (wide, wide * growth)] if steps else [channels])
     )
 
 

@@ -79,12 +79,10 @@ def _countable(site: DeconvolutionSite) -> bool:
     return max(pairs, site.outputs * math.prod(numbers)) <= COUNTED
 
 
-def _count(
-    reach: AxisReach, site: DeconvolutionSite, filter: Array | None, bias: Array | None
-) -> int:
+def _count(reach: AxisReach, site: DeconvolutionSite, w: Array | None, bias: Array | None) -> int:
     """Return the number of spoilt outputs (M, *O); outputs that are alike are computed once."""
     places, counts = zip(*map(site.classes, range(site.rank)), strict=True)
-    spoilt: Array = footprint(reach, site, filter, bias, places).astype(np.int64)
+    spoilt: Array = footprint(reach, site, w, bias, places).astype(np.int64)
     for each in reversed(counts):
         spoilt = (spoilt * each).sum(-1)
     return int(spoilt.sum())
@@ -140,8 +138,7 @@ def _bias(graph: Graph, node: Node) -> Array | None:
     users = graph.users(Value(node.id))
     if len(users) != 1 or not isinstance(graph.node(users[0][0]).op, Add):
         return None
-    other = graph.inputs_of(users[0][0])[1 - users[0][1]]
-    values, output = constant_of(graph, other), node.spec()
+    values, output = constant_of(graph, graph.inputs_of(users[0][0])[1 - users[0][1]]), node.spec()
     if values is None or output.rank is None or values.size == 0:
         return None
     shape = (1,) * (output.rank - values.ndim) + values.shape

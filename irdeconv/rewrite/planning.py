@@ -318,8 +318,7 @@ class Planner:
         start, shift = segment.buffer, len(self.buffers) - segment.buffer
 
         def moved(buffer: int) -> int:
-            own = buffer if outside is None else outside
-            return buffer + shift if buffer >= start else own
+            return buffer + shift if buffer >= start else (buffer if outside is None else outside)
 
         self.buffers += [(n, tuple(map(moved, read))) for n, read in segment.buffers]
         self.decisions += segment.decisions

@@ -136,13 +136,11 @@ def faults_of_quantized(
     of all groups.
     """
     strided = [s for s in strides if s > 1]
-    partial = isinstance(outputs, int) and outputs > groups > 1
     rest = any(isinstance(k, int) and k % s for k, s in zip(kernel, strides, strict=True))
-    flat = len(size) == 3 and size[0] == channels == 1
     rows = (
         (PAD_OF_ONE, 1 in size or len(strided) == 1),
-        (SCALE_PER_GROUP, partial),
+        (SCALE_PER_GROUP, isinstance(outputs, int) and outputs > groups > 1),
         (ZERO_POINT_OF_DECONVOLUTION, rest),
-        (DEPTH_OF_ONE, flat),
+        (DEPTH_OF_ONE, len(size) == 3 and size[0] == channels == 1),
     )
     return tuple(fault for fault, concerned in rows if concerned)

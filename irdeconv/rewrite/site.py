@@ -194,6 +194,5 @@ def tap_by_definition(site: DeconvolutionSite, axis: int, outputs: Array) -> Arr
 
 def _taps(site: DeconvolutionSite, axis: int, outputs: Array) -> tuple[Array, Array]:
     """Return [O, K]: whether a tap belongs to an output's residue, and the input that it meets."""
-    taps = np.arange(site.kernel[axis])
-    at = outputs[:, None] + site.begin[axis] - taps * site.dilations[axis]
+    at = outputs[:, None] + site.begin[axis] - np.arange(site.kernel[axis]) * site.dilations[axis]
     return at % site.strides[axis] == 0, at // site.strides[axis]

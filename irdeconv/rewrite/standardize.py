@@ -22,7 +22,7 @@ from irdeconv.ir.dtypes import i64
 from irdeconv.ir.geometry import IntVector
 from irdeconv.ir.graph import Graph, Node, Value, upstream
 from irdeconv.ir.op import Builder, Op, SugarOp
-from irdeconv.ir.spec import DYNAMIC, Array, Shape, Spec, compatible, format_shape, is_static
+from irdeconv.ir.spec import DYNAMIC, Shape, Spec, compatible, format_shape, is_static
 from irdeconv.ops import core
 from irdeconv.ops.activation import ReLU
 from irdeconv.ops.bodies import change_bodies, every_node
@@ -60,8 +60,7 @@ SPELLINGS: tuple[tuple[Spelling, Style], ...] = (
     (spell_zero_insertion_as_before, Style()),
 )
 _MARKED = re.compile(
-    rf'<attribute name="{MARK}" version="0" strides="(\d{{1,9}}(?:,\d{{1,9}}){{0,5}})"',
-    re.ASCII,
+    rf'<attribute name="{MARK}" version="0" strides="(\d{{1,9}}(?:,\d{{1,9}}){{0,5}})"', re.ASCII
 )
 
 
@@ -168,8 +167,7 @@ def _source(graph: Graph, reshape: Node, insertion: core.ZeroInsertion) -> Value
     """
     value, axes = Value(reshape.id), len(insertion.strides)
     for _ in range(MOST_MOVEMENTS):
-        node = graph.node(value.node)
-        if not isinstance(node.op, Reshape | PadBase | Unsqueeze | StridedSlice):
+        if not isinstance(graph.node(value.node).op, Reshape | PadBase | Unsqueeze | StridedSlice):
             return None
         value = graph.inputs_of(value.node)[0]
         if graph.spec(value).rank != axes + 2:
@@ -201,17 +199,13 @@ def _same(graph: Graph, a: Value, b: Value, source: Value) -> bool:
     """Whether two values are computed alike from `source` and constants."""
     if source in (a, b):
         return a == b
-    known = constant(graph, a), constant(graph, b)
-    if known[0] is not None or known[1] is not None:
-        return _same_array(*known)
+    x, y = constant(graph, a), constant(graph, b)
+    if x is not None or y is not None:
+        return x is not None and y is not None and np.array_equal(x, y)
     ops = graph.node(a.node).op, graph.node(b.node).op
     inputs = graph.inputs_of(a.node), graph.inputs_of(b.node)
     same = _equal(*ops) and len(inputs[0]) == len(inputs[1])
     return same and all(_same(graph, *pair, source) for pair in zip(*inputs, strict=True))
-
-
-def _same_array(a: Array | None, b: Array | None) -> bool:
-    return a is not None and b is not None and np.array_equal(a, b)
 
 
 def _equal(a: Op, b: Op) -> bool:
@@ -350,8 +344,7 @@ def _empty_convolution(op: ConvolutionBase, b: GraphBuilder, x: Value, w: Value)
             own = op.pads_begin[axis] + op.pads_end[axis]
             lack[axis], surplus[axis] = geometry.extent(k, op.dilations[axis]) - i - own, -1
     none = IntVector((0,) * len(out))
-    padded = pad_spatial(b, x, none, IntVector(tuple(lack)))
-    y = b.add(replace(op, unrestricted=False), padded, w)
+    y = b.add(replace(op, unrestricted=False), pad_spatial(b, x, none, IntVector(tuple(lack))), w)
     return pad_spatial(b, y, none, IntVector(tuple(surplus)))
 
 
@@ -375,6 +368,5 @@ def _deconvolution(
     else:
         y = b.add(GroupConvolutionBackpropData(*lists, "explicit", zeros), x, w)
     zero = IntVector((0,) * axes)
-    return pad_spatial(
-        b, y, zero - (begin - IntVector(native[0])), zero - (end - IntVector(native[1]))
-    )
+    front, back = map(IntVector, native)
+    return pad_spatial(b, y, zero - (begin - front), zero - (end - back))

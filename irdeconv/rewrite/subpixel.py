@@ -349,8 +349,7 @@ def _stack(b: Builder[X], w: X, widened: list[Widened], layout: StackLayout) -> 
     first = layout.order.residues_first
     w = transposed(b, w, (0, *blocks, 1, *spans) if first else (0, 1, *blocks, *spans))
     span = [v.span for v in widened]
-    order = np.transpose(layout.order.residues)
-    places = np.ravel_multi_index(tuple(order), residues).tolist()
+    places = np.ravel_multi_index(tuple(np.transpose(layout.order.residues)), residues).tolist()
     count = math.prod(residues)
     if places != [*range(count)]:
         parts = (count, shape[2]) if first else (shape[2], count)
@@ -390,8 +389,7 @@ def gemm(op: core.Deconvolution, b: FormBuilder[X], of: DeconvolutionInputs[X]) 
     ends = zero - vector(b, of.pads_begin), zero - vector(b, of.pads_end)
     if of.bias is not None and not all(isinstance(v, IntVector) for v in ends):
         return Skip("zeros may join the output, which has a bias; the pads are known at run time")
-    ways = (partial(_gemm, b, of, ends, layout) for layout in layouts)
-    rows = zip(layouts, ways, strict=True)
+    rows = zip(layouts, (partial(_gemm, b, of, ends, layout) for layout in layouts), strict=True)
     return b.choose([Option(layout.name, way, needs(layout.name)) for layout, way in rows])
 
 

@@ -49,9 +49,7 @@ def check_graph(
 
 
 def executed(
-    graph: Graph,
-    only: Callable[[Node], bool] = lambda node: True,
-    given: Collection[int] = (),
+    graph: Graph, only: Callable[[Node], bool] = lambda node: True, given: Collection[int] = ()
 ) -> Iterator[tuple[Node, Node, str, Facts]]:
     """Yield the layers that a device executes: node, name of the operation, facts.
 
@@ -66,23 +64,15 @@ def executed(
             continue
         for body in bodies_of(node):
             carried = body.carried()
-            same = [
-                i.parameter
-                for i in body.inputs
-                if i.port is not None and read[i.port] in constant and i.parameter not in carried
-            ]
+            fixed = [i for i in body.inputs if i.port is not None and read[i.port] in constant]
+            same = [i.parameter for i in fixed if i.parameter not in carried]
             for _, inner, name, facts in executed(body.graph, only, same):
                 yield node, inner, name, facts
         if node.type not in NOT_EXECUTED and only(node) and not _is_bias(graph, node):
             outputs = [node.spec(port) for port in range(node.outputs)]
-            fixed = [i in constant for i in read]
-            known = node.op, graph.input_specs(node.id), outputs, fixed
-            yield node, node, *facts_of(*known, _has_bias(graph, node))
-
-
-def _has_bias(graph: Graph, node: Node) -> bool:
-    """Whether a node is a convolution with a bias directly behind it."""
-    return isinstance(node.op, CONVOLVING) and _bias(graph, node) is not None
+            known = node.op, graph.input_specs(node.id), outputs, [i in constant for i in read]
+            biased = isinstance(node.op, CONVOLVING) and _bias(graph, node) is not None
+            yield node, node, *facts_of(*known, biased)
 
 
 def _bias(graph: Graph, node: Node) -> Node | None:

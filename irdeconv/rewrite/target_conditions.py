@@ -80,14 +80,7 @@ _CONVOLUTION = _COMMON | {
 _DECONVOLUTION = _CONVOLUTION | {"output_padding": Name("output padding", absent=0)}
 _DATA = _COMMON | {"channels": Name("size of axis 1")}
 _PAD_MODES = ("constant", "edge", "reflect", "symmetric")
-_RESIZE_MODES = (
-    "nearest",
-    "linear",
-    "linear_onnx",
-    "cubic",
-    "bilinear_pillow",
-    "bicubic_pillow",
-)
+_RESIZE_MODES = ("nearest", "linear", "linear_onnx", "cubic", "bilinear_pillow", "bicubic_pillow")
 
 # The operations that have more names than the common ones.
 _OPERATIONS = {
@@ -201,9 +194,8 @@ class CompiledPart:
 def parsed(text: str) -> ast.expr:
     """Return the tree of a text; ConditionError if it is no expression."""
     if len(text) > LONGEST_CONDITION:
-        raise ConditionError(
-            f"a condition has at most {LONGEST_CONDITION} characters, not {len(text):,}"
-        )
+        most = f"a condition has at most {LONGEST_CONDITION} characters"
+        raise ConditionError(f"{most}, not {len(text):,}")
     if "#" in text:
         raise ConditionError("a condition has no comments")
     try:
@@ -345,8 +337,7 @@ class Compiler:
     def _boolean(self, node: ast.expr) -> CompiledPart:
         part = self.part(node)
         if part.type != "boolean":
-            message = f"{_text(node)} is a {part.type}, not a comparison or a boolean"
-            raise ConditionError(message)
+            raise ConditionError(f"{_text(node)} is a {part.type}, not a comparison or a boolean")
         return part
 
     def _junction(self, node: ast.BoolOp) -> CompiledPart:
@@ -398,8 +389,7 @@ class Compiler:
             raise ConditionError(f"{text}: conditions have no `is`; write ==")
         if of_b.type != wanted:
             hint = f"write ({_text(b)},)" if of_b.type == of_a.type else None
-            message = f"{text}: {_text(b)} is a {of_b.type}, not a {wanted}"
-            raise ConditionError(message, hint)
+            raise ConditionError(f"{text}: {_text(b)} is a {of_b.type}, not a {wanted}", hint)
         for name, other in ((a, b), (b, a)):
             choices = self._choices(name)
             words = [n.value for n in ast.walk(other) if isinstance(n, ast.Constant)]
@@ -516,23 +506,17 @@ class Condition:
         """The sides of an axis that are checked one by one."""
         return ("begin", "end") if any(t.name.sides for t in self._terms) else ("",)
 
-    @cached_property
-    def _varies(self) -> bool:
-        """Whether a name has a value for each axis or part."""
-        return any(t.per_axis or t.per_part for t in self._terms)
-
     def _rows(self, columns: Sequence[Sequence[Value | None]]) -> tuple[list[Row], int]:
         """Return the rows of values, with the axes of each part in order, and the number of axes.
 
         The axes of different names end with the same axis: the spatial ones are last.
         """
-        if not self._varies:
+        if not any(t.per_axis or t.per_part for t in self._terms):
             return [tuple([c[0] for c in columns])], 1
         paired = list(zip(self._terms, columns, strict=True))
         axes = max((len(c) for t, c in paired if t.per_axis), default=1)
-        parts = max((len(c) for t, c in paired if t.per_part), default=1)
         rows: list[Row] = []
-        for part in range(parts):
+        for part in range(max((len(c) for t, c in paired if t.per_part), default=1)):
             whole = [
                 (*(t.name.absent,) * (axes - len(c)), *c)
                 if t.per_axis
@@ -553,9 +537,8 @@ class Condition:
             return f"no number with {_listed(values)}"
         if result is None:
             unknown = [t for t, v in values.items() if v is None]
-            return (
-                f"{' and '.join(unknown)} {'are' if unknown[1:] else 'is'} known only at run time"
-            )
+            verb = "are" if unknown[1:] else "is"
+            return f"{' and '.join(unknown)} {verb} known only at run time"
         return None if result else self._numbers(row, values)
 
     def _numbers(self, row: Row, values: Mapping[str, Value | None]) -> str:
@@ -587,11 +570,9 @@ class Condition:
 def _place(side: str, part: int | None, axes: int, axis: int) -> str:
     """Return which axis, side and part a result is about."""
     back = axes - axis
-    words = [
-        f"axis {AXES[back - 1] if back <= len(AXES) else axis}" if axes > 1 else "",
-        side,
-        "" if part is None else f"part {part}",
-    ]
+    name = AXES[back - 1] if back <= len(AXES) else axis
+    place = f"axis {name}" if axes > 1 else ""
+    words = [place, side, "" if part is None else f"part {part}"]
     text = ", ".join(filter(None, words))
     return f" ({text})" if text else ""
 

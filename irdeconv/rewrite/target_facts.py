@@ -112,10 +112,8 @@ def convolution(
     `auto_pad` is spelled as in OpenVINO.
     """
     axes = len(kernel)
-    strides, dilations, *explicit = (
-        tuple(values) or (default,) * axes
-        for values, default in zip(lists, (1, 1, 0, 0), strict=True)
-    )
+    rows = zip(lists, (1, 1, 0, 0), strict=True)
+    strides, dilations, *explicit = (tuple(values) or (usual,) * axes for values, usual in rows)
     sizes = [exact(d) for d in (data.shape or ())[2:]] or [None] * axes
     known = [n for n in (*sizes, *kernel) if n is not None]
     pads: tuple[Sizes, Sizes] = ((None,) * axes, (None,) * axes)

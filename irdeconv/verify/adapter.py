@@ -282,8 +282,7 @@ def reshaped(model: Model, shapes: Mapping[int, SpecShape | None]) -> Model:
         old = layers[at]
         text = "..." if shape is None else ",".join(map(_text, shape))
         fact = Fact(old.outputs[0].type, fact_of(Spec(None, shape)).shape)
-        said = {**old.attributes, "shape": text}
-        layers[at] = replace(old, attributes=said, outputs=(fact,))
+        layers[at] = replace(old, attributes={**old.attributes, "shape": text}, outputs=(fact,))
     return replace(model, layers=tuple(layers))
 
 
@@ -298,9 +297,8 @@ def meant(model: Model, *, document: bool) -> Model:
     """Return a model whose deconvolutions have their document's meaning, if that is wanted."""
     if not document:
         return model
-    layers = (
-        replace(y, version=y.version + DOCUMENT) if is_deconvolution(y) else y for y in model.layers
-    )
+    every = model.layers
+    layers = (replace(y, version=y.version + DOCUMENT) if is_deconvolution(y) else y for y in every)
     return replace(model, layers=tuple(layers))
 
 

@@ -95,10 +95,8 @@ class Certificate(Record, keys="schema ...", kw_only=True, repr=False):
         nodes = ", ".join(n["type"] for n in self.nodes)
         title = "proved" if self.every else "NOT proved for every size"
         title += IF_ASSUMED if self.assumed else ""
-        first = (
-            f"{title} {plain(self.layer)}: {self.type} = {nodes} ({self.form}) for {self.holds_for}"
-        )
-        return "\n".join([first, *remarks(self)])
+        first = f"{title} {plain(self.layer)}: {self.type} = {nodes} ({self.form})"
+        return "\n".join([f"{first} for {self.holds_for}", *remarks(self)])
 
     def differs(self, other: Certificate) -> str | None:
         """Return the first field that it states differently from the other one, both values."""
@@ -309,11 +307,8 @@ class Certificates(
 
     def contradictions(self, made: Certificates) -> list[str]:
         """Return the statements on whole models that differ from those of new certificates."""
-        out = [
-            text
-            for side in ("source", "lowered")
-            for text in _other_files(side, getattr(self, side), getattr(made, side))
-        ]
+        out = _other_files("source", self.source, made.source)
+        out += _other_files("lowered", self.lowered, made.lowered)
         whole = (json_form(c, "sizes rounding assumed values") for c in (self, made))
         found = None if out else unlike("the file of certificates", *whole)
         return out + ([found] if found else [])
@@ -433,9 +428,8 @@ class CheckReport(Record, Judged, keys="passed equal ...", kw_only=True, repr=Fa
     @property
     def equal(self) -> bool:
         """Whether a layer was rewritten and all are equal, for some sizes or on assumptions."""
-        return (
-            bool(self.layers) and not self.problems and all(r.reason is None for r in self.layers)
-        )
+        done = [r.reason is None for r in self.layers]
+        return bool(done) and all(done) and not self.problems
 
     @property
     def passed(self) -> bool:

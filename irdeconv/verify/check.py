@@ -14,7 +14,7 @@ from irdeconv.base.errors import count
 from irdeconv.ir.graph import Graph
 from irdeconv.proof import pairing
 from irdeconv.proof.definition import is_deconvolution
-from irdeconv.proof.model import Layer, Model, Obligation, Port, Proof, TypedArray, Unproved
+from irdeconv.proof.model import Model, Obligation, Port, Proof, TypedArray, Unproved
 from irdeconv.proof.reader import signature
 from irdeconv.proof.symbolic import ProofVerdict
 from irdeconv.verify import probe
@@ -113,15 +113,12 @@ def _changed(source: ProofSide, lowered: ProofSide, verdict: ProofVerdict) -> di
         a, b = source.model.of(layer.wanted), lowered.model.of(layer.output)
         if layer.proof is not None or (is_deconvolution(a) and a.type != b.type):
             continue
+        reads = [verdict.twins.get(p) for p in b.inputs]
         if a.type == b.type and signature(a) != signature(b):
             out[layer.wanted.layer] = layer.reason or f"{b} is not the same"
-        elif a.type != b.type and a.name == b.name and _reads_the_same(a, b, verdict):
+        elif a.type != b.type and a.name == b.name and list(a.inputs) == reads:
             out[layer.wanted.layer] = f"{a} is a {b.type} in the lowered model"
     return out
-
-
-def _reads_the_same(a: Layer, b: Layer, verdict: ProofVerdict) -> bool:
-    return list(a.inputs) == [verdict.twins.get(p) for p in b.inputs]
 
 
 def _reason(task: Obligation, said: str | None, changed: Collection[int]) -> str:
@@ -249,9 +246,8 @@ def _probed(ob: Obligation, proof: Proof | str, seed: tuple[int, int]) -> tuple[
         reason = str(e)
     except Unproved as e:
         reason, unclear = f"not probed: {e}", True
-    made = LayerCheck(
-        layer=layer.name, type=layer.type, form="probe", proved=done, reason=reason, unclear=unclear
-    )
+    said: Any = {"proved": done, "reason": reason, "unclear": unclear}
+    made = LayerCheck(layer=layer.name, type=layer.type, form="probe", **said)
     return made, chance
 
 

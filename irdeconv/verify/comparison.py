@@ -263,8 +263,7 @@ def compare_arrays(
         x, y = a[name], b[name]
         limit = relative(x, limits.get(name, limits.get("", 0.0)))
         limit = limit if limit.limit else Allowed(0.0, "exact")
-        names = (name, "array", "array")
-        tensors.append(difference(names, x, y, limit, output=True))
+        tensors.append(difference((name, "array", "array"), x, y, limit, output=True))
     missing = tuple(n for n in known if n not in a or n not in b)
     return Comparison(tensors=tuple(tensors), missing=missing)
 
@@ -283,8 +282,7 @@ def compare_plan(
             partner = start()
         try:
             follower = Follower(a, partner, _limits(tolerance))
-            mine = a.run(inputs, watch=follower.watch)
-            missing = follower.outputs(mine)
+            missing = follower.outputs(a.run(inputs, watch=follower.watch))
             warnings = [*_constant_inputs(a, inputs), *partner.warnings()]
         finally:
             partner.close()

@@ -94,9 +94,8 @@ class Measured:
 def _pieces(a: Array, b: Array, want: Array, limit: Array) -> Iterator[tuple[int, list[Array]]]:
     """Yield pieces of all four in f64, and their start."""
     flat = [x.reshape(-1) for x in (a, b, want)]
-    every = np.broadcast_to(limit, a.shape)
     same = limit.size == 1
-    limits = limit.reshape(-1) if same else every.reshape(-1)
+    limits = limit.reshape(-1) if same else np.broadcast_to(limit, a.shape).reshape(-1)
     for start in range(0, a.size, COMPARED_AT_ONCE):
         some = [x[start : start + COMPARED_AT_ONCE].astype(np.float64) for x in flat]
         most = limits if same else limits[start : start + COMPARED_AT_ONCE]
@@ -114,8 +113,7 @@ def apart(x: Any, y: Any) -> Array:
         gap = np.asarray(np.abs(x - y))  # of a scalar NumPy makes no array
     odd = ~np.isfinite(gap)
     if odd.any():
-        equal = (x == y) | (np.isnan(x) & np.isnan(y))
-        gap[odd] = np.where(equal, 0.0, np.inf)[odd]
+        gap[odd] = np.where((x == y) | (np.isnan(x) & np.isnan(y)), 0.0, np.inf)[odd]
     return gap
 
 
@@ -174,8 +172,7 @@ def same(a: Array, b: Array, allowed: float) -> bool:
     """Whether both agree within `allowed`, NaN being equal to itself."""
     with np.errstate(invalid="ignore"):
         apart = np.abs(a - b)
-    equal = (a == b) | (np.isnan(a) & np.isnan(b))
-    return bool(np.all(equal | (apart <= allowed)))
+    return bool(np.all((a == b) | (np.isnan(a) & np.isnan(b)) | (apart <= allowed)))
 
 
 def _size(a: Array, b: Array, allowed: float) -> str | None:
@@ -457,8 +454,7 @@ def same_values(a: Array, b: Array) -> bool:
         return True
     if a.shape != b.shape or not (_numeric(a) and _numeric(b)):
         return a.shape == b.shape and bool(np.array_equal(a, b))
-    equal = a == b
-    return bool(np.all(equal | ((a != a) & (b != b))))
+    return bool(np.all((a == b) | ((a != a) & (b != b))))
 
 
 def _place(flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -481,8 +477,7 @@ def _ulps(a: Any, b: Any) -> int | None:
 def _rank(value: Array) -> int:
     """Return the number of a floating-point value in ascending order, 0 for both zeros."""
     bits = int(value.view(f"i{value.dtype.itemsize}"))
-    lowest = -(1 << (8 * value.dtype.itemsize - 1))
-    return bits if bits >= 0 else lowest - bits
+    return bits if bits >= 0 else -(1 << (8 * value.dtype.itemsize - 1)) - bits
 
 
 def roundoff(dtype: np.dtype[Any]) -> float:

@@ -99,10 +99,9 @@ def evaluate(op: Op, inputs: Arrays) -> tuple[Array, ...]:
 def precise(op: Op, inputs: Arrays, outputs: Arrays) -> tuple[Array, ...]:
     """Return the outputs in double precision; as given if they overflow in their own type."""
     wide = evaluate(op, floats(inputs, lambda x: x.astype(np.float64)))
-    return tuple(
-        np.where(np.isfinite(y.astype(np.float64)), w, y.astype(np.float64)) if is_real(y) else y
-        for w, y in zip(wide, outputs, strict=True)
-    )
+    own = [y.astype(np.float64) if is_real(y) else y for y in outputs]
+    pairs = zip(wide, own, outputs, strict=True)
+    return tuple(np.where(np.isfinite(o), w, o) if is_real(y) else y for w, o, y in pairs)
 
 
 def worth_precision(op: Op, outputs: Arrays) -> bool:
@@ -351,10 +350,8 @@ def _sensed(op: Op, inputs: Sequence[Array], errors: Sequence[Array]) -> list[Er
     here, rng = evaluate(op, wide), np.random.default_rng(0)
     most: list[Array] = [np.zeros(y.shape) for y in here]
     for _ in range(_NUDGES):
-        moved = [
-            x + e * rng.uniform(-1, 1, x.shape) if is_real(x) else x
-            for x, e in zip(wide, errors, strict=True)
-        ]
+        pairs = zip(wide, errors, strict=True)
+        moved = [x + e * rng.uniform(-1, 1, x.shape) if is_real(x) else x for x, e in pairs]
         for y, there, m in zip(here, evaluate(op, moved), most, strict=True):
             if is_real(y):
                 change = np.nan_to_num(np.abs(there.astype(np.float64) - y), posinf=0.0)
@@ -548,8 +545,7 @@ def limited(
         size = np.abs(made.astype(np.float64))
         # A partner with narrower tensors than an f64 layer's computes in single precision, from
         # rounded inputs: the factor 2 of f64 bounds (rounding.allowed) leaves room for these.
-        coarser = max(1.0, min(coarse, SINGLE) / unit(made))
-        found = Allowed(coarser * found.limit, found.rule)
+        found = Allowed(max(1.0, min(coarse, SINGLE) / unit(made)) * found.limit, found.rule)
         found = Allowed(found.limit + coarse * size, f"{found.rule} + u |y| of {theirs.dtype}")
     return found
 

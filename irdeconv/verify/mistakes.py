@@ -110,8 +110,7 @@ def group_mistake(
     compute: Callable[[Array], Array], x: Array, groups: int, b: Array, allowed: float
 ) -> str | None:
     """Name the mistake in the order of channels that gives `b`: `compute(x)` is the layer."""
-    channels = np.arange(x.shape[1])
-    blocks = channels.reshape(groups, -1).T.reshape(-1)
+    blocks = np.arange(x.shape[1]).reshape(groups, -1).T.reshape(-1)
     interleaved = f"channels of {groups} groups interleaved instead of one group after another"
     for order in (blocks, np.argsort(blocks)):
         y = compute(np.ascontiguousarray(x[:, order]))

@@ -13,16 +13,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from irdeconv.base.errors import IrdeconvError, count
+from irdeconv.formats import onnx_opaque
 from irdeconv.formats.onnx_container import OnnxFile, OnnxSource, load_file
 from irdeconv.formats.onnx_node import NHWC, declared_shape, onnx_module, opsets_of, to_array
-from irdeconv.formats.onnx_opaque import (
-    LenientReader,
-    declarations,
-    implied,
-    loaded,
-    misfits,
-    unused,
-)
 from irdeconv.ir.geometry import Semantics
 from irdeconv.ir.graph import Graph
 from irdeconv.ir.spec import Shape, compatible, format_shape, merge_shapes
@@ -56,8 +49,8 @@ def compare_models(a: OnnxFile, b: OnnxFile, semantics: Semantics = "runtime") -
 
     Declared shapes behind operations that are not covered count only if there is no other way.
     """
-    models = [loaded(m) for m in (a, b)]
-    declared = any(map(declarations, (m.graph for m in models)))
+    models = [onnx_opaque.loaded(m) for m in (a, b)]
+    declared = any(map(onnx_opaque.declarations, (m.graph for m in models)))
     found: list[tuple[bool, int, OnnxProof]] = []
     for believe, alike in ((False, False), (False, True), (True, False))[: 2 + declared]:
         try:
@@ -81,11 +74,11 @@ def _compared(
     believe: bool,
     alike: bool,
 ) -> OnnxProof:
-    ranks, graphs, sides = implied(models[0].graph), [], []
+    ranks, graphs, sides = onnx_opaque.implied(models[0].graph), [], []
     assumed: list[str] = []
     wrong: list[list[str]] = []
     for model, file in zip(models, files, strict=True):
-        reader = LenientReader(file.location, {}, semantics)
+        reader = onnx_opaque.LenientReader(file.location, {}, semantics)
         reader.ranks, reader.believe = ranks, believe
         graphs.append(inferred(reader.read(model).graph))
         side = side_of(spelled_alike(graphs[-1]) if alike else graphs[-1])
@@ -94,9 +87,9 @@ def _compared(
         assumed += reader.assumed
         wrong.append(reader.wrong)
     more = _Interface(files[0].proto, files[1].proto, graphs[0]).compare()
-    for known, texts in (wrong, map(misfits, models)):
+    for known, texts in (wrong, map(onnx_opaque.misfits, models)):
         more.problems += [text for text in dict.fromkeys(texts) if text not in known]
-    new = unused(models[1]) - unused(models[0])
+    new = onnx_opaque.unused(models[1]) - onnx_opaque.unused(models[0])
     if new:
         more.problems.append(f"{count(new.total(), 'new node')} that no output needs")
     made, report = examined(*sides)

@@ -51,8 +51,7 @@ class OnnxRuntimePartner(Partner):
         self._types = {o: n.op_type for n in proto.graph.node for o in n.output if o}
         self._ends = [o.name for o in proto.graph.output]
         self._group()
-        shown = {name for group in self._groups for name in group}.difference(self._ends)
-        for name in shown:
+        for name in {name for group in self._groups for name in group}.difference(self._ends):
             proto.graph.output.add(name=name)
         with self._errors():
             self._session = onnx_session(proto.SerializeToString())

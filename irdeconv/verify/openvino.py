@@ -149,8 +149,7 @@ class OpenVinoPartner(Partner):
         except UnsupportedError:
             raise
         except RuntimeError as e:
-            message = f"OpenVINO does not read {self.file}: {_said(e)}"
-            raise refused(message, STANDARD) from None
+            raise refused(f"OpenVINO does not read {self.file}: {_said(e)}", STANDARD) from None
         return model
 
     def _bound(self, model: Any) -> list[tuple[Any, Array]]:
@@ -256,11 +255,8 @@ def _layers(model: Any) -> dict[str, Any]:
     nodes = list(model.get_ordered_ops())
     count = Counter(n.get_friendly_name() for n in nodes)
     hidden = ("Parameter", "Constant", "Result", "Assign")  # the last is no value of its own
-    return {
-        n.get_friendly_name(): n
-        for n in nodes
-        if count[n.get_friendly_name()] == 1 and n.get_type_name() not in hidden
-    }
+    named = ((n.get_friendly_name(), n) for n in nodes if n.get_type_name() not in hidden)
+    return {name: n for name, n in named if count[name] == 1}
 
 
 def _last_readers(model: Any, pieces: list[list[Key]]) -> dict[Key, int]:

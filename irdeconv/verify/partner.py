@@ -242,8 +242,7 @@ class SavedPartner(Partner):
 
     def fetch(self, node: Node) -> Fetched | None:
         """Read the layer's arrays."""
-        ports = range(max(node.outputs, 1))
-        found = [self._layers.get(Value(node.id, p)) for p in ports]
+        found = [self._layers.get(Value(node.id, p)) for p in range(max(node.outputs, 1))]
         if not any(found):
             return None
         arrays = (self._read(n, node.spec(p).dtype) if n else None for p, n in enumerate(found))

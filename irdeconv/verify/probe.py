@@ -107,13 +107,11 @@ class _Probe:
         port, d = self.layer.inputs[1], self.definition
         shape = self.facts[port].shape if port in self.facts else None
         if shape is None:
-            known = Evaluation(self.ob.source, {}, Draw.of((0,))).value(port)
-            return tuple(known.array.shape)
+            return tuple(Evaluation(self.ob.source, {}, Draw.of((0,))).value(port).array.shape)
         spatial = d.filter_axes[-len(d.strides) :]
-        return tuple(
-            n if isinstance(n, int) else _inside(n, 3 if a in spatial else SMALL)
-            for a, n in enumerate(shape)
-        )
+        most = [3 if a in spatial else SMALL for a in range(len(shape))]
+        pairs = zip(shape, most, strict=True)
+        return tuple(n if isinstance(n, int) else _inside(n, m) for n, m in pairs)
 
     @property
     def channels(self) -> Ints:

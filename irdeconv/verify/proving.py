@@ -48,8 +48,7 @@ class Given:
     def is_ir(self) -> bool:
         """Whether it is the path of an IR that the core can read itself: not of version 2 to 7."""
         path = self.path
-        own = self.weights is None or isinstance(self.weights, str | PathLike)
-        if path is None or not own:
+        if path is None or not (self.weights is None or isinstance(self.weights, str | PathLike)):
             return False
         return self.staged or (path.suffix == ".xml" and not is_legacy(path))
 
@@ -85,10 +84,8 @@ def both_sides(
     numbers = {n.id: i for i, n in enumerate(source.parameters)}
     chosen = {numbers[i]: shape for i, shape in wanted.items()}
     names = {source.inputs[i]: format_shape(shape) for i, shape in chosen.items()}
-    pair = [
-        _side(a, source, chosen, own=own),
-        _side(b, _graph(b, {}, spelled=own), chosen, own=own),
-    ]
+    sides = ((a, source), (b, _graph(b, {}, spelled=own)))
+    pair = [_side(given, graph, chosen, own=own) for given, graph in sides]
     return tuple(replace(s, sizes=names) for s in pair)  # type: ignore[return-value]
 
 
@@ -123,8 +120,7 @@ def _side(
         return replace(side_of(graph), stamp=_stamp(given), warnings=warnings)
     try:
         assert given.path is not None
-        read = reader.read(given.path, given.beside)
-        model = meant(read, document=given.semantics == "document")
+        model = meant(reader.read(given.path, given.beside), document=given.semantics == "document")
     except Unproved as e:
         return replace(NOTHING, refused=str(e), warnings=warnings)
     if graph.info.ir_version == 10:

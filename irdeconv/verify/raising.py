@@ -27,14 +27,7 @@ from irdeconv.ops.dialect_openvino import BackpropData, backprop_data
 from irdeconv.ops.elementwise import Add
 from irdeconv.proof.definition import CONVOLUTIONS
 from irdeconv.proof.model import Unproved
-from irdeconv.rewrite.builder import (
-    GraphBuilder,
-    Skip,
-    products,
-    remove_dead,
-    replace_node,
-    unique_names,
-)
+from irdeconv.rewrite import builder
 from irdeconv.rewrite.infer_specs import infer_specs, inferred, layer_count
 from irdeconv.verify.check import check
 from irdeconv.verify.raising_compose import Decomposition, Raising, resize_unproved, upsampling
@@ -101,10 +94,8 @@ class RaisingReport(Record, repr=False):
         return len(self.layers)
 
     def __str__(self) -> str:
-        lines = [
-            f"{r.name}: {r.pattern} -> {r.type}" if r.pattern else f"{r.name} stays: {r.reason}"
-            for r in self.layers
-        ]
+        rows = ((r, f"{r.pattern} -> {r.type}") for r in self.layers)
+        lines = [f"{r.name}: {s}" if r.pattern else f"{r.name} stays: {r.reason}" for r, s in rows]
         return printable("\n".join(lines) or "no decompositions of deconvolutions")
 
 
@@ -172,7 +163,7 @@ class _RaisingAttempt:
                 self.layers.append((RaisedLayer(core.name, core.type, None, kept[core.id]), None))
             else:
                 self._raise(core.id, wanted)
-        unique_names(self.graph, self._named)
+        builder.unique_names(self.graph, self._named)
         self.problems = [d for d in infer_specs(self.graph) if d.severity == "error"]
         self.graph.lint()
         # A deconvolution that another one covers as well is gone again.
@@ -184,7 +175,7 @@ class _RaisingAttempt:
             layer, made = _raise_one(self.graph, self.graph.node(core), wanted, self._named)
             if layer is not None:
                 self.layers.append((layer, made))
-                remove_dead(self.graph, self._dead)
+                builder.remove_dead(self.graph, self._dead)
             if made is None:
                 return
             self.made[made] = core
@@ -246,8 +237,8 @@ def _replace(
     Raises OpError if it would not be a valid one.
     """
     end, made = graph.node(decomposition.end), decomposition.raising
-    op, before = _operation(made), products(graph, decomposition.convolutions)
-    change = replace_node(graph, end, _building(decomposition, op, end.spec()))
+    op, before = _operation(made), builder.products(graph, decomposition.convolutions)
+    change = builder.replace_node(graph, end, _building(decomposition, op, end.spec()))
     if change.skipped:
         return RaisedLayer(core.name, core.type, None, change.skipped), None
     new = next(n for n in map(graph.node, change.made) if n.type == op.type)
@@ -260,7 +251,7 @@ def _replace(
         pattern=_pattern(core, decomposition),
         attributes=tuple(op.to_attributes().items()),
         macs_before=before,
-        macs_raised=products(graph, [new]),
+        macs_raised=builder.products(graph, [new]),
         exact=made.exact,
         note=_note(made),
     )
@@ -269,15 +260,15 @@ def _replace(
 
 def _building(
     decomposition: Decomposition, op: BackpropData, wanted: Spec
-) -> Callable[..., Value | Skip]:
+) -> Callable[..., Value | builder.Skip]:
     """Return a function that adds the deconvolution and its bias for a value of spec `wanted`."""
     made = decomposition.raising
 
-    def build(_: Any, b: GraphBuilder, *__: Any) -> Value | Skip:
+    def build(_: Any, b: builder.GraphBuilder, *__: Any) -> Value | builder.Skip:
         filter = made.filter[0] if made.filter.shape[0] == 1 else made.filter
         y = b.add(op, decomposition.data, _constant(b, filter, decomposition.compressed))
         if not compatible(b.spec(y).shape, wanted.shape):
-            return Skip(f"the output would be {b.spec(y)} in the place of {wanted}")
+            return builder.Skip(f"the output would be {b.spec(y)} in the place of {wanted}")
         if decomposition.bias is None:
             return y
         bias = decomposition.bias.reshape(1, -1, *(1,) * len(made.strides))
@@ -294,7 +285,7 @@ def _operation(made: Raising) -> BackpropData:
     return op
 
 
-def _constant(b: GraphBuilder, filter: Array, compressed: ElementType | None) -> Value:
+def _constant(b: builder.GraphBuilder, filter: Array, compressed: ElementType | None) -> Value:
     """Return the filter as a constant, in the element type of a compressed one if it fits."""
     if compressed is not None:
         with np.errstate(all="ignore"):

@@ -82,8 +82,7 @@ class Sums:
     def result(self) -> Array:
         """Return the sums in the filter's type; Unproved if one does not fit it."""
         with np.errstate(all="ignore"):
-            total = self.high if self.integral else self.high + self.low
-            out = total.astype(self.dtype)
+            out = (self.high if self.integral else self.high + self.low).astype(self.dtype)
             wide = out.astype(self.high.dtype)
         fits = wide == self.high if self.integral else np.isfinite(wide)
         need(fits.all(), "a sum of filter elements does not fit its type")
@@ -178,8 +177,7 @@ class ViewReading:
         need(kept, "the batch is not kept as it is")
         need(channels.coordinate is None, "the output's channels are not those of the convolution")
         for a, axis in enumerate(self.out):
-            along = axis.coordinate == a + 1
-            need(along, f"spatial axis {a} does not run along that of the data")
+            need(axis.coordinate == a + 1, f"spatial axis {a} does not run along that of the data")
         need(view.blocks, "there is no convolution")
         need(all(len(b) == 1 for b in view.blocks or ()), "the data of a convolution is joined")
         self.blocks = [b[0] for b in view.blocks or ()]
@@ -327,8 +325,7 @@ class ViewReading:
             for combination in itertools.product(*places):
                 taps, at = zip(*combination, strict=True)
                 sums.add(p.rows, at, last(part, taps))
-        grouped = sums.result().reshape(groups, total // groups, inner, *kernel)
-        return grouped.swapaxes(1, 2), sums
+        return sums.result().reshape(groups, total // groups, inner, *kernel).swapaxes(1, 2), sums
 
 
 def _trimmed(
@@ -343,8 +340,7 @@ def _trimmed(
         used = np.flatnonzero((filter != 0).any(tuple({*range(filter.ndim)} - {a})))
         rows.append(spelled(np.array(line.places) if all_taps or not used.size else used, line))
     for a, (taps, *_) in enumerate(rows, 3):
-        zero = np.zeros_like(filter.take([0], a))
-        filter = np.concatenate([filter, zero], a).take(taps, a)
+        filter = np.concatenate([filter, np.zeros_like(filter.take([0], a))], a).take(taps, a)
     _, dilations, begin, end, extra = zip(*rows, strict=True)
     return filter, dilations, begin, end, extra
 
@@ -407,8 +403,7 @@ def upsampling(graph: Graph, node: Node) -> Decomposition:
     tiled = np.tile(filter, (shape[1], 1, 1, *(1,) * kernel.ndim))
     _, dilations, begin, end, extra = zip(*spellings, strict=True)
     strides = tuple(line.stride for line, _ in lines)
-    made = Raising(tiled, strides, dilations, begin, end, extra)
-    return Decomposition(data, node.id, made)
+    return Decomposition(data, node.id, Raising(tiled, strides, dilations, begin, end, extra))
 
 
 def _line(name: str, rows: list[Weights], size: int, rule: str) -> tuple[TapAxis, Weights]:
@@ -423,10 +418,8 @@ def _line(name: str, rows: list[Weights], size: int, rule: str) -> tuple[TapAxis
             h = {k - last: weight for k, weight in met.items() if weight}
             places = tuple(range(max(h) - min(h) + 1))
             return TapAxis(stride, min(h), places, count - stride * size), h
-    raise Unproved(
-        f"{name} weighs neighbours by position ({size} elements become {count}, {rule}); "
-        "a deconvolution weighs all alike, and zeros beyond the borders"
-    )
+    text = f"{name} weighs neighbours by position ({size} elements become {count}, {rule}); "
+    raise Unproved(text + "a deconvolution weighs all alike, and zeros beyond the borders")
 
 
 def resize_unproved(raised: Graph, deconvolution: Node, source: Graph) -> str | None:

@@ -73,8 +73,7 @@ def moved_input(graph: Graph, node: Node) -> Value:
             made = graph.node(graph.inputs_of(made.id)[0].node)
         return known_type(made) != "Const"
 
-    joined = inputs if known_type(node) == "Concat" else ()
-    return next(filter(varies, joined), inputs[0])
+    return next(filter(varies, inputs if known_type(node) == "Concat" else ()), inputs[0])
 
 
 def folded(graph: Graph, value: Value, depth: int = 0) -> Array | None:

@@ -373,11 +373,7 @@ class Around:
 
 
 def find_around(
-    plan: Plan,
-    start: Callable[[], Partner],
-    inputs: Feeds,
-    result: Comparison,
-    other: Graph | None,
+    plan: Plan, start: Callable[[], Partner], inputs: Feeds, result: Comparison, other: Graph | None
 ) -> Around | None:
     """Cut out the first layer that differs, by asking the partner once more; None if nothing does.
 
@@ -451,11 +447,7 @@ def write_around(around: Around, folder: Path, peer: str | None) -> None:
     """Write the files, all or none, into a folder (made if missing); FileAccessError."""
     with failures(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    arrays = {
-        ARRAYS: around.piece.inputs,
-        OUTPUTS_A: around.outputs_a,
-        OUTPUTS_B: around.outputs_b,
-    }
+    arrays = {ARRAYS: around.piece.inputs, OUTPUTS_A: around.outputs_a, OUTPUTS_B: around.outputs_b}
     with together() as files:
         for graph, name in zip(around.piece.graphs, (LAYER, OTHER), strict=False):
             stage_ir(standardize(graph), folder / name, files)

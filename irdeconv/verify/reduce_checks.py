@@ -137,8 +137,7 @@ class OpenVinoCheck(ComparingCheck):
             write_ir(standardize(plan.graph), file)
             arrays = plan.binder.bind(variant.feeds)
             if self.whole:
-                outputs = _outputs(file, arrays)
-                start: Callable[[], Partner] = partial(OutputsOnly, outputs)
+                start: Callable[[], Partner] = partial(OutputsOnly, _outputs(file, arrays))
             else:
                 feeds = dict(zip(plan.graph.inputs, arrays, strict=True))
                 start = partial(OpenVinoPartner, plan, file, feeds)

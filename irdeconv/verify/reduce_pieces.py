@@ -230,10 +230,8 @@ class Knife:
         graphs, chosen = self.base.graphs, set(kept)
         sides = [_Side(graph, i, self.units, chosen) for i, graph in enumerate(graphs)]
         wanted = list(outputs) if outputs is not None else self.ends(kept)
-        inputs = self._inputs(
-            sorted({port for side in sides for port in side.cuts}),
-            {name for side in sides for name in side.given},
-        )
+        cuts = sorted({port for side in sides for port in side.cuts})
+        inputs = self._inputs(cuts, {name for side in sides for name in side.given})
         if inputs is None or not wanted:
             return None
         built = [s.build(inputs, wanted, o) for s, o in zip(sides, self._orders, strict=True)]

@@ -67,8 +67,7 @@ class Hasher:
         if known is None:
             array = data if isinstance(data, np.ndarray) else data.array()
             plain = array.astype(str) if array.dtype == object else np.ascontiguousarray(array)
-            head = repr((array.shape, str(array.dtype))).encode()
-            digest = hashlib.blake2b(head, digest_size=16)
+            digest = hashlib.blake2b(repr((array.shape, str(array.dtype))).encode(), digest_size=16)
             digest.update(plain.tobytes())
             # Keeping the data keeps its id from being given to other data.
             known = self._known[id(data)] = (data, digest.digest())
@@ -162,10 +161,8 @@ def minimized(items: Sequence[T], fails: Callable[[list[T]], bool]) -> list[T]:
         if alone is not None:
             left, pieces = alone, 2
             continue
-        rests = (
-            [x for chunk in chunks[:i] + chunks[i + 1 :] for x in chunk]
-            for i in range(len(chunks) if pieces > 2 else 0)
-        )
+        others = (chunks[:i] + chunks[i + 1 :] for i in range(len(chunks) if pieces > 2 else 0))
+        rests = ([x for chunk in rest for x in chunk] for rest in others)
         rest = next((r for r in rests if fails(r)), None)
         if rest is not None:
             left, pieces = rest, max(pieces - 1, 2)
@@ -375,18 +372,15 @@ def _refit(shape: Shape | None, sizes: tuple[int, ...]) -> Shape | None:
 def _resized_constant(node: Node, op: Const, resize: SizeChange) -> Op | None:
     old = op.data.array()
     new = _cut(node, old, resize)
-    if resize.place is None and not resize.inputs_only and _lists_sizes(new):
+    # A constant may be a shape: a short list of positive integers among others.
+    lists_sizes = new.dtype.kind in "iu" and new.ndim <= 1 and 0 < new.size <= AXES
+    if resize.place is None and not resize.inputs_only and lists_sizes:
         values = [resize.size(node, -1, int(v)) for v in new.reshape(-1)]
         if values != [int(v) for v in new.reshape(-1)]:
             new = np.array(values, new.dtype).reshape(new.shape)
     if new is old:
         return None
     return replace(op, shape=new.shape, data=ArrayData.of(new, op.element_type))
-
-
-def _lists_sizes(array: Array) -> bool:
-    """Whether a constant may be a shape: a short list of positive integers among others."""
-    return array.dtype.kind in "iu" and array.ndim <= 1 and 0 < array.size <= AXES
 
 
 def _cut(node: Node, array: Array, resize: SizeChange) -> Array:
@@ -457,13 +451,11 @@ def simpler_numbers(search: Search) -> None:
     """Replace constants, then inputs, by zeros, ones or small whole numbers."""
     for node in list(search.best.graph.nodes()):
         for simple in _SIMPLE:
-            if search.fails(_with_numbers(search.best, node, simple)):
+            if search.fails(_numbered(search.best, node, simple)):
                 break
 
 
-def _with_numbers(
-    variant: Variant, chosen: Node, simple: Callable[[Array], Array]
-) -> Variant | None:
+def _numbered(variant: Variant, chosen: Node, simple: Callable[[Array], Array]) -> Variant | None:
     if isinstance(chosen.op, Parameter):
         old = variant.feeds[chosen.name]
         if not is_real(old) or np.array_equal(new := simple(old), old):

@@ -332,7 +332,7 @@ def _compare(*ends: tuple[SecondSide, SecondPort]) -> None:
         for i, tap in enumerate(taps):
             before = (one.relation.domain() for one in taps[:i])
             domain = reduce(isl.Set.subtract, before, tap.relation.domain())
-            _compare_taps(domain, (tap,), taps[i + 1 :])
+            _check_taps(domain, (tap,), taps[i + 1 :])
 
 
 def _taps(term: SecondTerm) -> Iterator[tuple[tuple[int, ...], SecondTerm]]:
@@ -344,9 +344,8 @@ def _taps(term: SecondTerm) -> Iterator[tuple[tuple[int, ...], SecondTerm]]:
     numbers = tuple(number for number, _ in sources)
     if len({*numbers}) < len(numbers):
         raise Unfollowed("a value is multiplied by itself")
-    every, elements, place = (
-        ", ".join(name for _, own in some for name in own) for some in (rows, sources, arrays)
-    )
+    parts = ([name for _, own in some for name in own] for some in (rows, sources, arrays))
+    every, elements, place = map(", ".join, parts)
     ordered = isl.Map(f"{{ [{every}] -> [[{elements}] -> [{place}]] }}")
     rest = term.relation.apply_range(ordered).uncurry()
     for _ in range(MOST_ELEMENT_TAPS):
@@ -358,9 +357,7 @@ def _taps(term: SecondTerm) -> Iterator[tuple[tuple[int, ...], SecondTerm]]:
     raise Unfollowed("too many taps read one element")
 
 
-def _compare_taps(
-    domain: isl.Set, chosen: tuple[SecondTerm, ...], others: list[SecondTerm]
-) -> None:
+def _check_taps(domain: isl.Set, chosen: tuple[SecondTerm, ...], others: list[SecondTerm]) -> None:
     """Compare sums over the elements that all of the chosen taps, and any of the others, read."""
     more = []
     for i, tap in enumerate(others):
@@ -372,7 +369,7 @@ def _compare_taps(
     if not domain.is_empty():
         _compare_sums(domain, chosen)
     for row in more:
-        _compare_taps(*row)
+        _check_taps(*row)
 
 
 def _compare_sums(domain: isl.Set, taps: Sequence[SecondTerm]) -> None:
@@ -389,8 +386,7 @@ def _compare_sums(domain: isl.Set, taps: Sequence[SecondTerm]) -> None:
     off = exact != near
     halves = any(a.dtype == np.float16 for a in taps[-1].factors)
     if halves and len(rows[0]) == len(rows[1]) == 1:  # the lowering may round a filter
-        rounded = exact.astype(np.float16) == near
-        off &= ~(rounded & (abs(exact - near) <= abs(exact) / 1024))
+        off &= ~((exact.astype(np.float16) == near) & (abs(exact - near) <= abs(exact) / 1024))
     if off.any():
         texts = f"{near[off][0]} instead of {exact[off][0]}"
         raise SecondDiffers(f"a weight is {texts}, such as for {domain.sample_point()}")

@@ -130,9 +130,8 @@ def _layers(root: Any, weights: bytes) -> list[SecondLayer]:
     edges = {(e.get("to-layer"), e.get("to-port")): e for e in root.find("edges")}
     layers = {e.get("id"): e for e in root.find("layers")}
     ports = {i: [p.get("id") for p in e.iterfind("output/port")] for i, e in layers.items()}
-    feeds = {
-        i: [edges[i, p.get("id")] for p in e.iterfind("input/port")] for i, e in layers.items()
-    }
+    fed = ((i, e.iterfind("input/port")) for i, e in layers.items())
+    feeds = {i: [edges[i, p.get("id")] for p in own] for i, own in fed}
     if len(layers) < len(root.find("layers")) or len(edges) < len(root.find("edges")):
         raise Unfollowed("two layers have one id, or two edges end at one port")
     order = TopologicalSorter({i: [f.get("from-layer") for f in row] for i, row in feeds.items()})

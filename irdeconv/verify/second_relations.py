@@ -362,8 +362,7 @@ def _counted(op: SecondOperation, dims: list[Size]) -> SecondStep:
     op.require(exact and product(op.shape) == product(dims), "its axes have no common parts")
     names = [f"i{i}" for i in range(len(op.shape))]
     every = zip(axes_of(dims), dims, strict=True), zip(names, op.shape, strict=True)
-    equal = " = ".join(str(reduce(linear, row, 0)) for row in every)
-    return op.moved(dims, names, equal)
+    return op.moved(dims, names, " = ".join(str(reduce(linear, row, 0)) for row in every))
 
 
 def _depth_to_space(op: SecondOperation) -> SecondStep:
@@ -502,8 +501,7 @@ def _arithmetic(op: SecondOperation) -> SecondStep:
         if array is not None and array.size > 1 and np.isin(array, (0, 1)).all():
             kept = mask[0].intersect_range(_ones(array)).domain()
             return SecondStep(out, [(data[0].intersect_domain(kept), data[1])])
-    both = reads[0][0].flat_range_product(reads[1][0])
-    return SecondStep(out, [(both, op.inputs)], sums=True)
+    return SecondStep(out, [(reads[0][0].flat_range_product(reads[1][0]), op.inputs)], sums=True)
 
 
 def _ones(mask: Array) -> isl.Set:
@@ -512,8 +510,7 @@ def _ones(mask: Array) -> isl.Set:
     for axis, size in enumerate(mask.shape):
         row = mask.max(tuple(a for a in range(mask.ndim) if a != axis))
         again *= row.reshape([-1 if a == axis else 1 for a in range(mask.ndim)])
-        periods = (p for p in range(1, size + 1) if (row == np.resize(row[:p], size)).all())
-        period = next(periods, 1)
+        period = next((p for p in range(1, size + 1) if (row == np.resize(row[:p], size)).all()), 1)
         kept = [f"i{axis} mod {period} = {r}" for r in np.flatnonzero(row[:period])]
         texts += [f"0 <= i{axis} < {size}", f"({' or '.join(kept) or 'false'})"]
     if not np.array_equal(again, mask):
@@ -545,10 +542,9 @@ class Attributes:
         self.system, self.document = y.system, op.side.model.document
         self.strides = y.ints("strides stride stride_nd", axes, 1)
         self.dilations = y.ints("dilations dilation dilation_nd", axes, 1)
-        self.before, self.after = (
-            y.ints(f"pads_{end} {short}_padding padding_nd padding", axes)
-            for end, short in (("begin", "pre"), ("end", "post"))
-        )
+        both = "padding_nd padding"
+        self.before = y.ints(f"pads_begin pre_padding {both}", axes)
+        self.after = y.ints(f"pads_end post_padding {both}", axes)
         self.extra = y.ints("output_padding", axes)
         (self.groups,) = y.ints("groups group num_groups nb_groups", 1, 1)
         mode = y.text("auto_pad padding_mode", "explicit").removeprefix("k")

@@ -103,8 +103,7 @@ def _tensor(ov: Any, array: Array) -> Any:
     """Return an array as OpenVINO takes it: bfloat16 by its bits."""
     if array.dtype != ml_dtypes.bfloat16:
         return ov.Tensor(np.ascontiguousarray(array))
-    bits = np.ascontiguousarray(array).view(np.int16)
-    return ov.Tensor(bits, array.shape, ov.Type.bf16)
+    return ov.Tensor(np.ascontiguousarray(array).view(np.int16), array.shape, ov.Type.bf16)
 
 
 def _onnxruntime() -> Run:
@@ -189,9 +188,8 @@ def check_suite(folder: Place, results: Place | Mapping[str, Any]) -> SuiteRepor
     >>> report.passed, report.cases[0].difference.kind
     (False, 'mirrored along spatial axes (0)')
     """
-    return check(
-        Suite.open(Path(folder)), results if isinstance(results, Mapping) else Path(results)
-    )
+    source = results if isinstance(results, Mapping) else Path(results)
+    return check(Suite.open(Path(folder)), source)
 
 
 def run_suite(folder: Place, peer: str, *, lowered: bool = False) -> dict[str, Array]:

@@ -442,9 +442,8 @@ def _networks(dialect: str, full_size: bool) -> Iterator[SuiteCase]:
             continue
         size = "" if full_size else ", with few channels and elements"
         tests = f"{network.network}: K {network.kernel}, S {network.stride}, P {network.pad}{size}"
-        yield SuiteCase(
-            name=f"{dialect}-network-{network.slug}", set="networks", tests=tests, layer=layer
-        )
+        name = f"{dialect}-network-{network.slug}"
+        yield SuiteCase(name=name, set="networks", tests=tests, layer=layer)
 
 
 def graph_of(case: SuiteCase, inputs: dict[str, Array], constants: dict[str, Array]) -> Graph:

@@ -62,7 +62,7 @@ class _LayersReader(TomlReader):
         for number, one in enumerate(layers):
             self._check_layer(one, number)
         self.require_none()
-        cases = [c for d in self.dialects if cross for c in self._crossed(d, cross, strength)]
+        cases = [c for d in self.dialects if cross for c in self._grid(d, cross, strength)]
         cases += [c for d in self.dialects for c in self._named(d, layers)]
         self.require_none()
         return cases, self.skipped
@@ -116,9 +116,7 @@ class _LayersReader(TomlReader):
         if problem is not None:
             self._wrong(key, f"{key} {problem}", within=within, at=at)
 
-    def _crossed(
-        self, dialect: str, cross: Mapping[str, Any], strength: Any
-    ) -> Iterator[SuiteCase]:
+    def _grid(self, dialect: str, cross: Mapping[str, Any], strength: Any) -> Iterator[SuiteCase]:
         mine = {k: v for k, v in cross.items() if k in suite_layer.base(dialect)}
         factors = {k: [_frozen(x) for x in v] for k, v in mine.items() if isinstance(v, list)}
         plain = {k: _frozen(v) for k, v in mine.items() if not isinstance(v, list)}
@@ -153,8 +151,7 @@ class _LayersReader(TomlReader):
             try:
                 layer = suite_layer.layer_of(dialect, row)
             except suite_layer.Refused as e:
-                message = f"{dialect} has no such layer: {e}"
-                self._wrong("name", message, within="layer", at=at)
+                self._wrong("name", f"{dialect} has no such layer: {e}", within="layer", at=at)
                 continue
             yield SuiteCase(name=name, set="file", tests=str(one.get("tests", "")), layer=layer)
 

@@ -90,8 +90,7 @@ class SuiteLayer:
     @property
     def extent(self) -> Ints:
         """D(K-1) + 1 on every axis."""
-        rows = zip(self.kernel, self.dilations, strict=True)
-        return tuple(d * (k - 1) + 1 for k, d in rows)
+        return tuple(d * (k - 1) + 1 for k, d in zip(self.kernel, self.dilations, strict=True))
 
     @property
     def full(self) -> Ints:
@@ -126,8 +125,7 @@ class SuiteLayer:
         given = any(self.pads_begin) + any(self.pads_end)
         if self.auto_pad != "explicit" and given:
             if self.dialect in ("onnx", "ort-nhwc"):
-                text = f"pads cannot be given together with auto_pad={self.auto_pad}"
-                raise Refused(text, given)
+                raise Refused(f"pads cannot be given together with auto_pad={self.auto_pad}", given)
             tensorrt = self.dialect == "tensorrt"
             pair = ("pre_padding", "post_padding") if tensorrt else ("pads_begin", "pads_end")
             own |= dict(zip(pair, (self.pads_begin, self.pads_end), strict=True))
@@ -205,10 +203,8 @@ class SuiteLayer:
         if min(self.groups, self.channels, self.outputs) < 1:
             return "groups, channels and outputs are at least 1"
         if self.channels % self.groups or self.outputs % self.groups:
-            return (
-                f"{self.groups} groups do not divide {self.channels} channels and "
-                f"{self.outputs} outputs"
-            )
+            counts = f"{self.channels} channels and {self.outputs} outputs"
+            return f"{self.groups} groups do not divide {counts}"
         try:
             _ = self.output
         except Refused as e:

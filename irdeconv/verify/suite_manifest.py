@@ -314,8 +314,7 @@ def _reading(what: str) -> Iterator[None]:
 
 def require_place(path: Path, *, force: bool) -> None:
     """Refuse to write results over existing files, unless forced; UsageError."""
-    held = path.exists() and (not path.is_dir() or any(path.iterdir()))
-    if held and not force:
+    if not force and path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise misused(f"-o {path}: there is something already", "--force replaces it")
 
 

@@ -314,8 +314,7 @@ class SuiteReport(Record, Judged, keys=_KEYS, kw_only=True, repr=False):
         failed = [c for c in self.cases if c.status == DIFFERS]
         if kind is not None:
             failed = [c for c in failed if c.difference and _general(c.difference.kind) == kind]
-        passed = [c.features for c in self.cases if c.passed]
-        return causes([c.features for c in failed], passed)
+        return causes([c.features for c in failed], [c.features for c in self.cases if c.passed])
 
     @property
     def verdict(self) -> str:

@@ -24,16 +24,7 @@ from typing import Any, Literal
 import numpy as np
 
 from irdeconv import __version__
-from irdeconv.base import progress, work
-from irdeconv.base.errors import (
-    Diagnostic,
-    FileAccessError,
-    LimitError,
-    UnsupportedError,
-    UsageError,
-    count,
-    misused,
-)
+from irdeconv.base import errors, progress, work
 from irdeconv.base.extras import ExtraError, extra
 from irdeconv.base.form_names import require_form
 from irdeconv.base.tables import scaled
@@ -131,9 +122,8 @@ def _random(
 
 def sizes(layer: SuiteLayer) -> tuple[int, int]:
     """Return the bytes of all arrays and the products of a run, without making anything."""
-    shapes = [*layer.port_shapes.values(), layer.output]
     item = max(layer.dtype.container.itemsize, 4)
-    elements = sum(math.prod(s) for s in shapes)
+    elements = sum(math.prod(s) for s in [*layer.port_shapes.values(), layer.output])
     products = layer.batch * math.prod(layer.size) * math.prod(layer.filter_shape)
     # Weights stand in the .bin and in an .npz; an output may have a bound beside it.
     return 2 * item * elements + 8 * math.prod(layer.output), products
@@ -149,7 +139,7 @@ def require_onnx() -> None:
         extra("onnx.helper")
     except ExtraError as e:
         message = f"writing .onnx needs the package onnx, which {e}"
-        raise UnsupportedError(Diagnostic("E506", "error", message)) from e
+        raise errors.UnsupportedError(errors.Diagnostic("E506", "error", message)) from e
 
 
 def onnx_model(case: SuiteCase, made: Vectors) -> bytes:
@@ -209,14 +199,13 @@ def require_room(cases: Sequence[SuiteCase], limit: int) -> int:
     _, products, largest = max(sized, key=itemgetter(1))
     hint = "fewer cases: --set, --dialect, --only; a larger limit: --max-size 4G"
     if total > limit or len(cases) > MAX_CASES:
-        message = (
-            f"{count(len(cases), 'case')} would take about {scaled(total, 'B')}; "
-            f"the limit is {scaled(limit, 'B')} and {MAX_CASES} cases"
-        )
-        raise LimitError(Diagnostic("E602", "error", message, hint=hint))
+        message = f"{errors.count(len(cases), 'case')} would take about {scaled(total, 'B')}; "
+        message += f"the limit is {scaled(limit, 'B')} and {MAX_CASES} cases"
+        raise errors.LimitError(errors.Diagnostic("E602", "error", message, hint=hint))
     if products > MAX_PRODUCTS:
         message = f"{largest} has {products:,} products, more than {MAX_PRODUCTS:,}"
-        raise LimitError(Diagnostic("E602", "error", message, hint="fewer channels or elements"))
+        hint = "fewer channels or elements"
+        raise errors.LimitError(errors.Diagnostic("E602", "error", message, hint=hint))
     return total
 
 
@@ -226,23 +215,23 @@ def require_place(folder: Path, *, force: bool) -> None:
         require_writable(folder)
         return
     if not folder.is_dir():
-        raise misused(f"{folder} is a file; a suite is a folder")
+        raise errors.misused(f"{folder} is a file; a suite is a folder")
     require_writable(folder / suite_manifest.MANIFEST)
     held, own = sorted(p.name for p in folder.iterdir()), _suite_files(folder)
     if held and own and not force:
-        raise misused(f"{folder} holds a suite", "--force replaces it")
+        raise errors.misused(f"{folder} holds a suite", "--force replaces it")
     foreign = [n for n in held if n not in own]
     if foreign:
         content = "more than its suite" if own else "files that are no suite"
         message = f"{folder} holds {content}: {', '.join(foreign[:3])}"
-        raise misused(message, "name another folder")
+        raise errors.misused(message, "name another folder")
 
 
 def _suite_files(folder: Path) -> set[str]:
     """Return the names of the files and folders of a suite, none if there is no suite."""
     try:
         cases = Suite.open(folder).cases
-    except (FileAccessError, UsageError):
+    except (errors.FileAccessError, errors.UsageError):
         return set()
     return {suite_manifest.MANIFEST, *(case.name for case in cases)}
 
@@ -250,7 +239,7 @@ def _suite_files(folder: Path) -> set[str]:
 def make(folder: Path, cases: Sequence[SuiteCase], recipe: Recipe, *, force: bool = False) -> Suite:
     """Write a suite, all of it or nothing; UsageError for a folder that holds something."""
     if recipe.data not in ("integers", "floats"):
-        raise misused(f'data is "{recipe.data}"; it is "integers" or "floats"')
+        raise errors.misused(f'data is "{recipe.data}"; it is "integers" or "floats"')
     if recipe.form is not None:
         require_form(recipe.form)
     if recipe.onnx:
@@ -285,9 +274,8 @@ def _staged(folder: Path) -> Iterator[Path]:
 def _replace(folder: Path, new: Path, old: Path) -> None:
     """Put the new content into a folder that exists; if it cannot be, the old one returns."""
     # The manifest goes first and comes last: a suite without one is none.
-    there = sorted(
-        (folder / n for n in _suite_files(folder)), key=lambda p: p.name != suite_manifest.MANIFEST
-    )
+    files = (folder / n for n in _suite_files(folder))
+    there = sorted(files, key=lambda p: p.name != suite_manifest.MANIFEST)
     here = sorted(new.iterdir(), key=lambda p: p.name == suite_manifest.MANIFEST)
     with ExitStack() as undo:
         for source, target in [
@@ -319,9 +307,8 @@ def _write(stage: Path, case: SuiteCase, recipe: Recipe) -> dict[str, Any]:
     (place / suite_manifest.INPUTS).write_bytes(npz(made.inputs))
     if made.constants:
         (place / suite_manifest.CONSTANTS).write_bytes(npz(made.constants))
-    (place / suite_manifest.EXPECTED).write_bytes(
-        npz({suite_manifest.OUTPUT: made.expected, **bound})
-    )
+    arrays = {suite_manifest.OUTPUT: made.expected, **bound}
+    (place / suite_manifest.EXPECTED).write_bytes(npz(arrays))
     files = {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(place.iterdir())}
     return entry | {"files": files, "known": known(case.layer, case.spoil, exact=made.exact)}
 
