@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from irdeconv.base.errors import Diagnostic, InputError, did_you_mean, misused, no_access
 from irdeconv.base.opening import first_bytes, missing, read_json, unreadable
 from irdeconv.formats.kinds import BEGIN, BINARY, Kind, kind_of
-from irdeconv.proof.reader import weights_beside
 
 if TYPE_CHECKING:
     from irdeconv.cli.options import Verb
@@ -133,6 +132,8 @@ def check_outputs(verb: Verb, args: argparse.Namespace) -> None:
 
 def written(output: str | Path) -> set[Path]:
     """Return the two files of a model that -o names."""
+    from irdeconv.proof.reader import weights_beside
+
     return {Path(output).resolve(), weights_beside(Path(output)).resolve()}
 
 
@@ -152,6 +153,7 @@ def protect(
     from irdeconv.formats.atomic import require_writable
     from irdeconv.formats.models import SUFFIXES
     from irdeconv.formats.xml_writer import require_model_path
+    from irdeconv.proof.reader import weights_beside
 
     if output == "-" and model:
         raise misused("-o -: an IR is two files, which stdout cannot hold", "name an .xml file")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from argparse import Action, ArgumentParser
 from collections.abc import Callable, Iterable, Sequence
 
@@ -199,6 +198,8 @@ def _lacking(
     parser: ArgumentParser, verb: str, names: list[str], args: Sequence[str]
 ) -> UsageError:
     """Return the error of missing arguments; the example is the command with them."""
+    import shlex
+
     choices = {str(a.metavar): [str(c) for c in a.choices] for a in parser._actions if a.choices}
     written = [_PLACEHOLDERS.get(n) or choices.get(n, [n])[0] for n in names]
     shown = " and ".join(n.replace("/--output", "") for n in names)

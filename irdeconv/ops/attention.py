@@ -115,7 +115,7 @@ class ScaledDotProductAttention(Op):
                 Attention(factor, self.causal).run(arrays, bias, sinks, out, team)
 
     def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
-        return Bound(_Call(self)) if is_computed(*inputs[:3]) else None
+        return Bound(_AttentionCall(self)) if is_computed(*inputs[:3]) else None
 
     def terms(self, inputs: Sequence[Array], output: Array) -> int:
         return int(inputs[0].shape[-1] + inputs[1].shape[-2])
@@ -128,7 +128,7 @@ class ScaledDotProductAttention(Op):
 
 
 @dataclass(frozen=True)
-class _Call:
+class _AttentionCall:
     op: ScaledDotProductAttention
 
     def __call__(self, *arrays: Array, out: Array, team: Any) -> None:

@@ -152,14 +152,14 @@ def test_a_report_is_refused_before_any_work(verb: str, report: str, capsys: Cap
 
 
 def test_a_report_does_not_replace_what_is_read(tmp_path: Path) -> None:
-    x = tmp_path / "x.html"
-    with x.open("wb") as file:
-        np.save(file, IMAGE)
+    x, page = tmp_path / "x.npy", tmp_path / "page.html"
+    np.save(x, IMAGE)
+    page.symlink_to(x)
     for verb in ("run", "compare", "bench"):
-        assert main([verb, HEAD, "--input", f"image=@{x}", "--report", str(x)]) == 2
+        assert main([verb, HEAD, "--input", f"image=@{x}", "--report", str(page)]) == 2
     save = str(tmp_path / "out.json")
     assert main(["bench", HEAD, "--save", save, "--report", save]) == 2
-    assert main(["run", HEAD, "--input", f"image=@{x}", "--report", str(x), "--force"]) == 0
+    assert main(["run", HEAD, "--input", f"image=@{x}", "--report", str(page), "--force"]) == 0
     assert x.read_bytes().startswith(b"<!DOCTYPE html>")
 
 
