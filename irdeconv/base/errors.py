@@ -366,16 +366,21 @@ class Collector:
     _counts: Counter[tuple[str, Severity]] = field(default_factory=Counter, repr=False)
 
     def add(
-        self, code: str, message: str, *, severity: Severity | None = None, **more: Any
+        self,
+        code: str,
+        message: str,
+        *,
+        severity: Severity | None = None,
+        location: Location | None = None,
+        layer: str | None = None,
+        notes: Iterable[Note] = (),
+        hint: str | None = None,
     ) -> None:
-        """Record a diagnostic; the severity follows from the code's letter unless given.
-
-        `more` may have location, layer, notes and hint.
-        """
+        """Record a diagnostic; the severity follows from the code's letter unless given."""
         severity = severity or severity_of(code)
         if self._has_room(code, severity):
-            notes = tuple(more.pop("notes", ()))
-            self.diagnostics.append(Diagnostic(code, severity, message, notes=notes, **more))
+            found = Diagnostic(code, severity, message, location, layer, tuple(notes), hint)
+            self.diagnostics.append(found)
 
     def add_at(self, layer: LayerPlace, code: str, message: str, **more: Any) -> None:
         """Record a diagnostic of a layer; `more` may have a more exact location, notes, a hint."""

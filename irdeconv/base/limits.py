@@ -149,8 +149,10 @@ def raise_hint(name: str) -> str:
 def table() -> list[dict[str, Any]]:
     """Return every limit in force: its name, value, default, subject and code."""
     now = current()
-    rows = ((f, {"name": f.name, "value": getattr(now, f.name)}) for f in fields(Limits))
-    return [{**row, "default": f.default, **f.metadata} for f, row in rows]
+    return [
+        {"name": f.name, "value": getattr(now, f.name), "default": f.default, **f.metadata}
+        for f in fields(Limits)
+    ]
 
 
 def shown(row: dict[str, Any]) -> str:

@@ -280,7 +280,8 @@ def _row(
                 yield cells[i]
             cells[i] = ""
     if _short(slots, cells):
-        yield from filter(None, [_joined(slots, cells)])
+        if line := _joined(slots, cells):
+            yield line
         return
     parts = [_wrapped(c, slot.width) for c, slot in zip(cells, slots, strict=True)]
     if header:  # heads stand on the rule

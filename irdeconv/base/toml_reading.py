@@ -61,7 +61,7 @@ class TomlReader:
     def require_none(self) -> None:
         """Raise UsageError with all mistakes, if there are any."""
         found = self._problems.diagnostics
-        found.sort(key=lambda d: (d.line or 0, d.column or 0))
+        found.sort(key=lambda d: (d.location and d.location.position) or (0, 0))
         self._problems.count_rest()
         if self._problems.errors:
             raise UsageError(found)

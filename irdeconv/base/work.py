@@ -100,7 +100,9 @@ def room(units: int, *, whole: bool = False) -> bool:
 def take(units: int) -> None:
     """Count units; OpError (E602) if fewer are left."""
     if not room(units, whole=True):
-        text = f"with it the command exceeds the limit of work, {current().work:,} units"
+        account, limit = _ACCOUNT.get(), f"the limit of work, {current().work:,} units"
+        part = f"a quarter of {limit}, for one inference" if account and account.whole else limit
+        text = f"with it the command exceeds {part}"
         raise OpError(text, code="E602", hint=raise_hint("work"))
 
 

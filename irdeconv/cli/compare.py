@@ -85,8 +85,10 @@ def _answer(args: argparse.Namespace, result: Comparison, console: Console) -> A
 
 def _protect(args: argparse.Namespace) -> None:
     """Refuse a folder of --reduce whose files would replace inputs."""
+    if args.reduce is None:
+        return
     read = {Path(source).resolve() for source in read_by(verb_record("compare"), args) if source}
-    for name in NAMES if args.reduce is not None else ():
+    for name in NAMES:
         if Path(args.reduce, name).resolve() in read:
             message = f"--reduce {args.reduce} would overwrite the input {name}"
             raise misused(message, "name another folder")

@@ -529,8 +529,9 @@ def _start(
     with steps.step("picture") as step:
         picture = pictures.read(given or str(root / PICTURE), MOST_PIXELS)
         work = Demonstration(args, folder, root / NETWORK, picture)
-        step.text = "; ".join([f"{given}, {_size(picture.image)}", *picture.notes])
-        if given is None:
+        if given is not None:
+            step.text = "; ".join([f"{given}, {_size(picture.image)}", *picture.notes])
+        else:
             width, height = (side // FACTOR for side in picture.size)
             whole = work.reference = picture.image.crop((0, 0, width * FACTOR, height * FACTOR))
             small = pictures.resized(whole, (width, height))

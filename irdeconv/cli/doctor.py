@@ -292,9 +292,10 @@ def _warm(models: Sequence[str], console: Console) -> Answer:
     if not jit.available():
         raise misused("--warm compiles nothing: IRDECONV_FAST=0 is set", "unset it")
     start = perf_counter()
-    for path in progress.each("compiling for models", models, name=str):
-        _warm_model(path, console)
-    if not models:
+    if models:
+        for path in progress.each("compiling for models", models, name=str):
+            _warm_model(path, console)
+    else:
         from irdeconv.kernels.warm import compile_kernels
 
         compile_kernels()

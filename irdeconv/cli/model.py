@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from io import BufferedReader
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 import irdeconv as ird
 from irdeconv.base import gc_pause
@@ -43,7 +43,8 @@ def read(args: argparse.Namespace) -> Graph:
     overwrite the data that an .onnx keeps in other files.
     """
     shapes, seed = parse_shapes(getattr(args, "shape", ())), getattr(args, "seed", 0)
-    weights: Any = False if getattr(args, "no_weights", False) else args.weights
+    left_out = getattr(args, "no_weights", False)
+    weights: str | Literal[False] | None = False if left_out else args.weights
     graph = read_file(args.file, weights, args.semantics, shapes=shapes, seed=seed)
     protect_referred(args, graph.info.files)
     return graph

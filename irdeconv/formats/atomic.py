@@ -350,8 +350,8 @@ def require_writable(target: Path) -> None:
     elif not special and not target.parent.is_dir():
         problem = ENOTDIR if target.parent.exists() else ENOENT
     elif not os.access(target if special else target.parent, os.W_OK):
-        flags = os.statvfs(target.parent).f_flag if hasattr(os, "statvfs") else 0
-        problem = EROFS if flags & os.ST_RDONLY else EACCES
+        unix = hasattr(os, "statvfs")
+        problem = EROFS if unix and os.statvfs(target.parent).f_flag & os.ST_RDONLY else EACCES
     else:
         if not special:
             _try(target)

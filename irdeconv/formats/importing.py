@@ -642,7 +642,7 @@ ACTIVATIONS: dict[str, Activation] = {
     "leakyrelu": _leaky_relu,
     "pow": _with_scalars(Power()),
     "relu": _with_scalars(ReLU()),
-    "scaledtanh": lambda b, x, a, beta: _times(b, b.add(Tanh(), _times(b, x, beta)), a),
+    "scaledtanh": lambda b, x, alpha, beta: _times(b, b.add(Tanh(), _times(b, x, beta)), alpha),
     "selu": _with_scalars(Selu()),
     "sigmoid": _with_scalars(Sigmoid()),
     "softplus": _soft_plus,

@@ -189,7 +189,9 @@ class LegacyLayersReader(ModelReader):
             iterate=lambda n, b: tensor_iterator(n, b, xml, self.inner(), self.context),
         )
 
-    def _build(self, xml: XmlLayer, i: int, title: str, inputs: tuple[Value | None, ...]) -> None:
+    def _build(
+        self, xml: XmlLayer, index: int, title: str, inputs: tuple[Value | None, ...]
+    ) -> None:
         view = self._view(xml, self.builder.source.name, inputs)
         made = _apply(view, self.builder)
         results = (made,) if isinstance(made, Value) else made
@@ -201,7 +203,7 @@ class LegacyLayersReader(ModelReader):
         results = (self._input_image(view, results[0]), *results[1:])
         pairs = enumerate(zip(results, view.declared, strict=False))
         given = [self._output(view, port, value, declared) for port, (value, declared) in pairs]
-        self.values |= {Value(i, port): value for port, value in enumerate(given)}
+        self.values |= {Value(index, port): value for port, value in enumerate(given)}
         for name in view.left:
             text = f'{title}: the attribute "{name}" is not read; neither did the Inference Engine'
             self.out.add("W100", text, location=self.out.location, layer=view.name)

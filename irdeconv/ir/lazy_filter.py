@@ -100,8 +100,9 @@ class MovedData:
         lacks = bool((index == NO_ELEMENT).any())
         if np.array_equal(index, np.arange(self.shape[axis])):
             return self
-        other = lacks and zero != self.zero and any((t.at == NO_ELEMENT).any() for t in self.tables)
-        if len(self.axes[axis]) != 1 or other:
+        if len(self.axes[axis]) != 1:
+            return None
+        if lacks and zero != self.zero and any((t.at == NO_ELEMENT).any() for t in self.tables):
             return None
         (label,) = self.axes[axis]
         tables = list(self.tables)

@@ -233,7 +233,7 @@ class Fit:
         for port, p, axes, shape in shaped:
             self._bind(port, p, axes, shape, waiting)
         for waits in waiting:
-            self._product(*waits)
+            self._check_product(*waits)
         for port, p, s in self.given if declared.valued else ():
             if p.means:
                 self._take_sizes(port, p, value_dims(s))
@@ -318,7 +318,7 @@ class Fit:
                 if term.waits:
                     waiting.append((port, p, axis, shape, term))
                 else:
-                    self._product(port, p, axis, shape, term)
+                    self._check_product(port, p, axis, shape, term)
                 continue
             size = both = shape[axis]
             have = self.sizes.get(term)
@@ -348,7 +348,9 @@ class Fit:
                 raise _wrong(port, p, axis, shape, f"{a}{self._source(f'*{group}')}")
         self.groups[group] = merge_shapes(have, own)
 
-    def _product(self, port: int, p: DeclaredPort, axis: int, shape: Shape, term: Product) -> None:
+    def _check_product(
+        self, port: int, p: DeclaredPort, axis: int, shape: Shape, term: Product
+    ) -> None:
         need = term.size(self.op, self.sizes)
         if shape[axis] != need and merge(shape[axis], need) is None:
             why = "" if term.text == f"{need}" else f" ({term.text})"

@@ -269,10 +269,9 @@ class Spec:
     @property
     def known(self) -> Array | None:
         """The value if all of it is known."""
-        text = self.dtype is not None and self.dtype.kind == "string"
-        if self.value is None or (self.value.dtype == object and not text):
-            return None
-        return self.value
+        if self.value is None or self.value.dtype != object:
+            return self.value
+        return self.value if self.dtype is not None and self.dtype.kind == "string" else None
 
     @property
     def size(self) -> int | None:

@@ -288,8 +288,8 @@ class _PriorBox(_Priors):
             text = f"the attributes describe {made} boxes of a cell, the shape rule counts {count}"
             hint = (
                 "fixed_size needs a density each, max_size a min_size, and as many fixed_ratio as "
+                "there are aspect ratios with 1; fixed_size and min_size exclude each other"
             )
-            hint += "there are aspect ratios with 1; fixed_size and min_size exclude each other"
             yield Problem("E210", text, hint=hint)
 
     def _candidates(self) -> prior_boxes.Candidates:

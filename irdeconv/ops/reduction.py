@@ -69,8 +69,8 @@ class Reduction(Op):
             yield Problem("W300", text, hint="give axes, or an Abs in its place")
 
     def evaluate(self, data: Array, axes: Array) -> Array:
-        adds = type(self).partial and not holds_real(data)  # partly known integers, in Python
-        if axes.dtype == object or (data.dtype == object and not adds):
+        adds = data.dtype != object or (type(self).partial and not holds_real(data))
+        if axes.dtype == object or not adds:  # Python adds partly known integers, nothing else
             raise TypeError(f"{self.type} of partly known values")
         chosen = reduced_axes(axes.reshape(-1), data.ndim)
         return type(self).fn(data, chosen, self.keep_dims)

@@ -122,7 +122,8 @@ def _outputs(
     shapes |= {name: array.shape for name, array in whole.items()}
     found = infer(graph, shapes=shapes)
     outputs = zip(found.outputs, found.results, strict=True)
-    return {name: _times(name, node.spec(), rows // at_once) for name, node in outputs}
+    pieces = 1 if size is None else rows // size
+    return {name: _times(name, node.spec(), pieces) for name, node in outputs}
 
 
 def _times(name: str, spec: Spec, pieces: int) -> tuple[tuple[int, ...], np.dtype[Any]]:

@@ -183,7 +183,7 @@ def _in_file_order(found: Sequence[Diagnostic]) -> list[Diagnostic]:
     """Sort by line and column; those without a place come first. Drop exact repetitions."""
     seen = {(d.code, str(d.location), d.message): d for d in reversed(found)}
     kept = [d for d in found if seen[d.code, str(d.location), d.message] is d]
-    return sorted(kept, key=lambda d: (d.line or 0, d.column or 0))
+    return sorted(kept, key=lambda d: (d.location and d.location.position) or (0, 0))
 
 
 def infer(model: ModelLike, shapes: Mapping[str, ShapeLike] | None = None) -> Graph:

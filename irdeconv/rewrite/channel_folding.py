@@ -242,7 +242,10 @@ def _steps(graph: Graph, node: Node, data: Value, axis: int, size: int) -> list[
     if not isinstance(op, _TAKEN) or inputs.count(data) != 1:
         return None
     spec, at = node.spec(), inputs.index(data)
-    if (spec.dtype, spec.rank) != (graph.spec(data).dtype, graph.spec(data).rank):
+    own = graph.spec(data)
+    if (spec.dtype, spec.rank) != (own.dtype, own.rank):
+        return None
+    if (own.shape or ())[axis : axis + 1] != (size,):  # open, or spread over the channels here
         return None
     given = [constant_of(graph, v) for v in inputs if v != data]
     vectors = [_per_channel(op, v, spec.rank or 0, axis, size) for v in given if v is not None]

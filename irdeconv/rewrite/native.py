@@ -240,7 +240,7 @@ def kernel_in_parts(
     shape = exact_shape(b, layer.w)
     rows = zip(shape[3:], part, layer.strides, layer.begin, layer.end, strict=True)
     sizes = [layer_rules.size_of(b, layer.x, 2 + a) for a in range(len(part))]
-    axes = [_axis_parts(k, n, s, i, p, q) for i, (k, n, s, p, q) in zip(sizes, rows, strict=True)]
+    axes = [_axis_parts(k, n, s, i, p, q) for (k, n, s, p, q), i in zip(rows, sizes, strict=True)]
     x = (_shifted_by_convolution if by_convolution else _shifted)(b, layer.x, axes)
     w = layer_rules.taken_taps(b, layer.w, [a.taps for a in axes])
     begin, end = list(layer.begin), list(layer.end)

@@ -138,7 +138,8 @@ def _bias(graph: Graph, node: Node) -> Array | None:
     users = graph.users(Value(node.id))
     if len(users) != 1 or not isinstance(graph.node(users[0][0]).op, Add):
         return None
-    values, output = constant_of(graph, graph.inputs_of(users[0][0])[1 - users[0][1]]), node.spec()
+    other = graph.inputs_of(users[0][0])[1 - users[0][1]]
+    values, output = constant_of(graph, other), node.spec()
     if values is None or output.rank is None or values.size == 0:
         return None
     shape = (1,) * (output.rank - values.ndim) + values.shape

@@ -506,12 +506,17 @@ class Condition:
         """The sides of an axis that are checked one by one."""
         return ("begin", "end") if any(t.name.sides for t in self._terms) else ("",)
 
+    @cached_property
+    def _varies(self) -> bool:
+        """Whether a name has a value for each axis or part."""
+        return any(t.per_axis or t.per_part for t in self._terms)
+
     def _rows(self, columns: Sequence[Sequence[Value | None]]) -> tuple[list[Row], int]:
         """Return the rows of values, with the axes of each part in order, and the number of axes.
 
         The axes of different names end with the same axis: the spatial ones are last.
         """
-        if not any(t.per_axis or t.per_part for t in self._terms):
+        if not self._varies:
             return [tuple([c[0] for c in columns])], 1
         paired = list(zip(self._terms, columns, strict=True))
         axes = max((len(c) for t, c in paired if t.per_axis), default=1)

@@ -16,9 +16,11 @@ from irdeconv.ir.graph import Graph, Value
 from irdeconv.ir.op import MOVES, ChainStep, Op, Operand
 from irdeconv.ir.spec import Array, Spec
 from irdeconv.kernels import elementwise
+from irdeconv.ops.basic import VariableOp
 from irdeconv.ops.convert import Convert
 from irdeconv.ops.pooling import Pool
 from irdeconv.ops.reduction import Reduction
+from irdeconv.ops.sparse import SegmentMax
 from irdeconv.rewrite.infer_specs import infer_specs
 from irdeconv.runtime.fusion import ChainGroup, ConvolutionGroup, FusionGroup
 
@@ -68,8 +70,9 @@ def widened(graph: Graph, groups: list[FusionGroup]) -> Graph:
     for group in chosen:
         rewriting.widen(group)
     rewriting.narrow_again()
-    infer_specs(rewriting.out, given={n.id: n.spec() for n in rewriting.out.parameters})
-    return rewriting.out
+    wide, given = rewriting.out, {n.id: n.spec() for n in rewriting.out.parameters}
+    errors = any(d.severity == "error" for d in infer_specs(wide, given=given))
+    return graph if errors else wide
 
 
 def _joined(groups: list[FusionGroup]) -> list[FusionGroup]:
@@ -88,7 +91,8 @@ def _widens(graph: Graph, group: FusionGroup) -> bool:
     if isinstance(group, ConvolutionGroup | ChainGroup):
         return "f64" not in names
     op = group.last.op
-    once = op.type in ROUNDED_ONCE or isinstance(op, Pool | Reduction) or op.rounding is MOVES
+    moves = op.rounding is MOVES and not isinstance(op, VariableOp | SegmentMax)
+    once = op.type in ROUNDED_ONCE or isinstance(op, Pool | Reduction) or moves
     return once and bool(group.inputs) and _is_narrow(graph.input_specs(group.last.id)[0])
 
 

@@ -86,9 +86,10 @@ class _Ranking:
 
     def least(self, v: int) -> int:
         """Return the first row in which a node may be."""
+        if v in self._top:
+            return 0
         first = 0 if self._top else -1
-        above = max((self.rank[net.source] for net in self._reads[v]), default=first)
-        return 0 if v in self._top else above + 1
+        return 1 + max((self.rank[net.source] for net in self._reads[v]), default=first)
 
     def pull(self, order: Iterable[int], *, down: bool) -> bool:
         """Move each node to the end of its room if that does not lengthen nets."""
@@ -263,7 +264,9 @@ def _swap(layers: Layers, rows: list[list[int]]) -> None:
         for n, v in enumerate(row):
             place[v] = n
     for row in rows:
-        for n in range(len(row) - 1 if len(row) <= _SWAPPED else 0):
+        if len(row) > _SWAPPED:
+            continue
+        for n in range(len(row) - 1):
             v, w = row[n], row[n + 1]
             if _gain(layers, place, v, w) > 0:
                 row[n], row[n + 1] = w, v

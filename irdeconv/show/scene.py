@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Literal, get_args
 
@@ -235,7 +235,8 @@ class _Composition:
         """Lay out and return the scene."""
         layout = lay_out(self._diagram())
         boxes = tuple(self._box(n, layout) for n in range(len(self._items)))
-        links = map(self._links, self._values, self._labels, layout.routes)
+        rows = zip(self._values, self._labels, layout.routes, strict=True)
+        links = (self._links(*row) for row in rows)
         width, height = (size + 2 * BORDER for size in (layout.width, layout.height))
         return Scene(width, height, boxes, tuple(chain.from_iterable(links)), self._title)
 
@@ -284,7 +285,8 @@ class _Composition:
         for wire, points in zip(wires, routes, strict=True):
             down = points[0][1] <= points[1][1] and points[0][1] < points[-1][1]
             inside = tuple((x + BORDER, y + BORDER) for x, y in points)
-            yield Link(**{**asdict(wire), "label": label if down else "", "points": inside})
+            own = {name: getattr(wire, name) for name in Wire.__slots__}
+            yield Link(**{**own, "label": label if down else "", "points": inside})
             label = "" if down else label
 
 

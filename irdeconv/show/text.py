@@ -100,7 +100,7 @@ def _shortened(pieces: Sequence[str], width: float, most: int) -> list[str]:
     if most == 1:
         return [_cut(pieces, width)]
     heads = takewhile(lambda head: measure(head) <= width - ADVANCE, accumulate(pieces[:-1]))
-    head = max(heads, key=len, default=_prefix(pieces[0], width - ADVANCE))
+    head = max(heads, key=len, default="") or _prefix(pieces[0], width - ADVANCE)
     return [head + ELLIPSIS, _tail(pieces, width)]
 
 
@@ -108,7 +108,7 @@ def _tail(pieces: Sequence[str], width: float) -> str:
     """Return as many of the last pieces as fit; of one that is too long its ends."""
     ends = accumulate(reversed(pieces), lambda end, piece: piece + end)
     fitting = takewhile(lambda end: measure(end) <= width, ends)
-    return max(fitting, key=len, default=_squeezed(pieces[-1], width))
+    return max(fitting, key=len, default="") or _squeezed(pieces[-1], width)
 
 
 def _cut(pieces: Sequence[str], width: float) -> str:

@@ -113,10 +113,13 @@ def _changed(source: ProofSide, lowered: ProofSide, verdict: ProofVerdict) -> di
         a, b = source.model.of(layer.wanted), lowered.model.of(layer.output)
         if layer.proof is not None or (is_deconvolution(a) and a.type != b.type):
             continue
-        reads = [verdict.twins.get(p) for p in b.inputs]
         if a.type == b.type and signature(a) != signature(b):
             out[layer.wanted.layer] = layer.reason or f"{b} is not the same"
-        elif a.type != b.type and a.name == b.name and list(a.inputs) == reads:
+        elif (
+            a.type != b.type
+            and a.name == b.name
+            and list(a.inputs) == [verdict.twins.get(p) for p in b.inputs]
+        ):
             out[layer.wanted.layer] = f"{a} is a {b.type} in the lowered model"
     return out
 

@@ -55,7 +55,8 @@ class Follower:
         if "" not in self.tolerances and self.partner.computes == "f32":
             self._values = self._folded()
         graph = self.plan.graph
-        _require_known(self.tolerances, [*graph.outputs, *self._names.values()])
+        keys = [self._key(n.id, port) for n in graph.nodes() for port in range(max(n.outputs, 1))]
+        _require_known(self.tolerances, [*graph.outputs, *keys])
         for name, node in zip(graph.outputs, graph.results, strict=True):
             value = graph.inputs_of(node.id)[0]
             if name in self.tolerances:

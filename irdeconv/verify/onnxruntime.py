@@ -70,15 +70,17 @@ class OnnxRuntimePartner(Partner):
         """Divide the tensors that both sides have, in the order of the plan."""
         room = 0
         for step in self.plan.steps:
-            for port, spec in enumerate(step.node.specs or ()):
-                name = self._name(step.node, port)
-                if name is None or spec.dtype is None or spec.dtype.name not in READABLE:
-                    continue
-                size = PIECE_BYTES // 8 if spec.nbytes is None else spec.nbytes
-                if not self._groups or size > room:
-                    self._groups.append([])
-                    room = PIECE_BYTES
-                self._groups[-1].append(name)
+            specs = step.node.specs or ()
+            known = [s.dtype is not None and s.dtype.name in READABLE for s in specs]
+            named = [self._name(step.node, port) for port in range(len(specs))]
+            names = [name for name, read in zip(named, known, strict=True) if name and read]
+            size = sum(PIECE_BYTES // 8 if s.nbytes is None else s.nbytes for s in specs)
+            # All outputs of a layer are in one group: `fetch` has no more than one at a time.
+            if names and (not self._groups or size > room):
+                self._groups.append([])
+                room = PIECE_BYTES
+            if names:
+                self._groups[-1] += names
                 room -= size
 
     def _name(self, node: Node, port: int) -> str | None:

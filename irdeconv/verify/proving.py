@@ -84,8 +84,8 @@ def both_sides(
     numbers = {n.id: i for i, n in enumerate(source.parameters)}
     chosen = {numbers[i]: shape for i, shape in wanted.items()}
     names = {source.inputs[i]: format_shape(shape) for i, shape in chosen.items()}
-    sides = ((a, source), (b, _graph(b, {}, spelled=own)))
-    pair = [_side(given, graph, chosen, own=own) for given, graph in sides]
+    pair = [_side(a, source, chosen, own=own)]
+    pair.append(_side(b, _graph(b, {}, spelled=own), chosen, own=own))
     return tuple(replace(s, sizes=names) for s in pair)  # type: ignore[return-value]
 
 

@@ -4,10 +4,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from irdeconv.ir.dtypes import f32
+import irdeconv as ird
+from irdeconv.ir.dtypes import f16, f32
 from irdeconv.ir.op import REGISTRY
 from irdeconv.ops.activation import LogSoftmax, ReLU, SoftMax
 from irdeconv.ops.attention import ScaledDotProductAttention
+from irdeconv.ops.basic import Assign6, ReadValue6
 from irdeconv.ops.convert import Convert
 from irdeconv.ops.convolution import GroupConvolution
 from irdeconv.ops.elementwise import Add, Exp, Multiply, Tanh
@@ -72,6 +74,21 @@ def test_a_network(dtype: type) -> None:
         assert close.max() <= unit * np.abs(want.astype(float)).max()
         narrow = outs[name].astype(dtype).astype(outs[name].dtype)
         assert np.array_equal(outs[name], narrow)
+
+
+def test_variables_keep_their_type():
+    """ReadValue and Assign hold f16, whatever the steps between them read."""
+    b = Builder()
+    x = b.input((2, 3), np.float16)
+    r = b.add(ReadValue6("v", (2, 3), f16), np.zeros((2, 3), np.float16))
+    y = b.add(Add(), r, x)
+    b.add(Assign6("v"), y)
+    graph = b.done(b.add(Exp(), y))
+    data = [randn(2, 3).astype(np.float16)]
+    fused, plain = (ird.compile(graph, None, fuse=fuse) for fuse in (True, False))
+    for _ in range(2):
+        (got,), (want,) = fused.run(data).values(), plain.run(data).values()
+        np.testing.assert_array_equal(got, want)
 
 
 @pytest.mark.parametrize("pool", [MaxPool14, AvgPool14])
