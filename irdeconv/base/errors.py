@@ -173,7 +173,14 @@ def in_python(text: str | None) -> Any:
     for option, argument in _IN_PYTHON:
         text = re.sub(option, argument, text)
     option = r"\"[^\"]*\"|(?<![\w-])--([a-z]+(?:-[a-z]+)*)(?: (?=[\"\d]))?"  # none in a quoted name
-    return re.sub(option, lambda m: m[1].replace("-", "_") + "=" if m[1] else m[0], text)
+    return re.sub(option, _argument, text)
+
+
+_OPTION_OF_NAME = re.compile(r"(?<![\w\"-])--([a-z]+(?:-[a-z]+)*) (?=\")")
+
+
+def _argument(found: re.Match[str]) -> str:
+    return found[1].replace("-", "_") + "=" if found[1] else found[0]
 
 
 class IrdeconvError(Exception):
@@ -192,7 +199,8 @@ class IrdeconvError(Exception):
     def __init__(self, diagnostics: Iterable[Diagnostic] | Diagnostic) -> None:
         found = [diagnostics] if isinstance(diagnostics, Diagnostic) else list(diagnostics)
         if not Spelling.options:
-            found = [replace(d, hint=in_python(d.hint)) for d in found]
+            texts = [(_OPTION_OF_NAME.sub(_argument, d.message), in_python(d.hint)) for d in found]
+            found = [replace(d, message=m, hint=h) for d, (m, h) in zip(found, texts, strict=True)]
         self.diagnostics: list[Diagnostic] = found
         self.text: str = "\n".join(d.render() for d in found if d.severity == "error")
         super().__init__(self.text)
