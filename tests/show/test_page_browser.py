@@ -509,14 +509,14 @@ def test_values_are_drawn_and_what_is_not_finite_is_marked(show: Open) -> None:
         }"""
     )
     assert colours[0] == [255, 0, 190]
-    shown.page.evaluate(f"location.hash = '#before/{named(g, 'up1')}'")
+    shown.page.evaluate(f"location.hash = '#before/{named(g, 'conv1')}'")
     shown.page.wait_for_selector(".maps canvas")
     assert shown.page.locator(".maps canvas").count() == 8
     assert shown.page.locator(".chart .bar").count() == 32
     bars = shown.page.locator(".bar title").all_text_contents()
     known = sum(int(t.rpartition(": ")[2].replace(",", "")) for t in bars)
     nan = shown.page.locator("dd.warning").first.inner_text().replace(",", "")
-    assert known + int(re.sub("[^0-9]", "", nan)) == 8 * 16 * 16
+    assert known + int(re.sub("[^0-9]", "", nan)) == 8 * 32 * 32
 
 
 def test_dark_ramps_go_the_other_way(show: Open) -> None:
