@@ -120,6 +120,17 @@ class ImportBuilder(GraphBuilder):
         node = self._node(op, inputs, specs)
         return tuple(Value(node.node, port) for port in range(len(specs)))
 
+    def _charge(self, units: int) -> None:
+        """Take units of work for the source; LimitError if too few are left."""
+        try:
+            work.take(units)
+        except errors.OpError as e:
+            at, text = self.source, f'"{self.source.name}": {e}'
+            found = errors.Diagnostic(
+                "E602", "error", text, at.location, at.name, hint=e.problem.hint
+            )
+            raise errors.LimitError(found) from None
+
     def _node(self, op: Op, inputs: tuple[Value, ...], specs: tuple[Spec, ...]) -> Value:
         self._charge(work.NODE)
         return super()._node(op, inputs, specs)

@@ -181,21 +181,10 @@ class GraphBuilder:
         array = np.ascontiguousarray(array) if array.ndim else array
         element_type = dtype or of_numpy(array.dtype)
         data = ArrayData.of(array, element_type)
-        self._charge(array.nbytes)
         op = Const(data=data, element_type=element_type, shape=array.shape)
         return self._node(op, (), (Spec.of(array, element_type),))
 
-    def _charge(self, units: int) -> None:
-        """Take units of work for the source; LimitError if too few are left."""
-        try:
-            work.take(units)
-        except OpError as e:
-            at, text = self.source, f'"{self.source.name}": {e}'
-            found = Diagnostic("E602", "error", text, at.location, at.name, hint=e.problem.hint)
-            raise LimitError(found) from None
-
     def _held(self, data: MovedData) -> Value:
-        self._charge(data.nbytes)
         op = Const(data=data, element_type=data.dtype, shape=data.shape)
         return self._node(op, (), (op.infer(),))
 
