@@ -77,7 +77,7 @@ def test_a_network(dtype: type) -> None:
 
 
 def test_variables_keep_their_type():
-    """ReadValue and Assign hold f16, whatever the steps between them read."""
+    """ReadValue and Assign hold f16 though the steps between them read f32."""
     b = Builder()
     x = b.input((2, 3), np.float16)
     r = b.add(ReadValue6("v", (2, 3), f16), np.zeros((2, 3), np.float16))
