@@ -93,7 +93,8 @@ def is_certain(op: Any, inputs: Sequence[Array], out: Array) -> bool:
     if kind == "Range":
         return all(is_whole(x, LAST_SMALL) for x in (*inputs, out))
     if kind == "Divide" and not is_real(out):
-        return _is_quotient(op, inputs, out)
+        exact = op.evaluate(*map(_wide, inputs))
+        return bool(np.all((np.floor if op.m_pythondiv else np.trunc)(exact) == out))
     if kind in EXACT:
         return _is_exact(kind, op.evaluate, inputs, out)
     if kind in REDUCED | SUMMED:
@@ -121,11 +122,6 @@ def _is_converted(x: Array, out: Array) -> bool:
         return True
     wide = x.astype(np.float64)
     return bool(np.all(out == (wide if is_real(out) else np.trunc(wide))))
-
-
-def _is_quotient(op: Any, inputs: Sequence[Array], out: Array) -> bool:
-    exact = op.evaluate(*map(_wide, inputs))
-    return bool(np.all((np.floor if op.m_pythondiv else np.trunc)(exact) == out))
 
 
 def _wide(x: Array) -> Array:

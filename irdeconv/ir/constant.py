@@ -10,6 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from irdeconv.ir.dtypes import ElementType, of_numpy
+from irdeconv.ir.packing import decode, encode
 from irdeconv.ir.spec import Array, format_shape
 
 PART_BYTES = 1 << 22  # of a constant that is read or made part by part
@@ -67,14 +68,10 @@ class ArrayData:
 
     def raw(self) -> bytes:
         """Return the encoded bytes."""
-        from irdeconv.ir.packing import encode
-
         return encode(self.values, self.dtype)
 
     def pieces(self) -> Iterator[bytes | memoryview]:
         """Yield these bytes part by part."""
-        from irdeconv.ir.packing import encode
-
         most = PART_BYTES // self.dtype.container.itemsize
         if self.values.size <= most or self.dtype.is_packed or self.dtype.kind == "string":
             yield self.raw()
@@ -148,8 +145,6 @@ class FileData:
 
         Others are decoded, anew if no array of the last decoding is alive.
         """
-        from irdeconv.ir.packing import decode
-
         made = self._made[0]() if self._made else None
         if made is None:
             made = decode(self.raw(), self.dtype, self.shape)

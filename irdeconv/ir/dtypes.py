@@ -57,40 +57,37 @@ class ElementType:
         return -(-elements * self.bits // 8)
 
 
-def _rows() -> list[ElementType]:
-    def row(name: str, precision: str, bits: int, container: Any, kind: Kind) -> ElementType:
-        return ElementType(name, precision, bits, np.dtype(container), kind)
-
-    return [
-        row("f64", "FP64", 64, np.float64, "float"),
-        row("f32", "FP32", 32, np.float32, "float"),
-        row("f16", "FP16", 16, np.float16, "float"),
-        row("bf16", "BF16", 16, ml_dtypes.bfloat16, "float"),
-        row("f8e4m3", "F8E4M3", 8, ml_dtypes.float8_e4m3fn, "float"),
-        row("f8e5m2", "F8E5M2", 8, ml_dtypes.float8_e5m2, "float"),
-        row("f8e8m0", "F8E8M0", 8, ml_dtypes.float8_e8m0fnu, "float"),
-        row("f4e2m1", "F4E2M1", 4, ml_dtypes.float4_e2m1fn, "float"),
-        row("nf4", "NF4", 4, np.float32, "float"),
-        row("i64", "I64", 64, np.int64, "int"),
-        row("i32", "I32", 32, np.int32, "int"),
-        row("i16", "I16", 16, np.int16, "int"),
-        row("i8", "I8", 8, np.int8, "int"),
-        row("i4", "I4", 4, np.int8, "int"),
-        row("u64", "U64", 64, np.uint64, "uint"),
-        row("u32", "U32", 32, np.uint32, "uint"),
-        row("u16", "U16", 16, np.uint16, "uint"),
-        row("u8", "U8", 8, np.uint8, "uint"),
-        row("u6", "U6", 6, np.uint8, "uint"),
-        row("u4", "U4", 4, np.uint8, "uint"),
-        row("u3", "U3", 3, np.uint8, "uint"),
-        row("u2", "U2", 2, np.uint8, "uint"),
-        row("u1", "BIN", 1, np.uint8, "uint"),
-        row("boolean", "BOOL", 8, np.bool_, "bool"),
-        row("string", "STRING", 0, np.object_, "string"),
-    ]
-
-
-ELEMENT_TYPES: dict[str, ElementType] = {t.name: t for t in _rows()}
+_ROWS: tuple[tuple[str, str, int, Any, Kind], ...] = (
+    ("f64", "FP64", 64, np.float64, "float"),
+    ("f32", "FP32", 32, np.float32, "float"),
+    ("f16", "FP16", 16, np.float16, "float"),
+    ("bf16", "BF16", 16, ml_dtypes.bfloat16, "float"),
+    ("f8e4m3", "F8E4M3", 8, ml_dtypes.float8_e4m3fn, "float"),
+    ("f8e5m2", "F8E5M2", 8, ml_dtypes.float8_e5m2, "float"),
+    ("f8e8m0", "F8E8M0", 8, ml_dtypes.float8_e8m0fnu, "float"),
+    ("f4e2m1", "F4E2M1", 4, ml_dtypes.float4_e2m1fn, "float"),
+    ("nf4", "NF4", 4, np.float32, "float"),
+    ("i64", "I64", 64, np.int64, "int"),
+    ("i32", "I32", 32, np.int32, "int"),
+    ("i16", "I16", 16, np.int16, "int"),
+    ("i8", "I8", 8, np.int8, "int"),
+    ("i4", "I4", 4, np.int8, "int"),
+    ("u64", "U64", 64, np.uint64, "uint"),
+    ("u32", "U32", 32, np.uint32, "uint"),
+    ("u16", "U16", 16, np.uint16, "uint"),
+    ("u8", "U8", 8, np.uint8, "uint"),
+    ("u6", "U6", 6, np.uint8, "uint"),
+    ("u4", "U4", 4, np.uint8, "uint"),
+    ("u3", "U3", 3, np.uint8, "uint"),
+    ("u2", "U2", 2, np.uint8, "uint"),
+    ("u1", "BIN", 1, np.uint8, "uint"),
+    ("boolean", "BOOL", 8, np.bool_, "bool"),
+    ("string", "STRING", 0, np.object_, "string"),
+)
+ELEMENT_TYPES: dict[str, ElementType] = {
+    name: ElementType(name, precision, bits, np.dtype(container), kind)
+    for name, precision, bits, container, kind in _ROWS
+}
 BY_PRECISION: dict[str, ElementType] = {t.precision: t for t in ELEMENT_TYPES.values()}
 # Spellings that OpenVINO also reads.
 BY_PRECISION |= {"BOOLEAN": ELEMENT_TYPES["boolean"], "U1": ELEMENT_TYPES["u1"]}

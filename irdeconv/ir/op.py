@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -24,9 +25,8 @@ from irdeconv.ir.attributes import attribute as attribute
 from irdeconv.ir.attributes import attributes as attributes
 from irdeconv.ir.attributes import out_of_range, per_class, ranges
 from irdeconv.ir.attributes import parse_attributes as parse_attributes
-from irdeconv.ir.certainty import is_certain, settled
+from irdeconv.ir.certainty import MOVED, is_certain, settled
 from irdeconv.ir.dtypes import low_bits
-from irdeconv.ir.effort import effort, size_in_units
 from irdeconv.ir.ports import Fit, declaration, fit
 from irdeconv.ir.spec import Array, Spec, is_small, simplify
 
@@ -352,6 +352,39 @@ def require_fit(op: Op) -> None:
     cls = type(op)
     if (cls.check is not Op.check or ranges(cls)) and op.misfit is not None:
         raise OpError.of(op.misfit)
+
+
+# Modules of `ops` whose operations may look at every input element for every output element.
+PRODUCTS = frozenset(
+    "attention convolution detection_output detectron image matrix pooling recurrent regions "
+    "signal sparse suppression".split()
+)
+TAPS = 64  # of Interpolate, for each element of input and output
+
+
+def size_in_units(spec: Spec) -> int:
+    """Return the units of work of a tensor: its bytes, more if it is known as intervals."""
+    if spec.value is not None and spec.value.dtype == object:
+        steps = zip(spec.value.strides, spec.value.shape, strict=True)
+        return work.PER_INTERVAL * int(math.prod(n for step, n in steps if step))
+    item: int = 8 if spec.dtype is None else spec.dtype.container.itemsize
+    return (spec.size or 0) * item
+
+
+def effort(op: Op, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> int:
+    """Return the units of work that computing the outputs takes at most, about."""
+    out = sum(map(size_in_units, outputs)) + work.PER_TENSOR * (len(inputs) + len(outputs))
+    if op.type in MOVED:
+        return out
+    read = sum(map(size_in_units, inputs))
+    if op.type == "Interpolate":
+        return TAPS * (read + out)
+    wide = type(op).__module__.rpartition(".")[2] in PRODUCTS or op.deconvolution
+    if not wide and op.type != "LRN":
+        return read + out
+    macs = op.macs(tuple(inputs), tuple(outputs))
+    sizes = (sum(s.size or 0 for s in specs) for specs in (inputs, outputs))
+    return read + out + (macs or math.prod(sizes))
 
 
 FEW_OUTPUTS = 64  # inferring more counts as work

@@ -112,16 +112,13 @@ def _columns(*columns: Bytes) -> Bytes:
     return np.stack(columns, axis=1).reshape(-1)
 
 
-def _unpack_u3(raw: Bytes) -> Bytes:
+def _unpack_split(raw: Bytes, low: int) -> Bytes:
+    """Unpack two bytes of `low` bits of each element, and one byte of half as many above them."""
     a, b, top = raw.reshape(-1, 3).T
-    low = [x >> shift & 3 for x in (a, b) for shift in (6, 4, 2, 0)]
-    return _columns(*(x | (top >> (7 - i) & 1) << 2 for i, x in enumerate(low)))
-
-
-def _unpack_u6(raw: Bytes) -> Bytes:
-    a, b, top = raw.reshape(-1, 3).T
-    low = [a >> 4, a & 0xF, b >> 4, b & 0xF]
-    return _columns(*(x | (top >> (6 - 2 * i) & 3) << 4 for i, x in enumerate(low)))
+    high = low // 2
+    lows = [x >> s & (1 << low) - 1 for x in (a, b) for s in range(8 - low, -1, -low)]
+    highs = [top >> s & (1 << high) - 1 for s in range(8 - high, -1, -high)]
+    return _columns(*(x | y << low for x, y in zip(lows, highs, strict=True)))
 
 
 def _join(parts: Sequence[Bytes], bits: int) -> Bytes:
@@ -132,30 +129,27 @@ def _join(parts: Sequence[Bytes], bits: int) -> Bytes:
     return out
 
 
-def _pack_u3(v: Bytes) -> Bytes:
-    e = list(v.reshape(-1, 8).T)
-    low = [x & 3 for x in e]
-    return _columns(_join(low[:4], 2), _join(low[4:], 2), _join([x >> 2 for x in e], 1))
-
-
-def _pack_u6(v: Bytes) -> Bytes:
-    e = list(v.reshape(-1, 4).T)
-    low = [x & 0xF for x in e]
-    return _columns(_join(low[:2], 4), _join(low[2:], 4), _join([x >> 4 for x in e], 2))
+def _pack_split(v: Bytes, low: int) -> Bytes:
+    """Pack as `_unpack_split` unpacks."""
+    count = 16 // low
+    e = list(v.reshape(-1, count).T)
+    lows, highs = [x & (1 << low) - 1 for x in e], [x >> low for x in e]
+    first, second = lows[: count // 2], lows[count // 2 :]
+    return _columns(_join(first, low), _join(second, low), _join(highs, low // 2))
 
 
 _NIBBLES = ("u4", "i4", "nf4", "f4e2m1")
 _UNPACK: dict[str, Any] = dict.fromkeys(_NIBBLES, lambda raw: _columns(raw & 0xF, raw >> 4)) | {
     "u1": np.unpackbits,
     "u2": lambda raw: _columns(raw & 3, raw >> 2 & 3, raw >> 4 & 3, raw >> 6),
-    "u3": _unpack_u3,
-    "u6": _unpack_u6,
+    "u3": lambda raw: _unpack_split(raw, 2),
+    "u6": lambda raw: _unpack_split(raw, 4),
 }
 _PACK: dict[str, Any] = dict.fromkeys(_NIBBLES, lambda v: v[0::2] | v[1::2] << 4) | {
     "u1": np.packbits,
     "u2": lambda v: v[0::4] | v[1::4] << 2 | v[2::4] << 4 | v[3::4] << 6,
-    "u3": _pack_u3,
-    "u6": _pack_u6,
+    "u3": lambda v: _pack_split(v, 2),
+    "u6": lambda v: _pack_split(v, 4),
 }
 
 

@@ -20,9 +20,8 @@ import numpy as np
 from irdeconv.base import work
 from irdeconv.base.errors import Diagnostic, OpError, Problem
 from irdeconv.base.limits import current, raise_hint
-from irdeconv.ir.effort import effort
 from irdeconv.ir.graph import Graph, Node
-from irdeconv.ir.op import DRAWN, JUMPS, SCALE, Op, Rounding, as_tuple, attribute, infer_op
+from irdeconv.ir.op import DRAWN, JUMPS, SCALE, Op, Rounding, as_tuple, attribute, effort, infer_op
 from irdeconv.ir.ports import axis_of
 from irdeconv.ir.spec import DYNAMIC, Array, Dim, Interval, Shape, Spec, bounds, merge
 from irdeconv.ops.checks import union

@@ -20,9 +20,8 @@ from irdeconv.base.json_form import Record
 from irdeconv.base.markup import html_table, line
 from irdeconv.ir.constant import ArrayData
 from irdeconv.ir.dtypes import ElementType
-from irdeconv.ir.effort import effort
 from irdeconv.ir.graph import Graph, Node, Value
-from irdeconv.ir.op import Op, as_tuple, infer_op, kept
+from irdeconv.ir.op import Op, as_tuple, effort, infer_op, kept
 from irdeconv.ir.spec import Array, Spec, ints, is_static
 from irdeconv.ops.basic import Const, Opaque
 from irdeconv.ops.channels import Split, VariadicSplit
