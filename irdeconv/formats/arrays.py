@@ -18,8 +18,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from errno import EINVAL
-from types import TracebackType
-from typing import IO, Any, BinaryIO, Protocol
+from typing import IO, Any, BinaryIO
 
 import numpy as np
 
@@ -76,13 +75,6 @@ class UnreadableArray(Exception):
     """Bytes that cannot be taken for an array of plain elements; the text says why."""
 
 
-class ByteStream(Protocol):
-    """The source of a header."""
-
-    def read(self, size: int, /) -> bytes:
-        """Return that many bytes, fewer at the end."""
-
-
 @dataclass(frozen=True)
 class ArrayHeader:
     """The header of an .npy; `size` is that of the header, `nbytes` that of the data."""
@@ -98,7 +90,7 @@ class ArrayHeader:
         return math.prod(self.shape) * self.dtype.itemsize
 
 
-def read_header(stream: ByteStream) -> ArrayHeader:
+def read_header(stream: IO[bytes]) -> ArrayHeader:
     """Read the header of an .npy; UnreadableArray if it is none, or one of Python objects."""
     begin = stream.read(8)
     if not begin.startswith(MAGIC):
@@ -128,7 +120,7 @@ def read_header(stream: ByteStream) -> ArrayHeader:
     )
 
 
-def _exactly(stream: ByteStream, count: int) -> bytes:
+def _exactly(stream: IO[bytes], count: int) -> bytes:
     found = stream.read(count)
     if len(found) < count:
         raise UnreadableArray("it is cut off")
@@ -226,21 +218,17 @@ def _data(file: IO[bytes], header: ArrayHeader, name: str) -> Array:
         message = f"an array has {header.nbytes:,} bytes; the limit is {most:,}"
         raise _limit(name, message, "array_bytes")
     flat = np.empty(header.nbytes, np.uint8)
-    _fill(file, flat)
+    at = 0
+    while at < len(flat):
+        part = file.read(min(len(flat) - at, FILLED_AT_ONCE))
+        if not part:
+            raise UnreadableArray("it is cut off")
+        flat[at : at + len(part)] = np.frombuffer(part, np.uint8)
+        at += len(part)
     array = flat.view(header.dtype)
     if header.fortran_order:
         return array.reshape(header.shape[::-1]).transpose()
     return array.reshape(header.shape)
-
-
-def _fill(file: IO[bytes], into: Array) -> None:
-    at = 0
-    while at < len(into):
-        part = file.read(min(len(into) - at, FILLED_AT_ONCE))
-        if not part:
-            raise UnreadableArray("it is cut off")
-        into[at : at + len(part)] = np.frombuffer(part, np.uint8)
-        at += len(part)
 
 
 def _limit(name: str, message: str, limit: str) -> LimitError:
@@ -291,12 +279,7 @@ class SavedArrays(Mapping[str, Array]):
     def __enter__(self) -> SavedArrays:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

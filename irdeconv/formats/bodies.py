@@ -122,15 +122,13 @@ class _MapChecker:
     ) -> tuple[int, XmlLayer] | None:
         """Return a layer of the body and its position."""
         found = self._inner.get(number)
-        if found is None:
-            self._add("E211", f"the body has no layer {number}", entry, attribute)
-            return None
-        inner = found[1]
-        if inner.type != kind:
-            text = f"layer {number} of the body is a {inner.type}, not a {kind}"
-            self._add("E211", text, entry, attribute)
-            return None
-        return found
+        if found is not None and found[1].type == kind:
+            return found
+        text = f"the body has no layer {number}"
+        if found is not None:
+            text = f"layer {number} of the body is a {found[1].type}, not a {kind}"
+        self._add("E211", text, entry, attribute)
+        return None
 
     def entry(self, entry: MapEntry) -> None:
         """Check an `<input>` or `<output>` of a port map."""
@@ -184,8 +182,7 @@ class _MapChecker:
     def _slicing(
         self, entry: MapEntry, numbers: dict[str, int], inner: XmlLayer | None, inward: bool
     ) -> None:
-        axis = numbers.get("axis")
-        if axis is None:
+        if "axis" not in numbers:
             for name in ("start", "end", "stride", "part_size"):
                 if name in numbers:
                     self._add("W101", f"{name} without axis has no effect", entry, name)
@@ -200,16 +197,12 @@ class _MapChecker:
             if stride and part > abs(stride):
                 text = f"parts of {part} overlap: the stride is {stride}"
                 self._add("E211", text, entry, "part_size")
-        self._axis(entry, numbers, axis, inner, inward)
+        self._axis(entry, numbers, inner, inward)
 
     def _axis(
-        self,
-        entry: MapEntry,
-        numbers: dict[str, int],
-        axis: int,
-        inner: XmlLayer | None,
-        inward: bool,
+        self, entry: MapEntry, numbers: dict[str, int], inner: XmlLayer | None, inward: bool
     ) -> None:
+        axis = numbers["axis"]
         port = (self._inputs if inward else self._outputs).get(numbers["external_port_id"])
         rank = len(port.dims) if port is not None and port.dims else None
         if rank is None and inner is not None:
@@ -311,10 +304,9 @@ def _name_ends(graph: Graph) -> None:
     ends += [v for node in graph.results for v in graph.inputs_of(node.id)]
     for node_id, port in ends:
         node = graph.node(node_id)
-        names = list(node.tensor_names)
-        if port < len(names) and not names[port]:
-            names[port] = (node.name if len(names) == 1 else f"{node.name}.{port}",)
-            node.tensor_names = tuple(names)
+        count = len(node.tensor_names)
+        if port < count and not node.tensor_names[port]:
+            node.add_names(port, (node.name if count == 1 else f"{node.name}.{port}",))
 
 
 def _outside(inside: ElementType | None) -> ElementType | None:

@@ -212,19 +212,12 @@ def check_weights(document: Document, context: Context) -> None:
         text = f"{size - end} of {size} bytes of the weights file follow the last constant, which "
         hint = "the .bin may belong to another .xml"
         context.add("W121", f"{text}ends at {end}", Anchor("layers"), hint=hint)
-    for start, stop in _gaps(context.used):
-        if stop - start > _LARGEST_GAP and stop <= size:
-            text = f"bytes {start} to {stop} of the weights file are not used by any constant"
+    end = 0
+    for start, stop in sorted(context.used):
+        if start - end > _LARGEST_GAP and start <= size:
+            text = f"bytes {end} to {start} of the weights file are not used by any constant"
             context.add("W121", text, Anchor("layers"))
-
-
-def _gaps(used: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    out, end = [], 0
-    for start, stop in sorted(used):
-        if start > end:
-            out.append((end, start))
         end = max(end, stop)
-    return out
 
 
 def _missing(document: Document, context: Context) -> None:

@@ -198,17 +198,15 @@ class MappedFile:
 
     def require_intact(self) -> None:
         """Raise InputError (E125) if the file has changed."""
-        if self.changed:
-            raise InputError(self.diagnostic())
-
-    def diagnostic(self) -> Diagnostic:
-        """Return the error of a file that has changed (E125)."""
+        if not self.changed:
+            return
         size = self._map.size()
         what = "something wrote to it"
         if size != self.size:
             what = f"it had {self.size} bytes, and has {size}"
         message = f"{self.path} was changed while it was in use: {what}"
-        return Diagnostic("E125", "error", message, Location(SourceFile(self.path, b"")))
+        place = Location(SourceFile(self.path, b""))
+        raise InputError(Diagnostic("E125", "error", message, place))
 
     def patch(self) -> bool:
         """Map zeros in place of pages that the file has lost; whether that may explain a fault."""
@@ -267,6 +265,7 @@ class NoWeights:
         self.path = path
         self.reason = reason or f"the weights file {path} is missing"
         self._view: memoryview | None = None
+        self._mapped: MappedFile | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The file may be another one when this is unpickled.
@@ -292,10 +291,14 @@ class NoWeights:
         return self._view[offset : offset + size]
 
     def release(self, offset: int, size: int) -> None:
-        """Give back the memory of a part that has been read and can be read anew."""
+        """Give back the memory of a part that can be read anew; its pages stay in the cache."""
+        if self._mapped is not None:
+            self._mapped.release(offset, size)
 
     def require_intact(self) -> None:
         """Raise InputError (E125) if a file has changed since it was opened: all is void."""
+        if self._mapped is not None:
+            self._mapped.require_intact()
 
     def sha256(self) -> str:
         """Return the hash of all bytes, in hexadecimal digits; they are there."""
@@ -319,7 +322,6 @@ class WeightsFile(NoWeights):
 
     def __init__(self, path: str | Path) -> None:
         super().__init__(str(path))
-        self._mapped: MappedFile | None = None
         try:
             file = open_file(self.path)
         except FileNotFoundError:
@@ -331,16 +333,6 @@ class WeightsFile(NoWeights):
             if size:  # an empty file cannot be mapped
                 held = mmap.mmap(fd, size, access=mmap.ACCESS_READ)
                 self._view, self._mapped = memoryview(held), MappedFile(self.path, fd, held)
-
-    def release(self, offset: int, size: int) -> None:
-        """See `NoWeights`: the pages stay in the system's cache of files."""
-        if self._mapped is not None:
-            self._mapped.release(offset, size)
-
-    def require_intact(self) -> None:
-        """See `NoWeights`."""
-        if self._mapped is not None:
-            self._mapped.require_intact()
 
 
 def sources_of(graph: Graph) -> list[NoWeights]:
@@ -381,16 +373,6 @@ class Context:
     unknown: dict[tuple[str, str], list[XmlLayer]] = field(default_factory=dict)
     errors: int = 0  # reported so far
 
-    def _count(self) -> None:
-        """Count an error; beyond the limit, stop reading."""
-        self.errors += 1
-        most = self.limits.errors
-        if self.errors > most:
-            text = f"more than {most:,} errors; what else the file has is not looked at"
-            place = Location(self.source, fixed=(1, 1))
-            self.out.add("E601", text, location=place, hint=raise_hint("errors"))
-            raise NotReadFurther
-
     def place(self, anchor: Anchor, attribute: str | None = None) -> Location:
         """Return the location of an element or of one of its attributes."""
         return Location(self.source, anchor, attribute)
@@ -411,7 +393,13 @@ class Context:
         """Report a problem; without an anchor at the layer, or the element `sub` in it."""
         severity = severity or severity_of(code)
         if severity == "error":
-            self._count()
+            self.errors += 1
+            most = self.limits.errors
+            if self.errors > most:
+                text = f"more than {most:,} errors; what else the file has is not looked at"
+                place = Location(self.source, fixed=(1, 1))
+                self.out.add("E601", text, location=place, hint=raise_hint("errors"))
+                raise NotReadFurther
         if self.out.is_full(code, severity):
             return
         if anchor is None:

@@ -24,23 +24,12 @@ from irdeconv.ir.graph import Graph, Info, Node, Value
 from irdeconv.ir.op import Op, infer_op, parse_attributes, require_fit
 from irdeconv.ir.spec import Array, Shape, Spec, example_shape, is_static
 from irdeconv.ops import activation, elementwise
-from irdeconv.ops.activation import (
-    Clamp,
-    Elu,
-    HardSigmoid,
-    PReLU,
-    ReLU,
-    Selu,
-    Sigmoid,
-    SoftPlus,
-    SoftSign,
-    Swish,
-)
+from irdeconv.ops.activation import Clamp, Elu, PReLU, SoftPlus
 from irdeconv.ops.basic import Parameter, Result
 from irdeconv.ops.bodies import BodyOp, infer_bodies, infer_plainly
 from irdeconv.ops.convert import Convert
 from irdeconv.ops.convolution import Convolution, GroupConvolution
-from irdeconv.ops.elementwise import Add, Divide, Greater, Multiply, Power, Select, Tanh
+from irdeconv.ops.elementwise import Add, Divide, Greater, Multiply, Select, Tanh
 from irdeconv.ops.generation import Identity
 from irdeconv.ops.movement import Concat, Transpose
 from irdeconv.ops.reduction import ReduceProd
@@ -103,11 +92,6 @@ class ImportBuilder(GraphBuilder):
             if (specs[0].size or 0) > max(FOLD_LIMIT, 2 * longest):
                 return self._node(op, inputs, specs)
         return super().add(op, *inputs)
-
-    def keep(self, op: Op, *inputs: Value) -> Value:
-        """Add an operation as it is."""
-        require_fit(op)
-        return super().keep(op, *inputs)
 
     def outputs(self, op: Op, *inputs: Value) -> tuple[Value, ...]:
         """Add an operation with several outputs; nothing is folded."""
@@ -338,14 +322,6 @@ class ImportBuilder(GraphBuilder):
 
     def finish(self) -> None:
         """Drop nodes that no output needs; the others count as layers of the model, not as made."""
-        self._write_names()
-        remove_dead(self.graph, set())
-        unique_names(self.graph)
-        for node in self.graph.nodes():
-            # A Pad that counts as made is split if OpenVINO could not compute it as one.
-            node.origins = (node.name,) if node.type == "Pad" else ()
-
-    def _write_names(self) -> None:
         ports: defaultdict[int, dict[int, list[str]]] = defaultdict(dict)
         for value, names in self.bound.items():
             ports[value.node][value.port] = names
@@ -355,6 +331,11 @@ class ImportBuilder(GraphBuilder):
             node.tensor_names = tuple(
                 (*node.names_of(port), *more.get(port, ())) for port in range(width)
             )
+        remove_dead(self.graph, set())
+        unique_names(self.graph)
+        for node in self.graph.nodes():
+            # A Pad that counts as made is split if OpenVINO could not compute it as one.
+            node.origins = (node.name,) if node.type == "Pad" else ()
 
 
 UNCOVERED = "E502"
@@ -627,6 +608,14 @@ def _with_scalars(op: Op) -> Activation:
     return lambda b, x, *numbers: b.add(op, x, *(b.like(v, x) for v in numbers))
 
 
+def named_operations(words: str) -> Iterator[tuple[str, Op]]:
+    """Yield names in another format and operations without attributes: `Ceil=Ceiling Exp`."""
+    for word in words.split():
+        theirs, _, ours = word.partition("=")
+        module = elementwise if hasattr(elementwise, ours or theirs) else activation
+        yield theirs, getattr(module, ours or theirs)()
+
+
 def _leaky_relu(b: ImportBuilder, x: Value, alpha: float) -> Value:
     """x, or alpha * x below 0."""
     dtype = b.dtype(x)
@@ -649,29 +638,15 @@ ACTIVATIONS: dict[str, Activation] = {
     "affine": lambda b, x, alpha, beta: b.add(Add(), _times(b, x, alpha), b.like(beta, x)),
     "clip": lambda b, x, low, high: b.add(Clamp(low, high), x),
     "elu": lambda b, x, alpha: b.add(Elu(alpha=alpha), x),
-    "hardsigmoid": _with_scalars(HardSigmoid()),
     "leakyrelu": _leaky_relu,
-    "pow": _with_scalars(Power()),
-    "relu": _with_scalars(ReLU()),
     "scaledtanh": lambda b, x, alpha, beta: _times(b, b.add(Tanh(), _times(b, x, beta)), alpha),
-    "selu": _with_scalars(Selu()),
-    "sigmoid": _with_scalars(Sigmoid()),
     "softplus": _soft_plus,
-    "softsign": _with_scalars(SoftSign()),
-    "swish": _with_scalars(Swish()),
-    "tanh": _with_scalars(Tanh()),
     "thresholdedrelu": lambda b, x, alpha: b.add(
         Select(), b.add(Greater(), x, b.like(alpha, x)), x, b.like(0, x)
     ),
 }
-
-
-def named_operations(words: str) -> Iterator[tuple[str, Op]]:
-    """Yield names in another format and operations without attributes: `Ceil=Ceiling Exp`."""
-    for word in words.split():
-        theirs, _, ours = word.partition("=")
-        module = elementwise if hasattr(elementwise, ours or theirs) else activation
-        yield theirs, getattr(module, ours or theirs)()
+_PLAIN = "HardSigmoid pow=Power ReLU Selu Sigmoid SoftSign Swish Tanh"
+ACTIVATIONS |= {name.lower(): _with_scalars(op) for name, op in named_operations(_PLAIN)}
 
 
 def by_numbers(name: str, **usual: float | None) -> SimpleRule[Any]:

@@ -21,7 +21,7 @@ from irdeconv.formats.constants import ConstantReader
 from irdeconv.formats.document import Context, XmlLayer, integer
 from irdeconv.ir.attributes import per_class
 from irdeconv.ir.constant import FileData
-from irdeconv.ir.dtypes import ELEMENT_TYPES
+from irdeconv.ir.dtypes import u8
 from irdeconv.ir.graph import Graph, Node
 from irdeconv.ir.op import REGISTRY, TYPES, Op, attributes, lookup, parse_attributes
 from irdeconv.ir.spec import Spec
@@ -30,6 +30,7 @@ from irdeconv.ops.bodies import Body, BodyOp, bodies_of
 from irdeconv.ops.catalog import CATALOG, LAST, opsets, spelling
 
 _OPSET = re.compile(r"opset([1-9][0-9]{0,3})")
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 
 def unknown(kind: str, version: str, live: bool) -> Problem | None:
@@ -50,17 +51,13 @@ def unknown(kind: str, version: str, live: bool) -> Problem | None:
     if _is_custom(kind, version):
         return None
     if have:
-        return _wrong_opset(kind, version, have, number)
+        text = _ranges(have)
+        if number is None or int(number[1]) > LAST:
+            message = f'"{version}" is not an operation set'
+            return Problem("E214", message, "version", hint=f"{kind} is in {text}")
+        return Problem("E207", f"{version} has no {kind}", "version", hint=f"it is in {text}")
     hint = did_you_mean(kind, {*CATALOG, *TYPES})
     return Problem("E206", f'the operation type "{kind}" ({version}) is unknown', "type", hint=hint)
-
-
-def _wrong_opset(kind: str, version: str, have: list[int], number: re.Match[str] | None) -> Problem:
-    text = _ranges(have)
-    if number is None or int(number[1]) > LAST:
-        message, hint = f'"{version}" is not an operation set', f"{kind} is in {text}"
-        return Problem("E214", message, "version", hint=hint)
-    return Problem("E207", f"{version} has no {kind}", "version", hint=f"it is in {text}")
 
 
 def no_dialect(kind: str, message: str, attribute: str | None = "version") -> Problem:
@@ -243,7 +240,7 @@ class OperationReader:
                 self._add(layer, "E105", f'the attribute "{key}" is missing')
             elif not text and key != "name":
                 self._add(layer, "E105", f'the attribute "{key}" is empty', key)
-            elif any(_control(c) for c in text):
+            elif _CONTROL.search(text):
                 self._add(layer, "E109", f"its {key} contains a control character: {text!a}", key)
         extra = [name for name, _ in layer.extra if name not in _EXTRA_ATTRIBUTES]
         self._context.unknown_attributes(extra, _LAYER_ATTRIBUTES, "<layer>", layer=layer)
@@ -282,23 +279,17 @@ class OperationReader:
             problems.append(Problem("E210", f"its attributes do not fit: {e}"))
         return None if any(p.severity == "error" for p in problems) else made, problems
 
-    def _weights(self) -> FileData | None:
-        source = self._context.weights
-        size = source.size
-        if size is None:
-            return None
-        return FileData(source, 0, size, ELEMENT_TYPES["u8"], (size,))
-
     def opaque(self, layer: XmlLayer, declared: tuple[Spec, ...]) -> Opaque:
         """Return an opaque operation for the layer, with its declared specs."""
-        sections = _sections(layer)
+        sections, source = _sections(layer), self._context.weights
+        size = source.size if sections else None
         return Opaque(
             kind=layer.type or "?",
             opset=layer.version or "opset1",
             data=tuple((layer.data or {}).items()),
             declared=declared,
             sections=sections,
-            weights=self._weights() if sections else None,
+            weights=None if size is None else FileData(source, 0, size, u8, (size,)),
             stateful=layer.type in STATEFUL,
         )
 
@@ -380,10 +371,6 @@ def _refined(layer: XmlLayer, problem: Problem) -> Problem:
     if layer.type == "Parameter" and name == "shape":
         return dataclasses.replace(problem, code="E213")
     return problem
-
-
-def _control(c: str) -> bool:
-    return (ord(c) < 32 and c not in "\t\n\r") or 0x7F <= ord(c) < 0xA0
 
 
 @per_class

@@ -193,7 +193,11 @@ class LegacyLayersReader(ModelReader):
         self, xml: XmlLayer, index: int, title: str, inputs: tuple[Value | None, ...]
     ) -> None:
         view = self._view(xml, self.builder.source.name, inputs)
-        made = _apply(view, self.builder)
+        # An Activation is a layer of the type that it names.
+        kind = view.text("type").lower() if view.kind == "activation" else view.kind
+        if kind not in RULES:
+            raise Refusal(f'the activation "{kind}" is not covered')
+        made = RULES[kind](replace(view, kind=kind), self.builder)
         results = (made,) if isinstance(made, Value) else made
         if len(results) < len(view.declared):
             raise Refusal(f"more outputs than {len(results)} are not covered")
@@ -479,13 +483,3 @@ def read_legacy_files(
     if store.path:
         done.files = (Path(store.path),)
     return done
-
-
-def _apply(n: LegacyLayer, b: ImportBuilder) -> Outputs:
-    """Apply the rule of a layer's type; an Activation is a layer of the type that it names."""
-    kind = n.kind
-    if kind == "activation":
-        kind = n.text("type").lower()
-        if kind not in RULES:
-            raise Refusal(f'the activation "{kind}" is not covered')
-    return RULES[kind](replace(n, kind=kind), b)

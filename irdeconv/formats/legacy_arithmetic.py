@@ -255,27 +255,24 @@ def _first(b: ImportBuilder, values: Value) -> Value:
 
 
 def _over_axes(
-    kind: str, of: Callable[[ImportBuilder, Value], Value], then: Op | None = None
+    kind: str, of: Callable[[ImportBuilder, Value], Value] | None = None, then: Op | None = None
 ) -> Callable[[LegacyLayer, ImportBuilder], Outputs]:
     """Return the rule of a reduction of `of(data)`; `then` is applied to the result."""
 
     def rule(n: LegacyLayer, b: ImportBuilder) -> Outputs:
         op = standard(kind, "opset4", keep_dims=n.flag("keep_dims", True))
-        y = b.add(op, of(b, n[0]), integers(b, n[1]))
+        x = n[0] if of is None else of(b, n[0])
+        y = b.add(op, x, integers(b, n[1]))
         return y if then is None else b.add(then, y)
 
     return rule
 
 
-def _itself(b: ImportBuilder, x: Value) -> Value:
-    return x
-
-
 for _name in ("L1", "L2", "Max", "Mean", "Min", "Prod", "Sum"):
-    layer(f"Reduce{_name}")(_over_axes(f"Reduce{_name}", _itself))
+    layer(f"Reduce{_name}")(_over_axes(f"Reduce{_name}"))
 for _name in ("And", "Or"):
     layer(f"Reduce{_name}")(_over_axes(f"ReduceLogical{_name}", truth))
-layer("ReduceLogSum")(_over_axes("ReduceSum", _itself, Log()))
+layer("ReduceLogSum")(_over_axes("ReduceSum", then=Log()))
 layer("ReduceLogSumExp")(_over_axes("ReduceSum", lambda b, x: b.add(Exp(), x), Log()))
 layer("ReduceSumSquare")(_over_axes("ReduceSum", lambda b, x: b.add(Multiply(), x, x)))
 

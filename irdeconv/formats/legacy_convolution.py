@@ -6,8 +6,8 @@ Filters are blobs. Sizes of poolings round up by default; means divide in three 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, get_args
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from irdeconv.formats.legacy_layer import (
     standard,
 )
 from irdeconv.ir.dtypes import f32, i32, i64
+from irdeconv.ir.geometry import AutoPad, pads
 from irdeconv.ir.graph import Value
 from irdeconv.ir.op import Op
 from irdeconv.ir.spec import Array
@@ -83,23 +84,13 @@ def windows(n: LegacyLayer, sizes: Ints, *, transposed: bool = False) -> WindowL
     for name, values in vars(found).items():
         if len(values) != len(sizes):
             raise Refusal(f"{name} has {len(values)} values for {len(sizes)} spatial axes")
-    auto = n.text("auto_pad", "").lower()
-    return _automatic(found, auto, sizes, transposed) if auto not in ("", "explicit") else found
-
-
-def _automatic(w: WindowLists, auto: str, sizes: Ints, transposed: bool) -> WindowLists:
-    if auto == "valid":
-        zeros = (0,) * len(sizes)
-        return WindowLists(w.kernel, w.strides, zeros, zeros, w.dilations)
-    if auto not in ("same_upper", "same_lower"):
+    auto = n.text("auto_pad", "").lower() or "explicit"
+    if auto not in get_args(AutoPad):
         raise Refusal(f'auto_pad="{auto}" is not covered')
-    totals = []
-    for size, extent, stride in zip(sizes, w.extents, w.strides, strict=True):
-        rest = 0 if transposed else size % stride
-        totals.append(max(extent - (rest or stride), 0))
-    small, large = tuple(t // 2 for t in totals), tuple(t - t // 2 for t in totals)
-    begin, end = (small, large) if auto == "same_upper" else (large, small)
-    return WindowLists(w.kernel, w.strides, begin, end, w.dilations)
+    # A deconvolution pads as if the data were one stride long.
+    over = steps if transposed else sizes
+    begin, end = pads(auto, over, kernel, steps, spread, (begin, end))
+    return replace(found, pads_begin=begin, pads_end=end)
 
 
 def _image(n: LegacyLayer, b: ImportBuilder) -> Ints:
@@ -107,13 +98,6 @@ def _image(n: LegacyLayer, b: ImportBuilder) -> Ints:
     if len(shape) not in (3, 4, 5):
         raise Refusal(f"data of {len(shape)} dimensions")
     return shape
-
-
-def _groups(n: LegacyLayer, channels: int, outputs: int) -> int:
-    groups = n.integer("group", 1)
-    if groups < 1 or channels % groups or outputs % groups:
-        raise Refusal(f"{channels} and {outputs} channels do not divide into {groups} groups")
-    return groups
 
 
 def _weights(n: LegacyLayer, b: ImportBuilder, at: int, shape: Ints) -> Value:
@@ -136,8 +120,9 @@ def _filtered(
 ) -> tuple[int, int, int, WindowLists]:
     """Return input and output channels, groups and windows."""
     _, channels, *sizes = _image(n, b)
-    outputs = n.integer("output")
-    groups = _groups(n, channels, outputs)
+    outputs, groups = n.integer("output"), n.integer("group", 1)
+    if groups < 1 or channels % groups or outputs % groups:
+        raise Refusal(f"{channels} and {outputs} channels do not divide into {groups} groups")
     return channels, outputs, groups, windows(n, tuple(sizes), transposed=transposed)
 
 
@@ -229,10 +214,7 @@ def pooling(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     unless `exclude-pad` is false and something is padded in front: then by those of the data with
     as many zeros behind as in front.
     """
-    shape = b.static(n[0], "the data")
-    sizes = shape[2:]
-    if len(shape) not in (3, 4, 5):
-        raise Refusal(f"data of {len(shape)} dimensions")
+    sizes = _image(n, b)[2:]
     w = windows(n, sizes)
     method = n.word("pool-method", "max", "max avg")
     excludes = n.flag("exclude-pad", False)
@@ -246,16 +228,12 @@ def pooling(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     return _padded(b, n[0], w, found, sizes)
 
 
-def _rounds_up(n: LegacyLayer) -> bool:
+def _sizes(n: LegacyLayer, w: WindowLists, sizes: Ints) -> _WindowCounts:
+    """Return the number of windows by the rule of the Inference Engine."""
     texts = {n.text(a).lower() for a in ("rounding_type", "rounding-type") if a in n}
     if texts - {"ceil", "floor"} or len(texts) > 1:
         raise Refusal(f"the rounding {', '.join(sorted(texts))} is not covered")
-    return texts != {"floor"}
-
-
-def _sizes(n: LegacyLayer, w: WindowLists, sizes: Ints) -> _WindowCounts:
-    """Return the number of windows by the rule of the Inference Engine."""
-    up, auto = _rounds_up(n), n.text("auto_pad", "").lower()
+    up, auto = texts != {"floor"}, n.text("auto_pad", "").lower()
     outputs, ends = [], []
     for size, k, s, p, q in zip(sizes, w.kernel, w.strides, w.pads_begin, w.pads_end, strict=True):
         if auto.startswith("same"):

@@ -92,29 +92,17 @@ class LegacyDocument:
 
 def read_grammar(source: SourceFile, out: Collector, limits: Limits) -> LegacyDocument | None:
     """Return the file's content, or None if it is not well-formed; problems go to `out`."""
-    if len(source.data) > limits.xml_bytes:
-        xml_reader.report_size(source, len(source.data), out, limits)
-        return None
-    prolog = xml_reader.scan_prolog(source, out)
-    version = prolog and prolog.attributes.get("version", "").strip()
-    if prolog is None or prolog.tag != "net" or version not in xml_reader.LEGACY_VERSIONS:
-        return None
-    try:
-        return _net(_root(source, out), int(version), source, out, limits)
-    except etree.XMLSyntaxError as e:
-        xml_reader.report_syntax(e, source, out)
-    except NotReadFurther:
-        pass
-    return None
 
+    def read(prolog: xml_reader.Prolog) -> LegacyDocument | None:
+        if prolog.legacy is None:
+            return None
+        events = etree.iterparse(BytesIO(source.data), events=("start-ns",), **xml_reader.SAFE)
+        for _ in events:
+            xml_reader.report_namespace(source, out)
+            raise NotReadFurther
+        return _net(events.root, prolog.legacy, source, out, limits)
 
-def _root(source: SourceFile, out: Collector) -> Element:
-    """Parse the whole file."""
-    events = etree.iterparse(BytesIO(source.data), events=("start-ns",), **xml_reader.SAFE)
-    for _ in events:
-        xml_reader.report_namespace(source, out)
-        raise NotReadFurther
-    return events.root
+    return xml_reader.parsed(source, out, limits, read)
 
 
 def _net(
@@ -270,7 +258,7 @@ class LegacyLayer(SourceNode):
     iterate: Rule | None = None
     used: set[str] = field(default_factory=set)
 
-    def text(self, name: str, default: str | None = None) -> str:
+    def text(self, name: str, default: object = None) -> str:
         """Return an attribute's text; without a default it is required."""
         self.asked.add(name)
         found = self.attributes.get(name, default)
@@ -280,7 +268,7 @@ class LegacyLayer(SourceNode):
 
     def number(self, name: str, default: float | None = None) -> float:
         """Return a floating-point attribute."""
-        return self._parsed(name, self.text(name, _as_text(default)), spelling.real)
+        return self._parsed(name, self.text(name, default), spelling.real)
 
     def finite(self, name: str, default: float | None = None) -> float:
         """Return a floating-point attribute that is neither infinite nor NaN."""
@@ -291,7 +279,7 @@ class LegacyLayer(SourceNode):
 
     def integer(self, name: str, default: int | None = None) -> int:
         """Return an integer attribute; a number without a fraction is one."""
-        return self._parsed(name, self.text(name, _as_text(default)), _integer)
+        return self._parsed(name, self.text(name, default), _integer)
 
     def numbers(self, name: str, default: Sequence[float] | None = None) -> tuple[float, ...]:
         """Return a list of floating-point numbers."""
@@ -303,7 +291,7 @@ class LegacyLayer(SourceNode):
 
     def flag(self, name: str, default: bool | None = None) -> bool:
         """Return a truth value."""
-        text = self.text(name, None if default is None else str(int(default))).lower()
+        text = self.text(name, None if default is None else int(default)).lower()
         return text in _TRUE if text in _TRUE or text in _FALSE else self.number(name) != 0
 
     def only(self, name: str, value: float, why: str) -> None:
@@ -397,10 +385,6 @@ class LegacyLayer(SourceNode):
 
     def _type(self, blob: Blob) -> ElementType:
         return self.precision if blob.precision is None else precision_of(blob.precision)
-
-
-def _as_text(default: float | None) -> str | None:
-    return None if default is None else str(default)
 
 
 def _integer(text: str) -> int:

@@ -149,16 +149,11 @@ def _graph(model: ModelLike, how: Reading, recognised: bool) -> Graph:
     if loaded.graph is None or any(_prevents(d, loaded.graph) for d in loaded.errors):
         raise loaded.error()
     if recognised:
-        recognise(loaded.graph, _wanted(loaded.graph, how.shapes))
+        wanted: dict[int, Shape | None] = {}
+        with suppress(UsageError):  # inference will report shapes that do not fit
+            wanted = input_shapes(loaded.graph, how.shapes)
+        recognise(loaded.graph, wanted)
     return loaded.graph
-
-
-def _wanted(graph: Graph, shapes: Mapping[str, ShapeLike]) -> dict[int, Shape | None]:
-    """Return shapes by node; none if they do not fit, which inference will report."""
-    try:
-        return input_shapes(graph, shapes)
-    except UsageError:
-        return {}
 
 
 def _prevents(error: Diagnostic, graph: Graph) -> bool:
@@ -307,7 +302,10 @@ def import_model(
     data: bytes | Any | None = None
     if isinstance(path, str | PathLike):
         name = os.fspath(path)
-        begin = _begin(name)
+        try:
+            begin = first_bytes(name, 64)
+        except (OSError, ValueError) as e:
+            raise unreadable(name, e, location=Location(SourceFile(name, b""))) from None
     else:
         data, begin = path, path[:64] if isinstance(path, bytes) else b""
     if begin.lstrip(_BLANK).startswith((b"{", b"[")):
@@ -334,13 +332,6 @@ def _refuse_other_models(begin: bytes, name: str) -> None:
     if found:
         message = f"{name} is {found}, which needs no conversion"
         raise misused(message, "every verb reads it; infer -o FILE.xml writes an IR of it")
-
-
-def _begin(path: str) -> bytes:
-    try:
-        return first_bytes(path, 64)
-    except (OSError, ValueError) as e:
-        raise unreadable(path, e, location=Location(SourceFile(path, b""))) from None
 
 
 def converted(
@@ -409,7 +400,7 @@ def _of_import(model: str | bytes | OnnxModel, name: str, how: Reading) -> Loade
 
 def _of_openvino(model: OpenVinoModel, how: Reading) -> Loaded:
     """Read a model as OpenVINO writes it; constants stay in that file, which is mapped."""
-    serialize = _openvino("serialize").serialize
+    serialize = needed("an openvino.Model", "openvino", "serialize").serialize
     name = f"<openvino.Model {model.get_friendly_name()}>"
     with TemporaryDirectory(prefix="irdeconv-") as folder:
         xml, weights = Path(folder, "model.xml"), Path(folder, "model.bin")
@@ -428,16 +419,12 @@ def openvino_model(graph: Graph) -> Any:
     Raises UnsupportedError if the package is missing or refuses the model, InputError if constants
     have no data (E120).
     """
-    openvino = _openvino("Core")
+    openvino = needed("an openvino.Model", "openvino", "Core")
     xml, weights = ir_bytes(graph)
     try:
         return openvino.Core().read_model(model=xml, weights=weights)
     except RuntimeError as e:
         raise _refused("OpenVINO does not read this model", e) from None
-
-
-def _openvino(*names: str) -> Any:
-    return needed("an openvino.Model", "openvino", *names)
 
 
 def _refused(message: str, error: RuntimeError) -> UnsupportedError:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any
@@ -229,17 +229,11 @@ def batch_norm(n: DumpNode, b: ImportBuilder) -> Value:
     return from_ncx(n, b, b.add(BatchNormInference(float(n.get("epsilon"))), x, *statistics))
 
 
-_BINARY: dict[str, type[elementwise.Binary]] = {
-    name: getattr(elementwise, name)
-    for name in "Add Subtract Multiply Divide Maximum Minimum SquaredDifference".split()
-}
-
-
-@rule(" ".join(_BINARY))
+@rule("Add Subtract Multiply Divide Maximum Minimum SquaredDifference")
 def binary(n: DumpNode, b: ImportBuilder) -> Value:
     """Two tensors, broadcast as auto_broadcast says."""
     mode: Any = n.word("auto_broadcast", "numpy", "numpy none")
-    return b.add(_BINARY[n.kind](auto_broadcast=mode), n[0], n[1])
+    return b.add(getattr(elementwise, n.kind)(auto_broadcast=mode), n[0], n[1])
 
 
 def _gelu(n: DumpNode, b: ImportBuilder) -> Op:
@@ -295,17 +289,12 @@ def transpose(n: DumpNode, b: ImportBuilder) -> Value:
     return b.add(Transpose(), n[0], b.ints(*order))
 
 
-_REDUCE: dict[str, type[reduction.Reduction]] = {
-    f"Reduce{name}": getattr(reduction, f"Reduce{name}")
-    for name in ("L1", "L2", "Max", "Min", "Mean", "Prod", "Sum")
-}
-
-
-@rule(" ".join(_REDUCE))
+@rule("ReduceL1 ReduceL2 ReduceMax ReduceMin ReduceMean ReduceProd ReduceSum")
 def reduce(n: DumpNode, b: ImportBuilder) -> Value:
     """Reduce the axes of the attribute or of the second input."""
     axes = b.ints(*n.ints("axes")) if "axes" in n else n[1]
-    return b.add(_REDUCE[n.kind](keep_dims=bool(n.get("keep_dims", False))), n[0], axes)
+    op = getattr(reduction, n.kind)(keep_dims=bool(n.get("keep_dims", False)))
+    return b.add(op, n[0], axes)
 
 
 @rule("TypeCast")
@@ -346,16 +335,24 @@ def read_onednn(
     """
     location = Location(SourceFile(path, data))
     dump = _parse(data, location)
-    with _arrays(weights) as arrays:
-        reader = DumpReader(
-            location=location,
-            shapes=dict(shapes or {}),
-            semantics=semantics,
-            dump=dump,
-            arrays=arrays,
-            seed=seed if weights == "random" else None,
-        )
-        return reader.read()
+    saved: AbstractContextManager[SavedArrays | None] = nullcontext()
+    try:
+        if weights is not None and weights != "random":
+            saved = SavedArrays(weights)
+        with saved as arrays:
+            reader = DumpReader(
+                location=location,
+                shapes=dict(shapes or {}),
+                semantics=semantics,
+                dump=dump,
+                arrays=arrays,
+                seed=seed if weights == "random" else None,
+            )
+            return reader.read()
+    except UnreadableArray as e:
+        assert weights is not None
+        message = f"the weights {os.fspath(weights)} cannot be read: {e}"
+        raise misused(message, "np.savez writes an .npz") from None
 
 
 def _parse(data: bytes, location: Location) -> Any:
@@ -373,20 +370,6 @@ def _parse(data: bytes, location: Location) -> Any:
         if not isinstance(dump.get(key, []), list):
             raise malformed(location, f'"{key}" is no list')
     return dump
-
-
-@contextmanager
-def _arrays(path: str | PathLike[str] | None) -> Iterator[SavedArrays | None]:
-    """Open the weights of a dump for the time of a `with`; None if no file contains them."""
-    if path is None or path == "random":
-        yield None
-        return
-    try:
-        with SavedArrays(path) as arrays:
-            yield arrays
-    except UnreadableArray as e:
-        message = f"the weights {os.fspath(path)} cannot be read: {e}"
-        raise misused(message, "np.savez writes an .npz") from None
 
 
 @dataclass

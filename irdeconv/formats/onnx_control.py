@@ -220,23 +220,22 @@ def empty(n: OnnxNode, b: ImportBuilder) -> Outputs:
     return ValueSequence(())
 
 
-def _place(n: OnnxNode, b: ImportBuilder, at: int, most: int, default: int) -> int:
-    """Return a place in a sequence, from 0; negative ones count from the end."""
-    given = n.known(b, at, "the place in a sequence")
+def _place(
+    n: OnnxNode, b: ImportBuilder, at: int, count: int, default: int, beyond: int = 0
+) -> int:
+    """Return a place in a sequence, or so far `beyond` it; negative ones count from the end."""
+    given, most = n.known(b, at, "the place in a sequence"), count + beyond
     place = default if given is None else int(given.item())
     if not -most <= place < most:
         raise Refusal(f"place {place} of a sequence that has {most}")
-    return place % most
+    return place + count if place < 0 else place
 
 
 @rule("SequenceInsert", "11")
 def insert(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """A sequence with one more tensor, at the end or in front of a place."""
     items = n.sequence(0)
-    place = _place(n, b, 2, len(items) + 1, len(items))
-    given = n.known(b, 2, "the place in a sequence")
-    if given is not None and int(given.item()) < 0:
-        place = len(items) + int(given.item())
+    place = _place(n, b, 2, len(items), len(items), beyond=1)
     return ValueSequence((*items[:place], n[1], *items[place:]))
 
 

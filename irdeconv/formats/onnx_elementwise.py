@@ -217,10 +217,10 @@ def sum_type(
     return f32 if most * reach(b.dtype(x)) <= EXACT_SUMS else f64
 
 
-def per_row(b: ImportBuilder, zero: Value | None, axes: int) -> Value | None:
+def per_row(b: ImportBuilder, zero: Value, axes: int) -> Value:
     """Return a zero point of the first axis as it broadcasts to data with `axes` behind it."""
-    if zero is None or b.shape(zero) in ((), (1,)):
-        return None if zero is None else b.as_scalar(zero)
+    if _one(b, zero):
+        return b.as_scalar(zero)
     return b.reshape(zero, (-1, *(1,) * axes)) if b.rank(zero) == 1 else zero
 
 
@@ -229,7 +229,7 @@ def _convolution(
 ) -> Value:
     """Return the exact sums of a convolution, as real numbers."""
     axes = b.rank(w) - 1
-    zero = per_row(b, zeros[1], axes)
+    zero = None if zeros[1] is None else per_row(b, zeros[1], axes)
     wide = sum_type(b, x, w, zero, tuple(range(1, axes + 1)))
     first = None if zeros[0] is None else b.as_scalar(zeros[0])
     return convolved(n, b, centred(b, x, first, wide), centred(b, w, zero, wide))
@@ -241,7 +241,8 @@ def product(
     """Return the exact sums of a matrix product, as real numbers."""
     second = None if zeros[1] is None else b.as_scalar(zeros[1]) if _one(b, zeros[1]) else zeros[1]
     wide = sum_type(b, x, y, second, (max(b.rank(y) - 2, 0),))
-    left = centred(b, x, per_row(b, zeros[0], 1), wide)
+    first = None if zeros[0] is None else per_row(b, zeros[0], 1)
+    left = centred(b, x, first, wide)
     return b.add(MatMul(), left, centred(b, y, second, wide))
 
 
@@ -277,13 +278,8 @@ def qlinear_conv(n: OnnxNode, b: ImportBuilder) -> Outputs:
 def qlinear_matmul(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """A matrix product of quantised numbers, its sums scaled onto the grid of the result."""
     sums = product(b, n[0], n[3], (n[2], n[5]))
-    left = per_row(b, n[1], 1)
-    assert left is not None
-    factor = b.add(Multiply(), b.convert(left, f32), b.convert(n[4], f32))
-    out = per_row(b, n[6], 1)
-    assert out is not None
-    zero = per_row(b, n[7], 1)
-    assert zero is not None
+    factor = b.add(Multiply(), b.convert(per_row(b, n[1], 1), f32), b.convert(n[4], f32))
+    out, zero = per_row(b, n[6], 1), per_row(b, n[7], 1)
     return requantized(b, sums, b.add(Divide(), factor, b.convert(out, f32)), zero)
 
 
@@ -462,8 +458,7 @@ def clip(n: OnnxNode, b: ImportBuilder) -> Outputs:
 def dropout(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """The input itself, as in inference; the mask is all true."""
     x = n[0]
-    for name in ("ratio", "seed", "is_test"):
-        n.accept(name)
+    n.accept("ratio", "seed", "is_test")
     training = n.known(b, 2, "training_mode")
     if training is not None and bool(training):
         ratio = n.known(b, 1, "ratio")
@@ -539,10 +534,8 @@ def _determinant(b: ImportBuilder, cells: list[list[Value]]) -> Value:
     for j, head in enumerate(cells[0]):
         minor = [row[:j] + row[j + 1 :] for row in cells[1:]]
         term = b.add(Multiply(), head, _determinant(b, minor))
-        if total is None:
-            total = term
-        else:
-            total = b.add(Subtract(), total, term) if j % 2 else b.add(Add(), total, term)
+        op = Subtract() if j % 2 else Add()
+        total = term if total is None else b.add(op, total, term)
     assert total is not None
     return total
 

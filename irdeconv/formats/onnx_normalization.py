@@ -176,13 +176,10 @@ def softmax(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Along one axis; before version 13 along all axes from `axis` on, flattened."""
     x, old = n[0], n.version < 13
     axis = n.axis(b, x, default=1 if old else -1)
-
-    def make(at: int) -> Op:
-        return SoftMax(at) if n.type == "Softmax" else LogSoftmax(at)
-
+    op = SoftMax if n.type == "Softmax" else LogSoftmax
     if not old or axis == b.rank(x) - 1:
-        return b.add(make(axis), x)
-    flat = b.add(make(1), b.flatten(x, axis))
+        return b.add(op(axis), x)
+    flat = b.add(op(1), b.flatten(x, axis))
     return b.add(Reshape(special_zero=False), flat, b.shape_of(x))
 
 

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -132,7 +133,7 @@ class LenientReader(OnnxReader):
 
     def import_node(self, names: Names, node: Any, found: Sequence[Found | None]) -> None:
         """Import a node by its rule or definition; if that fails, as an opaque operation."""
-        self.wrong += NodeText(names).wrong_types(node, found)
+        self.wrong += NodeText(names, node).wrong_types(found)
         before, errors = len(self.out.diagnostics), self.out.error_count
         super().import_node(names, node, found)
         failed = self.out.error_count > errors
@@ -175,8 +176,8 @@ class LenientReader(OnnxReader):
         return True
 
     def _keep_opaque(self, names: Names, node: Any, found: Sequence[Found | None]) -> None:
-        text = NodeText(names)
-        data = {"inputs": " ".join(map(text.port, found)), **text.attributes(node)}
+        text = NodeText(names, node)
+        data = {"inputs": " ".join(map(text.port, found)), **text.attributes()}
         outside = [self.value(names, name) for name in text.outside]
         if len(found) < len(node.input) or any(v is None for v in outside):
             return  # a name has no producer, which was reported
@@ -185,11 +186,11 @@ class LenientReader(OnnxReader):
         if not any(node.output):
             self.silent.append(f'{label(node)} "{layer}" {" ".join(node.input)} {rows}')
             return
-        specs = [Spec(t, None) for t in text.element_types(node, found)]
+        specs = [Spec(t, None) for t in text.element_types(found)]
         if names.outer is None and not names.owner:
             specs = [self._refined(*pair) for pair in zip(node.output, specs, strict=True)]
-        self._types |= text.possible_types(node)
-        version = f"{ONNX}{standard(node.domain)}/{text.version(node)}"
+        self._types |= text.possible_types()
+        version = f"{ONNX}{standard(node.domain)}/{text.version}"
         names.builder.begin(layer)
         made = Opaque(f"onnx.{node.op_type}", version, rows, tuple(specs))
         self.keep(names, layer, node.output, names.builder.declared(made, text.inputs))
@@ -281,6 +282,7 @@ class NodeText:
     """
 
     names: Names
+    node: Any
     inputs: list[Value] = field(default_factory=list)
     outside: list[str] = field(default_factory=list)
     _numbers: int = 0
@@ -293,60 +295,60 @@ class NodeText:
         self.inputs += items
         return f"[{len(items)}]" if isinstance(found, ValueSequence) else "+"
 
-    def version(self, node: Any) -> int:
-        """Return the operation's version, of a domain without schemas the operation set's."""
-        schema, domain = self._schema(node), standard(node.domain)
-        return int(schema.since_version) if schema is not None else self.names.opset(domain)
+    @property
+    def version(self) -> int:
+        """The operation's version, of a domain without schemas the operation set's."""
+        if self.schema is None:
+            return self.names.opset(standard(self.node.domain))
+        return int(self.schema.since_version)
 
-    def _schema(self, node: Any) -> Any:
-        domain = standard(node.domain)
-        return schema_of(node.op_type, self.names.opset(domain), domain)
+    @cached_property
+    def schema(self) -> Any:
+        """The operation's schema; None if onnx has none."""
+        domain = standard(self.node.domain)
+        return schema_of(self.node.op_type, self.names.opset(domain), domain)
 
-    def element_types(self, node: Any, found: Sequence[Found | None]) -> list[ElementType | None]:
+    def element_types(self, found: Sequence[Found | None]) -> list[ElementType | None]:
         """Return the element types of the outputs that follow from the operation's definition."""
-        schema = self._schema(node)
-        if schema is None:
-            return [None] * len(node.output)
-        known = {p.type_str: t for p, t in self._typed(schema, found) if p.is_homogeneous}
-        types = [p.type_str for p in schema.outputs] or [""]
-        types += types[-1:] * (len(node.output) - len(types))
-        return [known.get(t, SCHEMA_TYPES.get(t)) for t in types[: len(node.output)]]
+        count = len(self.node.output)
+        if self.schema is None:
+            return [None] * count
+        known = {p.type_str: t for p, t in self._typed(found) if p.is_homogeneous}
+        types = [p.type_str for p in self.schema.outputs] or [""]
+        types += types[-1:] * (count - len(types))
+        return [known.get(t, SCHEMA_TYPES.get(t)) for t in types[:count]]
 
-    def possible_types(self, node: Any) -> dict[str, set[ElementType | None]]:
+    def possible_types(self) -> dict[str, set[ElementType | None]]:
         """Return the element types that the definition allows for each output."""
-        schema = self._schema(node)
-        ports = [] if schema is None else list(schema.outputs)
-        ports += ports[-1:] * (len(node.output) - len(ports))
-        pairs = zip(node.output, ports, strict=False)
+        ports = [] if self.schema is None else list(self.schema.outputs)
+        ports += ports[-1:] * (len(self.node.output) - len(ports))
+        pairs = zip(self.node.output, ports, strict=False)
         return {name: {SCHEMA_TYPES.get(t) for t in port.types} for name, port in pairs}
 
-    def wrong_types(self, node: Any, found: Sequence[Found | None]) -> Iterator[str]:
+    def wrong_types(self, found: Sequence[Found | None]) -> Iterator[str]:
         """Yield the element types of inputs that the operation's definition does not allow."""
-        schema = self._schema(node)
         known: dict[str, ElementType] = {}
-        for port, found_type in [] if schema is None else self._typed(schema, found):
+        for port, found_type in [] if self.schema is None else self._typed(found):
             names = {t for t in port.types if SCHEMA_TYPES.get(t) == found_type}
             first = known.setdefault(port.type_str, found_type) if port.is_homogeneous else None
             if not names or first not in (found_type, None):
-                yield f"{node.op_type} reads {found_type} as {port.name}"
+                yield f"{self.node.op_type} reads {found_type} as {port.name}"
 
-    def _typed(
-        self, schema: Any, found: Sequence[Found | None]
-    ) -> Iterator[tuple[Any, ElementType]]:
+    def _typed(self, found: Sequence[Found | None]) -> Iterator[tuple[Any, ElementType]]:
         """Yield the declaration and element type of each input whose type is known."""
+        inputs = self.schema.inputs
         for at, value in enumerate(found):
-            if isinstance(value, Value) and schema.inputs:
-                port = schema.inputs[min(at, len(schema.inputs) - 1)]
+            if isinstance(value, Value) and inputs:
+                port = inputs[min(at, len(inputs) - 1)]
                 spec = self.names.builder.spec(value)
                 if spec.dtype is not None:
                     yield port, spec.dtype
 
-    def attributes(self, node: Any) -> dict[str, str]:
+    def attributes(self) -> dict[str, str]:
         """Return the text of each attribute that differs from its default, and the overload."""
-        schema = self._schema(node)
-        usual = {} if schema is None else schema.attributes
-        out = {"/overload": overload(node)}
-        for name, given in self.names.given(node).items():
+        usual = {} if self.schema is None else self.schema.attributes
+        out = {"/overload": overload(self.node)}
+        for name, given in self.names.given(self.node).items():
             default = usual[name].default_value if name in usual else None
             if default is None or not default.type or self._text(default) != self._text(given):
                 out[name] = self._text(given)

@@ -191,7 +191,7 @@ class NodeReader(ModelReader):
         if own is not None:
             view = self._view(names, node, version, found)
             return lambda: self._by_class(names, view, own), ""
-        if schema is None or not is_defined(schema):
+        if schema is None or not (schema.has_function or schema.has_context_dependent_function):
             return None, problem
         return lambda: self._by_definition(names, node, schema, found), ""
 
@@ -299,14 +299,12 @@ class Captured:
 
     def __call__(self, value: Value) -> Value:
         """Return the value inside that represents a value from outside."""
-        known = constant(self.outside.graph, value)
-        spec = self.outside.spec(value)
+        known, spec = constant(self.outside.graph, value), self.outside.spec(value)
         if known is not None:
             return self.inside.const(known, spec.dtype)
         if value not in self.found:
             name = f"{self.layer}/outside/{len(self.found)}"
-            made = self.inside.parameter(name, self.outside.dtype(value), spec.shape)
-            self.found[value] = made
+            self.found[value] = self.inside.stand_in(name, spec)
         return self.found[value]
 
 
@@ -421,11 +419,6 @@ def schema_of(type: str, opset: int, domain: str) -> Any:
         return defs.get_schema(type, min(max(opset, 0), LATEST), domain)
     except defs.SchemaError:
         return None
-
-
-def is_defined(schema: Any) -> bool:
-    """Whether ONNX defines an operation by others."""
-    return bool(schema.has_function or schema.has_context_dependent_function)
 
 
 def definition(schema: Any, names: Names, node: Any, found: Sequence[Found | None]) -> Any:

@@ -87,19 +87,15 @@ class Stepwise:
     r is (G, H), its bias (G,), gates as OpenVINO orders them; peepholes (3H,) are for i, o, f.
     """
 
-    type: str
+    whole: RecurrentLayer
     activations: Sequence[StepActivation]
-    clip: float
     x: Value
     mask: Value
     states: tuple[Value, ...]
     r: Value
     bias: Value
     peepholes: Value | None = None
-    coupled: bool = False
-    behind: bool = False  # the reset gate of GRU acts behind the product
     backward: bool = False
-    quantized: bool = False  # the state that the product reads
 
 
 @dataclass
@@ -134,7 +130,7 @@ def stepwise(b: ImportBuilder, layer: Stepwise) -> tuple[Value, ...]:
     parts = [_part(inside, v, slicing) for v in (layer.x, layer.mask)]
     specs = [b.spec(s).without_value() for s in layer.states]
     states = [inside.enter(s, spec) for s, spec in zip(layer.states, specs, strict=True)]
-    made = CELLS[layer.type](inside, layer, parts[0], states)
+    made = CELLS[layer.whole.type](inside, layer, parts[0], states)
     there = inner.add(Unsqueeze(), parts[1], inner.ints(1))
     kept = [inner.add(Select(), there, n, s) for n, s in zip(made, states, strict=True)]
     y = inner.add(Select(), there, made[0], inner.like(0, made[0]))
@@ -159,7 +155,7 @@ def _part(inside: _StepBody, value: Value, slicing: Slicing) -> Value:
 def _gates(inside: _StepBody, layer: Stepwise, x: Value, h: Value, count: int) -> list[Value]:
     """Return x + h R^T + bias, a value for each gate."""
     b = inside.b
-    h = _on_grid(b, h) if layer.quantized else h
+    h = _on_grid(b, h) if layer.whole.quantized else h
     both = b.add(MatMul(transpose_b=True), h, inside.enter(layer.r))
     total = b.add(Add(), x, b.add(Add(), both, inside.enter(layer.bias)))
     return list(b.outputs(Split(count), total, b.scalar(1))) if count > 1 else [total]
@@ -171,8 +167,9 @@ def _on_grid(b: ImportBuilder, x: Value) -> Value:
 
 
 def _activated(b: ImportBuilder, layer: Stepwise, at: int, x: Value) -> Value:
-    if layer.clip > 0:
-        x = b.add(Clamp(-layer.clip, layer.clip), x)
+    clip = layer.whole.common["clip"]
+    if clip > 0:
+        x = b.add(Clamp(-clip, clip), x)
     return layer.activations[at].apply(b, x)
 
 
@@ -199,7 +196,7 @@ def _gru(inside: _StepBody, layer: Stepwise, x: Value, states: list[Value]) -> l
     z, reset = (
         _activated(b, layer, 0, b.add(Add(), thirds[0][at], product(at, h))) for at in (0, 1)
     )
-    if layer.behind:
+    if layer.whole.common["linear_before_reset"]:  # the reset gate acts behind the product
         late = b.add(Multiply(), reset, product(2, h))
     else:
         late = product(2, b.add(Multiply(), reset, h))
@@ -220,7 +217,7 @@ def _lstm(inside: _StepBody, layer: Stepwise, x: Value, states: list[Value]) -> 
 
     i = _activated(b, layer, 0, seen(i, 0, c))
     new = _activated(b, layer, 1, new)
-    if layer.coupled:
+    if layer.whole.coupled:
         cell = _mixed(b, i, new, c)
     else:
         f = _activated(b, layer, 0, seen(f, 2, c))
@@ -258,7 +255,7 @@ class RecurrentLayer:
     weights: tuple[Value, ...]
     peepholes: Value | None = None
     coupled: bool = False
-    quantized: bool = False
+    quantized: bool = False  # the state that the product reads
 
     @property
     def is_plain(self) -> bool:
@@ -427,27 +424,23 @@ def _steps(b: ImportBuilder, layer: RecurrentLayer, direction: str, at: int) -> 
         return b.add(Gather(), value, b.scalar(at), b.scalar(axis))
 
     w, r, bias = (pick(v, 0) for v in layer.weights)
-    x, behind = b.add(MatMul(transpose_b=True), layer.x, w), False
+    x = b.add(MatMul(transpose_b=True), layer.x, w)
     if layer.common.get("linear_before_reset"):
-        behind, hidden = True, layer.common["hidden_size"]
+        hidden = layer.common["hidden_size"]
         rows = [np.arange(k * hidden, (k + 1) * hidden) for k in range(4)]
         new = b.add(Gather(), bias, b.const(rows[2]), b.scalar(0))
         zeros = b.const(np.zeros(2 * hidden, b.dtype(x).container), b.dtype(x))
         x = b.add(Add(), x, b.add(Concat(0), zeros, new))
         bias = b.add(Gather(), bias, b.const(np.concatenate([*rows[:2], rows[3]])), b.scalar(0))
     steps = Stepwise(
-        type=layer.type,
+        whole=layer,
         activations=layer.activations[at],
-        clip=layer.common["clip"],
         x=x,
         mask=_mask(b, layer),
         states=tuple(pick(s, 1) for s in layer.states),
         r=r,
         bias=bias,
         peepholes=None if layer.peepholes is None else pick(layer.peepholes, 0),
-        coupled=layer.coupled,
-        quantized=layer.quantized,
-        behind=behind,
         backward=direction == "reverse",
     )
     return tuple(b.add(Unsqueeze(), v, b.ints(1)) for v in stepwise(b, steps))

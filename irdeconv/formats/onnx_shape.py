@@ -16,7 +16,7 @@ import numpy as np
 from irdeconv.base.limits import LARGEST_INT
 from irdeconv.formats.importing import ImportBuilder, OpenSizeRefusal, Refusal, require_one_length
 from irdeconv.formats.onnx_node import OnnxNode, Outputs, plain, rule, to_array, wrap
-from irdeconv.ir.dtypes import ElementType, boolean, f32, i64, of_numpy
+from irdeconv.ir.dtypes import boolean, f32, i64, of_numpy
 from irdeconv.ir.graph import Value
 from irdeconv.ir.op import Op
 from irdeconv.ir.spec import Array, dims
@@ -189,11 +189,10 @@ def constant(n: OnnxNode, b: ImportBuilder) -> Outputs:
 def constant_of_shape(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """A tensor of one repeated value, f32 zero by default."""
     tensor = n.tensor("value")
-    array, dtype = (np.zeros(1, np.float32), None) if tensor is None else to_array(tensor)
-    kind: ElementType = dtype or of_numpy(array.dtype)
+    array, dtype = (np.zeros(1, np.float32), f32) if tensor is None else to_array(tensor)
     if array.shape != (1,):
         raise Refusal(f"its value has the shape {list(array.shape)}, not [1]")
-    return b.add(Broadcast("numpy"), b.const(array.reshape(()), kind), n[0])
+    return b.add(Broadcast("numpy"), b.const(array.reshape(()), dtype), n[0])
 
 
 @rule("Range", "11 27")

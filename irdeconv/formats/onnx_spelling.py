@@ -142,15 +142,11 @@ class NodeWriter:
 
     def reshape(self, x: str, target: Sequence[int]) -> str:
         """Bring into a shape of exact numbers, of which one may be -1; 0 is no elements."""
-        return self._reshape(
-            x, self.constant(np.array(target, np.int64), what="shape"), 0 in target
-        )
+        shape = self.constant(np.array(target, np.int64), what="shape")
+        return self.reshape_to(x, shape, 0 in target)
 
-    def reshape_like(self, x: str, target: str) -> str:
-        """Bring into a shape that is computed and may have no elements."""
-        return self._reshape(x, target, self.opset >= 14)
-
-    def _reshape(self, x: str, target: str, literal: bool) -> str:
+    def reshape_to(self, x: str, target: str, literal: bool) -> str:
+        """Bring into a shape that is computed; with `literal` it may have no elements."""
         if not literal:
             return self.add("Reshape", x, target)
         self.require(14, "shapes without elements")
@@ -256,7 +252,7 @@ def _reshape(w: NodeWriter, node: Node, inputs: Inputs) -> str:
     numbers = None if wanted is None else _with_one_open(wanted)
     if numbers is not None:
         return w.reshape(w.value(x), numbers)
-    return w.reshape_like(w.value(x), w.value(target))
+    return w.reshape_to(w.value(x), w.value(target), w.opset >= 14)
 
 
 def _with_one_open(target: Sequence[Dim]) -> list[int] | None:

@@ -7,8 +7,7 @@ has groups. Nodes without a counterpart keep their name.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -49,6 +48,7 @@ class Types:
 
     found: Mapping[int, Mapping[str, Spec]]  # by the id of a graph or function
     misfits: Sequence[Diagnostic] = ()  # nodes whose inputs do not fit
+    _said: dict[int, dict[str, Any]] = field(default_factory=dict, repr=False, compare=False)
 
     def of(self, scope: Scope, name: str) -> tuple[Any, bool]:
         """Return the TypeProto.Tensor of a name, and whether that rests on a declaration."""
@@ -58,15 +58,11 @@ class Types:
         body = owner.body
         stored = owner.initializers.get(name)
         if stored is not None:
-            return set_shape(_tensor(stored.data_type), stored.dims), False
+            return _tensor(stored.data_type, stored.dims), False
         sure = _of_spec(self.found.get(id(body), {}).get(name))
         said = self._declared(body).get(name)
         better = said is not None and _known(said) > _known(sure)
         return (said, True) if better else (sure, False)
-
-    @cached_property
-    def _said(self) -> dict[int, dict[str, Any]]:
-        return {}
 
     def _declared(self, body: Any) -> dict[str, Any]:
         """Return a graph's declarations of its tensors; a function declares nothing."""
@@ -81,16 +77,17 @@ class Types:
         return self._said[id(body)]
 
 
-def _tensor(element: int) -> Any:
-    return onnx_module().TypeProto.Tensor(elem_type=element)
+def _tensor(element: int, shape: Iterable[Any] | None) -> Any:
+    """Return a TypeProto.Tensor, whose dimensions are open but for integers."""
+    out = onnx_module().TypeProto.Tensor(elem_type=element)
+    return out if shape is None else set_shape(out, shape)
 
 
 def _of_spec(spec: Spec | None) -> Any:
     """Return the type of a spec; None without an element type."""
     if spec is None or spec.dtype is None:
         return None
-    tensor = _tensor(onnx_type(spec.dtype))
-    return tensor if spec.shape is None else set_shape(tensor, spec.shape)
+    return _tensor(onnx_type(spec.dtype), spec.shape)
 
 
 def _known(tensor: Any) -> tuple[int, int]:
@@ -157,15 +154,10 @@ def inputs_of(model: OnnxFile, scope: Scope, node: Any, types: Types) -> dict[st
         tensor, declared = every[name]
         if tensor is None or not tensor.HasField("shape"):
             axes = 1 if name in rest[1:] else rank
-            tensor, declared = _open(element, axes), False
+            dims = None if axes is None else (None,) * axes
+            tensor, declared = _tensor(element, dims), False
         out[name] = Known(tensor, declared)
     return out
-
-
-def _open(element: int, rank: int | None) -> Any:
-    """Return a type of open dimensions."""
-    out = onnx_module().TypeProto.Tensor(elem_type=element)
-    return out if rank is None else set_shape(out, (None,) * rank)
 
 
 def _rank(node: Any, tensors: Sequence[Any]) -> int | None:

@@ -46,7 +46,7 @@ from irdeconv.formats.layers import (
     single_output,
     unknown_attributes,
 )
-from irdeconv.formats.xml_layer import declared_specs, tensor_names
+from irdeconv.formats.xml_layer import EDGE_ATTRIBUTES, declared_specs, tensor_names
 from irdeconv.formats.xml_reader import read_document
 from irdeconv.ir.geometry import Semantics
 from irdeconv.ir.graph import Graph, Info, Value, cycle_in, reached
@@ -56,7 +56,6 @@ from irdeconv.ops.catalog import CATALOG
 from irdeconv.proof.reader import weights_beside
 
 Positions = dict[int, int]
-_ENDS = ("from-layer", "from-port", "to-layer", "to-port")
 
 
 @dataclass
@@ -101,17 +100,12 @@ def wire(document: Document, context: Context) -> Wiring:
             _connect(wiring, edge, ends, feeders, context)
         else:
             wiring.broken = True
-    _excuse_unfed(wiring)
-    return wiring
-
-
-def _excuse_unfed(wiring: Wiring) -> None:
-    """If edges lead nowhere, do not report the inputs that they were meant for as well."""
     unfed = [i for i, row in enumerate(wiring.sources) for v in row if v is None]
     unfed = [i for i in unfed if i not in wiring.doubtful]
     wiring.broken = wiring.broken or bool(unfed)
-    if len(unfed) <= wiring.loose:
+    if len(unfed) <= wiring.loose:  # edges that lead nowhere were meant for these inputs
         wiring.doubtful |= set(unfed)
+    return wiring
 
 
 def _ids(ports: tuple[XmlPort, ...]) -> tuple[str | None, ...]:
@@ -200,7 +194,7 @@ def _numbers(edge: Edge, wiring: Wiring, context: Context) -> tuple[int, int, in
     if a is not None and b is not None and c is not None and d is not None and not edge.extra:
         return a, b, c, d
     out = []
-    for name, text in zip(_ENDS, edge[:4], strict=True):
+    for name, text in zip(EDGE_ATTRIBUTES, edge[:4], strict=True):
         number = edge_end(text)
         if text is None:
             context.add("E105", f'<edge> has no attribute "{name}"', edge.anchor)
@@ -208,7 +202,7 @@ def _numbers(edge: Edge, wiring: Wiring, context: Context) -> tuple[int, int, in
             context.add("E106", f'{name}="{text}" is not an integer', edge.anchor, attribute=name)
         else:
             out.append(number)
-    context.unknown_attributes(dict(edge.extra), _ENDS, "<edge>", edge.anchor)
+    context.unknown_attributes(dict(edge.extra), EDGE_ATTRIBUTES, "<edge>", edge.anchor)
     if len(out) == 4:
         return out[0], out[1], out[2], out[3]
     # The layer that the edge was meant for lacks an input because of it.
@@ -376,7 +370,7 @@ def build(document: Document, context: Context) -> Graph | None:
     for index, sources in enumerate(wiring.sources):
         for port, value in enumerate(v for v in sources if v is not None):
             graph.connect(value, index, port)
-    if document.version is not None and document.version.strip() == "10":
+    if (document.version or "").strip() == "10":
         as_version_11(graph)
     return graph
 
@@ -393,22 +387,16 @@ def check_inputs(wiring: Wiring, index: int, op: Op, context: Context) -> bool:
             return True
         if len(layer.outputs) < 2 and ports(type(op)).fits(len(sources)):
             return True
+    known = None if isinstance(op, Opaque) else ports(type(op))
+    if index not in wiring.doubtful:
+        for port, value in enumerate(sources):
+            if value is None and (known is None or known.variadic or port < len(known.names)):
+                name = known.name(port) if known else f"input {port}"
+                _missing(layer, port, name, context)
+        if known is not None:
+            _check_count(layer, op, context)
     fed = [i for i, value in enumerate(sources) if value is not None]
-    dense = fed == list(range(len(fed)))
-    quiet = index in wiring.doubtful
-    if isinstance(op, Opaque):
-        if not quiet:
-            for port in range(len(sources)):
-                if sources[port] is None:
-                    _missing(layer, port, f"input {port}", context)
-        return dense
-    known = ports(type(op))
-    if not quiet:
-        for port in range(len(sources)):
-            if sources[port] is None and (known.variadic or port < len(known.names)):
-                _missing(layer, port, known.name(port), context)
-        _check_count(layer, op, context)
-    return dense and known.fits(len(fed))
+    return fed == list(range(len(fed))) and (known is None or known.fits(len(fed)))
 
 
 def _missing(layer: XmlLayer, port: int, name: str, context: Context) -> None:
@@ -432,18 +420,6 @@ def _check_count(layer: XmlLayer, op: Op, context: Context) -> None:
     if len(layer.outputs) > 1 and single_output(type(op)):
         text = f"it has {len(layer.outputs)} output ports; {op.type} has one"
         context.add("E208", text, layer=layer, sub=layer.outputs[1].sub)
-
-
-def model_info(document: Document, file: str | None) -> Info:
-    """Return the facts about the whole model."""
-    version = document.version
-    return Info(
-        name=document.name or "model",
-        ir_version=10 if version is not None and version.strip() == "10" else 11,
-        rt_info=document.rt_info,
-        file=file,
-        extra=document.extra,
-    )
 
 
 PathLikeText = str | PathLike[str]
@@ -528,7 +504,13 @@ def _load(
         out.diagnostics += e.diagnostics
     out.count_rest()
     if out.graph is not None:
-        out.graph.info = model_info(document, source.path)
+        out.graph.info = Info(
+            name=document.name or "model",
+            ir_version=10 if (document.version or "").strip() == "10" else 11,
+            rt_info=document.rt_info,
+            file=source.path,
+            extra=document.extra,
+        )
     return out
 
 

@@ -246,20 +246,15 @@ def _section(section: Section, op: Opaque) -> str | None:
         return f"<{section.tag}> is written from the node itself"
     problem = _element(section.xml, section.tag)
     if problem is None and section.tag.endswith("body"):
-        size = _bytes_of(op)
+        size: int | None = 0
+        if op.weights is not None:
+            size = len(op.weights.raw()) if op.weights.available else None
         problem = next(filter(None, (_outside(e, size) for e in _root(section.xml).iter())), None)
     return problem
 
 
-def _bytes_of(op: Opaque) -> int | None:
-    """Return how many bytes constants in the bodies may refer to; None if they are missing."""
-    if op.weights is None:
-        return 0
-    return len(op.weights.raw()) if op.weights.available else None
-
-
 def _outside(e: Any, size: int | None) -> str | None:
-    """Return the error in the place of a constant's bytes."""
+    """Return the error in the place of a constant's bytes, of `size` (None: they are missing)."""
     start, length = (integer(e.get(name)) for name in ("offset", "size"))
     if e.tag != "data" or start is None or length is None or size is None:
         return None

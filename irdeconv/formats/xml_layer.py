@@ -27,7 +27,7 @@ from irdeconv.formats.document import (
     XmlLayer,
     XmlPort,
 )
-from irdeconv.ir.dtypes import BY_PRECISION, ELEMENT_TYPES, ElementType
+from irdeconv.ir.dtypes import BY_PRECISION, ELEMENT_TYPES
 from irdeconv.ir.spec import Shape, Spec, parse_dim
 from irdeconv.ops.basic import Section
 
@@ -46,7 +46,7 @@ _RUNTIME = dict.fromkeys(("nms_selected_indices", "strides_propagation"), 0) | d
     "preprocessing primitives_priority".split(),
     1,
 )
-_EDGE_ATTRIBUTES = ("from-layer", "from-port", "to-layer", "to-port")
+EDGE_ATTRIBUTES = ("from-layer", "from-port", "to-layer", "to-port")
 
 
 class LayerReader:
@@ -114,12 +114,9 @@ class LayerReader:
         most = getattr(self._limits, limit)
         for name in names:
             if len(texts.get(name, "")) > most:
-                self._too_long(name, len(texts[name]), limit)
-
-    def _too_long(self, name: str, length: int, limit: str) -> NoReturn:
-        most = getattr(self._limits, limit)
-        text = f'"{name[:40]}" has {length:,} characters; the limit is {most:,}'
-        self._exceeded("E600", text, limit)
+                length = len(texts[name])
+                text = f'"{name[:40]}" has {length:,} characters; the limit is {most:,}'
+                self._exceeded("E600", text, limit)
 
     def _check_ports(self, layer: Parts) -> None:
         most = self._limits.ports
@@ -270,7 +267,7 @@ class LayerReader:
         get = e.get
         a, b, c, d = get("from-layer"), get("from-port"), get("to-layer"), get("to-port")
         known = (a is not None) + (b is not None) + (c is not None) + (d is not None)
-        extra = () if len(e.attrib) == known else self._others(e, _EDGE_ATTRIBUTES)
+        extra = () if len(e.attrib) == known else self._others(e, EDGE_ATTRIBUTES)
         self._skip(e)
         return Edge(from_layer=a, from_port=b, to_layer=c, to_port=d, extra=extra, anchor=anchor)
 
@@ -350,6 +347,8 @@ def raw_section(e: Element) -> Section:
     return Section(str(e.tag), etree.tostring(e, encoding="utf-8", with_tail=False))
 
 
+# How OpenVINO writes an element type that is not known yet.
+_UNSPECIFIED = ("UNSPECIFIED", "dynamic", "undefined")
 _NUMBER_THEN_TEXT = re.compile(r"\s*[0-9]+\.[0-9]*\s*")
 _ONE_NAME = re.compile(r"(?:[^\\,]|\\.|\\$)+", re.DOTALL)
 
@@ -372,8 +371,8 @@ def declared_specs(
 
 @lru_cache(maxsize=8192)
 def _spec(precision: str | None, dims: tuple[str, ...]) -> tuple[Spec, bool]:
-    dtype = _dtype(precision)
-    fault = dtype is None and precision is not None and not _unspecified(precision)
+    dtype = BY_PRECISION.get(precision or "")  # for OpenVINO case and blanks matter
+    fault = dtype is None and precision not in (None, *_UNSPECIFIED)
     shape: Shape | None = None
     if dims:
         try:
@@ -382,16 +381,6 @@ def _spec(precision: str | None, dims: tuple[str, ...]) -> tuple[Spec, bool]:
         except ValueError:
             fault = True
     return Spec(dtype, shape), fault
-
-
-def _dtype(precision: str | None) -> ElementType | None:
-    """Return the element type that OpenVINO reads: upper and lower case and blanks matter."""
-    return BY_PRECISION.get(precision) if precision else None
-
-
-def _unspecified(precision: str) -> bool:
-    """Whether the text is how OpenVINO writes an element type that is not known yet."""
-    return precision in ("UNSPECIFIED", "dynamic", "undefined")
 
 
 def _plain(dim: str) -> bool:
@@ -403,14 +392,14 @@ def _report(layer: XmlLayer, port: XmlPort, outputs: bool, context: Context) -> 
     if port.precision is None:
         if outputs:
             context.add("E105", 'an output port has no "precision"', layer=layer, sub=port.sub)
-    elif _dtype(port.precision) is None and not _unspecified(port.precision):
+    elif port.precision not in BY_PRECISION and port.precision not in _UNSPECIFIED:
         text = f'the precision "{port.precision}" is not an element type'
         hint = _type_hint(port.precision)
         context.add("E212", text, attribute="precision", layer=layer, sub=port.sub, hint=hint)
     for number, dim in enumerate(port.dims):
         _check_dim(dim, port.sub + 1 + number, layer, context)
-    known = ("id", "precision", "names")
-    context.unknown_attributes(dict(port.extra), known, "<port>", layer=layer, sub=port.sub)
+    extra = dict(port.extra)
+    context.unknown_attributes(extra, _PORT_ATTRIBUTES, "<port>", layer=layer, sub=port.sub)
 
 
 def _type_hint(text: str) -> str | None:

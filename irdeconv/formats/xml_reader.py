@@ -7,9 +7,10 @@ a DOCTYPE, so a file that passes cannot expand or fetch anything in lxml.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from io import BytesIO
 from itertools import takewhile
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from xml.parsers import expat
 
 from lxml import etree
@@ -31,6 +32,12 @@ class Prolog(NamedTuple):
 
     tag: str
     attributes: dict[str, str]
+
+    @property
+    def legacy(self) -> int | None:
+        """The version of an IR of 2 to 7; None of anything else."""
+        version = self.attributes.get("version", "").strip()
+        return int(version) if self.tag == "net" and version in LEGACY_VERSIONS else None
 
 
 class _RootSeen(Exception):
@@ -74,9 +81,7 @@ def legacy_version(begin: bytes) -> int | None:
     try:
         parser.Parse(begin, False)
     except _RootSeen as seen:
-        version = seen.prolog.attributes.get("version", "").strip()
-        if seen.prolog.tag == "net" and version in LEGACY_VERSIONS:
-            return int(version)
+        return seen.prolog.legacy
     except (expat.ExpatError, LookupError, ValueError):
         pass  # it gets a diagnostic when it is read
     return None
@@ -145,6 +150,7 @@ def _place(source: SourceFile, line: int, column: int) -> Location:
 
 
 Element = Any
+T = TypeVar("T")
 _SECTIONS = ("layers", "edges", "rt_info", "meta_data", "quantization_parameters")
 _HELD = 64  # layers or edges: removing each alone takes longer
 _NET_ATTRIBUTES = ("name", "version")
@@ -152,26 +158,32 @@ _NET_ATTRIBUTES = ("name", "version")
 
 def read_document(source: SourceFile, out: Collector, limits: Limits) -> Document | None:
     """Return the file's content, or None if it is no well-formed IR; problems go to `out`."""
-    if len(source.data) > limits.xml_bytes:
-        report_size(source, len(source.data), out, limits)
+
+    def read(prolog: Prolog) -> Document | None:
+        if not _is_net(prolog, source, out) or _is_old(prolog, source, out):
+            return None
+        return _Stream(source, out, limits).read(prolog)
+
+    return parsed(source, out, limits, read)
+
+
+def parsed(
+    source: SourceFile, out: Collector, limits: Limits, read: Callable[[Prolog], T | None]
+) -> T | None:
+    """Return what `read` makes of a file with this root; None if it is too large or malformed."""
+    size, most = len(source.data), limits.xml_bytes
+    if size > most:
+        message = f"{source.name} has {size:,} bytes or more; the limit is {most:,}"
+        out.add("E600", message, location=_place(source, 1, 1), hint=raise_hint("xml_bytes"))
         return None
     prolog = scan_prolog(source, out)
-    if prolog is None or not _is_net(prolog, source, out) or _is_old(prolog, source, out):
-        return None
-    stream = _Stream(source, out, limits)
     try:
-        return stream.read(prolog)
+        return None if prolog is None else read(prolog)
     except etree.XMLSyntaxError as e:
         report_syntax(e, source, out)
     except NotReadFurther:
         pass
     return None
-
-
-def report_size(source: SourceFile, size: int, out: Collector, limits: Limits) -> None:
-    """Report a file that is too large."""
-    message = f"{source.name} has {size:,} bytes or more; the limit is {limits.xml_bytes:,}"
-    out.add("E600", message, location=Location(source, fixed=(1, 1)), hint=raise_hint("xml_bytes"))
 
 
 def _is_net(prolog: Prolog, source: SourceFile, out: Collector) -> bool:
@@ -190,7 +202,7 @@ def _is_old(prolog: Prolog, source: SourceFile, out: Collector) -> bool:
     place = Location(source, Anchor()).at("version")
     message = f"this is an IR of version {version}; irdeconv reads 2 to 7, 10 and 11"
     hint = "convert the original model again: ovc MODEL, or mo of openvino-dev==2023.3 for Caffe"
-    if version in set("234567"):
+    if prolog.legacy is not None:
         message = f"an IR of version {version} is read from a file that begins with <net>"
         hint = "give it as a file, not as a pipe, without long comments in front"
     out.add("E103", message, location=place, hint=hint)
@@ -283,7 +295,9 @@ class _Stream:
         """
         section, tag = parent.tag, e.tag
         if e.getprevious() is not self._done:
-            self._unknown_before(e, section)
+            before = takewhile(lambda b: b is not self._done, e.itersiblings(preceding=True))
+            for b in reversed(list(before)):
+                self._unknown(b, section)
         self._held += 1
         if self._held > _HELD:
             del parent[: parent.index(e)]
@@ -298,11 +312,6 @@ class _Stream:
             else:
                 self._edges.append(self._reader.top_edge(e, item))
         self._done = e
-
-    def _unknown_before(self, e: Element, section: str) -> None:
-        before = list(takewhile(lambda b: b is not self._done, e.itersiblings(preceding=True)))
-        for b in reversed(before):
-            self._unknown(b, section)
 
     def _end_of_section(self, section: Element) -> None:
         for e in section if self._done is None else self._done.itersiblings():

@@ -84,16 +84,8 @@ def _key(digest: Any, size: int) -> bytes:
     return found
 
 
-def require_attributes(graph: Graph) -> None:
-    """Raise InputError with all of layers and bodies that no reader would take."""
-    found = Collector(most=current().reports)
-    _collect(found, graph, 0)
-    found.count_rest()
-    if found.diagnostics:
-        raise InputError(found.diagnostics)
-
-
 def _collect(found: Collector, graph: Graph, depth: int) -> None:
+    """Collect the problems of layers and bodies that no reader would take."""
     for node in graph.nodes():
         own = chain(node.op.problems(), _too_large(node.op), _too_much(node))
         for problem in chain(own, _misfit(graph, node)):
@@ -270,8 +262,12 @@ def require_model_path(path: Path) -> None:
 
 
 def _require_writable(graph: Graph) -> None:
-    """Raise InputError for constants that were never given (E120), and for unfit attributes."""
-    require_attributes(graph)
+    """Raise InputError for unfit attributes, and for constants that were never given (E120)."""
+    found = Collector(most=current().reports)
+    _collect(found, graph, 0)
+    found.count_rest()
+    if found.diagnostics:
+        raise InputError(found.diagnostics)
     lacking = [n for n in every_node(graph) if not _has_data(n.op)]
     if lacking:
         raise InputError(no_data(lacking, "cannot be written"))

@@ -85,7 +85,9 @@ def is_certain(op: Any, inputs: Sequence[Array], out: Array) -> bool:
     if not all(map(is_held, inputs)):
         return False
     if kind in ("Convert", "ConvertLike"):
-        return _is_converted(inputs[0], out)
+        wide = inputs[0].astype(np.float64)
+        fits = np.all(out == (wide if is_real(out) else np.trunc(wide)))
+        return out.dtype.kind == "b" or bool(fits)
     if inputs[0].dtype.name not in FOLDED or (kind == "Mod" and is_real(out)):
         return False
     if kind in SMALL and not all(is_real(x) or is_whole(x, LAST_SMALL) for x in inputs):
@@ -115,13 +117,6 @@ def _writes_twice(op: Any, inputs: Sequence[Array]) -> bool:
     places = at.reshape(-1, max(rows, 1))
     once = len(np.unique(places, axis=0)) == len(places) and (at >= 0).all()
     return not once or getattr(op, "reduction", "none") != "none"
-
-
-def _is_converted(x: Array, out: Array) -> bool:
-    if out.dtype.kind == "b":
-        return True
-    wide = x.astype(np.float64)
-    return bool(np.all(out == (wide if is_real(out) else np.trunc(wide))))
 
 
 def _wide(x: Array) -> Array:
