@@ -305,17 +305,20 @@ def _layer(n: OnnxNode, b: ImportBuilder, *, batch_first: bool) -> RecurrentLaye
         common["linear_before_reset"] = bool(n.integer("linear_before_reset", 0))
     lstm = n.type == "LSTM"
     batch = b.add(Gather(), b.shape_of(x), b.ints(0), b.scalar(0))
-    states = tuple(
-        _state(n.input(5 + i), b, batch, (directions, hidden), x, batch_first=batch_first)
-        for i in range(1 + lstm)
-    )
+    states = []
+    for given in (n.input(5 + i) for i in range(1 + lstm)):
+        if given is None:  # zeros
+            size = b.add(Concat(0), batch, b.ints(directions, hidden))
+            states.append(b.add(Broadcast("numpy"), b.like(0, x), size))
+        else:
+            states.append(given if batch_first else b.permute(given, (1, 0, 2)))
     return RecurrentLayer(
         type=n.type,
         direction=direction,
         activations=_activations(n, directions),
         common=common,
         x=x,
-        states=states,
+        states=tuple(states),
         lengths=_lengths(n.input(4), b, x, batch),
         weights=(w, r, _bias(n, b, r, directions, hidden)),
         peepholes=n.input(7) if lstm else None,
@@ -366,22 +369,6 @@ def _bias(n: OnnxNode, b: ImportBuilder, r: Value, directions: int, hidden: int)
         return _recurrent_gates(b, total, GATES[n.type])
     shared = b.add(Add(), part(0, 2), part(gates, gates + 2))
     return b.add(Concat(1), shared, part(2, 3), part(gates + 2, gates + 3))
-
-
-def _state(
-    given: Value | None,
-    b: ImportBuilder,
-    batch: Value,
-    size: tuple[int, int],
-    x: Value,
-    *,
-    batch_first: bool,
-) -> Value:
-    """Return an initial state (N, D, H), zeros without one."""
-    if given is None:
-        shape = b.add(Concat(0), batch, b.ints(*size))
-        return b.add(Broadcast("numpy"), b.like(0, x), shape)
-    return given if batch_first else b.permute(given, (1, 0, 2))
 
 
 def _lengths(given: Value | None, b: ImportBuilder, x: Value, batch: Value) -> Value:
