@@ -32,7 +32,6 @@ from irdeconv.kernels import (
     compiled_chain,
     compiled_convolution,
     compiled_micro_kernel,
-    compiled_recurrent,
     compiled_sums,
     jit,
 )
@@ -279,7 +278,7 @@ _STEPS = {
             compiled_sums.standardize_rows,
             "float32[:,::1], float32[:,::1], float32[::1], float32[::1], float32[::1], int64",
         ),
-        (compiled_recurrent.row_products, "float32[:,:], float32[:,::1], float32[:,::1]"),
+        (compiled_sums.row_products, "float32[:,:], float32[:,::1], float32[:,::1]"),
         (
             compiled_sums.pool_planes,
             "float32[:,:,::1], float32[:,:,::1], float32[:,::1], float32[::1], "

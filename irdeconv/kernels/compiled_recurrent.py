@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.kernels.compiled_chain import TANH, TANH_NEAR, _exp, _sigmoid
+from irdeconv.kernels.compiled_sums import add_products
 from irdeconv.kernels.jit import compiled, compiled_for
 
 _F = np.float32
@@ -39,32 +40,6 @@ def _clipped(x: Any, clip: Any) -> Any:
     return clip if x > clip else x
 
 
-@compiled
-def _add_products(row: Any, h: Any, r: Any, first: int) -> None:
-    """Add h R to a row, from its column `first` to its end; four units at a time."""
-    units, columns = r.shape
-    whole = units - units % 4
-    for k in range(0, whole, 4):
-        a, b, c, d = h[k], h[k + 1], h[k + 2], h[k + 3]
-        r0, r1, r2, r3 = r[k], r[k + 1], r[k + 2], r[k + 3]
-        for j in range(first, columns):
-            row[j] += (a * r0[j] + b * r1[j]) + (c * r2[j] + d * r3[j])
-    for k in range(whole, units):
-        a, r0 = h[k], r[k]
-        for j in range(first, columns):
-            row[j] += a * r0[j]
-
-
-@compiled
-def row_products(x: Any, w: Any, out: Any) -> None:
-    """Write x (N, C) times w (C, M) into out (N, M)."""
-    for n in range(len(x)):
-        row = out[n]
-        for j in range(len(row)):
-            row[j] = 0
-        _add_products(row, x[n], w, 0)
-
-
 @compiled_for(_ONE_STATE)
 def rnn(x: Any, r: Any, hidden: Any, lengths: Any, clip: Any, reverse: bool, out: Any) -> None:
     """H' = tanh(x + H R)."""
@@ -72,7 +47,7 @@ def rnn(x: Any, r: Any, hidden: Any, lengths: Any, clip: Any, reverse: bool, out
         for t in range(lengths[n]):
             at = lengths[n] - 1 - t if reverse else t
             row = x[n, at]
-            _add_products(row, hidden[n], r, 0)
+            add_products(row, hidden[n], r, 0)
             for i in range(len(row)):
                 out[n, at, i] = _tanh(_clipped(row[i], clip))
             hidden[n] = out[n, at]
@@ -100,19 +75,19 @@ def gru(
         for t in range(lengths[n]):
             at = lengths[n] - 1 - t if reverse else t
             row = x[n, at]
-            _add_products(row, h, gates, 0)
+            add_products(row, h, gates, 0)
             for i in range(size):
                 update[i] = _sigmoid(_clipped(row[i], clip))
                 reset[i] = _sigmoid(_clipped(row[size + i], clip))
             behind[2 * size :] = reset_bias
             if linear:
-                _add_products(behind, h, r, 2 * size)
+                add_products(behind, h, r, 2 * size)
                 for i in range(size):
                     row[2 * size + i] += reset[i] * behind[2 * size + i]
             else:
                 for i in range(size):
                     reset[i] *= h[i]
-                _add_products(row, reset, r, 2 * size)
+                add_products(row, reset, r, 2 * size)
             for i in range(size):
                 new = _tanh(_clipped(row[2 * size + i], clip))
                 h[i] = (_ONE - update[i]) * new + update[i] * h[i]
@@ -130,7 +105,7 @@ def lstm(
         for t in range(lengths[n]):
             at = lengths[n] - 1 - t if reverse else t
             row = x[n, at]
-            _add_products(row, h, r, 0)
+            add_products(row, h, r, 0)
             for i in range(2 * size):
                 row[i] = _sigmoid(_clipped(row[i], clip))
             for i in range(2 * size, 3 * size):

@@ -568,3 +568,29 @@ def call_of(axes: Any, count: Array | None, lowest: float) -> tuple[Any, int] | 
         counts = np.ascontiguousarray(np.broadcast_to(count, [a.out for a in axes]), np.float32)
     windows = tuple((a.kernel, a.stride, a.begin) for a in axes)
     return (np.array([lowest], np.float32), windows, counts), reach
+
+
+@compiled
+def add_products(row: Any, h: Any, r: Any, first: int) -> None:
+    """Add h R to a row, from its column `first` to its end; four units at a time."""
+    units, columns = r.shape
+    whole = units - units % 4
+    for k in range(0, whole, 4):
+        a, b, c, d = h[k], h[k + 1], h[k + 2], h[k + 3]
+        r0, r1, r2, r3 = r[k], r[k + 1], r[k + 2], r[k + 3]
+        for j in range(first, columns):
+            row[j] += (a * r0[j] + b * r1[j]) + (c * r2[j] + d * r3[j])
+    for k in range(whole, units):
+        a, r0 = h[k], r[k]
+        for j in range(first, columns):
+            row[j] += a * r0[j]
+
+
+@compiled
+def row_products(x: Any, w: Any, out: Any) -> None:
+    """Write x (N, C) times w (C, M) into out (N, M)."""
+    for n in range(len(x)):
+        row = out[n]
+        for j in range(len(row)):
+            row[j] = 0
+        add_products(row, x[n], w, 0)

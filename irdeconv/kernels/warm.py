@@ -50,6 +50,7 @@ DECONVOLUTIONS = (
 def compile_kernels() -> None:
     """Compile the calls of a table, then run every candidate of some layers; numba is there."""
     jit.load()
+    import_module("irdeconv.kernels.compiled_recurrent")
     steps = import_module("irdeconv.kernels.compiled_records")
     steps.compile_all(map(step_name, own_tiles()))
     work = [(layer, c) for layer in CONVOLUTIONS for c in for_convolution(layer)]

@@ -29,19 +29,21 @@ from support.onnx_models import (  # noqa: E402
 )
 from support.rows import each_row  # noqa: E402
 from support.scripts import script  # noqa: E402
+from support.sweeps import parts  # noqa: E402
 
 SAMPLES = Path(__file__).resolve().parents[2] / "ir_samples" / "onnx"
 backend = script("run_onnx_backend")
 
 
-def test_all_node_tests(capsys: pytest.CaptureFixture[str]) -> None:
-    found = list(backend.outcomes())
+@pytest.mark.parametrize("third", parts(1, 3))
+def test_all_node_tests(third: int, capsys: pytest.CaptureFixture[str]) -> None:
+    found = [backend.judge(t) for t in backend.node_tests()[third::3]]
     by_state = {s: [o for o in found if o.state == s] for s in backend.STATES}
     with capsys.disabled():
         print(f"\nONNX {onnx.__version__}: { ({s: len(v) for s, v in by_state.items()}) }")
     assert [(o.name, o.reason) for o in by_state["wrong"]] == []
     assert all(o.reason for o in by_state["refused"])
-    assert len(by_state["passed"]) >= 1700
+    assert len(by_state["passed"]) >= 560
 
 
 def test_a_wrong_value_is_seen() -> None:

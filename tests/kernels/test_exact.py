@@ -34,6 +34,7 @@ def floats(rng: np.random.Generator, shape: Any, dtype: Any) -> Any:
     return values.astype(dtype)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("chunk", parts(2, 5))
 def test_all_forms_give_the_same_bits(dtype: Any, chunk: int) -> None:

@@ -54,6 +54,7 @@ def plane_bytes(request: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("plane_bytes")
+@pytest.mark.sampled(100)
 @pytest.mark.parametrize("dtype", [np.float32, np.int8, np.uint8, np.int64])
 @pytest.mark.parametrize("seed", range(25))
 def test_maxima_and_their_places(seed: int, dtype: Any) -> None:
@@ -462,6 +463,7 @@ def draw_resize(seed: int) -> tuple[Any, list[Resize]]:
     return x, resizes
 
 
+@pytest.mark.sampled(120)
 @pytest.mark.parametrize("transformation", TRANSFORMATIONS)
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize(

@@ -141,6 +141,7 @@ def test_the_same_profile_always_chooses_the_same_kernels() -> None:
     assert len({str(f) for f in first}) > 2  # they do differ
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("profile", [*PACKAGED.values(), another(strided=9.0), another(added=0.1)])
 def test_results_hardly_depend_on_the_profile(profile: MachineProfile) -> None:
     with machine.using(profile):

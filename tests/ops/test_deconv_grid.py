@@ -54,7 +54,7 @@ def run_case(rng: np.random.Generator) -> str:
     return source if layer.output_shape is not None else "none"
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("chunk", parts(20, CHUNKS))
 def test_definition_direct_and_lowered_agree(chunk: int) -> None:
     seen = [run_case(np.random.default_rng([SEED, chunk, k])) for k in range(CASES)]
@@ -131,7 +131,7 @@ def with_actual(layer: Layer, shape: tuple[int, ...]) -> Layer:
     return replace(layer, batch=shape[0], size=shape[2:])
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("chunk", parts(4, DYNAMIC_CHUNKS))
 def test_layers_of_unknown_size_run_at_any(chunk: int) -> None:
     rng = np.random.default_rng([SEED + 1, chunk])

@@ -98,7 +98,7 @@ def run_case(rng: np.random.Generator, version: str) -> str:
 
 
 @each_version
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("chunk", parts(2, CHUNKS))
 def test_definition_and_every_way_agree(version: str, chunk: int) -> None:
     seen = [
@@ -156,6 +156,7 @@ def resized(layer: DialectLayer, rng: np.random.Generator) -> DialectLayer:
     return DialectLayer(**{**vars(layer), "batch": int(rng.integers(1, 4)), "size": size})
 
 
+@pytest.mark.sampled(4)
 @each_version
 def test_layers_of_unknown_size_run_at_any(version: str) -> None:
     """Lowered and written once with unknown sizes, run at several."""

@@ -422,16 +422,16 @@ def outcomes(runtime: Runtime, make: Make, numbers: range) -> list[Outcome]:
 
 
 def test_random_graphs_agree(runtime: Runtime) -> None:
-    found = outcomes(runtime, random_model, range(20))
+    found = outcomes(runtime, random_model, range(12))
     assert not [o for o in found if not o.settled]
-    assert sum(o.kind == "agree" for o in found) > 12
+    assert sum(o.kind == "agree" for o in found) > 7
 
 
 def test_mutants_agree_or_are_refused(runtime: Runtime) -> None:
-    found = outcomes(runtime, mutant, range(30))
+    found = outcomes(runtime, mutant, range(20))
     assert not [o for o in found if not o.settled]
-    assert sum(o.kind == "agree" for o in found) > 10
-    assert sum(o.kind == "both refuse" for o in found) > 3
+    assert sum(o.kind == "agree" for o in found) > 6
+    assert sum(o.kind == "both refuse" for o in found) > 1
 
 
 @pytest.mark.slow

@@ -99,7 +99,7 @@ def typed(case: LiveCase, type: str) -> LiveCase:
     )
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", DOMAINS)
 def test_a_sample(name: str) -> None:
     some = random.Random(name).sample(domain(name), min(SAMPLE, len(domain(name))))
@@ -112,7 +112,7 @@ def test_the_whole_domain(name: str) -> None:
     assert complaints([*domain(name)], "folded", "run", "unknown") == []
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("type", OTHERS)
 def test_elements_of_other_types_are_moved_as_well(type: str) -> None:
     rng, cases = random.Random(type), []

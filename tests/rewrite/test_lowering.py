@@ -460,7 +460,7 @@ def convolution_rules(rule: Rule, low: Written) -> list[str]:
     return [d.rule.__name__ for d in plan.decisions if isinstance(d, RuleCall)]
 
 
-@pytest.mark.sampled(90)
+@pytest.mark.sampled(60)
 @pytest.mark.thorough
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -479,7 +479,7 @@ def test_a_rule_is_exact_and_legal_and_proved(rule: Rule, dialect: str, seed: in
         assert verdict in answers, (subject.note, text)
 
 
-@pytest.mark.sampled(60)
+@pytest.mark.sampled(40)
 @pytest.mark.thorough
 @pytest.mark.parametrize("seed", parts(1, MANY))
 @pytest.mark.parametrize("dialect", ["IR", "ONNX"])
@@ -492,7 +492,7 @@ def test_open_sizes(rule: Rule, dialect: str, seed: int) -> None:
     assert low.is_proved(), subject.note
 
 
-@pytest.mark.sampled(60)
+@pytest.mark.sampled(40)
 @pytest.mark.thorough
 @pytest.mark.oracles
 @pytest.mark.parametrize("seed", parts(1, MANY))

@@ -94,6 +94,7 @@ def applicable(graph: Graph) -> list[str]:
     return [DEFINITION, *(f for f in FORMS if taken[f])]
 
 
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize("seed", range(60))
 def test_bad_weights_spread_as_predicted(seed: int) -> None:
     rng = np.random.default_rng([55, seed])
@@ -123,6 +124,7 @@ def met(s: DeconvolutionSite, axis: int, form: str) -> Any:
     return (over == 0) & (tap >= 0) & (tap < s.kernel[axis])
 
 
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize("seed", range(60))
 def test_bad_inputs_spread_as_predicted(seed: int) -> None:
     rng = np.random.default_rng([56, seed])
@@ -448,6 +450,7 @@ def onnx_model(layer: Layer, x: Any, w: Any, bias: Any) -> Any:
 
 
 @pytest.mark.oracles
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("form", FORMS)
 def test_onnx_runtime_computes_the_same_with_few_axes(form: str, bias: bool) -> None:
@@ -478,14 +481,15 @@ def test_onnx_runtime_computes_the_same_with_few_axes(form: str, bias: bool) -> 
 
 
 @pytest.mark.oracles
-def test_openvino_computes_the_same_with_few_axes(tmp_path: Path) -> None:
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("form", FORMS)
+def test_openvino_computes_the_same_with_few_axes(form: str, tmp_path: Path) -> None:
     pytest.importorskip("openvino")
-    for form in FORMS:
-        for layer in layers(form):
-            x, w = arrays(layer)
-            graph, feeds, want = with_bias(layer, x, w, per_channel(layer))
-            path = tmp_path / "m.xml"
-            ird.write(ird.lower(graph, form).graph, path)
-            np.testing.assert_array_equal(
-                outputs(path, [feeds["x"]])[0], want, err_msg=f"{form} {layer}"
-            )
+    for layer in layers(form):
+        x, w = arrays(layer)
+        graph, feeds, want = with_bias(layer, x, w, per_channel(layer))
+        path = tmp_path / "m.xml"
+        ird.write(ird.lower(graph, form).graph, path)
+        np.testing.assert_array_equal(
+            outputs(path, [feeds["x"]])[0], want, err_msg=f"{form} {layer}"
+        )

@@ -118,7 +118,7 @@ def test_files_survive_reading_and_writing() -> None:
     assert formats.read_wire(data[:-1]) is None
     rng = random.Random(0)
     assert len({formats.mutate_wire(rng, data) for _ in range(100)}) > 30
-    for path in (TOOLS.parent / "ir_samples").glob("*/*.xml"):
+    for path in rng.sample(sorted((TOOLS.parent / "ir_samples").glob("*/*.xml")), 12):
         xml = path.read_bytes()
         again = formats.read_xml(formats.write_xml(formats.read_xml(xml)))
         assert again == formats.read_xml(xml)

@@ -34,7 +34,7 @@ def raised_and_written(graph: ird.Graph, path: Path) -> ird.Graph:
     return ird.infer(ird.read(path))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("chunk", parts(3, 6))
 def test_openvino_runs_raised_layers(chunk: int, tmp_path: Path) -> None:
     rng = np.random.default_rng([91, chunk])
