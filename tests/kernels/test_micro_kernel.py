@@ -19,6 +19,7 @@ from irdeconv.kernels import (
     deconvolution_direct,
     deconvolution_winograd_cuts,
     jit,
+    panels,
 )
 from irdeconv.kernels import scratch as blocking
 from irdeconv.kernels.candidate import Candidate, ConvProblem
@@ -53,6 +54,13 @@ from test_kernels_convolve import data
 
 pytestmark = [pytest.mark.thorough, pytest.mark.skipif(not jit.available(), reason="needs numba")]
 TILES = MANY_REGISTERS if jit.many_registers() else FEW_REGISTERS
+
+
+@pytest.fixture
+def few_tiles(monkeypatch: Patch) -> None:
+    """Take three of the tiles: each is compiled anew for each stride."""
+    some = (*TILES[1:3], TILES[-1])  # among them one for each number of rows in turns up to 6
+    monkeypatch.setattr(panels, "own_tiles", lambda: some)
 
 
 def where(columns: ProductColumns, tile: RegisterTile, copied: bool) -> VectorPlaces:
@@ -175,6 +183,7 @@ def layouts(problem: ConvProblem) -> Iterator[Candidate]:
             yield convolution_direct._candidate(cut)
 
 
+@pytest.mark.usefixtures("few_tiles")
 @linux
 @pytest.mark.parametrize("small", [False, True])
 @pytest.mark.parametrize("seed", parts(15, 30))
@@ -211,6 +220,7 @@ def require_exact(problem: ConvProblem, cut: Any, x: Any, w: Any, want: Any) -> 
 
 
 @pytest.mark.sampled(4)
+@pytest.mark.usefixtures("few_tiles")
 @linux
 @pytest.mark.parametrize("small", [False, True])
 @pytest.mark.parametrize("seed", parts(8, 30))
@@ -229,6 +239,7 @@ STRIDES = [(2,), (3,), (2, 4), (3, 2), (1, 2), (2, 2, 2), (3, 1, 4)]
 
 
 @pytest.mark.sampled(3)
+@pytest.mark.usefixtures("few_tiles")
 @linux
 @pytest.mark.parametrize("case", [*itertools.product(STRIDES, (False, True))], ids=str)
 @np.errstate(all="ignore")  # as the engine does
@@ -255,6 +266,7 @@ def test_strides_that_are_the_kernel(
                 require_exact(problem, cut, x, w, want)
 
 
+@pytest.mark.usefixtures("few_tiles")
 @linux
 @pytest.mark.parametrize(
     ("kernel", "stride", "begin", "end", "bare"),
