@@ -1,5 +1,6 @@
 """Options of all tests: the quick ones, expected outputs, runs in which a skip is a failure."""
 
+import gc
 import json
 import math
 import os
@@ -82,6 +83,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         others = [i for i in items if "update" not in getattr(i, "fixturenames", ())]
         config.hook.pytest_deselected(items=others)
         items[:] = [i for i in items if "update" in getattr(i, "fixturenames", ())]
+
+
+def pytest_collection_finish() -> None:
+    """Keep the tests themselves out of collections of garbage, and make these rarer."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(5_000, 20, 50)
 
 
 def _leave_to_slow(items: list[pytest.Item]) -> None:

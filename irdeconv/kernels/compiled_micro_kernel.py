@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from types import FunctionType
 from typing import Any
 
 from llvmlite import ir  # type: ignore[import-not-found, import-untyped, unused-ignore]
@@ -272,7 +271,9 @@ class _Tiles:
                 builder.store(self.plus(builder.load(number), 1), number)
 
 
-def _tiles(rows: int, vectors: int) -> Any:
+def tile_code(rows: int, vectors: int) -> Any:
+    """Return the function of a tile for compiled code, which it becomes a part of."""
+
     def tiles(
         code: VectorCode,
         x: FlatArray,
@@ -299,27 +300,3 @@ def _tiles(rows: int, vectors: int) -> Any:
         tile.write(vectors, stores)
 
     return instruction(jit.lanes(), tiles)
-
-
-_tile: Any = None  # of each function below its own, as a global
-
-
-def _call(*arguments: Any) -> None:
-    """See `_tiles`."""
-    _tile(*arguments)
-
-
-def _named(rows: int, vectors: int) -> Any:
-    # A function with a name of its own for each tile: by that numba keeps the code. What a closure
-    # holds would be part of numba's key, and is new in each process.
-    name, own = f"tiles{rows}x{vectors}", {**globals(), "_tile": _tiles(rows, vectors)}
-    made = FunctionType(_call.__code__, own, name)
-    made.__qualname__ = name
-    return jit.compiled(made)
-
-
-for _rows, _vectors in (
-    *((24, 1), (12, 2), (8, 3), (6, 4), (4, 6), (3, 8), (2, 12), (12, 1)),
-    *((6, 2), (4, 3), (3, 4), (2, 6), (10, 2), (5, 5), (5, 2), (8, 1)),
-):
-    globals()[f"tiles{_rows}x{_vectors}"] = _named(_rows, _vectors)

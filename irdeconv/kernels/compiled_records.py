@@ -137,6 +137,52 @@ def run_table_on(table: Any, memory: Any, x: Any, out: Any) -> None:
     run_table(table, bases)
 
 
+@jit.compiled
+def _write_array(words: Any, at: int, array: Any) -> int:
+    """Write the words of a flat array; returns the place behind them."""
+    words[at + 1], words[at + 2] = array.ctypes.data, len(array)
+    words[at + 3] = array.itemsize
+    return at + 4
+
+
+@jit.compiled
+def call_tiles(
+    step: Any,
+    counts: Any,
+    x: Any,
+    offsets: Any,
+    panels: Any,
+    bias: Any,
+    limits: Any,
+    reads: Any,
+    stores: Any,
+    pieces: Any,
+    near: Any,
+    out: Any,
+    starts: Any,
+    base: Any,
+    shared: Any,
+) -> None:
+    """Call the micro-kernel at an address; its tuples of zeros have `counts` elements in all.
+
+    One function for all tiles: to compile each for arrays of Python as well takes twice as long.
+    """
+    words, bases = np.zeros(66 + counts, np.int64), np.zeros(1, np.int64)
+    at = _write_array(words, _write_array(words, 0, x), offsets)
+    for numbers in (panels, bias, limits):
+        at = _write_array(words, at, numbers)
+    at = _write_array(words, at, reads)
+    for integers in stores:
+        at = _write_array(words, at, integers)
+    for integers in pieces:
+        at = _write_array(words, at, integers)
+    at = _write_array(words, _write_array(words, at, near), out)
+    at = _write_array(words, at, starts)
+    words[at], words[at + 1] = base, shared
+    call_step(step, words.ctypes.data, bases.ctypes.data)
+    words[0] = bases[0]  # numba frees memory behind its last use, which an address is not
+
+
 Writer = Callable[[Any, list[int]], None]
 
 
@@ -206,6 +252,11 @@ def _address(step: str) -> int:
     return jit.address_of(_found(step)[0], "void(int64, int64)", step)
 
 
+def tiles(step: str) -> tuple[int, int]:
+    """Return what `call_tiles` needs first, for a step of the micro-kernel."""
+    return _address(step), sum(map(int, step.split("_")[2:]))
+
+
 @cache
 def _found(step: str) -> tuple[Callable[[Any, Any], None], types.BaseTuple]:
     """Return the function of a step, and the types of the kernel's arguments, which it reads.
@@ -214,7 +265,7 @@ def _found(step: str) -> tuple[Callable[[Any, Any], None], types.BaseTuple]:
     """
     if step.startswith(TILES):
         rows, vectors, *counts = map(int, step.removeprefix(TILES).split("_"))
-        kernel = getattr(compiled_micro_kernel, f"tiles{rows}x{vectors}")
+        kernel = compiled_micro_kernel.tile_code(rows, vectors)
         many = types.BaseTuple.from_types([types.UniTuple(types.int64, n) for n in counts])
         kinds = types.BaseTuple.from_types([*_TILES, many])
     else:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cached_property, lru_cache, partial
 from importlib import import_module
 
 import numpy as np
@@ -263,11 +263,6 @@ class Panels:
         self.shared = self.depth - rows.extra
         self.packed = _packed(matrix, tile.rows, self.shared, rows)
         self.no_bias = np.zeros(panels * tile.rows, np.float32)
-        self._multiply = _compiled(tile)
-        # As tuples of that many zeros: their lengths are types to numba, so that each combination
-        # has code of its own.
-        counts = rows.turns, rows.steps, rows.longer
-        self._counts = self.shared, tuple((0,) * n for n in counts)
 
     def bias(self, values: Array) -> Array:
         """Return a number for each row `[M]`, as calls expect it."""
@@ -296,8 +291,26 @@ class Panels:
         near = space.array((elements,), np.float32) if elements else _NOTHING
         # Rows that fill the last panel have a bias, too: the code reads one for each row of a tile.
         first = self.no_bias if bias is None else bias
-        more = limits, places.reads, places.stores, places.pieces, near, out, starts, base
-        self._multiply(x, offsets, self.packed, first, *more, *self._counts)
+        self._multiply(
+            x,
+            offsets,
+            self.packed,
+            first,
+            limits,
+            places.reads,
+            places.stores,
+            places.pieces,
+            near,
+            out,
+            starts,
+            base,
+            self.shared,
+        )
+
+    @cached_property
+    def _multiply(self) -> Callable[..., None]:
+        steps = import_module("irdeconv.kernels.compiled_records")
+        return partial(steps.call_tiles, *steps.tiles(step_name(self.tile, self.rows)))
 
     def recorded(
         self,
@@ -313,6 +326,9 @@ class Panels:
         elements = self._near_elements(places)
         near = plan.array((elements,), np.float32) if elements else _NOTHING
         more = UNLIMITED, places.reads, places.stores, places.pieces, near, out, starts, base
+        # Tuples of that many zeros: their lengths are types to numba, so that each combination
+        # has code of its own.
+        counts = tuple((0,) * n for n in (self.rows.turns, self.rows.steps, self.rows.longer))
         return Recorded.of(
             step_name(self.tile, self.rows),
             x,
@@ -320,7 +336,8 @@ class Panels:
             self.packed,
             self.no_bias,
             *more,
-            *self._counts,
+            self.shared,
+            counts,
         )
 
     def _near_elements(self, places: VectorPlaces) -> int:
@@ -343,13 +360,6 @@ def near_elements(depth: int, vectors: int) -> int:
     """Return the number of elements copied for so many vectors, room behind them included."""
     # One vector more: the last piece is stored as a whole vector, wherever in a row it begins.
     return (depth * vectors + 1) * jit.lanes()
-
-
-@cache
-def _compiled(tile: RegisterTile) -> Callable[..., None]:
-    module = import_module("irdeconv.kernels.compiled_micro_kernel")
-    found: Callable[..., None] = getattr(module, f"tiles{tile.rows}x{tile.vectors}")
-    return found
 
 
 def _packed(matrix: Array, rows: int, shared: int, turns: RowTurns) -> Array:
