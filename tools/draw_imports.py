@@ -51,8 +51,7 @@ WALLS = {
     "kernels*": "kernels* base.extras base.progress ir.spec",
     "verify.certificates": CERTIFIES,
     "verify.adapter": f"{CERTIFIES} verify.certificates",
-    "verify.evaluation": f"{CERTIFIES} verify.adapter",
-    "verify.probe": f"{CERTIFIES} verify.adapter verify.certificates verify.evaluation",
+    "verify.probe": f"{CERTIFIES} verify.adapter verify.certificates",
     "verify.second_*": "verify.second_* base.extras base.progress",
 }
 

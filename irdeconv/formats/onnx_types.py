@@ -36,9 +36,8 @@ from irdeconv.ir.spec import Array, Shape, Spec
 from irdeconv.ops.catalog import spelling
 from irdeconv.ops.dialect_onnx import ConvTranspose11
 from irdeconv.rewrite import target_facts
-from irdeconv.rewrite.target_check import Violation
 from irdeconv.rewrite.target_conditions import Facts, Number
-from irdeconv.rewrite.target_facts import Tensors
+from irdeconv.rewrite.target_facts import Tensors, Violation
 from irdeconv.rewrite.targets import Target
 
 

@@ -1,7 +1,7 @@
 """Proofs at exact sizes of everything that is linear in the data, element by element.
 
 A `ModelWalk` evaluates constants and sizes as arrays; its subclasses represent values that depend
-on data, `LinearWalk` by sums of numbered elements, `verify.evaluation` by residues modulo a prime.
+on data, `LinearWalk` by sums of numbered elements, `verify.probe` by residues modulo a prime.
 """
 
 from __future__ import annotations

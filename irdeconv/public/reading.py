@@ -39,7 +39,7 @@ from irdeconv.rewrite.infer_specs import (
     require_specs,
 )
 from irdeconv.rewrite.standardize import misfits, standardize
-from irdeconv.rewrite.target_check import Violation, check_graph
+from irdeconv.rewrite.target_facts import Violation, check_graph
 from irdeconv.rewrite.targets import Target, load_target
 
 

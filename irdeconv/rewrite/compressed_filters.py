@@ -227,16 +227,17 @@ def moved(filter: StoredFilter, op: Op, rest: list[Array]) -> StoredFilter | Non
 
     None if a zero has no number in the constant, or the parameters would grow large.
     """
-    data = _moved_constant(filter, op, rest)
+    found = moved_data(op, filter.data, filter.dtype, filter.shape, *rest)
+    data = found or ArrayData.of(_apply(op, filter.values, *rest), filter.dtype)
     shape = data.shape if isinstance(data, MovedData) else data.values.shape
     steps = []
     for step in filter.steps:
         parameters = [_stored_moved(p, op, rest, filter.shape) for p in step.parameters]
-        found = tuple(p for p in parameters if p is not None)
-        large = any(p.values.size > max(1, math.prod(shape) // SMALL) for p in found)
-        if len(found) < len(parameters) or large:
+        known = tuple(p for p in parameters if p is not None)
+        large = any(p.values.size > max(1, math.prod(shape) // SMALL) for p in known)
+        if len(known) < len(parameters) or large:
             return None
-        steps.append(replace(step, parameters=found))
+        steps.append(replace(step, parameters=known))
     if not op.moves:
         zero = _zero(tuple(steps), filter.dtype)
         if zero is None:
@@ -245,11 +246,6 @@ def moved(filter: StoredFilter, op: Op, rest: list[Array]) -> StoredFilter | Non
             kept = _apply(op, np.ones(filter.shape, np.uint8), *rest) != 0
             data = ArrayData.of(np.where(kept, data.array(), zero), filter.dtype)
     return StoredFilter(data, filter.dtype, shape, tuple(steps))
-
-
-def _moved_constant(filter: StoredFilter, op: Op, rest: list[Array]) -> ArrayData | MovedData:
-    found = moved_data(op, filter.data, filter.dtype, filter.shape, *rest)
-    return found or ArrayData.of(_apply(op, filter.values, *rest), filter.dtype)
 
 
 def _stored_moved(

@@ -20,8 +20,14 @@ from irdeconv.ops.dialect_template import DialectDeconvolution
 from irdeconv.ops.vectors import sizes, vector
 from irdeconv.rewrite import site, subpixel
 from irdeconv.rewrite.builder import NodeBudget, Skip
-from irdeconv.rewrite.convolving import ConvolutionLayer, convolve
-from irdeconv.rewrite.emit import DeconvolutionInputs, FormBuilder, X, channels_swapped, flip
+from irdeconv.rewrite.emit import (
+    ConvolutionLayer,
+    DeconvolutionInputs,
+    FormBuilder,
+    X,
+    channels_swapped,
+    flip,
+)
 from irdeconv.rewrite.interleaving import insert_zeros
 from irdeconv.rewrite.native import OPERATIONS, native
 from irdeconv.rewrite.targets import Target
@@ -74,7 +80,7 @@ def zero_insertion(op: core.Deconvolution, b: FormBuilder[X], of: DeconvolutionI
     filter = channels_swapped(b, flip(b, of.w, axes), axes)
     x, ones = insert_zeros(b, of.x, op.strides), (1,) * axes
     layer = ConvolutionLayer(x, filter, ones, op.dilations, begin, end, of.bias, pads_apart=True)
-    return convolve(b, layer)
+    return layer.emit(b)
 
 
 _FORMS = (

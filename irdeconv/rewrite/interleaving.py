@@ -288,17 +288,14 @@ def _spread(b: Builder[X], x: X, strides: Sequence[int], grow: Callable[..., X])
     size: list[Vector] = [sizes(b, x, a, 1) for a in range(len(strides) + 2)]
     for step in _steps(strides):
         cuts = (0, *(a + 1 for a in step))
-        target = [v for i in range(len(step)) for v in (_times(size[cuts[i] : cuts[i + 1]]), ONE)]
-        target += [_times(size[cuts[-1] :])] if cuts[-1] < len(size) else []
+        runs = (size[p:q] for p, q in itertools.pairwise(cuts))
+        target = [v for run in runs for v in (reduce(mul, run), ONE)]
+        target += [reduce(mul, size[cuts[-1] :])] if cuts[-1] < len(size) else []
         amounts = {2 * i + 1: strides[a - 2] - 1 for i, a in enumerate(step)}
         x = grow(b, reshaped(b, x, *target), len(target), amounts)
         for a in step:
             size[a] = size[a] * strides[a - 2]
     return reshaped(b, x, *size)
-
-
-def _times(factors: Sequence[Vector]) -> Vector:
-    return reduce(mul, factors)
 
 
 def _steps(strides: Sequence[int]) -> Iterator[list[int]]:

@@ -18,8 +18,8 @@ from irdeconv.ops.elementwise import Add
 from irdeconv.ops.movement import Concat
 from irdeconv.ops.slicing import Gather, StridedSlice
 from irdeconv.ops.vectors import sizes
-from irdeconv.rewrite.convolving import ConvolutionLayer, convolve, pad_by_concat
 from irdeconv.rewrite.emit import (
+    ConvolutionLayer,
     FormBuilder,
     Option,
     X,
@@ -28,6 +28,7 @@ from irdeconv.rewrite.emit import (
     exact_shape,
     joined,
     needs,
+    pad_by_concat,
     pad_spatial,
     reshaped,
     transposed,
@@ -222,19 +223,16 @@ def as_planes(b: FormBuilder[X], layer: Layer[X]) -> X:
     x = reshaped(b, x, batch, IntVector((g * k * c,)), deep, height * width)
     x = transposed(b, x, (0, 2, 1, 3))
     x = reshaped(b, x, batch * out, IntVector((g * k * c,)), height, width)
-    y = convolve(
-        b,
-        ConvolutionLayer(
-            x=x,
-            w=_shaped(b, transposed(b, layer.w, (0, 1, 3, 2, 4, 5)), (g, m, k * c, *kernel)),
-            strides=layer.strides[1:],
-            dilations=layer.dilations[1:],
-            begin=IntVector(begin[1:]),
-            end=IntVector(end[1:]),
-            bias=bias_of(b, layer.bias, 2),
-            stage=1,
-        ),
-    )
+    y = ConvolutionLayer(
+        x=x,
+        w=_shaped(b, transposed(b, layer.w, (0, 1, 3, 2, 4, 5)), (g, m, k * c, *kernel)),
+        strides=layer.strides[1:],
+        dilations=layer.dilations[1:],
+        begin=IntVector(begin[1:]),
+        end=IntVector(end[1:]),
+        bias=bias_of(b, layer.bias, 2),
+        stage=1,
+    ).emit(b)
     outputs, high, wide = IntVector((g * m,)), sizes(b, y, 2, 1), sizes(b, y, 3, 1)
     y = transposed(b, reshaped(b, y, batch, deep, outputs, high * wide), (0, 2, 1, 3))
     return reshaped(b, y, batch, outputs, deep, high, wide)
@@ -307,24 +305,36 @@ def padded_axis(b: FormBuilder[X], w: X, axis: int, end: int, begin: int = 0) ->
 
 def sliced_stride(b: FormBuilder[X], layer: Layer[X], strides: Ints) -> X:
     """A stride -> a divisor of it, and every n-th output."""
-    y = convolve(b, replace(layer, strides=strides, stage=4))
+    y = replace(layer, strides=strides, stage=4).emit(b)
     for a, (want, have) in enumerate(zip(layer.strides, strides, strict=True), 2):
         step = want // have
         y = window(b, y, a, 0, (size_of(b, y, a) - 1) // step + 1, step) if step > 1 else y
     return y
 
 
-def filled_kernel(b: FormBuilder[X], layer: Layer[X], kernel: Ints, stage: int = 5) -> X:
-    """A kernel -> a larger one with zeros, on the sides that make the pads alike."""
-    begin, end = map(list, layer.known_pads())
-    w, have = layer.w, exact_shape(b, layer.w)[3:]
-    for a, (k, n) in enumerate(zip(have, kernel, strict=True)):
-        d = layer.dilations[a]
-        front = min(max((end[a] - begin[a] + d * (n - k)) // (2 * d), 0), n - k)
-        w = padded_axis(b, w, 3 + a, n - k - front, front)
-        begin[a] += d * front
-        end[a] += d * (n - k - front)
-    return convolve(b, layer.padded(begin, end, w=w, stage=stage))
+def with_zeros(
+    b: FormBuilder[X], layer: AnyLayer, front: Sequence[int], back: Sequence[int]
+) -> AnyLayer:
+    """Return a layer with zeros in front of its kernel and behind it; the pads grow as well."""
+    w, ends = layer.w, []
+    for axis, pair in enumerate(zip(back, front, strict=True), 3):
+        w = padded_axis(b, w, axis, *pair)
+    for pads, zeros in zip(layer.known_pads(), (front, back), strict=True):
+        rows = zip(pads, layer.dilations, zeros, strict=True)
+        ends.append(tuple(p + d * n for p, d, n in rows))
+    return layer.padded(*ends, w=w)
+
+
+def filled_kernel(
+    b: FormBuilder[X], layer: AnyLayer, kernel: Ints, front: Ints = (), stage: int = 5
+) -> X:
+    """A kernel -> a larger one with `front` zeros in front, by default to make the pads alike."""
+    have, pads = exact_shape(b, layer.w)[3:], layer.known_pads()
+    rows = [(n - k, *row) for k, n, *row in zip(have, kernel, layer.dilations, *pads, strict=True)]
+    front = front or tuple(min(max((q - p + d * n) // (2 * d), 0), n) for n, d, p, q in rows)
+    back = [n - f for (n, *_), f in zip(rows, front, strict=True)]
+    made: X = replace(with_zeros(b, layer, front, back), stage=stage).emit(b)
+    return made
 
 
 def part_sizes(k: int) -> list[int]:
@@ -381,7 +391,7 @@ def kernel_as_channels(b: FormBuilder[X], layer: Layer[X], part: Ints) -> X:
     w = _parts_first(b, w, part, counts, 2)
     w = _shaped(b, w, (g, m, total * c, *part))
     zero = (0,) * len(part)
-    return convolve(b, layer.padded(zero, zero, x=x, w=w, stage=5))
+    return layer.padded(zero, zero, x=x, w=w, stage=5).emit(b)
 
 
 def _by_group(b: FormBuilder[X], x: X, groups: int, channels: int) -> X:
@@ -407,7 +417,7 @@ def kernel_as_sum(b: FormBuilder[X], layer: Layer[X], part: Ints) -> X:
             taps = window(b, taps, 3 + a, start // layer.dilations[a], part[a])
         bias = layer.bias if i == 0 else None
         piece = layer.padded(zero, zero, x=_cropped(b, x, amounts), w=taps, bias=bias, stage=5)
-        total.append(convolve(b, piece))
+        total.append(piece.emit(b))
     return reduce(lambda p, q: b.add(Add(), p, q), total)
 
 
@@ -423,7 +433,7 @@ def inputs_split(b: FormBuilder[X], layer: Layer[X], parts: int) -> X:
     for i, (start, count) in enumerate(chunks(exact_shape(b, layer.w)[2], parts)):
         x, w = window(b, layer.x, 1, start, count), window(b, layer.w, 2, start, count)
         bias = layer.bias if i == 0 else None
-        total.append(convolve(b, replace(layer, x=x, w=w, bias=bias, stage=5)))
+        total.append(replace(layer, x=x, w=w, bias=bias, stage=5).emit(b))
     return reduce(lambda p, q: b.add(Add(), p, q), total)
 
 
@@ -433,7 +443,7 @@ def outputs_split(b: FormBuilder[X], layer: Layer[X], parts: int) -> X:
     for start, count in chunks(exact_shape(b, layer.w)[1], parts):
         bias = None if layer.bias is None else window(b, layer.bias, 1, start, count)
         w = window(b, layer.w, 1, start, count)
-        pieces.append(convolve(b, replace(layer, w=w, bias=bias, stage=5)))
+        pieces.append(replace(layer, w=w, bias=bias, stage=5).emit(b))
     return b.add(Concat(1), *pieces)
 
 
@@ -447,7 +457,7 @@ def filled_channels(b: FormBuilder[X], layer: Layer[X], inputs: int, outputs: in
     if outputs:
         w = padded_axis(b, w, 1, outputs)
         bias = None if bias is None else padded_axis(b, bias, 1, outputs)
-    y = convolve(b, replace(layer, x=x, w=w, bias=bias, stage=6))
+    y = replace(layer, x=x, w=w, bias=bias, stage=6).emit(b)
     return crop(b, y, [0, 0, *rest], [0, outputs, *rest])
 
 
@@ -456,7 +466,7 @@ def equal_pads(b: FormBuilder[X], layer: Layer[X], pads: Ints) -> X:
     begin, end = layer.known_pads()
     if set(layer.strides) != {1}:
         raise OpError("the stride is not 1", code="E400")
-    y = convolve(b, layer.padded(pads, pads, stage=7))
+    y = layer.padded(pads, pads, stage=7).emit(b)
     front = [0, 0, *(p - q for p, q in zip(pads, begin, strict=True))]
     return crop(b, y, front, [0, 0, *(p - q for p, q in zip(pads, end, strict=True))])
 
@@ -474,14 +484,9 @@ def even_kernel_pads(b: FormBuilder[X], layer: Layer[X]) -> X:
 
 def uncropped(b: FormBuilder[X], layer: Layer[X]) -> X:
     """Negative pads -> zeros in the kernel that read the cropped elements."""
-    begin, end = map(list, layer.known_pads())
-    w = layer.w
-    for a, d in enumerate(layer.dilations):
-        front, back = (-(min(v[a], 0) // d) for v in (begin, end))
-        w = padded_axis(b, w, 3 + a, back, front)
-        begin[a] += d * front
-        end[a] += d * back
-    return convolve(b, layer.padded(begin, end, w=w))
+    rows = (zip(pads, layer.dilations, strict=True) for pads in layer.known_pads())
+    made: X = with_zeros(b, layer, *([-(min(p, 0) // d) for p, d in row] for row in rows)).emit(b)
+    return made
 
 
 def pads_by_convolution(b: FormBuilder[X], layer: Layer[X], most: int) -> X:
@@ -493,9 +498,9 @@ def pads_by_convolution(b: FormBuilder[X], layer: Layer[X], most: int) -> X:
 
     def padded(w: X) -> X:
         pads = IntVector(now[0]), IntVector(now[1])
-        return convolve(b, ConvolutionLayer(layer.x, w, ones, ones, *pads, stage=7))
+        return ConvolutionLayer(layer.x, w, ones, ones, *pads, stage=7).emit(b)
 
-    return convolve(b, layer.padded(left[0], left[1], x=copied(b, layer.x, padded)))
+    return layer.padded(left[0], left[1], x=copied(b, layer.x, padded)).emit(b)
 
 
 def copied(b: FormBuilder[X], x: X, layer: Callable[[X], X]) -> X:
@@ -517,7 +522,7 @@ def tiles(b: FormBuilder[X], layer: Layer[X], axis: int, parts: int) -> X:
     zero, pieces = (0,) * len(begin), []
     for start, count in chunks(outputs, min(parts, outputs)):
         piece = window(b, x, 2 + axis, start * s, s * (count - 1) + extent(k, d))
-        pieces.append(convolve(b, layer.padded(zero, zero, x=piece, stage=7)))
+        pieces.append(layer.padded(zero, zero, x=piece, stage=7).emit(b))
     return b.add(Concat(2 + axis), *pieces)
 
 

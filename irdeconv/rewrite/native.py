@@ -28,8 +28,9 @@ from irdeconv.ops.shape import Squeeze1
 from irdeconv.ops.vectors import vector
 from irdeconv.rewrite import layer_rules
 from irdeconv.rewrite.builder import Skip
-from irdeconv.rewrite.convolving import AXIS_0, ConvolutionLayer, convolve
 from irdeconv.rewrite.emit import (
+    AXIS_0,
+    ConvolutionLayer,
     DeconvolutionInputs,
     FormBuilder,
     Option,
@@ -79,7 +80,7 @@ class DeconvolutionLayer(Generic[X]):
 
     def emit(self, b: FormBuilder[X]) -> X:
         """Emit it, or the result of a rule if the target cannot run it."""
-        return deconvolve(b, self)
+        return b.attempt(self, partial(_plain, b, self))
 
 
 def native(op: core.Deconvolution, b: FormBuilder[X], of: DeconvolutionInputs[X]) -> X | Skip:
@@ -89,7 +90,7 @@ def native(op: core.Deconvolution, b: FormBuilder[X], of: DeconvolutionInputs[X]
         return Skip("the filter's shape or the pads are known only at run time")
     begin, end = (p.values for p in pads if isinstance(p, IntVector))
     layer = DeconvolutionLayer(of.x, of.w, op.strides, op.dilations, begin, end, of.bias)
-    return deconvolve(b, _without_joined_zeros(b, layer))
+    return _without_joined_zeros(b, layer).emit(b)
 
 
 def _without_joined_zeros(b: FormBuilder[X], layer: DeconvolutionLayer[X]) -> DeconvolutionLayer[X]:
@@ -98,18 +99,10 @@ def _without_joined_zeros(b: FormBuilder[X], layer: DeconvolutionLayer[X]) -> De
     more = [max(-p - s + 1, 0) for p, s in zip(layer.end, layer.strides, strict=True)]
     if not any((*less, *more)):
         return layer
-    ones = (1,) * len(less)
     w = layer_rules.spread_taps(b, layer.w, layer.dilations)
-    for a, (front, back) in enumerate(zip(less, more, strict=True)):
-        w = layer_rules.padded_axis(b, w, 3 + a, back, front)
-    begin = tuple(p + n for p, n in zip(layer.begin, less, strict=True))
-    end = tuple(p + n for p, n in zip(layer.end, more, strict=True))
-    return replace(layer, w=w, dilations=ones, begin=begin, end=end)
-
-
-def deconvolve(b: FormBuilder[X], layer: DeconvolutionLayer[X]) -> X:
-    """Emit a deconvolution, or the result of a rule if the target cannot run it."""
-    return b.attempt(layer, partial(_plain, b, layer))
+    plain = replace(layer, w=w, dilations=(1,) * len(less))
+    made: DeconvolutionLayer[X] = layer_rules.with_zeros(b, plain, less, more)
+    return made
 
 
 def _plain(b: FormBuilder[X], layer: DeconvolutionLayer[X]) -> X:
@@ -125,11 +118,6 @@ def _plain(b: FormBuilder[X], layer: DeconvolutionLayer[X]) -> X:
 def _window_fits(layer: DeconvolutionLayer[X], window: _Ends, b: Any) -> bool:
     limits = LayerLimits.of(b, layer)
     return limits is not None and not limits.unmet(pads=window)
-
-
-def _extents(b: FormBuilder[X], layer: DeconvolutionLayer[X]) -> Ints:
-    kernel = exact_shape(b, layer.w)[3:]
-    return tuple(extent(k, d) for k, d in zip(kernel, layer.dilations, strict=True))
 
 
 def _windows(strides: Ints, extents: Ints, begin: Ints, end: Ints) -> Iterator[_Ends]:
@@ -164,22 +152,11 @@ def stride_in_steps(b: FormBuilder[X], layer: DeconvolutionLayer[X], first: Ints
     ones, zero = (1,) * len(first), (0,) * len(first)
 
     def step(w: X) -> X:
-        return deconvolve(b, DeconvolutionLayer(layer.x, w, first, ones, zero, zero, stage=4))
+        return DeconvolutionLayer(layer.x, w, first, ones, zero, zero, stage=4).emit(b)
 
     x = layer_rules.copied(b, layer.x, step)
     rest = tuple(s // f for s, f in zip(layer.strides, first, strict=True))
-    return deconvolve(b, _without_joined_zeros(b, replace(layer, x=x, strides=rest, stage=4)))
-
-
-def filled_kernel(b: FormBuilder[X], layer: DeconvolutionLayer[X], kernel: Ints, front: Ints) -> X:
-    """A kernel -> a larger one with `front` zeros in front and others behind."""
-    w, have = layer.w, exact_shape(b, layer.w)[3:]
-    begin, end = list(layer.begin), list(layer.end)
-    for a, (k, n, f) in enumerate(zip(have, kernel, front, strict=True)):
-        w = layer_rules.padded_axis(b, w, 3 + a, n - k - f, f)
-        begin[a] += layer.dilations[a] * f
-        end[a] += layer.dilations[a] * (n - k - f)
-    return deconvolve(b, replace(layer, w=w, begin=tuple(begin), end=tuple(end), stage=5))
+    return _without_joined_zeros(b, replace(layer, x=x, strides=rest, stage=4)).emit(b)
 
 
 def _small_parts(kernel: Ints) -> Iterator[Ints]:
@@ -248,7 +225,7 @@ def kernel_in_parts(
         size = layer_rules.size_of(b, layer.x, 2 + a)
         begin[a] -= axis.low * layer.strides[a]
         end[a] += layer.strides[a] * (axis.high - size + 1) + part[a] - shape[3 + a]
-    return deconvolve(b, replace(layer, x=x, w=w, begin=tuple(begin), end=tuple(end), stage=5))
+    return replace(layer, x=x, w=w, begin=tuple(begin), end=tuple(end), stage=5).emit(b)
 
 
 def _shifted(b: FormBuilder[X], x: X, axes: Sequence[_AxisParts]) -> X:
@@ -274,7 +251,7 @@ def _shifted_by_convolution(b: FormBuilder[X], x: X, axes: Sequence[_AxisParts])
     begin = IntVector(tuple(a.shifts[-1] - a.low for a in axes))
     size = (layer_rules.size_of(b, x, 2 + a) for a in range(n))
     end = IntVector(tuple(a.high - s + 1 for a, s in zip(axes, size, strict=True)))
-    return convolve(b, ConvolutionLayer(x, w, (1,) * n, (1,) * n, begin, end))
+    return ConvolutionLayer(x, w, (1,) * n, (1,) * n, begin, end).emit(b)
 
 
 def _copied_axis(k: int, s: int, f: int, size: int, begin: int, end: int) -> _AxisParts:
@@ -323,9 +300,9 @@ def stride_by_copies(b: FormBuilder[X], layer: DeconvolutionLayer[X], first: Int
 
     def part(i: int, bias: X | None) -> X:
         copy = b.const(np.ascontiguousarray(filter[:, :, i * count : (i + 1) * count]))
-        y = deconvolve(b, DeconvolutionLayer(x, copy, first, ones, zero, zero, stage=4))
+        y = DeconvolutionLayer(x, copy, first, ones, zero, zero, stage=4).emit(b)
         taps = layer_rules.window(b, w, 1, i * count, count)
-        return deconvolve(b, replace(behind, x=y, w=taps, bias=bias))
+        return replace(behind, x=y, w=taps, bias=bias).emit(b)
 
     sum, key = part(0, layer.bias), object()
     for i in range(1, parts):
@@ -383,8 +360,9 @@ def proposals(limits: LayerLimits) -> list[RuleCall]:
 
 
 def _plain_windows(b: FormBuilder[X], layer: DeconvolutionLayer[X]) -> list[_Ends]:
-    windows = _windows(layer.strides, _extents(b, layer), layer.begin, layer.end)
-    return [*dict.fromkeys(windows)]
+    rows = zip(exact_shape(b, layer.w)[3:], layer.dilations, strict=True)
+    extents = tuple(extent(k, d) for k, d in rows)
+    return [*dict.fromkeys(_windows(layer.strides, extents, layer.begin, layer.end))]
 
 
 def _first_step(limits: LayerLimits) -> Ints | None:
@@ -452,9 +430,9 @@ def _kernels(limits: LayerLimits) -> Iterator[RuleCall]:
     if whole != kernel and whole not in wider:
         wider.append(whole)
     for n in wider:
-        yield RuleCall(filled_kernel, (n, (0,) * len(n)))
+        yield RuleCall(layer_rules.filled_kernel, (n, (0,) * len(n)))
         fronts = tuple(a - k for a, k in zip(n, kernel, strict=True))
-        yield RuleCall(filled_kernel, (n, fronts))
+        yield RuleCall(layer_rules.filled_kernel, (n, fronts))
     if max(layer.dilations) > 1:
         return
     sized = (n for n in _small_parts(kernel) if now and judge(kernel=n) < now)

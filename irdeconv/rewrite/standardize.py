@@ -27,11 +27,7 @@ from irdeconv.ops import core
 from irdeconv.ops.activation import ReLU
 from irdeconv.ops.bodies import change_bodies, every_node
 from irdeconv.ops.convolution import ConvolutionBase
-from irdeconv.ops.dialect_openvino import (
-    BackpropData,
-    ConvolutionBackpropData,
-    GroupConvolutionBackpropData,
-)
+from irdeconv.ops.dialect_openvino import BackpropData, backprop_data
 from irdeconv.ops.elementwise import Maximum, Multiply, Subtract
 from irdeconv.ops.padding import Pad1, Pad12, PadBase
 from irdeconv.ops.shape import Reshape, ShapeOf, Squeeze1, Unsqueeze
@@ -47,7 +43,7 @@ from irdeconv.rewrite.builder import (
     unique_names,
 )
 from irdeconv.rewrite.compressed_filters import constant
-from irdeconv.rewrite.emit import Style, X, pad_spatial
+from irdeconv.rewrite.emit import AXIS_0, Style, X, pad_spatial
 from irdeconv.rewrite.infer_specs import fill_specs, infer_specs, inferred
 from irdeconv.rewrite.interleaving import spell_zero_insertion, spell_zero_insertion_as_before
 
@@ -359,14 +355,10 @@ def _deconvolution(
     # With a negative pad beside it, cutting natively may leave less than nothing.
     if len(pads) == 2 and min(itertools.chain(*pads)) >= 0:
         native = pads
+    zeros, groups = (0,) * axes, (b.spec(w).shape or (DYNAMIC,))[0]
+    w = b.add(Squeeze1(), w, b.const(AXIS_0)) if groups == 1 else w
     lists = (op.strides, native[0], native[1], op.dilations)
-    zeros = (0,) * axes
-    shape = b.spec(w).shape
-    if shape is not None and shape[0] == 1:
-        squeezed = b.add(Squeeze1(), w, b.const(np.array([0], np.int64)))
-        y = b.add(ConvolutionBackpropData(*lists, "explicit", zeros), x, squeezed)
-    else:
-        y = b.add(GroupConvolutionBackpropData(*lists, "explicit", zeros), x, w)
-    zero = IntVector((0,) * axes)
+    y = b.add(backprop_data(groups)(*lists, "explicit", zeros), x, w)
+    zero = IntVector(zeros)
     front, back = map(IntVector, native)
     return pad_spatial(b, y, zero - (begin - front), zero - (end - back))

@@ -24,9 +24,9 @@ from irdeconv.ops.movement import Broadcast, Tile
 from irdeconv.ops.slicing import Gather
 from irdeconv.ops.vectors import sizes, vector
 from irdeconv.rewrite.builder import Skip
-from irdeconv.rewrite.convolving import ConvolutionLayer, convolve
 from irdeconv.rewrite.emit import (
     FIRST_ELEMENT,
+    ConvolutionLayer,
     DeconvolutionInputs,
     FormBuilder,
     Option,
@@ -179,7 +179,7 @@ def _phase(
     taps = channels_swapped(b, take(b, of.w, residues), len(axes))
     dilations = tuple(r.dilation for r in residues)
     ones = (1,) * len(axes)
-    return convolve(b, ConvolutionLayer(of.x, taps, ones, dilations, begin, more - begin, of.bias))
+    return ConvolutionLayer(of.x, taps, ones, dilations, begin, more - begin, of.bias).emit(b)
 
 
 def take(b: Builder[X], w: X, residues: Sequence[Residue]) -> X:
@@ -230,11 +230,6 @@ class Widened:
         """Whether there is a place without a tap."""
         return self.kernel in self.index
 
-    @property
-    def is_filter(self) -> bool:
-        """Whether these are the taps in their order."""
-        return self.index == tuple(range(self.kernel))
-
 
 def widen(axis: AxisResidues, kernel: int) -> Widened:
     """Return the layout of an axis's taps in a stacked filter."""
@@ -252,13 +247,10 @@ def skip_stacked(op: core.Deconvolution, filter: Spec, *pads: Spec) -> Skip | No
     """Return why the filter cannot be stacked, if so."""
     if not is_static(filter.shape):
         return Skip("the filter's shape is known only at run time")
-    return skip_open_axes(op, filter, *pads) or _skip_wide(op, filter.shape[3:])
-
-
-def _skip_wide(op: core.Deconvolution, kernel: tuple[int, ...]) -> Skip | None:
-    """Return a Skip if the taps are too far apart for one filter."""
-    limit = current().folded_bytes
-    for s, d, k in zip(op.strides, op.dilations, kernel, strict=True):
+    skip, limit = skip_open_axes(op, filter, *pads), current().folded_bytes
+    if skip is not None:
+        return skip
+    for s, d, k in zip(op.strides, op.dilations, filter.shape[3:], strict=True):
         places = s * (d * (k - 1) // s + 2)  # residues by elements that each of them spans
         if PLACE_BYTES * places > limit:
             size = f"a filter with {places:,} places on an axis, {PLACE_BYTES * places:,} bytes"
@@ -299,7 +291,7 @@ def _stacked(
     stack = channels_swapped(b, _stack(b, of.w, widened, layout), n)
     bias = None if of.bias is None else _repeated(b, of.bias, layout, n)
     ones = (1,) * n
-    y = convolve(b, ConvolutionLayer(of.x, stack, ones, ones, begin, more - begin, bias))
+    y = ConvolutionLayer(of.x, stack, ones, ones, begin, more - begin, bias).emit(b)
     return _interleaved(b, y, of.w, axes, layout)
 
 
@@ -316,16 +308,12 @@ def narrowest(axis: AxisResidues, size: Dim) -> AxisResidues:
     Outputs that begin with the scatter need the fewest taps; some are cropped for it. An unknown
     size counts as many elements.
     """
-    end = axis.dilation * (axis.kernel - 1) + 1 - axis.begin - _beyond(axis)
+    beyond = (axis.more + 1) * axis.stride - axis.surplus  # O - S(I-1) without outputs in front
+    end = axis.dilation * (axis.kernel - 1) + 1 - axis.begin - beyond
     size = size if isinstance(size, int) else MANY_ELEMENTS
     fronts = dict.fromkeys((0, axis.begin % axis.stride))
     found = [analyse(axis.stride, axis.dilation, axis.kernel, axis.begin, end, f) for f in fronts]
     return min(found, key=lambda a: max(size + a.more, 0) * widen(a, a.kernel).span)
-
-
-def _beyond(axis: AxisResidues) -> int:
-    """Return O - S(I-1) of an axis without outputs in front."""
-    return (axis.more + 1) * axis.stride - axis.surplus
 
 
 def _stack(b: Builder[X], w: X, widened: list[Widened], layout: StackLayout) -> X:
@@ -337,7 +325,7 @@ def _stack(b: Builder[X], w: X, widened: list[Widened], layout: StackLayout) -> 
     more = IntVector(tuple(int(v.lacks) for v in widened))
     w = pad_spatial(b, w, more * 0, more, 3)  # a zero behind the taps, for the places without one
     for a, v in enumerate(widened, 3):
-        if not v.is_filter:
+        if v.index != tuple(range(v.kernel)):  # not the taps in their order
             index = b.const(np.array(v.index, np.int64))
             w = b.add(Gather(), w, index, b.const(np.array(a, np.int64)))
     residues = [len(v.taps) for v in widened]
@@ -406,7 +394,7 @@ def _gemm(
         begin, end = begin - front * IntVector(strides), end - back * IntVector(strides)
     bias = None if of.bias is None else _repeated(b, of.bias, layout, n)
     stack, ones = channels_swapped(b, stack, n), (1,) * n
-    y = convolve(b, ConvolutionLayer(of.x, stack, ones, ones, front, back, bias))
+    y = ConvolutionLayer(of.x, stack, ones, ones, front, back, bias).emit(b)
     y = _interleaved(b, y, of.w, axes, layout)
     return pad_spatial(b, y, begin, end) if (begin, end) != (zero, zero) else y
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 from xml.etree import ElementTree
@@ -55,17 +55,13 @@ def _section(tag: str, xml: bytes, weights: Any) -> tuple[str, bytes]:
     try:
         # A section of a document that was read before, by the parser that refuses a DOCTYPE.
         root = ElementTree.fromstring(xml)  # noqa: S314
-        for data in _stored(root):
-            data.set("offset", _digest(data, weights))
+        for data in root.iter("data"):  # of every constant, also in a body within the body
+            if "offset" in data.attrib and "size" in data.attrib:
+                data.set("offset", _digest(data, weights))
         text = ElementTree.tostring(root, encoding="unicode")
         return tag, ElementTree.canonicalize(text, strip_text=True).encode()
     except (ElementTree.ParseError, ValueError):
         return tag, xml.strip()
-
-
-def _stored(body: ElementTree.Element) -> Iterator[ElementTree.Element]:
-    """Yield the `<data>` of every constant in a body, nested ones as well."""
-    return (d for d in body.iter("data") if "offset" in d.attrib and "size" in d.attrib)
 
 
 def _digest(data: ElementTree.Element, weights: Any) -> str:

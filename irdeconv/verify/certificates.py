@@ -237,9 +237,6 @@ class Certificates(
     def __getitem__(self, at: int | slice) -> Certificate | Sequence[Certificate]:
         return self.all[at]
 
-    def __iter__(self) -> Iterator[Certificate]:
-        return iter(self.all)
-
     @property
     def passed(self) -> bool:
         """Whether a layer was rewritten, all are proved for every size, and nothing is assumed."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import secrets
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -160,7 +161,7 @@ def checked(
     made, report = examined(source, lowered)
     if certificates is None:
         return report
-    return judged(made, certificates, contradicted(replace(report, layers=()), made, certificates))
+    return judged(made, certificates, report)
 
 
 def examined(source: ProofSide, lowered: ProofSide) -> tuple[Certificates, CheckReport]:
@@ -173,18 +174,13 @@ def examined(source: ProofSide, lowered: ProofSide) -> tuple[Certificates, Check
     return made, judged(made, None, _rest(source, lowered, found))
 
 
-def contradicted(
-    report: CheckReport, made: Certificates, certificates: Sequence[Certificate] | None
-) -> CheckReport:
-    """Return a report with the wrong statements of given certificates on models and files."""
-    more = certificates.contradictions(made) if isinstance(certificates, Certificates) else []
-    return replace(report, problems=(*report.problems, *more))
-
-
 def judged(
-    made: Sequence[Certificate], certificates: Sequence[Certificate] | None, rest: CheckReport
+    made: Certificates, certificates: Sequence[Certificate] | None, rest: CheckReport
 ) -> CheckReport:
-    """Return the verdict on certificates just made, beside given ones; `rest` is all else."""
+    """Return the verdict on certificates just made, beside given ones; `rest` is all else.
+
+    Wrong statements of given certificates on models and files are problems.
+    """
     given = () if certificates is None else tuple(certificates)
     by_layer: dict[str, list[Certificate]] = {c.layer: [] for c in (*made, *given)}
     for c in given:
@@ -197,19 +193,12 @@ def judged(
             reason = reason or differs
         shared = {key: getattr(c, key) for key in SHARED}
         layers.append(LayerCheck(**shared, proved=c.holds_for, reason=reason))
+    problems = [*rest.problems]
+    if isinstance(certificates, Certificates):
+        problems += certificates.contradictions(made)
     more = [name for name, left in by_layer.items() if left]
-    problems = [*rest.problems, *(f'a certificate of "{n}" is of no rewritten layer' for n in more)]
+    problems += [f'a certificate of "{n}" is of no rewritten layer' for n in more]
     return replace(rest, layers=tuple(layers), problems=tuple(problems))
-
-
-def obligations(
-    source: ProofSide, lowered: ProofSide
-) -> list[tuple[str, Obligation, Proof | None]]:
-    """Return rewritten layers, their obligations, and proofs; None for a refused model."""
-    if _refusal(source, lowered) is not None:
-        return []
-    tasks = _compared(source, lowered).tasks
-    return [(subject(t).name, t, p if isinstance(p, Proof) else None) for t, p in tasks]
 
 
 def probed(source: ProofSide, lowered: ProofSide, *, seed: int | None = None) -> CheckReport:
@@ -221,7 +210,7 @@ def probed(source: ProofSide, lowered: ProofSide, *, seed: int | None = None) ->
     refusal = _refusal(source, lowered)
     if refusal is not None:
         return refusal
-    found, chosen = _compared(source, lowered), probe.fresh_seed() if seed is None else seed
+    found, chosen = _compared(source, lowered), secrets.randbits(48) if seed is None else seed
     layers, chance = [], 0.0
     with progress.stage("probing", total=len(found.tasks)) as step:
         for number, (ob, proof) in enumerate(found.tasks):

@@ -22,7 +22,7 @@ from irdeconv.ir.spec import Shape, compatible, format_shape, merge_shapes
 from irdeconv.rewrite.infer_specs import inferred
 from irdeconv.verify.adapter import ProofSide, side_of, unnamed
 from irdeconv.verify.certificates import Certificate, Certificates, CheckReport, Stamp
-from irdeconv.verify.check import contradicted, examined, judged, probed
+from irdeconv.verify.check import examined, judged, probed
 from irdeconv.verify.shape_vectors import spelled_alike
 
 FIRST_WITH_CONSTANTS = 4  # IR version; before it each initializer is an input
@@ -223,8 +223,7 @@ def check_models(
     problems = (*proof.problems, *proof.report.problems)
     report = replace(proof.report, problems=problems, assumed=made.assumed)
     if certificates is not None:
-        rest = replace(report, layers=())
-        report = judged(made, certificates, contradicted(rest, made, certificates))
+        report = judged(made, certificates, report)
     return OnnxReport(**vars(report))
 
 

@@ -8,23 +8,34 @@ prime. Two sides that differ are equal at a random point with a probability of a
 of 31 bits at most bits/30 do. The draws of several trials are independent.
 
 That bounds the chance of a miss at the sizes that were evaluated, and says nothing of others.
+
+Values are computed modulo a prime below 2**31, at exact sizes. The core's language computes
+constants, sizes and moves; sums and products are computed here, in 64-bit integers and in exact
+products of doubles. An activation becomes a random function.
 """
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Iterator, Sequence
+import hashlib
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple as axes_of
 
 from irdeconv.base.errors import count
-from irdeconv.proof.definition import LayerDefinition, define, is_deconvolution
-from irdeconv.proof.linear import NoOutput
+from irdeconv.proof.definition import Activation, LayerDefinition, define, is_deconvolution
+from irdeconv.proof.linear import ModelWalk, NoOutput
 from irdeconv.proof.model import (
+    Array,
+    Call,
     Ints,
     Layer,
+    Model,
     Obligation,
     Port,
     Shape,
@@ -32,8 +43,289 @@ from irdeconv.proof.model import (
     Unproved,
     need,
     region,
+    whole,
 )
-from irdeconv.verify.evaluation import LEAST_PRIME, PRIMES, Draw, Evaluation, Known, Residues, room
+
+PART = 11  # bits; 3 parts make up an element
+TERMS = 2**PART
+LEAST_PRIME, PRIMES_END = 2**30, 2**31  # of a prime
+PRIMES = 50_697_537  # between LEAST_PRIME and PRIMES_END
+WITNESSES = (2, 3, 5, 7)  # they identify every prime below 3,215,031,751
+
+
+def is_prime(n: int) -> bool:
+    """Whether a number of 31 bits is a prime (Miller and Rabin)."""
+    odd, twos = n - 1, 0
+    while odd % 2 == 0:
+        odd, twos = odd // 2, twos + 1
+
+    def passes(witness: int) -> bool:
+        x = pow(witness, odd, n)
+        return x == 1 or any(pow(x, 2**r, n) == n - 1 for r in range(twos))
+
+    return n % 2 == 1 and all(passes(w) for w in WITNESSES)
+
+
+def random_prime(rng: np.random.Generator) -> int:
+    """Return one of the primes between LEAST_PRIME and PRIMES_END, each as likely."""
+    while True:
+        n = int(rng.integers(LEAST_PRIME, PRIMES_END))
+        if is_prime(n):
+            return n
+
+
+@dataclass(frozen=True)
+class PrimeField:
+    """The integers modulo the prime `p`, of 31 bits; elements are int64 in 0..p-1."""
+
+    p: int
+
+    def of(self, array: Array) -> Array:
+        """Return the residues of numbers m * 2**e; Unproved if one is not finite."""
+        if array.dtype.kind in "iub":
+            wide = array.astype(np.uint64 if array.dtype.kind == "u" else np.int64)
+            return np.asarray(wide % wide.dtype.type(self.p)).astype(np.int64)
+        wide = array.astype(np.float64)
+        if not np.isfinite(wide).all():
+            raise Unproved("numbers that are not finite have no residues")
+        fraction, exponent = np.frexp(wide)
+        low = int(exponent.min(initial=0))
+        powers = [pow(2, e - 53, self.p) for e in range(low, int(exponent.max(initial=0)) + 1)]
+        whole = (fraction * 2.0**53).astype(np.int64) % self.p
+        return np.asarray(whole * np.array(powers, np.int64)[exponent - low] % self.p)
+
+    def times(self, a: Array, b: Array) -> Array:
+        """Return a * b: products are below 2**62."""
+        return np.asarray(a * b % self.p)
+
+    def inverse(self, a: Array) -> Array:
+        """Return 1/a; Unproved if an element is 0."""
+        if not np.all(a):
+            raise Unproved("a number is divided by 0")
+        out, square, bits = np.ones_like(a), a, self.p - 2
+        while bits:
+            out = self.times(out, square) if bits & 1 else out
+            square, bits = self.times(square, square), bits >> 1
+        return out
+
+    @np.errstate(all="ignore")  # BLAS may raise flags on memory beyond short rows
+    def matmul(self, a: Array, b: Array) -> Array:
+        """Return a @ b, exactly.
+
+        `b` is cut into parts of 11 bits. A sum of up to 2**11 products of 31 and 11 bits is below
+        2**53, so that doubles hold it and every sum on the way, in any order.
+        """
+        total = np.zeros((), np.int64)
+        for at in range(0, max(a.shape[-1], 1), TERMS):
+            left, sums = a[..., at : at + TERMS].astype(np.float64), np.zeros((), np.int64)
+            for shift in (2 * PART, PART, 0):
+                part = (b[..., at : at + TERMS, :] >> shift) & (TERMS - 1)
+                found = np.matmul(left, part.astype(np.float64)).astype(np.int64)
+                sums = (sums * TERMS + found) % self.p
+            total = (total + sums) % self.p
+        return total
+
+    def factors(self, x: Array) -> list[Array] | None:
+        """Return one vector for each axis whose outer product is x; None if there are none."""
+        if not x.size:
+            return None
+        pivot = tuple(map(int, np.unravel_index(int(np.argmax(x != 0)), x.shape)))
+        if not x[pivot]:
+            return [np.zeros(n, np.int64) for n in x.shape]
+        scale = self.inverse(np.array(x[pivot]))
+        out = []
+        for axis in range(x.ndim):
+            line = np.moveaxis(x, axis, -1)[pivot[:axis] + pivot[axis + 1 :]]
+            out.append(line if axis == 0 else self.times(line, scale))
+        return out if np.array_equal(self.outer(out), x) else None
+
+    def outer(self, factors: Sequence[Array]) -> Array:
+        """Return the outer product of vectors."""
+        out = np.ones((), np.int64)
+        for f in factors:
+            out = self.times(out[..., None], f)
+        return out
+
+    def contract(self, x: Array, w: Array, readings: Sequence[Array]) -> Array:
+        """Return y [N, g * M/g, *O] for x [N, C, *I] and w [g, M/g, C/g, *K].
+
+        `readings[a]` [O, K] holds which position output and tap read along spatial axis a, -1 for
+        none. If x is an outer product, channels and axes are summed one after the other.
+        """
+        factors = self.factors(x)
+        if factors is None:
+            return self._tap_by_tap(x, w, readings)
+        groups, outputs, inner = w.shape[:3]
+        channels = factors[1].reshape(groups, 1, inner, *(1,) * len(readings))
+        sums = (self.times(w, channels).sum(2) % self.p).reshape(groups * outputs, *w.shape[3:])
+        for factor, reading in zip(factors[2:], readings, strict=True):
+            # The first axis behind the channels is summed and comes back as the last one.
+            read = np.append(factor, 0)[reading]
+            sums = self.matmul(np.moveaxis(sums, 1, -1), np.ascontiguousarray(read.T))
+        return self.times(factors[0].reshape(-1, *(1,) * sums.ndim), sums)
+
+    def _tap_by_tap(self, x: Array, w: Array, readings: Sequence[Array]) -> Array:
+        groups, outputs, inner, *kernel = w.shape
+        wide = np.pad(x, [(0, 0), (0, 0), *((0, 1) for _ in readings)])
+        sizes = [r.shape[0] for r in readings]
+        places = math.prod(sizes)
+        y = np.zeros((x.shape[0], groups, outputs, places), np.int64)
+        for taps in itertools.product(*map(range, kernel)):
+            part = wide
+            for a, (tap, reading) in enumerate(zip(taps, readings, strict=True), 2):
+                part = part.take(reading[:, tap], a)
+            columns = part.reshape(x.shape[0], groups, inner, places)
+            y = (y + self.matmul(w[(slice(None),) * 3 + taps], columns)) % self.p
+        return y.reshape(x.shape[0], groups * outputs, *sizes)
+
+
+LARGEST_PROBED = 2**25  # elements of a value
+SUM_BITS = 64  # of the number of terms of a sum
+BITS = {"f64": 2200, "f32": 300, "bf16": 300, "f16": 64}  # from the smallest number to the largest
+
+
+@dataclass(frozen=True)
+class Residues:
+    """Numbers that depend on data, modulo the prime.
+
+    They are polynomials of at most `degree` in the drawn numbers; its coefficients are m * 2**e
+    of at most `bits` bits from the least to the greatest.
+    """
+
+    array: Array
+    type: str | None
+    degree: int = 0
+    bits: int = 0
+
+    @property
+    def shape(self) -> Ints:
+        """The shape of the array."""
+        return tuple(self.array.shape)
+
+    def each(self, move: Callable[[Array], Array]) -> Residues:
+        """Return the value after a movement of its elements."""
+        return replace(self, array=move(self.array))
+
+
+Known = TypedArray | Residues
+
+
+@dataclass
+class Draw:
+    """One random draw: a prime, the numbers of data, the results of activations."""
+
+    rng: np.random.Generator
+    numbers: PrimeField
+    key: int
+
+    @staticmethod
+    def of(seed: Sequence[int]) -> Draw:
+        """Draw by a seed."""
+        rng = np.random.default_rng(list(seed))
+        return Draw(rng, PrimeField(random_prime(rng)), int(rng.integers(1, 2**63)))
+
+    def data(self, shape: Ints, type: str | None) -> Residues:
+        """Return an outer product of random vectors: different elements are different monomials."""
+        room(shape)
+        p = self.numbers.p
+        factors = [self.rng.integers(0, p, n) for n in shape]
+        return Residues(self.numbers.outer(factors), type, len(shape))
+
+    def function(self, x: Residues, kind: tuple[object, ...]) -> Residues:
+        """Return a random function of x that `kind` chooses, by a keyed mixing function.
+
+        It hides that two arguments differ with a probability of 1/p.
+        """
+        salt = int.from_bytes(hashlib.sha256(repr((self.key, kind)).encode()).digest()[:8], "big")
+        z = x.array.astype(np.uint64) + np.uint64(salt)
+        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+            z = (z ^ (z >> np.uint64(shift))) * np.uint64(factor)
+        z = (z ^ (z >> np.uint64(31))) % np.uint64(self.numbers.p)
+        return Residues(z.astype(np.int64), x.type, x.degree + 1, x.bits)
+
+
+def room(shape: Sequence[int]) -> None:
+    """Raise Unproved if an array of a shape would take too much memory."""
+    if math.prod(max(n, 1) for n in shape) > LARGEST_PROBED:
+        text = f"a value of the shape {list(shape)} has more than {LARGEST_PROBED} elements"
+        raise Unproved(f"{text}, the most that the probe holds")
+
+
+class Evaluation(ModelWalk):
+    """Computes values of a model from those that are bound."""
+
+    def __init__(self, model: Model, bound: Mapping[Port, Known], draw: Draw) -> None:
+        super().__init__(model, lambda port, _: bound.get(port))
+        self.bound, self.draw, self.numbers = bound, draw, draw.numbers
+
+    def value(self, port: Port) -> Any:
+        """Return a value; Unproved if it is not followed."""
+        return self.bound[port] if port in self.bound else super().value(port)
+
+    def lift(self, value: Known) -> Residues:
+        """Return numbers as residues."""
+        if isinstance(value, Residues):
+            return value
+        return Residues(self.numbers.of(value.array), value.type, 0, BITS.get(value.type, 64))
+
+    def _joined(self, values: Sequence[Residues]) -> Residues:
+        elements = np.concatenate([*(x.array.reshape(-1) for x in values), [0]])
+        degree, bits = max(x.degree for x in values), max(x.bits for x in values)
+        return Residues(elements, values[0].type, degree, bits)
+
+    def _block(
+        self, layer: Layer, x: Residues, w: Residues, reads: Sequence[Array] = ()
+    ) -> Residues:
+        (n, g, k, *space), m, sizes = x.shape, w.shape[1], [len(r) for r in reads]
+        room((n, g * m, *sizes))
+        y = self.numbers.contract(x.array.reshape(n, g * k, *space), w.array, reads)
+        bits = x.bits + w.bits + SUM_BITS
+        return Residues(y.reshape(n, g, m, *sizes), x.type, x.degree + w.degree, bits)
+
+    def _activated(self, value: Residues, last: Activation) -> Residues:
+        return self.draw.function(value, last)
+
+    def _plus(self, a: Residues, b: Residues) -> Residues:
+        bits = max(a.bits, b.bits) + SUM_BITS
+        return Residues((a.array + b.array) % self.numbers.p, a.type, max(a.degree, b.degree), bits)
+
+    def _times(self, a: Residues, b: Residues) -> Residues:
+        product = self.numbers.times(a.array, b.array)
+        return Residues(product, a.type, a.degree + b.degree, a.bits + b.bits)
+
+    def _negated(self, value: Residues) -> Residues:
+        return replace(value, array=-value.array % self.numbers.p)
+
+    def _multiply(self, call: Call, given: Sequence[Known]) -> Residues:
+        return self._times(*self._pair(call, given))
+
+    def _divide(self, call: Call, given: Sequence[Known]) -> Residues:
+        """Return a / b of real numbers."""
+        a, b = self._pair(call, given)
+        call.need(a.type in BITS and not b.degree, "only real numbers are divided, by constants")
+        return self._times(a, replace(b, array=self.numbers.inverse(b.array)))
+
+    def _convert(self, call: Call, given: Sequence[Known]) -> Residues:
+        """Return real numbers of another type: rounding is no part of the proof."""
+        x, type = self.lift(given[0]), call.said["destination_type"]
+        call.need(type == x.type or {type, x.type} <= {*BITS}, f"a conversion of {x.type}")
+        return replace(x, type=type)
+
+    def _sum(self, call: Call, given: Sequence[Known]) -> Residues:
+        x = self.lift(given[0])
+        axes = axes_of(whole(given[1]), len(x.shape))
+        summed = x.array.sum(axes, keepdims=bool(call.word("keep_dims"))) % self.numbers.p
+        return replace(x, array=np.asarray(summed), bits=x.bits + SUM_BITS)
+
+
+Evaluation.rules = {
+    **ModelWalk.rules,
+    "Multiply": Evaluation._multiply,
+    "Divide": Evaluation._divide,
+    "Convert": Evaluation._convert,
+    "ReduceSum": Evaluation._sum,
+}
+
 
 RANDOM_POINTS = 2
 PROBED_SIZES = (1, 2, 3, 5, 8, 0)
@@ -56,11 +348,6 @@ class Probed:
     def __str__(self) -> str:
         points = count(RANDOM_POINTS, "random point")
         return f"{points} at {count(len(self.sizes), 'size')}: {', '.join(self.sizes)}"
-
-
-def fresh_seed() -> int:
-    """Return an unpredictable seed."""
-    return secrets.randbits(48)
 
 
 def probe(ob: Obligation, seed: Sequence[int]) -> Probed:

@@ -30,7 +30,6 @@ from irdeconv.verify.adapter import ProofSide, meant, model_side, paired, reshap
 from irdeconv.verify.certificates import Stamp
 
 NOTHING = ProofSide(Model((), (), ()), lambda port: Fact(None, None))
-HASHED_AT_ONCE = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -117,7 +116,9 @@ def _side(
     codes = ("W203",) if shapes else ("W202", "W203")
     warnings = tuple(d for d in diagnostics if d.code in codes and given.path is not None)
     if not own:
-        return replace(side_of(graph), stamp=_stamp(given), warnings=warnings)
+        staged = "xml" if given.staged else None
+        stamped = None if given.path is None else stamp_of(given.path, staged, given.beside)
+        return replace(side_of(graph), stamp=stamped, warnings=warnings)
     try:
         assert given.path is not None
         model = meant(reader.read(given.path, given.beside), document=given.semantics == "document")
@@ -131,12 +132,6 @@ def _side(
     return replace(side, model=reshaped(model, inside), stamp=stamp, warnings=warnings)
 
 
-def _stamp(given: Given) -> Stamp | None:
-    if given.path is None:
-        return None
-    return stamp_of(given.path, "xml" if given.staged else None, given.beside)
-
-
 def stamp_of(path: Path, kind: str | None = None, weights: Path | None = None) -> Stamp:
     """Return hash and size of a file, called after its suffix or `kind`, and of an IR's weights."""
     kind = kind or path.suffix.removeprefix(".") or "file"
@@ -148,9 +143,6 @@ def stamp_of(path: Path, kind: str | None = None, weights: Path | None = None) -
 
 
 def _hashed(path: Path) -> dict[str, Any]:
-    digest, size = hashlib.sha256(), 0
     with open_file(path) as file:
-        while part := file.read(HASHED_AT_ONCE):
-            digest.update(part)
-            size += len(part)
-    return {"sha256": digest.hexdigest(), "size": size}
+        digest = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+        return {"sha256": digest, "size": file.tell()}

@@ -22,7 +22,7 @@ import irdeconv as ird
 from irdeconv.base import limits
 from irdeconv.proof.sizes import LARGEST_SIZES
 from irdeconv.rewrite.targets import load_target
-from irdeconv.verify.evaluation import LARGEST_PROBED
+from irdeconv.verify.probe import LARGEST_PROBED
 from irdeconv.verify.suite_file import read_layers
 from irdeconv.verify.suite_writing import MAX_CASES
 from support.commands import printed

@@ -24,7 +24,7 @@ from irdeconv.ops.convolution import Convolution, GroupConvolution
 from irdeconv.ops.elementwise import Add
 from irdeconv.rewrite.emit import RuleCall
 from irdeconv.rewrite.standardize import standardize
-from irdeconv.rewrite.target_check import check_graph
+from irdeconv.rewrite.target_facts import check_graph
 from irdeconv.rewrite.targets import Target, parse_target
 from support import oracle
 from support.dialect_layers import ONEDNN, TENSORRT, DialectLayer

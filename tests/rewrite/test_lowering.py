@@ -23,8 +23,7 @@ from irdeconv.rewrite import planning
 from irdeconv.rewrite.emit import RuleCall
 from irdeconv.rewrite.forms import FORMS
 from irdeconv.rewrite.legalising import STAGES
-from irdeconv.rewrite.lower_convolution import plan_convolution
-from irdeconv.rewrite.lower_deconv import IR_STYLE
+from irdeconv.rewrite.lower_deconv import IR_STYLE, plan_convolution
 from irdeconv.verify.second_check import AGREES, NOT_APPLICABLE
 from legal_layers import (
     EVERY,

@@ -18,8 +18,8 @@ from irdeconv.cli.verbs import verb_parser
 from irdeconv.formats.onnx_types import check_nodes, executed_nodes
 from irdeconv.rewrite.forms import FORMS
 from irdeconv.rewrite.standardize import standardize
-from irdeconv.rewrite.target_check import check_graph, executed
 from irdeconv.rewrite.target_conditions import Facts
+from irdeconv.rewrite.target_facts import check_graph, executed
 from irdeconv.rewrite.targets import ScoreWeights, Target, parse_target
 from support.ir_text import write_ir
 from support.layers import Layer

@@ -22,10 +22,10 @@ from irdeconv.proof.model import Unproved
 from irdeconv.rewrite.forms import FORMS
 from irdeconv.rewrite.infer_specs import inferred
 from irdeconv.rewrite.standardize import standardize
-from irdeconv.verify import evaluation
+from irdeconv.verify import probe
 from irdeconv.verify.certificates import Certificate
 from irdeconv.verify.check import certify, check, probe_layers
-from irdeconv.verify.evaluation import (
+from irdeconv.verify.probe import (
     LEAST_PRIME,
     PART,
     PRIMES_END,
@@ -491,7 +491,7 @@ def test_weights_that_differ_by_a_prime_are_told_apart() -> None:
 def test_what_is_too_large_is_not_probed(monkeypatch: Patch) -> None:
     source = simple()
     low = ird.lower(source).graph
-    monkeypatch.setattr(evaluation, "LARGEST_PROBED", 100)
+    monkeypatch.setattr(probe, "LARGEST_PROBED", 100)
     report = probe_layers(source, low)
     assert not report.passed
     assert not report.differs
