@@ -109,16 +109,6 @@ OPEN_BOUNDS = RuntimeFault(
     "what the bounds seem to decide is folded, or left out",
     "Maximum, Select, Divide of numbers that are not negative",
 )
-RUNTIME_FAULTS = (
-    SUM_OF_PARTS,
-    STRIDE_OF_ONE_OUTPUT,
-    OPEN_BOUNDS,
-    PAD_OF_ONE,
-    SCALE_PER_GROUP,
-    RESIZE_TIMES_MASK,
-    ZERO_POINT_OF_DECONVOLUTION,
-    DEPTH_OF_ONE,
-)
 
 
 def faults_of_quantized(

@@ -19,7 +19,7 @@ import numpy as np
 from irdeconv.base.errors import Diagnostic
 from irdeconv.base.form_names import FALLBACK, GEMM, PHASES, STACKED
 from irdeconv.ir.graph import Graph, Node, Value
-from irdeconv.ir.spec import Dim, Interval, Spec
+from irdeconv.ir.spec import Dim, Interval, Spec, format_shape
 from irdeconv.ir.spec import Shape as SpecShape
 from irdeconv.proof.definition import CONVOLUTIONS, OWN, define, is_deconvolution
 from irdeconv.proof.model import (
@@ -276,17 +276,10 @@ def reshaped(model: Model, shapes: Mapping[int, SpecShape | None]) -> Model:
     for number, shape in shapes.items():
         at = model.parameters[number]
         old = layers[at]
-        text = "..." if shape is None else ",".join(map(_text, shape))
+        text = format_shape(shape)[1:-1]
         fact = Fact(old.outputs[0].type, fact_of(Spec(None, shape)).shape)
         layers[at] = replace(old, attributes={**old.attributes, "shape": text}, outputs=(fact,))
     return replace(model, layers=tuple(layers))
-
-
-def _text(dim: Dim) -> str:
-    if not isinstance(dim, Interval):
-        return str(dim)
-    high = "" if dim.hi is None else str(dim.hi)
-    return f"{dim.lo}..{high}" if dim.lo or high else "?"
 
 
 def meant(model: Model, *, document: bool) -> Model:

@@ -12,10 +12,9 @@ import numpy as np
 
 from irdeconv.base import progress
 from irdeconv.base.errors import count
-from irdeconv.ir.graph import Graph
 from irdeconv.proof import pairing
 from irdeconv.proof.definition import is_deconvolution
-from irdeconv.proof.model import Model, Obligation, Port, Proof, TypedArray, Unproved
+from irdeconv.proof.model import Model, Obligation, Proof, TypedArray, Unproved
 from irdeconv.proof.reader import signature
 from irdeconv.proof.symbolic import ProofVerdict
 from irdeconv.verify import probe
@@ -25,7 +24,6 @@ from irdeconv.verify.adapter import (
     form_of,
     originals,
     rewritten,
-    side_of,
     subject,
 )
 from irdeconv.verify.certificates import Certificate, Certificates, CheckReport, LayerCheck
@@ -33,23 +31,6 @@ from irdeconv.verify.certificates import Certificate, Certificates, CheckReport,
 # Fields that a certificate and the verdict on its layer share.
 SHARED = ("layer", "type", "form", "every", "partly", "rounding", "assumed")
 LISTED = 64  # longer vectors are given by their hash
-
-
-def certify(source: Graph, lowered: Graph) -> Certificates:
-    """Return a certificate for every deconvolution of an inferred graph that was rewritten."""
-    return certified(side_of(source), side_of(lowered))
-
-
-def check(
-    source: Graph, lowered: Graph, certificates: Sequence[Certificate] | None = None
-) -> CheckReport:
-    """Prove every rewritten layer of `lowered` equal, and the rest unchanged; both are inferred."""
-    return checked(side_of(source), side_of(lowered), certificates)
-
-
-def probe_layers(source: Graph, lowered: Graph, *, seed: int | None = None) -> CheckReport:
-    """Evaluate every rewritten layer of two inferred graphs modulo primes and compare."""
-    return probed(side_of(source), side_of(lowered), seed=seed)
 
 
 @dataclass
@@ -341,11 +322,8 @@ def _described(elements: TypedArray) -> dict[str, Any]:
 
 def _values(source: Model, lowered: Model, twins: Any) -> tuple[tuple[str, str], ...]:
     pairs = sorted((a, b) for a, b in twins.items() if lowered.of(a).type != "Const")
-    return tuple((_named(lowered, a), _named(source, b)) for a, b in pairs)
-
-
-def _named(model: Model, port: Port) -> str:
-    return f"{model.of(port).name}:{port.port}"
+    rows = ((lowered.of(a).name, a.port, source.of(b).name, b.port) for a, b in pairs)
+    return tuple((f"{low}:{i}", f"{name}:{j}") for low, i, name, j in rows)
 
 
 def _swapped(source: ProofSide, lowered: ProofSide) -> tuple[str, ...]:

@@ -112,7 +112,7 @@ class _Interface:
         for what, of in (("inputs", _inputs), ("default values", _defaults), ("outputs", _outputs)):
             mine, theirs = of(self.a), of(self.b)
             if list(mine.items()) != list(theirs.items()):
-                said = (", ".join(_said(n, v) for n, v in m.items()) for m in (theirs, mine))
+                said = (", ".join(f"{n} {v}" for n, v in m.items()) for m in (theirs, mine))
                 self.problems.append(f"its {what} are {' instead of '.join(said)}")
         self._versions()
         if list(self.a.training_info) != list(self.b.training_info):
@@ -151,10 +151,6 @@ class _Interface:
             self.assumed.append(f"{text}, as its file declares")
 
 
-def _said(name: str, what: Any) -> str:
-    return f"{name} {what[0]}" if isinstance(what, tuple) else f"{name} {what}"
-
-
 def _inputs(model: Any) -> dict[str, str]:
     """Return type and shape of each input, in order; a constant of an old model is none."""
     constants = {t.name for t in model.graph.initializer} if model.ir_version < 4 else set()
@@ -182,7 +178,7 @@ def _shape(type: Any) -> str:
     return format_shape(declared_shape(type.tensor_type)) if type.HasField("tensor_type") else ""
 
 
-def _defaults(model: Any) -> dict[str, tuple[str, ...]]:
+def _defaults(model: Any) -> dict[str, str]:
     """Return type, shape and a hash of the values of inputs that have a default."""
     inputs, out = _inputs(model), {}
     for tensor in model.graph.initializer:
@@ -190,7 +186,7 @@ def _defaults(model: Any) -> dict[str, tuple[str, ...]]:
             array, dtype = to_array(tensor)
             data = repr(array.tolist()).encode() if array.dtype == object else array.tobytes()
             digest = hashlib.sha256(data).hexdigest()
-            out[tensor.name] = (f"{dtype}{list(array.shape)} {digest}",)
+            out[tensor.name] = f"{dtype}{list(array.shape)} {digest}"
     return dict(sorted(out.items()))
 
 

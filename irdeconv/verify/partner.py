@@ -10,7 +10,7 @@ import re
 import threading
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -222,7 +222,10 @@ class SavedPartner(Partner):
         used = {*self._layers.values(), *filter(None, self._outputs)}
         inputs = {n.name for n in graph.nodes() if n.type in ("Parameter", "Const")}
         known = {n for n in arrays if n in used or n.removeprefix(DUMPED) in inputs | unlike}
-        self._warn_of_unknown([n for n in arrays if n not in known])
+        if unknown := [n for n in arrays if n not in known]:
+            some = ", ".join(f'"{n}"' for n in unknown[:8]) + (", ..." if unknown[8:] else "")
+            message = f"{file}: no layer, tensor or output is named {some}"
+            self._problems.append(Diagnostic("W500", "warning", message))
         if not self._layers and not any(self._outputs):
             message = f"{file}: no array is named like a layer, tensor or output of the model"
             raise UsageError(Diagnostic("E505", "error", message))
@@ -279,12 +282,6 @@ class SavedPartner(Partner):
             if warning not in self._problems:  # an output's array is read for its layer, too
                 self._problems.append(warning)
         return array
-
-    def _warn_of_unknown(self, names: Sequence[str]) -> None:
-        if names:
-            some = ", ".join(f'"{n}"' for n in names[:8]) + (", ..." if len(names) > 8 else "")
-            message = f"{self._file}: no layer, tensor or output is named {some}"
-            self._problems.append(Diagnostic("W500", "warning", message))
 
 
 def saved_arrays(path: Path) -> dict[str, Array]:

@@ -29,7 +29,8 @@ from irdeconv.proof.definition import CONVOLUTIONS
 from irdeconv.proof.model import Unproved
 from irdeconv.rewrite import builder
 from irdeconv.rewrite.infer_specs import infer_specs, inferred, layer_count
-from irdeconv.verify.check import check
+from irdeconv.verify.adapter import side_of
+from irdeconv.verify.check import checked
 from irdeconv.verify.raising_compose import Decomposition, Raising, resize_unproved, upsampling
 from irdeconv.verify.raising_site import RaisingSite, known_type
 
@@ -314,7 +315,7 @@ def unproved(raised: Graph, source: Graph) -> dict[str, str]:
     """Return the deconvolutions not proved equal to `source`, all if others differ; why."""
     before = {n.name for n in source.nodes() if n.op.deconvolution}
     new = [n for n in raised.nodes() if n.op.deconvolution and n.name not in before]
-    report = check(raised, source)
+    report = checked(side_of(raised), side_of(source))
     if report.problems:
         return {n.name: f"it is not proved: {report.problems[0]}" for n in new}
     done = {c.layer: c for c in report.layers}

@@ -11,6 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -223,17 +224,10 @@ class _SizeVectors:
         for atoms, k in _terms(size):
             factors = [self._read(b, name) for _, name in atoms]
             factors += [b.const(np.array([k], np.int64))] if k != 1 or not atoms else []
-            terms.append(_folded(b, Multiply(), factors))
-        return _folded(b, Add(), terms)
+            terms.append(reduce(partial(b.add, Multiply()), factors))
+        return reduce(partial(b.add, Add()), terms)
 
     def _read(self, b: GraphBuilder, atom: str) -> Value:
         place, port, axis = map(int, atom.split("."))
         shape = b.add(ShapeOf(), Value(self._ids[place], port))
         return b.add(Gather(), shape, b.const(np.array([axis])), b.const(np.array(0)))
-
-
-def _folded(b: GraphBuilder, op: Any, values: list[Value]) -> Value:
-    out = values[0]
-    for value in values[1:]:
-        out = b.add(op, out, value)
-    return out

@@ -304,11 +304,11 @@ def _write(stage: Path, case: SuiteCase, recipe: Recipe) -> dict[str, Any]:
     if recipe.onnx and case.layer.dialect == "onnx":
         (place / suite_manifest.ONNX).write_bytes(onnx_model(case, made))
     bound = {} if made.exact else {suite_manifest.BOUND: np.asarray(made.allowed.limit)}
-    (place / suite_manifest.INPUTS).write_bytes(npz(made.inputs))
-    if made.constants:
-        (place / suite_manifest.CONSTANTS).write_bytes(npz(made.constants))
     arrays = {suite_manifest.OUTPUT: made.expected, **bound}
-    (place / suite_manifest.EXPECTED).write_bytes(npz(arrays))
+    names = (suite_manifest.INPUTS, suite_manifest.CONSTANTS, suite_manifest.EXPECTED)
+    for name, content in zip(names, (made.inputs, made.constants, arrays), strict=True):
+        if content:
+            (place / name).write_bytes(npz(content))
     files = {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(place.iterdir())}
     return entry | {"files": files, "known": known(case.layer, case.spoil, exact=made.exact)}
 
@@ -333,12 +333,12 @@ def _entry(case: SuiteCase, made: Vectors) -> dict[str, Any]:
             for name, a in arrays.items()
         }
 
-    output = {
-        "shape": list(made.expected.shape),
-        "element_type": layer.element_type,
+    bound = float(np.max(made.allowed.limit, initial=0.0))
+    outputs = facts({suite_manifest.OUTPUT: made.expected})
+    outputs[suite_manifest.OUTPUT] |= {
         "exact": made.exact,
         "rule": made.allowed.rule,
-        "bound": float(np.max(made.allowed.limit, initial=0.0)),
+        "bound": bound,
     }
     return {
         "name": case.name,
@@ -351,5 +351,5 @@ def _entry(case: SuiteCase, made: Vectors) -> dict[str, Any]:
         "layer": asdict(layer),
         "inputs": facts(made.inputs),
         "constants": facts(made.constants),
-        "outputs": {suite_manifest.OUTPUT: output},
+        "outputs": outputs,
     }

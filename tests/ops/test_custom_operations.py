@@ -13,7 +13,6 @@ from irdeconv.base.tables import escaped_json, one_line, printable
 from irdeconv.cli.main import main
 from irdeconv.cli.model import read_file
 from irdeconv.cli.verbs import VERBS
-from irdeconv.verify.check import check
 from support.ir_edit import unmark
 from support.rows import each_row
 
@@ -97,7 +96,7 @@ def test_the_layer_is_written_as_it_was_read(model: Path, tmp_path: Path) -> Non
     assert len(before) == len(after)
     assert '<data vendor_hint="fast"/>' in layer(out, "relu")
     assert not list(low.graph.nodes("ConvolutionBackpropData"))
-    verdict = check(ird.infer(graph), read_file(str(out)))
+    verdict = ird.check_certificate(ird.infer(graph), read_file(str(out)))
     assert verdict.equal
     assert verdict.layers[0].proved == "the size [1, 2, 4, 4]"
 
@@ -234,7 +233,7 @@ def test_what_a_file_declares_of_an_unknown_operation_is_assumed(
     assert report.to_dict()["assumed"] == json.loads(made.to_json())["assumed"] == [text]
     # In a graph there is no file, but the same is not known.
     graphs = ird.infer(path), ird.infer(lowered)
-    assert check(*graphs).assumed == (text,)
+    assert ird.check_certificate(*graphs).assumed == (text,)
 
 
 def test_an_unknown_operation_beside_what_was_rewritten_needs_no_assumption(tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from irdeconv.proof import symbolic
 from irdeconv.proof.model import Fact, Obligation, Port, Proof, Unproved
 from irdeconv.proof.reader import read, shape_of
 from irdeconv.rewrite.forms import FORMS
-from irdeconv.verify.check import certify
 from support.ir_edit import unmark
 from support.layers import Layer, build, constant, numbers, parameter, result
 from support.proof_layers import random_model, write_source
@@ -224,7 +223,7 @@ def test_crops_that_an_input_tells_are_proved_for_every_size(auto_pad: str, sema
     for form in ("zero-insertion", "gemm"):
         low = ird.lower(graph, form)
         assert [r.form for r in low.report] == [form]
-        (proved,) = certify(graph, low.graph)
+        (proved,) = ird.certify(graph, low.graph)
         assert (proved.holds_for or "").startswith("every size"), form
 
 

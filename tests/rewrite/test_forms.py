@@ -19,7 +19,6 @@ from irdeconv.rewrite.planning import FormCost, PlanningTask, cost_of, planned
 from irdeconv.rewrite.site import DeconvolutionSite
 from irdeconv.rewrite.standardize import standardize
 from irdeconv.rewrite.targets import load_target
-from irdeconv.verify.check import certify
 from support.forms_grid import ALL, check_case, form_layer
 from support.layers import Layer, build, expected, numbers
 from support.sweeps import parts
@@ -128,7 +127,7 @@ def test_certificates_call_a_form_by_its_name(form: Form, free: bool) -> None:
     graphs = [ird.infer(graph_of(layer, data_shape=shape)[0]) for layer in layers]
     lows = [ird.lower(graph, form.name) for graph in graphs]
     at = [low.report.layers[0].form for low in lows].index(form.name)
-    (made,) = certify(graphs[at], lows[at].graph)
+    (made,) = ird.certify(graphs[at], lows[at].graph)
     assert made.form == form.name
     assert made.reason is None
 

@@ -13,7 +13,6 @@ from irdeconv.base.form_names import AUTO
 from irdeconv.ir.graph import Graph, Value
 from irdeconv.rewrite.forms import FORMS
 from irdeconv.rewrite.records import Lowered
-from irdeconv.verify.check import certify, check
 from support.layers import (
     Layer,
     build,
@@ -138,8 +137,8 @@ def lowered(graph: Graph, form: str, target: str | None, seen: Counter[str]) -> 
 
 def prove_layers(source: Graph, lowered: Graph, layers: int, seen: Counter[str]) -> None:
     """Make and check a certificate for each of the lowered layers."""
-    made = certify(source, lowered)
-    report = check(source, lowered, made)
+    made = ird.certify(source, lowered)
+    report = ird.check_certificate(source, lowered, made)
     assert report.passed, str(report)
     assert len(made) == len(report.layers) == layers
     seen["proved"] += layers

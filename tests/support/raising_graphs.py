@@ -9,7 +9,6 @@ import irdeconv as ird
 from irdeconv.ir.graph import Graph, Value
 from irdeconv.ir.op import REGISTRY
 from irdeconv.ops.convolution import Convolution, GroupConvolution
-from irdeconv.verify.check import check, probe_layers
 from support.layers import constant, parameter, result
 
 Ints = tuple[int, ...]
@@ -151,8 +150,8 @@ def raised_whole(net: Net, pattern: str, *sizes: Ints) -> ird.Raised:
 
 def certified(source: Graph, raised: Graph) -> None:
     """The raised graph's layers are proved equal to what they replace, and probed."""
-    report = check(raised, ird.infer(source))
+    report = ird.check_certificate(raised, ird.infer(source))
     assert report.passed, str(report)
     assert report.layers
-    probed = probe_layers(raised, ird.infer(source))
+    probed = ird.check_certificate(raised, ird.infer(source), probe=True)
     assert probed.passed, str(probed)

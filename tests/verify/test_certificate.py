@@ -24,7 +24,6 @@ from irdeconv.rewrite.infer_specs import inferred
 from irdeconv.rewrite.standardize import standardize
 from irdeconv.verify import probe
 from irdeconv.verify.certificates import Certificate
-from irdeconv.verify.check import certify, check, probe_layers
 from irdeconv.verify.probe import (
     LEAST_PRIME,
     PART,
@@ -51,10 +50,10 @@ ONE = (1, 1, 1)
 
 def accepted(source: Graph, lowered: Graph) -> Counter[str]:
     """Prove and probe; return the claims."""
-    made = certify(source, lowered)
-    report = check(source, lowered, made)
+    made = ird.certify(source, lowered)
+    report = ird.check_certificate(source, lowered, made)
     assert report.passed, str(report)
-    probed = probe_layers(source, lowered)
+    probed = ird.check_certificate(source, lowered, probe=True)
     assert probed.passed, str(probed)
     return Counter((c.holds_for or "")[:10] for c in made)
 
@@ -121,13 +120,13 @@ def test_the_proof_for_all_sizes_says_so() -> None:
     )
     source = ird.infer(graph)
     for form in ALWAYS:
-        (made,) = certify(source, ird.lower(source, form).graph)
+        (made,) = ird.certify(source, ird.lower(source, form).graph)
         assert (made.holds_for or "").startswith("every size")
     computed, _ = build(
         replace(layer, output_shape=(7, 9)), x, np.ones(layer.filter_shape, np.float32),
         data_shape=(None, 4, None, None), shape_source="input",
     )  # fmt: skip
-    (made,) = certify(ird.infer(computed), ird.lower(computed).graph)
+    (made,) = ird.certify(ird.infer(computed), ird.lower(computed).graph)
     assert (made.holds_for or "").startswith("every size (up to ")
 
 
@@ -154,8 +153,8 @@ def test_files_are_proved_against_files(form: str, tmp_path: Path) -> None:
     ird.write(ird.lower(source, form).graph, tmp_path / "b.xml")
     a, b = (ird.infer(ird.read(tmp_path / f"{n}.xml")) for n in "ab")
     accepted(a, b)
-    assert len(certify(a, b)) == 2
-    assert check(a, b).others == 1  # relu
+    assert len(ird.certify(a, b)) == 2
+    assert ird.check_certificate(a, b).others == 1  # relu
 
 
 def test_the_spelling_in_standard_operations_is_followed() -> None:
@@ -179,7 +178,7 @@ def test_no_proof_for_all_sizes_where_a_size_may_wrap(name: str, every: bool) ->
     for user, port in lowered.users(Value(size.id)):
         if user != small.id:
             lowered.set_input(user, port, Value(wide.id))
-    (made,) = certify(source, ird.infer(lowered))
+    (made,) = ird.certify(source, ird.infer(lowered))
     assert (made.holds_for or "").startswith("every size") is every
 
 
@@ -202,7 +201,7 @@ def test_what_is_not_rewritten_must_be_the_same() -> None:
     low = ird.lower(source).graph
     (relu,) = low.nodes("ReLU")
     low.replace_op(relu.id, REGISTRY["Tanh", "opset1"]())
-    report = check(source, low)
+    report = ird.check_certificate(source, low)
     assert not report.passed
     assert report.problems == ('ReLU "relu" is a Tanh in the lowered model',)
     first, second = report.layers
@@ -213,7 +212,7 @@ def test_what_is_not_rewritten_must_be_the_same() -> None:
 def test_a_certificate_survives_json_and_is_not_believed() -> None:
     source = chain()
     low = ird.lower(source).graph
-    made = certify(source, low)
+    made = ird.certify(source, low)
     texts = [json.dumps(c.to_dict()) for c in made]
     back = [Certificate.from_dict(json.loads(t)) for t in texts]
     assert tuple(back) == made.all
@@ -222,14 +221,14 @@ def test_a_certificate_survives_json_and_is_not_believed() -> None:
     assert said["constants"]["1"]["shape"] == [3, 3, 3, 2]
     assert made[0].maps[0].startswith("axis 0: 2*i + 1*k = o + 1, 0 <= i < 4, 0 <= o < 8")
     assert [n["type"] for n in made[0].nodes] == ["ZeroInsertion", "Pad", "Convolution"]
-    report = check(source, ird.lower(source, "phases").graph, back)
+    report = ird.check_certificate(source, ird.lower(source, "phases").graph, back)
     another = 'the certificate states another form: "zero-insertion" instead of "phases"'
     assert [r.reason for r in report.layers] == [another] * 2
     strides = {**said, "attributes": {**said["attributes"], "strides": "1,1"}}
     lie = replace(back[0], source={"first": strides})
-    assert not check(source, low, [lie, back[1]]).passed
-    assert not check(source, low, back[:1]).passed
-    assert not check(source, low, [*back, replace(back[0], layer="third")]).passed
+    assert not ird.check_certificate(source, low, [lie, back[1]]).passed
+    assert not ird.check_certificate(source, low, back[:1]).passed
+    assert not ird.check_certificate(source, low, [*back, replace(back[0], layer="third")]).passed
     with pytest.raises(ValueError, match="no irdeconv/certificate/2"):
         Certificate.from_dict({"schema": "x"})
     with pytest.raises(ValueError, match="incomplete"):
@@ -286,8 +285,8 @@ def test_every_mutant_fails_the_proof_and_the_probe(step: int) -> None:
         for i, (text, mutant) in enumerate(mutants(lowered)):
             kinds[" ".join(text.split(" ")[:2])] += 1
             if i % step == 0:
-                assert not check(source, mutant).passed, (name, text)
-                assert not probe_layers(source, mutant).passed, (name, text)
+                assert not ird.check_certificate(source, mutant).passed, (name, text)
+                assert not ird.check_certificate(source, mutant, probe=True).passed, (name, text)
     assert kinds.total() >= 200
     assert {k.split(":")[0] for k in kinds} == {
         "pads", "filters", "insertions", "interleavings", "tails", "shuffled",
@@ -309,7 +308,7 @@ def test_large_layers_are_proved_without_computing_them() -> None:
     graph, _ = build(layer, np.zeros((1,), np.float32), w, data_shape=layer.data_shape)
     source = ird.infer(graph)
     for form in ALWAYS:
-        report = check(source, ird.lower(source, form).graph)
+        report = ird.check_certificate(source, ird.lower(source, form).graph)
         assert report.passed, str(report)
 
 
@@ -465,10 +464,10 @@ def simple(size: tuple[int, int] = (4, 5), channels: int = 2) -> ird.Graph:
 def test_the_seed_is_fresh_and_can_be_repeated() -> None:
     source = simple()
     low = ird.lower(source).graph
-    assert len({probe_layers(source, low).seed for _ in range(3)}) == 3
-    again = probe_layers(source, low, seed=11)
+    assert len({ird.check_certificate(source, low, probe=True).seed for _ in range(3)}) == 3
+    again = ird.check_certificate(source, low, seed=11, probe=True)
     assert again.seed == 11
-    assert again == probe_layers(source, low, seed=11)
+    assert again == ird.check_certificate(source, low, seed=11, probe=True)
     assert 0 < (again.error_probability or 1) < 1e-12
 
 
@@ -484,7 +483,7 @@ def test_weights_that_differ_by_a_prime_are_told_apart() -> None:
 
         array = np.array(array_of(other, weight), np.float64)
         array.reshape(-1)[4] += p
-        report = probe_layers(source, with_input(other, convolution, 1, array))
+        report = ird.check_certificate(source, with_input(other, convolution, 1, array), probe=True)
         assert report.differs, str(report)
 
 
@@ -492,7 +491,7 @@ def test_what_is_too_large_is_not_probed(monkeypatch: Patch) -> None:
     source = simple()
     low = ird.lower(source).graph
     monkeypatch.setattr(probe, "LARGEST_PROBED", 100)
-    report = probe_layers(source, low)
+    report = ird.check_certificate(source, low, probe=True)
     assert not report.passed
     assert not report.differs
     assert "the most that the probe holds" in (report.layers[0].reason or "")
@@ -520,6 +519,6 @@ def test_layers_of_many_products_are_probed_by_their_axes(monkeypatch: Patch) ->
     for form in ("zero-insertion", "phases", "stacked"):
         low = ird.lower(source, form).graph
         count = 0
-        report = probe_layers(source, low)
+        report = ird.check_certificate(source, low, probe=True)
         assert report.passed, str(report)
         assert 0 < count < layer.products / 10

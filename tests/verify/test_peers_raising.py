@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.verify.check import check
 from support.forms_grid import form_layer
 from support.layers import Layer, build, expected
 from support.layers import numbers as layer_numbers
@@ -108,7 +107,7 @@ def test_onnx_models(kind: str, tmp_path: Path) -> None:
     graph = convert(made)
     raised = raised_and_written(graph, tmp_path / "net.xml")
     assert left(raised) == []
-    report = check(raised, ird.infer(graph))
+    report = ird.check_certificate(raised, ird.infer(graph))
     assert report.passed, str(report)
     for size in ((1, 3, 4, 5), (2, 3, 1, 3)):
         feeds = {"x": numbers(rng, *size)}

@@ -9,7 +9,6 @@ import pytest
 
 import irdeconv as ird
 from irdeconv.rewrite.forms import FORMS
-from irdeconv.verify.check import check
 from irdeconv.verify.raising import raise_deconvolutions
 from support.forms_grid import form_layer
 from support.layers import Layer, build, constant, expected
@@ -249,7 +248,7 @@ def test_a_resize_by_other_factors_is_not_proved_for_open_sizes(factors: Any) ->
 
     raised = ird.raise_(resized((3, 2), w)).graph
     assert raised_types(raised) == ["ConvolutionBackpropData"]
-    assert check(raised, resized(factors, w)).passed == (factors == (3, 2))
+    assert ird.check_certificate(raised, resized(factors, w)).passed == (factors == (3, 2))
     changed = w.copy()
     changed[3, 2, 0, 2] += 1
     for other in (
@@ -257,7 +256,7 @@ def test_a_resize_by_other_factors_is_not_proved_for_open_sizes(factors: Any) ->
         resized((3, 2), w, pad=0),
         resized((3, 2), w, nearest_mode="ceil"),
     ):
-        assert not check(raised, other).passed
+        assert not ird.check_certificate(raised, other).passed
 
 
 def test_sums_that_round_are_said_to() -> None:
@@ -267,7 +266,7 @@ def test_sums_that_round_are_said_to() -> None:
     graph = end(net, net.convolution(x, w, ((1, 1), (1, 1))))
     raised = ird.raise_(graph)
     assert raised.report.layers[0].note.startswith("equal up to rounding")
-    report = check(raised.graph, ird.infer(graph))
+    report = ird.check_certificate(raised.graph, ird.infer(graph))
     assert report.passed
     assert "up to the rounding" in str(report)
     # A filter that is off by two units in the last place is no rounding of the sums.
@@ -277,4 +276,4 @@ def test_sums_that_round_are_said_to() -> None:
     for _ in range(2):
         wrong[1, 1, 1, 1] = np.nextafter(wrong[1, 1, 1, 1], np.float32(np.inf))
     raised.graph.set_input(node.id, 1, constant(raised.graph, wrong, "wrong"))
-    assert not check(ird.infer(raised.graph), ird.infer(graph)).passed
+    assert not ird.check_certificate(ird.infer(raised.graph), ird.infer(graph)).passed

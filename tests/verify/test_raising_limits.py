@@ -19,7 +19,6 @@ from irdeconv.ops.channels import DepthToSpace
 from irdeconv.ops.convert import Convert
 from irdeconv.ops.shape import ShapeOf
 from irdeconv.proof.model import Unproved
-from irdeconv.verify.check import check, probe_layers
 from irdeconv.verify.raising import raise_deconvolutions
 from irdeconv.verify.raising_compose import resize_unproved
 from irdeconv.verify.raising_site import GraphWalk
@@ -123,8 +122,8 @@ def test_the_wrong_order_of_channels_is_not_proved(mode: str) -> None:
     raised = ird.raise_(graph).graph
     other = "depth_first" if mode == "blocks_first" else "blocks_first"
     graph.replace_op(y.node, DepthToSpace(mode=other, block_size=2))
-    assert not check(raised, ird.infer(graph)).passed
-    assert not probe_layers(raised, ird.infer(graph)).passed
+    assert not ird.check_certificate(raised, ird.infer(graph)).passed
+    assert not ird.check_certificate(raised, ird.infer(graph), probe=True).passed
 
 
 # Surroundings ------------------------------------------------------------------------------------

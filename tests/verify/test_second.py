@@ -18,7 +18,6 @@ from irdeconv.ir.op import REGISTRY
 from irdeconv.proof.definition import LayerDefinition
 from irdeconv.rewrite.forms import FORMS
 from irdeconv.verify import second_check
-from irdeconv.verify.check import check
 from irdeconv.verify.second_check import (
     AGREES,
     DIFFERS,
@@ -57,7 +56,7 @@ def check_random(seed: int, form: str | None = None, system: str | None = None) 
     chosen = form or str(rng.choice(list(FORMS)))
     low = ird.lower(model.graph, chosen).graph
     verdict, text = second_answer(model.graph, low)
-    assert check(model.graph, low).equal
+    assert ird.check_certificate(model.graph, low).equal
     note = (seed, chosen, model.system, model.text, text)
     computed = model.dynamic or "output_shape" in model.text
     assert verdict == AGREES or (verdict == NOT_APPLICABLE and computed and OPEN.search(text)), note
@@ -121,9 +120,9 @@ def test_a_fault_of_the_core_is_found(monkeypatch: Patch) -> None:
         begin, count = window(self, a, *args)
         return begin - (a == 0 and not self.forward), count
 
-    assert not check(source, low).equal
+    assert not ird.check_certificate(source, low).equal
     monkeypatch.setattr(LayerDefinition, "window", shifted)
-    assert check(source, low).equal
+    assert ird.check_certificate(source, low).equal
     verdict, text = second_answer(source, low)
     assert verdict == DIFFERS, text
 

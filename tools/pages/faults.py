@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from irdeconv.rewrite.runtime_faults import RUNTIME_FAULTS
+from irdeconv.rewrite import runtime_faults
 from pages import DOCS, table, with_parts
 
 COLUMNS = ("fault", "runtime", "versions", "what triggers it", "result", "instead")
@@ -13,7 +13,8 @@ COLUMNS = ("fault", "runtime", "versions", "what triggers it", "result", "instea
 def pages() -> dict[Path, str]:
     """Return the text of the page."""
     parts: dict[str, list[str]] = {"faults": [], "refused_faults": []}
-    for f in RUNTIME_FAULTS:
+    every = vars(runtime_faults).values()
+    for f in (f for f in every if isinstance(f, runtime_faults.RuntimeFault)):
         row = f"| {f.name} | {f.runtime} | {f.versions} | {f.trigger} | {f.result} | {f.spelling} |"
         parts["faults" if "int8" in f.runtime else "refused_faults"].append(row)
     made = {name: table(COLUMNS, rows) for name, rows in parts.items()}

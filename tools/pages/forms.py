@@ -13,7 +13,6 @@ import irdeconv as ird
 from irdeconv.base.form_names import AUTO
 from irdeconv.ir.graph import Graph
 from irdeconv.rewrite.forms import FORMS
-from irdeconv.verify.check import check, probe_layers
 from pages import DOCS, table, with_parts
 from support.layers import Layer, build, expected
 from support.public_layers import PUBLISHED, THEORY, Published, macs_by_theory
@@ -61,7 +60,7 @@ def form_row(published: Published, form: str, full: Any, small: Any) -> str:
     assert cost is not None
     theory = macs_by_theory(layer)
     counted = record.macs_lowered or 0
-    proof, probe = check(graph, low.graph), probe_layers(graph, low.graph)
+    proof, probe = (ird.check_certificate(graph, low.graph, probe=p) for p in (False, True))
     same = np.array_equal(whole(ird.run(low.graph, feeds, form=None)["y"]), whole(direct))
     little, little_feeds, want = small
     as_defined = ird.run(ird.lower(little, form).graph, little_feeds, form=None)["y"]
