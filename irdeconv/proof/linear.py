@@ -181,9 +181,6 @@ class ModelWalk:
         a, b = self._pair(call, given)
         return self._plus(a, self._negated(b) if call.layer.type == "Subtract" else b)
 
-    def _negate(self, call: Call, given: Sequence[Value]) -> Value:
-        return self._negated(self.lift(given[0]))
-
     def _activate(self, call: Call, given: Sequence[Value]) -> Value:
         value = self.lift(given[0])
         return self._activated(value, activation(call.layer, value.type, given[1:]))
@@ -384,7 +381,7 @@ class LinearWalk(ModelWalk):
 
 ModelWalk.rules = {
     **dict.fromkeys(("Add", "Subtract"), ModelWalk._add),
-    "Negative": ModelWalk._negate,
+    "Negative": lambda walk, call, given: walk._negated(walk.lift(given[0])),
     "MatMul": ModelWalk._matmul,
     "Einsum": ModelWalk._einsum,
     **dict.fromkeys(ACTIVATIONS, ModelWalk._activate),

@@ -114,12 +114,6 @@ def known_inputs(model: Model) -> list[set[int]]:
     return found
 
 
-def is_late(layer: Layer, known: set[int]) -> bool:
-    """Whether a listed layer reads a vector that has to be known and is not."""
-    port = _ASKED.get(layer.type, len(layer.inputs))
-    return port < len(layer.inputs) and port not in known
-
-
 _ALONG = {"Add", "Subtract", "Multiply", "Divide", *ACTIVATIONS}  # what runtimes join to a sum
 
 
@@ -262,7 +256,8 @@ class _Pairing:
         for i, (y, known) in enumerate(zip(self._lowered.layers, self._known[1], strict=True)):
             if i in self._hits:
                 continue
-            if is_late(y, known):
+            port = _ASKED.get(y.type, len(y.inputs))
+            if port < len(y.inputs) and port not in known:
                 yield f"{y} reads a vector that OpenVINO does not know beforehand"
             # Graphs in memory may have layers that are written otherwise.
             if self._lowered.files and not _OPSETS.fullmatch(y.version):

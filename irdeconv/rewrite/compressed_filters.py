@@ -73,10 +73,6 @@ def _moved(op: Op, data: MovedData, rest: tuple[Array, ...]) -> MovedData | None
             index[axis] = _padded(op.pad_mode, shape[axis], *pads)
     else:
         return None
-    return _taken(data, index)
-
-
-def _taken(data: MovedData, index: dict[int, Array]) -> MovedData | None:
     found: MovedData | None = data
     for axis, at in index.items():
         found = None if found is None else found.taken(axis, at)

@@ -163,7 +163,7 @@ def infer_specs(
             specs = _infer(graph, node, inputs, declarations, needed=needed)
         except FAILURES as e:
             _report_failure(problems, graph, node, e)
-            node.specs = _declared(node)
+            node.specs = tuple(s.without_value() for s in node.declared) or (Spec(None, None),)
             continue
         if shapes and node.id in shapes:
             specs = (Spec(specs[0].dtype, shapes[node.id]),)
@@ -262,10 +262,6 @@ def _remark(
     _compare(problems, graph, node)
     if isinstance(node.op, BodyOp):
         problems.take(_remarks(node, believe))
-
-
-def _declared(node: Node) -> tuple[Spec, ...]:
-    return tuple(s.without_value() for s in node.declared) or (Spec(None, None),)
 
 
 def _walk(graph: Graph, given: Mapping[int, Spec], *, believe: bool, needed: bool) -> None:

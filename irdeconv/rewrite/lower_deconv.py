@@ -156,31 +156,21 @@ def plan_convolution(
     failures = tuple(target.failures(*found))
     if not failures:
         return None
-    plan = ConvolutionPlan(op, bias)
-    try:
-        b = _planned(plan, inputs, constants[1], target, style)
-    except OpError as e:
-        return ConvolutionPlan(op, bias, violations=(*failures, str(e)))
-    violations = tuple(dict.fromkeys(f for o in b.operations for f in o.failures))
-    return ConvolutionPlan(op, bias, tuple(b.decisions), violations)
-
-
-def _planned(
-    plan: ConvolutionPlan, inputs: tuple[Spec, ...], constant: bool, target: Target, style: Style
-) -> Planner:
     data, filter = inputs
     b = Planner(target, style, data.dtype or ELEMENT_TYPES["f32"])
     shape = tuple(n if isinstance(n, int) else 32 for n in data.shape or ())
     size = b.memo.one(Spec(data.dtype, shape))
     x = PlannedValue(size if is_static(data.shape) else data, size)
-    w = PlannedValue(filter, filter, constant=constant)
-    plan.build(b, x, w, None if plan.bias is None else _bias(b, plan.bias))
-    return b
-
-
-def _bias(b: Planner, bias: ChannelBias) -> PlannedValue:
-    count = 1 if bias.constant is None else bias.constant.size
-    return b.const(np.zeros((1, count, *(1,) * (bias.rank - 2)), b.dtype.container))
+    w, added = PlannedValue(filter, filter, constant=constants[1]), None
+    if bias is not None:
+        count = 1 if bias.constant is None else bias.constant.size
+        added = b.const(np.zeros((1, count, *(1,) * (bias.rank - 2)), b.dtype.container))
+    try:
+        ConvolutionPlan(op, bias).build(b, x, w, added)
+    except OpError as e:
+        return ConvolutionPlan(op, bias, violations=(*failures, str(e)))
+    violations = tuple(dict.fromkeys(f for o in b.operations for f in o.failures))
+    return ConvolutionPlan(op, bias, tuple(b.decisions), violations)
 
 
 def legalised(

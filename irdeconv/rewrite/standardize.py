@@ -21,7 +21,7 @@ from irdeconv.ir import geometry
 from irdeconv.ir.dtypes import i64
 from irdeconv.ir.geometry import IntVector
 from irdeconv.ir.graph import Graph, Node, Value, upstream
-from irdeconv.ir.op import Builder, Op, SugarOp
+from irdeconv.ir.op import Builder, SugarOp
 from irdeconv.ir.spec import DYNAMIC, Shape, Spec, compatible, format_shape, is_static
 from irdeconv.ops import core
 from irdeconv.ops.activation import ReLU
@@ -200,15 +200,11 @@ def _same(graph: Graph, a: Value, b: Value, source: Value) -> bool:
         return x is not None and y is not None and np.array_equal(x, y)
     ops = graph.node(a.node).op, graph.node(b.node).op
     inputs = graph.inputs_of(a.node), graph.inputs_of(b.node)
-    same = _equal(*ops) and len(inputs[0]) == len(inputs[1])
+    same = len(inputs[0]) == len(inputs[1]) and ops[0] == ops[1]
+    if isinstance(ops[0], PadBase) and isinstance(ops[1], PadBase):
+        # All versions of Pad compute the same if they pad by zeros.
+        same = len(inputs[0]) == len(inputs[1]) and ops[0].pad_mode == ops[1].pad_mode
     return same and all(_same(graph, *pair, source) for pair in zip(*inputs, strict=True))
-
-
-def _equal(a: Op, b: Op) -> bool:
-    """Whether two operations compute the same; the versions of Pad do if they pad by zeros."""
-    if isinstance(a, PadBase) and isinstance(b, PadBase):
-        return a.pad_mode == b.pad_mode
-    return a == b
 
 
 @gc_pause.paused()

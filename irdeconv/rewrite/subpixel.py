@@ -377,8 +377,9 @@ def gemm(op: core.Deconvolution, b: FormBuilder[X], of: DeconvolutionInputs[X]) 
     ends = zero - vector(b, of.pads_begin), zero - vector(b, of.pads_end)
     if of.bias is not None and not all(isinstance(v, IntVector) for v in ends):
         return Skip("zeros may join the output, which has a bias; the pads are known at run time")
-    rows = zip(layouts, (partial(_gemm, b, of, ends, layout) for layout in layouts), strict=True)
-    return b.choose([Option(layout.name, way, needs(layout.name)) for layout, way in rows])
+    return b.choose(
+        [Option(w.name, partial(_gemm, b, of, ends, w), needs(w.name)) for w in layouts]
+    )
 
 
 def _gemm(

@@ -19,7 +19,7 @@ import numpy as np
 from irdeconv.base.errors import Diagnostic
 from irdeconv.base.form_names import FALLBACK, GEMM, PHASES, STACKED
 from irdeconv.ir.graph import Graph, Node, Value
-from irdeconv.ir.spec import Dim, Interval, Spec, format_shape
+from irdeconv.ir.spec import Interval, Spec, format_shape
 from irdeconv.ir.spec import Shape as SpecShape
 from irdeconv.proof.definition import CONVOLUTIONS, OWN, define, is_deconvolution
 from irdeconv.proof.model import (
@@ -210,12 +210,8 @@ def _elements(op: Any) -> Array:
 
 def fact_of(spec: Spec) -> Fact:
     """Return the facts of a value."""
-    shape = None if spec.shape is None else tuple(map(_dim, spec.shape))
-    return Fact(spec.dtype.name if spec.dtype else None, shape)
-
-
-def _dim(dim: Dim) -> int | tuple[int, int | None]:
-    return (dim.lo, dim.hi) if isinstance(dim, Interval) else dim
+    sizes = ((d.lo, d.hi) if isinstance(d, Interval) else d for d in spec.shape or ())
+    return Fact(spec.dtype.name if spec.dtype else None, spec.shape and tuple(sizes))
 
 
 def facts(graph: Graph, nodes: Mapping[int, int], adapted: Model | None = None) -> FactOf:
@@ -468,16 +464,13 @@ class AskedProver:
         def fact(port: Port) -> Fact:
             found = task.fact(port)
             if self._believed(port):
-                assumed[_as_declared(task, port, found)] = None
+                shape = "any rank" if found.shape is None else str(list(found.shape))
+                text = f"{task.source.of(port)} computes {found.type} {shape}"
+                assumed[f"{text}, as its file declares"] = None
             return found
 
         proof = self._prover(replace(task, fact=fact))
         return replace(proof, assumed=(*proof.assumed, *assumed))
-
-
-def _as_declared(task: Obligation, port: Port, fact: Fact) -> str:
-    shape = "any rank" if fact.shape is None else str(list(fact.shape))
-    return f"{task.source.of(port)} computes {fact.type} {shape}, as its file declares"
 
 
 def _needed_twins(task: Obligation) -> Mapping[Port, Port]:

@@ -8,7 +8,7 @@ nothing.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -109,7 +109,7 @@ class _Interface:
 
     def compare(self) -> _Interface:
         """Find all differences; symbols of open sizes are none."""
-        for what, of in (("inputs", _inputs), ("default values", _defaults), ("outputs", _outputs)):
+        for what, of in _ENDS.items():
             mine, theirs = of(self.a), of(self.b)
             if list(mine.items()) != list(theirs.items()):
                 said = (", ".join(f"{n} {v}" for n, v in m.items()) for m in (theirs, mine))
@@ -158,10 +158,6 @@ def _inputs(model: Any) -> dict[str, str]:
     return {i.name: _type(i.type) + _shape(i.type) for i in inputs}
 
 
-def _outputs(model: Any) -> dict[str, str]:
-    return {o.name: _type(o.type) for o in model.graph.output}
-
-
 def _type(type: Any) -> str:
     """Return the text of a TypeProto without shapes."""
     kind = type.WhichOneof("value") or "untyped"
@@ -188,6 +184,13 @@ def _defaults(model: Any) -> dict[str, str]:
             digest = hashlib.sha256(data).hexdigest()
             out[tensor.name] = f"{dtype}{list(array.shape)} {digest}"
     return dict(sorted(out.items()))
+
+
+_ENDS: dict[str, Callable[[Any], dict[str, str]]] = {
+    "inputs": _inputs,
+    "default values": _defaults,
+    "outputs": lambda model: {o.name: _type(o.type) for o in model.graph.output},
+}
 
 
 class OnnxReport(CheckReport):

@@ -235,10 +235,13 @@ def _replace(
 ) -> tuple[RaisedLayer, int | None]:
     """Put the deconvolution in the place of the last node of its decomposition.
 
-    Raises OpError if it would not be a valid one.
+    Raises OpError if OpenVINO would not take it.
     """
     end, made = graph.node(decomposition.end), decomposition.raising
-    op, before = _operation(made), builder.products(graph, decomposition.convolutions)
+    names = ("strides", "pads_begin", "pads_end", "dilations", "output_padding")
+    op = backprop_data(made.filter.shape[0])(**{name: getattr(made, name) for name in names})
+    require_fit(op)  # of OpenVINO
+    before = builder.products(graph, decomposition.convolutions)
     change = builder.replace_node(graph, end, _building(decomposition, op, end.spec()))
     if change.skipped:
         return RaisedLayer(core.name, core.type, None, change.skipped), None
@@ -276,14 +279,6 @@ def _building(
         return b.add(Add(), y, b.const(bias))
 
     return build
-
-
-def _operation(made: Raising) -> BackpropData:
-    """Return the deconvolution; OpError if OpenVINO would not take it."""
-    names = ("strides", "pads_begin", "pads_end", "dilations", "output_padding")
-    op = backprop_data(made.filter.shape[0])(**{name: getattr(made, name) for name in names})
-    require_fit(op)
-    return op
 
 
 def _constant(b: builder.GraphBuilder, filter: Array, compressed: ElementType | None) -> Value:

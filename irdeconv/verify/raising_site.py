@@ -93,11 +93,6 @@ def folded(graph: Graph, value: Value, depth: int = 0) -> Array | None:
     return made
 
 
-def _is_finite(values: Array) -> bool:
-    with np.errstate(invalid="ignore"):  # of signalling NaN
-        return bool(np.isfinite(values.astype(np.float64)).all())
-
-
 class GraphWalk:
     """Values of a graph as the proof's walk sees them.
 
@@ -391,7 +386,11 @@ class RaisingSite:
         other = [v for v in self.graph.inputs_of(node.id) if v != value]
         array = folded(self.graph, other[0]) if len(other) == 1 else None
         numpy = isinstance(node.op, Add) and node.op.auto_broadcast == "numpy"
-        if not numpy or array is None or not _is_finite(array):
+        if not numpy or array is None:
+            return None
+        with np.errstate(invalid="ignore"):  # of signalling NaN
+            wide = array.astype(np.float64)
+        if not np.isfinite(wide).all():
             return None
         with suppress(ValueError):
             column = (1, view.shape[1], *(1 for _ in view.runs[2:]))
