@@ -200,10 +200,10 @@ def _same(graph: Graph, a: Value, b: Value, source: Value) -> bool:
         return x is not None and y is not None and np.array_equal(x, y)
     ops = graph.node(a.node).op, graph.node(b.node).op
     inputs = graph.inputs_of(a.node), graph.inputs_of(b.node)
-    same = len(inputs[0]) == len(inputs[1]) and ops[0] == ops[1]
+    same = ops[0] == ops[1]
     if isinstance(ops[0], PadBase) and isinstance(ops[1], PadBase):
-        # All versions of Pad compute the same if they pad by zeros.
-        same = len(inputs[0]) == len(inputs[1]) and ops[0].pad_mode == ops[1].pad_mode
+        same = ops[0].pad_mode == ops[1].pad_mode  # all versions compute the same with zeros
+    same = same and len(inputs[0]) == len(inputs[1])
     return same and all(_same(graph, *pair, source) for pair in zip(*inputs, strict=True))
 
 

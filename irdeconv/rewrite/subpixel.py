@@ -377,9 +377,8 @@ def gemm(op: core.Deconvolution, b: FormBuilder[X], of: DeconvolutionInputs[X]) 
     ends = zero - vector(b, of.pads_begin), zero - vector(b, of.pads_end)
     if of.bias is not None and not all(isinstance(v, IntVector) for v in ends):
         return Skip("zeros may join the output, which has a bias; the pads are known at run time")
-    return b.choose(
-        [Option(w.name, partial(_gemm, b, of, ends, w), needs(w.name)) for w in layouts]
-    )
+    rows = ((w.name, partial(_gemm, b, of, ends, w)) for w in layouts)
+    return b.choose([Option(name, way, needs(name)) for name, way in rows])
 
 
 def _gemm(

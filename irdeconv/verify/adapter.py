@@ -19,7 +19,7 @@ import numpy as np
 from irdeconv.base.errors import Diagnostic
 from irdeconv.base.form_names import FALLBACK, GEMM, PHASES, STACKED
 from irdeconv.ir.graph import Graph, Node, Value
-from irdeconv.ir.spec import Interval, Spec, format_shape
+from irdeconv.ir.spec import Dim, Interval, Spec, format_shape
 from irdeconv.ir.spec import Shape as SpecShape
 from irdeconv.proof.definition import CONVOLUTIONS, OWN, define, is_deconvolution
 from irdeconv.proof.model import (
@@ -210,8 +210,12 @@ def _elements(op: Any) -> Array:
 
 def fact_of(spec: Spec) -> Fact:
     """Return the facts of a value."""
-    sizes = ((d.lo, d.hi) if isinstance(d, Interval) else d for d in spec.shape or ())
-    return Fact(spec.dtype.name if spec.dtype else None, spec.shape and tuple(sizes))
+    shape = None if spec.shape is None else tuple(map(_dim, spec.shape))
+    return Fact(spec.dtype.name if spec.dtype else None, shape)
+
+
+def _dim(dim: Dim) -> int | tuple[int, int | None]:
+    return (dim.lo, dim.hi) if isinstance(dim, Interval) else dim
 
 
 def facts(graph: Graph, nodes: Mapping[int, int], adapted: Model | None = None) -> FactOf:
