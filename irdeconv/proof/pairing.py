@@ -18,7 +18,6 @@ from irdeconv.proof.definition import ACTIVATIONS, CONVOLUTIONS, is_deconvolutio
 from irdeconv.proof.language import listed_call
 from irdeconv.proof.model import (
     RULES,
-    Array,
     Fact,
     Layer,
     Model,
@@ -397,7 +396,9 @@ class _Pairing:
         for i in self._halves.get(half(data.array), ()):
             exact = self._source.layers[i].elements
             assert exact is not None
-            change = _change(exact.array, data.array)
+            moved = exact.array != data.array
+            a, b = exact.array[moved].astype(np.float64), data.array[moved]
+            change = float((abs(a - b) / abs(a)).max(initial=0))  # infinite if only b is
             if change <= MOST_ROUNDED and exact.type == layer.attributes.get("destination_type"):
                 self._rounding = max(self._rounding, change)
                 return [i]
@@ -486,13 +487,6 @@ class _Pairing:
             elif not (same and self._hit(pair[1].layer) and self._twins[pair[1]] == pair[0]):
                 self._prove(*pair)
         return self._twins.get(output) == self._first[wanted]
-
-
-def _change(exact: Array, half: Array) -> float:
-    """Return the largest change relative to a number; it is infinite if only `half` is."""
-    moved = exact != half
-    a, b = exact[moved].astype(np.float64), half[moved]
-    return float((abs(a - b) / abs(a)).max(initial=0))
 
 
 def _difference(a: Layer, b: Layer) -> str:

@@ -12,7 +12,7 @@ from irdeconv.formats.models import ModelLike
 from irdeconv.rewrite.infer_specs import ShapeLike
 from irdeconv.verify import check
 from irdeconv.verify.certificates import Certificate, Certificates, CheckReport
-from irdeconv.verify.proving import sides
+from irdeconv.verify.proving import Given, both_sides
 
 
 @work.counted
@@ -44,7 +44,8 @@ def certify(
     >>> bool(proofs), len(proofs), [(c.layer, c.form, c.holds_for) for c in proofs][0]
     (True, 2, ('up1', 'stacked', 'the size [1, 16, 8, 8]'))
     """
-    return check.certified(*sides(model, lowered, shapes=sizes), probe=probe, seed=seed)
+    both = both_sides(Given(model), Given(lowered), sizes)
+    return check.certified(*both, probe=probe, seed=seed)
 
 
 @work.counted
@@ -79,7 +80,7 @@ def check_certificate(
     >>> bool(report)
     True
     """
-    both = sides(model, lowered, shapes=sizes)
+    both = both_sides(Given(model), Given(lowered), sizes)
     if probe:
         return check.probed(*both, seed=seed)
     if isinstance(certificates, str | PathLike):

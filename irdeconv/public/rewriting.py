@@ -14,7 +14,7 @@ from irdeconv.rewrite.lower_deconv import lower as _lower
 from irdeconv.rewrite.records import Lowered
 from irdeconv.rewrite.standardize import standardize
 from irdeconv.rewrite.targets import Target
-from irdeconv.verify.raising import Raised, raise_proved
+from irdeconv.verify.raising import Raised, raise_deconvolutions, unproved
 
 
 @work.counted
@@ -76,7 +76,7 @@ def raise_(model: ModelLike, only: Sequence[str] | None = None) -> Raised:
     up1: zero-insertion -> ConvolutionBackpropData
     up2: zero-insertion -> GroupConvolutionBackpropData
     """
-    return raise_proved(graph_of(model), only)
+    return raise_deconvolutions(graph_of(model), only, unproved)
 
 
 def write(model: ModelLike, path: str | PathLike[str]) -> None:

@@ -286,7 +286,9 @@ def spell_zero_insertion_as_before(op: core.ZeroInsertion, b: FormBuilder[X], x:
 def _spread(b: Builder[X], x: X, strides: Sequence[int], grow: Callable[..., X]) -> X:
     """Spread the axes, two at a time; `grow` appends zeros to axes of size 1."""
     size: list[Vector] = [sizes(b, x, a, 1) for a in range(len(strides) + 2)]
-    for step in _steps(strides):
+    left = [a for a, s in enumerate(strides, 2) if s > 1]
+    while left:  # the innermost first
+        left, step = left[:-2], left[-2:]
         cuts = (0, *(a + 1 for a in step))
         runs = (size[p:q] for p, q in itertools.pairwise(cuts))
         target = [v for run in runs for v in (reduce(mul, run), ONE)]
@@ -296,14 +298,6 @@ def _spread(b: Builder[X], x: X, strides: Sequence[int], grow: Callable[..., X])
         for a in step:
             size[a] = size[a] * strides[a - 2]
     return reshaped(b, x, *size)
-
-
-def _steps(strides: Sequence[int]) -> Iterator[list[int]]:
-    """Yield one or two axes at a time, the innermost first."""
-    axes = [a for a, s in enumerate(strides, 2) if s > 1]
-    while axes:
-        yield axes[-2:]
-        del axes[-2:]
 
 
 def _padded(b: FormBuilder[X], x: X, rank: int, amounts: Mapping[int, int]) -> X:

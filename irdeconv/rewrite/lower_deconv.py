@@ -215,11 +215,18 @@ def lower(
     """Return a copy of the graph in which every deconvolution is lowered; see `irdeconv.lower`.
 
     Also raises UsageError for an unknown form or target, InferenceError if the graph does not fit
-    together, LimitError beyond the budget of nodes (`lowered_total`) and for tensors of the lowered
-    graph that are larger than the limits.
+    together, TargetError if a layer that is written violates a condition, LimitError beyond the
+    budget of nodes (`lowered_total`) and for tensors of the lowered graph that are larger than the
+    limits.
     """
     request = LoweringRequest.of(form, target, explain_costs, best_effort, only, convolutions, fuse)
-    return checked(lower_for(graph, request, builder.NodeBudget(current().lowered_total)), request)
+    low = lower_for(graph, request, builder.NodeBudget(current().lowered_total))
+    if request.target.operations is None:
+        return low
+    found = check_graph(standardize(low.graph), request.target, lambda node: bool(node.origins))
+    problems = Collector(list(low.report.diagnostics))
+    report_violations(problems, found, request)
+    return low._replace(report=replace(low.report, diagnostics=tuple(problems.diagnostics)))
 
 
 @gc_pause.paused()
@@ -242,16 +249,6 @@ def lower_for(
     diagnostics = tuple(state.problems.diagnostics)
     report = LoweringReport(request.form, tuple(state.layers), diagnostics, request.named, fused)
     return Lowered(state.graph, report)
-
-
-def checked(low: Lowered, request: LoweringRequest) -> Lowered:
-    """Return the lowered graph; TargetError if a layer that is written violates a condition."""
-    if request.target.operations is None:
-        return low
-    found = check_graph(standardize(low.graph), request.target, lambda node: bool(node.origins))
-    problems = Collector(list(low.report.diagnostics))
-    report_violations(problems, found, request)
-    return low._replace(report=replace(low.report, diagnostics=tuple(problems.diagnostics)))
 
 
 def report_violations(

@@ -60,12 +60,6 @@ _MARKED = re.compile(
 )
 
 
-def mark(strides: tuple[int, ...]) -> str:
-    """Return the rt_info that marks a spelled zero-insertion."""
-    text = ",".join(map(str, strides))
-    return f'<rt_info><attribute name="{MARK}" version="0" strides="{text}" /></rt_info>'
-
-
 def recognise(graph: Graph, shapes: Mapping[int, Shape | None] | None = None) -> int:
     """Replace marked spellings in place by ZeroInsertion and Pad; return their number.
 
@@ -234,7 +228,9 @@ def _standardize_graph(out: Graph, problems: Collector) -> Graph:
             text = f"{node.label} cannot be written in standard operations: {e}"
             problems.add_at(node, "E402", text)
     for node in list(out.nodes("Pad")):
-        if node.origins and isinstance(node.op, Pad12) and _pads_at_run_time(out, node):
+        amounts = out.inputs_of(node.id)[1:]
+        open_zeros = len(amounts) == 2 and any(out.spec(v).known is None for v in amounts)
+        if node.origins and isinstance(node.op, Pad12) and open_zeros:
             _split_pad(out, node)
     for node in list(out.nodes("GroupConvolution")):
         if node.origins:
@@ -274,7 +270,14 @@ def _needs(node: Node) -> bool:
 def _standardize(graph: Graph, node: Node) -> None:
     op = node.op
     if isinstance(op, core.ZeroInsertion):
-        _zero_insertion(graph, node, op)
+        change = replace_node(graph, node, spell_zero_insertion)
+        if change.skipped:
+            raise OpError(change.skipped)
+        # The last Reshape is marked, so that reading recognises it.
+        last = [n for n in map(graph.node, change.made) if isinstance(n.op, Reshape)][-1]
+        strides = ",".join(map(str, op.strides))
+        marked = f'<attribute name="{MARK}" version="0" strides="{strides}" />'
+        last.rt_info = f"<rt_info>{marked}</rt_info>"
     elif isinstance(op, core.Deconvolution):
         replace_node(graph, node, _deconvolution)
     elif isinstance(op, ConvolutionBase):
@@ -288,21 +291,6 @@ def _standardize(graph: Graph, node: Node) -> None:
                 _standardize(graph, made)
     else:
         raise OpError("no spelling is defined")
-
-
-def _zero_insertion(graph: Graph, node: Node, op: core.ZeroInsertion) -> None:
-    """Spell zero-insertion; the last Reshape is marked, so that reading recognises it."""
-    change = replace_node(graph, node, spell_zero_insertion)
-    if change.skipped:
-        raise OpError(change.skipped)
-    last = [n for n in map(graph.node, change.made) if isinstance(n.op, Reshape)][-1]
-    last.rt_info = mark(op.strides)
-
-
-def _pads_at_run_time(graph: Graph, pad: Node) -> bool:
-    """Whether the amounts of a Pad with zeros are known only at run time."""
-    amounts = graph.inputs_of(pad.id)[1:]
-    return len(amounts) == 2 and any(graph.spec(v).known is None for v in amounts)
 
 
 def _split_pad(graph: Graph, node: Node) -> None:

@@ -391,16 +391,13 @@ class Compiler:
             hint = f"write ({_text(b)},)" if of_b.type == of_a.type else None
             raise ConditionError(f"{text}: {_text(b)} is a {of_b.type}, not a {wanted}", hint)
         for name, other in ((a, b), (b, a)):
-            choices = self._choices(name)
+            term = name.id if isinstance(name, ast.Name) else ""
+            choices = next((t.name.choices for t in self.terms if t.text == term), ())
             words = [n.value for n in ast.walk(other) if isinstance(n, ast.Constant)]
             for word in [str(w) for w in words if choices and w not in choices]:
                 known = f"{_text(name)} is one of {', '.join(choices)}"
                 hint = did_you_mean(word, choices) or known
                 raise ConditionError(f'{text}: {_text(name)} is never "{word}"', hint)
-
-    def _choices(self, node: ast.expr) -> tuple[str, ...]:
-        name = node.id if isinstance(node, ast.Name) else ""
-        return next((t.name.choices for t in self.terms if t.text == name), ())
 
 
 def term_of(text: str, operation: str) -> NameTerm:

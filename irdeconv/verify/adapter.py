@@ -455,10 +455,12 @@ class AskedProver:
             return self._prove(task)
         except Unproved as e:
             self.unproved[key] = str(e)
-            fewer = _needed_twins(task)
+            # A value that both models compute may be read by one of them only.
+            images = frozenset(task.twins.values())
+            _, read = region(task.source, task.wanted, lambda p, _: p in images)
+            fewer = {output: wanted for output, wanted in task.twins.items() if wanted in read}
             if fewer == task.twins:
                 raise
-            # A value that both models compute may be read by one of them only.
             self.asked[key] = replace(task, twins=fewer)
             return self._prove(self.asked[key])
 
@@ -475,10 +477,3 @@ class AskedProver:
 
         proof = self._prover(replace(task, fact=fact))
         return replace(proof, assumed=(*proof.assumed, *assumed))
-
-
-def _needed_twins(task: Obligation) -> Mapping[Port, Port]:
-    """Return the twins of the values that the source's layers themselves read."""
-    images = frozenset(task.twins.values())
-    _, read = region(task.source, task.wanted, lambda p, _: p in images)
-    return {output: wanted for output, wanted in task.twins.items() if wanted in read}

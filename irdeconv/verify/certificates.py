@@ -6,7 +6,7 @@ A certificate describes one rewritten layer, and the two files that it belongs t
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, fields
 from typing import Annotated, Any, NotRequired, TypedDict, overload
 
@@ -152,16 +152,13 @@ def _unlike(name: str, a: Any, b: Any) -> tuple[str, Any, Any] | None:
     if isinstance(a, Mapping) and isinstance(b, Mapping):
         prefix = f"{name}." if name else ""
         keys = dict.fromkeys([*a, *b])
-        return _first(_unlike(f"{prefix}{k}", a.get(k), b.get(k)) for k in keys)
+        rows = (_unlike(f"{prefix}{k}", a.get(k), b.get(k)) for k in keys)
+        return next(filter(None, rows), None)
     if isinstance(a, list) and isinstance(b, list) and len(a) == len(b):
         pairs = enumerate(zip(a, b, strict=True))
-        inside = _first(_unlike(f"{name}[{i}]", *p) for i, p in pairs if isinstance(p[0], Mapping))
-        return inside or (name, a, b)
+        rows = (_unlike(f"{name}[{i}]", *p) for i, p in pairs if isinstance(p[0], Mapping))
+        return next(filter(None, rows), (name, a, b))
     return name, a, b
-
-
-def _first(found: Iterator[tuple[str, Any, Any] | None]) -> tuple[str, Any, Any] | None:
-    return next((f for f in found if f is not None), None)
 
 
 def _short(value: Any) -> str:

@@ -140,10 +140,8 @@ def _products(x: Array, y: Array) -> Array:
 
 def _largest_relative(x: Array, y: Array, gap: Array) -> float:
     differ = np.isfinite(gap) & (gap > 0)
-    if not differ.any():
-        return 0.0
     top: Any = np.maximum(np.abs(x[differ]), np.abs(y[differ]))
-    return float((gap[differ] / top).max())
+    return float((gap[differ] / top).max(initial=0.0))
 
 
 REACH = 3  # positions that a shift is looked for in every direction

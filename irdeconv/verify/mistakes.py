@@ -201,10 +201,11 @@ def _poolings(op: Pool, inputs: Sequence[Array]) -> Iterator[Alternative]:
     for name in ("floor", "ceil", "ceil_torch"):
         if name != op.rounding_type:
             text = f"sizes are rounded by {name} instead of {op.rounding_type}"
-            yield text, _set(op, rounding_type=name), inputs
+            yield text, replace(op, rounding_type=name), inputs
     if isinstance(op, AvgPoolBase):
         says = "do not count" if not op.exclude_pad else "count"
-        yield f"pads {says} in the averages", _set(op, exclude_pad=not op.exclude_pad), inputs
+        other = replace(op, exclude_pad=not op.exclude_pad)
+        yield f"pads {says} in the averages", other, inputs
 
 
 def _products(op: MatMul, inputs: Sequence[Array]) -> Iterator[Alternative]:
@@ -264,13 +265,8 @@ def _epsilons(op: Op, inputs: Sequence[Array]) -> Iterator[Alternative]:
         if mode != modes[0]:
             text = f"{text}, and {mode} instead of {modes[0]}"
         if eps != mine:
-            yield text, _set(op, **changes), inputs
+            yield text, replace(op, **changes), inputs  # the type's own limits are not asked
     for mode in modes[1:]:
         text = f"epsilon is {mode} instead of {modes[0]}"
-        yield text, _set(op, eps_mode=mode), inputs
-
-
-def _set(op: Op, **changes: Any) -> Op:
-    """Return the operation with other attributes; the type's own limits are not asked."""
-    made: Op = replace(op, **changes)
-    return made
+        changes = {"eps_mode": mode}
+        yield text, replace(op, **changes), inputs

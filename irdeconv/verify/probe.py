@@ -429,10 +429,12 @@ class _Probe:
         """Compare once; return how likely a difference stays unseen."""
         draw, ob = Draw.of(seed), self.ob
         bound = self._bound(data, draw)
-        wanted = _residues(Evaluation(ob.source, bound, draw), ob.wanted)
+        evaluation = Evaluation(ob.source, bound, draw)
+        wanted = evaluation.lift(evaluation.value(ob.wanted))
         theirs = {p: bound[s] for p, s in ob.twins.items() if s in bound}
         try:
-            got = _residues(Evaluation(ob.lowered, theirs, draw), ob.output)
+            evaluation = Evaluation(ob.lowered, theirs, draw)
+            got = evaluation.lift(evaluation.value(ob.output))
         except NoOutput as e:
             raise Differs(f"{e} (data {list(data)})") from None
         if got.array.shape != wanted.array.shape:
@@ -488,10 +490,6 @@ class _Probe:
             full = (data[axis] - 1) * d.strides[a] + d.dilations[a] * (taps - 1) + 1
             sizes.append(max(full - int(draw.rng.integers(-1, 4)), 1))
         return TypedArray(np.array(sizes, np.int64), self.facts[port].type or "i64")
-
-
-def _residues(evaluation: Evaluation, port: Port) -> Residues:
-    return evaluation.lift(evaluation.value(port))
 
 
 def _inside(size: int | tuple[int, int | None], wish: int) -> int:

@@ -65,18 +65,14 @@ class Given:
         return Path(os.fspath(weights)) if isinstance(weights, str | PathLike) else None
 
 
-def sides(
-    model: ModelLike, lowered: ModelLike, *, shapes: Mapping[str, ShapeLike] | None = None
-) -> tuple[ProofSide, ProofSide]:
-    """Return two models as the sides of a proof, with `shapes` for both; raises as `infer`."""
-    return both_sides(Given(model), Given(lowered), shapes)
-
-
 @gc_pause.paused()
 def both_sides(
     a: Given, b: Given, shapes: Mapping[str, ShapeLike] | None = None
 ) -> tuple[ProofSide, ProofSide]:
-    """Return two models as sides; two IRs are read by the core, all others by irdeconv."""
+    """Return two models as sides, with `shapes` for both; raises as `infer`.
+
+    Two IRs are read by the core, all others by irdeconv.
+    """
     own = a.is_ir and b.is_ir
     source = _graph(a, shapes or {}, spelled=own)
     wanted = input_shapes(source, shapes or {})

@@ -1,7 +1,7 @@
 """Raising: every decomposition of one deconvolution becomes one again; a report has the reasons.
 
-`raise_proved` keeps only proved deconvolutions and puts back all others. To the proof the raised
-graph is the original, the given graph its lowering.
+With the prover `unproved` only proved deconvolutions are kept; all others are put back. To the
+proof the raised graph is the original, the given graph its lowering.
 """
 
 from __future__ import annotations
@@ -299,11 +299,6 @@ def _note(made: Raising) -> str | None:
     if made.exact:
         return f"up to {count} are summed, exactly; products are rounded after the sum, not before"
     return f"equal up to rounding: sums of up to {count} are rounded"
-
-
-def raise_proved(graph: Graph, only: Collection[str] | None = None) -> Raised:
-    """Return a copy with proved decompositions raised; raises as `raise_deconvolutions`."""
-    return raise_deconvolutions(graph, only, unproved)
 
 
 def unproved(raised: Graph, source: Graph) -> dict[str, str]:

@@ -35,7 +35,7 @@ from irdeconv.verify.comparison import Comparison
 from irdeconv.verify.difference import TensorDifference
 from irdeconv.verify.openvino import openvino
 from irdeconv.verify.partner import Partner
-from irdeconv.verify.raising import raise_proved
+from irdeconv.verify.raising import raise_deconvolutions, unproved
 from irdeconv.verify.reduce_checks import (
     INPUTS,
     CallCheck,
@@ -216,7 +216,7 @@ NOT_RUN = (126, 127)  # exit codes
 PEER = "openvino"
 VERBS: Mapping[str, Callable[[Variant], Any]] = {
     "lower": lambda c: lower(c.graph),
-    "raise": lambda c: raise_proved(c.graph),
+    "raise": lambda c: raise_deconvolutions(c.graph, prove=unproved),
     "run": lambda c: plan_of(c.graph, c.feeds).run(c.feeds),
     "write": lambda c: standardize(c.graph),
 }

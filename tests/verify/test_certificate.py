@@ -23,7 +23,9 @@ from irdeconv.rewrite.forms import FORMS
 from irdeconv.rewrite.infer_specs import inferred
 from irdeconv.rewrite.standardize import standardize
 from irdeconv.verify import probe
+from irdeconv.verify.adapter import side_of
 from irdeconv.verify.certificates import Certificate
+from irdeconv.verify.check import checked, probed
 from irdeconv.verify.probe import (
     LEAST_PRIME,
     PART,
@@ -285,8 +287,9 @@ def test_every_mutant_fails_the_proof_and_the_probe(step: int) -> None:
         for i, (text, mutant) in enumerate(mutants(lowered)):
             kinds[" ".join(text.split(" ")[:2])] += 1
             if i % step == 0:
-                assert not ird.check_certificate(source, mutant).passed, (name, text)
-                assert not ird.check_certificate(source, mutant, probe=True).passed, (name, text)
+                sides = side_of(source), side_of(mutant)  # which may not fit together
+                assert not checked(*sides).passed, (name, text)
+                assert not probed(*sides).passed, (name, text)
     assert kinds.total() >= 200
     assert {k.split(":")[0] for k in kinds} == {
         "pads", "filters", "insertions", "interleavings", "tails", "shuffled",
@@ -483,7 +486,7 @@ def test_weights_that_differ_by_a_prime_are_told_apart() -> None:
 
         array = np.array(array_of(other, weight), np.float64)
         array.reshape(-1)[4] += p
-        report = ird.check_certificate(source, with_input(other, convolution, 1, array), probe=True)
+        report = probed(side_of(source), side_of(with_input(other, convolution, 1, array)))
         assert report.differs, str(report)
 
 
