@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,61 +22,45 @@ import numpy as np
 import irdeconv as ird
 from irdeconv.ir.graph import Graph
 from irdeconv.kernels.blas import one_blas_thread
-from irdeconv.ops.dialect_openvino import ConvolutionBackpropData, GroupConvolutionBackpropData
-from support.layers import sequential
+from support.layers import Layer, sequential
 
 LAYERS = Path(__file__).resolve().parent / "bench_layers.json"
 
 
-@dataclass(frozen=True)
-class Layer:
-    """One deconvolution: `input` is [N, C, *I]; lists have one value per spatial axis."""
+def layer_of(row: dict[str, Any]) -> Layer:
+    """Return a deconvolution of a file: `input` is [N, C, *I]; lists have one value per axis of I.
 
-    name: str
-    network: str
-    input: list[int]
-    outputs: int
-    kernel: list[int]
-    strides: list[int]
-    pads: list[int] | None = None
-    output_padding: list[int] | None = None
-    dilations: list[int] | None = None
-    groups: int = 1
-
-    def graph(self) -> Graph:
-        """Return the layer as a graph with a constant filter."""
-        zeros, ones = (0,) * len(self.kernel), (1,) * len(self.kernel)
-        pads = tuple(self.pads or zeros)
-        grouped = self.groups > 1
-        op = (GroupConvolutionBackpropData if grouped else ConvolutionBackpropData)(
-            strides=tuple(self.strides),
-            dilations=tuple(self.dilations or ones),
-            pads_begin=pads,
-            pads_end=pads,
-            output_padding=tuple(self.output_padding or zeros),
-        )
-        return ird.infer(sequential(self.input, (self.name, op, {"w": self._filter()})))
-
-    def _filter(self) -> Any:
-        c, m, g = self.input[1], self.outputs, self.groups
-        shape = (c, m, *self.kernel) if g == 1 else (g, c // g, m // g, *self.kernel)
-        return np.random.default_rng(0).standard_normal(shape, np.float32)
-
-    def call(self) -> Callable[[], Any]:
-        """Return a call of the lowered layer on one thread."""
-        plan = ird.compile(self.graph(), "zero-insertion", threads=1)
-        x = np.random.default_rng(1).standard_normal(self.input, np.float32)
-        return lambda: plan.run([x])
+    Without pads, output_padding, dilations and groups there are none.
+    """
+    (batch, channels, *size), kernel, groups = row["input"], row["kernel"], row.get("groups")
+    zeros, ones = [0] * len(kernel), [1] * len(kernel)
+    pads, more = row.get("pads", zeros), row.get("output_padding", zeros)
+    lists = kernel, row["strides"], row.get("dilations", ones), pads, pads, more
+    c, m = (n // (groups or 1) for n in (channels, row["outputs"]))
+    return Layer(batch, tuple(size), groups, c, m, *map(tuple, lists))
 
 
-def read_layers(path: Path, only: str = "") -> list[Layer]:
-    """Return the layers of a file whose names contain `only`."""
-    return [Layer(**row) for row in json.loads(path.read_text("utf-8")) if only in row["name"]]
+def graph_of(layer: Layer) -> Graph:
+    """Return the layer as a graph with a constant filter."""
+    w = np.random.default_rng(0).standard_normal(layer.filter_shape, np.float32)
+    return ird.infer(sequential(layer.data_shape, ("deconv", layer.op, {"w": w})))
+
+
+def call_of(layer: Layer) -> Callable[[], Any]:
+    """Return a call of the lowered layer on one thread."""
+    plan = ird.compile(graph_of(layer), "zero-insertion", threads=1)
+    x = np.random.default_rng(1).standard_normal(layer.data_shape, np.float32)
+    return lambda: plan.run([x])
+
+
+def read_layers(path: Path) -> dict[str, Layer]:
+    """Return the layers of a file by their names."""
+    return {row["name"]: layer_of(row) for row in json.loads(path.read_text("utf-8"))}
 
 
 def measured(layer: Layer, loops: int) -> float:
     """Return the seconds of processor time that some runs of a layer take."""
-    call = layer.call()
+    call = call_of(layer)
     call()
     with one_blas_thread():
         start = time.process_time()
@@ -91,8 +74,8 @@ def main() -> None:
     import pyperf  # type: ignore[import-untyped, unused-ignore]  # tests do without it
 
     runner = pyperf.Runner(processes=3)  # each imports and compiles for seconds
-    for layer in read_layers(LAYERS):
-        runner.bench_time_func(layer.name, partial(measured, layer))
+    for name, layer in read_layers(LAYERS).items():
+        runner.bench_time_func(name, partial(measured, layer))
 
 
 if __name__ == "__main__":

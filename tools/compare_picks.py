@@ -42,6 +42,7 @@ from irdeconv.kernels.jit import wanted
 from irdeconv.kernels.threads import arithmetic
 from irdeconv.runtime.machine import Conditions
 from irdeconv.runtime.measure import Call, Clock, Effort, interleaved
+from support.layers import Layer
 
 HELD_OUT = Path(__file__).resolve().parent / "held_out_layers.json"
 LISTS = ("public", "held-out", "random")
@@ -165,27 +166,25 @@ class Without(Picked):
         return f"{self.task.name:<24} {self.ratio:5.2f}  {names}"
 
 
-def problem_of(layer: bench_regression.Layer) -> ConvProblem:
+def problem_of(layer: Layer) -> ConvProblem:
     """Return what a layer of a list computes."""
-    ones = [1] * len(layer.kernel)
-    dilations, pads = layer.dilations or ones, layer.pads or [0 for _ in ones]
-    more = layer.output_padding or [0 for _ in ones]
-    rows = zip(layer.input[2:], layer.kernel, layer.strides, dilations, pads, more, strict=True)
+    groups = layer.groups or 1
     return ConvProblem(
-        shape=tuple(layer.input),
-        outputs=layer.outputs,
-        groups=layer.groups,
-        kernel=tuple(layer.kernel),
-        strides=tuple(layer.strides),
-        dilations=tuple(dilations),
-        begin=tuple(pads),
-        sizes=tuple((i - 1) * s + d * (k - 1) + 1 - 2 * p + o for i, k, s, d, p, o in rows),
+        shape=layer.data_shape,
+        outputs=layer.m * groups,
+        groups=groups,
+        kernel=layer.kernel,
+        strides=layer.strides,
+        dilations=layer.dilations,
+        begin=layer.pads_begin,
+        sizes=layer.output_size,
     )
 
 
 def listed(path: Path) -> list[Task]:
     """Return the layers of a file."""
-    return [Task.of(r.name, problem_of(r), True) for r in bench_regression.read_layers(path)]
+    layers = bench_regression.read_layers(path)
+    return [Task.of(name, problem_of(layer), True) for name, layer in layers.items()]
 
 
 def drawn(count: int, seed: int) -> list[Task]:

@@ -24,18 +24,17 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
 from pathlib import Path
 
 import checkout  # noqa: F401
 from device_compilers import COMPILERS, ETHOS, Json, compile_file, set_up, versions_of
+from pages import table, with_parts
 
 from irdeconv.base.form_names import FALLBACK, PHASES, STACKED
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "tools" / "compile_devices.json"
 PAGE = ROOT / "docs" / "targets.md"
-MARKS = "<!-- compilers -->", "<!-- end of the compilers -->"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "irdeconv-compilers"
 FORMS = {FALLBACK: [], **{form: ["--form", form] for form in (PHASES, STACKED)}}
 VARIANTS = ("original", *FORMS, "target")
@@ -88,12 +87,6 @@ def cell(row: Json | None) -> str:
         f"{'WRONG ' if is_wrong(row) else ''}{row['error']:.0e}" if "error" in row else "",
     ]
     return "; ".join(f for f in facts if f)
-
-
-def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    head = list(head)
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def tables(saved: Json) -> str:
@@ -150,17 +143,6 @@ def keep(saved: Json, row: Json, file: Path) -> None:
     print(*(row[n] for n in names), cell(row), sep="  ", flush=True)
 
 
-def write_page(page: Path, text: str) -> None:
-    """Put the tables between the marks of a page, or print them."""
-    begin, end = MARKS
-    old = page.read_text("utf-8") if page.exists() else ""
-    if begin not in old or end not in old:
-        print(text)
-        raise SystemExit(f"{page} has no lines {begin} and {end}")
-    head, rest = old.split(begin, 1)
-    page.write_text(f"{head}{begin}\n\n{text}\n{end}{rest.split(end, 1)[1]}", "utf-8")
-
-
 def main() -> None:
     """Compile, and write the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
@@ -179,7 +161,8 @@ def main() -> None:
     folders = [sorted(p.glob("*.onnx")) if p.is_dir() else [p] for p in options.models]
     if models := [file for files in folders for file in files]:
         compile_all(models, options, saved)
-    write_page(options.page, tables(saved))
+    for page, text in with_parts(options.page, {"compilers": tables(saved)}).items():
+        page.write_text(text, "utf-8")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """The scripts that measure kernels: lists of layers, verdicts and rates, on made-up times."""
 
+import json
 import random
 from dataclasses import replace
 from itertools import count
@@ -17,24 +18,28 @@ from support.scripts import script
 
 tool = script("bench_regression")
 LAYERS = tool.read_layers(tool.LAYERS)
-SMALL = tool.Layer("small", "none", [2, 4, 5, 3], 6, [3, 2], [2, 3], [1, 0], [1, 2], [1, 2], 2)
+SMALL = tool.layer_of(
+    {"input": [2, 4, 5, 3], "outputs": 6, "kernel": [3, 2], "strides": [2, 3], "pads": [1, 0]}
+    | {"output_padding": [1, 2], "dilations": [1, 2], "groups": 2}
+)
 
 
 def test_every_layer_is_a_layer() -> None:
     assert len(LAYERS) >= 20
-    assert len({layer.name for layer in LAYERS}) == len(LAYERS)
-    for layer in LAYERS:
-        (node,) = [n for n in layer.graph().nodes() if n.name == layer.name]
+    rows = json.loads(tool.LAYERS.read_text("utf-8"))
+    assert [row["name"] for row in rows] == list(LAYERS)  # each name is there once
+    for row, (name, layer) in zip(rows, LAYERS.items(), strict=True):
+        (node,) = tool.graph_of(layer).find("deconv")
         shape = node.spec().shape
-        assert shape[:2] == (layer.input[0], layer.outputs), layer.name
+        assert shape[:2] == (row["input"][0], row["outputs"]), name
         assert min(shape) > 0
 
 
 def test_a_layer_computes_what_it_says() -> None:
-    graph = SMALL.graph()
+    graph = tool.graph_of(SMALL)
     (w,) = [n.op.data.array() for n in graph.nodes() if isinstance(n.op, Const) and n.name == "w"]
-    x = np.random.default_rng(1).standard_normal(SMALL.input, np.float32)
-    (got,) = SMALL.call()().values()
+    x = np.random.default_rng(1).standard_normal(SMALL.data_shape, np.float32)
+    (got,) = tool.call_of(SMALL)().values()
     sizes = [2 * 4 + 2 + 1 - 2 + 1, 3 * 2 + 2 + 1 + 2]
     assert list(got.shape[2:]) == sizes
     want = oracle.deconvolution(x, w, (2, 3), (1, 2), [1, 0], sizes)

@@ -6,7 +6,7 @@ import ast
 import inspect
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -48,10 +48,10 @@ def comments(cls: type) -> dict[str, str]:
     return out
 
 
-def table(columns: Iterable[str], rows: Iterable[str]) -> str:
-    """Return a table of rows that are written already."""
-    names = list(columns)
-    return "\n".join([f"| {' | '.join(names)} |", f"|{'---|' * len(names)}", *rows])
+def table(columns: Sequence[str], rows: Iterable[Iterable[str]]) -> str:
+    """Return a table of Markdown."""
+    head, *body = (f"| {' | '.join(row)} |" for row in (columns, *rows))
+    return "\n".join([head, f"|{'---|' * len(columns)}", *body])
 
 
 def plain(text: str) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from irdeconv.base.code_pages import CodePage, code_page
 from irdeconv.base.codes import CODES, GROUPS
-from pages import DOCS, MARK, with_parts
+from pages import DOCS, MARK, table, with_parts
 
 ENDS = {"toml": "toml", "xml": "xml", "ird": "text"}
 
@@ -27,8 +27,8 @@ def _codes(group: str) -> list[str]:
 
 def _listed(group: str) -> str:
     """Return the list of a group's codes, linked to their sections."""
-    rows = (f"| [{c}](codes/{group}.md#{c.lower()}) | {CODES[c].title} |\n" for c in _codes(group))
-    return f"## {GROUPS[group]}\n\n| code | meaning |\n|---|---|\n{''.join(rows)}\n"
+    rows = ((f"[{c}](codes/{group}.md#{c.lower()})", CODES[c].title) for c in _codes(group))
+    return f"## {GROUPS[group]}\n\n{table(('code', 'meaning'), rows)}\n\n"
 
 
 def _section(page: CodePage) -> str:

@@ -48,14 +48,14 @@ def limit(layer: Layer, form: str) -> float:
     return macs[form] / macs["direct"]
 
 
-def form_row(published: Published, form: str, full: Any, small: Any) -> str:
+def form_row(published: Published, form: str, full: Any, small: Any) -> list[str]:
     """Return the table's row of one form; a form that does not apply says why."""
     layer, (graph, feeds, direct) = published.layer, full
     low = ird.lower(graph, form, explain_costs=True)
     (record,) = low.report
     if record.reason is not None:
         reason = f"does not apply: {record.reason}"
-        return " | ".join([form, reason, *[""] * (len(COLUMNS) - 3)])
+        return [form, reason, *[""] * (len(COLUMNS) - 3)]
     cost = next(c for c in record.costs if c.form == form).cost
     assert cost is not None
     theory = macs_by_theory(layer)
@@ -64,7 +64,7 @@ def form_row(published: Published, form: str, full: Any, small: Any) -> str:
     same = np.array_equal(whole(ird.run(low.graph, feeds, form=None)["y"]), whole(direct))
     little, little_feeds, want = small
     as_defined = ird.run(ird.lower(little, form).graph, little_feeds, form=None)["y"]
-    cells = [
+    return [
         form,
         f"{theory[form]:,}",
         f"{cost.macs:,}",
@@ -77,10 +77,9 @@ def form_row(published: Published, form: str, full: Any, small: Any) -> str:
         "equal" if probe.passed else "FAILED",
         "yes" if same and np.array_equal(as_defined, want) else "NO",
     ]
-    return " | ".join(cells)
 
 
-def form_rows(published: Published) -> Iterator[str]:
+def form_rows(published: Published) -> Iterator[list[str]]:
     """Yield the rows of a layer in all forms."""
     graph, feeds = graph_of(published.layer)
     full = graph, feeds, ird.run(graph, feeds, form=None)["y"]
@@ -90,32 +89,32 @@ def form_rows(published: Published) -> Iterator[str]:
     want = expected(published.small, little_feeds["x"], w)
     for form in FORMS:
         row = form_row(published, form, full, (little, little_feeds, want))
-        yield f"| {published.network} | {row} |"
+        yield [published.network, *row]
 
 
-def choice_row(published: Published) -> str:
+def choice_row(published: Published) -> list[str]:
     """Return which form each packaged target takes."""
     graph, _ = graph_of(published.layer)
-    taken = []
+    taken = [published.network]
     for target in TARGETS:
         (record,) = ird.lower(graph, AUTO, target, best_effort=True).report
         taken.append("-" if record.reason else str(record.form))
-    return f"| {published.network} | {' | '.join(taken)} |"
+    return taken
 
 
-def layer_row(published: Published) -> str:
+def layer_row(published: Published) -> tuple[str, ...]:
     """Return a layer's hyper-parameters and MACs."""
     graph, _ = graph_of(published.layer)
     (node,) = graph.find("deconv")
     direct = node.op.macs(graph.input_specs(node.id), node.specs or ())
     assert direct == macs_by_theory(published.layer)["direct"]
-    return f"| {published.network} | {published.text} | {direct:,} |"
+    return published.network, published.text, f"{direct:,}"
 
 
 def pages() -> dict[Path, str]:
     """Return the text of the page."""
     forms = [row for published in PUBLISHED for row in form_rows(published)]
-    theory = [f"| {name} | {macs} | {ratio} |" for name, (macs, ratio, _) in THEORY.items()]
+    theory = [(name, macs, ratio) for name, (macs, ratio, _) in THEORY.items()]
     by_axis = "MACs / (N * C/g * M), for each axis", "ratio to the direct MACs where I is large"
     parts = {
         "layers": table(("network", "layer", "direct MACs"), map(layer_row, PUBLISHED)),

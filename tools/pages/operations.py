@@ -13,9 +13,8 @@ from irdeconv.ir.op import Op, Rounding, SugarOp, attributes, lookup
 from irdeconv.ir.ports import declaration
 from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.show.operations import OperationSupport, runs
-from pages import DOCS, MARK, plain, with_parts
+from pages import DOCS, MARK, plain, table, with_parts
 
-TABLE = "| operation | opsets | irdeconv | element types |\n|---|---|---|---|\n"
 INTRODUCTION = """Letters are sizes: N batch, C channels, I and O the spatial sizes of input
 and output, K the kernel. `[{family}/Name-1]` names the section of OpenVINO's specification.
 Optional inputs are in brackets, `...` means any number of them. In a signature every input has
@@ -56,8 +55,8 @@ def pages() -> dict[Path, str]:
     families: dict[str, list[OperationSupport]] = {}
     for row in found.rows:
         families.setdefault(_family(row), []).append(row)
-    table = "".join(_row(row) for row in found.rows)
-    out = with_parts(DOCS / "operations.md", {"all": f"{found.summary}.\n\n{TABLE}{table}"})
+    every = table(("operation", "opsets", "irdeconv", "element types"), map(_row, found.rows))
+    out = with_parts(DOCS / "operations.md", {"all": f"{found.summary}.\n\n{every}"})
     for family, rows in sorted(families.items()):
         out[DOCS / "operations" / f"{family}.md"] = _page(family, rows)
     return out
@@ -74,11 +73,11 @@ def _class(row: OperationSupport) -> type[Op] | None:
     return lookup(row.type, f"opset{row.opsets[0]}")
 
 
-def _row(row: OperationSupport) -> str:
+def _row(row: OperationSupport) -> tuple[str, ...]:
     """Return a row of the table of all operations, linked to the section of its type."""
     name = f"[{row.type}](operations/{_family(row)}.md#{row.type.lower()})"
     state = f"{row.state}: {row.reason}" if row.reason else row.state
-    return f"| {name} | {runs(row.opsets)} | {state} | {row.element_types} |\n"
+    return name, runs(row.opsets), state, row.element_types
 
 
 def _page(family: str, rows: list[OperationSupport]) -> str:
@@ -99,11 +98,8 @@ def _part(row: OperationSupport) -> Iterator[str]:
     if cls is None:
         return
     yield plain(inspect.cleandoc(cls.__doc__ or "")) + "\n"
-    rows = list(_attributes(cls))
-    if rows:
-        yield "| attribute | values | default |\n|---|---|---|"
-        yield from rows
-        yield ""
+    if rows := list(_attributes(cls)):
+        yield table(("attribute", "values", "default"), rows) + "\n"
     yield f"- inputs: {plain(row.inputs) or 'none'}; outputs: {_outputs(cls)}"
     if cls.signature:
         yield f"- signature: `{cls.signature}`"
@@ -115,11 +111,11 @@ def _part(row: OperationSupport) -> Iterator[str]:
     yield ""
 
 
-def _attributes(cls: type[Op]) -> Iterator[str]:
+def _attributes(cls: type[Op]) -> Iterator[tuple[str, ...]]:
     for a in attributes(cls).values():
         choices = a.kind.label.split(" | ")
         values = " ".join(f"`{c}`" for c in choices) if len(choices) > 1 else plain(a.kind.label)
-        yield f"| `{a.xml}` | {values}{_limits(a)} | {_default(a)} |"
+        yield f"`{a.xml}`", f"{values}{_limits(a)}", _default(a)
 
 
 def _limits(a: Any) -> str:

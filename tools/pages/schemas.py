@@ -43,7 +43,7 @@ def pages() -> dict[Path, str]:
     """Return the schemas and the text of the page."""
     found = schemas()
     common = found.pop(SHARED)
-    rows = [f"| [{n}](#{n}) | {_code(s['title'])} |" for n, s in found.items()]
+    rows = [(f"[{n}](#{n})", _code(s["title"])) for n, s in found.items()]
     lines = [table(("document", "of"), rows)]
     for name, schema in found.items():
         of = f"Of {_code(schema['title'])}: [schemas/{name}.json](schemas/{name}.json)."
@@ -212,7 +212,7 @@ def _parts(schema: Schema) -> Iterator[str]:
         for key, value in part["properties"].items():
             mark = "" if key in part["required"] else "+"
             text = value["description"].replace("|", "\\|")
-            rows.append(f"| `{key}`{mark} | {kind(value)} | {text} |")
+            rows.append((f"`{key}`{mark}", kind(value), text))
         yield f"\n### {name}\n\n{part['description']}.\n\n{table(('key', 'value', ''), rows)}"
 
 

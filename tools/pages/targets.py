@@ -21,7 +21,7 @@ from irdeconv.ir.op import REGISTRY
 from irdeconv.rewrite import legalising, native
 from irdeconv.rewrite.target_conditions import OPERATIONS, Facts, Name, names_of
 from irdeconv.rewrite.targets import Target, load_target, target_names
-from pages import DOCS, MARK, with_parts
+from pages import DOCS, MARK, table, with_parts
 from support.layers import Layer, sequential
 
 NO_DEVICES = ("generic", "no-depth-to-space", "zero-insertion-hardware")
@@ -158,17 +158,19 @@ def _reads(target: Target, operation: str, axes: int) -> bool:
 def pages() -> dict[Path, str]:
     """Return the text of every page by its path."""
     names = [name for name in target_names() if name not in NO_DEVICES]
+    layers = ((name, _described(layer)) for name, layer in LAYERS.items())
+    devices = ("`--target`", "device", "layers that fit", "refused")
     parts = {
-        "operations": "\n".join(_operations()),
-        "rules": "\n".join(_rules()),
-        "devices": "\n".join(_devices(names)),
-        "layers": "\n".join(_layers()),
+        "operations": table(("operation", "names"), _operations()),
+        "rules": table(("stage", "rule", "starts from a condition on"), _rules()),
+        "devices": table(devices, map(_device, names)),
+        "layers": table(("layer", "deconvolution"), layers),
     }
     page = with_parts(DOCS / "targets.md", parts)
     return page | {DOCS / "targets" / f"{name}.md": page_of(name) for name in names}
 
 
-def _operations() -> Iterator[str]:
+def _operations() -> Iterator[tuple[str, str]]:
     """Yield the names of each operation's conditions; operations with equal names share a row."""
     shared = names_of("ReLU")
     rows: dict[str, list[str]] = {}
@@ -183,9 +185,8 @@ def _operations() -> Iterator[str]:
             front += " without `channels`"
         own = {n: v for n, v in names.items() if base.get(n) is not v}
         rows.setdefault(f"{front}; {_names(own)}", []).append(f"`{operation}`")
-    yield "| operation | names |\n|---|---|"
-    yield f"| all others | {_names(shared)} |"
-    yield from (f"| {', '.join(operations)} | {text} |" for text, operations in rows.items())
+    yield "all others", _names(shared)
+    yield from ((", ".join(operations), text) for text, operations in rows.items())
 
 
 def _names(names: dict[str, Name]) -> str:
@@ -198,33 +199,26 @@ def _about(name: Name) -> str:
     return f"{name.about}{axes}{choices}"
 
 
-def _rules() -> Iterator[str]:
+def _rules() -> Iterator[tuple[str, ...]]:
     """Yield the rules by their stages, as the code lists them."""
-    yield "| stage | rule | starts from a condition on |\n|---|---|---|"
     docstring = legalising.__doc__ or ""
     for line in docstring.splitlines():
         if found := re.fullmatch(r" {4}(\d)  +(.+?)  +(.+)", line):
-            yield f"| {' | '.join(found.groups())} |"
+            yield found.groups()
 
 
-def _layers() -> Iterator[str]:
-    yield "| layer | deconvolution |\n|---|---|"
-    yield from (f"| {name} | {_described(layer)} |" for name, layer in LAYERS.items())
-
-
-def _devices(names: list[str]) -> Iterator[str]:
-    yield "| `--target` | device | layers that fit | refused |\n|---|---|---|---|"
-    for name in names:
-        refused = [n for n, layer in LAYERS.items() if outcome(name, layer).form is None]
-        fit = f"{len(LAYERS) - len(refused)} of {len(LAYERS)}"
-        what = "all" if len(refused) == len(LAYERS) else ", ".join(refused)
-        yield f"| [{name}](targets/{name}.md) | {load_target(name).description} | {fit} | {what} |"
+def _device(name: str) -> tuple[str, ...]:
+    refused = [n for n, layer in LAYERS.items() if outcome(name, layer).form is None]
+    fit = f"{len(LAYERS) - len(refused)} of {len(LAYERS)}"
+    what = "all" if len(refused) == len(LAYERS) else ", ".join(refused)
+    return f"[{name}](targets/{name}.md)", load_target(name).description, fit, what
 
 
 def page_of(name: str) -> str:
     """Return the page of a device."""
     target = load_target(name)
-    rows = [(n, outcome(name, layer)) for n, layer in LAYERS.items()]
+    found = {n: outcome(name, layer) for n, layer in LAYERS.items()}
+    rows = ((n, o.form or "refused", _becomes(o)) for n, o in found.items())
     lines = [
         f"{MARK}# {name}: {target.description}",
         f"Source: {target.source}.",
@@ -234,13 +228,12 @@ def page_of(name: str) -> str:
         "## Which layers fit",
         "[The fifteen layers](../targets.md#the-layers-of-the-device-pages), each with a bias. "
         "`native` is the deconvolution of the device.",
-        "| layer | form | becomes |\n|---|---|---|\n"
-        + "\n".join(f"| {n} | {o.form or 'refused'} | {_becomes(o)} |" for n, o in rows),
+        table(("layer", "form", "becomes"), rows),
     ]
     reasons: dict[str, list[str]] = {}
-    for layer, found in rows:
-        if found.form is None:
-            reasons.setdefault(found.reason, []).append(layer)
+    for layer, o in found.items():
+        if o.form is None:
+            reasons.setdefault(o.reason, []).append(layer)
     if reasons:
         lines.append("## Why the others are refused")
         lines += [f"- {', '.join(layers)}: {reason}" for reason, layers in reasons.items()]

@@ -41,7 +41,7 @@ SHARED = ("--color", "--extension", "--debug", "--quiet", "--help")
 
 def pages() -> dict[Path, str]:
     """Return the text of every page by its path."""
-    rows = (f"| [`{v}`](verbs/{v}.md) | {what} |" for v, what in VERBS.items())
+    rows = ((f"[`{v}`](verbs/{v}.md)", what) for v, what in VERBS.items())
     listed = table(("verb", "purpose"), rows)
     return with_parts(DOCS / "verbs.md", {"all": listed}) | {
         DOCS / "verbs" / f"{verb}.md": page(verb) for verb in VERBS
@@ -89,8 +89,8 @@ def _place(action: Action) -> str:
 
 def _table(title: str, head: str, actions: Sequence[Action]) -> Iterator[str]:
     if actions:
-        rows = "".join(f"| {_spelled(a)} | {_help(a)} |\n" for a in actions)
-        yield f"## {title}\n\n| {head} | meaning |\n|---|---|\n{rows.rstrip()}"
+        rows = ((_spelled(a), _help(a)) for a in actions)
+        yield f"## {title}\n\n{table((head, 'meaning'), rows)}"
 
 
 def _spelled(action: Action) -> str:
@@ -134,8 +134,8 @@ def _exit_codes(verb: str) -> str:
     lacking |= set() if this.models else {3, 4, 5}
     lacking -= {5} if verb == "demo" else set()  # a picture that is too large
     answers = {**MEANINGS, 1: this.no}
-    rows = "".join(f"| {c} | {answers[c]} |\n" for c in sorted(answers) if c not in lacking)
-    return f"| code | meaning |\n|---|---|\n{rows.rstrip()}"
+    rows = ((str(c), answers[c]) for c in sorted(answers) if c not in lacking)
+    return table(("code", "meaning"), rows)
 
 
 def _example(this: Verb) -> str:
