@@ -31,17 +31,14 @@ from unittest import mock
 import bench_regression
 import checkout  # noqa: F401
 import fit_rates
-import numpy as np
 
 from irdeconv.kernels import convolution_candidates as convolutions
 from irdeconv.kernels import eager as both
-from irdeconv.kernels.blas import one_blas_thread
 from irdeconv.kernels.candidate import Candidate, ConvProblem, worthwhile
 from irdeconv.kernels.eager import for_convolution, for_deconvolution
 from irdeconv.kernels.jit import wanted
-from irdeconv.kernels.threads import arithmetic
 from irdeconv.runtime.machine import Conditions
-from irdeconv.runtime.measure import Call, Clock, Effort, interleaved
+from irdeconv.runtime.measure import Call, Clock, Effort
 from support.layers import Layer
 
 HELD_OUT = Path(__file__).resolve().parent / "held_out_layers.json"
@@ -94,14 +91,9 @@ class Task:
 
     def calls(self) -> dict[str, Call]:
         """Return what is timed, by place and name."""
-        problem, rng = self.problem, np.random.default_rng(0)
-        sides = problem.group_inputs, problem.group_outputs
-        shape = problem.groups, *(sides if self.deconvolution else sides[::-1]), *problem.kernel
-        x, w = (rng.standard_normal(s, np.float32) for s in (problem.shape, shape))
-        out = np.empty(problem.out_shape, np.float32)
-
-        kernels = enumerate(self.candidates)
-        return {f"{i} {c.name}": fit_rates.kernel_call(c, x, w, out) for i, c in kernels}
+        arrays, kernels = fit_rates.arrays_of(self.problem, self.deconvolution), self.candidates
+        call = fit_rates.kernel_call
+        return {f"{i} {c.name}": call(c, *arrays) for i, c in enumerate(kernels)}
 
 
 def left_out(
@@ -214,9 +206,7 @@ def tasks(name: str, args: argparse.Namespace) -> list[Task]:
 
 def measure(task: Task, effort: Effort, clock: Clock) -> Picked:
     """Time the candidates."""
-    with one_blas_thread(), arithmetic():
-        samples = interleaved(task.calls(), effort, clock=clock)
-    return Picked(task, tuple(min(s.cpu for s in some) for some in samples.values()))
+    return Picked(task, tuple(fit_rates.least(task.calls(), effort, clock)))
 
 
 def compared(task: Task, args: argparse.Namespace, clock: Clock) -> Picked:

@@ -22,9 +22,9 @@ from functools import cache, cached_property
 from pathlib import Path
 
 from checkout import ROOT
+from pages import with_parts
 
 PAGE = ROOT / "ARCHITECTURE.md"
-BEGIN, END = "<!-- drawing: imports -->\n```\n", "```\n<!-- end of the drawing -->\n"
 WIDTH = 98
 
 # From the bottom up: a folder imports folders of its own level and of those below.
@@ -216,6 +216,11 @@ def drawing(sources: Sources) -> str:
     return "\n".join(lines) + "\n"
 
 
+def with_drawing(drawn: str) -> str:
+    """Return the page with a drawing in its place."""
+    return with_parts(PAGE, {"imports": f"```\n{drawn}```"})[PAGE]
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Print, write or check; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -223,13 +228,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="exit code 1 where something is wrong")
     args = parser.parse_args(argv)
     sources = Sources()
-    page, drawn, broken = PAGE.read_text("utf-8"), drawing(sources), problems(sources)
-    assert page.count(BEGIN) == 1, f"{PAGE} has no place for the drawing, or several"
-    head, _, rest = page.partition(BEGIN)
-    old, _, tail = rest.partition(END)
+    drawn, broken = drawing(sources), problems(sources)
+    page = with_drawing(drawn)
     if args.write:
-        PAGE.write_text(f"{head}{BEGIN}{drawn}{END}{tail}", "utf-8")
-    elif args.check and old != drawn:
+        PAGE.write_text(page, "utf-8")
+    elif args.check and page != PAGE.read_text("utf-8"):
         broken.append("the drawing is old: python tools/draw_imports.py --write")
     elif not args.check:
         print(drawn, end="")

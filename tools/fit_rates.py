@@ -173,6 +173,18 @@ def draw_problem(rng: random.Random, deconvolution: bool) -> ConvProblem:
     )
 
 
+def filter_shape(problem: ConvProblem, deconvolution: bool) -> tuple[int, ...]:
+    sides = problem.group_inputs, problem.group_outputs
+    return problem.groups, *(sides if deconvolution else sides[::-1]), *problem.kernel
+
+
+def arrays_of(problem: ConvProblem, deconvolution: bool) -> tuple[Any, Any, Any]:
+    """Return random data and filter of a layer, and an array for its output."""
+    rng, shapes = np.random.default_rng(0), (problem.shape, filter_shape(problem, deconvolution))
+    x, w = (rng.standard_normal(s, np.float32) for s in shapes)
+    return x, w, np.empty(problem.out_shape, np.float32)
+
+
 def kernel_call(candidate: Candidate, x: Any, w: Any, out: Any) -> Call:
     """Prepare a kernel and return a call of it, as in a plan whose memory stays where it is."""
     kernel, team, fixed = candidate.prepare(w), Threads(1), None
@@ -194,17 +206,13 @@ def draw_layer(
 ) -> list[Trial]:
     """Return the kernels of a random layer whose estimates have rates."""
     problem = draw_problem(rng, deconvolution)
-    filter = problem.groups, problem.group_inputs, problem.group_outputs, *problem.kernel
-    if not deconvolution:
-        filter = problem.groups, problem.group_outputs, problem.group_inputs, *problem.kernel
-    data, weights = math.prod(problem.shape) + math.prod(problem.out_shape), math.prod(filter)
+    data = math.prod(problem.shape) + math.prod(problem.out_shape)
+    weights = math.prod(filter_shape(problem, deconvolution))
     if problem.empty or data > ELEMENTS or data + weights > DEEP_ELEMENTS:
         return []
 
     def prepare(candidate: Candidate) -> Call:
-        rng = np.random.default_rng(0)
-        x, w = (rng.standard_normal(s, np.float32) for s in (problem.shape, filter))
-        return kernel_call(candidate, x, w, np.empty(problem.out_shape, np.float32))
+        return kernel_call(candidate, *arrays_of(problem, deconvolution))
 
     kernels = every_cut(candidates(problem))
     kernels = rng.sample(kernels, min(len(kernels), CUTS))
@@ -248,10 +256,15 @@ def measure(trials: Sequence[Trial], *, rounds: int, seconds: float, clock: Cloc
     times, each = list[float](), seconds / (rounds * len(trials))
     for start in range(0, len(trials), TOGETHER):
         calls = {str(i): t.prepare() for i, t in enumerate(trials[start : start + TOGETHER])}
-        with one_blas_thread(), arithmetic():
-            samples = interleaved(calls, Effort(rounds=rounds, time=rounds * each), clock=clock)
-        times += [1e9 * min(s.cpu for s in samples[name]) for name in calls]
+        times += [1e9 * t for t in least(calls, Effort(rounds=rounds, time=rounds * each), clock)]
     return times
+
+
+def least(calls: dict[str, Call], effort: Effort, clock: Clock) -> list[float]:
+    """Return the least processor time of each call in seconds; they take turns on one thread."""
+    with one_blas_thread(), arithmetic():
+        samples = interleaved(calls, effort, clock=clock)
+    return [min(s.cpu for s in samples[name]) for name in calls]
 
 
 def fit(rates: Any, estimates: Sequence[Estimate], times: Sequence[float]) -> Fit:

@@ -31,7 +31,15 @@ from fuzzing.work import Runs, Tally, warm_up  # noqa: E402
 
 def main() -> int:
     """Run mutants, or one of them."""
-    options = _parser().parse_args()
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--format", choices=("all", *SHARES), default="all")
+    parser.add_argument("--seed", type=int, default=15)
+    parser.add_argument("--start", type=int, default=0, help="the first mutant's number")
+    parser.add_argument("--count", type=int, default=2000)
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--only", type=int, metavar="K", help="mutant K of the format alone")
+    parser.add_argument("-o", "--output", type=Path, help="folder of what was found")
+    options = parser.parse_args()
     formats = list(SHARES) if options.format == "all" else [options.format]
     if options.only is not None:
         return _one(options, formats)
@@ -43,18 +51,6 @@ def main() -> int:
     for line in runs.groups():
         print(line)
     return 1 if runs.tally.found else 0
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--format", choices=("all", *SHARES), default="all")
-    parser.add_argument("--seed", type=int, default=15)
-    parser.add_argument("--start", type=int, default=0, help="the first mutant's number")
-    parser.add_argument("--count", type=int, default=2000)
-    parser.add_argument("--jobs", type=int, default=1, help="processes")
-    parser.add_argument("--only", type=int, metavar="K", help="mutant K of the format alone")
-    parser.add_argument("-o", "--output", type=Path, help="folder of what was found")
-    return parser
 
 
 def _progress(options: argparse.Namespace, started: float):  # type: ignore[no-untyped-def]

@@ -96,7 +96,8 @@ def test_circles_are_refused(tmp_path: Path) -> None:
 
 def test_the_page_is_written_and_checked(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
     page = tmp_path / "page.md"
-    page.write_text(f"before\n{TOOL.BEGIN}old\n{TOOL.END}after\n", "utf-8")
+    begin, end = "<!-- generated: imports -->\n", "<!-- end of the generated part -->\n"
+    page.write_text(f"before\n{begin}old\n{end}after\n", "utf-8")
     monkeypatch.setattr(TOOL, "PAGE", page)
     sources = TOOL.Sources()  # read once
     monkeypatch.setattr(TOOL, "Sources", lambda: sources)
@@ -104,6 +105,6 @@ def test_the_page_is_written_and_checked(tmp_path: Path, monkeypatch: Any, capsy
     assert "--write" in capsys.readouterr().err
     assert TOOL.main(["--write"]) == TOOL.main(["--check"]) == 0
     drawn = TOOL.drawing(sources)
-    assert page.read_text("utf-8") == f"before\n{TOOL.BEGIN}{drawn}{TOOL.END}after\n"
+    assert page.read_text("utf-8") == f"before\n{begin}```\n{drawn}```\n{end}after\n"
     assert TOOL.main([]) == 0
     assert capsys.readouterr().out == drawn

@@ -108,20 +108,16 @@ class Case:
             (folder / name).write_bytes(data)
 
 
+# The formats, spread over a cycle.
+_SPREAD = [((i + 0.5) / share, name, i) for name, share in SHARES.items() for i in range(share)]
+_ORDER = [(name, i) for _, name, i in sorted(_SPREAD)]
+
+
 def place(number: int) -> tuple[str, int]:
     """Return the format of a mutant by its number among all, and its number in the format."""
     cycle, at = divmod(number, CYCLE)
     format, first = _ORDER[at]
     return format, cycle * SHARES[format] + first
-
-
-def _order() -> list[tuple[str, int]]:
-    """Spread the formats over a cycle."""
-    every = [((i + 0.5) / share, name, i) for name, share in SHARES.items() for i in range(share)]
-    return [(name, i) for _, name, i in sorted(every)]
-
-
-_ORDER = _order()
 
 
 def make(format: str, number: int, seed: int) -> Case:

@@ -124,14 +124,8 @@ def _legacy() -> Iterator[Seed]:
             yield _ir(f"old/{case.name}", *case.files())
 
 
-def _onnx() -> Iterator[Seed]:
-    for name, data in models():
-        yield Seed(name, "m.onnx", {"m.onnx": data})
-
-
-def _onednn() -> Iterator[Seed]:
-    for name, dump in dumps():
-        yield Seed(name, "m.json", {"m.json": json.dumps(dump).encode()})
+def _alone(name: str, main: str, content: bytes) -> Seed:
+    return Seed(name, main, {main: content})
 
 
 def _npy(array: Any) -> bytes:
@@ -140,26 +134,25 @@ def _npy(array: Any) -> bytes:
     return buffer.getvalue()
 
 
-def model_of_arrays() -> Seed:
-    """Return an IR with inputs of several types, which saved arrays are fed to."""
-    return _ir("arrays", *_bytes(SAMPLES / "openvino" / "group_deconv.xml"))
+def _beside(name: str, main: str, content: bytes) -> Seed:
+    """Return a file beside an IR with inputs of several types, which saved arrays are fed to."""
+    model = _ir("arrays", *_bytes(SAMPLES / "openvino" / "group_deconv.xml"))
+    return Seed(name, main, {**model.files, main: content})
 
 
 def _arrays() -> Iterator[Seed]:
-    base = model_of_arrays().files
     shape = (2, 6, 4, 5)
     for dtype in ("float32", "float16", "float64", "int8", "uint8", "bool"):
         data = np.arange(240).reshape(shape).astype(dtype)
-        yield Seed(f"npy/{dtype}", "x.npy", {**base, "x.npy": _npy(data)})
+        yield _beside(f"npy/{dtype}", "x.npy", _npy(data))
     turned = np.asfortranarray(np.ones(shape, np.float32))
-    yield Seed("npy/fortran", "x.npy", {**base, "x.npy": _npy(turned)})
-    yield Seed("npy/scalar", "x.npy", {**base, "x.npy": _npy(np.float32(1))})
+    yield _beside("npy/fortran", "x.npy", _npy(turned))
+    yield _beside("npy/scalar", "x.npy", _npy(np.float32(1)))
 
 
 def _archives() -> Iterator[Seed]:
     from fuzzing.formats import archive
 
-    base = model_of_arrays().files
     x = _npy(np.ones((2, 6, 4, 5), np.float32))
     y = _npy(np.ones((2, 4, 9, 13), np.float32))
     for name, members, method in (
@@ -169,19 +162,18 @@ def _archives() -> Iterator[Seed]:
         ("other names", [("a.npy", x), ("b.npy", y)], 0),
         ("empty", [], 0),
     ):
-        yield Seed(f"npz/{name}", "x.npz", {**base, "x.npz": archive(members, method)})
+        yield _beside(f"npz/{name}", "x.npz", archive(members, method))
     bomb = archive([("x.npy", _npy(np.zeros(30_000_000, np.uint8)))])
-    yield Seed("npz/bomb", "x.npz", {**base, "x.npz": bomb})
+    yield _beside("npz/bomb", "x.npz", bomb)
 
 
 def _profiles() -> Iterator[Seed]:
     from irdeconv.rewrite import targets as profile
 
-    base = model_of_arrays().files
     for path in sorted((Path(profile.__file__).parent / "profiles").glob("*.toml")):
-        yield Seed(f"toml/{path.stem}", "t.toml", {**base, "t.toml": path.read_bytes()})
+        yield _beside(f"toml/{path.stem}", "t.toml", path.read_bytes())
     limits = b'max_rank = 3\n[operations]\nPad = ["amount >= 0"]\n[cost]\nmac = 1e-3\n'
-    yield Seed("toml/limits", "t.toml", {**base, "t.toml": limits})
+    yield _beside("toml/limits", "t.toml", limits)
 
 
 def _certificates() -> Iterator[Seed]:
@@ -210,35 +202,20 @@ def _texts() -> Iterator[Seed]:
 
     for name in ("parts of two", "while", "nested", "if shapes differ"):
         text = body_models.MODELS[name].text
-        yield Seed(f"text/{name}", "m.ird", {"m.ird": text.encode()})
+        yield _alone(f"text/{name}", "m.ird", text.encode())
     for seed in irs()[::9]:
         if seed.name.startswith("broken/"):
             continue
         text = ird.dump(ird.read(seed.files["m.xml"], seed.files["m.bin"]))
         if len(text) < 6000:
-            yield Seed(f"text/{seed.name}", "m.ird", {"m.ird": text.encode()})
-
-
-_KINDS: dict[str, Any] = {
-    "ir": irs,
-    "bin": irs,
-    "onnx": _onnx,
-    "onednn": _onednn,
-    "npy": _arrays,
-    "npz": _archives,
-    "toml": _profiles,
-    "certificate": _certificates,
-    "lowered": _lowered,
-    "text": _texts,
-}
-FORMATS = tuple(_KINDS)
+            yield _alone(f"text/{seed.name}", "m.ird", text.encode())
 
 
 LARGEST_ONNX = 6_000  # bytes of a model
 OFTEN = {"ConvTranspose": 8, "Conv": 4}  # so many tests of an operation; 1 of others
 
 
-def models() -> Iterator[tuple[str, bytes]]:
+def models() -> Iterator[Seed]:
     """Yield models with constants for all inputs but the first, then a chain."""
     from run_onnx_backend import frozen, node_tests
 
@@ -254,11 +231,11 @@ def models() -> Iterator[tuple[str, bytes]]:
             found.setdefault(min(kinds), []).append((-said, test.name, data))
     for kind, tests in sorted(found.items()):
         for _, name, data in sorted(tests)[: OFTEN.get(kind, 1)]:
-            yield f"onnx/{name}", data
+            yield _alone(f"onnx/{name}", "m.onnx", data)
     yield from _chain()
 
 
-def _chain() -> Iterator[tuple[str, bytes]]:
+def _chain() -> Iterator[Seed]:
     """Yield three nodes with open sizes, and with a filter in another file."""
     from onnx import helper
 
@@ -271,13 +248,13 @@ def _chain() -> Iterator[tuple[str, bytes]]:
         helper.make_node("Identity", ["b"], ["y"], "last"),
     ]
     chain = model(nodes, [info("x", ("n", 4, "h", 6))], [info("y", [None] * 4)], {"w": w})
-    yield "onnx/chain", chain.SerializeToString()
+    yield _alone("onnx/chain", "m.onnx", chain.SerializeToString())
     tensor = chain.graph.initializer[0]
     tensor.ClearField("raw_data")
     tensor.data_location = 1
     for key, value in (("location", "w.bin"), ("offset", "0"), ("length", str(w.nbytes))):
         tensor.external_data.add(key=key, value=value)
-    yield "onnx/external", chain.SerializeToString()
+    yield _alone("onnx/external", "m.onnx", chain.SerializeToString())
 
 
 def _onednn_op(
@@ -314,12 +291,29 @@ _ROWS: tuple[tuple[str, list[tuple[int, ...]], dict[str, Any]], ...] = (
 )  # fmt: skip
 
 
-def dumps() -> Iterator[tuple[str, dict[str, Any]]]:
+def dumps() -> Iterator[Seed]:
     """Yield one dump for each operation, and a chain of three."""
     for i, (kind, shapes, attributes) in enumerate(_ROWS):
-        yield f"onednn/{i}-{kind}", content(_onednn_op(kind, shapes, 0, **attributes))
+        dump = content(_onednn_op(kind, shapes, 0, **attributes))
+        yield _alone(f"onednn/{i}-{kind}", "m.json", json.dumps(dump).encode())
     up = _onednn_op(*_ROWS[0][:2], 0, **_ROWS[0][2])
     bias = _onednn_op("BiasAdd", [(1, 2, 7, 8), (2,), (1, 2, 7, 8)], 2, data_format="NCX")
     last = _onednn_op("ReLU", [(1, 2, 7, 8), (1, 2, 7, 8)], 4)
     bias["inputs"][1]["id"], bias["outputs"][0]["id"] = 9, 4
-    yield "onednn/chain", content(up, bias, last, version="2.7.0")
+    chain = content(up, bias, last, version="2.7.0")
+    yield _alone("onednn/chain", "m.json", json.dumps(chain).encode())
+
+
+_KINDS: dict[str, Any] = {
+    "ir": irs,
+    "bin": irs,
+    "onnx": models,
+    "onednn": dumps,
+    "npy": _arrays,
+    "npz": _archives,
+    "toml": _profiles,
+    "certificate": _certificates,
+    "lowered": _lowered,
+    "text": _texts,
+}
+FORMATS = tuple(_KINDS)

@@ -13,14 +13,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from io import StringIO
 from multiprocessing.connection import Connection
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from fuzzing.attempt import Fault, Guard, attempt, faults, peak, size
+from fuzzing.attempt import Fault, Guard, attempt, faults
 from fuzzing.cases import Case, make, place
 from fuzzing.seeds import seeds
 from irdeconv.cli.main import main
@@ -94,9 +94,15 @@ def tried(case: Case, command: tuple[str, ...], folder: Path, guard: Guard) -> t
 
 def limit_memory() -> int:
     """Let this process have no more than MEMORY above what it has; return what it had at most."""
-    wall = size() + MEMORY
+    with open("/proc/self/statm") as f:
+        wall = int(f.read().split()[0]) * os.sysconf("SC_PAGE_SIZE") + MEMORY
     resource.setrlimit(resource.RLIMIT_AS, (wall, wall))
     return peak()
+
+
+def peak() -> int:
+    """Return the most memory that this process ever had, in bytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 Numbers = list[tuple[str, int]]
@@ -190,14 +196,10 @@ def warm_up(formats: list[str]) -> None:
 
 def _unchanged(case: Case, folder: Path) -> None:
     start = next(s for s in seeds(case.format) if s.name == case.seed)
-    for name, data in start.files.items():
-        (folder / name).write_bytes(data)
+    replace(case, files=start.files).write(folder)
     for command in case.commands:
-        main([*(a.replace("{d}", str(folder)) for a in command), *_forced(command)])
-
-
-def _forced(command: tuple[str, ...]) -> list[str]:
-    return ["--force"] if "-o" in command and "--force" not in command else []
+        forced = ["--force"] if "-o" in command and "--force" not in command else []
+        main([*(a.replace("{d}", str(folder)) for a in command), *forced])
 
 
 class Runs:

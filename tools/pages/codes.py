@@ -33,7 +33,7 @@ def _listed(group: str) -> str:
 
 def _section(page: CodePage) -> str:
     """Return the section of a code: meaning, reason, remedy, example."""
-    parts = [f"## {page.code}", f"**{_sentence(page.title)}**", _linked(page.why)]
+    parts = [f"## {page.code}", f"**{page.title[0].upper()}{page.title[1:]}.**", _linked(page.why)]
     parts.append(f"**How to fix it:** {_linked(page.fix)}")
     if page.when:
         parts.append(f"**When it appears:** {page.when}")
@@ -52,7 +52,3 @@ def _section(page: CodePage) -> str:
 def _linked(text: str) -> str:
     """Return the text with links to the pages that it names."""
     return re.sub(r"\bdocs/(\w+\.md)", r"[\1](../\1)", text)
-
-
-def _sentence(title: str) -> str:
-    return f"{title[0].upper()}{title[1:]}."

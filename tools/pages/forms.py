@@ -14,7 +14,7 @@ from irdeconv.base.form_names import AUTO
 from irdeconv.ir.graph import Graph
 from irdeconv.rewrite.forms import FORMS
 from pages import DOCS, table, with_parts
-from support.layers import Layer, build, expected
+from support.layers import Layer, build, expected, numbers
 from support.public_layers import PUBLISHED, THEORY, Published, macs_by_theory
 
 TARGETS = ("generic", "no-depth-to-space", "zero-insertion-hardware")
@@ -23,15 +23,11 @@ COLUMNS = (
 ).split("|")
 
 
-def numbers(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
-    """Return integers -3..3 without 0 as f32: sums of 2**20 products of them are exact."""
-    return (rng.integers(1, 4, shape) * rng.choice([-1, 1], shape)).astype(np.float32)
-
-
 def graph_of(layer: Layer) -> tuple[Graph, dict[str, Any]]:
     """Return the inferred graph of a layer and its feeds."""
     rng = np.random.default_rng([len(layer.size), *layer.size])
-    x, w = numbers(rng, layer.data_shape), numbers(rng, layer.filter_shape)
+    # Of integers up to 3, sums of 2**20 products are exact.
+    x, w = (numbers(rng, s, np.float32, 3) for s in (layer.data_shape, layer.filter_shape))
     graph, feeds = build(layer, x, w)
     return ird.infer(graph), feeds
 

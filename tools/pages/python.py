@@ -118,11 +118,8 @@ def _arguments(signature: inspect.Signature) -> Iterator[str]:
 def _text(value: Any) -> str:
     """Return a docstring as Markdown: its examples become blocks."""
     text = (inspect.getdoc(value) or "").strip()
-    return re.sub(r"^>>> (?:.+\n?)+", _block, text, flags=re.M)
-
-
-def _block(example: re.Match[str]) -> str:
-    return f"```pycon\n{example[0].rstrip()}\n```\n"
+    block = lambda example: f"```pycon\n{example[0].rstrip()}\n```\n"  # noqa: E731
+    return re.sub(r"^>>> (?:.+\n?)+", block, text, flags=re.M)
 
 
 def _cell(text: str) -> str:

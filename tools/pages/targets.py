@@ -217,6 +217,7 @@ def _device(name: str) -> tuple[str, ...]:
 def page_of(name: str) -> str:
     """Return the page of a device."""
     target = load_target(name)
+    file = (files("irdeconv.rewrite") / "profiles" / f"{name}.toml").read_text("utf-8")
     found = {n: outcome(name, layer) for n, layer in LAYERS.items()}
     rows = ((n, o.form or "refused", _becomes(o)) for n, o in found.items())
     lines = [
@@ -224,7 +225,7 @@ def page_of(name: str) -> str:
         f"Source: {target.source}.",
         "What is not listed below cannot run there. A comment names the entry of the source that a "
         f"condition comes from. `irdeconv lower MODEL --target {name}` uses this file.",
-        f"```toml\n{_file(name).rstrip()}\n```",
+        f"```toml\n{file.rstrip()}\n```",
         "## Which layers fit",
         "[The fifteen layers](../targets.md#the-layers-of-the-device-pages), each with a bias. "
         "`native` is the deconvolution of the device.",
@@ -244,11 +245,6 @@ def _becomes(found: Outcome) -> str:
     """Return the operations of a layer, repeated ones with their number."""
     counts = {op: found.operations.count(op) for op in found.operations}
     return ", ".join(f"{n} {op}" if n > 1 else op for op, n in counts.items())
-
-
-def _file(name: str) -> str:
-    profiles = files("irdeconv.rewrite") / "profiles"
-    return (profiles / f"{name}.toml").read_text("utf-8")
 
 
 def _times(values: tuple[int, ...]) -> str:
