@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 from typing import NamedTuple
 
 NARROW = 4  # columns of indent in front of text that needs the room
@@ -154,17 +153,16 @@ def table(
     """
     # Not rich.table: it breaks names anywhere, and 20,000 rows take it 15 s.
     cells = [[flat(cell) for cell in row] for row in rows]
-    sizes = [
-        _Sizes([row[i] for row in cells], name, right=name in right, name=name in names)
+    band = [
+        _TableColumn([row[i] for row in cells], name, right=name in right, name=name in names)
         for i, name in enumerate(head)
     ]
-    slots = _slots(sizes, width)
-    if slots is None:
+    if not _place(band, width):
         return "\n".join(_cards(head, cells, names, width))
-    rule = (" " * GAP).join("-" * slot.width for slot in slots)
-    lines = [*_row(slots, head, width, header=True), rule]
+    rule = (" " * GAP).join("-" * column.width for column in band)
+    lines = [*_row(band, head, width, header=True), rule]
     for row in cells:
-        lines += _row(slots, row, width)
+        lines += _row(band, row, width)
     return "\n".join(lines)
 
 
@@ -201,8 +199,8 @@ def flat(text: str) -> str:
     return printable(text.replace("\n", "\\n").replace("\t", " "))
 
 
-class _Sizes:
-    """A column's preferred and least widths."""
+class _TableColumn:
+    """A column with its preferred and least widths; `_place` sets its begin `at`, and `width`."""
 
     def __init__(self, cells: Sequence[str], head: str, *, right: bool, name: bool) -> None:
         self.right = right
@@ -210,7 +208,8 @@ class _Sizes:
         self._cells = cells
         self._head = head
         self._wide = [columns(c) for c in cells]
-        self.natural = max(columns(head), *self._wide, 0)
+        self.natural = self.width = max(columns(head), *self._wide, 0)
+        self.at = 0
 
     @cached_property
     def least(self) -> int:
@@ -230,77 +229,66 @@ class _Sizes:
         return min(self.natural, width)
 
 
-@dataclass
-class _Slot:
-    """The place of a column: its begin and width."""
-
-    sizes: _Sizes
-    width: int
-    at: int = 0
-
-
-def _slots(sizes: Sequence[_Sizes], width: int) -> list[_Slot] | None:
-    """Return the places of the columns; None if they do not fit side by side."""
-    slots = [_Slot(s, s.natural) for s in sizes]
-    if sum(slot.width + GAP for slot in slots) - GAP > width:
-        slots = [_Slot(s, _least(sizes[:i], s, width)) for i, s in enumerate(sizes)]
-        left = width - sum(slot.width + GAP for slot in slots) + GAP
+def _place(band: Sequence[_TableColumn], width: int) -> bool:
+    """Place the columns side by side; whether they fit."""
+    if sum(column.width + GAP for column in band) - GAP > width:
+        for i, column in enumerate(band):
+            column.width = _least(band[:i], column, width)
+        left = width - sum(column.width + GAP for column in band) + GAP
         if left < 0:
-            return None
-        poor = sorted(slots, key=lambda s: (not s.sizes.name, s.sizes.natural - s.width))
-        for n, slot in enumerate(poor):
-            more = max(0, slot.sizes.useful(slot.width + left // (len(poor) - n)) - slot.width)
-            slot.width += more
+            return False
+        poor = sorted(band, key=lambda c: (not c.name, c.natural - c.width))
+        for n, column in enumerate(poor):
+            more = max(0, column.useful(column.width + left // (len(poor) - n)) - column.width)
+            column.width += more
             left -= more
-    at = 0
-    for slot in slots:
-        slot.at = at
-        at += slot.width + GAP
-    return slots
+    for before, column in pairwise(band):
+        column.at = before.at + before.width + GAP
+    return True
 
 
-def _least(before: Sequence[_Sizes], sizes: _Sizes, width: int) -> int:
+def _least(before: Sequence[_TableColumn], column: _TableColumn, width: int) -> int:
     """Return the width that a column needs; names take the rest of the line."""
-    left = width - sum(s.least + GAP for s in before)
-    return min(sizes.least, left if sizes.name and left >= PROSE else width - CARD)
+    left = width - sum(c.least + GAP for c in before)
+    return min(column.least, left if column.name and left >= PROSE else width - CARD)
 
 
 def _row(
-    slots: list[_Slot], row: Sequence[str], width: int, *, header: bool = False
+    band: list[_TableColumn], row: Sequence[str], width: int, *, header: bool = False
 ) -> Iterator[str]:
     """Yield the lines of a row."""
     cells = list(row)
-    for i, slot in enumerate(slots):
-        if slot.sizes.name and not header and columns(cells[i]) > slot.width:
-            before = _joined(slots[:i], cells[:i])
-            if slot.at + columns(cells[i]) <= width and _short(slots[:i], cells[:i]):
-                yield before.ljust(slot.at) + cells[i]
+    for i, column in enumerate(band):
+        if column.name and not header and columns(cells[i]) > column.width:
+            before = _joined(band[:i], cells[:i])
+            if column.at + columns(cells[i]) <= width and _short(band[:i], cells[:i]):
+                yield before.ljust(column.at) + cells[i]
                 cells[:i] = [""] * i
             else:
                 yield cells[i]
             cells[i] = ""
-    if _short(slots, cells):
-        if line := _joined(slots, cells):
+    if _short(band, cells):
+        if line := _joined(band, cells):
             yield line
         return
-    parts = [_wrapped(c, slot.width) for c, slot in zip(cells, slots, strict=True)]
+    parts = [_wrapped(c, column.width) for c, column in zip(cells, band, strict=True)]
     if header:  # heads stand on the rule
         high = max(map(len, parts))
         parts = [[""] * (high - len(part)) + part for part in parts]
     for several in zip_longest(*parts, fillvalue=""):
-        yield _joined(slots, several)
+        yield _joined(band, several)
 
 
-def _short(band: list[_Slot], cells: Sequence[str]) -> bool:
-    return all(columns(cell) <= slot.width for slot, cell in zip(band, cells, strict=True))
+def _short(band: list[_TableColumn], cells: Sequence[str]) -> bool:
+    return all(columns(cell) <= column.width for column, cell in zip(band, cells, strict=True))
 
 
-def _joined(band: list[_Slot], cells: Sequence[str]) -> str:
+def _joined(band: list[_TableColumn], cells: Sequence[str]) -> str:
     """Return one line of cells, each at its place."""
     line, here = [], 0
-    for slot, cell in zip(band, cells, strict=True):
+    for column, cell in zip(band, cells, strict=True):
         wide = columns(cell)
-        start = max(slot.at + (slot.width - wide if slot.sizes.right else 0), here)
+        start = max(column.at + (column.width - wide if column.right else 0), here)
         line += [" " * (start - here), cell]
         here = start + wide
     return "".join(line).rstrip()

@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from irdeconv.base.errors import count, misused
 from irdeconv.base.extras import needed
+from irdeconv.cli.certificates import SOME_SIZES, CheckDocument, read_certificates
+from irdeconv.cli.checks import is_onnx, parse_shapes
 from irdeconv.cli.console import Answer, Console
+from irdeconv.cli.diagnostics import print_diagnostics
+from irdeconv.cli.model import given
+from irdeconv.formats.models import graph_of
+from irdeconv.formats.text_values import format_dim
+from irdeconv.formats.xml_writer import ir_bytes
+from irdeconv.ir.spec import Shape, is_static
 from irdeconv.proof.reader import weights_beside
-
-if TYPE_CHECKING:
-    from irdeconv.ir.spec import Shape
-    from irdeconv.verify.certificates import CheckReport
-    from irdeconv.verify.second_check import SecondAnswer
-    from irdeconv.verify.second_reading import SecondModel
+from irdeconv.verify.certificates import CheckReport
+from irdeconv.verify.check import checked
+from irdeconv.verify.check import probed as probe
+from irdeconv.verify.proving import both_sides
+from irdeconv.verify.second_reading import SecondAnswer, SecondModel, Unfollowed
 
 WARNINGS = 5  # so many false declarations are shown
 
 
 def run(args: argparse.Namespace, console: Console) -> Answer:
     """Check; the exit code is 0 if everything is proved."""
-    from irdeconv.cli.certificates import SOME_SIZES, CheckDocument
-    from irdeconv.cli.checks import is_onnx
-
     if args.file == args.lowered == "-":
         raise misused("stdin holds one model", "name a file for the other")
     if Path(args.file).resolve() == Path(args.lowered).resolve():
@@ -47,7 +50,9 @@ def run(args: argparse.Namespace, console: Console) -> Answer:
     def text() -> None:
         _warn(report, console)
         _text(report, probed, console)
-        _show_second(second, console)
+        for one in second or ():
+            word = {"agrees": "ok  ", "differs": "FAIL"}.get(one.verdict, "    ")
+            console.text((f"second {word} {one}", "red" if word == "FAIL" else ""))
         if not report.layers and not report.problems and not report.equal:
             console.text((_nothing(args, report), "red"))
         elif code == SOME_SIZES:
@@ -64,14 +69,11 @@ def exit_code(report: CheckReport, probed: CheckReport | None) -> int:
     """
     if not report.equal or (probed is not None and probed.differs):
         return 1
-    return 0 if report.passed else 7
+    return 0 if report.passed else SOME_SIZES
 
 
 def _shapes(args: argparse.Namespace) -> dict[str, Shape | None]:
     """Return --sizes and --shape by the name of the input; UsageError if they do not fit."""
-    from irdeconv.cli.checks import parse_shapes
-    from irdeconv.ir.spec import is_static
-
     texts = []
     for text in args.sizes:
         name, equals, dims = text.rpartition("=")
@@ -92,11 +94,6 @@ def _shapes(args: argparse.Namespace) -> dict[str, Shape | None]:
 def _check_graphs(
     args: argparse.Namespace, shapes: Mapping[str, Shape | None]
 ) -> tuple[CheckReport, CheckReport | None]:
-    from irdeconv.cli.certificates import read_certificates
-    from irdeconv.cli.model import given
-    from irdeconv.verify.check import checked, probed
-    from irdeconv.verify.proving import both_sides
-
     certificates = None if args.certificate is None else read_certificates(args.certificate)
     sides = both_sides(
         given(args.file, args.weights, args.semantics),
@@ -104,7 +101,7 @@ def _check_graphs(
         shapes,
     )
     report = checked(*sides, certificates)
-    return report, probed(*sides, seed=args.seed) if args.probe else None
+    return report, probe(*sides, seed=args.seed) if args.probe else None
 
 
 def _nothing(args: argparse.Namespace, report: CheckReport) -> str:
@@ -125,8 +122,6 @@ def _some_sizes(report: CheckReport) -> str:
 
 def _warn(report: CheckReport, console: Console) -> None:
     """Print warnings for wrong declarations in a file, the first few only."""
-    from irdeconv.cli.diagnostics import print_diagnostics
-
     print_diagnostics(console, report.warnings[:WARNINGS])
     more = len(report.warnings) - WARNINGS
     if more > 0:
@@ -159,8 +154,7 @@ def _second(
     """Return an answer for each rewritten layer and for the model, None without the option."""
     if not args.second:
         return None
-    from irdeconv.verify.second_check import NOT_APPLICABLE, SecondAnswer, second_check
-    from irdeconv.verify.second_reading import Unfollowed
+    from irdeconv.verify.second_check import NOT_APPLICABLE, second_check  # imports isl
 
     document = args.semantics == "document"
     files = (args.file, args.weights), (args.lowered, args.lowered_weights)
@@ -174,11 +168,6 @@ def _second(
 
 def _second_model(file: str, weights: str | None, document: bool) -> SecondModel:
     """Return an IR as its files are, any other model as the IR that irdeconv writes for it."""
-    from irdeconv.cli.model import given
-    from irdeconv.formats.models import graph_of
-    from irdeconv.formats.xml_writer import ir_bytes
-    from irdeconv.verify.second_reading import SecondModel
-
     one = given(file, weights)
     if one.is_ir:
         path = Path(weights) if weights else weights_beside(Path(file))
@@ -190,18 +179,9 @@ def _second_model(file: str, weights: str | None, document: bool) -> SecondModel
 
 def _by_place(model: SecondModel, shapes: Mapping[str, Shape | None]) -> dict[int, list[str]]:
     """Return the shapes of inputs by their number, as texts."""
-    from irdeconv.formats.text_values import format_dim
-
     made = {}
     for number in model.places("Parameter"):
         y = model.layers[number]
         for name in {"", y.name, *y.names[0]} & {*shapes}:
             made[number] = [format_dim(d) for d in shapes[name] or ()]
     return made
-
-
-def _show_second(made: Sequence[SecondAnswer] | None, console: Console) -> None:
-    """Print the answers."""
-    for one in made or ():
-        word = {"agrees": "ok  ", "differs": "FAIL"}.get(one.verdict, "    ")
-        console.text((f"second {word} {one}", "red" if word == "FAIL" else ""))

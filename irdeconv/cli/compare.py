@@ -77,7 +77,11 @@ def _compare_saved(args: argparse.Namespace) -> Comparison:
 def _answer(args: argparse.Namespace, result: Comparison, console: Console) -> Answer:
     def document() -> CompareDocument:
         other = args.other or f"lowered ({args.form or FALLBACK})"
-        return CompareDocument(args.file, other, args.seed, result, _diagnostics(result))
+        texts = {str(t): t.name for t in result.tensors if not t.passed}
+        found = [Diagnostic("E504", "error", text, layer=name) for text, name in texts.items()]
+        lost = [f'output "{name}" is missing' for name in result.missing]
+        found += [Diagnostic("E504", "error", text) for text in lost]
+        return CompareDocument(args.file, other, args.seed, result, [*result.diagnostics, *found])
 
     text = partial(_text, result, console, everything=args.all)
     return Answer(document, text, 0 if result.passed else 1)
@@ -134,13 +138,6 @@ def _compare(args: argparse.Namespace, a: Graph, inputs: dict[str, Array]) -> Co
     b = specialize(ird.infer(b), renamed, every=bool(args.shape))
     feeds = inputs if set(renamed) == set(inputs) else list(renamed.values())
     return ird.compare(a, b, feeds, **wanted)
-
-
-def _diagnostics(result: Comparison) -> list[Diagnostic]:
-    different = {str(t): t.name for t in result.tensors if not t.passed}
-    out = [Diagnostic("E504", "error", text, layer=name) for text, name in different.items()]
-    missing = (Diagnostic("E504", "error", f'output "{n}" is missing') for n in result.missing)
-    return [*result.diagnostics, *out, *missing]
 
 
 def matched(graph: Graph, inputs: dict[str, Array], file: str) -> dict[str, Array]:

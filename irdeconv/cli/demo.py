@@ -11,7 +11,7 @@ import json
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -140,8 +140,10 @@ def run_samples(args: argparse.Namespace, console: Console) -> int:
         listed = [ListedSample(name, str(path)) for name, path in chosen.items()]
         text = "\n".join(f"{sample.name}  {sample.file}" for sample in listed)
         return Answer(lambda: SampleList(listed), lambda: console.text(text)).shown(console)
-    with _folder(args.output) as folder:
-        results = []
+    kept = None if args.output is None else nullcontext(args.output)
+    with kept or tempfile.TemporaryDirectory(prefix="irdeconv-") as place:
+        folder, results = Path(place), []
+        folder.mkdir(parents=True, exist_ok=True)
         for name, path in chosen.items():
             broken = name.startswith("broken/")  # there to be refused
             result = refused(name, path) if broken else demonstrate(name, path, folder, args)
@@ -169,16 +171,6 @@ def _choose(names: list[str]) -> dict[str, Path]:
             hint = did_you_mean(name, known) or "irdeconv demo --list lists them"
             raise misused(f'there is no sample "{name}"', hint)
     return {name: known[name] for name in names or known}
-
-
-@contextmanager
-def _folder(output: str | None) -> Iterator[Path]:
-    if output is None:
-        with tempfile.TemporaryDirectory(prefix="irdeconv-") as folder:
-            yield Path(folder)
-    else:
-        Path(output).mkdir(parents=True, exist_ok=True)
-        yield Path(output)
 
 
 def refused(name: str, path: Path) -> SampleResult:
@@ -297,11 +289,6 @@ class Enlarged:
     pieces: int
     seconds: tuple[float, float]
     difference: float
-
-    @property
-    def checked(self) -> bool:
-        """Whether both graphs have enlarged all pieces, not only one."""
-        return self.pieces <= FEW_PIECES
 
 
 def piece_shape(image: Image) -> tuple[int, int, int, int]:
@@ -595,7 +582,8 @@ def _enlarge(work: Demonstration, exact: Graph, steps: Steps) -> Enlarged:
         made = enlarge(image, _runner(lowered), _runner(exact), steps.announce)
         step.text = f"{_size(image)} -> {_size(made.image)}; "
         after, before = map(duration_of, made.seconds)
-        step.text += f"direct {before}, lowered {after}" if made.checked else "direct on one piece"
+        whole = made.pieces <= FEW_PIECES  # both graphs have enlarged all pieces
+        step.text += f"direct {before}, lowered {after}" if whole else "direct on one piece"
     with steps.step("compare") as step:
         middle = next(islice(pieces(image), piece_count(image) // 2, None))
         compared = ird.compare(exact, lowered, [middle.planes])

@@ -183,13 +183,11 @@ def gather() -> InstallationFacts:
         "terminal": {"tty": sys.stdout.isatty(), "colour": has_colour(sys.stdout)},
         "samples": len(samples()),
         "required": required,
-        "extras": {n: _extra(n, adds) for n, adds in EXTRAS.items()},
+        "extras": {
+            name: {**_package(name, required=False), "adds": adds, "extra": INSTALLED_BY[name]}
+            for name, adds in EXTRAS.items()
+        },
     }
-
-
-def _extra(name: str, adds: str) -> ExtraState:
-    module = MODULES.get(name, name).partition(".")[0]
-    return {**_package(name, required=False), "adds": adds, "extra": INSTALLED_BY[module]}
 
 
 def _package(name: str, *, required: bool = True) -> PackageState:
@@ -261,17 +259,23 @@ def _profile_facts() -> ProfileFacts:
 def _calibrate(console: Console) -> Answer:
     """Measure this machine, keep the profile and show it.
 
-    UsageError if the environment ignores calibrations.
+    UsageError if the environment ignores calibrations, FileAccessError if no folder is the user's
+    own.
     """
     from irdeconv.formats.atomic import failures, write_file
-    from irdeconv.kernels.machine import IGNORED, forget, heeded, take
+    from irdeconv.kernels.machine import IGNORED, forget, heeded, profile_path, take
     from irdeconv.runtime.machine import calibrate as measured
     from irdeconv.runtime.machine import profile_text
     from irdeconv.runtime.measure import Clock
 
     if not heeded():
         raise misused(f"--calibrate changes nothing: {IGNORED}=0 is set", "unset it")
-    path = _place()
+    try:
+        path = profile_path()
+    except RuntimeError as e:  # the home directory is unknown
+        raise unwritable(Path("profiles"), None, str(e)) from e
+    if private_folder(path.parent) is None:
+        raise unwritable(path, EACCES, "its folder cannot be made, or others may change it")
     console.log("measuring this machine, which takes a few seconds; it should be idle")
     found = measured(Clock())
     with failures(path):
@@ -316,19 +320,6 @@ def _warm_model(path: str, console: Console) -> None:
     graph = inferred(read_file(path), ())
     inputs = gather(graph, [], 0, console)
     ird.compile(specialize(graph, inputs)).run(inputs)
-
-
-def _place() -> Path:
-    """Return the file for a profile; FileAccessError if no folder is the user's own."""
-    from irdeconv.kernels.machine import profile_path
-
-    try:
-        path = profile_path()
-    except RuntimeError as e:  # the home directory is unknown
-        raise unwritable(Path("profiles"), None, str(e)) from e
-    if private_folder(path.parent) is None:
-        raise unwritable(path, EACCES, "its folder cannot be made, or others may change it")
-    return path
 
 
 def _show_profile(facts: ProfileFacts, console: Console, *, whole: bool = False) -> None:

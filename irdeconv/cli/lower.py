@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -26,6 +24,8 @@ from irdeconv.rewrite.records import Lowered, LoweringReport
 from irdeconv.rewrite.targets import load_target, target_names
 from irdeconv.show.inspection import ratio
 from irdeconv.verify.certificates import Certificates
+
+_ONNX = "-o NAME.onnx lowers the ONNX file itself, regardless of its operations"
 
 
 def stays_onnx(args: argparse.Namespace) -> bool:
@@ -59,8 +59,13 @@ def run(args: argparse.Namespace, console: Console) -> int | Answer:
         from irdeconv.cli.lower_onnx import lower_file
 
         return lower_file(args, console, partial(_text, args=args, console=console))
-    with _onnx_instead(args):
+    try:
         model = read(args)
+    except UnsupportedError as e:
+        if args.file != "-" and is_onnx(args.file):  # its file can be lowered all the same
+            found = e.diagnostics
+            e.diagnostics = [replace(d, hint=_ONNX) if d.hint == ONLY_EXACT else d for d in found]
+        raise
     source = inferred(model, args.shape)
     low = ird.lower(source, args.form, args.target, **lowering_options(args))
 
@@ -75,20 +80,6 @@ def _page(source: Graph, low: Lowered, args: argparse.Namespace, made: Certifica
     from irdeconv.show.page import graph_page
 
     return graph_page(source, low.graph, low.report, made if args.certify else None).to_html()
-
-
-@contextmanager
-def _onnx_instead(args: argparse.Namespace) -> Iterator[None]:
-    """If an ONNX model cannot become an IR, say that its file can be lowered all the same."""
-    try:
-        yield
-    except UnsupportedError as e:
-        if args.file == "-" or not is_onnx(args.file):
-            raise
-        hint = "-o NAME.onnx lowers the ONNX file itself, regardless of its operations"
-        found = e.diagnostics
-        e.diagnostics = [replace(d, hint=hint) if d.hint == ONLY_EXACT else d for d in found]
-        raise
 
 
 def _text(report: LoweringReport, size: str, args: argparse.Namespace, console: Console) -> None:

@@ -49,8 +49,12 @@ def run(args: argparse.Namespace, console: Console) -> Answer:
         else:
             console.raw(sarif(diagnostics) if console.format == "sarif" else junit(found))
 
+    def document() -> ValidateDocument:
+        files = [ValidatedFile(file, *tally(ds)) for file, ds in found.items()]
+        return ValidateDocument(good, *tally(diagnostics), files, diagnostics)
+
     good = valid(diagnostics, args.strict)
-    return Answer(lambda: _document(found, args.strict), text, 0 if good else code)
+    return Answer(document, text, 0 if good else code)
 
 
 def _diagnostics(
@@ -88,12 +92,6 @@ def _text(found: dict[str, list[Diagnostic]], console: Console, args: argparse.N
     codes = list(dict.fromkeys(error_codes or [d.code for d in diagnostics]))
     if codes and console.out.isatty():
         console.log(f"irdeconv codes {' '.join(codes[:3])} explains what this means, with examples")
-
-
-def _document(found: dict[str, list[Diagnostic]], strict: bool) -> ValidateDocument:
-    every = [d for ds in found.values() for d in ds]
-    files = [ValidatedFile(file, *tally(ds)) for file, ds in found.items()]
-    return ValidateDocument(valid(every, strict), *tally(every), files, every)
 
 
 def tally(diagnostics: list[Diagnostic]) -> tuple[int, int]:

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import product
+from pathlib import Path
 from string import Template
 
 from irdeconv.base.errors import count
@@ -28,6 +29,10 @@ COLOURS = 8  # phases that have a colour of their own, or a line
 LISTED_TERMS = 12  # outputs and taps that are listed
 INDENT = 2  # columns before every line of a text drawing in its output
 ROWS = 12  # of outputs in a text drawing
+MAPPED_PHASES = 16  # of a larger stride so many are drawn
+MAP_CELLS = 6  # a map repeats until it is so wide, to show its pattern
+MAP_SLICES = 8  # of three and more axes
+TRIED_STRIDES = 4096  # strides that are tried for an even one
 
 
 @dataclass(frozen=True)
@@ -49,17 +54,90 @@ class CellRow:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AxisAnatomy:
+class OverlapAxis:
+    """One axis: which outputs share taps does not depend on its size."""
+
+    kernel: int
+    stride: int
+    dilation: int
+    begin: int
+
+    @property
+    def common(self) -> int:
+        """The common factor of stride and dilation: so many phases are there per one with taps."""
+        return math.gcd(self.stride, self.dilation)
+
+    def taps(self, phase: int) -> range:
+        """Return the taps that reach the outputs of a phase: S / gcd(S, D) apart."""
+        place = phase + self.begin
+        if place % self.common:
+            return range(0)
+        step = self.stride // self.common
+        first = place // self.common * pow(self.dilation // self.common, -1, step) % step
+        return range(first, self.kernel, step)
+
+    @property
+    def least(self) -> int:
+        """The fewest taps of a phase."""
+        return 0 if self.common > 1 else self.kernel // self.stride
+
+    @property
+    def most(self) -> int:
+        """The most taps of a phase."""
+        return -(-self.kernel // (self.stride // self.common))
+
+    @property
+    def even(self) -> bool:
+        """Whether all phases have equally many taps."""
+        return self.least == self.most
+
+    @property
+    def even_kernels(self) -> list[int]:
+        """The multiples of the stride next to the kernel."""
+        below = self.kernel // self.stride * self.stride
+        return [k for k in (below, below + self.stride) if k]
+
+    @property
+    def even_strides(self) -> list[int]:
+        """The strides above 1 next to this one with which the kernel would be even."""
+        last = min(self.kernel, self.stride + TRIED_STRIDES)
+        below = range(self.stride - 1, max(1, self.stride - TRIED_STRIDES), -1)
+        found = (next(filter(self._suits, r), None) for r in (below, range(self.stride, last + 1)))
+        return [s for s in found if s is not None]
+
+    def _suits(self, stride: int) -> bool:
+        return self.kernel % stride == 0 and math.gcd(stride, self.dilation) == 1
+
+    def phases(self, output: int | None = None) -> Iterator[str]:
+        """Yield which taps reach each residue of the output modulo the stride."""
+        count = self.stride if output is None else min(self.stride, output)
+        for residue in range(min(count, COLOURS)):
+            taps = self.taps(residue)
+            last = residue + 3 * self.stride if output is None else output
+            members = range(residue, last, self.stride)
+            shown = ", ".join(f"y{o}" for o in members[:3])
+            more = ", ..." if output is None or members[3:] else ""
+            reach = " ".join(f"w{k}" for k in taps[:LISTED_TERMS])
+            reach += " ..." if taps[LISTED_TERMS:] else ""
+            yield f"phase {residue} ({shown}{more}): {reach or 'no tap, always 0'}"
+        if count > COLOURS:
+            yield f"... {count} phases"
+
+    def row(self) -> list[int]:
+        """Return the taps of each output along the axis, as far as a map shows it."""
+        drawn = min(self.stride, MAPPED_PHASES)
+        counts = [len(self.taps(r)) for r in range(drawn)]
+        return counts * (1 if drawn < self.stride else max(-(-MAP_CELLS // drawn), 1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class AxisAnatomy(OverlapAxis):
     """The numbers of one axis; `begin` and `end` are cut off the scatter (negative: added).
 
     `extra` is the output_padding that is subtracted from `end` already.
     """
 
     size: int
-    kernel: int
-    stride: int
-    dilation: int
-    begin: int
     end: int
     extra: int = 0
 
@@ -135,7 +213,7 @@ class AxisAnatomy:
 
     def sources(self, output: int) -> range:
         """Return the inputs that reach an output; they lie D / gcd(S, D) apart."""
-        place, common = output + self.begin, math.gcd(self.stride, self.dilation)
+        place, common = output + self.begin, self.common
         first = max(-((self.reach - place) // self.stride), 0)
         stop = min(place // self.stride + 1, self.size)
         if place % common:
@@ -257,97 +335,12 @@ def shortened(axis: AxisAnatomy, size: int | None) -> AxisAnatomy:
     Its begin and end look the same then: kernel and pads are kept, and every phase has enough
     elements for an output.
     """
-
-    def drawn(n: int) -> AxisAnatomy:
-        return replace(axis, size=n)
-
-    few = next((n for n in range(ELEMENTS, 2, -1) if len(drawn(n).everything) <= POSITIONS), 2)
+    few = ELEMENTS
+    while few > 2 and len(replace(axis, size=few).everything) > POSITIONS:
+        few -= 1
     lacking = axis.stride + 1 + axis.begin + axis.end - axis.reach - 1
     few = max(few, -(-lacking // axis.stride) + 1)
-    return drawn(few if size is None or size > few + 2 else size)
-
-
-MAPPED_PHASES = 16  # of a larger stride so many are drawn
-MAP_CELLS = 6  # a map repeats until it is so wide, to show its pattern
-MAP_SLICES = 8  # of three and more axes
-TRIED_STRIDES = 4096  # strides that are tried for an even one
-
-
-@dataclass(frozen=True, kw_only=True)
-class OverlapAxis:
-    """One axis: which outputs share taps does not depend on its size."""
-
-    kernel: int
-    stride: int
-    dilation: int
-    begin: int
-
-    @property
-    def common(self) -> int:
-        """The common factor of stride and dilation: so many phases are there per one with taps."""
-        return math.gcd(self.stride, self.dilation)
-
-    def taps(self, phase: int) -> range:
-        """Return the taps that reach the outputs of a phase: S / gcd(S, D) apart."""
-        place = phase + self.begin
-        if place % self.common:
-            return range(0)
-        step = self.stride // self.common
-        first = place // self.common * pow(self.dilation // self.common, -1, step) % step
-        return range(first, self.kernel, step)
-
-    @property
-    def least(self) -> int:
-        """The fewest taps of a phase."""
-        return 0 if self.common > 1 else self.kernel // self.stride
-
-    @property
-    def most(self) -> int:
-        """The most taps of a phase."""
-        return -(-self.kernel // (self.stride // self.common))
-
-    @property
-    def even(self) -> bool:
-        """Whether all phases have equally many taps."""
-        return self.least == self.most
-
-    @property
-    def even_kernels(self) -> list[int]:
-        """The multiples of the stride next to the kernel."""
-        below = self.kernel // self.stride * self.stride
-        return [k for k in (below, below + self.stride) if k]
-
-    @property
-    def even_strides(self) -> list[int]:
-        """The strides above 1 next to this one with which the kernel would be even."""
-        last = min(self.kernel, self.stride + TRIED_STRIDES)
-        below = range(self.stride - 1, max(1, self.stride - TRIED_STRIDES), -1)
-        found = (next(filter(self._suits, r), None) for r in (below, range(self.stride, last + 1)))
-        return [s for s in found if s is not None]
-
-    def _suits(self, stride: int) -> bool:
-        return self.kernel % stride == 0 and math.gcd(stride, self.dilation) == 1
-
-    def phases(self, output: int | None = None) -> Iterator[str]:
-        """Yield which taps reach each residue of the output modulo the stride."""
-        count = self.stride if output is None else min(self.stride, output)
-        for residue in range(min(count, COLOURS)):
-            taps = self.taps(residue)
-            last = residue + 3 * self.stride if output is None else output
-            members = range(residue, last, self.stride)
-            shown = ", ".join(f"y{o}" for o in members[:3])
-            more = ", ..." if output is None or members[3:] else ""
-            reach = " ".join(f"w{k}" for k in taps[:LISTED_TERMS])
-            reach += " ..." if taps[LISTED_TERMS:] else ""
-            yield f"phase {residue} ({shown}{more}): {reach or 'no tap, always 0'}"
-        if count > COLOURS:
-            yield f"... {count} phases"
-
-    def row(self) -> list[int]:
-        """Return the taps of each output along the axis, as far as a map shows it."""
-        drawn = min(self.stride, MAPPED_PHASES)
-        counts = [len(self.taps(r)) for r in range(drawn)]
-        return counts * (1 if drawn < self.stride else max(-(-MAP_CELLS // drawn), 1))
+    return replace(axis, size=few if size is None or size > few + 2 else size)
 
 
 @dataclass(frozen=True)
@@ -545,43 +538,7 @@ def _letter(cell: AxisCell) -> str:
     return {"inserted": ".", "idle": "-"}.get(cell.kind, cell.text)
 
 
-_SHAPES = """\
-.anatomy { font-family: system-ui, sans-serif; font-size: 12px; }
-.anatomy .name { font: bold 14px ui-monospace, monospace; }
-.anatomy .head { font-weight: bold; font-size: 13px; }
-.anatomy .mono, .anatomy .in { font-family: ui-monospace, monospace; }
-.anatomy .in { font-size: 10px; text-anchor: middle; }
-.anatomy rect { stroke-width: 1; }
-.anatomy .fine rect { stroke-width: .4; }
-.anatomy .padded, .anatomy .cut, .anatomy .lost { stroke-dasharray: 2 2; }
-.anatomy rect.extra { stroke-width: 2.5; }
-.anatomy .fine rect.extra { stroke-width: 1.5; }
-"""
-
-
-def _filled(letter: str, count: int) -> str:
-    return "".join(f".anatomy .{letter}{i} {{ fill: ${letter}{i}; }}\n" for i in range(count))
-
-
-_COLOURS = Template(
-    """\
-.anatomy text { fill: $ink; }
-.anatomy .soft { fill: $soft; }
-.anatomy rect { stroke: $line; fill: $empty; }
-.anatomy .paper { stroke: none; fill: $paper; }
-.anatomy .input { fill: $input; }
-.anatomy .inserted, .anatomy .padded, .anatomy .idle { fill: none; }
-.anatomy .cut, .anatomy .lost, .anatomy .cross { fill: none; stroke: $cut; }
-.anatomy .count { stroke: none; fill: none; }
-"""
-    + _filled("p", COLOURS)
-    + """\
-.anatomy .extra { stroke: $ink; }
-.anatomy .focus { fill: none; stroke: $ink; stroke-width: 1.5; }
-"""
-    + _filled("o", 5)
-)
-
+# The colours that `assets/anatomy.css` names; p0 to p7 are those of phases, o0 to o4 of overlaps.
 _LIGHT = {
     "paper": "#ffffff", "ink": "#1c2330", "soft": "#5b6575", "line": "#8b95a5",
     "empty": "#f1f3f6", "input": "#d7e3f8", "cut": "#b3261e",
@@ -599,14 +556,23 @@ _DARK = {
 
 
 @cache
+def _rules() -> list[str]:
+    """Return the rules of shapes, and those of light and of dark colours."""
+    text = (Path(__file__).parent / "assets" / "anatomy.css").read_text("utf-8")
+    shapes, colours = text.split("/* colours */\n")
+    return [shapes, *(Template(colours).substitute(named) for named in (_LIGHT, _DARK))]
+
+
+@cache
 def picture_style() -> str:
     """Return the style of a single picture, with dark colours on a dark system."""
-    light, dark = _COLOURS.substitute(_LIGHT), _COLOURS.substitute(_DARK)
-    return f"{_SHAPES}{light}@media (prefers-color-scheme: dark) {{\n{dark}}}\n"
+    shapes, light, dark = _rules()
+    return f"{shapes}{light}@media (prefers-color-scheme: dark) {{\n{dark}}}\n"
 
 
 @cache
 def page_style() -> str:
     """Return the style for the page, which says itself whether it is dark; paper is light."""
-    dark = _COLOURS.substitute(_DARK).replace(".anatomy", ':root[data-theme="dark"] .anatomy')
-    return f"{_SHAPES}{_COLOURS.substitute(_LIGHT)}@media screen {{\n{dark}}}\n"
+    shapes, light, dark = _rules()
+    dark = dark.replace(".anatomy", ':root[data-theme="dark"] .anatomy')
+    return f"{shapes}{light}@media screen {{\n{dark}}}\n"

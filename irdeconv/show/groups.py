@@ -221,17 +221,9 @@ _LONGEST_BLOCK = 400  # members
 _WORTHWHILE = 6  # boxes at least; less is no reason for a group
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """`times` blocks of `period` members, from `start` on."""
-
-    start: int
-    period: int
-    times: int
-
-    @property
-    def saved(self) -> int:
-        return (self.times - 1) * self.period
+def _saved(run: range) -> int:
+    """Return how many boxes a group of equal blocks saves; the range has their first members."""
+    return (len(run) - 1) * run.step
 
 
 def find_repeats(
@@ -276,26 +268,25 @@ class _Row:
         run = self._best(start, end) if end - start > SPARSE else None
         if run is None:
             return self.members[start:end]
-        stop = run.start + run.period * run.times
         blocks: list[int | LayerGroup] = []
-        for first in range(run.start, stop, run.period):
-            inside = self.folded(first, first + run.period)
+        for first in run:
+            inside = self.folded(first, first + run.step)
             only = inside[0]
             alone = len(inside) == 1 and isinstance(only, LayerGroup)
             blocks.append(only if alone else LayerGroup("", inside))
-        whole = LayerGroup("", blocks, repeats=run.times)
-        return [*self.folded(start, run.start), whole, *self.folded(stop, end)]
+        whole = LayerGroup("", blocks, repeats=len(run))
+        return [*self.folded(start, run.start), whole, *self.folded(run.stop, end)]
 
-    def _best(self, start: int, end: int) -> _Run | None:
+    def _best(self, start: int, end: int) -> range | None:
         """Return the run that saves most boxes; of equal ones the shortest period."""
         best = None
         for period in range(1, min((end - start) // 2, _LONGEST_BLOCK) + 1):
-            if best is not None and end - start - period <= best.saved:
+            if best is not None and end - start - period <= _saved(best):
                 break
             for first, last in self._alike(start, end, period):
                 run = self._aligned(first, last, period)
-                least = _WORTHWHILE if best is None else best.saved + 1
-                if run.saved >= least and self._is_block(run):
+                least = _WORTHWHILE if best is None else _saved(best) + 1
+                if _saved(run) >= least and self._is_block(run):
                     best = run
         return best
 
@@ -330,28 +321,28 @@ class _Row:
             return False
         return all(u - a == v - b or u == v or u < first for u, v in zip(mine, other, strict=True))
 
-    def _aligned(self, first: int, last: int, period: int) -> _Run:
+    def _aligned(self, first: int, last: int, period: int) -> range:
         """Return the run whose blocks pass on the fewest values; best with weights in front."""
-        times = (last - first) // period
-        starts = range(first, last - times * period + 1)
+        length = last - first - (last - first) % period
+        starts = range(first, last - length + 1)
         best = min(starts, key=lambda s: (self._open(s + period), not self._weighty[s], s))
-        return _Run(best, period, times)
+        return range(best, best + length, period)
 
     def _open(self, cut: int) -> int:
         """Return how many members in front of a cut are read behind it."""
         behind = self._reads[cut : cut + _LONGEST_BLOCK]
         return len({u for reads in behind for u in reads if u < cut})
 
-    def _is_block(self, run: _Run) -> bool:
+    def _is_block(self, run: range) -> bool:
         """Whether links connect several layers; a group by itself is a block."""
-        if run.period == 1:
+        if run.step == 1:
             return True
-        members = self.members[run.start : run.start + run.period]
+        low = run.start + run.step
+        members = self.members[run.start : low]
         layers = sum(len(m.layers()) if isinstance(m, LayerGroup) else 1 for m in members)
         if layers < FEWEST:
             return False
-        low = run.start + run.period  # the second block: the first may read less
-        block = range(low, low + run.period)
+        block = range(low, low + run.step)  # the second one: the first may read less
         links = ((u, n) for n in block for u in self._reads[n] if u >= low)
         return len({*connected(block, links).values()}) == 1
 
