@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import errno
 import os
 import re
 from collections import Counter
@@ -341,20 +340,15 @@ class NoFolderError(FileAccessError, NotADirectoryError):
     """The path names a file, but a folder is needed."""
 
 
-_BY_NUMBER: dict[int | None, type[FileAccessError]] = {
-    errno.ENOENT: MissingFileError,
-    errno.EACCES: ForbiddenFileError,
-    errno.EPERM: ForbiddenFileError,
-    errno.EISDIR: FolderError,
-    errno.ENOTDIR: NoFolderError,
-}
+_KINDS = (MissingFileError, ForbiddenFileError, FolderError, NoFolderError)
 
 
 def no_access(
     diagnostics: Iterable[Diagnostic] | Diagnostic, number: int | None, file: str | PathLike[str]
 ) -> FileAccessError:
     """Return the error of a file by its error number: a FileNotFoundError or the like."""
-    kind = _BY_NUMBER.get(number, FileAccessError)
+    builtin = type(OSError(number, ""))
+    kind = next((k for k in _KINDS if builtin in k.__bases__), FileAccessError)
     return kind(diagnostics, number, os.fspath(file))
 
 

@@ -66,7 +66,9 @@ def reading_hint(path: PathText, number: int | None) -> str | None:
             return f"there is no folder {file.parent}"
         return _near(file)
     if number == EISDIR:
-        return _inside(file)
+        model = next((n for n in _names(file) if n.endswith(_MODELS)), None)
+        found = f'name a file in it, such as "{file / (model or "")}"'
+        return found if model else "name a file; the folder holds no models"
     if number == EACCES:
         return f"you may not read it: chmod u+r {text}"
     return None
@@ -81,13 +83,6 @@ def _near(file: Path) -> str:
     alike = [n for n in names if not file.suffix or Path(n).suffix == file.suffix]
     near = f'did you mean "{stems[0]}"?' if stems else did_you_mean(file.name, alike)
     return near or f"there is no such file in {file.parent.resolve()}"
-
-
-def _inside(folder: Path) -> str:
-    """Return a hint that names a model in a folder."""
-    model = next((n for n in _names(folder) if n.endswith(_MODELS)), None)
-    found = f'name a file in it, such as "{folder / (model or "")}"'
-    return found if model else "name a file; the folder holds no models"
 
 
 def _names(folder: Path) -> list[str]:
@@ -130,7 +125,7 @@ def open_file(path: PathText) -> BinaryIO:
     """Open a regular file for reading; OSError, at once, if it is anything else."""
 
     def opener(name: str, _: int) -> int:
-        require_regular(name)  # opening alone may have an effect: a tape rewinds
+        _refuse(os.stat(name).st_mode)  # opening alone may have an effect: a tape rewinds
         return os.open(name, _FLAGS)
 
     file = open(path, "rb", opener=opener)  # noqa: SIM115
@@ -140,11 +135,6 @@ def open_file(path: PathText) -> BinaryIO:
         file.close()
         raise
     return file
-
-
-def require_regular(path: PathText) -> None:
-    """Raise OSError if a path names a pipe, a socket, a device, or nothing."""
-    _refuse(os.stat(path).st_mode)
 
 
 def _refuse(mode: int) -> None:

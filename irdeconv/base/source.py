@@ -116,7 +116,9 @@ class _Outline:
         self._items: dict[str, array[int]] = {}
         self._fragments: dict[Position, list[Position]] = {}
         self._path: list[str] = []
-        self._encoding = _encoding_of_mark(data)
+        # A fragment has no byte order mark of its own.
+        marks = {b"\xff\xfe": "UTF-16LE", b"\xfe\xff": "UTF-16BE"}
+        self._encoding: str | None = marks.get(data[:2])
         self._lock = Lock()
         self._parser = expat.ParserCreate()
         self._parser.StartElementHandler = self._start
@@ -199,13 +201,6 @@ def parts_seen(parser: expat.XMLParserType, data: bytes, start: int = 0) -> Iter
             yield at
     except (expat.ExpatError, ValueError, LookupError):
         yield len(data)
-
-
-def _encoding_of_mark(data: bytes) -> str | None:
-    """Return the encoding that a byte order mark names: a fragment has no mark of its own."""
-    if data.startswith(b"\xff\xfe"):
-        return "UTF-16LE"
-    return "UTF-16BE" if data.startswith(b"\xfe\xff") else None
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -17,7 +16,6 @@ from irdeconv.cli.model import WrittenModel
 from irdeconv.formats.atomic import Files, together
 from irdeconv.formats.text import dump
 from irdeconv.formats.xml_writer import stage_ir
-from irdeconv.ir.graph import Graph
 from irdeconv.rewrite.records import Lowered, LoweringReport
 from irdeconv.rewrite.standardize import standardize
 from irdeconv.verify.certificates import Certificate, Certificates, CheckReport, ProbeSummary
@@ -102,13 +100,6 @@ def write_proved(
     return made
 
 
-def _staged(graph: Graph, args: argparse.Namespace, files: Files) -> Given:
-    if not args.output:
-        return Given(graph)
-    xml, weights = stage_ir(standardize(graph), Path(args.output), files)
-    return Given(str(xml), str(weights), staged=True)
-
-
 def finish_rewriting(
     args: argparse.Namespace,
     rewritten: Lowered | Raised,
@@ -124,7 +115,14 @@ def finish_rewriting(
     makes the page of --report. The exit code is 0 if all layers are proved for every size, 7 for
     some sizes or under assumptions, 1 if one is not proved.
     """
-    made = write_proved(args, console, partial(_staged, rewritten.graph, args), prove, page)
+
+    def stage(files: Files) -> Given:
+        if not args.output:
+            return Given(rewritten.graph)
+        xml, weights = stage_ir(standardize(rewritten.graph), Path(args.output), files)
+        return Given(str(xml), str(weights), staged=True)
+
+    made = write_proved(args, console, stage, prove, page)
 
     def text() -> None:
         show()

@@ -48,7 +48,10 @@ def run(args: argparse.Namespace, console: Console) -> Answer:
     code = 1 if differs else exit_code(report, probed)
 
     def text() -> None:
-        _warn(report, console)
+        print_diagnostics(console, report.warnings[:WARNINGS])  # of wrong declarations
+        if more := len(report.warnings[WARNINGS:]):
+            text = f"{count(more, 'more warning')}: irdeconv validate lists those of a file"
+            console.error(text)
         _text(report, probed, console)
         for one in second or ():
             word = {"agrees": "ok  ", "differs": "FAIL"}.get(one.verdict, "    ")
@@ -118,14 +121,6 @@ def _some_sizes(report: CheckReport) -> str:
         return "proved only if what is assumed is so, which the file alone says"
     which = f'"{few.layer}" is proved for some sizes only'
     return f"NOT proved for every size: {which}; --sizes NAME=DIMS asks for exact ones"
-
-
-def _warn(report: CheckReport, console: Console) -> None:
-    """Print warnings for wrong declarations in a file, the first few only."""
-    print_diagnostics(console, report.warnings[:WARNINGS])
-    more = len(report.warnings) - WARNINGS
-    if more > 0:
-        console.error(f"{count(more, 'more warning')}: irdeconv validate lists those of a file")
 
 
 def _text(report: CheckReport, probed: CheckReport | None, console: Console) -> None:

@@ -42,7 +42,12 @@ def run(args: argparse.Namespace, console: Console) -> Answer:
     if args.file == args.other == "-":
         raise misused("stdin holds one model; name a file for the other")
     _refuse_idle(args)
-    _protect(args)
+    if args.reduce is not None:
+        read = {Path(s).resolve() for s in read_by(verb_record("compare"), args) if s}
+        for name in NAMES:
+            if Path(args.reduce, name).resolve() in read:
+                message = f"--reduce {args.reduce} would overwrite the input {name}"
+                raise misused(message, "name another folder")
     graph = inferred_model(args, needed=True)
     inputs = gather(graph, args.inputs or _saved_inputs(args.other, graph), args.seed, console)
     result = _compare(args, specialize(graph, inputs), inputs)
@@ -85,17 +90,6 @@ def _answer(args: argparse.Namespace, result: Comparison, console: Console) -> A
 
     text = partial(_text, result, console, everything=args.all)
     return Answer(document, text, 0 if result.passed else 1)
-
-
-def _protect(args: argparse.Namespace) -> None:
-    """Refuse a folder of --reduce whose files would replace inputs."""
-    if args.reduce is None:
-        return
-    read = {Path(source).resolve() for source in read_by(verb_record("compare"), args) if source}
-    for name in NAMES:
-        if Path(args.reduce, name).resolve() in read:
-            message = f"--reduce {args.reduce} would overwrite the input {name}"
-            raise misused(message, "name another folder")
 
 
 def _refuse_idle(args: argparse.Namespace) -> None:

@@ -34,13 +34,7 @@ def run(args: argparse.Namespace, console: Console) -> Answer:
 
 
 def script(shell: str) -> str:
-    """Return the script for a shell."""
-    text: str = shtab.complete(_all_verbs(), shell)
-    return text if text.endswith("\n") else f"{text}\n"
-
-
-def _all_verbs() -> argparse.ArgumentParser:
-    """Return one parser of the whole command, each verb a command below it."""
+    """Return the script for a shell: that of one parser, each verb a command below it."""
     whole = argparse.ArgumentParser(prog="irdeconv", description="OpenVINO-style IR")
     whole.add_argument("-V", "--version", action="store_true", help="show the version")
     verbs = whole.add_subparsers(dest="verb")
@@ -52,7 +46,8 @@ def _all_verbs() -> argparse.ArgumentParser:
         for action in parser._actions:
             _describe(action, forms)
     verbs.add_parser("help", help="show the help of a verb").add_argument("verb", choices=[*VERBS])
-    return whole
+    made: str = shtab.complete(whole, shell)
+    return made if made.endswith("\n") else f"{made}\n"
 
 
 def _describe(action: Any, forms: str) -> None:

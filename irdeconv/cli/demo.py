@@ -118,17 +118,12 @@ def run(args: argparse.Namespace, console: Console) -> int:
     """Run the demonstration."""
     if args.all or args.list:
         return run_samples(args, console)
-    if args.samples:
-        raise _sample_meant(args.samples[0])
+    for word in args.samples:  # a word that stands alone is a sample, or a picture
+        if word in samples.samples():
+            raise misused(f'"{word}" is a sample', f"irdeconv demo --samples {word}")
+        hint = f"a picture is named by --input: irdeconv demo --input {word}"
+        raise misused(f'"{word}" is neither an option nor a sample', hint)
     return run_picture(args, Path(args.output or FOLDER), console)
-
-
-def _sample_meant(word: str) -> Exception:
-    """Return the error of a word that stands alone: a sample, or a picture."""
-    if word in samples.samples():
-        return misused(f'"{word}" is a sample', f"irdeconv demo --samples {word}")
-    hint = f"a picture is named by --input: irdeconv demo --input {word}"
-    return misused(f'"{word}" is neither an option nor a sample', hint)
 
 
 def run_samples(args: argparse.Namespace, console: Console) -> int:
@@ -430,6 +425,7 @@ class Demonstration:
     folder: Path
     network: Path
     picture: Picture
+    steps: Steps
     reference: Image | None = None
     files: list[str] = field(default_factory=list)
 
@@ -448,14 +444,14 @@ def run_picture(args: argparse.Namespace, output: Path, console: Console) -> int
     steps = Steps(console)
     with tempfile.TemporaryDirectory(prefix="irdeconv-") as folder:
         work = _start(args, given, Path(folder), steps)
-        graph = _validate(work, steps)
+        graph = _validate(work)
         exact = ird.infer(graph, {"picture": piece_shape(work.picture.image)})
-        low = _lower(work, graph, exact, steps)
-        proofs = _certify(work, steps)
-        enlarged = _enlarge(work, exact, steps)
-        smooth = _write(work, enlarged, steps)
-        ratios = _measure(work, enlarged, smooth, steps)
-        _page(work, exact, low, proofs, steps)
+        low = _lower(work, graph, exact)
+        proofs = _certify(work)
+        enlarged = _enlarge(work, exact)
+        smooth = _write(work, enlarged)
+        ratios = _measure(work, enlarged, smooth)
+        _page(work, exact, low, proofs)
         document = DemoDocument(
             passed=steps.passed,
             picture=given or PICTURE,
@@ -474,7 +470,7 @@ def run_picture(args: argparse.Namespace, output: Path, console: Console) -> int
     if console.wants_json:
         console.raw(content.decode())
     else:
-        _show(work, steps, output, console)
+        _show(work, output, console)
     return 0 if steps.passed else 1
 
 
@@ -515,7 +511,7 @@ def _start(
         raise misused("this installation has no samples", "install irdeconv anew with pip")
     with steps.step("picture") as step:
         picture = pictures.read(given or str(root / PICTURE), MOST_PIXELS)
-        work = Demonstration(args, folder, root / NETWORK, picture)
+        work = Demonstration(args, folder, root / NETWORK, picture, steps)
         if given is not None:
             step.text = "; ".join([f"{given}, {_size(picture.image)}", *picture.notes])
         else:
@@ -532,15 +528,15 @@ def _size(image: Image) -> str:
     return f"{image.width} x {image.height}"
 
 
-def _validate(work: Demonstration, steps: Steps) -> Graph:
+def _validate(work: Demonstration) -> Graph:
     """Validate the network and infer it, for any size."""
-    with steps.step("validate") as step:
+    with work.steps.step("validate") as step:
         found = ird.validate(work.network)
         if any(d.severity == "error" for d in found):
             raise InputError(found)
         problems = count(len(found), "warning") if found else "no problems"
         step.text = f"{work.network.name}: {problems}"
-    with steps.step("infer") as step:
+    with work.steps.step("infer") as step:
         graph = ird.infer(work.network)
         facts = ird.inspect(graph)
         layers = sum(not layer.constant for layer in facts.layers)
@@ -549,10 +545,10 @@ def _validate(work: Demonstration, steps: Steps) -> Graph:
     return graph
 
 
-def _lower(work: Demonstration, graph: Graph, exact: Graph, steps: Steps) -> Lowered:
+def _lower(work: Demonstration, graph: Graph, exact: Graph) -> Lowered:
     """Lower the network for any size and write it; return it lowered for the picture's size."""
     form, target = work.args.form or FALLBACK, work.args.target
-    with steps.step("lower") as step:
+    with work.steps.step("lower") as step:
         ird.write(ird.lower(graph, form, target), work.keep("lowered.xml"))
         work.keep("lowered.bin")
         low = ird.lower(exact, form, target)
@@ -565,26 +561,26 @@ def _lower(work: Demonstration, graph: Graph, exact: Graph, steps: Steps) -> Low
     return low
 
 
-def _certify(work: Demonstration, steps: Steps) -> Certificates:
+def _certify(work: Demonstration) -> Certificates:
     """Prove every rewritten layer of the written file equal to its source."""
-    with steps.step("certify") as step:
+    with work.steps.step("certify") as step:
         made = ird.certify(work.network, work.folder / "lowered.xml")
         step.passed = bool(made)
         step.text = f"{made.verdict}{', for pictures of every size' if made else ''}"
     return made
 
 
-def _enlarge(work: Demonstration, exact: Graph, steps: Steps) -> Enlarged:
+def _enlarge(work: Demonstration, exact: Graph) -> Enlarged:
     """Enlarge by the written file, check with the network; compare layer by layer on one piece."""
     image = work.picture.image
-    with steps.step("run") as step:
+    with work.steps.step("run") as step:
         lowered = ird.infer(work.folder / "lowered.xml", {"picture": piece_shape(image)})
-        made = enlarge(image, _runner(lowered), _runner(exact), steps.announce)
+        made = enlarge(image, _runner(lowered), _runner(exact), work.steps.announce)
         step.text = f"{_size(image)} -> {_size(made.image)}; "
         after, before = map(duration_of, made.seconds)
         whole = made.pieces <= FEW_PIECES  # both graphs have enlarged all pieces
         step.text += f"direct {before}, lowered {after}" if whole else "direct on one piece"
-    with steps.step("compare") as step:
+    with work.steps.step("compare") as step:
         middle = next(islice(pieces(image), piece_count(image) // 2, None))
         compared = ird.compare(exact, lowered, [middle.planes])
         worst = max(made.difference, *(t.max_abs for t in compared.outputs))
@@ -603,10 +599,10 @@ def _runner(graph: Graph) -> Run:
     return lambda x: plan.run([x])[output]
 
 
-def _write(work: Demonstration, made: Enlarged, steps: Steps) -> Image:
+def _write(work: Demonstration, made: Enlarged) -> Image:
     """Keep the enlarged picture and the one by bicubic interpolation, which is returned."""
     profile = work.picture.profile
-    with steps.step("write") as step:
+    with work.steps.step("write") as step:
         smooth = pictures.resized(work.picture.image, made.image.size)
         named = {"enlarged.png": made.image, "bicubic.png": smooth}
         for name, image in progress.each("writing", named.items(), lambda item: item[0]):
@@ -615,24 +611,20 @@ def _write(work: Demonstration, made: Enlarged, steps: Steps) -> Image:
     return smooth
 
 
-def _measure(
-    work: Demonstration, made: Enlarged, smooth: Image, steps: Steps
-) -> PictureQuality | None:
+def _measure(work: Demonstration, made: Enlarged, smooth: Image) -> PictureQuality | None:
     """If the original is known, measure which enlarged picture is closer to it."""
     if work.reference is None:
         return None
-    with steps.step("measure") as step:
+    with work.steps.step("measure") as step:
         ours, theirs = (pictures.psnr(i, work.reference) for i in (made.image, smooth))
         step.passed = ours > theirs
         step.text = f"PSNR {ours:.2f} dB, bicubic {theirs:.2f} dB: {ours - theirs:+.2f} dB"
     return {"network": round(ours, 3), "bicubic": round(theirs, 3)}
 
 
-def _page(
-    work: Demonstration, exact: Graph, low: Lowered, proofs: Certificates, steps: Steps
-) -> None:
+def _page(work: Demonstration, exact: Graph, low: Lowered, proofs: Certificates) -> None:
     """Draw the network before and after, with the proofs and the values of a piece."""
-    with steps.step("page") as step:
+    with work.steps.step("page") as step:
         first = next(pieces(work.picture.image)).planes
         page = ird.graph_page(exact, low, proofs, inputs=[first])
         # The changes are to be seen first, not the colours of a number.
@@ -650,13 +642,13 @@ def _put(work: Demonstration, output: Path) -> None:
             files.write(output / name, (work.folder / name).read_bytes())
 
 
-def _show(work: Demonstration, steps: Steps, output: Path, console: Console) -> None:
+def _show(work: Demonstration, output: Path, console: Console) -> None:
     """List the files."""
     console.text(f"\nThe folder {output} has")
     for name in FILES:
         if name in work.files:
             console.text(f"  {name:<13} {FILES[name]}")
-    failed = [s.name for s in steps.all if not s.passed]
+    failed = [s.name for s in work.steps.all if not s.passed]
     if failed:
         console.text("\n", (f"not as it should be: {', '.join(failed)}", "bold red"))
         return

@@ -296,9 +296,15 @@ def _warm(models: Sequence[str], console: Console) -> Answer:
     if not jit.available():
         raise misused("--warm compiles nothing: IRDECONV_FAST=0 is set", "unset it")
     start = perf_counter()
-    if models:
+    if models:  # each is run once, with random inputs and the kernels of a plan that runs often
+        import irdeconv as ird
+        from irdeconv.cli.inputs import gather, specialize
+        from irdeconv.cli.model import inferred, read_file
+
         for path in progress.each("compiling for models", models, name=str):
-            _warm_model(path, console)
+            graph = inferred(read_file(path), ())
+            inputs = gather(graph, [], 0, console)
+            ird.compile(specialize(graph, inputs)).run(inputs)
     else:
         from irdeconv.kernels.warm import compile_kernels
 
@@ -309,17 +315,6 @@ def _warm(models: Sequence[str], console: Console) -> Answer:
     warm: WarmFacts = {"models": [*models], "folder": folder, "seconds": round(seconds, 3)}
     text = f"compiled in {seconds:.1f} s what {what}\n{kept}"
     return Answer(lambda: WarmDocument(warm), lambda: console.text(text))
-
-
-def _warm_model(path: str, console: Console) -> None:
-    """Run a model once, with random inputs and the kernels of a plan that runs often."""
-    import irdeconv as ird
-    from irdeconv.cli.inputs import gather, specialize
-    from irdeconv.cli.model import inferred, read_file
-
-    graph = inferred(read_file(path), ())
-    inputs = gather(graph, [], 0, console)
-    ird.compile(specialize(graph, inputs)).run(inputs)
 
 
 def _show_profile(facts: ProfileFacts, console: Console, *, whole: bool = False) -> None:

@@ -20,7 +20,12 @@ def run(args: argparse.Namespace, console: Console) -> int:
     """Explain."""
     graph = read(args)
     shapes = shapes_for(graph, args.shape)
-    found = ird.explain(graph, args.layer, solve=_sizes(args.solve), shapes=shapes)
+    try:
+        sizes = None if args.solve is None else [integer(n) for n in args.solve.split(",")]
+    except ValueError as e:
+        hint = "one size for all axes, or one per axis: --solve 64,64"
+        raise misused(f"--solve {args.solve}: {e}", hint) from None
+    found = ird.explain(graph, args.layer, solve=sizes, shapes=shapes)
     if args.output is None and console.format == "text":
         console.text(str(found))
     else:
@@ -34,13 +39,3 @@ def _render(found: Explanation, args: argparse.Namespace, console: Console) -> s
     if console.wants_json:
         return json.dumps(replace(found, file=args.file).to_dict(), indent=1) + "\n"
     return wrap(printable(str(found))) + "\n"
-
-
-def _sizes(text: str | None) -> list[int] | None:
-    if text is None:
-        return None
-    try:
-        return [integer(part) for part in text.split(",")]
-    except ValueError as e:
-        hint = "one size for all axes, or one per axis: --solve 64,64"
-        raise misused(f"--solve {text}: {e}", hint) from None

@@ -14,18 +14,26 @@ from irdeconv.cli.diagnostics import print_diagnostics
 from irdeconv.cli.model import inferred, read
 from irdeconv.cli.output import write_text
 from irdeconv.formats.text import dump
-from irdeconv.ir.graph import Graph
 from irdeconv.show.inspection import Inspection
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Inspect; a graph that does not fit together is shown as declared."""
     if args.operations:
-        return _operations(args, console)
+        table = ird.operations(args.only)
+        width = console.width if args.output in (None, "-") else WIDTH
+        text = table.to_json() if console.format == "json" else table.to_text(width) + "\n"
+        write_text(args.output, text, console)
+        return 0
     if args.file is None:
         raise misused("inspect needs FILE", "for example: irdeconv inspect model.xml")
     with gc_pause.paused():
-        graph = _infer(read(args), args, console)
+        graph = read(args)
+        try:
+            graph = inferred(graph, args.shape)
+        except InferenceError as e:
+            print_diagnostics(console, e.diagnostics)
+            console.error("shapes are shown as declared")
         lowered = ird.lower(graph, args.form or FALLBACK) if args.lower else None
         if console.format == "html":
             text = ird.graph_page(graph, lowered).to_html()
@@ -34,24 +42,6 @@ def run(args: argparse.Namespace, console: Console) -> int:
             text = _render(ird.inspect(graph, lowered, **wanted), args, console)
         write_text(args.output, text, console)
     return 0
-
-
-def _operations(args: argparse.Namespace, console: Console) -> int:
-    """Print the support table."""
-    found = ird.operations(args.only)
-    width = console.width if args.output in (None, "-") else WIDTH
-    text = found.to_json() if console.format == "json" else found.to_text(width) + "\n"
-    write_text(args.output, text, console)
-    return 0
-
-
-def _infer(graph: Graph, args: argparse.Namespace, console: Console) -> Graph:
-    try:
-        return inferred(graph, args.shape)
-    except InferenceError as e:
-        print_diagnostics(console, e.diagnostics)
-        console.error("shapes are shown as declared")
-        return graph
 
 
 def _render(inspection: Inspection, args: argparse.Namespace, console: Console) -> str:

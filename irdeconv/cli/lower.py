@@ -17,10 +17,9 @@ from irdeconv.cli.diagnostics import print_diagnostics
 from irdeconv.cli.model import inferred, prove, read
 from irdeconv.cli.options import lowering_options
 from irdeconv.formats.importing import ONLY_EXACT
-from irdeconv.ir.graph import Graph
 from irdeconv.rewrite.channel_folding import fused_lines
 from irdeconv.rewrite.infer_specs import layer_count
-from irdeconv.rewrite.records import Lowered, LoweringReport
+from irdeconv.rewrite.records import LoweringReport
 from irdeconv.rewrite.targets import load_target, target_names
 from irdeconv.show.inspection import ratio
 from irdeconv.verify.certificates import Certificates
@@ -69,17 +68,16 @@ def run(args: argparse.Namespace, console: Console) -> int | Answer:
     source = inferred(model, args.shape)
     low = ird.lower(source, args.form, args.target, **lowering_options(args))
 
-    page = partial(_page, source, low, args)
+    def page(made: Certificates) -> str:
+        from irdeconv.show.page import graph_page
+
+        proofs = made if args.certify else None
+        return graph_page(source, low.graph, low.report, proofs).to_html()
+
     proof = partial(prove, args, source, raised=False)
     show = partial(_text, low.report, layer_count(low.graph), args=args, console=console)
     answer = finish_rewriting(args, low, console, prove=proof, show=show, page=page)
     return replace(answer, code=4) if any(r.form is None for r in low.report) else answer
-
-
-def _page(source: Graph, low: Lowered, args: argparse.Namespace, made: Certificates) -> str:
-    from irdeconv.show.page import graph_page
-
-    return graph_page(source, low.graph, low.report, made if args.certify else None).to_html()
 
 
 def _text(report: LoweringReport, size: str, args: argparse.Namespace, console: Console) -> None:

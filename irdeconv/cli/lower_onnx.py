@@ -41,7 +41,13 @@ def lower_file(
     """Lower, write, prove, report."""
     source = source_of(args.file)
     model = load_file(source)
-    _protect(args, model)
+    if args.weights is not None:
+        raise misused("--weights: an ONNX model contains its own, or names their files")
+    external = [*model.external_files()]  # which no output may overwrite
+    if args.output:
+        protect(args.output, external, force=False)
+    if args.certify:
+        protect(args.certify, external, force=args.force, option="--certify")
     request = LoweringRequest.of(args.form, args.target, **lowering_options(args))
     shapes = _named(parse_shapes(args.shape), model)
     low = lower_model(model, request, shapes=shapes, semantics=args.semantics)
@@ -62,17 +68,6 @@ def _named(shapes: Mapping[str, Shape | None], model: OnnxFile) -> dict[str, Sha
     if "" in shapes and len(inputs) != 1:
         raise misused(f"--shape needs a name: the model's inputs are {', '.join(inputs)}")
     return {name or inputs[0]: shape for name, shape in shapes.items()}
-
-
-def _protect(args: argparse.Namespace, model: OnnxFile) -> None:
-    """Refuse outputs that would overwrite files that the model refers to."""
-    if args.weights is not None:
-        raise misused("--weights: an ONNX model contains its own, or names their files")
-    external = [*model.external_files()]
-    if args.output:
-        protect(args.output, external, force=False)
-    if args.certify:
-        protect(args.certify, external, force=args.force, option="--certify")
 
 
 def _write(

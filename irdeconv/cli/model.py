@@ -89,22 +89,18 @@ def given(file: str, weights: str | None, semantics: Semantics = "runtime", seed
     return Given(source_of(file), weights, semantics, STDIN, seed)
 
 
-def original(args: argparse.Namespace, graph: Graph) -> Given:
-    """Return the model of FILE as a side of a proof: the file if it is an IR, else its graph."""
-    if args.file != "-" and Path(args.file).suffix == ".xml":
-        return given(args.file, args.weights, args.semantics)
-    from irdeconv.verify.proving import Given
-
-    return Given(graph)
-
-
 @gc_pause.paused()
 def prove(args: argparse.Namespace, source: Graph, written: Given, *, raised: bool) -> Certificates:
-    """Return the certificates of a model that was lowered or raised, as it is read back."""
-    from irdeconv.verify.check import certified
-    from irdeconv.verify.proving import both_sides
+    """Return the certificates of a model that was lowered or raised, as it is read back.
 
-    sides = original(args, source), written
+    The model of FILE is the file if it is an IR, else its graph.
+    """
+    from irdeconv.verify.check import certified
+    from irdeconv.verify.proving import Given, both_sides
+
+    is_ir = args.file != "-" and Path(args.file).suffix == ".xml"
+    original = given(args.file, args.weights, args.semantics) if is_ir else Given(source)
+    sides = original, written
     shapes = shapes_for(source, args.shape)
     return certified(*both_sides(*(sides[::-1] if raised else sides), shapes), probe=args.probe)
 

@@ -282,22 +282,19 @@ def rows(text: str) -> Iterator[VerbOption]:
             yield from (o._replace(**common) for o in rows(SHARED[line[2:]]))
             continue
         plain, *tags = _TAG.split(line)
-        fields = dict(zip(tags[::2], map(str.strip, tags[1::2]), strict=True))
+        fields: dict[str, Any] = dict(zip(tags[::2], map(str.strip, tags[1::2]), strict=True))
         if plain == "=":
             common = fields
             continue
         usage, _, help = plain.partition("  ")
-        yield _row(VerbOption(usage, help), {**common, **fields})
-
-
-def _row(plain: VerbOption, fields: dict[str, Any]) -> VerbOption:
-    for name in PARSERS.keys() & fields.keys():
-        fields["parse"] = PARSERS[name](*fields.pop(name).split())
-    if "parse" in fields and "default" in fields:
-        fields["default"] = fields["parse"](fields["default"])
-    if "required" in fields:
-        fields["required"] = True
-    return plain._replace(**fields)
+        fields = {**common, **fields}
+        for name in PARSERS.keys() & fields.keys():
+            fields["parse"] = PARSERS[name](*fields.pop(name).split())
+        if "parse" in fields and "default" in fields:
+            fields["default"] = fields["parse"](fields["default"])
+        if "required" in fields:
+            fields["required"] = True
+        yield VerbOption(usage, help, **fields)
 
 
 @dataclass(eq=False, repr=False)  # generated methods slow down each start

@@ -63,14 +63,7 @@ class SuiteVerdict(Record, document="suite/1", keys="folder results *report"):
 
 
 def run(args: argparse.Namespace, console: Console) -> Answer:
-    """Perform ACTION."""
-    _require_arguments(args)
-    actions = {"make": _make, "check": _check, "run": _run, "list": _list}
-    return actions[args.action](args, console)
-
-
-def _require_arguments(args: argparse.Namespace) -> None:
-    """Refuse an action without its arguments."""
+    """Perform ACTION; UsageError without its arguments."""
     action = args.action
     if args.dir is None and action != "list":
         hint = f"for example: irdeconv suite {action} vectors"
@@ -81,6 +74,9 @@ def _require_arguments(args: argparse.Namespace) -> None:
         raise misused("suite run needs --with: irdeconv, openvino or onnxruntime")
     if args.format == "junit" and action in ("make", "list"):
         raise misused(f"--format junit: suite {action} judges nothing")
+    if action == "check":
+        return _report(check(Suite.open(Path(args.dir)), Path(args.results)), args, console)
+    return {"make": _make, "run": _run, "list": _list}[action](args, console)
 
 
 def _gathered(args: argparse.Namespace, console: Console) -> list[SuiteCase]:
@@ -110,10 +106,6 @@ def _make(args: argparse.Namespace, console: Console) -> Answer:
         console.text(f"{args.dir}: ", (count(len(cases), "case"), "bold green"))
 
     return Answer(lambda: WrittenSuite(args.dir, len(cases), rows), text)
-
-
-def _check(args: argparse.Namespace, console: Console) -> Answer:
-    return _report(check(Suite.open(Path(args.dir)), Path(args.results)), args, console)
 
 
 def _run(args: argparse.Namespace, console: Console) -> Answer:

@@ -29,10 +29,6 @@ COLOURS = 8  # phases that have a colour of their own, or a line
 LISTED_TERMS = 12  # outputs and taps that are listed
 INDENT = 2  # columns before every line of a text drawing in its output
 ROWS = 12  # of outputs in a text drawing
-MAPPED_PHASES = 16  # of a larger stride so many are drawn
-MAP_CELLS = 6  # a map repeats until it is so wide, to show its pattern
-MAP_SLICES = 8  # of three and more axes
-TRIED_STRIDES = 4096  # strides that are tried for an even one
 
 
 @dataclass(frozen=True)
@@ -54,90 +50,17 @@ class CellRow:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OverlapAxis:
-    """One axis: which outputs share taps does not depend on its size."""
-
-    kernel: int
-    stride: int
-    dilation: int
-    begin: int
-
-    @property
-    def common(self) -> int:
-        """The common factor of stride and dilation: so many phases are there per one with taps."""
-        return math.gcd(self.stride, self.dilation)
-
-    def taps(self, phase: int) -> range:
-        """Return the taps that reach the outputs of a phase: S / gcd(S, D) apart."""
-        place = phase + self.begin
-        if place % self.common:
-            return range(0)
-        step = self.stride // self.common
-        first = place // self.common * pow(self.dilation // self.common, -1, step) % step
-        return range(first, self.kernel, step)
-
-    @property
-    def least(self) -> int:
-        """The fewest taps of a phase."""
-        return 0 if self.common > 1 else self.kernel // self.stride
-
-    @property
-    def most(self) -> int:
-        """The most taps of a phase."""
-        return -(-self.kernel // (self.stride // self.common))
-
-    @property
-    def even(self) -> bool:
-        """Whether all phases have equally many taps."""
-        return self.least == self.most
-
-    @property
-    def even_kernels(self) -> list[int]:
-        """The multiples of the stride next to the kernel."""
-        below = self.kernel // self.stride * self.stride
-        return [k for k in (below, below + self.stride) if k]
-
-    @property
-    def even_strides(self) -> list[int]:
-        """The strides above 1 next to this one with which the kernel would be even."""
-        last = min(self.kernel, self.stride + TRIED_STRIDES)
-        below = range(self.stride - 1, max(1, self.stride - TRIED_STRIDES), -1)
-        found = (next(filter(self._suits, r), None) for r in (below, range(self.stride, last + 1)))
-        return [s for s in found if s is not None]
-
-    def _suits(self, stride: int) -> bool:
-        return self.kernel % stride == 0 and math.gcd(stride, self.dilation) == 1
-
-    def phases(self, output: int | None = None) -> Iterator[str]:
-        """Yield which taps reach each residue of the output modulo the stride."""
-        count = self.stride if output is None else min(self.stride, output)
-        for residue in range(min(count, COLOURS)):
-            taps = self.taps(residue)
-            last = residue + 3 * self.stride if output is None else output
-            members = range(residue, last, self.stride)
-            shown = ", ".join(f"y{o}" for o in members[:3])
-            more = ", ..." if output is None or members[3:] else ""
-            reach = " ".join(f"w{k}" for k in taps[:LISTED_TERMS])
-            reach += " ..." if taps[LISTED_TERMS:] else ""
-            yield f"phase {residue} ({shown}{more}): {reach or 'no tap, always 0'}"
-        if count > COLOURS:
-            yield f"... {count} phases"
-
-    def row(self) -> list[int]:
-        """Return the taps of each output along the axis, as far as a map shows it."""
-        drawn = min(self.stride, MAPPED_PHASES)
-        counts = [len(self.taps(r)) for r in range(drawn)]
-        return counts * (1 if drawn < self.stride else max(-(-MAP_CELLS // drawn), 1))
-
-
-@dataclass(frozen=True, kw_only=True)
-class AxisAnatomy(OverlapAxis):
+class AxisAnatomy:
     """The numbers of one axis; `begin` and `end` are cut off the scatter (negative: added).
 
     `extra` is the output_padding that is subtracted from `end` already.
     """
 
     size: int
+    kernel: int
+    stride: int
+    dilation: int
+    begin: int
     end: int
     extra: int = 0
 
@@ -213,7 +136,7 @@ class AxisAnatomy(OverlapAxis):
 
     def sources(self, output: int) -> range:
         """Return the inputs that reach an output; they lie D / gcd(S, D) apart."""
-        place, common = output + self.begin, self.common
+        place, common = output + self.begin, math.gcd(self.stride, self.dilation)
         first = max(-((self.reach - place) // self.stride), 0)
         stop = min(place // self.stride + 1, self.size)
         if place % common:
@@ -343,6 +266,89 @@ def shortened(axis: AxisAnatomy, size: int | None) -> AxisAnatomy:
     return replace(axis, size=few if size is None or size > few + 2 else size)
 
 
+MAPPED_PHASES = 16  # of a larger stride so many are drawn
+MAP_CELLS = 6  # a map repeats until it is so wide, to show its pattern
+MAP_SLICES = 8  # of three and more axes
+TRIED_STRIDES = 4096  # strides that are tried for an even one
+
+
+@dataclass(frozen=True, kw_only=True)
+class OverlapAxis:
+    """One axis: which outputs share taps does not depend on its size."""
+
+    kernel: int
+    stride: int
+    dilation: int
+    begin: int
+
+    @property
+    def common(self) -> int:
+        """The common factor of stride and dilation: so many phases are there per one with taps."""
+        return math.gcd(self.stride, self.dilation)
+
+    def taps(self, phase: int) -> range:
+        """Return the taps that reach the outputs of a phase: S / gcd(S, D) apart."""
+        place = phase + self.begin
+        if place % self.common:
+            return range(0)
+        step = self.stride // self.common
+        first = place // self.common * pow(self.dilation // self.common, -1, step) % step
+        return range(first, self.kernel, step)
+
+    @property
+    def least(self) -> int:
+        """The fewest taps of a phase."""
+        return 0 if self.common > 1 else self.kernel // self.stride
+
+    @property
+    def most(self) -> int:
+        """The most taps of a phase."""
+        return -(-self.kernel // (self.stride // self.common))
+
+    @property
+    def even(self) -> bool:
+        """Whether all phases have equally many taps."""
+        return self.least == self.most
+
+    @property
+    def even_kernels(self) -> list[int]:
+        """The multiples of the stride next to the kernel."""
+        below = self.kernel // self.stride * self.stride
+        return [k for k in (below, below + self.stride) if k]
+
+    @property
+    def even_strides(self) -> list[int]:
+        """The strides above 1 next to this one with which the kernel would be even."""
+        last = min(self.kernel, self.stride + TRIED_STRIDES)
+        below = range(self.stride - 1, max(1, self.stride - TRIED_STRIDES), -1)
+        found = (next(filter(self._suits, r), None) for r in (below, range(self.stride, last + 1)))
+        return [s for s in found if s is not None]
+
+    def _suits(self, stride: int) -> bool:
+        return self.kernel % stride == 0 and math.gcd(stride, self.dilation) == 1
+
+    def phases(self, output: int | None = None) -> Iterator[str]:
+        """Yield which taps reach each residue of the output modulo the stride."""
+        count = self.stride if output is None else min(self.stride, output)
+        for residue in range(min(count, COLOURS)):
+            taps = self.taps(residue)
+            last = residue + 3 * self.stride if output is None else output
+            members = range(residue, last, self.stride)
+            shown = ", ".join(f"y{o}" for o in members[:3])
+            more = ", ..." if output is None or members[3:] else ""
+            reach = " ".join(f"w{k}" for k in taps[:LISTED_TERMS])
+            reach += " ..." if taps[LISTED_TERMS:] else ""
+            yield f"phase {residue} ({shown}{more}): {reach or 'no tap, always 0'}"
+        if count > COLOURS:
+            yield f"... {count} phases"
+
+    def row(self) -> list[int]:
+        """Return the taps of each output along the axis, as far as a map shows it."""
+        drawn = min(self.stride, MAPPED_PHASES)
+        counts = [len(self.taps(r)) for r in range(drawn)]
+        return counts * (1 if drawn < self.stride else max(-(-MAP_CELLS // drawn), 1))
+
+
 @dataclass(frozen=True)
 class OverlapSlice:
     """A map of the last two axes (of a single one: one row) at phases of the axes before."""
@@ -455,23 +461,18 @@ def picture(
     An axis of many or an unknown number of elements is drawn with few, which shows the same. If
     even these do not fit, only the phases are printed.
     """
-    drawn = _drawn(size, kernel, stride, dilation, begin + end)
     axis = AxisAnatomy(
-        size=drawn, kernel=kernel, stride=stride, dilation=dilation, begin=begin, end=end
+        size=ELEMENTS, kernel=kernel, stride=stride, dilation=dilation, begin=begin, end=end
     )
+    while not axis.output and axis.size < 2 * ELEMENTS:  # few, but enough for an output
+        axis = replace(axis, size=axis.size + 1)
+    drawn = axis.size if size is None or size > axis.size + 2 else size
+    axis = replace(axis, size=drawn)
     drawing = AxisDrawing(axis)
     lines = [*drawing.cells(), *drawing.rows()] if drawing.fits else ["(too wide to be drawn)"]
     if drawing.fits and drawn != size:
         lines.insert(0, f"drawn with {drawn} of {'?' if size is None else size} elements")
     return [*lines, *axis.overlap.phases(None if drawn != size else axis.output)]
-
-
-def _drawn(size: int | None, kernel: int, stride: int, dilation: int, cut: int) -> int:
-    """Return how many elements are drawn: few, but enough for an output."""
-    wanted = ELEMENTS
-    while stride * (wanted - 1) + dilation * (kernel - 1) + 1 - cut < 1 and wanted < 2 * ELEMENTS:
-        wanted += 1
-    return wanted if size is None or size > wanted + 2 else size
 
 
 class AxisDrawing:

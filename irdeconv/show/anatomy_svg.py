@@ -71,7 +71,13 @@ def svg(layers: Sequence[LayerPicture]) -> str:
     sheet = Sheet()
     for n, layer in enumerate(layers):
         sheet.y += 24 if n else 0
-        _layer(sheet, layer)
+        sheet.text(layer.name, "name", NAME_COLUMNS)
+        for note in layer.notes:
+            sheet.text(note)
+        for picture in layer.axes:
+            _axis(sheet, picture)
+        if layer.overlap is not None:
+            _overlap(sheet, layer.overlap)
     if any(layer.axes for layer in layers):
         _legend(sheet)
     if not layers:
@@ -132,16 +138,6 @@ def _pieces(line: str, width: int) -> Iterable[str]:
         yield line[:cut]
         line = line[cut:]
     yield line
-
-
-def _layer(sheet: Sheet, layer: LayerPicture) -> None:
-    sheet.text(layer.name, "name", NAME_COLUMNS)
-    for note in layer.notes:
-        sheet.text(note)
-    for picture in layer.axes:
-        _axis(sheet, picture)
-    if layer.overlap is not None:
-        _overlap(sheet, layer.overlap)
 
 
 def _axis(sheet: Sheet, picture: AxisPicture) -> None:

@@ -14,7 +14,7 @@ from irdeconv.ir.graph import Graph, Node
 from irdeconv.ir.op import Op, ports
 from irdeconv.ops.basic import Const, Opaque
 from irdeconv.ops.bodies import bodies_of
-from irdeconv.show.layers import InputFacts, LayerFacts, layers, value
+from irdeconv.show.layers import LayerFacts, layers, value
 from irdeconv.show.scene import Change, GraphDrawing, Kind, LayerBox, TextLine, Wire, draw
 from irdeconv.show.svg import Panel, svg
 from irdeconv.show.text import name_lines, one_line, type_lines
@@ -150,7 +150,8 @@ def box_facts(graph: Graph, r: LayerFacts, *, folded: bool) -> Iterator[str]:
     if folded:
         few = CONSTANTS if len(held) > CONSTANTS + 1 else len(held)
         for port, i in held[:few]:
-            yield _constant(node.op, port, i)
+            known = value(i.spec)
+            yield f"{_port(node.op, port)} {f'{known[:1]} {known[1:]}' if known else i.spec}"
         if few < len(held):
             yield f"and {count(len(held) - few, 'constant')} more"
     same: dict[tuple[int, int], list[str]] = {}
@@ -173,11 +174,6 @@ def _window(attributes: Mapping[str, str]) -> Iterator[str]:
     pads = [attributes.get(key, "") for key in ("pads_begin", "pads_end")]
     if not {"", "0"}.issuperset(",".join(pads).split(",")):
         yield f"pads {pads[0]}" if pads[0] == pads[1] else f"pads {pads[0]} / {pads[1]}"
-
-
-def _constant(op: Op, port: int, i: InputFacts) -> str:
-    known = value(i.spec)
-    return f"{_port(op, port)} {f'{known[:1]} {known[1:]}' if known else i.spec}"
 
 
 def _port(op: Op, port: int) -> str:

@@ -340,9 +340,6 @@ class Explanation(Record, document="explain/1", keys="file? layers", repr=False)
     def _repr_html_(self) -> str:
         return html_text(str(self)) + self.to_svg()
 
-    def _repr_svg_(self) -> str:
-        return self.to_svg()
-
     def __str__(self) -> str:
         first = "\n".join(f"{e.name}: {e.verdict}" for e in self.layers) or "no deconvolutions"
         return printable("\n\n".join([first, *("\n".join(_text(e)) for e in self.layers)]))
@@ -350,6 +347,8 @@ class Explanation(Record, document="explain/1", keys="file? layers", repr=False)
     def to_svg(self) -> str:
         """Return a picture: every axis with its zeros, pads, taps and phases, and overlap maps."""
         return svg([layer_picture(e) for e in self.layers])
+
+    _repr_svg_ = to_svg
 
 
 def explain(

@@ -53,7 +53,13 @@ Arrow = tuple[int, int]
 def scopes(names: Mapping[int, str], arrows: Sequence[Arrow]) -> LayerGroup:
     """Return the whole graph as a group of groups; `names` are those of layers that have scopes."""
     root = _by_name(names, arrows)
-    _settle(root, arrows)
+    stack = [(root, list(arrows))]
+    while stack:  # dissolve the useless groups in a group, then in the groups inside
+        here, inside = stack.pop()
+        _weed(here, inside)
+        _open_few(here, inside)
+        _break_cycles(here, inside)
+        stack += split(here, inside)
     return root
 
 
@@ -95,17 +101,6 @@ def beginning(a: Names, b: Names) -> Names:
     """Return the common prefix of two names or scopes."""
     same = (n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y)
     return a[: next(same, min(len(a), len(b)))]
-
-
-def _settle(group: LayerGroup, arrows: Sequence[Arrow]) -> None:
-    """Dissolve the useless groups in a group, then in the groups inside."""
-    stack = [(group, list(arrows))]
-    while stack:
-        here, inside = stack.pop()
-        _weed(here, inside)
-        _open_few(here, inside)
-        _break_cycles(here, inside)
-        stack += split(here, inside)
 
 
 def split(group: LayerGroup, arrows: Iterable[Arrow]) -> list[tuple[LayerGroup, list[Arrow]]]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import translate
 from typing import Annotated, Any, Literal, TypedDict, get_args
 
-from irdeconv.base.errors import UsageError, count, did_you_mean, misused
+from irdeconv.base.errors import count, did_you_mean, misused
 from irdeconv.base.json_form import Record
 from irdeconv.base.markup import html_table, line
 from irdeconv.base.tables import WIDTH, flat, number, one_line, scaled, table, wrap
@@ -213,22 +213,11 @@ def matching(layers: Sequence[LayerFacts], only: Iterable[str]) -> dict[str, set
     for r in layers:
         by_name.setdefault(r.name, set()).add(r.id)
         by_type.setdefault(r.type, set()).add(r.id)
-    return {text: by_type.get(text, set()) | _named(by_name, text) for text in only}
-
-
-def _named(by_name: dict[str, set[int]], pattern: str) -> set[int]:
-    found = set(by_name.get(pattern, ()))
-    if _PATTERN.search(pattern):
-        fits = re.compile(translate(pattern)).match
-        found |= {i for name, ids in by_name.items() if fits(name) for i in ids}
-    return found
-
-
-def unmatched(text: str, layers: Sequence[LayerFacts]) -> UsageError:
-    """Return the error of a type or pattern that fits no layer."""
-    known = dict.fromkeys([*(r.type for r in layers), *(r.name for r in layers)])
-    hint = did_you_mean(text, known) or "a pattern such as 'block1/*' fits whole names"
-    return misused(f'--only "{text}": no layer has this type or name', hint)
+    out = {text: by_type.get(text, set()) | by_name.get(text, set()) for text in only}
+    for text in filter(_PATTERN.search, out):
+        fits = re.compile(translate(text)).match
+        out[text] |= {i for name, ids in by_name.items() if fits(name) for i in ids}
+    return out
 
 
 def ordered(layers: Iterable[LayerFacts], sort: str | None) -> list[LayerFacts]:
@@ -307,9 +296,6 @@ class Inspection(Record, document="inspect/2", keys=_INSPECTION_KEYS, repr=False
         rows = [TypeSummary(t, len(rs), **_added(rs, rs)) for t, rs in by_type.items()]
         return sorted(rows, key=lambda r: (-r.macs, -r.parameters, r.type))
 
-    def __str__(self) -> str:
-        return self.to_text()
-
     def __repr__(self) -> str:
         return line(self, self.graph.info.name, self._sums(len(self.shown)))
 
@@ -358,6 +344,8 @@ class Inspection(Record, document="inspect/2", keys=_INSPECTION_KEYS, repr=False
             parts.append(self._deconvolution_table(most, width))
         parts.append(head + str(Listing(self.graph, listed, constants=constants, width=width)))
         return "\n\n".join(parts)
+
+    __str__ = to_text
 
     def _sums(self, listed: int) -> str:
         t = self.totals
@@ -525,7 +513,10 @@ def inspect(
             other = _narrowed(other, made.union(*fits_lowered.values()))
         for text in only:
             if not fits[text]:
-                raise unmatched(text, whole.layers)
+                known = (*(r.type for r in whole.layers), *(r.name for r in whole.layers))
+                near = did_you_mean(text, dict.fromkeys(known))
+                hint = near or "a pattern such as 'block1/*' fits whole names"
+                raise misused(f'--only "{text}": no layer has this type or name', hint)
         whole = _narrowed(whole, ids)
     if other is not None:
         other = replace(other, shown=tuple(ordered(other.shown, sort)))

@@ -60,9 +60,6 @@ class Operations(Record, document="operations/1", keys="operations=rows", repr=F
 
     rows: tuple[OperationSupport, ...]  # in the order of names
 
-    def __str__(self) -> str:
-        return self.to_text()
-
     def __repr__(self) -> str:
         executed = sum(len(r.opsets) for r in self.rows if r.state == "executed")
         whole = sum(len(r.opsets) for r in self.rows)
@@ -84,6 +81,8 @@ class Operations(Record, document="operations/1", keys="operations=rows", repr=F
         """Return the table in lines of at most `width` columns, and the summary."""
         body = table(HEAD, self._cells(), names=("operation",), width=width)
         return f"{body}\n\n{self.summary}"
+
+    __str__ = to_text
 
     def to_json(self) -> str:
         """Return one object; its rows are those of the table."""

@@ -242,19 +242,17 @@ def _first_order(layers: Layers) -> list[list[int]]:
 
 
 def _sweep(layers: Layers, rows: list[list[int]], *, down: bool) -> None:
-    """Sort every row by the average place of each vertex's neighbours in the row before."""
+    """Sort every row by the average place of each vertex's neighbours in the row before.
+
+    Vertices without neighbours keep their places.
+    """
     near = layers.up if down else layers.down
     numbers = range(1, len(rows)) if down else range(len(rows) - 2, -1, -1)
     for n in numbers:
         place = {v: k for k, v in enumerate(rows[n - 1 if down else n + 1])}
-        rows[n] = _sorted(rows[n], near, place)
-
-
-def _sorted(row: list[int], near: list[list[int]], place: dict[int, int]) -> list[int]:
-    """Return the row by average place; vertices without neighbours keep their places."""
-    keys = {v: sum(place[w] for w in near[v]) / len(near[v]) for v in row if near[v]}
-    moving = iter(sorted(keys, key=keys.__getitem__))
-    return [next(moving) if v in keys else v for v in row]
+        keys = {v: sum(place[w] for w in near[v]) / len(near[v]) for v in rows[n] if near[v]}
+        moving = iter(sorted(keys, key=keys.__getitem__))
+        rows[n] = [next(moving) if v in keys else v for v in rows[n]]
 
 
 def _swap(layers: Layers, rows: list[list[int]]) -> None:

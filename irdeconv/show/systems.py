@@ -268,32 +268,24 @@ def verdicts(s: Setting, own: Crop | None) -> list[Verdict]:
 
 def verdict(system: System, s: Setting, own: Crop | None) -> Verdict:
     """Ask one system."""
-    crop, kind, text = _ask(system, s, own)
+    crop: Crop | None = None
+    kind: Kind = "unknown"
+    try:
+        crop, text = system.crop(s), "accepted"
+    except Cannot as e:
+        kind, text = "inexpressible", f"not expressible: {e}"
+    except OpError as e:
+        kind, text = "rejected", f"rejected: {e}"
+    if own is not None and crop is not None:
+        kind, text = difference(own, crop)
     instead = None
     if own is not None and kind not in ("same", "unknown"):
-        instead = _instead(system, s, own)
+        for way in system.ways(s, own):  # attributes that give the layer's window there
+            with suppress(Cannot, OpError):
+                if difference(own, system.crop(way))[0] == "same":
+                    instead = system.spell(way)
+                    break
     return Verdict(system.key, system.title, crop, kind, text, instead)
-
-
-def _ask(system: System, s: Setting, own: Crop | None) -> tuple[Crop | None, Kind, str]:
-    try:
-        crop = system.crop(s)
-    except Cannot as e:
-        return None, "inexpressible", f"not expressible: {e}"
-    except OpError as e:
-        return None, "rejected", f"rejected: {e}"
-    if own is None:
-        return crop, "unknown", "accepted"
-    return crop, *difference(own, crop)
-
-
-def _instead(system: System, s: Setting, own: Crop) -> dict[str, str] | None:
-    """Return attributes that give the layer's window in a system."""
-    for way in system.ways(s, own):
-        with suppress(Cannot, OpError):
-            if difference(own, system.crop(way))[0] == "same":
-                return system.spell(way)
-    return None
 
 
 def difference(own: Crop, other: Crop) -> tuple[Kind, str]:

@@ -159,10 +159,11 @@ def pages() -> dict[Path, str]:
     """Return the text of every page by its path."""
     names = [name for name in target_names() if name not in NO_DEVICES]
     layers = ((name, _described(layer)) for name, layer in LAYERS.items())
+    rules = re.findall(r"^ {4}(\d)  +(.+?)  +(.+)$", legalising.__doc__ or "", re.M)
     devices = ("`--target`", "device", "layers that fit", "refused")
     parts = {
         "operations": table(("operation", "names"), _operations()),
-        "rules": table(("stage", "rule", "starts from a condition on"), _rules()),
+        "rules": table(("stage", "rule", "starts from a condition on"), rules),
         "devices": table(devices, map(_device, names)),
         "layers": table(("layer", "deconvolution"), layers),
     }
@@ -197,14 +198,6 @@ def _about(name: Name) -> str:
     choices = f": {', '.join(name.choices)}" if 1 < len(name.choices) < 8 else ""
     axes = "; for each axis" if name.absent is not None and not name.each else ""
     return f"{name.about}{axes}{choices}"
-
-
-def _rules() -> Iterator[tuple[str, ...]]:
-    """Yield the rules by their stages, as the code lists them."""
-    docstring = legalising.__doc__ or ""
-    for line in docstring.splitlines():
-        if found := re.fullmatch(r" {4}(\d)  +(.+?)  +(.+)", line):
-            yield found.groups()
 
 
 def _device(name: str) -> tuple[str, ...]:
