@@ -281,14 +281,6 @@ def clustered(x: Array, y: Array, sides: Array, image: tuple[int, int]) -> Array
     return np.concatenate([(centres - sides / 2) / size, (centres + sides / 2) / size], -1)
 
 
-def with_variances(boxes: Array, count: int, variance: Sequence[float]) -> Array:
-    """Return (2, count): the first numbers of the boxes, and variances (one for all, or 0.1)."""
-    out = np.empty((2, count), np.float32)
-    out[0] = boxes.reshape(-1)[:count]
-    out[1] = np.resize(np.array(variance or (0.1,), np.float32), count)
-    return out
-
-
 LARGEST = math.log(1000 / 16)  # of the logarithm by which a side of an anchor may grow
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from irdeconv.base.errors import OpError, Problem
 from irdeconv.base.limits import current, raise_hint
 from irdeconv.ir.attributes import Positive
-from irdeconv.ir.op import MOVES, Bound, Op, attribute, op
+from irdeconv.ir.op import Bound, attribute, op
 from irdeconv.ir.ports import Fit, axis_of, exact, fit
 from irdeconv.ir.spec import (
     DYNAMIC,
@@ -28,7 +28,7 @@ from irdeconv.ir.spec import (
     non_negative,
 )
 from irdeconv.kernels.copies import ConcatKernel, CopyKernel
-from irdeconv.ops.checks import ViewOp, inferred_shape, outside, shape_of
+from irdeconv.ops.checks import MovingOp, ViewOp, inferred_shape, outside, shape_of
 
 BlockMode = Literal["blocks_first", "depth_first"]
 
@@ -46,11 +46,8 @@ def divided(size: Dim, by: int, what: str, attribute: str | None = None) -> Dim:
     raise OpError(text, code="E302", attribute=attribute)
 
 
-class _Rearrangement(Op):
+class _Rearrangement(MovingOp):
     """Base of operations that split axes, permute the parts and join them to other axes."""
-
-    moves: ClassVar[bool] = True
-    rounding = MOVES
 
     def rearrangement(self, shape: tuple[int, ...]) -> tuple[tuple[int, ...], list[int]]:
         """Return the axes that the data is split into, and their order in the result."""
@@ -150,14 +147,12 @@ class ShuffleChannels(_Rearrangement):
 
 
 @op("Reverse", until=1)
-class Reverse(Op):
+class Reverse(MovingOp):
     """Reverse the order along axes: `index` lists them, `mask` has a boolean for each axis.
 
     data: any type.  [movement/Reverse-1]
     """
 
-    moves: ClassVar[bool] = True
-    rounding = MOVES
     signature = "data: any t [*I]; axes: any [A] -> t [*I]"
     mode: Literal["index", "mask"] = attribute("index", documented=True)
 
@@ -217,7 +212,7 @@ def _over(size: Dim, by: Dim, what: str) -> Dim:
 
 
 @op("BatchToSpace", since=2)
-class BatchToSpace(Op):
+class BatchToSpace(MovingOp):
     """Spread batches over space and crop: [N * prod(b), *S] -> [N, *(S * b - begin - end)].
 
     Batch number ((i1 * b2 + i2) * ...) * N + n has the elements of n at the places that leave
@@ -225,8 +220,6 @@ class BatchToSpace(Op):
     axis, 1 and 0 for the batch. Any type.  [movement/BatchToSpace-2]
     """
 
-    moves: ClassVar[bool] = True
-    rounding = MOVES
     signature = (
         "data: any t [?, ?, *I]; block_shape: integer i [D]; crops_begin: i [D]; "
         "crops_end: i [D] -> t [*O]"
@@ -263,15 +256,13 @@ class BatchToSpace(Op):
 
 
 @op("SpaceToBatch", since=2)
-class SpaceToBatch(Op):
+class SpaceToBatch(MovingOp):
     """Pad with 0 and gather elements of one remainder as a batch, the inverse of BatchToSpace.
 
     [N, *S] -> [N * prod(b), *((S + begin + end) / b)]; block_shape b, pads_begin, pads_end:
     integers, one for each axis, 1 and 0 for the batch. Any type.  [movement/SpaceToBatch-2]
     """
 
-    moves: ClassVar[bool] = True
-    rounding = MOVES
     signature = BatchToSpace.signature.replace("crops", "pads")
 
     def complete(self, at: Fit, data: Spec, *lists: Spec) -> None:
@@ -300,15 +291,13 @@ class SpaceToBatch(Op):
 
 
 @op("ReverseSequence")
-class ReverseSequence(Op):
+class ReverseSequence(MovingOp):
     """Reverse the first seq_lengths[n] elements along `seq_axis`, for each n on `batch_axis`.
 
     data: any type; seq_lengths: a vector of numbers, one for each n. Elements behind them stay.
     [movement/ReverseSequence-1]
     """
 
-    moves: ClassVar[bool] = True
-    rounding = MOVES
     signature = "data: any t [?, ?, *I]; seq_lengths: number [N] -> t [*O]"
     batch_axis: int = attribute(0, documented=True)
     seq_axis: int = attribute(1, documented=True)
@@ -354,15 +343,13 @@ def _check_lengths(lengths: Array, top: int | None) -> None:
 
 
 @op("Roll", since=7)
-class Roll(Op):
+class Roll(MovingOp):
     """Move elements by `shift` along `axes`; those that leave an end enter at the other one.
 
     shift, axes: integers, scalars or vectors. A scalar shift applies to all axes. The shifts of an
     axis that is named twice add up. Any type.  [movement/Roll-7]
     """
 
-    moves: ClassVar[bool] = True
-    rounding = MOVES
     signature = "data: any t [*I]; shift: i32|i64 [*S:1]; axes: i32|i64 [*A:1] of data -> t [*I]"
 
     def complete(self, at: Fit, *inputs: Spec) -> None:

@@ -209,7 +209,7 @@ class WindowOp(Op):
     """Base of operations on windows along spatial axes: absent strides are 1, absent pads 0."""
 
     strides: Ints
-    dilations: Ints
+    dilations: Ints = ()  # some operation sets lack them
     pads_begin: Ints
     pads_end: Ints
     auto_pad: str
@@ -224,6 +224,13 @@ class WindowOp(Op):
     def effective_pads(self, sizes: Ints, kernel: Ints) -> tuple[Ints, Ints]:
         """Return (pads_begin, pads_end) after auto_pad, for exact spatial sizes."""
         return geometry.pads(self.auto_pad, sizes, kernel, *self.filled(len(sizes)))
+
+
+class MovingOp(Op):
+    """Base of operations that give elements of the first input, or 0."""
+
+    moves: ClassVar[bool] = True
+    rounding = MOVES
 
 
 class ViewOp(Op):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,7 +26,7 @@ def convert(values: Array, dtype: ElementType) -> Array:
     types are held in containers.
     """
     if values.dtype == object:
-        return ranges.each(_dim_to(dtype), values)
+        return ranges.each(partial(_dim_to, dtype), values)
     if dtype.kind == "bool":
         return values if values.dtype == np.bool_ else (values != 0) & (values == values)
     with np.errstate(all="ignore"):
@@ -62,20 +63,16 @@ def _within_64(values: Array, whole: np.dtype[Any]) -> Array:
     return np.where(negative, out.astype(np.int64).astype(whole), top) if negative.any() else top
 
 
-def _dim_to(dtype: ElementType) -> Any:
-    real = dtype.container.type if dtype.container.kind == "f" else np.float32
-
-    def apply(v: Any) -> Any:
-        if isinstance(v, Interval):
-            if dtype.kind == "bool":
-                raise TypeError("a partly known value as boolean")
-            return v if dtype.is_real else _narrowed(v, dtype)
+def _dim_to(dtype: ElementType, v: Any) -> Any:
+    if isinstance(v, Interval):
         if dtype.kind == "bool":
-            return bool(v != 0)
-        made: Any = real(v) if dtype.is_real else int(convert(np.array(int(v)), dtype))
-        return made if made == (v if dtype.is_real else int(v)) else UNKNOWN
-
-    return apply
+            raise TypeError("a partly known value as boolean")
+        return v if dtype.is_real else _narrowed(v, dtype)
+    if dtype.kind == "bool":
+        return bool(v != 0)
+    real = dtype.container.type if dtype.container.kind == "f" else np.float32
+    made: Any = real(v) if dtype.is_real else int(convert(np.array(int(v)), dtype))
+    return made if made == (v if dtype.is_real else int(v)) else UNKNOWN
 
 
 def _narrowed(v: Interval, dtype: ElementType) -> Dim:
@@ -208,13 +205,13 @@ class ConvertPromoteTypes(Op):
         if a.kind == b.kind:
             if a.bits != b.bits:
                 return _Common(max(a, b, key=lambda t: t.bits), safe=True)
-            return _Common(_named("f", 2 * a.bits), safe=False)
+            return _Common(ELEMENT_TYPES[f"f{2 * a.bits}"], safe=False)
         signed, unsigned = (a, b) if a.kind == "int" else (b, a)
         if unsigned.bits < signed.bits:
             return _Common(signed, safe=True)
         if unsigned.bits == 64:
             return _Common(self.u64_integer_promotion_target, safe=False)
-        return _Common(_named("i", 2 * unsigned.bits), safe=False)
+        return _Common(ELEMENT_TYPES[f"i{2 * unsigned.bits}"], safe=False)
 
     def _allowed(self, found: _Common, a: ElementType, b: ElementType) -> ElementType:
         if found.safe or self.promote_unsafe:
@@ -227,10 +224,6 @@ class ConvertPromoteTypes(Op):
 class _Common:
     dtype: ElementType
     safe: bool
-
-
-def _named(letter: str, bits: int) -> ElementType:
-    return ELEMENT_TYPES[f"{letter}{bits}"]
 
 
 def _higher(a: ElementType, b: ElementType) -> _Common:

@@ -220,6 +220,7 @@ class _Deformable(FilterWindows):
 
     group: Positive = attribute(1, required=True)
     deformable_group: Positive = attribute(1, required=True)
+    bilinear_interpolation_pad = False
 
     def complete(self, at: Fit, *inputs: Spec) -> None:
         data, offsets, filter, *masks = inputs
@@ -249,17 +250,16 @@ class _Deformable(FilterWindows):
         batch, rows, columns = (DYNAMIC if d is None else d for d in found)
         return batch, out[1], rows, columns
 
-    def _compute(
-        self, data: Array, offsets: Array, filter: Array, mask: Array | None, *, padded: bool
+    def evaluate(
+        self, data: Array, offsets: Array, filter: Array, mask: Array | None = None
     ) -> Array:
         if 0 in (data.size, offsets.size, filter.size):
             return np.zeros((len(data), len(filter), *offsets.shape[2:]), data.dtype)
         kind = np.float64 if data.dtype == np.float64 else np.float32
         begin, _ = self.effective_pads(data.shape[2:], filter.shape[2:])
         strides, dilations, _ = self.filled(2)
-        windows = DeformableWindows(
-            strides=strides, dilations=dilations, begin=begin, padded=padded
-        )
+        pad = self.bilinear_interpolation_pad
+        windows = DeformableWindows(strides=strides, dilations=dilations, begin=begin, padded=pad)
         arrays = [x.astype(kind, copy=False) for x in (data, offsets, filter)]
         scaled = None if mask is None else mask.astype(kind, copy=False)
         groups = (self.group, self.deformable_group)
@@ -285,9 +285,6 @@ class DeformableConvolution1(_Deformable):
 
     signature = f"{_DEFORMED} -> t [*O]"
 
-    def evaluate(self, data: Array, offsets: Array, filter: Array) -> Array:
-        return self._compute(data, offsets, filter, None, padded=False)
-
 
 @op("DeformableConvolution", since=8)
 class DeformableConvolution(_Deformable):
@@ -300,8 +297,3 @@ class DeformableConvolution(_Deformable):
 
     signature = f"{_DEFORMED}; mask?: t [?, ?, ?, ?] -> t [*O]"
     bilinear_interpolation_pad: bool = False
-
-    def evaluate(
-        self, data: Array, offsets: Array, filter: Array, mask: Array | None = None
-    ) -> Array:
-        return self._compute(data, offsets, filter, mask, padded=self.bilinear_interpolation_pad)

@@ -15,8 +15,7 @@ from irdeconv.ir.attributes import Floats, Ints, Positive, Unlimited, ValueRange
 from irdeconv.ir.op import SCALE, Op, attribute, op
 from irdeconv.ir.ports import Fit
 from irdeconv.ir.spec import DYNAMIC, Array, Dim, Spec, merge
-from irdeconv.kernels import boxes as detections
-from irdeconv.kernels import boxes as prior_boxes
+from irdeconv.kernels import boxes as kernels
 from irdeconv.kernels.boxes import BestBoxes, Coding
 from irdeconv.ops.checks import inferred_shape
 
@@ -125,24 +124,23 @@ class _DetectionOutput(Op):
         if len(others) == 3:
             scores = self._objects(scores, others[1])
         boxes = self._boxes(proposals, [a.astype(np.float32) for a in (*others[2:], box_logits)])
-        select = self._best_boxes()
-        choose = select.of_priors if self.decrease_label_id else select.of_classes
-        rows = []
-        for n, of_image in enumerate(scores.transpose(0, 2, 1)):
-            own = proposals[n % len(proposals), 0].reshape(priors, proposals.shape[2] // priors)
-            valid = _until_end(own) if not self.normalized else priors
-            found = choose(of_image[:, :valid], boxes[n], shared=self.share_location)
-            rows += [self._row(n, c, found[c], of_image[c], boxes[n]) for c in found]
-        return detections.fill(rows, count).astype(box_logits.dtype)
-
-    def _best_boxes(self) -> BestBoxes:
-        return BestBoxes(
+        select = BestBoxes(
             background=self.background_label_id,
             confidence=self.confidence_threshold,
             overlap=self.nms_threshold,
             top=None if self.top_k < 0 else self.top_k,
             keep=self.keep_top_k[0],
         )
+        choose = select.of_priors if self.decrease_label_id else select.of_classes
+        rows = []
+        for n, of_image in enumerate(scores.transpose(0, 2, 1)):
+            own = proposals[n % len(proposals), 0].reshape(priors, proposals.shape[2] // priors)
+            # Those count that come before one that begins with -1.
+            ends = np.flatnonzero(() if self.normalized else own[:, 0] == -1)
+            valid = int(ends[0]) if len(ends) else priors
+            found = choose(of_image[:, :valid], boxes[n], shared=self.share_location)
+            rows += [self._row(n, c, found[c], of_image[c], boxes[n]) for c in found]
+        return kernels.fill(rows, count).astype(box_logits.dtype)
 
     def _objects(self, scores: Array, aux: Array) -> Array:
         """Make background of priors (N, P, C) whose objectness is below the threshold."""
@@ -166,7 +164,7 @@ class _DetectionOutput(Op):
             labels = logits.shape[1] // (4 * count)
             each = logits.reshape(len(logits), count, labels, 4).transpose(0, 2, 1, 3)
             with np.errstate(over="ignore", invalid="ignore"):
-                priors = detections.decode(priors, variances, each, coding)
+                priors = kernels.decode(priors, variances, each, coding)
         return priors
 
     def _row(self, n: int, label: int, at: list[int], scores: Array, boxes: Array) -> Array:
@@ -177,12 +175,6 @@ class _DetectionOutput(Op):
         shown = label - 1 if self.decrease_label_id else label
         head = np.full((len(at), 2), (n, shown), np.float32)
         return np.concatenate([head, scores[at, None], found], 1)
-
-
-def _until_end(priors: Array) -> int:
-    """Return the number of priors before one that begins with -1."""
-    ends = np.flatnonzero(priors[:, 0] == -1)
-    return int(ends[0]) if len(ends) else len(priors)
 
 
 @op("DetectionOutput", until=7)
@@ -249,7 +241,8 @@ class _Priors(Op):
             return np.zeros((2, 0), np.float32)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             boxes = self.place(height, width, image)
-        return prior_boxes.with_variances(boxes, count, self.variance)
+        variances = np.resize(np.array(self.variance or (0.1,), np.float32), count)
+        return np.stack([boxes.reshape(-1)[:count], variances])
 
     def place(self, height: int, width: int, image: tuple[int, int]) -> Array:
         """Return the boxes (height, width, B, 4) as left, top, right, bottom."""
@@ -292,8 +285,8 @@ class _PriorBox(_Priors):
             )
             yield Problem("E210", text, hint=hint)
 
-    def _candidates(self) -> prior_boxes.Candidates:
-        return prior_boxes.Candidates(
+    def _candidates(self) -> kernels.Candidates:
+        return kernels.Candidates(
             min_size=self.min_size,
             max_size=self.max_size,
             aspect_ratio=self.aspect_ratio,
@@ -311,7 +304,7 @@ class _PriorBox(_Priors):
     def place(self, height: int, width: int, image: tuple[int, int]) -> Array:
         boxes = self._candidates().boxes(image[0])
         x, y = self._centres(height, width, image)
-        out = prior_boxes.around(x, y, boxes, image)
+        out = kernels.around(x, y, boxes, image)
         return np.clip(out, 0, 1) if self.clip else out
 
     def _centres(self, height: int, width: int, image: tuple[int, int]) -> tuple[Array, Array]:
@@ -322,7 +315,7 @@ class _PriorBox(_Priors):
             x, y, offset = step, step, self.offset
         else:
             x, y, offset = np.float32(image[1]) / np.float32(width), tall / np.float32(height), 0.5
-        return prior_boxes.grid(width, x, offset), prior_boxes.grid(height, y, offset)
+        return kernels.grid(width, x, offset), kernels.grid(height, y, offset)
 
 
 @op("PriorBox", until=7)
@@ -386,8 +379,8 @@ class PriorBoxClustered(_Priors):
         if across == 0 and down == 0:
             across = np.float32(image[1]) / np.float32(width)
             down = np.float32(image[0]) / np.float32(height)
-        x = prior_boxes.grid(width, across, self.offset)
-        y = prior_boxes.grid(height, down, self.offset)
+        x = kernels.grid(width, across, self.offset)
+        y = kernels.grid(height, down, self.offset)
         sides = np.stack([np.array(self.width, np.float32), np.array(self.height, np.float32)], -1)
-        out = prior_boxes.clustered(x, y, sides, image)
+        out = kernels.clustered(x, y, sides, image)
         return np.clip(out, 0, 1) if self.clip else out

@@ -88,11 +88,9 @@ class OneDnnConvTranspose(DialectDeconvolution):
 
     def check_attributes(self, data: Spec, filter: Spec, axes: int | None) -> None:
         dialect_base.check_not_negative("output_padding", self.output_padding, self.system)
-        if self.auto_pad == "none":
-            self._check_pads()
-
-    def _check_pads(self) -> None:
-        """Refuse negative pads; the library takes those at the end that are above -stride."""
+        if self.auto_pad != "none":
+            return
+        # The library takes negative pads at the end that are above -stride.
         dialect_base.check_not_negative("pads_begin", self.pads_begin, self.system)
         if self.semantics == "document":
             dialect_base.check_not_negative("pads_end", self.pads_end, self.system)

@@ -138,12 +138,9 @@ class ConvTranspose(DialectDeconvolution):
             raise OpError(text, code="E304", attribute="output_shape")
 
     def check_setting(self, s: Setting) -> None:
-        if self.semantics == "runtime":
-            self._check_reachable(s)
-
-    def _check_reachable(self, s: Setting) -> None:
         """Refuse an output_shape that no input of this size gives (ONNX Runtime's rule)."""
-        for axis, (full, wanted) in enumerate(zip(s.full, s.output_shape or (), strict=False)):
+        sizes = s.output_shape if self.semantics == "runtime" else None
+        for axis, (full, wanted) in enumerate(zip(s.full, sizes or (), strict=False)):
             limit = s.strides[axis]
             if isinstance(full, int) and isinstance(wanted, int) and wanted - full >= limit:
                 text = f"output_shape is {wanted} on spatial axis {axis}, but {s.size[axis]} "

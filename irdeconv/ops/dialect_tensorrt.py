@@ -111,15 +111,12 @@ class TensorRtDeconvolution(DialectDeconvolution):
             text = f"num_output_maps is {self.num_output_maps}, the kernel gives "
             text += f"{outputs * groups} = {groups} groups x {outputs}"
             raise OpError(text, code="E304", attribute="num_output_maps")
-        if data.dtype is not None and data.dtype.name == "i8":
-            self._check_int8(channels)
-
-    def _check_int8(self, inputs: Dim) -> None:
-        for what, count in (("input", inputs), ("output", self.num_output_maps)):
-            if isinstance(count, int) and (count // self.num_groups) % INT8_MULTIPLE:
+        if data.dtype is None or data.dtype.name != "i8":
+            return
+        for what, count in (("input", channels), ("output", self.num_output_maps)):
+            if isinstance(count, int) and (count // groups) % INT8_MULTIPLE:
                 text = f"int8 needs groups of a multiple of {INT8_MULTIPLE} {what} channels; "
-                text += f"{count} channels in {self.num_groups} groups make "
-                text += f"{count // self.num_groups}"
+                text += f"{count} channels in {groups} groups make {count // groups}"
                 raise OpError(text, code="E303", attribute="num_groups")
 
     def warnings(self, s: Setting, inputs: tuple[Spec, ...]) -> Iterator[Problem]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import mul
 from typing import Any, ClassVar, Literal
@@ -58,6 +58,7 @@ class GatherElements(Op):
         return np.take_along_axis(data, places_of(indices, data.shape[axis], axis), axis)
 
 
+@dataclass(frozen=True)
 class _GatherND(Op):
     """Base of the two versions."""
 
@@ -117,8 +118,6 @@ class GatherND5(_GatherND):
     [movement/GatherND-5]
     """
 
-    batch_dims: int = 0
-
     def lead(self, batch: Shape) -> Shape:
         return (reduce(mul, batch),) if batch else ()
 
@@ -129,8 +128,6 @@ class GatherND(_GatherND):
 
     Negative indices count from the end.  [movement/GatherND-8]
     """
-
-    batch_dims: int = 0
 
 
 Reduction = Literal["none", "sum", "prod", "min", "max", "mean", "sub"]
@@ -155,11 +152,12 @@ def _store(out: Array, at: Any, updates: Array, reduction: str) -> None:
 _SCATTERED = "data: any t [*I]; indices: integer; updates: t; axis: integer one of data -> t [*I]"
 
 
-def _want_updates(updates: Spec, wanted: Shape) -> None:
-    if not compatible(updates.shape, wanted):
-        text = f"updates are {format_shape(updates.shape)}; data and indices want "
-        text += f"{format_shape(wanted)}"
-        raise OpError(text, code="E302", port=2)
+def _want_updates(
+    updates: Shape | None, wanted: Shape | None, rule: str = "data and indices want", port: int = 2
+) -> None:
+    if not compatible(updates, wanted):
+        text = f"updates are {format_shape(updates)}; {rule} {format_shape(wanted)}"
+        raise OpError(text, code="E302", port=port)
 
 
 @op("ScatterUpdate", since=3)
@@ -176,13 +174,13 @@ class ScatterUpdate(Op):
         for at in found.axes("axis") or ():
             shape = data.shape or ()
             if indices.shape is not None:
-                _want_updates(updates, (*shape[:at], *indices.shape, *shape[at + 1 :]))
+                _want_updates(updates.shape, (*shape[:at], *indices.shape, *shape[at + 1 :]))
 
     def evaluate(self, data: Array, indices: Array, updates: Array, axis: Array) -> Array:
         out = data.copy()
         at = axis_of(int(axis.reshape(-1)[0]), data.ndim, port=3)
         wanted = (*data.shape[:at], *indices.shape, *data.shape[at + 1 :])
-        _want_updates(Spec(None, updates.shape), wanted)
+        _want_updates(updates.shape, wanted)
         place: Any = (*(slice(None),) * at, places_of(indices, data.shape[at], at))
         out[place] = updates
         return out
@@ -273,17 +271,14 @@ class _ScatterND(Op):
     reduction: str = "none"
 
     def complete(self, at: Fit, data: Spec, indices: Spec, updates: Spec) -> None:
-        if data.shape is not None and indices.shape is not None:
-            self._check_updates(data.shape, indices.shape, updates)
-
-    def _check_updates(self, data: Shape, indices: Shape, updates: Spec) -> None:
-        depth = indices[-1]
-        if isinstance(depth, Interval):
+        if data.shape is None or indices.shape is None:
             return
-        if depth > len(data):
-            text = f"indices name {depth} axes of data of rank {len(data)}"
+        if isinstance(depth := indices.shape[-1], Interval):
+            return
+        if depth > len(data.shape):
+            text = f"indices name {depth} axes of data of rank {len(data.shape)}"
             raise OpError(text, code="E302", port=1)
-        _want_updates(updates, (*indices[:-1], *data[depth:]))
+        _want_updates(updates.shape, (*indices.shape[:-1], *data.shape[depth:]))
 
     def evaluate(self, data: Array, indices: Array, updates: Array) -> Array:
         want_shapes(self, data, indices, updates)
@@ -329,6 +324,7 @@ class NonZero(Op):
         return np.array(found if data.ndim else (), self.output_type.container).reshape(shape)
 
 
+@dataclass(frozen=True)
 class _OneHot(Op):
     """Base of the two versions."""
 
@@ -336,8 +332,8 @@ class _OneHot(Op):
     signature = (
         "indices: integer; depth: integer [] = D; on_value: any t []; off_value: t [] -> t [*O]"
     )
-    axis: int
-    negative_indices_mode: str = "ignore_negative"
+    axis: int = attribute(0, documented=True)
+    negative_indices_mode = "ignore_negative"
 
     def complete(self, found: Fit, indices: Spec, depth: Spec, *values: Spec) -> None:
         shape = indices.shape
@@ -364,8 +360,6 @@ class OneHot1(_OneHot):
     [sequence/OneHot-1]
     """
 
-    axis: int = attribute(0, documented=True)
-
 
 @op("OneHot", since=16)
 class OneHot(_OneHot):
@@ -374,7 +368,6 @@ class OneHot(_OneHot):
     Negative indices give no on_value or, normalized, count from the end.  [sequence/OneHot-16]
     """
 
-    axis: int = attribute(0, documented=True)
     negative_indices_mode: Literal["ignore_negative", "normalize"] = "ignore_negative"
 
 
@@ -399,17 +392,11 @@ class SliceScatter(Op):
         except OpError as e:  # Slice has its lists one port earlier
             port = e.problem.port
             raise OpError.of(replace(e.problem, port=port + 1) if port else e.problem) from None
-        _want_shape(updates.shape, replaced.shape)
+        _want_updates(updates.shape, replaced.shape, "the slice is", 1)
 
     def evaluate(self, data: Array, updates: Array, *lists: Array) -> Array:
         out = data.copy()
         replaced = self.part.view(data.shape, *lists)(out)
-        _want_shape(updates.shape, replaced.shape)
+        _want_updates(updates.shape, replaced.shape, "the slice is", 1)
         np.copyto(replaced, updates)
         return out
-
-
-def _want_shape(updates: Shape | None, replaced: Shape | None) -> None:
-    if not compatible(replaced, updates):
-        text = f"updates are {format_shape(updates)}; the slice is {format_shape(replaced)}"
-        raise OpError(text, code="E302", port=1)

@@ -92,12 +92,9 @@ class MatMul(Op):
         shape, out = inputs[0].shape, outputs[0].shape
         if not is_static(shape) or not is_static(out):
             return None
-        return math.prod(out) * _exact(self._left(shape)[-1])
-
-
-def _exact(d: Dim) -> int:
-    assert isinstance(d, int)
-    return d
+        depth = self._left(shape)[-1]
+        assert isinstance(depth, int)
+        return math.prod(out) * depth
 
 
 def _swapped(shape: Shape) -> Shape:

@@ -16,14 +16,13 @@ from irdeconv.ir.spec import (
     UNKNOWN,
     Array,
     Dim,
-    Interval,
     Shape,
     Spec,
-    bounds,
     broadcast,
     format_shape,
     ints,
     is_static,
+    maximum,
     merge,
 )
 from irdeconv.kernels.copies import ConcatKernel, tiled
@@ -279,7 +278,7 @@ class Tile(Op):
         rank = max(len(data.shape), len(counts))
         shape = (1,) * (rank - len(data.shape)) + data.shape
         times = (1,) * (rank - len(counts)) + counts
-        at.groups["O"] = tuple(d * _count(n) for d, n in zip(shape, times, strict=True))
+        at.groups["O"] = tuple(d * maximum(n, 0) for d, n in zip(shape, times, strict=True))
 
     def evaluate(self, data: Array, repeats: Array) -> Array:
         times = [max(int(n), 0) for n in repeats.reshape(-1)]
@@ -303,9 +302,3 @@ class Tile(Op):
             np.copyto(out.reshape(result), x.reshape(inside))
 
         return Bound(call)
-
-
-def _count(n: Dim) -> Dim:
-    """Return a repeat count; negative ones count as 0."""
-    low, high = bounds(n)
-    return Interval.of(max(low, 0), None if high is None else max(high, 0))

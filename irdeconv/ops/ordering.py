@@ -49,17 +49,16 @@ class _TopK(Op):
         axis = axis_of(self.axis, data.ndim, attribute="axis")
         count = min(int(k.reshape(-1)[0]), data.shape[axis])
         moved = np.moveaxis(data, axis, -1)
-        order = _descending(moved) if self.mode == "max" else np.argsort(moved, -1, kind="stable")
+        if self.mode == "max":  # the reverse of the ascending order of the reverse is stable
+            back = np.argsort(moved[..., ::-1], -1, kind="stable")[..., ::-1]
+            order = np.asarray(moved.shape[-1] - 1 - back)
+        else:
+            order = np.argsort(moved, -1, kind="stable")
         chosen = order[..., :count]
         if self.sort == "index":
             chosen = np.sort(chosen, -1)
-        back = np.moveaxis(chosen, -1, axis).astype(self.index_element_type.container)
-        return np.moveaxis(np.take_along_axis(moved, chosen, -1), -1, axis), back
-
-
-def _descending(x: Array) -> Array:
-    """Return a stable descending order: the reverse of the ascending order of the reverse."""
-    return np.asarray(x.shape[-1] - 1 - np.argsort(x[..., ::-1], -1, kind="stable")[..., ::-1])
+        places = np.moveaxis(chosen, -1, axis).astype(self.index_element_type.container)
+        return np.moveaxis(np.take_along_axis(moved, chosen, -1), -1, axis), places
 
 
 def _taken(size: Dim, k: Dim) -> Dim:

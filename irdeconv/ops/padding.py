@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -27,6 +28,7 @@ def pad_indices(mode: PadMode, size: int, begin: int, end: int) -> Array:
     return np.where(at >= size, 2 * (size - 1) - at + shift, at)
 
 
+@dataclass(frozen=True)
 class PadBase(Op):
     """Base of the two versions."""
 
@@ -34,7 +36,7 @@ class PadBase(Op):
     signature = (
         "data: any t; pads_begin: integer [?]; pads_end: integer [?]; pad_value?: t [] -> t [*O]"
     )
-    pad_mode: PadMode
+    pad_mode: PadMode = "constant"
 
     def complete(self, at: Fit, data: Spec, *others: Spec) -> None:
         begin, end = at.values("pads_begin"), at.values("pads_end")
@@ -131,8 +133,6 @@ class Pad1(PadBase):
     the document does not.  [movement/Pad-1]
     """
 
-    pad_mode: PadMode = "constant"
-
     def remarks(self, *inputs: Spec) -> Iterator[Problem]:
         for port, pads in enumerate(inputs[1:3], 1):
             values = ints(pads)
@@ -148,5 +148,3 @@ class Pad12(PadBase):
     data: any type; pads: integer vectors, one value an axis; pad_value: a scalar of the data's
     type, 0 by default. All modes are windows on the endlessly extended data.  [movement/Pad-12]
     """
-
-    pad_mode: PadMode = "constant"

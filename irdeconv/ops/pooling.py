@@ -24,14 +24,8 @@ from irdeconv.ops.elementwise import wide
 _STRIDES = ValueRange(1, per_axis=True, needed=True)
 
 
-class _Windows(WindowOp):
-    """Base of all poolings: without dilations, as before the operation sets that have them."""
-
-    dilations: PositiveAxisInts = ()
-
-
 @dataclass(frozen=True)
-class Pool(_Windows):
+class Pool(WindowOp):
     """Base of all poolings: attributes, checks, output sizes.
 
     `kernel` and `strides` are required; absent pads mean 0. Pads are not negative.
@@ -105,10 +99,8 @@ class AvgPoolBase(Pool):
 
     def complete(self, at: Fit, data: Spec) -> None:
         super().complete(at, data)
-        if self.auto_pad == "explicit" and self.exclude_pad:
-            self._reject_windows_in_padding()
-
-    def _reject_windows_in_padding(self) -> None:
+        if self.auto_pad != "explicit" or not self.exclude_pad:
+            return
         _, dilations, pads = self.filled(len(self.kernel))
         for axis, (k, d) in enumerate(zip(self.kernel, dilations, strict=True)):
             for name, pad in zip(("pads_begin", "pads_end"), pads, strict=True):
@@ -195,11 +187,10 @@ class IndexedMaxPool(Pool):
         return y, found.astype(self.index_element_type.container, copy=False)
 
     def evaluator(self, used: frozenset[int], inputs: Sequence[Spec]) -> Callable[..., Any]:
-        return self.evaluate if 1 in used else self.evaluate_values
-
-    def evaluate_values(self, data: Array) -> Array:
-        """Compute the first output alone, which is several times faster than both."""
-        return pooling.max_pool(data, self.windows(data.shape)[0])
+        if 1 in used:
+            return self.evaluate
+        # The first output alone is several times faster than both.
+        return lambda data: pooling.max_pool(data, self.windows(data.shape)[0])
 
 
 @op("MaxPool", since=8, until=13)

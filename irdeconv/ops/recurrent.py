@@ -19,11 +19,10 @@ from irdeconv.ir.op import JUMPS, Op, attribute, op, ports
 from irdeconv.ir.ports import Fit
 from irdeconv.ir.spec import Array, Spec, bounds
 from irdeconv.kernels import elementwise, jit, recurrent
-from irdeconv.kernels import elementwise as steps
 from irdeconv.ops.checks import want_lengths, want_shapes
 
 ACTIVATIONS: dict[str, recurrent.Activation] = {
-    "sigmoid": lambda x: elementwise.evaluate(steps.sigmoid, (x,)),
+    "sigmoid": lambda x: elementwise.evaluate(elementwise.sigmoid, (x,)),
     "tanh": np.tanh,
     "relu": lambda x: np.maximum(x, 0),
 }
@@ -131,19 +130,23 @@ class Recurrent(Op):
         return [out.astype(x.dtype, copy=False) for out in outs]
 
 
+@dataclass(frozen=True)
 class _Rnn(Recurrent):
     cell = "rnn"
     usual = RNN
+    activations: Strings = RNN
 
     def step(self, r: Array, bias: Array) -> tuple[recurrent.Step, Array]:
         return recurrent.rnn(r, self.functions(), self.clipped), bias
 
 
+@dataclass(frozen=True)
 class _Gru(Recurrent):
     cell = "gru"
     usual = GRU
     gates = 3
-    linear_before_reset: bool
+    activations: Strings = GRU
+    linear_before_reset: bool = False
 
     @property
     def bias_gates(self) -> int:
@@ -155,10 +158,12 @@ class _Gru(Recurrent):
         return recurrent.gru(r, self.functions(), self.clipped, reset), bias[:cut]
 
 
+@dataclass(frozen=True)
 class _Lstm(Recurrent):
     cell = "lstm"
     usual = LSTM
     gates = 4
+    activations: Strings = LSTM
 
     def step(self, r: Array, bias: Array) -> tuple[recurrent.Step, Array]:
         return recurrent.lstm(r, self.functions(), self.clipped), bias
@@ -185,29 +190,24 @@ class _Cell(Recurrent):
 
 
 @op("RNNCell", without=(2,))
-class RNNCell(_Cell, _Rnn):
+class RNNCell(_Rnn, _Cell):
     """One step: x (N, I), state (N, H), w (H, I), r (H, H), b (H,) -> (N, H).
 
     H' = f(x W + H R + B), f tanh by default; real numbers of one type.  [sequence/RNNCell-1]
     """
 
-    activations: Strings = RNN
-
 
 @op("GRUCell", since=3)
-class GRUCell(_Cell, _Gru):
+class GRUCell(_Gru, _Cell):
     """One step: x (N, I), state (N, H), w (3H, I), r (3H, H), b -> (N, H); gates z, r, h.
 
     `linear_before_reset` lets the reset gate act behind the product; b then has 4H values, the
     last H of them for the product, otherwise 3H.  [sequence/GRUCell-3]
     """
 
-    activations: Strings = GRU
-    linear_before_reset: bool = False
-
 
 @op("LSTMCell", until=3)
-class LSTMCell1(_Cell, _Lstm):
+class LSTMCell1(_Lstm, _Cell):
     """LSTMCell with more attributes; B may be absent, then it is 0.  [sequence/LSTMCell-1]
 
     The runtime reads the gates as f, i, c, o under any `weights_format`, and ignores
@@ -218,7 +218,6 @@ class LSTMCell1(_Cell, _Lstm):
         f"{_INPUT_AND_STATE}; {_CELL_STATE}; {_WEIGHTS}; b?: t [gates*hidden_size]; "
         f"p?: t [3*hidden_size] -> {_STATE}; {_STATE}"
     )
-    activations: Strings = LSTM
     input_forget: bool = False
     weights_format: Literal["fico", "icof", "ifco", "ifoc", "iofc"] = "ifco"
 
@@ -238,14 +237,13 @@ class LSTMCell1(_Cell, _Lstm):
 
 
 @op("LSTMCell", since=4)
-class LSTMCell(_Cell, _Lstm):
+class LSTMCell(_Lstm, _Cell):
     """One step: x (N, I), two states (N, H), w (4H, I), r (4H, H), b (4H,) -> two states.
 
     Gates f, i, c, o: C' = f C + i c, H' = o h(C').  [sequence/LSTMCell-4]
     """
 
     signature = f"{_INPUT_AND_STATE}; {_CELL_STATE}; {_WEIGHTS}; {_BIAS} -> {_STATE}; {_STATE}"
-    activations: Strings = LSTM
 
 
 Direction = Literal["forward", "reverse", "bidirectional"]
@@ -259,10 +257,11 @@ _STEPS = "t [N, directions, T, hidden_size]"
 _LAST = "t [N, directions, hidden_size]"
 
 
+@dataclass(frozen=True)
 class _Sequence(Recurrent):
     signature = f"{_STEPS_AND_STATE}; {_SEQUENCE_WEIGHTS} -> {_STEPS}; {_LAST}"
     halves: ClassVar[bool] = True
-    direction: Direction
+    direction: Direction = attribute("forward", documented=True)
 
     @property
     def directions(self) -> int:
@@ -290,28 +289,21 @@ class _Sequence(Recurrent):
 
 
 @op("RNNSequence", since=5)
-class RNNSequence(_Sequence, _Rnn):
+class RNNSequence(_Rnn, _Sequence):
     """RNNCell along a sequence: x (N, T, I) -> outputs (N, D, T, H), last states (N, D, H).
 
     Weights have a leading axis of D directions, 2 if it is bidirectional: forward, reverse.
     Each sequence ends after its own length; outputs behind it are 0.  [sequence/RNNSequence-5]
     """
 
-    activations: Strings = RNN
-    direction: Direction = attribute("forward", documented=True)
-
 
 @op("GRUSequence", since=5)
-class GRUSequence(_Sequence, _Gru):
+class GRUSequence(_Gru, _Sequence):
     """GRUCell along a sequence, otherwise as RNNSequence.  [sequence/GRUSequence-5]"""
-
-    activations: Strings = GRU
-    direction: Direction = attribute("forward", documented=True)
-    linear_before_reset: bool = False
 
 
 @op("LSTMSequence", since=5)
-class LSTMSequence(_Sequence, _Lstm):
+class LSTMSequence(_Lstm, _Sequence):
     """LSTMCell along a sequence, with two states; otherwise as RNNSequence.
 
     [sequence/LSTMSequence-1]
@@ -320,8 +312,6 @@ class LSTMSequence(_Sequence, _Lstm):
     signature = (
         f"{_STEPS_AND_STATE}; {_STATES_OF_CELLS}; {_SEQUENCE_WEIGHTS} -> {_STEPS}; {_LAST}; {_LAST}"
     )
-    activations: Strings = LSTM
-    direction: Direction = attribute("forward", documented=True)
 
 
 @op("GatherTree", since=1)

@@ -11,11 +11,11 @@ import numpy as np
 from irdeconv.base.errors import Problem
 from irdeconv.ir.op import JUMPS, MOVES, SUM, Bound, Op, op
 from irdeconv.ir.ports import Fit, Types, axis_of
-from irdeconv.ir.spec import DYNAMIC, Array, Interval, Shape, Spec, bounds
+from irdeconv.ir.spec import DYNAMIC, Array, Shape, Spec
 from irdeconv.kernels import reductions
 from irdeconv.kernels.elementwise import saturated
 from irdeconv.kernels.reductions import rows_of
-from irdeconv.ops.checks import is_computed, shape_of
+from irdeconv.ops.checks import is_computed, shape_of, union
 from irdeconv.ops.ranges import holds_real
 
 Reducer = Callable[..., Array]
@@ -57,11 +57,7 @@ class Reduction(Op):
         if not self.keep_dims:
             single = values is not None and len(values) == 1 and len(shape) > 0
             return (DYNAMIC,) * (len(shape) - 1) if single else None
-        out = []
-        for d in shape:
-            low, high = bounds(d)
-            out.append(Interval.of(min(low, 1), None if high is None else max(high, 1)))
-        return tuple(out)
+        return tuple(union(d, 1) for d in shape)
 
     def remarks(self, data: Spec, axes: Spec) -> Iterator[Problem]:
         if self.norm and axes.known is not None and not axes.known.size:

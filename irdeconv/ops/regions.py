@@ -15,7 +15,6 @@ from irdeconv.ir.op import MOVES, Op, attribute, op
 from irdeconv.ir.ports import Fit, axis_of
 from irdeconv.ir.spec import DYNAMIC, Array, Dim, Shape, Spec, bounds, merge
 from irdeconv.kernels import regions
-from irdeconv.kernels import regions as pooled_regions
 from irdeconv.kernels.regions import Groups, SampledAxis, axis_of_samples
 
 Aligned = Literal["asymmetric", "half_pixel_for_nn", "half_pixel"]
@@ -204,10 +203,10 @@ class ROIPooling(_RegionPooling):
 
         def pool(_: int, image: Array, region: Array) -> Array:
             if self.method == "max":
-                return pooled_regions.maxima(image, region, self.spatial_scale, bins)
-            y = pooled_regions.spread(region[1], region[3], bins[0], image.shape[1])
-            x = pooled_regions.spread(region[0], region[2], bins[1], image.shape[2])
-            return pooled_regions.at_points(image, y, x)
+                return regions.maxima(image, region, self.spatial_scale, bins)
+            y = regions.spread(region[1], region[3], bins[0], image.shape[1])
+            x = regions.spread(region[0], region[2], bins[1], image.shape[2])
+            return regions.at_points(image, y, x)
 
         return self._each(data, rois, (data.shape[1], *bins), pool)
 
@@ -392,9 +391,9 @@ class RegionYolo(Op):
         used = images * need * height * width
         out = data.astype(np.float32).reshape(-1)
         raw = out[:used].copy().reshape(images, count, self._channels(), height, width)
-        regions = out[:used].reshape(raw.shape)
-        _logistic(regions[:, :, :2])
-        behind = regions[:, :, self.coords :]
+        found = out[:used].reshape(raw.shape)
+        _logistic(found[:, :, :2])
+        behind = found[:, :, self.coords :]
         _logistic(behind[:, :, :1] if self.do_softmax else behind)
         if self.do_softmax and self.classes:
             classes = raw[:, :, self.coords + 1 :]
@@ -402,7 +401,7 @@ class RegionYolo(Op):
             behind[:, :, 1:] = powers / powers.sum(2, keepdims=True)
         if self.do_softmax:
             return out.reshape(self._flat(data.shape)).astype(data.dtype)  # type: ignore[arg-type]
-        return regions.reshape(images, need, height, width).astype(data.dtype)
+        return found.reshape(images, need, height, width).astype(data.dtype)
 
 
 @op("ReorgYolo")

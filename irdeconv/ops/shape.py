@@ -27,12 +27,6 @@ from irdeconv.ir.spec import (
 from irdeconv.ops.checks import ViewOp, axes_of
 
 
-def _shape_value(shape: Shape, dtype: ElementType) -> Array:
-    values = np.empty(len(shape), object)
-    values[:] = shape
-    return simplify(values, dtype)
-
-
 class _ShapeOf(Op):
     """Base of the two versions."""
 
@@ -46,7 +40,9 @@ class _ShapeOf(Op):
             raise OpError(text, code="E304", attribute="output_type")
         if data.shape is None:
             return Spec(dtype, (DYNAMIC,))
-        return Spec(dtype, (len(data.shape),), _shape_value(data.shape, dtype))
+        values = np.empty(len(data.shape), object)
+        values[:] = data.shape
+        return Spec(dtype, values.shape, simplify(values, dtype))
 
     def evaluate(self, data: Array) -> Array:
         return np.array(data.shape, self.output_type.container)

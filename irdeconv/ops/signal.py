@@ -33,12 +33,6 @@ def centred(window: Array, size: int) -> Array:
     return np.pad(window, (before, size - len(window) - before))
 
 
-def spectra(signal: Array, window: Array, size: int, step: int) -> Array:
-    """Return the Fourier transforms of the frames: signal (..., L) -> (..., frames, bins)."""
-    frames = np.lib.stride_tricks.sliding_window_view(signal, size, -1)[..., ::step, :]
-    return np.fft.rfft(frames * centred(window, size))
-
-
 def joined(spectrum: Array, window: Array, size: int, step: int) -> Array:
     """Add up windowed frames (..., frames, bins) -> (..., L), over the sum of squares, or 0."""
     mask = centred(window, size)
@@ -271,8 +265,9 @@ class STFT(Op):
         shape = inferred_shape(self, signal, window, frame_size, frame_step)
         if 0 in signal.shape:
             return np.zeros(shape, signal.dtype)
-        x, mask = widened(signal), widened(window)
-        z = spectra(x, mask, int(frame_size.item()), int(frame_step.item()))
+        size, step = int(frame_size.item()), int(frame_step.item())
+        frames = np.lib.stride_tricks.sliding_window_view(widened(signal), size, -1)
+        z = np.fft.rfft(frames[..., ::step, :] * centred(widened(window), size))
         return pairs(z.swapaxes(-1, -2) if self.transpose_frames else z, signal.dtype)
 
 

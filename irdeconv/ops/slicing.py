@@ -11,11 +11,11 @@ import numpy as np
 
 from irdeconv.base.errors import OpError, Problem
 from irdeconv.ir.attributes import Ints, ValueRange
-from irdeconv.ir.op import MOVES, Bound, Op, op
+from irdeconv.ir.op import Bound, op
 from irdeconv.ir.ports import Fit, axis_of, exact
 from irdeconv.ir.spec import DYNAMIC, Array, Dim, Interval, Shape, Spec, bounds, format_shape, ints
 from irdeconv.kernels.copies import take
-from irdeconv.ops.checks import ViewOp, axes_of, indexed, shape_of
+from irdeconv.ops.checks import MovingOp, ViewOp, axes_of, indexed, shape_of
 
 FAR = 2**62  # bounds of slices beyond it mean "to the end"
 
@@ -101,7 +101,10 @@ class Slice(ViewOp):
             at.groups["O"] = tuple(shrunk(d) for d in shape)
             return
         for axis, a, b, by in zip(chosen, starts, stops, steps, strict=True):
-            shape[axis] = _sliced(shape[axis], a, b, by)
+            if isinstance(by, Interval):
+                shape[axis] = shrunk(shape[axis])
+            else:
+                shape[axis] = slice_size(shape[axis], a, b, nonzero(by))
         at.groups["O"] = tuple(shape)
 
     def _axes(self, at: Fit, rank: int) -> tuple[int, ...] | None:
@@ -126,12 +129,6 @@ def shrunk(d: Dim) -> Dim:
     return Interval.of(0, bounds(d)[1])
 
 
-def _sliced(size: Dim, start: Dim, stop: Dim, step: Dim) -> Dim:
-    if isinstance(step, Interval):
-        return shrunk(size)
-    return slice_size(size, start, stop, nonzero(step))
-
-
 def nonzero(step: int, port: int = 3) -> int:
     """Return the step; E305 if it is 0."""
     if step == 0:
@@ -139,12 +136,10 @@ def nonzero(step: int, port: int = 3) -> int:
     return step
 
 
-class _Gather(Op):
+class _Gather(MovingOp):
     """Base of the three versions; with `wraps` negative indices count from the end."""
 
     partial: ClassVar[bool] = True
-    moves: ClassVar[bool] = True
-    rounding = MOVES
     wraps: ClassVar[bool] = False
     signature = "data: any t; indices: integer; axis: integer one of data -> t [*O]"
     batch_dims: int = 0  # of the versions before opset7

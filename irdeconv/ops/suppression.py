@@ -141,8 +141,9 @@ class _ByClass(Op):
         counts = np.array([len(f.place) for f in images], kind)
         return rows, found.place[:, None].astype(kind), counts
 
-    def shared(self, boxes: Array, scores: Array) -> tuple[Array, Array, Array]:
+    def evaluate(self, boxes: Array, scores: Array) -> tuple[Array, Array, Array]:
         """Evaluate boxes (N, B, 4), which all classes share, and scores (N, C, B)."""
+        want_shapes(self, boxes, scores)
         wide, number = boxes.astype(np.float32), boxes.shape[1]
         images = [
             self.best(
@@ -190,10 +191,6 @@ class MatrixNms(_ByClass):
         kept = lowered > np.float32(self.post_threshold)
         return which[kept], lowered[kept]
 
-    def evaluate(self, boxes: Array, scores: Array) -> tuple[Array, Array, Array]:
-        want_shapes(self, boxes, scores)
-        return self.shared(boxes, scores)
-
 
 @dataclass(frozen=True)
 class _Multiclass(_ByClass):
@@ -227,10 +224,6 @@ class MulticlassNms8(_Multiclass):
     As version 9 with two inputs.  [sort/MulticlassNonMaxSuppression-8]
     """
 
-    def evaluate(self, boxes: Array, scores: Array) -> tuple[Array, Array, Array]:
-        want_shapes(self, boxes, scores)
-        return self.shared(boxes, scores)
-
 
 @op("MulticlassNms", since=9)
 class MulticlassNms(_Multiclass):
@@ -258,9 +251,9 @@ class MulticlassNms(_Multiclass):
     def evaluate(
         self, boxes: Array, scores: Array, roisnum: Array | None = None
     ) -> tuple[Array, Array, Array]:
-        want_shapes(self, boxes, scores, roisnum)
         if roisnum is None:
-            return self.shared(boxes, scores)
+            return super().evaluate(boxes, scores)
+        want_shapes(self, boxes, scores, roisnum)
         classes, number = scores.shape
         counts = [int(v) for v in roisnum]
         if min(counts, default=0) < 0 or sum(counts) > number:
