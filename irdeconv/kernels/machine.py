@@ -117,12 +117,16 @@ def heeded() -> bool:
 
 def machine_key() -> dict[str, str]:
     """Return the properties of the machine on which the numbers depend."""
-    try:
-        numba = version("numba")
-    except PackageNotFoundError:
-        numba = "none"
     said = {"processor": processor(), "numpy": np.__version__, "blas": blas_name()}
-    return said | {"numba": numba, "lanes": str(jit.lanes())}
+    return said | {"numba": installed("numba") or "none", "lanes": str(jit.lanes())}
+
+
+def installed(package: str) -> str | None:
+    """Return the version of an installed package."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
 
 
 def profile_path() -> Path:

@@ -167,17 +167,13 @@ def _time(
     x = np.ones(problem.shape, filter.dtype)
     out = np.empty(problem.out_shape, filter.dtype)
 
-    def once() -> None:
+    def once() -> float:
+        start = time.process_time()
         team.begin()
         kernel(x, out, None, team)
+        return time.process_time() - start
 
     with team.lock, arithmetic():  # another program of the plan may be running
         kernel = candidate.prepare(filter)
         once()
-        return min(_process_time(once) for _ in range(runs))
-
-
-def _process_time(call: Callable[[], None]) -> float:
-    start = time.process_time()
-    call()
-    return time.process_time() - start
+        return min(once() for _ in range(runs))

@@ -156,8 +156,11 @@ class _EvaluateExecutor(Executor):
 
     def bind(self, ins: Slots, outs: Slots, team: Team, values: Values) -> Call:
         evaluate = self.function
-        if self.memory:
-            return self._into_memory(ins, outs)
+
+        def copy(values: Values) -> None:
+            found = as_tuple(evaluate(*[values[i] for i in ins]))
+            for slot, array in zip(outs, found, strict=False):
+                np.copyto(values[slot], array)
 
         def call(values: Values) -> None:
             arrays = [values[i] for i in ins]
@@ -167,18 +170,7 @@ class _EvaluateExecutor(Executor):
             for slot, array in zip(outs, as_tuple(out), strict=False):
                 values[slot] = array
 
-        return call
-
-    def _into_memory(self, ins: Slots, outs: Slots) -> Call:
-        """Copy the outputs to their fixed memory."""
-        evaluate = self.function
-
-        def call(values: Values) -> None:
-            found = as_tuple(evaluate(*[values[i] for i in ins]))
-            for slot, array in zip(outs, found, strict=False):
-                np.copyto(values[slot], array)
-
-        return call
+        return copy if self.memory else call
 
 
 def unshared(out: Any, arrays: list[Any]) -> Any:
@@ -254,14 +246,18 @@ class _ConvolutionExecutor(Executor):
     def bind(self, ins: Slots, outs: Slots, team: Team, values: Values) -> Call:
         data, out, finish = ins[0], outs[0], self.finish
         operands = ins[1:] if self.prepared is not None else ins[2:]
-        apart = self._strided(operands, values)
+        given = [values[i] for i in operands]
+        # An operand of the epilogue that needs a copy in every run.
+        apart = any(a is not None and not a.flags.c_contiguous for a in given)
         epilogue = None if apart else self._epilogue(operands, values)
         fixed = None if apart else self._fixed(data, operands, out, values)
         if fixed is not None:
             return Always(fixed, team)
 
         def call(values: Values) -> None:
-            kernel = self._kernel(ins, values)
+            kernel = self.prepared
+            if kernel is None:  # with a filter that is computed it is prepared in every run
+                kernel = self.candidate.prepare(self.layer.arrange(values[ins[1]]))
             team.begin()
             kernel(values[data], values[out], epilogue and epilogue(values), team)
             if apart and finish is not None:  # the whole output, beside operands of any strides
@@ -270,12 +266,6 @@ class _ConvolutionExecutor(Executor):
                 finish(*arrays, out=values[out], team=team)
 
         return call
-
-    def _kernel(self, ins: Slots, values: Values) -> Kernel:
-        """Return the kernel; with a filter that is computed it is prepared in every run."""
-        if self.prepared is not None:
-            return self.prepared
-        return self.candidate.prepare(self.layer.arrange(values[ins[1]]))
 
     def _fixed(
         self, data: int, operands: Slots, out: int, values: Values
@@ -292,10 +282,6 @@ class _ConvolutionExecutor(Executor):
                 return None
             finish = self.finish.epilogue(arrays).fixed
         return kernel.fixed(values[data], values[out], finish)
-
-    def _strided(self, operands: Slots, values: Values) -> bool:
-        """Whether an operand of the epilogue needs a copy in every run."""
-        return any(values[i] is not None and not values[i].flags.c_contiguous for i in operands)
 
     def _epilogue(self, operands: Slots, values: Values) -> Callable[[Values], Epilogue | None]:
         finish = self.finish

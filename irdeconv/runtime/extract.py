@@ -268,13 +268,6 @@ def cut_out(
     return _Extraction(with_specs(graph), from_, to, add).piece()
 
 
-def up_to(graph: Graph, values: Sequence[Value]) -> Piece:
-    """Return the piece of an inferred graph that computes some tensors from the model's inputs."""
-    cuts = [Value(n.id) for n in graph.parameters]
-    region = Cutter(graph, cuts, {n.id for n in graph.nodes()}, set()).region(values)
-    return _built(graph, region, cuts, [_Output(v, None) for v in values], asked=False)
-
-
 def with_specs(graph: Graph) -> Graph:
     """Return the graph with specs; a layer that does not fit keeps its declared ones."""
     if all(n.specs is not None for n in graph.nodes()):
@@ -362,7 +355,9 @@ class _Extraction:
             ends = [(v, r.id) for r in self.graph.results for v in self._sources([r.id])]
             found = [(v, r) for v, r in ends if v.node in self.inside]
             if not found and not self.wanted:
-                self._refuse_end(bool(ends))
+                message = f"no output of the model is computed from {self._listed()}"
+                message = message if ends else "the model has no outputs"
+                self.problems.add("E507", message, hint="name where the piece ends with --to")
             outputs = {(v, r): _Output(v, r, "model") for v, r in found}
         for (option, text), place in zip(self.wanted, self.ends, strict=True):
             for value in self._ending(place, f"{option} {text}"):
@@ -396,11 +391,6 @@ class _Extraction:
             if turned
             else "name where the piece begins on the way to it with one more --from",
         )
-
-    def _refuse_end(self, any_results: bool) -> None:
-        message = f"no output of the model is computed from {self._listed()}"
-        hint = "name where the piece ends with --to"
-        self.problems.add("E507", message if any_results else "the model has no outputs", hint=hint)
 
     def _listed(self) -> str:
         return ", ".join(f"--from {text}" for text in self.from_)
@@ -509,7 +499,9 @@ def _head(whole: Graph, piece: Piece) -> Piece:
     for read, begin in begins.items():
         graph.replace_uses(read, begin)
     sources = [e.source for e in piece.inputs]
-    head = up_to(graph, [begins.get(v, v) for v in sources])
+    values, cuts = [begins.get(v, v) for v in sources], [Value(n.id) for n in graph.parameters]
+    region = Cutter(graph, cuts, {n.id for n in graph.nodes()}, set()).region(values)
+    head = _built(graph, region, cuts, [_Output(v, None) for v in values], asked=False)
     ends = [PieceEnd(e.name, v, e.why) for e, v in zip(head.outputs, sources, strict=True)]
     return Piece(head.graph, head.inputs, tuple(ends))
 

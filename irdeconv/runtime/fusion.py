@@ -45,13 +45,6 @@ def chain_step(op: Op, inputs: Sequence[Spec]) -> ChainStep | None:
     return step if names <= _CHAINED and ("f64" not in names or names == {"f64"}) else None
 
 
-def is_element_wise(op: Op, inputs: Sequence[Spec], out: Spec) -> bool:
-    """Whether an operation can be a step of a chain that gives `out`."""
-    if out.dtype is None or str(out.dtype) not in _CHAINED or not is_static(out.shape):
-        return False
-    return all(is_static(s.shape) for s in inputs) and chain_step(op, inputs) is not None
-
-
 @dataclass(frozen=True)
 class ChainPlan:
     """A compiled chain and the values it reads, by register, except the epilogue's own tensor."""
@@ -214,7 +207,8 @@ def fuse_convolution(
     x, w, y = shape_of(specs[0]), shape_of(specs[1]), shape_of(specs[-1])
     if len(x) - 2 not in AXES:
         return None
-    op, kind, (data, filter, *pads) = node.op, _type_name(specs[0]), graph.inputs_of(node.id)
+    op, dtype, (data, filter, *pads) = node.op, specs[0].dtype, graph.inputs_of(node.id)
+    kind = str(dtype.container) if dtype is not None else ""
     if isinstance(op, Deconvolution):
         if pads[0] not in constants:
             return None
@@ -223,10 +217,6 @@ def fuse_convolution(
     assert isinstance(op, ConvolutionBase)
     plain = FusedConvolution((node,), False, op.problem(x, w, y[2:], kind), data, filter)
     return _with_pads(graph, plain, constants, readers)
-
-
-def _type_name(spec: Spec) -> str:
-    return str(spec.dtype.container) if spec.dtype is not None else ""
 
 
 def _with_pads(
@@ -429,10 +419,13 @@ class GroupFinder:
         return ConvolutionGroup(nodes=nodes, inputs=self._inputs(nodes), layer=layer, finish=finish)
 
     def _element_wise(self, node: Node) -> bool:
+        """Whether a node can be a step of a chain."""
         specs = node.specs or ()
         if len(specs) != 1 or not is_static(specs[0].shape) or 0 in specs[0].shape:
             return False
-        return is_element_wise(node.op, self.graph.input_specs(node.id), specs[0])
+        inputs = self.graph.input_specs(node.id)
+        known = str(specs[0].dtype) in _CHAINED and all(is_static(s.shape) for s in inputs)
+        return known and chain_step(node.op, inputs) is not None
 
     def _behind(self, node: Node) -> tuple[Node, ...]:
         """Return the element-wise nodes behind `node`, of its shape and type, each used once."""

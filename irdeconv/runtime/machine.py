@@ -12,7 +12,6 @@ import platform
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from threading import get_ident
 from typing import Annotated, Any, NamedTuple
@@ -29,6 +28,7 @@ from irdeconv.kernels.machine import (
     FITTED,
     PACKAGED,
     MachineProfile,
+    installed,
     machine_key,
     packaged_name,
     profile,
@@ -110,14 +110,6 @@ def cpu_name() -> str:
         lines = []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return next(iter(names), "") or platform.processor() or platform.machine() or "unknown"
-
-
-def installed(package: str) -> str | None:
-    """Return the version of an installed package."""
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
 
 
 def gflops(macs: int, seconds: float) -> float:

@@ -17,13 +17,13 @@ from irdeconv.base.extras import ExtraError, extra, lacking
 from irdeconv.formats.xml_writer import write_ir
 from irdeconv.ir.graph import Graph
 from irdeconv.ir.spec import Array
+from irdeconv.kernels.machine import installed
 from irdeconv.ops.core import Deconvolution
 from irdeconv.rewrite.infer_specs import inferred
 from irdeconv.rewrite.lower_deconv import canonicalized
 from irdeconv.rewrite.standardize import standardize
 from irdeconv.runtime.feeds import Binder, Feeds
 from irdeconv.runtime.fusion import FusedConvolution, Users, fuse_convolution
-from irdeconv.runtime.machine import installed
 from irdeconv.runtime.schedule import fold
 
 Outputs = Callable[[], Sequence[Array]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -353,20 +353,17 @@ class _Scheduler:
         return compiled(body, replace(self.settings, fuse=fuse, tuner=Tuner()))
 
     def _number(self, groups: list[FusionGroup], executors: list[Executor]) -> None:
-        """Give every value that a step reads or writes a slot, and store the constants."""
-        for value in self._all_values(groups, executors):
-            if value not in self.slot_of:
-                self.slot_of[value] = len(self.values)
-                self.values.append(self.folded.constants.get(value))
+        """Give every value that a step reads or writes a slot, and store the constants.
 
-    def _all_values(self, groups: list[FusionGroup], executors: list[Executor]) -> Iterable[Value]:
-        """Yield the values that are read; in a plan without fusion also all constants."""
-        for node in self.graph.parameters if self.settings.fuse else self.folded.given:
-            yield from outputs_of(node)
+        In a plan without fusion all constants have one.
+        """
+        given = self.graph.parameters if self.settings.fuse else self.folded.given
+        found = [v for node in given for v in outputs_of(node)]
         for group, executor in zip(groups, executors, strict=True):
-            yield from executor.arguments
-            yield from outputs_of(group.last)
-        yield from (v for _, v in self.results)
+            found += (*executor.arguments, *outputs_of(group.last))
+        found += (v for _, v in self.results)
+        self.slot_of = {value: slot for slot, value in enumerate(dict.fromkeys(found))}
+        self.values = [self.folded.constants.get(value) for value in self.slot_of]
 
     def _outputs(self, node: Node) -> program.Slots:
         return tuple(self.slot_of[v] for v in outputs_of(node) if v in self.slot_of)
@@ -393,8 +390,11 @@ class _Scheduler:
                         self.fresh[value] = program.Fresh(self.slot_of[value], shape, dtype)
                     size = math.prod(shape) * dtype.itemsize
                     self.buffers[value] = _Buffer(size, k, k, value not in large)
-            else:
-                self._expect(executor.outputs, k)
+            else:  # known sizes of all arrays that `evaluate` will allocate, read or not
+                for value in executor.outputs:
+                    known = self.graph.spec(value).nbytes
+                    if known is not None:
+                        self.buffers[value] = _Buffer(known, k, k, False)
         for value in {v for _, v in self.results} & self.buffers.keys():
             self.buffers[value].last = len(groups)
 
@@ -404,13 +404,6 @@ class _Scheduler:
         nbytes = spec.nbytes if spec.dtype is not None and spec.dtype.kind != "string" else None
         limit = program.COPIED_BYTES if value in still else program.MOVED_BYTES
         return self.settings.fuse and nbytes is not None and 0 < nbytes <= limit
-
-    def _expect(self, outputs: Iterable[Value], step: int) -> None:
-        """Note the known sizes of all arrays that `evaluate` will allocate, read or not."""
-        for value in outputs:
-            size = self.graph.spec(value).nbytes
-            if size is not None:
-                self.buffers[value] = _Buffer(size, step, step, False)
 
     def _allocate(self, executors: list[Executor]) -> tuple[int, int]:
         """Lay out the arena and set the slots whose arrays never change."""

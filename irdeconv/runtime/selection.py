@@ -101,20 +101,15 @@ class Selection:
         return None
 
     def _candidates(self, text: str) -> list[Place]:
-        exact = self._named(text)
-        if exact:
-            return exact
         kind, _, name = text.partition(":")
-        if kind == "layer" and name in self._layers:
-            return [Place(i) for i in self._layers[name]]
-        if kind == "tensor" and name in self._tensors:
-            return [Place(v.node, "output", v.port) for v in self._tensors[name]]
-        return self._port(text, _OUTPUT, "output") or self._port(text, _INPUT, "input")
+        named = self._named(text, "layer", "tensor") or self._named(name, kind)
+        return named or self._port(text, _OUTPUT, "output") or self._port(text, _INPUT, "input")
 
-    def _named(self, name: str) -> list[Place]:
-        if name in self._layers:
-            return [Place(i) for i in self._layers[name]]
-        return [Place(v.node, "output", v.port) for v in self._tensors.get(name, [])]
+    def _named(self, name: str, *kinds: str) -> list[Place]:
+        """Return the layers, else the tensors, of that name, if their kind is among these."""
+        layers = self._layers.get(name, []) if "layer" in kinds else []
+        tensors = self._tensors.get(name, []) if "tensor" in kinds else []
+        return [Place(i) for i in layers] or [Place(v.node, "output", v.port) for v in tensors]
 
     def _port(
         self, text: str, form: re.Pattern[str], side: Literal["input", "output"]
