@@ -32,7 +32,6 @@ import bench_regression
 import checkout  # noqa: F401
 import fit_rates
 
-from irdeconv.kernels import convolution_candidates as convolutions
 from irdeconv.kernels import eager as both
 from irdeconv.kernels.candidate import Candidate, ConvProblem, worthwhile
 from irdeconv.kernels.eager import for_convolution, for_deconvolution
@@ -45,7 +44,6 @@ HELD_OUT = Path(__file__).resolve().parent / "held_out_layers.json"
 LISTS = ("public", "held-out", "random")
 LEAST, MOST = 5e4, 2e7  # ns that a random layer should take, by its estimate
 LISTINGS = (  # every function that puts candidates of several families together
-    (convolutions, "convolution_candidates"),
     (both, "convolution_candidates"),
     (both, "_of_convolution"),
     (both, "_of_deconvolution"),

@@ -47,7 +47,7 @@ from irdeconv.kernels import (
 from irdeconv.kernels import deconvolution_winograd_cuts as winograd
 from irdeconv.kernels.blas import one_blas_thread
 from irdeconv.kernels.candidate import Candidate, ConvProblem, Estimate, FixedKernel, every_cut
-from irdeconv.kernels.convolution_candidates import convolution_candidates
+from irdeconv.kernels.eager import convolution_candidates
 from irdeconv.kernels.machine import scaled, unscaled
 from irdeconv.kernels.threads import Threads, arithmetic
 from irdeconv.runtime.machine import Conditions

@@ -419,20 +419,3 @@ def zero_insert(x: Array, strides: Sequence[int], trailing: bool = False) -> Arr
     places: Any = (..., *(slice(None, None, s) for s in strides))
     y[places] = x
     return y
-
-
-def window(x: Array, begin: Sequence[int], sizes: Sequence[int]) -> Array:
-    """Return `sizes` elements from `begin` on along the last axes of the zero-extended `x`.
-
-    A view if only `x` itself is seen, else a new array. `begin` may be negative or lie
-    behind the end, so padding and cropping are one operation.
-    """
-    spatial = x.shape[x.ndim - len(begin) :]
-    triples = list(zip(begin, sizes, spatial, strict=True))
-    if all(b >= 0 and b + n <= i for b, n, i in triples):
-        return trailing(x, (slice(b, b + n) for b, n, _ in triples))
-    y = np.zeros((*x.shape[: x.ndim - len(begin)], *sizes), x.dtype)
-    places = [reads(i, 1, b, n) for b, n, i in triples]
-    if all(target != NONE for target, _ in places):
-        trailing(y, (p[0] for p in places))[...] = trailing(x, (p[1] for p in places))
-    return y

@@ -40,6 +40,7 @@ from irdeconv.kernels.scratch import Space
 from irdeconv.kernels.threads import Team
 
 ROW, COLUMN = 1, 2  # places in the tuples of three axes
+MOST_AXES = 3  # spatial axes that kernels know
 
 
 @dataclass(frozen=True)
@@ -227,27 +228,26 @@ def frame_of(
     )
 
 
-def phase_shape(conv: Conv3d, skips: bool = True) -> tuple[int, ...]:
+def phase_shape(conv: Conv3d) -> tuple[int, ...]:
     """Return the shape of a zero-extended plane, each axis split modulo its stride.
 
-    With `skips` columns of stride 2 are not: reading every second one takes less than splitting.
+    Columns of stride 2 are not: reading every second one takes less than splitting.
     """
     depth, row, column = conv.axes
-    phases = depth.stride, row.stride, 1 if column.stride == 2 and skips else column.stride
+    phases = depth.stride, row.stride, 1 if column.stride == 2 else column.stride
     rest = (-(-a.span(a.out) // p) for a, p in zip(conv.axes, phases, strict=True))
     return (*phases, *rest)
 
 
-def tap_offsets(conv: Conv3d, skips: bool = True) -> Array:
-    """Return for each tap the offset of the first output's input in the frame."""
-    shape = phase_shape(conv, skips)
-    offsets = []
-    for k in np.ndindex(*(a.kernel for a in conv.axes)):
-        taps = zip(k, conv.axes, shape, strict=False)
-        shifts = [divmod(t * a.dilation, phases) for t, a, phases in taps]
-        place = (*(phase for _, phase in shifts), *(shift for shift, _ in shifts))
-        offsets.append(int(np.ravel_multi_index(place, shape)))
-    return np.array(offsets, np.int64)
+def tap_offsets(conv: Conv3d, shape: Sequence[int]) -> Array:
+    """Return for each tap the offset of the first output's input in a frame `[*phases, *rest]`."""
+    taps = np.indices([a.kernel for a in conv.axes]).reshape(3, -1)
+    reads = [k * a.dilation for k, a in zip(taps, conv.axes, strict=True)]
+    # Element i of an axis lies in the phase i modulo the stride, at the place i // stride. So a
+    # step of the output is a step of one in the frame, for every stride.
+    pairs = [divmod(r, p) for r, p in zip(reads, shape, strict=False)]
+    place = (*(phase for _, phase in pairs), *(shift for shift, _ in pairs))
+    return np.asarray(np.ravel_multi_index(place, tuple(shape)), np.int64)
 
 
 def overlapping(a: Array, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:

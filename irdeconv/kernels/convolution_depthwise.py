@@ -34,7 +34,8 @@ def candidates(problem: ConvProblem) -> list[Candidate]:
     def prepare(w: Array) -> Kernel:
         jit.load()
         weights = conv.filter(w).reshape(conv.groups * conv.outputs, conv.taps)
-        return Depthwise(conv, blocks, weights, convolution.tap_offsets(conv))
+        offsets = convolution.tap_offsets(conv, convolution.phase_shape(conv))
+        return Depthwise(conv, blocks, weights, offsets)
 
     return [work_of(conv, blocks).candidate("depthwise", prepare, convolution.DEPTHWISE)]
 

@@ -29,7 +29,7 @@ from irdeconv.kernels.candidate import (
     deliver,
     shared,
 )
-from irdeconv.kernels.convolution import COLUMN, ROW, Conv3d, as_conv3d
+from irdeconv.kernels.convolution import COLUMN, ROW, Conv3d, as_conv3d, tap_offsets
 from irdeconv.kernels.convolution_depthwise import compiled
 from irdeconv.kernels.machine import rate, scaled
 from irdeconv.kernels.panels import (
@@ -261,19 +261,8 @@ class VectorLayout:
     def offsets(self) -> Array:
         """The places of each channel's taps, counted from the place of the output."""
         channels = np.arange(self.conv.channels)[:, None] * self.line
-        taps = np.zeros(1, np.int64) if self.bare else self._taps
+        taps = np.zeros(1, np.int64) if self.bare else tap_offsets(self.conv, self.shape)
         return np.ascontiguousarray((channels + taps).ravel(), np.int64)
-
-    @property
-    def _taps(self) -> Array:
-        axes, shape = self.conv.axes, self.shape
-        taps = np.indices([a.kernel for a in axes]).reshape(3, -1)
-        reads = [k * a.dilation for k, a in zip(taps, axes, strict=True)]
-        # Element i of an axis lies in the phase i modulo the stride, at the place i // stride. So a
-        # step of the output is a step of one in the frame, for every stride.
-        pairs = [divmod(r, p) for r, p in zip(reads, shape, strict=False)]
-        place = (*(phase for _, phase in pairs), *(shift for shift, _ in pairs))
-        return np.asarray(np.ravel_multi_index(place, shape))
 
     @cached_property
     def kinds(self) -> list[tuple[int, BlockSize]]:

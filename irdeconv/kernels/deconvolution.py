@@ -254,10 +254,10 @@ class OutputBlock:
         box: Array = x[(self.images, slice(None), *(slice(p.first, p.last) for p in self.parts))]
         return box
 
-    def offset(self, q: Sequence[int]) -> int:
-        """Return the distance, in the flat padded inputs, of taps that differ by q shifts."""
+    def offset(self, q: Sequence[int], grid: tuple[int, ...] | None = None) -> int:
+        """Return the distance, in flat data of that grid, of taps that differ by q shifts."""
         at = 0
-        for size, part, count in zip(self.grid, self.parts, q, strict=True):
+        for size, part, count in zip(grid or self.grid, self.parts, q, strict=True):
             at = at * size + count * part.axis.shift
         return at
 

@@ -28,7 +28,7 @@ from irdeconv.kernels.candidate import (
     shared,
     trailing,
 )
-from irdeconv.kernels.convolution_candidates import MOST_AXES
+from irdeconv.kernels.convolution import MOST_AXES
 from irdeconv.kernels.convolution_depthwise import compiled
 from irdeconv.kernels.deconvolution import (
     OutputBlock,
@@ -106,7 +106,8 @@ class DirectDeconvolution:
             lead = 0 if cut.bare else cut.lead
             channels = np.arange(self.problem.group_inputs) * cut.line + lead
             shared = [len(p.shifts) - p.extra for p in cut.products]
-            taps = [np.array([cut.offset(block, q) for q in p.shifts]) for p in cut.products]
+            grid = cut.grid(block)
+            taps = [np.array([block.offset(q, grid) for q in p.shifts]) for p in cut.products]
             # A tap of q shifts reads before the place of its output, hence the minus; `lead` zeros
             # lie in front of the first row of each channel. First the shared taps of all channels,
             # then the others: the order in which `_panels` packs the filter.

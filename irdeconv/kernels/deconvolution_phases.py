@@ -34,6 +34,7 @@ from irdeconv.kernels.candidate import (
     Fix,
     Kernel,
     deliver,
+    reads,
     shared,
     trailing,
 )
@@ -294,7 +295,7 @@ class _Single:
 
     def __init__(self, problem: ConvProblem, w: Array) -> None:
         axes, m = deconvolution.axes_of(problem), problem.group_outputs
-        landing = [_landing(a) for a in axes]
+        landing = [reads(a.size, a.dilation, -a.begin, a.kernel) for a in axes]
         w = trailing(w, (taps for taps, _ in landing))
         self.where = [places for _, places in landing]
         self.kernel = w.shape[3:]
@@ -366,18 +367,10 @@ def _channels(c: int, taps: int) -> int:
     return max(1, blocking.SIZES.single_elements // (c * max(1, taps)))
 
 
-def _landing(axis: deconvolution.DeconvAxis) -> tuple[slice, slice]:
-    """Return the taps of an axis that land in the output, and their outputs."""
-    first = max(0, -(-axis.begin // axis.dilation))
-    stop = min(axis.kernel, (axis.size - 1 + axis.begin) // axis.dilation + 1)
-    stop = max(first, stop)
-    at = first * axis.dilation - axis.begin
-    return slice(first, stop), slice(at, at + (stop - first - 1) * axis.dilation + 1, axis.dilation)
-
-
 def single_candidates(problem: ConvProblem) -> list[Candidate]:
     """Return the kernel, if the input has a single position and some tap lands."""
-    landing = [_landing(a)[0] for a in deconvolution.axes_of(problem)]
+    axes = deconvolution.axes_of(problem)
+    landing = (reads(a.size, a.dilation, -a.begin, a.kernel)[0] for a in axes)
     taps = math.prod(s.stop - s.start for s in landing)
     if problem.positions != 1 or not taps:
         return []

@@ -54,12 +54,6 @@ class LayerPart:
         """Return the filter, whose output channels of a group lie along an axis."""
         return w[(self.groups, *(slice(None),) * (axis - 1), self.channels)]
 
-    def finishing(self, epilogue: Epilogue | None) -> Epilogue | None:
-        """Return an epilogue for a kernel that counts images and channels from the part's."""
-        if epilogue is None:
-            return None
-        return _Displaced(epilogue, epilogue.positional, self.images.start, self.outputs.start)
-
 
 @dataclass
 class _Displaced:
@@ -87,8 +81,11 @@ class DividedKernel:
 
         def work(number: int, space: Space) -> None:
             part, kernel = self.parts[number], self.kernels[number]
-            target = out[part.images, part.outputs]
-            kernel(part.of_input(x), target, part.finishing(epilogue), Alone(space))
+            target, done = out[part.images, part.outputs], epilogue
+            if epilogue is not None:  # the kernel counts images and channels from the part's
+                first = part.images.start, part.outputs.start
+                done = _Displaced(epilogue, epilogue.positional, *first)
+            kernel(part.of_input(x), target, done, Alone(space))
 
         team.each(range(len(self.parts)), work)
 

@@ -20,13 +20,18 @@ import numpy as np
 
 from irdeconv.ir.spec import Array
 from irdeconv.kernels import (
+    convolution_depthwise,
+    convolution_direct,
+    convolution_im2col,
+    convolution_rows,
+    convolution_winograd,
     deconvolution_direct,
     deconvolution_phases,
     deconvolution_terms,
     deconvolution_winograd_cuts,
 )
 from irdeconv.kernels.candidate import ZERO, Candidate, ConvProblem, Kernel, reversed_filter
-from irdeconv.kernels.convolution_candidates import MOST_AXES, convolution_candidates
+from irdeconv.kernels.convolution import MOST_AXES
 from irdeconv.kernels.deconvolution import axes_of
 from irdeconv.kernels.deconvolution_phases import separable
 from irdeconv.kernels.divided import divided
@@ -35,6 +40,13 @@ from irdeconv.kernels.machine import relative
 from irdeconv.kernels.products import convolve_in_order, deconvolve_in_order, in_order
 from irdeconv.kernels.threads import Threads
 
+# Each lists its kernels for a problem, perhaps none.
+KERNELS = (
+    convolution_im2col.pointwise_candidates,
+    convolution_im2col.candidates,
+    convolution_winograd.candidates,
+    convolution_depthwise.candidates,
+)
 # They list their kernels for a deconvolution, maybe none; these transform nothing.
 DIRECT: tuple[Callable[..., list[Candidate]], ...] = (
     deconvolution_terms.candidates,
@@ -48,6 +60,23 @@ OTHER_WAY = 0.8
 OTHER_WAY_TILES = 0.9
 CONVERT = 0.7  # ns per element read or written
 UNSEEN = 6000  # ns of small layers that the cost formulas of convolutions leave out
+
+
+def convolution_candidates(problem: ConvProblem) -> list[Candidate]:
+    """Return the kernels for a convolution, the cheapest first; at least one.
+
+    1 to 3 spatial axes, any pads. Element types are floats, or integers of 32 and 64 bits, which
+    wrap. The filter given to `prepare` is `[g, M/g, C/g, *K]`. An output without anything to sum is
+    zero.
+    """
+    if problem.empty:
+        return [ZERO]
+    compiled = convolution_direct.candidates(problem)
+    # If `direct` is listed it is as fast as `interleaved`, or faster.
+    listing = KERNELS if compiled else (*KERNELS, convolution_rows.candidates)
+    candidates = compiled + [c for kernels in listing for c in kernels(problem)]
+    candidates += convolution_im2col.decimated_candidates(problem, convolution_candidates)
+    return sorted(candidates, key=lambda c: c.cost)
 
 
 def for_convolution(problem: ConvProblem) -> list[Candidate]:

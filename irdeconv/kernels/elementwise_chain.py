@@ -21,7 +21,7 @@ from irdeconv.ir.spec import Array
 from irdeconv.kernels import compiled, jit
 from irdeconv.kernels import elementwise as steps
 from irdeconv.kernels import scratch as blocking
-from irdeconv.kernels.candidate import Piece
+from irdeconv.kernels.candidate import Piece, type_of_sums
 from irdeconv.kernels.elementwise import Emitter, Instruction, Rule, TileProgram, assign, copy
 from irdeconv.kernels.recorded_calls import (
     ProgramCode,
@@ -287,11 +287,6 @@ SHORT_PROGRAM = 2  # instructions that take no longer than a copy and a call of 
 _RowTile = tuple[tuple[int, slice, slice], Array, Array, Array]
 
 
-def computing_type(dtype: Any) -> np.dtype[Any]:
-    """Return the type in which a floating-point type is computed."""
-    return np.dtype(np.float64 if dtype == np.float64 else np.float32)
-
-
 @dataclass(frozen=True)
 class Chain:
     """A compiled chain; `constants` are the known operands by register."""
@@ -312,7 +307,7 @@ class Chain:
         `operands` are registers 1..k: constants, or None for tensors that are given when it runs.
         Constants of one element become part of the program.
         """
-        kind = computing_type(np.dtype(dtype))
+        kind = type_of_sums(dtype)
         with np.errstate(all="ignore"):
             constants = {i: a.astype(kind) for i, a in enumerate(operands, 1) if a is not None}
         inputs = 1 + len(operands)
@@ -536,21 +531,14 @@ class ChainEpilogue:
         """Return work that finishes a tile in memory at fixed addresses."""
         fused = self._fused
         more = self._added(tile, image, channels, positions) if fused is not None else None
-        if more is None or fused is None:
-            return self._program_on(tile, image, channels, positions) or (
-                lambda space: self(tile, image, channels, positions)
-            )
-        return Recorded.of("finish_rows", *fused.arguments(tile, channels, *more))
-
-    def _program_on(
-        self, tile: Array, image: int, channels: slice, positions: slice
-    ) -> Recorded | None:
-        """Return the program on a tile as a compiled call, if there is one."""
-        if tile.dtype != np.float32 or not jit.available():
-            return None
-        program = self.chain.program((tile.dtype,) * self.chain.inputs, tile.dtype, 0)
-        parts = self._parts(image, channels, positions)
-        return recorded_program_of(program, [tile, *parts], tile)
+        if more is not None and fused is not None:
+            return Recorded.of("finish_rows", *fused.arguments(tile, channels, *more))
+        made = None
+        if tile.dtype == np.float32 and jit.available():
+            program = self.chain.program((tile.dtype,) * self.chain.inputs, tile.dtype, 0)
+            parts = self._parts(image, channels, positions)
+            made = recorded_program_of(program, [tile, *parts], tile)
+        return made or (lambda space: self(tile, image, channels, positions))
 
     def _parts(self, image: int, channels: slice, positions: slice) -> list[Array]:
         """Return the parts of operands that belong to a tile."""

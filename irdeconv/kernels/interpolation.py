@@ -17,7 +17,7 @@ from irdeconv.ir.spec import Array
 from irdeconv.kernels import jit, scratch
 from irdeconv.kernels.copies import Nearest, take
 from irdeconv.kernels.recorded_calls import Recorded, Repeated
-from irdeconv.kernels.scratch import ScratchPlace, ScratchPlan, pieces
+from irdeconv.kernels.scratch import ScratchPlace, ScratchPlan, pieces, seen
 from irdeconv.kernels.threads import Team, Threads
 
 Mode = Literal["nearest", "linear", "linear_onnx", "cubic", "bilinear_pillow", "bicubic_pillow"]
@@ -81,16 +81,9 @@ def nearest_index(x: Array, rule: NearestMode, scale: float) -> Array:
     if rule == "simple":
         rule = "ceil" if scale < 1 else "floor"
         x = np.maximum(x, 0)  # truncation: positions before the data belong to its first element
-    nearest: Array
-    if rule == "floor":
-        nearest = np.floor(x)
-    elif rule == "ceil":
-        nearest = np.ceil(x)
-    elif rule == "round_prefer_floor":
-        nearest = np.ceil(x - _HALF)
-    else:
-        nearest = np.floor(x + _HALF)
-    return nearest.astype(np.int64)
+    by = np.floor if rule in ("floor", "round_prefer_ceil") else np.ceil
+    shift = {"round_prefer_floor": -_HALF, "round_prefer_ceil": _HALF}.get(rule, np.float32(0))
+    return np.asarray(by(x + shift), np.int64)
 
 
 def _triangle(x: Array) -> Array:
@@ -321,9 +314,7 @@ class Interpolation:
 
 def _three(array: Array | ScratchPlace, shape: tuple[int, int, int]) -> Array | ScratchPlace:
     """Return a contiguous array as one of three axes."""
-    if isinstance(array, ScratchPlace):
-        return array.seen(lambda a: a.reshape(shape))
-    return array.reshape(shape)
+    return seen(array, lambda a: a.reshape(shape))
 
 
 def _product(x: Array, matrix: Array, axis: int, out: Array) -> None:

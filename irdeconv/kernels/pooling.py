@@ -21,7 +21,7 @@ import numpy as np
 
 from irdeconv.ir.spec import Array
 from irdeconv.kernels import jit, scratch
-from irdeconv.kernels.candidate import WindowAxis, reads, trailing
+from irdeconv.kernels.candidate import WindowAxis, reads, trailing, type_of_sums
 from irdeconv.kernels.products import row_sums
 from irdeconv.kernels.recorded_calls import Recorded, Repeated, recorded_means
 from irdeconv.kernels.scratch import ScratchPlan, Space, pieces
@@ -251,7 +251,9 @@ class Pooling:
         self.axes = axes
         self.whole = np.dtype(dtype).kind in "iu"
         self.average = count is not None
-        self.kind = _summing(np.dtype(dtype), exact=self.average)
+        # Maxima of integers stay, sums are 64 bits wide.
+        integral = np.dtype(np.int64 if self.average else dtype)
+        self.kind = integral if self.whole else type_of_sums(dtype)
         self.start = 0 if self.average else _lowest(np.dtype(dtype))
         # Arrays of the type: NumPy converts scalars anew in every call.
         self.count = count if count is None or self.whole else count.astype(self.kind)
@@ -344,13 +346,6 @@ class Pooling:
         else:
             mean = results / self.count
             out[...] = np.rint(mean) if self.whole else mean
-
-
-def _summing(dtype: np.dtype[Any], *, exact: bool) -> np.dtype[Any]:
-    """Return the type of the computation: maxima of integers stay, sums are 64 bits wide."""
-    if dtype.kind in "iu":
-        return np.dtype(np.int64) if exact else dtype
-    return dtype if dtype == np.float64 else np.dtype(np.float32)
 
 
 def _lowest(dtype: np.dtype[Any]) -> Any:

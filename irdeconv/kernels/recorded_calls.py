@@ -268,46 +268,36 @@ def _recorded_rows(
 
 def recorded_means(x: Array, out: Array, divisor: float) -> Repeated | None:
     """Record the means of rows `x [outer, n, 1]`; None if they are not compiled."""
-    if not _are_rows(x, out):
-        return None
-    rows = x[..., 0]
-    return Repeated(
-        tuple(
-            Recorded.of("row_means", rows[p], out[p], np.float32(divisor)) for p in _row_pieces(x)
-        )
-    )
+    count = np.float32(divisor)
+    return _on_rows(x, out, lambda p: Recorded.of("row_means", x[p, :, 0], out[p], count))
 
 
 def recorded_softmax(x: Array, out: Array) -> Repeated | None:
     """Record the softmax of rows `x [outer, n, 1]`; None if it is not compiled."""
-    if not (_are_rows(x, out) and out.flags.c_contiguous):
-        return None
-    rows, results, calls = x[..., 0], out[..., 0], []
-    for p in _row_pieces(x):
+
+    def record(p: slice) -> Recorded:
         totals = ScratchPlan().array((p.stop - p.start,), np.float32)
-        calls.append(Recorded.of("softmax_rows", rows[p], results[p], totals))
-    return Repeated(tuple(calls))
+        return Recorded.of("softmax_rows", x[p, :, 0], out[p, :, 0], totals)
+
+    return _on_rows(x, out, record) if out.flags.c_contiguous else None
 
 
 def recorded_standardize(x: Array, out: Array, small: float, way: int) -> Repeated | None:
     """Record `standardize_rows` of rows `x [outer, n, 1]`; None if it is not compiled."""
-    if not (_are_rows(x, out) and out.flags.c_contiguous):
-        return None
-    rows, results, calls = x[..., 0], out[..., 0], []
     numbers = np.array([x.shape[1], small], np.float32)
-    for p in _row_pieces(x):
+
+    def record(p: slice) -> Recorded:
         plan = ScratchPlan()
         places = plan.array((x.shape[1],), np.float32), plan.array((1,), np.float32)
-        calls.append(Recorded.of("standardize_rows", rows[p], results[p], *places, numbers, way))
-    return Repeated(tuple(calls))
+        return Recorded.of("standardize_rows", x[p, :, 0], out[p, :, 0], *places, numbers, way)
+
+    return _on_rows(x, out, record) if out.flags.c_contiguous else None
 
 
-def _are_rows(x: Array, out: Array) -> bool:
-    """Whether there is compiled code for rows `x [outer, n, 1]`."""
+def _on_rows(x: Array, out: Array, record: Callable[[slice], Recorded]) -> Repeated | None:
+    """Record calls on rows `x [outer, n, 1]`, some at a time; None without compiled code."""
     suits = x.shape[2] == 1 and x.dtype == out.dtype == np.float32 and x.flags.c_contiguous
-    return suits and jit.available() and jit.works()
-
-
-def _row_pieces(x: Array) -> list[slice]:
-    """Split rows into those that are called together."""
-    return pieces(len(x), max(1, blocking.SIZES.row_elements // max(1, x.shape[1])))
+    if not (suits and jit.available() and jit.works()):
+        return None
+    step = max(1, blocking.SIZES.row_elements // max(1, x.shape[1]))
+    return Repeated(tuple(map(record, pieces(len(x), step))))

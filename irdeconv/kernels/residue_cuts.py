@@ -173,13 +173,6 @@ class ResidueCut:
         """The sizes of the data to read: of the padded inputs, or of the inputs themselves."""
         return tuple(p.inputs for p in block.parts) if self.bare else block.grid
 
-    def offset(self, block: OutputBlock, q: Sequence[int]) -> int:
-        """Return the distance there of taps that differ by q shifts."""
-        at = 0
-        for size, part, count in zip(self.grid(block), block.parts, q, strict=True):
-            at = at * size + count * part.axis.shift
-        return at
-
     def depth(self, product: ResidueProduct) -> int:
         """The products of each sum."""
         return self.problem.group_inputs * len(product.shifts)

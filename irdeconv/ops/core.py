@@ -7,6 +7,7 @@ g groups; `*` means one to three spatial axes.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -104,7 +105,7 @@ class Deconvolution(_Strided):
             return
         rows = zip(sizes, self.strides, kernel, self.dilations, begin, end, strict=True)
         spatial = [(i - 1) * s + (k - 1) * d + 1 - p - q for i, s, k, d, p, q in rows]
-        _not_negative(spatial)
+        check_output(spatial, 0)
         at.groups["P"] = tuple(map(non_negative, spatial))
 
     def evaluate(self, data: Array, filter: Array, pads_begin: Array, pads_end: Array) -> Array:
@@ -118,7 +119,7 @@ class Deconvolution(_Strided):
         end = geometry.IntVector(tuple(int(p) for p in pads_end))
         size = full - geometry.IntVector(begin) - end
         assert isinstance(size, geometry.IntVector)
-        _not_negative(size.values)
+        check_output(size.values, 0)
         problem = self.problem(data.shape, filter.shape, begin, size.values, data.dtype.name)
         return deconvolution(np.asarray(data), filter, problem)
 
@@ -158,8 +159,10 @@ def _pads(spec: Spec, axes: int, name: str, port: int) -> Shape | None:
     return None if spec.value is None else dims(spec)
 
 
-def _not_negative(sizes: tuple[int, ...] | list[Dim]) -> None:
+def check_output(sizes: Sequence[Dim], least: int = 1, hint: str | None = None) -> None:
+    """Require an output of at least that size on every axis; E306."""
     for axis, size in enumerate(sizes):
         top = size.hi if isinstance(size, Interval) else size
-        if top is not None and top < 0:
-            raise OpError(f"the output would have size {size} on spatial axis {axis}", code="E306")
+        if top is not None and top < least:
+            text = f"the output would have size {size} on spatial axis {axis}"
+            raise OpError(text, code="E306", hint=hint)

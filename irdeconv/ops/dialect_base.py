@@ -20,7 +20,6 @@ from irdeconv.ir.op import Builder
 from irdeconv.ir.spec import (
     DYNAMIC,
     Dim,
-    Interval,
     Shape,
     Spec,
     dims,
@@ -212,15 +211,6 @@ def check_output_shape(shape: Spec | None, axes: int) -> None:
             raise OpError(text, code="E305", port=2)
 
 
-def check_output(size: Sequence[Dim], hint: str | None = None) -> None:
-    """Require an output of at least 1 on every axis; E306."""
-    for axis, d in enumerate(size):
-        top = d.hi if isinstance(d, Interval) else d
-        if top is not None and top < 1:
-            text = f"the output would have size {d} on spatial axis {axis}"
-            raise OpError(text, code="E306", hint=hint)
-
-
 def large_padding(s: Setting, words: str) -> Iterator[Problem]:
     """Yield a warning if output_padding is not below the stride."""
     if any(p >= stride for p, stride in zip(s.output_padding, s.strides, strict=True)):
@@ -286,7 +276,7 @@ def deconvolve(b: Builder[Any], x: Any, w: Any, t: WindowTerms, window: Window, 
             raise
         raise OpError(str(e), code="E306", hint=_cut(t, window)) from e
     if least:
-        check_output((b.spec(y).shape or ())[2:], _cut(t, window))
+        core.check_output((b.spec(y).shape or ())[2:], hint=_cut(t, window))
     return y
 
 

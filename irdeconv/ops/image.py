@@ -29,8 +29,8 @@ from irdeconv.ir.spec import (
     merge,
     non_negative,
 )
-from irdeconv.kernels import regions, sampling
-from irdeconv.kernels.candidate import window
+from irdeconv.kernels import copies, regions, sampling
+from irdeconv.kernels.candidate import reads
 from irdeconv.kernels.interpolation import (
     Interpolation,
     Mode,
@@ -129,9 +129,11 @@ class Resizing(Op):
     def evaluate(self, image: Array, *others: Array) -> Array:
         if self.mode == "area":
             raise OpError("the mode area cannot be executed", code="E502", attribute="mode")
-        low = [-p for p in _complete(self.pads_begin, image.ndim)]
-        sizes = exact(self.padded(image.shape)) or ()
-        return interpolate(window(image, low, sizes), *self.resizes(image.shape, *others))
+        resizes = self.resizes(image.shape, *others)
+        begin, end = (_complete(p, image.ndim) for p in (self.pads_begin, self.pads_end))
+        if any((*begin, *end)):
+            image = copies.padded(image, begin, end)
+        return interpolate(image, *resizes)
 
     def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
         image, others = inputs[0], known(inputs[1:])
@@ -440,16 +442,6 @@ def _two(at: Fit, name: str, port: int) -> Shape:
     return values
 
 
-def _inside(first: int, count: int, stride: int, size: int) -> tuple[slice, slice]:
-    """Return which of `count` places first, first + stride, ... are in an axis, and their slice."""
-    low = min(max(-(first // stride), 0), count)
-    high = min(max(-((first - size) // stride), low), count)
-    if low == high:
-        return slice(0, 0), slice(0, 0)
-    start = first + low * stride
-    return slice(low, high), slice(start, start + (high - low - 1) * stride + 1, stride)
-
-
 @op("ExtractImagePatches", since=3)
 class ExtractImagePatches(Op):
     """Put windows into the channel axis: [N, C, H, W] -> [N, sizes * C, OH, OW].
@@ -488,8 +480,8 @@ class ExtractImagePatches(Op):
         if out.size:
             for at in np.ndindex(*self.sizes):
                 first = [a * r - b for a, r, b in zip(at, self.rates, begin, strict=True)]
-                axes = zip(first, target[2:], self.strides, image.shape[2:], strict=True)
-                to, of = zip(*(_inside(*axis) for axis in axes), strict=True)
+                axes = zip(image.shape[2:], self.strides, first, target[2:], strict=True)
+                to, of = zip(*(reads(*axis) for axis in axes), strict=True)
                 out[(slice(None), *at, slice(None), *to)] = image[(slice(None),) * 2 + of]
         return out.reshape(target)
 

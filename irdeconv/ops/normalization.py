@@ -16,7 +16,7 @@ from irdeconv.ir.op import Bound, ChainStep, Op, Operand, attribute, op
 from irdeconv.ir.ports import Fit
 from irdeconv.ir.spec import Array, Spec, bounds
 from irdeconv.kernels import copies, elementwise, reductions
-from irdeconv.kernels.elementwise_chain import computing_type
+from irdeconv.kernels.candidate import type_of_sums
 from irdeconv.kernels.reductions import GroupNorm, OnRows, Standardize, rows_of
 from irdeconv.ops.channels import divided
 from irdeconv.ops.checks import is_computed, known, shape_of
@@ -171,7 +171,7 @@ class _BatchNorm(Op):
         parameters = known([*inputs[: self.first], *inputs[self.first + 1 :]])
         if data.shape is None or data.dtype is None or parameters is None:
             return None
-        kind = computing_type(data.dtype.container)
+        kind = type_of_sums(data.dtype.container)
         shape = (-1, *(1,) * (len(data.shape) - 2))
         gamma, beta, mean, variance = (np.asarray(p, kind).reshape(shape) for p in parameters)
         with np.errstate(all="ignore"):

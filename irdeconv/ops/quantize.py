@@ -15,7 +15,7 @@ from irdeconv.ir.op import FUNCTION, LEVELS, ChainStep, Op, Operand, op
 from irdeconv.ir.ports import Fit
 from irdeconv.ir.spec import Array, Spec, broadcasts_into, compatible, format_shape
 from irdeconv.kernels import elementwise as steps
-from irdeconv.kernels.elementwise_chain import computing_type
+from irdeconv.kernels.candidate import type_of_sums
 from irdeconv.ops.checks import AutoBroadcast, aligned, broadcast_shapes, known, widest
 
 
@@ -54,7 +54,7 @@ class FakeQuantize(Op):
         limits = known(inputs[1:])
         if limits is None or inputs[0].dtype is None or self.auto_broadcast == "pdpd":
             return None
-        kind = computing_type(inputs[0].dtype.container)
+        kind = type_of_sums(inputs[0].dtype.container)
         low, high, first, last = (np.asarray(v, kind) for v in limits)
         if not np.all(low < high):
             return None

@@ -12,7 +12,7 @@ from irdeconv import kernels
 from irdeconv.kernels import convolution_depthwise, jit
 from irdeconv.kernels import scratch as blocking
 from irdeconv.kernels.candidate import ConvProblem
-from irdeconv.kernels.convolution_candidates import convolution_candidates
+from irdeconv.kernels.eager import convolution_candidates
 from support.blocks import SMALL
 from support.kernels import convolved, run
 from test_kernels_convolve import Shifts, data, draw, strided

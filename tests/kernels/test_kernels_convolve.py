@@ -12,8 +12,7 @@ import pytest
 
 from irdeconv.kernels import jit
 from irdeconv.kernels.candidate import Candidate, ConvProblem
-from irdeconv.kernels.convolution_candidates import convolution_candidates
-from irdeconv.kernels.eager import as_deconvolution
+from irdeconv.kernels.eager import as_deconvolution, convolution_candidates
 from irdeconv.kernels.machine import FITTED, using
 from irdeconv.kernels.products import growth
 from support.kernels import convolved, every_kernel, integers, run
