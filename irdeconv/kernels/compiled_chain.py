@@ -261,7 +261,7 @@ def _named(name: str, operands: int = 1) -> Write:
     return write
 
 
-def _turns(code: VectorCode, count: ir.Value) -> Iterator[tuple[VectorCode, ir.Value]]:
+def turns(code: VectorCode, count: ir.Value) -> Iterator[tuple[VectorCode, ir.Value]]:
     """Write loops over `count` elements, by vectors and one by one; yields code and place."""
     builder, size = code.builder, place_number(code.lanes)
     scalar = VectorCode(code.context, builder, 1, code.element)
@@ -360,7 +360,7 @@ def _in_place(write: Write, known: int = 0) -> Any:
 
     def change(code: VectorCode, row: FlatArray, numbers: FlatArray, count: ir.Value) -> None:
         given = [numbers.element(place_number(i)) for i in range(known)]
-        for kind, i in _turns(code, count):
+        for kind, i in turns(code, count):
             at = row.by(kind)
             values = [at.vector(i), *(kind.splat(number) for number in given)]
             at.store(write(code.builder, values), i)
@@ -368,11 +368,8 @@ def _in_place(write: Write, known: int = 0) -> Any:
     return instruction(jit.lanes(), change)
 
 
-_quantize, _round_f16, _round_bf16 = (
-    _in_place(_quantized, 6),
-    _in_place(_to_f16),
-    _in_place(_to_bf16),
-)
+_quantize = _in_place(_quantized, 6)
+_round_f16, _round_bf16 = _in_place(_to_f16), _in_place(_to_bf16)
 
 _WRITTEN: dict[int, Write] = {
     ADDED: lambda builder, v: builder.fadd(v[0], v[1]),
@@ -524,7 +521,7 @@ def _operation(
         block = builder.append_basic_block(f"operation{number}")
         choice.add_case(place_number(number), block)
         builder.position_at_end(block)
-        for kind, i in _turns(code, count):
+        for kind, i in turns(code, count):
             at = memory.by(kind)
             # A step of 0 reads the same vector again: scalars are stored as SPLAT elements.
             values = [

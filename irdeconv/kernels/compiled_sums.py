@@ -17,7 +17,13 @@ from numba.core import cgutils  # type: ignore[import-not-found, import-untyped,
 from irdeconv.ir.spec import Array
 from irdeconv.kernels import compiled_vectors, jit
 from irdeconv.kernels.compiled import ZIPPED
-from irdeconv.kernels.compiled_chain import add_and_exponentiate, adjacent, larger, place_number
+from irdeconv.kernels.compiled_chain import (
+    add_and_exponentiate,
+    adjacent,
+    larger,
+    place_number,
+    turns,
+)
 from irdeconv.kernels.compiled_vectors import FlatArray, Pair, VectorCode, in_turns, instruction
 from irdeconv.kernels.jit import compiled
 
@@ -463,12 +469,8 @@ def _combined(
     return builder.load(total)
 
 
-_max_row, _max_row_by_2, _sum_row, _sum_row_by_2 = (
-    _row(1, True),
-    _row(2, True),
-    _row(1, False),
-    _row(2, False),
-)
+_max_row, _max_row_by_2 = (_row(skip, True) for skip in POOL_STRIDES)
+_sum_row, _sum_row_by_2 = (_row(skip, False) for skip in POOL_STRIDES)
 
 
 def _divided(
@@ -481,14 +483,10 @@ def _divided(
 ) -> None:
     """Divide `length` neighbours by others."""
     builder = code.builder
-    count = builder.mul(builder.sdiv(length, place_number(code.lanes)), place_number(code.lanes))
-    scalar = VectorCode(code.context, builder, 1, code.element)
-    for kind, begin, end in ((code, place_number(0), count), (scalar, count, length)):
-        target, divisors, step = out.by(kind), by.by(kind), place_number(kind.lanes)
-        with cgutils.for_range_slice(builder, begin, end, step) as (i, _):
-            place = builder.add(to, i)
-            quotient = builder.fdiv(target.vector(place), divisors.vector(builder.add(at, i)))
-            target.store(quotient, place)
+    for kind, i in turns(code, length):
+        target, place = out.by(kind), builder.add(to, i)
+        divisors = by.by(kind).vector(builder.add(at, i))
+        target.store(builder.fdiv(target.vector(place), divisors), place)
 
 
 _divide = instruction(jit.lanes(), _divided)

@@ -135,7 +135,7 @@ class FlatArray:
         # Lanes without their bit are not written and cannot fault, so `at` may lie close to the
         # array's end. Places are compared as 32 bits: 16 of those fill one register, not two.
         builder, size, number = self.code.builder, self.code.lanes, ir.IntType(32)
-        low, high = (self._repeated(builder.trunc(edge, number), size) for edge in span)
+        low, high = (self.code.splat(builder.trunc(edge, number)) for edge in span)
         for first in range(0, value.type.count, size):
             lanes = list(range(first, first + size))
             part = self.code.shuffled(value, value, lanes)
@@ -152,13 +152,6 @@ class FlatArray:
             name = f"llvm.masked.store.v{size}f32.p0"
             store = cgutils.get_or_insert_function(builder.module, shape, name)
             builder.call(store, [part, pointer, number(4), wanted])
-
-    def _repeated(self, value: ir.Value, count: int) -> ir.Value:
-        builder, number = self.code.builder, ir.IntType(32)
-        one = builder.insert_element(
-            ir.Constant(ir.VectorType(value.type, count), ir.Undefined), value, number(0)
-        )
-        return self.code.shuffled(one, one, [0] * count)
 
     def _pointer(self, at: ir.Value, kind: ir.Type) -> ir.Value:
         pointer = self.code.builder.gep(self.data, [at])

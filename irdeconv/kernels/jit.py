@@ -135,21 +135,15 @@ def retried(choose: Callable[[], T]) -> T:
         return choose()
 
 
-def _features() -> dict[str, bool]:
-    """Return the processor's features, as NumPy detects them and the user enables them."""
-    try:
-        found = import_module("numpy._core._multiarray_umath").__cpu_features__
-    except (ImportError, AttributeError):  # another NumPy
-        return {}
-    return {str(name): bool(there) for name, there in found.items()}
-
-
 @cache
 def lanes() -> int:
     """Return the number of f32 in a vector of the target, without importing numba."""
     if os.environ.get("NUMBA_CPU_NAME", "host") != "host":
         return _lanes_of_another()
-    found = _features()
+    try:  # as NumPy detects features and the user enables them
+        found = import_module("numpy._core._multiarray_umath").__cpu_features__
+    except (ImportError, AttributeError):  # another NumPy
+        found = {}
     return 16 if found.get("AVX512F") else 8 if found.get("AVX2") else 4
 
 
@@ -255,22 +249,6 @@ def _sweep(base: Path, begin: str, used: Path) -> None:
 
 
 @contextmanager
-def _cached_in(folder: str) -> Iterator[None]:
-    """Cache in a folder the code of functions that are made inside.
-
-    numba itself would keep it beside the sources, which others may be allowed to write.
-    """
-    from numba import config
-
-    with _CACHING:
-        before, config.CACHE_DIR = config.CACHE_DIR, folder
-        try:
-            yield
-        finally:
-            config.CACHE_DIR = before
-
-
-@contextmanager
 def _alone_in(folder: str) -> Iterator[None]:
     """Wait until no other process is inside; if the system has no such locks, do not wait."""
     try:
@@ -354,24 +332,30 @@ def address_of(fn: Callable[..., Any], signature: str, name: str) -> int:
     fn.__qualname__ = name
     made: Any = CFunc(fn, normalize_signature(signature), locals={}, options=dict(OPTIONS))
     _keep(made)
-    made._cache._index_key = _key_of_state
+    # Besides the name: numba's own key is new for each closure.
+    made._cache._index_key = lambda signature, codegen: (signature, codegen.magic_tuple())
     made.compile()
     _CALLABLE.append(made)
     return int(made.address)
 
 
-def _key_of_state(signature: Any, codegen: Any) -> Any:
-    """Return the key of code besides its name: numba's own key is new for each closure."""
-    return signature, codegen.magic_tuple()
-
-
 def _keep(made: Any) -> None:
-    """Cache a compiled function's code on disk, if a place can be written."""
+    """Cache a compiled function's code on disk, if a place can be written.
+
+    numba itself would keep it beside the sources, which others may be allowed to write.
+    """
+    from numba import config
+
     folder = cache_folder()
-    if folder is not None:
-        with suppress(RuntimeError), _cached_in(folder):
+    if folder is None:
+        return
+    with _CACHING, suppress(RuntimeError):
+        before, config.CACHE_DIR = config.CACHE_DIR, folder
+        try:
             made.enable_caching()
             _forgive(made._cache)
+        finally:
+            config.CACHE_DIR = before
 
 
 def compiled(fn: F) -> F:
