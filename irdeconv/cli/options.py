@@ -294,7 +294,7 @@ def rows(text: str) -> Iterator[VerbOption]:
             fields["default"] = fields["parse"](fields["default"])
         if "required" in fields:
             fields["required"] = True
-        yield VerbOption(usage, help, **fields)
+        yield VerbOption(usage, help)._replace(**fields)
 
 
 @dataclass(eq=False, repr=False)  # generated methods slow down each start
