@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from eager import convolution, deconvolution
-from irdeconv.kernels import candidate, eager
+from irdeconv.kernels import candidate, copies, eager
 from support import oracle
 from support.rows import each_row
 
@@ -242,7 +242,9 @@ def test_lowering_identity(seed: int) -> None:
     reach = [d * (k - 1) for d, k in zip(s.dilations, s.kernel, strict=True)]
     spread = candidate.zero_insert(x, s.strides)
     begin = [b - r for b, r in zip(s.begin, reach, strict=True)]
-    seen = candidate.window(spread, begin, [o + r for o, r in zip(sizes, reach, strict=True)])
+    rows = zip(sizes, reach, begin, spread.shape[2:], strict=True)
+    end = [o + r + b - i for o, r, b, i in rows]
+    seen = copies.padded(spread, (0, 0, *(-b for b in begin)), (0, 0, *end))
     flipped = np.flip(w, tuple(range(3, w.ndim))).swapaxes(1, 2)
     ones, zeros = [1] * len(sizes), [0] * len(sizes)
     y = convolution(seen, flipped, ones, s.dilations, zeros, zeros)
