@@ -1,7 +1,7 @@
 """Items of a batch: the files, the journal, the lock, the rows of the report.
 
-The lock of a folder is one of the system (flock), so it ends with its process. The file names the
-holder. Systems without such locks (Windows, some network drives) keep no other batch out.
+The lock of a folder is one of the system, so it ends with its process. The file names the holder.
+File systems without such locks (some network drives) keep no other batch out.
 
 The journal has a line of JSON for each finished item. A line is passed to the system at once, so a
 killed process loses none; half a line at the end is cut off when the batch is resumed. It is on the
@@ -17,6 +17,7 @@ import os
 import platform
 import re
 import stat
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -219,11 +220,6 @@ def _inside(path: str, root: str, folder: bool) -> bool:
     return regular and (not os.path.islink(path) or within(os.path.realpath(path), root))
 
 
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
-
 LOCK = "batch.lock"
 MOST_WORDS = 200  # bytes of a lock that are shown
 
@@ -237,22 +233,26 @@ def held(folder: Path) -> Iterator[None]:
         with failures(path):
             os.ftruncate(file, 0)
             now = time.strftime("%Y-%m-%d %H:%M:%S")
-            os.write(file, f"process {os.getpid()} on {platform.node()}, since {now}\n".encode())
+            # Windows locks the first byte, which other processes cannot even read then.
+            os.write(file, f"\nprocess {os.getpid()} on {platform.node()}, since {now}\n".encode())
         yield
     finally:
+        if sys.platform == "win32":  # it removes no open file
+            os.close(file)
         with suppress(OSError):
             path.unlink()
-        os.close(file)
+        if sys.platform != "win32":  # no other process may lock it before it is removed
+            os.close(file)
 
 
 def locked(file: int) -> bool:
     """Lock an open file until it is closed; False if another process has locked it."""
+    from filelock import lock_descriptor
+
     try:
-        if fcntl is not None:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as e:  # others: the file system has no locks
-        return not isinstance(e, BlockingIOError)
-    return True
+        return lock_descriptor(file, blocking=False)
+    except OSError:  # the file system has no locks
+        return True
 
 
 def _taken(path: Path) -> int:
@@ -275,7 +275,8 @@ def _taken(path: Path) -> int:
 
 
 def _holder(file: int) -> str:
-    words = os.pread(file, MOST_WORDS, 0) if hasattr(os, "pread") else b""
+    os.lseek(file, 1, os.SEEK_SET)
+    words = os.read(file, MOST_WORDS)
     return words.decode("utf-8", "replace").strip() or "it has not said who it is"
 
 

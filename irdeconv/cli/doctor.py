@@ -30,7 +30,7 @@ from irdeconv.kernels.jit import FILE_MODE, private_folder
 if TYPE_CHECKING:
     from irdeconv.kernels.machine import MachineProfile
 
-REQUIRED = ("numpy", "networkx", "lxml", "ml_dtypes", "pillow", "rich", "shtab", "threadpoolctl")
+REQUIRED = "numpy filelock networkx lxml ml_dtypes pillow rich shtab threadpoolctl".split()
 EXTRAS = {
     "numba": "compiled kernels",
     "openvino": "run the written IR in OpenVINO and compare results and times",

@@ -31,7 +31,6 @@ def here(tmp_path: Path, monkeypatch: Patch) -> None:
     Path("out").mkdir()
 
 
-@POSIX
 def test_who_holds_a_folder_is_told() -> None:
     with held(Path("out")):
         said = " ".join(answer(*WORDS, "--journal", "other.journal", code=2).err.split())
