@@ -6,25 +6,39 @@ import argparse
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing, suppress
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from irdeconv.base.errors import IrdeconvError, count, misused
 from irdeconv.base.opening import first_bytes
-from irdeconv.cli.batch_answer import execute, failed, parts, sources
-from irdeconv.cli.batch_executors import Errand, Payload, Results, in_process, in_processes
+from irdeconv.cli.batch_answer import execute, failed, parts
+from irdeconv.cli.batch_executors import (
+    Errand,
+    Payload,
+    Results,
+    each_done,
+    in_process,
+    in_processes,
+)
 from irdeconv.cli.batch_items import (
     BatchItem,
     Journal,
+    Lazy,
     Limits,
     Row,
     content_of,
+    digest_of,
     found_files,
     held,
     name_of,
     opened,
+    sources,
+    trace_of,
+    with_data,
+    within,
 )
 from irdeconv.cli.batch_report import finish, paced, require_formats
 from irdeconv.cli.checks import check_options, require_folder, runtime_and_file
@@ -74,58 +88,72 @@ def run(args: argparse.Namespace, console: Console) -> int:
     for report in args.report:
         require_writable(Path(report))
     with ExitStack() as stack:
-        journal = stage = None
+        stage = None
         if args.folder is not None:
             stack.enter_context(held(Path(args.folder)))
-        if path is not None:
-            journal = stack.enter_context(opened(path, resume=args.resume, force=args.force))
+        journal = stack.enter_context(opened(path, items, resume=args.resume, force=args.force))
         if args.folder is not None:
             stage = stack.enter_context(folder_beside(Path(args.folder, "item"), 0o777))
-        rows: dict[int, Row] = {}
         try:
-            _do(args, items, journal, stage, rows, console)
-            return finish(args, items, [rows[index] for index in range(len(items))], console)
+            _do(args, journal, stage, console)
+            return finish(args, journal, console)
         except KeyboardInterrupt:
-            more = "" if journal is None else "; the same command with --resume goes on"
-            console.log(f"interrupted: {len(rows):,} of {count(len(items), 'item')} done{more}")
+            more = "" if path is None else "; the same command with --resume goes on"
+            done = journal.states.total()
+            console.log(f"interrupted: {done:,} of {count(len(items), 'item')} done{more}")
             raise
 
 
-def _do(
-    args: argparse.Namespace,
-    items: list[BatchItem],
-    journal: Journal | None,
-    stage: Path | None,
-    rows: dict[int, Row],
-    console: Console,
-) -> None:
-    """Fill in the rows of all items, by their places."""
+def _do(args: argparse.Namespace, journal: Journal, stage: Path | None, console: Console) -> None:
+    """Do all items of a journal."""
+    items, lasting = journal.items, journal_of(args) is not None
     limits: Limits = {"memory": args.memory, "timeout": args.timeout}
-    keys: list[str] = []
-    if journal is not None:
-        content = cache(content_of)  # items share files
-        keys = [item.key(content) for item in items]
-        for index, (item, key) in enumerate(zip(items, keys, strict=True)):
-            row = journal.known(key, limits)
-            if row is not None and complete(item, row):
-                rows[index] = row
-    rest = [index for index in range(len(items)) if index not in rows]
-    if rows:
-        console.log(f"{len(rows):,} of {len(items):,} items are done already")
-    cleared(items[index] for index in rest)
-    payloads = [{**items[index].payload, "stage": str(stage)} for index in rest]
+    content: Callable[[str], str | None] = cache(content_of if lasting else str)
+    if args.resume:
+        _keep(journal, limits, content)
+    if journal.states:
+        console.log(f"{journal.states.total():,} of {len(items):,} items are done already")
+    rest = journal.rest()
+    cleared(items[index] for index in (rest if args.folder is not None else ()))
+
+    def payload(index: int) -> Payload:
+        item = items[index]
+        return {**item.payload, "stage": str(stage), "sources": item.sources if lasting else ()}
+
     if not rest:
         return
-    with closing(_results(args, payloads, console)) as results, paced(rest, console) as step:
-        for place, row in results:
-            index = rest[place]
-            rows[index] = row = settled(items[index], row, stage)
-            if journal is not None:
-                journal.add(keys[index], row, limits)
-            step(items[index].file)
+    work = _results(args, Lazy(payload, rest), console)
+    with closing(work) as results, paced(rest, console) as step:
+        for number, row in results:
+            item, traces = items[rest[number]], row.pop("sources")
+            row = settled(item, row, stage)
+            journal.add(rest[number], row, item.key(content), limits, traces)
+            step(item.file)
 
 
-def _results(args: argparse.Namespace, payloads: list[Payload], console: Console) -> Results:
+def _keep(journal: Journal, limits: Limits, content: Callable[[str], str | None]) -> None:
+    """Keep the rows of items that are done. Several threads read the files that they have made."""
+    items = journal.items
+
+    def submit(index: int) -> Future[Row]:
+        item = items[index]
+        return threads.submit(still, item, journal.known(item.key(content), limits))
+
+    with ThreadPoolExecutor(processors()) as threads:
+        for index, line in each_done(len(items), submit, lambda found, _: found.result(), 256):
+            if line:
+                journal.note(index, line["place"], line["item"])
+
+
+def still(item: BatchItem, line: Row | None) -> Row:
+    """Return the line of an item whose files are as it says, or else an empty one."""
+    for path, trace in line["sources"].items() if line else ():
+        if trace_of(path, trace).rpartition(" ")[2] != trace.rpartition(" ")[2]:
+            return {}
+    return line if line and complete(item, line["item"]) else {}
+
+
+def _results(args: argparse.Namespace, payloads: Sequence[Payload], console: Console) -> Results:
     jobs = processors() if args.jobs is None else args.jobs
     work = Errand(CALL, str(Path.cwd()), args.memory, args.timeout)
     if args.scheduler or args.cluster:
@@ -150,14 +178,18 @@ def journal_of(args: argparse.Namespace) -> Path | None:
     return Path(f"{args.report[0]}.journal") if args.report else None
 
 
-def planned(args: argparse.Namespace) -> list[BatchItem]:
+def planned(args: argparse.Namespace) -> Sequence[BatchItem]:
     """Return the items, in the order of the paths; UsageError for words that cannot be right."""
     files = found_files(args.paths, without=_own(args))
     _require_words(args, files[0])
-    items = parts(args, files) if args.inputs else [_item(args, file) for file in files]
-    _require_apart(args, items)
+    items = Lazy(lambda index: _item(args, files[index]), range(len(files)))
+    read: Iterable[str] = (path for file in files for path in sources(*_read(args, file)))
+    if args.inputs:
+        items, read = parts(args, files)
+    _require_apart(args, read)
     number, of = args.shard or (1, 1)
-    return items[len(items) * (number - 1) // of : len(items) * number // of]
+    begin, end = (len(items) * n // of for n in (number - 1, number))
+    return Lazy(items.make, range(begin, end))
 
 
 def _own(args: argparse.Namespace) -> list[str]:
@@ -174,17 +206,24 @@ def _own(args: argparse.Namespace) -> list[str]:
     return [path for path in own if path is not None]
 
 
-def _require_apart(args: argparse.Namespace, items: list[BatchItem]) -> None:
+def _require_apart(args: argparse.Namespace, read: Iterable[str]) -> None:
     """Raise UsageError if a report or the journal would replace another one, or an input."""
-    names = {path for item in items for path in (item.file, *item.sources)}
-    read = {os.path.realpath(path) for path in names}
     journal = journal_of(args)
     outputs = [] if journal is None else [("--journal", str(journal))]
-    for name, path in [*outputs, *(("--report", path) for path in args.report)]:
-        real = os.path.realpath(path)
-        if real in read or (real.endswith(".xml") and not _is_report(real)):
+    outputs += [("--report", path) for path in args.report]
+    reals = [os.path.realpath(path) for _, path in outputs]
+    names = {os.path.basename(path) for path in reals}
+    folder = lru_cache(maxsize=1024)(os.path.realpath)  # many files are in one folder
+    taken = set()
+    for path in read if outputs else ():
+        onnx = folder(os.path.dirname(path)) if path.endswith(".onnx") else None
+        for file in with_data([path]) if onnx and any(within(r, onnx) for r in reals) else [path]:
+            if os.path.basename(file) in names or os.path.islink(file):
+                taken.add(os.path.realpath(file))
+    for (name, path), real in zip(outputs, reals, strict=True):
+        if real in taken or (real.endswith(".xml") and not _is_report(real)):
             raise misused(f"{name} {path} would replace what is there", "name a new file")
-        read.add(real)
+        taken.add(real)
 
 
 def _require_words(args: argparse.Namespace, file: str) -> None:
@@ -207,16 +246,23 @@ def _is_report(path: str) -> bool:
 def _item(args: argparse.Namespace, file: str) -> BatchItem:
     name = name_of(file)
     folder = None if args.folder is None else os.path.join(args.folder, name)
-    words = [_filled(word, file, name) for word in args.words]
-    other = [] if args.against is None else [_against(args.against, file, name)]
-    given = [_word(file), *map(_word, other), *words]
+    models, words = _read(args, file)
+    shared = tuple(sources((), args.words))
+    own = tuple(path for path in sources(models, words) if path not in shared)
+    given = [*map(_word, models), *words]
     payload = {
         "verb": args.task,
         "words": [*given, *_usual(args.task, words)],
         "folder": folder,
         "made": {} if folder is None else dict(_made(args.task, file, words)),
     }
-    return BatchItem(name, file, payload, tuple(sources([file, *other], words)), depends=given)
+    return BatchItem(name, file, payload, own, shared, depends=given)
+
+
+def _read(args: argparse.Namespace, file: str) -> tuple[list[str], list[str]]:
+    """Return the models of an item, and the options of its verb."""
+    other = [] if args.against is None else [_against(args.against, file)]
+    return [file, *other], [_filled(word, file) for word in args.words]
 
 
 def _word(path: str) -> str:
@@ -224,18 +270,20 @@ def _word(path: str) -> str:
     return os.path.join(".", path) if path.startswith("-") else path
 
 
-def _filled(text: str, file: str, name: str) -> str:
-    values = (file, str(Path(file).parent), Path(file).stem, name)
+def _filled(text: str, file: str) -> str:
+    if "{" not in text:
+        return text
+    values = (file, str(Path(file).parent), Path(file).stem, name_of(file))
     for mark, value in zip(PLACEHOLDERS, values, strict=True):
         text = text.replace(mark, value)
     return text
 
 
-def _against(where: str, file: str, name: str) -> str:
+def _against(where: str, file: str) -> str:
     """Return the second model: of a pattern, or the result of `batch lower -o` for this file."""
     if runtime_and_file(where)[0] is None and os.path.isdir(where):
-        return os.path.join(where, name, f"{MADE['lower']}{_suffix(file)}")
-    return _filled(where, file, name)
+        return os.path.join(where, name_of(file), f"{MADE['lower']}{_suffix(file)}")
+    return _filled(where, file)
 
 
 def _suffix(file: str) -> str:
@@ -264,7 +312,7 @@ def _made(task: str, file: str, words: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def complete(item: BatchItem, row: Row) -> bool:
-    """Whether all files that an item has made are still there."""
+    """Whether all files that an item has made are still there, with the same contents."""
     folder = item.payload["folder"]
     if folder is None:
         return True
@@ -272,7 +320,10 @@ def complete(item: BatchItem, row: Row) -> bool:
         return False  # done without -o
     with suppress(OSError):
         paths = (os.path.join(folder, f["name"]) for f in row["files"])
-        return [os.lstat(path).st_size for path in paths] == [f["bytes"] for f in row["files"]]
+        return all(
+            os.lstat(path).st_size == f["bytes"] and digest_of(path) == f["sha256"]
+            for path, f in zip(paths, row["files"], strict=True)
+        )
     return False
 
 

@@ -14,12 +14,12 @@ import io
 import json
 import os
 import secrets
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from errno import EACCES
 from functools import lru_cache, partial
-from itertools import islice
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,12 +33,15 @@ from irdeconv.base.limits import of_settings
 from irdeconv.base.opening import unreadable
 from irdeconv.cli.batch_items import (
     BatchItem,
+    Lazy,
     Row,
     content_of,
     digest_of,
     ended,
     found_files,
     name_of,
+    sources,
+    with_data,
 )
 from irdeconv.cli.console import Console
 from irdeconv.cli.diagnostics import code_of
@@ -179,36 +182,13 @@ def _of_layers(document: dict[str, Any]) -> str:
     return f"{count(done, 'deconvolution')} of {len(layers)} lowered{proved}"
 
 
-def sources(models: Iterable[str], words: Iterable[str]) -> Iterator[str]:
-    """Yield the files that are read for models and for options, as far as names show."""
-    for model in models:
-        yield model
-        if model.endswith(".onnx"):
-            yield from _external(model)
-        else:
-            yield str(Path(model).with_suffix(".bin"))
-    for word in words:
-        value = word.partition("=")[2]
-        for path in (value, value.rpartition("@")[2]):
-            if os.path.isfile(path):
-                yield path
-
-
-def _external(model: str) -> Iterator[str]:
-    """Yield the files that an ONNX model names for its data."""
-    from irdeconv.formats.onnx_locations import external_files
-
-    with suppress(OSError, ValueError):  # the item itself reports the mistake
-        yield from map(str, external_files(Path(model)))
-
-
 FILES, FOLDERS = (".npy", ".npz"), (".zarr",)
 MOST_PARTS = 10_000_000
 TELLING_NOTHING = ("--threads", "--max-memory", "--limit")  # options that change no output
 
 
-def parts(args: argparse.Namespace, models: list[str]) -> list[BatchItem]:
-    """Return an item for each file of --inputs, or for each --rows of it."""
+def parts(args: argparse.Namespace, models: list[str]) -> tuple[Lazy[BatchItem], list[str]]:
+    """Return an item for each file of --inputs, or for each --rows of it; and the files read."""
     if len(models) != 1:
         message = f"--inputs: one model runs on them, PATH names {len(models)}"
         raise misused(message, "name a single model")
@@ -222,9 +202,32 @@ def parts(args: argparse.Namespace, models: list[str]) -> list[BatchItem]:
         if not path.endswith((*FILES, *FOLDERS)):
             hint = f"they are files of {', '.join((*FILES, *FOLDERS))}"
             raise misused(f'--inputs: "{path}" holds no arrays', hint)
-    read = tuple(sources(models, args.words))
+    read = tuple(with_data(sources(models, args.words)))
     origin = _origin(args.words, read)
-    return [item for path in files for item in _of_file(args, models[0], path, read, origin)]
+    totals = [_row_count(path, args.rows) for path in files]
+    ends = [*accumulate(1 if n is None else -(-n // args.rows) for n in totals)]
+
+    def item(index: int) -> BatchItem:
+        number = bisect_right(ends, index)
+        path, total, rows = files[number], totals[number], None
+        if total is not None:
+            begin = (index - (ends[number - 1] if number else 0)) * args.rows
+            rows = begin, min(begin + args.rows, total)
+        name = name_of(path, "" if rows is None else f"{rows[0]}_{rows[1]}")
+        payload = {
+            "arrays": path,
+            "part": rows,
+            "model": models[0],
+            "words": args.words,
+            "folder": None if args.folder is None else os.path.join(args.folder, name),
+            "origin": origin,
+            "of": total,
+        }
+        own, shared = ((path,), read) if rows is None else ((), (*read, path))
+        depends = [models[0], *args.words]
+        return BatchItem(name, path, payload, own, shared, rows, depends)
+
+    return Lazy(item, range(ends[-1] if ends else 0)), [*read, *files]
 
 
 def _origin(words: list[str], read: tuple[str, ...]) -> str:
@@ -234,36 +237,20 @@ def _origin(words: list[str], read: tuple[str, ...]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _of_file(
-    args: argparse.Namespace, model: str, path: str, read: tuple[str, ...], origin: str
-) -> Iterator[BatchItem]:
-    total = None if args.rows is None else _row_count(path)
-    if total is not None and total // args.rows > MOST_PARTS:
-        raise misused(f"--rows {args.rows} makes more than {MOST_PARTS:,} items", "take more rows")
-    cuts = [(n, min(n + args.rows, total)) for n in range(0, total, args.rows)] if total else []
-    for rows in [None] if total is None else cuts:
-        name = name_of(path, "" if rows is None else f"{rows[0]}_{rows[1]}")
-        payload = {
-            "arrays": path,
-            "part": rows,
-            "model": model,
-            "words": args.words,
-            "folder": None if args.folder is None else os.path.join(args.folder, name),
-            "origin": origin,
-            "of": total,
-        }
-        yield BatchItem(name, path, payload, (*read, path), rows, depends=[model, *args.words])
-
-
-def _row_count(path: str) -> int:
-    """Return how many rows the arrays of a file have; their values are not read."""
+def _row_count(path: str, rows: int | None) -> int | None:
+    """Return how many rows a file has, which is cut into `rows`; its values are not read."""
+    if rows is None:
+        return None
     shapes = _shapes(path)
     found = {shape[0] for shape in shapes.values() if shape}
     if len(found) != 1 or not all(shapes.values()):
         listed = ", ".join(f"{name or 'array'} {list(s)}" for name, s in shapes.items()) or "none"
         message = f"{path} cannot be cut into rows; its arrays: {listed}"
         raise misused(message, "all of them need a first axis of one size")
-    return int(found.pop())
+    total = int(found.pop())
+    if total // rows > MOST_PARTS:
+        raise misused(f"--rows {rows} makes more than {MOST_PARTS:,} items", "take more rows")
+    return total
 
 
 def _shapes(path: str) -> dict[str, tuple[int, ...]]:

@@ -23,7 +23,7 @@ from threading import Event, Lock, Timer
 from typing import Any
 
 from irdeconv.base.errors import misused
-from irdeconv.cli.batch_items import TIMED_OUT, Row, crashed, is_row, stopped
+from irdeconv.cli.batch_items import TIMED_OUT, Row, crashed, is_row, stopped, traced
 
 BEGIN = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
@@ -163,7 +163,7 @@ Results = Generator[tuple[int, Row], None, None]  # ends at any time by `close`
 def in_process(call: Callable[[Payload], Row], payloads: Sequence[Payload]) -> Results:
     """Do one item after the other in this process, without limits."""
     for index, payload in enumerate(payloads):
-        row = call(payload)
+        row = traced(call, payload, "")
         row.pop("last", None)
         yield index, row
 
@@ -181,7 +181,7 @@ def in_processes(work: Errand, jobs: int, payloads: Sequence[Payload]) -> Result
     def run(payload: Payload) -> Row:
         child = idle.get()
         try:
-            return child.run(payload)
+            return traced(child.run, payload, work.folder)
         finally:
             idle.put(child)
 

@@ -6,7 +6,7 @@ File systems without such locks (some network drives) keep no other batch out.
 The journal has a line of JSON for each finished item. A line is passed to the system at once, so a
 killed process loses none; half a line at the end is cut off when the batch is resumed. It is on the
 disk a moment later, so a machine that fails loses the items of that moment, which are done again.
-Only one batch at a time writes a journal.
+Only one batch at a time writes a journal. The command keeps no rows in memory: it reads them back.
 """
 
 from __future__ import annotations
@@ -18,12 +18,16 @@ import platform
 import re
 import stat
 import sys
+import tempfile
 import time
+from array import array
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path, PurePath
-from typing import Annotated, Any, NotRequired, TypedDict, get_origin, get_type_hints
+from typing import Annotated, Any, NotRequired, TypedDict, TypeVar, get_origin, get_type_hints
 
 from irdeconv import __version__
 from irdeconv.base.codes import CODES
@@ -37,6 +41,22 @@ MODELS = (".xml", ".onnx", ".ird")  # a folder's .json is rarely a dump of oneDN
 LONGEST_NAME = 60  # characters of a name, before its digest
 _PATTERN = re.compile(r"[*?\[]")
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
+T = TypeVar("T")
+SETTLED = 2e9  # nanoseconds after which any change of a file changes its times
+
+
+@dataclass(frozen=True)
+class Lazy(Sequence[T]):
+    """A sequence whose elements are made when they are read: a million items take gigabytes."""
+
+    make: Callable[[int], T]
+    numbers: Sequence[int]
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.make(self.numbers[index])
 
 
 @dataclass(frozen=True)
@@ -44,22 +64,24 @@ class BatchItem:
     """A piece of work: `payload` is the worker's input, `file` the item's subject.
 
     `name` is unique, and safe as the name of a folder. `sources` are the files whose contents the
-    result depends on, `rows` the part of them that is taken, if not all.
+    result depends on, `shared` others that many items have, `rows` the part of them that is taken,
+    if not all.
     """
 
     name: str
     file: str
     payload: dict[str, Any]
     sources: tuple[str, ...] = ()
+    shared: tuple[str, ...] = ()
     rows: tuple[int, int] | None = None
     depends: Sequence[Any] = field(default=())
 
     def key(self, content: Callable[[str], str | None]) -> str:
-        """Return a digest of the contents, the options and the version.
+        """Return a digest of the shared contents, the options and the version.
 
-        `content` is `content_of`, which may remember files that many items share.
+        `content` is `content_of`, which may remember the files.
         """
-        contents = [content(path) for path in self.sources]
+        contents = [content(path) for path in self.shared]
         text = json.dumps([__version__, self.name, self.rows, self.depends, contents])
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -67,6 +89,56 @@ class BatchItem:
         """Return the item as the report shows it."""
         part = {} if self.rows is None else {"rows": list(self.rows)}
         return {"item": self.name, "file": self.file, **part, **row}
+
+
+def sources(models: Iterable[str], words: Iterable[str]) -> Iterator[str]:
+    """Yield the files that are read for models and for options, as far as names show."""
+    for model in models:
+        yield model
+        if not model.endswith(".onnx"):
+            yield str(Path(model).with_suffix(".bin"))
+    for word in words:
+        value = word.partition("=")[2]
+        for path in (value, value.rpartition("@")[2]):
+            if os.path.isfile(path):
+                yield path
+
+
+def with_data(paths: Iterable[str]) -> Iterator[str]:
+    """Yield files, and those that the ONNX models among them name for their data."""
+    for path in paths:
+        yield path
+        if path.endswith(".onnx"):
+            from irdeconv.formats.onnx_locations import external_files
+
+            with suppress(OSError, ValueError):  # the item itself reports the mistake
+                yield from map(str, external_files(Path(path)))
+
+
+def traced(work: Callable[[dict[str, Any]], Row], payload: dict[str, Any], folder: str) -> Row:
+    """Do an item; its row gets the traces that its sources had before. Paths begin in `folder`."""
+    traces = {}
+    for path in payload.get("sources", ()):
+        for file in with_data([os.path.join(folder, path)]):
+            begin = "" if os.path.isabs(path) else os.path.join(folder, "")
+            traces[file.removeprefix(begin)] = trace_of(file)
+    return {**work(payload), "sources": traces}
+
+
+def trace_of(path: str, former: str = "") -> str:
+    """Return size, times and digest of a file; it is not read if the former ones are the same.
+
+    A file that has just changed has no times: a second change might leave them as they are.
+    """
+    stamp = ""
+    with suppress(OSError):
+        found = os.stat(path)
+        times = found.st_mtime_ns, found.st_ctime_ns
+        if stat.S_ISREG(found.st_mode) and time.time_ns() - min(times) > SETTLED:
+            stamp = f"{found.st_size} {times[0]} {times[1]}"
+            if former.startswith(f"{stamp} "):
+                return former
+    return f"{stamp} {content_of(path) or ''}"
 
 
 def content_of(path: str) -> str | None:
@@ -107,12 +179,12 @@ def name_of(file: str, part: str = "") -> str:
     return f"{text or 'item'}-{digest.hexdigest()[:12]}"
 
 
-def identity(path: str) -> str:
+def identity(path: str, real: Callable[[str], str] = os.path.realpath) -> str:
     """Return a name that all spellings of a path have in common; a link is not its target."""
     folder, name = os.path.split(path)
     if name in ("", ".", ".."):
         return os.path.realpath(path)
-    return os.path.join(os.path.realpath(folder), name)
+    return os.path.join(real(folder), name)
 
 
 def within(path: str, folder: str) -> bool:
@@ -137,20 +209,23 @@ def found_files(
     """
     out: dict[str, str] = {}
     own = [identity(path) for path in without]
+    real = lru_cache(maxsize=1024)(os.path.realpath)  # many files are in one folder
     for path in paths:
         root, found = _found(path, tuple(suffixes), tuple(folders))
         hidden = [] if root is None else [o for o in own if not within(identity(root), o)]
-        names = [(identity(file), str(PurePath(file))) for file in found]
-        kept = [(i, file) for i, file in names if not any(within(i, o) for o in hidden)]
-        if not kept:
+        nothing = True
+        for file in found:
+            key = identity(file, real)
+            if not any(within(key, o) for o in hidden):
+                out.setdefault(key, str(PurePath(file)))
+                nothing = False
+        if nothing:
             message = f'"{path}" names no file that ends in {" or ".join([*suffixes, *folders])}'
             hint = (
                 "name files, folders or patterns such as 'models/**/*.xml'; "
                 "links that lead out of a folder are not followed in it"
             )
             raise misused(message, hint)
-        for key, file in kept:
-            out.setdefault(key, file)
     return list(out.values())
 
 
@@ -208,7 +283,7 @@ def _below(root: str, suffixes: tuple[str, ...], kept: tuple[str, ...]) -> list[
                 waiting.append(entry.path)
             elif (whole or entry.name.endswith(suffixes)) and _inside(entry.path, real, whole):
                 found.append(entry.path)
-    return sorted(found, key=lambda path: PurePath(path).parts)
+    return sorted(found, key=lambda path: path.replace(os.sep, "\0"))  # in the order of names
 
 
 def _inside(path: str, root: str, folder: bool) -> bool:
@@ -397,60 +472,92 @@ class JournalHead(Record, document="batch-journal/1"):
 class JournalLine(Record, document="batch-journal"):
     """Every other line: an item that is done."""
 
-    key: str  # the SHA-256 of the version, the options and the contents of the files
+    key: str  # the SHA-256 of the version, the options and the contents of shared files
     limits: Limits  # --memory and --timeout
+    sources: dict[str, str]  # of the item's own files: the size, two times, and the SHA-256
     item: Annotated[Row, BatchOutcome]  # its result, as in the report
+    sum: str  # 16 digits of the SHA-256 of the line with an empty text here
 
 
 STOPS_AT_NO_LIMIT = STATUS.keys() - {5, 70}
 OF_THE_MACHINE = {"E100", "E520", "E701"}  # a file, a package, a full disk: they may be mended
+HEAD = json.dumps(JournalHead().to_dict()).encode()
 MOMENT = 0.2  # seconds in which lines are gathered before the disk is waited for
 
 
 @dataclass
 class Journal:
-    """An open journal: its rows by key, and the file that new lines are written to."""
+    """An open journal: new lines are written to its file, and rows are read back from it."""
 
     _file: int
     _path: Path
-    _lines: dict[str, dict[str, Any]]
+    items: Sequence[BatchItem]
+    _known: dict[bytes, int] = field(default_factory=dict)  # places of lines by half of their keys
+    _end: int = 0
     _waiting: bool = False  # whether there are lines that may not be on the disk
     _failure: OSError | None = None
 
-    def known(self, key: str, limits: Limits) -> Row | None:
-        """Return the row of an item.
+    def __post_init__(self) -> None:
+        self._places = array("q", [-1]) * len(self.items)
+        self.states: Counter[str] = Counter()
+        self.exit_codes: set[int] = set()
+
+    def _read(self, place: int) -> dict[str, Any]:
+        os.lseek(self._file, place, os.SEEK_SET)
+        with os.fdopen(os.dup(self._file), "rb") as file:
+            return {**json.loads(file.readline()), "place": place}
+
+    def known(self, key: str, limits: Limits) -> dict[str, Any] | None:
+        """Return the line of an item, with its place.
 
         None for a row that other limits have stopped, or that lacked a file or a package.
         """
-        line = self._lines.get(key)
-        if line is None:
+        place = self._known.get(key[:32].encode())
+        if place is None:
             return None
-        row: Row = line["item"]
-        stopped = row["exit_code"] not in STOPS_AT_NO_LIMIT
-        lacking = any(d["code"] in OF_THE_MACHINE for d in row["diagnostics"])
-        return None if lacking or (stopped and line.get("limits") != limits) else row
+        line = self._read(place)
+        stopped = line["item"]["exit_code"] not in STOPS_AT_NO_LIMIT
+        lacking = any(d["code"] in OF_THE_MACHINE for d in line["item"]["diagnostics"])
+        return None if lacking or (stopped and line["limits"] != limits) else line
 
-    def add(self, key: str, row: Row, limits: Limits) -> None:
+    def add(self, index: int, row: Row, key: str, limits: Limits, sources: dict[str, str]) -> None:
         """Keep the row of an item."""
-        self._line(JournalLine(key, limits, row))
+        self.note(index, self._end, row)
+        line = JournalLine(key, limits, sources, row, "").to_dict()
+        data = json.dumps(line, separators=(",", ":")).encode()
+        self._write(data[:-2] + _sum(data) + b'"}\n')
+
+    def note(self, index: int, place: int, row: Row) -> None:
+        """Note that an item's row is at a place."""
+        self._places[index] = place
+        self.states[row["status"]] += 1
+        self.exit_codes.add(row["exit_code"])
+
+    def rest(self) -> array[int]:
+        """Return the numbers of the items that are not done."""
+        return array("q", (index for index, place in enumerate(self._places) if place < 0))
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Yield the items as the report shows them, once all are done."""
+        for item, place in zip(self.items, self._places, strict=True):
+            yield item.shown(self._read(place)["item"])
 
     def begin(self) -> None:
         """Begin anew."""
         with failures(self._path):
             os.ftruncate(self._file, 0)
-        self._lines.clear()
-        self._line(JournalHead())
+        self._known.clear()
+        self._end = 0
+        self._write(HEAD + b"\n")
 
     def close(self) -> None:
         """Bring everything to the disk; FileAccessError if that has failed at any time."""
         self.sync()
         self._write(b"")
 
-    def _line(self, line: JournalHead | JournalLine) -> None:
-        self._write((json.dumps(line.to_dict()) + "\n").encode())
-        self._waiting = True
-
     def _write(self, data: bytes) -> None:
+        self._end += len(data)
+        self._waiting = bool(data)
         with failures(self._path):
             if self._failure is not None:
                 raise self._failure
@@ -467,13 +574,23 @@ class Journal:
                 self._failure = e
 
 
+def _sum(data: bytes) -> bytes:
+    return hashlib.sha256(data).hexdigest()[:16].encode()
+
+
 @contextmanager
-def opened(path: Path, *, resume: bool, force: bool) -> Iterator[Journal]:
-    """Open a journal, for this process alone.
+def opened(
+    path: Path | None, items: Sequence[BatchItem], *, resume: bool, force: bool
+) -> Iterator[Journal]:
+    """Open a journal, for this process alone; without a path it is a temporary file.
 
     With `resume` it keeps its rows. Without, one that has rows is refused, except with `force`.
     UsageError, FileAccessError.
     """
+    if path is None:
+        with tempfile.TemporaryFile() as temporary:
+            yield Journal(temporary.fileno(), Path(tempfile.gettempdir()), items)
+        return
     require_writable(path)
     if path.exists() and not path.is_file():
         raise misused(f"the journal {path} is no regular file", "name a new file with --journal")
@@ -484,12 +601,12 @@ def opened(path: Path, *, resume: bool, force: bool) -> Iterator[Journal]:
         if not locked(file):  # the lock goes when its process goes
             message = f"another batch is at work with {path}"
             raise misused(message, "wait for its end, or name another folder or journal")
-        lines = _lines(file, path)
-        journal = Journal(file, path, lines)
-        if lines and not resume and not force:
-            message = f"{path} has the results of {count(len(lines), 'item')} already"
+        known, end = _places(file, path)
+        journal = Journal(file, path, items, known, end)
+        if known and not resume and not force:
+            message = f"{path} has the results of {count(len(known), 'item')} already"
             raise misused(message, "--resume goes on with them, --force begins anew")
-        if not (resume and lines):
+        if not (resume and known):
             journal.begin()
         with closing(journal), repeating(journal.sync, MOMENT):
             yield journal
@@ -497,27 +614,18 @@ def opened(path: Path, *, resume: bool, force: bool) -> Iterator[Journal]:
         os.close(file)
 
 
-def _lines(file: int, path: Path) -> dict[str, dict[str, Any]]:
-    """Return the lines by key; cut off an incomplete last line."""
-    with os.fdopen(os.dup(file), "rb") as opened:
-        data = opened.read()
-    whole = data.rfind(b"\n") + 1
-    lines = data[:whole].split(b"\n")
-    if data and not _is_head(lines[0] if whole else data):
-        message = f"{path} is no journal of a batch"
-        raise misused(message, "name a new file with --journal")
-    if whole < len(data):
-        os.ftruncate(file, whole)
-    out: dict[str, dict[str, Any]] = {}
-    for line in lines[1:]:
-        with suppress(ValueError, RecursionError):  # an item without a readable line is done again
-            found = json.loads(line)
-            if isinstance(found, dict) and is_row(found.get("item")):
-                out[str(found.get("key"))] = found
-    return out
-
-
-def _is_head(line: bytes) -> bool:
-    """Whether a first line is one of a journal; half of one is, too."""
-    head = json.dumps(JournalHead().to_dict()).encode()
-    return line == head or (len(line) < len(head) and head.startswith(line))
+def _places(file: int, path: Path) -> tuple[dict[bytes, int], int]:
+    """Return the places of lines by key, and the end; cut off an incomplete last line."""
+    places, end = {}, 0
+    with os.fdopen(os.dup(file), "rb") as lines:
+        for line in lines:
+            if end == 0 and not HEAD.startswith(line.removesuffix(b"\n")):  # half of it is fine
+                message = f"{path} is no journal of a batch"
+                raise misused(message, "name a new file with --journal")
+            if not line.endswith(b"\n"):
+                os.ftruncate(file, end)
+                break
+            if line[-19:-3] == _sum(line[:-19] + b'"}'):  # a changed line is done again
+                places[line[8:40]] = end
+            end += len(line)
+    return places, end

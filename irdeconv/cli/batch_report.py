@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from html import escape
 from pathlib import Path
@@ -19,9 +18,9 @@ from irdeconv.base.json_form import Record, finite
 from irdeconv.base.markup import plain
 from irdeconv.base.tables import printable
 from irdeconv.cli.batch_answer import MOST_DIAGNOSTICS
-from irdeconv.cli.batch_items import GOOD, STATUS, BatchItem, BatchRow, Row, worst
-from irdeconv.cli.console import Answer, Console
-from irdeconv.cli.diagnostics import JunitCase, junit_report, physical, sarif_log
+from irdeconv.cli.batch_items import CRASHED, GOOD, STATUS, BatchRow, Journal, worst
+from irdeconv.cli.console import Console
+from irdeconv.cli.diagnostics import JunitCase, json_pieces, junit_report, physical, sarif_log
 from irdeconv.cli.rich_bars import duration
 from irdeconv.formats.atomic import together
 
@@ -33,7 +32,7 @@ class BatchReport(Record, document="batch/1"):
     options: list[str]  # the options of the verb
     counts: dict[str, int]  # how many items have each status
     exit_code: int  # the worst of all items
-    items: Annotated[list[dict[str, Any]], list[BatchRow]]  # in the order of the paths
+    items: Annotated[Iterable[dict[str, Any]], list[BatchRow]]  # in the order of the paths
 
 
 MOST_LINES = 5  # diagnostics of an item on the screen
@@ -52,11 +51,9 @@ def require_formats(paths: list[str]) -> None:
             raise misused(message, f"write {', '.join(FORMATS)}")
 
 
-def finish(
-    args: argparse.Namespace, items: list[BatchItem], rows: list[Row], console: Console
-) -> int:
+def finish(args: argparse.Namespace, journal: Journal, console: Console) -> int:
     """Write the report, show the result, and return the exit code."""
-    report = document(args, items, rows)
+    report = document(args, journal)
     text = partial(_text, report, console, everything=args.all)
     try:
         _write(args.report, report)
@@ -66,38 +63,43 @@ def finish(
         raise
     for path in args.report:
         console.log(f"wrote {path}")
-    return Answer(lambda: report, text, report.exit_code).shown(console)
+    if not console.wants_json:
+        text()
+    for piece in _as_json(report) if console.wants_json else ():
+        console.raw(piece)
+    return report.exit_code
 
 
 def _write(paths: list[str], report: BatchReport) -> None:
     """Write the report in all its formats, or in none."""
     with together() as files:
         for path in paths:
-            text = FORMATS[Path(path).suffix](report)
-            files.write(Path(path), text.encode("utf-8", "backslashreplace"))
+            pieces = FORMATS[Path(path).suffix](report)
+            files.write(Path(path), (p.encode("utf-8", "backslashreplace") for p in pieces))
 
 
-def document(args: argparse.Namespace, items: list[BatchItem], rows: list[Row]) -> BatchReport:
+def document(args: argparse.Namespace, journal: Journal) -> BatchReport:
     """Return the report; it says nothing of times, places and workers."""
-    found = Counter(row["status"] for row in rows)
+    found = journal.states
     order = [*STATUS.values(), *sorted(found.keys() - set(STATUS.values()))]
     return BatchReport(
         verb=args.task,
         options=[*args.words, *([f"--against={args.against}"] if args.against else [])],
         counts={status: found[status] for status in order if found[status]},
-        exit_code=worst(row["exit_code"] for row in rows),
-        items=[item.shown(row) for item, row in zip(items, rows, strict=True)],
+        exit_code=worst(journal.exit_codes),
+        items=journal,
     )
 
 
 def verdict(report: BatchReport) -> str:
     """Return the states of all items in one line."""
     states = ", ".join(f"{n:,} {status}" for status, n in report.counts.items())
-    return f"{report.verb}: {count(len(report.items), 'item')}: {states}"
+    return f"{report.verb}: {count(sum(report.counts.values()), 'item')}: {states}"
 
 
 def _text(report: BatchReport, console: Console, *, everything: bool) -> None:
-    for item in report.items:
+    shown = everything or any(status not in GOOD for status in report.counts)
+    for item in report.items if shown else ():
         good = item["status"] in GOOD
         if good and not everything:
             continue
@@ -128,12 +130,12 @@ def _line(d: dict[str, Any]) -> str:
     return f"{place + ': ' if place else ''}{d['severity']}[{d['code']}]: {d['message']}"
 
 
-def _as_json(report: BatchReport) -> str:
-    return json.dumps(finite(report.to_dict()), indent=1) + "\n"
+def _as_json(report: BatchReport) -> Iterator[str]:
+    return json_pieces(replace(report, items=[]).to_dict(), map(finite, report.items))
 
 
-def _junit(report: BatchReport) -> str:
-    """Return a suite with a case per item; crashes and bugs are errors, the rest failures."""
+def _junit(report: BatchReport) -> Iterator[str]:
+    """Yield a suite with a case per item; crashes and bugs are errors, the rest failures."""
 
     def case_of(item: dict[str, Any]) -> JunitCase:
         good = item["status"] in GOOD
@@ -146,14 +148,18 @@ def _junit(report: BatchReport) -> str:
             "error" if item["exit_code"] == 70 else "failure",
         )
 
-    suite = f"irdeconv {report.verb}", [*map(case_of, report.items)], verdict(report)
-    return junit_report("irdeconv batch", [suite], errors=True)
+    total = sum(report.counts.values())
+    errors = report.counts.get(STATUS[70], 0) + report.counts.get(CRASHED, 0)
+    failures = total - errors - sum(report.counts.get(status, 0) for status in GOOD)
+    counts = {"tests": total, "failures": failures, "errors": errors}
+    suite = f"irdeconv {report.verb}", counts, map(case_of, report.items), verdict(report)
+    return junit_report("irdeconv batch", [suite])
 
 
-def _sarif(report: BatchReport) -> str:
-    """Return a SARIF 2.1.0 log with a result per diagnostic."""
-    found = [(item, d) for item in report.items for d in item["diagnostics"]]
-    return sarif_log([(d["code"], _result(item, d)) for item, d in found])
+def _sarif(report: BatchReport) -> Iterator[str]:
+    """Yield a SARIF 2.1.0 log with a result per diagnostic."""
+    found = ((d["code"], _result(item, d)) for item in report.items for d in item["diagnostics"])
+    return sarif_log({d["code"] for item in report.items for d in item["diagnostics"]}, found)
 
 
 def _result(item: dict[str, Any], d: dict[str, Any]) -> dict[str, Any]:
@@ -165,24 +171,22 @@ def _result(item: dict[str, Any], d: dict[str, Any]) -> dict[str, Any]:
     return {"level": d["severity"], "message": {"text": printable(text)}, "locations": [place]}
 
 
-def _html(report: BatchReport) -> str:
-    """Return a page that loads nothing and runs nothing; texts of models are escaped."""
+def _html(report: BatchReport) -> Iterator[str]:
+    """Yield a page that loads nothing and runs nothing; texts of models are escaped."""
     policy = "default-src 'none'; style-src 'unsafe-inline'"
-    lines = [
-        '<!doctype html>\n<html lang="en">\n<meta charset="utf-8">',
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
-        f"<title>irdeconv batch {escape(report.verb)}</title>\n<style>{STYLE}</style>",
-        f"<h1>irdeconv batch {escape(report.verb)}</h1>\n<p>{escape(verdict(report))}</p>",
-        "<table>\n<tr><th>verdict<th>model<th>answer",
-    ]
+    yield '<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n'
+    yield f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+    yield f"<title>irdeconv batch {escape(report.verb)}</title>\n<style>{STYLE}</style>\n"
+    yield f"<h1>irdeconv batch {escape(report.verb)}</h1>\n<p>{escape(verdict(report))}</p>\n"
+    yield "<table>\n<tr><th>verdict<th>model<th>answer\n"
     for item in report.items:
         cells = (item["status"], plain(_title(item)), plain(item["summary"]))
         found = "".join(f"<br><code>{escape(plain(_line(d)))}</code>" for d in item["diagnostics"])
-        lines.append(f"<tr>{''.join(f'<td>{escape(cell)}' for cell in cells)}{found}")
-    return "\n".join([*lines, "</table>\n</html>\n"])
+        yield f"<tr>{''.join(f'<td>{escape(cell)}' for cell in cells)}{found}\n"
+    yield "</table>\n</html>\n"
 
 
-FORMATS: dict[str, Callable[[BatchReport], str]] = {
+FORMATS: dict[str, Callable[[BatchReport], Iterator[str]]] = {
     ".json": _as_json,
     ".junit": _junit,
     ".xml": _junit,

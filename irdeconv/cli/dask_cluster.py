@@ -8,12 +8,16 @@ already, and gives the same result again.
 The scheduler waits for minutes before it gives up a worker, and queries all of them together: a
 mute one delays the answers of the others. Here each one is queried by itself, for a bounded time,
 and the items of a mute one go to others meanwhile. Its late results are dropped.
+
+Workers send rows as events. The results of Dask's tasks are not used: they stay on the workers, and
+to collect them waits for all workers that have some.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import logging
 import os
 import pkgutil
@@ -24,20 +28,20 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from irdeconv import __version__
-from irdeconv.base.errors import IrdeconvError, count, misused
+from irdeconv.base.errors import count, misused
 from irdeconv.base.extras import needed
 from irdeconv.base.progress import repeating
 from irdeconv.cli.batch_executors import Child, Errand, Payload, Results, each_done
-from irdeconv.cli.batch_items import CRASHED, Row, stopped
+from irdeconv.cli.batch_items import CRASHED, Row, stopped, traced
 
 ANSWER_TIME = 30.0  # seconds in which a scheduler has to answer
 ASKED_TIME = 10.0  # seconds in which a worker has to answer a question, which takes it no time
 ASKED_AT_ONCE = 50  # workers; each takes a connection
-LOOK_EVERY = 5.0  # seconds between two looks at the signs of life
-MUTE_LOOKS = 6  # looks without one; a number, as time also goes by while all this is stopped
+LOOK_EVERY = 2.0  # seconds between two looks at the signs of life
+MUTE_LOOKS = 5  # looks without one; a number, as time also goes by while all this is stopped
 Say = Callable[[str], None]
 
 
@@ -249,45 +253,43 @@ class Cluster:
     def _each_done(
         self, client: Any, payloads: Sequence[Payload], shared: tuple[str, int] | None, watch: Watch
     ) -> Results:
-        given: dict[str, Any] = {}
+        given: dict[str, tuple[Any, Payload]] = {}
+        rows: dict[str, Row] = {}
+        topic = f"irdeconv-{client.id}"
+        client.subscribe_topic(topic, lambda event: rows.update(json.loads(event[1])))
 
         def submit(index: int) -> Any:
-            args = {**payloads[index], "shared": shared}, self.work, __version__
+            payload = {**payloads[index], "shared": shared}
+            args = payload, self.work, topic, __version__
             future = client.submit(work_on, *args, pure=False, **watch.others())
-            given[future.key] = future
+            given[future.key] = future, payload
             return future
 
         def answer(future: Any, attempt: int) -> Row | None:
-            del given[future.key]
-            return self._row(client, future, attempt)
+            payload = given.pop(future.key)[1]
+            row = rows.pop(future.key, None)
+            return row or self._failure(client, future, attempt, payload)
 
         def take_back(keys: set[str]) -> None:
-            client.cancel([future for key in keys if (future := given.get(key))])
+            client.cancel([found[0] for key in keys if (found := given.get(key))])
 
         ahead = max(LEAST_AHEAD, AHEAD * sum(client.nthreads().values()))
         # At the end a look may wait for a scheduler that is mute.
         with repeating(lambda: watch.step(take_back), LOOK_EVERY, patience=2.0):
             yield from each_done(len(payloads), submit, answer, ahead)
 
-    def _row(self, client: Any, future: Any, attempt: int) -> Row | None:
-        """Return the row of a task; None if its worker has died and another one has to do it."""
+    def _failure(self, client: Any, future: Any, attempt: int, payload: Payload) -> Row | None:
+        """Return the row of a task that has sent none; None if another worker has to do it."""
         if client.status != "running":
             message = "the scheduler of Dask is gone"
             raise misused(message, "start it again, and the same command with --resume")
-        if future.status == "finished":
-            try:
-                return cast(Row, future.result(timeout=ASKED_TIME))
-            except IrdeconvError:
-                raise
-            except Exception:  # the worker that had it died or stopped before it was sent
-                return None
         cause = future.exception() if future.status == "error" else None
         if isinstance(cause, Exception) and not isinstance(cause, self._distributed.KilledWorker):
             raise cause
         if attempt < self.retries:
             return None
         message = f"{attempt + 1} workers of Dask died or fell silent while they had this item"
-        return stopped(CRASHED, "E710", message)
+        return traced(lambda _: stopped(CRASHED, "E710", message), payload, self.work.folder)
 
 
 def kept_whole(cluster: Any, jobs: int) -> AbstractContextManager[None]:
@@ -321,14 +323,18 @@ def _require_version(client: Any, *, alone: bool) -> set[str]:
     return mute
 
 
-def work_on(payload: Payload, work: Errand, version: str) -> Row:
-    """Do an item on a worker, in a process that the worker's thread keeps for the next one."""
+def work_on(payload: Payload, work: Errand, topic: str, version: str) -> None:
+    """Do an item on a worker, in a process that the worker's thread keeps for the next one.
+
+    Its row is an event of the topic, before the task ends.
+    """
     from distributed import get_worker
 
     if version != __version__:  # it came later
         message = f"a worker of Dask has irdeconv {__version__}, the command has {version}"
         raise misused(message, HINT)
 
+    worker = get_worker()
     child: Child | None = getattr(_local, "child", None)
     if child is None or child.work != work:
         if child is not None:
@@ -337,7 +343,8 @@ def work_on(payload: Payload, work: Errand, version: str) -> Row:
     shared = payload.pop("shared", None)
     if shared is not None:
         name, size = shared
-        path = Path(get_worker().local_directory, name)
+        path = Path(worker.local_directory, name)
         if path.is_file() and path.stat().st_size == size:
             payload = {**payload, "model": str(path)}
-    return child.run(payload)
+    row = traced(child.run, payload, work.folder)
+    worker.log_event(topic, json.dumps({worker.get_current_task(): row}))

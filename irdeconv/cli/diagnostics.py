@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from urllib.parse import quote
@@ -81,21 +81,35 @@ def code_of(diagnostics: Iterable[Diagnostic]) -> int | None:
 
 def sarif(diagnostics: Sequence[Diagnostic]) -> str:
     """Return a SARIF 2.1.0 log."""
-    return sarif_log([(d.code, _sarif_facts(d)) for d in diagnostics])
+    results = ((d.code, _sarif_facts(d)) for d in diagnostics)
+    return "".join(sarif_log({d.code for d in diagnostics}, results))
 
 
-def sarif_log(found: Sequence[tuple[str, dict[str, Any]]]) -> str:
-    """Return a SARIF 2.1.0 log of results with their codes."""
-    used = sorted({code for code, _ in found})
+def sarif_log(codes: set[str], found: Iterable[tuple[str, dict[str, Any]]]) -> Iterator[str]:
+    """Yield a SARIF 2.1.0 log of results with their codes, of which `codes` has all."""
+    used = sorted(codes)
     rules = [
         {"id": c, "shortDescription": {"text": CODES[c].title}, "help": {"text": CODES[c].hint}}
         for c in used
     ]
-    results = [{"ruleId": code, "ruleIndex": used.index(code), **facts} for code, facts in found]
+    results = ({"ruleId": code, "ruleIndex": used.index(code), **facts} for code, facts in found)
     driver = {"name": "irdeconv", "version": __version__, "rules": rules}
-    run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
+    run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": []}
     schema = "https://json.schemastore.org/sarif-2.1.0.json"
-    return json.dumps({"$schema": schema, "version": "2.1.0", "runs": [run]}, indent=1) + "\n"
+    yield from json_pieces({"$schema": schema, "version": "2.1.0", "runs": [run]}, results)
+
+
+def json_pieces(document: dict[str, Any], values: Iterable[Any]) -> Iterator[str]:
+    """Yield the JSON text of a document; the values are those of its last list, which is empty."""
+    head, end = json.dumps(document, indent=1).rsplit("[]", 1)
+    line = head.rpartition("\n")[2]
+    inside = "\n" + " " * (len(line) - len(line.lstrip()))
+    before, after = "[", "[]"
+    yield head
+    for value in values:
+        yield f"{before}{inside} " + json.dumps(value, indent=1).replace("\n", f"{inside} ")
+        before, after = ",", f"{inside}]"
+    yield f"{after}{end}\n"
 
 
 def _sarif_facts(d: Diagnostic) -> dict[str, Any]:
@@ -139,42 +153,50 @@ class JunitCase(NamedTuple):
 
 
 def junit_report(
-    name: str, suites: Iterable[tuple[str, list[JunitCase], str]], *, errors: bool = False
-) -> str:
-    """Return a JUnit report of suites: name, cases, output. With `errors` these are counted."""
-    root = ElementTree.Element("testsuites", name=name)
-    for title, cases, output in suites:
-        bad = [case.tag for case in cases if case.type]
-        counts = {"tests": len(cases), "failures": bad.count("failure")}
-        counts |= {"errors": bad.count("error")} if errors else {}
+    name: str, suites: Iterable[tuple[str, dict[str, int], Iterable[JunitCase], str]]
+) -> Iterator[str]:
+    """Yield a JUnit report of suites: name, counts, cases, output."""
+    yield f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="{name}">'
+    for title, counts, cases, output in suites:
         facts = {"name": xml_text(title)} | {key: str(n) for key, n in counts.items()}
-        suite = ElementTree.SubElement(root, "testsuite", facts)
+        yield _xml(ElementTree.Element("testsuite", facts), 1).replace(" />", ">")
         for case in cases:
             facts = {"classname": xml_text(case.classname), "name": xml_text(case.name)}
-            node = ElementTree.SubElement(suite, "testcase", facts)
+            node = ElementTree.Element("testcase", facts)
             if case.type:
                 facts = {"type": case.type, "message": xml_text(case.message)}
                 ElementTree.SubElement(node, case.tag, facts).text = xml_text(case.text)
+            yield _xml(node, 2)
         if output:
-            ElementTree.SubElement(suite, "system-out").text = xml_text(output)
-    ElementTree.indent(root, " ")
-    text = ElementTree.tostring(root, encoding="unicode")
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
+            node = ElementTree.Element("system-out")
+            node.text = xml_text(output)
+            yield _xml(node, 2)
+        yield "\n </testsuite>"
+    yield "\n</testsuites>\n"
+
+
+def _xml(node: ElementTree.Element, level: int) -> str:
+    ElementTree.indent(node, " ", level)
+    return f"\n{' ' * level}{ElementTree.tostring(node, encoding='unicode')}"
 
 
 def junit(by_file: dict[str, list[Diagnostic]]) -> str:
     """Return a JUnit report: a suite per file, a failed case per error, warnings as output."""
 
-    def suite(file: str, found: list[Diagnostic]) -> tuple[str, list[JunitCase], str]:
+    def suite(
+        file: str, found: list[Diagnostic]
+    ) -> tuple[str, dict[str, int], list[JunitCase], str]:
         cases = [
             JunitCase(file, f"{d.code} {d.layer or ''}", d.code, d.message, d.render())
             for d in found
             if d.severity == "error"
         ]
         rest = [d.render() for d in found if d.severity != "error"]
-        return file, cases or [JunitCase(file, "valid")], "\n".join(rest)
+        counts = {"tests": len(cases) or 1, "failures": len(cases)}
+        return file, counts, cases or [JunitCase(file, "valid")], "\n".join(rest)
 
-    return junit_report("irdeconv validate", (suite(*item) for item in by_file.items()))
+    suites = (suite(*item) for item in by_file.items())
+    return "".join(junit_report("irdeconv validate", suites))
 
 
 def xml_text(text: str) -> str:

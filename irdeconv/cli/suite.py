@@ -183,4 +183,6 @@ def junit(folder: str, report: SuiteReport) -> str:
         return JunitCase(group, case.name, status, first, "\n".join(lines))
 
     summary = "\n".join([*report.summary(), report.verdict])
-    return junit_report("irdeconv suite", [(folder, [*map(case_of, report.cases)], summary)])
+    cases = [*map(case_of, report.cases)]
+    counts = {"tests": len(cases), "failures": sum(bool(case.type) for case in cases)}
+    return "".join(junit_report("irdeconv suite", [(folder, counts, cases, summary)]))

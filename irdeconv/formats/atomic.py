@@ -14,7 +14,7 @@ import shutil
 import stat
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from errno import EACCES, EINVAL, EISDIR, ENOENT, ENOTDIR, EROFS
@@ -202,23 +202,22 @@ class Files:
                 _hand_on(former, fd, mode)
         return file
 
-    def write(self, target: Path, data: bytes) -> None:
-        """Write a whole file; FileAccessError.
+    def write(self, target: Path, data: bytes | Iterable[bytes]) -> None:
+        """Write a whole file, at once or in pieces; FileAccessError.
 
         A target that cannot be replaced gets the data now: a device, a pipe, a descriptor such as
         /dev/stdout, even if that is a regular file.
         """
         require_writable(target)
+        pieces = [data] if isinstance(data, bytes) else data
         with failures(target):
             fd = descriptor_of(target)
-            if fd is not None:
-                with os.fdopen(os.dup(fd), "wb") as file:
-                    file.write(data)
-            elif target.exists() and not target.is_file():
-                target.write_bytes(data)
+            if fd is not None or (target.exists() and not target.is_file()):
+                with open(target if fd is None else os.dup(fd), "wb") as file:
+                    file.writelines(pieces)
             else:
                 new = self.open(target)
-                new.file.write(data)
+                new.file.writelines(pieces)
                 new.finish()
 
     def put(self) -> None:

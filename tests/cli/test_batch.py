@@ -37,7 +37,7 @@ def models(tmp_path: Path, monkeypatch: Patch) -> Path:
     for name in (*FEW, HEAD):
         path = tmp_path / "models" / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / "ir_samples" / name, path)
+        shutil.copy2(ROOT / "ir_samples" / name, path)
         weights = (ROOT / "ir_samples" / name).with_suffix(".bin")
         if weights.exists():
             shutil.copy(weights, path.with_suffix(".bin"))

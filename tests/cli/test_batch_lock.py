@@ -27,7 +27,7 @@ def here(tmp_path: Path, monkeypatch: Patch) -> None:
     """A current folder with a model and a folder for results."""
     monkeypatch.chdir(tmp_path)
     for suffix in (".xml", ".bin"):
-        shutil.copy(SAMPLE.with_suffix(suffix), f"m{suffix}")
+        shutil.copy2(SAMPLE.with_suffix(suffix), f"m{suffix}")
     Path("out").mkdir()
 
 
