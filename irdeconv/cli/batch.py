@@ -109,8 +109,9 @@ def _do(args: argparse.Namespace, journal: Journal, stage: Path | None, console:
     items, lasting = journal.items, journal_of(args) is not None
     limits: Limits = {"memory": args.memory, "timeout": args.timeout}
     content: Callable[[str], str | None] = cache(content_of if lasting else str)
-    if args.resume:
+    if args.resume and journal.lines:
         _keep(journal, limits, content)
+        journal.lines.clear()
     if journal.states:
         console.log(f"{journal.states.total():,} of {len(items):,} items are done already")
     rest = journal.rest()

@@ -492,7 +492,7 @@ class Journal:
     _file: int
     _path: Path
     items: Sequence[BatchItem]
-    _known: dict[bytes, int] = field(default_factory=dict)  # places of lines by half of their keys
+    lines: dict[bytes, int] = field(default_factory=dict)  # places of lines by half of their keys
     _end: int = 0
     _waiting: bool = False  # whether there are lines that may not be on the disk
     _failure: OSError | None = None
@@ -512,7 +512,7 @@ class Journal:
 
         None for a row that other limits have stopped, or that lacked a file or a package.
         """
-        place = self._known.get(key[:32].encode())
+        place = self.lines.get(key[:32].encode())
         if place is None:
             return None
         line = self._read(place)
@@ -546,7 +546,7 @@ class Journal:
         """Begin anew."""
         with failures(self._path):
             os.ftruncate(self._file, 0)
-        self._known.clear()
+        self.lines.clear()
         self._end = 0
         self._write(HEAD + b"\n")
 
@@ -617,8 +617,8 @@ def opened(
 def _places(file: int, path: Path) -> tuple[dict[bytes, int], int]:
     """Return the places of lines by key, and the end; cut off an incomplete last line."""
     places, end = {}, 0
-    with os.fdopen(os.dup(file), "rb") as lines:
-        for line in lines:
+    with os.fdopen(os.dup(file), "rb") as opened:
+        for line in opened:
             if end == 0 and not HEAD.startswith(line.removesuffix(b"\n")):  # half of it is fine
                 message = f"{path} is no journal of a batch"
                 raise misused(message, "name a new file with --journal")

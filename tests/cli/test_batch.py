@@ -227,6 +227,39 @@ def test_what_has_changed_is_done_again(models: Path) -> None:
     assert len(lines("out/batch.journal")) == count + 9
 
 
+def test_resume_compares_contents(models: Path) -> None:
+    words = ("batch", "infer", "models/openvino", "-o", "out", "--jobs", "0", "-q", "--resume")
+    command(*words)
+    count = len(lines("out/batch.journal"))
+    os.utime("models/openvino/dynamic.xml")
+    command(*words)
+    assert len(lines("out/batch.journal")) == count, "other times, but the same content"
+    model = Path("models/openvino/dynamic.xml")
+    status, text = model.stat(), model.read_bytes()
+    model.write_bytes(text.replace(b"\n", b" ", 1))
+    os.utime(model, ns=(status.st_atime_ns, status.st_mtime_ns))
+    command(*words)
+    assert len(lines("out/batch.journal")) == count + 1, "the same size and time of change"
+    result = Path("out", name_of(str(model)), "inferred.xml")
+    before = result.read_bytes()
+    result.write_bytes(bytes(len(before)))
+    command(*words)
+    assert len(lines("out/batch.journal")) == count + 2, "a result of the same size"
+    assert result.read_bytes() == before
+
+
+def test_a_changed_line_is_done_again(models: Path) -> None:
+    words = ("batch", "validate", "models", "--jobs", "0", "-q", "--report", "r.json", "--resume")
+    command(*words)
+    first, journal = Path("r.json").read_bytes(), Path("r.json.journal")
+    journal.write_text(
+        journal.read_text().replace('"status":"no","exit_code":1', '"status":"yes","exit_code":0')
+    )
+    command(*words)
+    assert Path("r.json").read_bytes() == first
+    assert len(lines("r.json.journal")) == 6
+
+
 def test_half_a_line_and_rubbish_are_done_again(models: Path) -> None:
     words = ("batch", "validate", "models", "--jobs", "0", "-q", "--report", "r.json", "--resume")
     command(*words)
