@@ -224,8 +224,7 @@ def parts(args: argparse.Namespace, models: list[str]) -> tuple[Lazy[BatchItem],
             "of": total,
         }
         own, shared = ((path,), read) if rows is None else ((), (*read, path))
-        depends = [models[0], *args.words]
-        return BatchItem(name, path, payload, own, shared, rows, depends)
+        return BatchItem(name, path, payload, own, shared, rows, [models[0], *args.words])
 
     return Lazy(item, range(ends[-1] if ends else 0)), [*read, *files]
 
