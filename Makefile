@@ -11,10 +11,11 @@ BIN = $(VENV)/bin
 endif
 PY = $(BIN)/python
 READY = $(VENV)/.ready
+RELEASE = $(PY:$(VENV)/%=build/release/%)
 PYTEST = $(PY) -m pytest -n $(WORKERS) --dist worksteal
 
 .DEFAULT_GOAL = help
-.PHONY: help dev hooks check format quick test slow browser golden pages docs bench size ci clean
+.PHONY: help dev hooks check format quick test slow browser golden pages docs bench size lock dist ci clean
 
 help:  ## list the tasks
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 18
@@ -68,6 +69,14 @@ bench: $(READY)  ## time layers of public networks; BASELINE=before.json compare
 
 size:  ## lines by folder, and the difference to the commit before
 	$(PYTHON) tools/size.py
+
+lock: $(READY)  ## write .ci/lock.txt and the SBOM anew, with the newest allowed versions
+	.ci/lock
+
+dist:  ## build wheel and sdist twice, with the packages of .ci/lock.txt, and check them
+	$(PYTHON) -m venv build/release
+	$(RELEASE) -m pip install --quiet --require-hashes --only-binary :all: -r .ci/lock.txt
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(RELEASE) tools/check_distribution.py -o dist
 
 ci:  ## all that must hold before a change lands, in a fresh copy of the checkout
 	.ci/run

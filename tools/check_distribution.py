@@ -7,7 +7,8 @@ The sources are copied to two folders that differ in everything that must not ma
 folders, umask and modes of files, dates and order of files, locale, time zone, hash seed, home
 folder, leftovers of editors and caches. The first build makes the sdist and the wheel out of that
 sdist, the second, two seconds later, both from the folder. The bytes are compared, the contents
-listed, twine and check-wheel-contents run, and the hashes printed.
+listed, the SBOM is held against its schema, twine and check-wheel-contents run, and the hashes are
+printed.
 
 The bytes depend on the sources, SOURCE_DATE_EPOCH, the version of hatchling (in the file WHEEL)
 and the zlib of Python. Needs the extra `dev`. Exit code 1 if a check fails.
@@ -39,7 +40,8 @@ from checkout import ROOT
 APART = 2.1  # seconds between the builds; dates in a zip are even seconds
 # What hatchling adds to an sdist, and what a wheel has beside the package.
 OF_SDIST = {"PKG-INFO", ".gitignore", "pyproject.toml"}
-OF_WHEEL = {"METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE"}
+SBOM = "sboms/irdeconv.cdx.json"
+OF_WHEEL = {"METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE", SBOM}
 # Left behind by editors, systems and tools; must never be in an archive.
 CLUTTER = (
     "irdeconv/__pycache__/graph.cpython-311.pyc",
@@ -80,15 +82,12 @@ def sources(root: Path) -> list[str]:
     parts = included(root)
     if (root / ".git").exists():
         command = ["git", "-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others"]
-        done = subprocess.run(
-            [*command, "--exclude-standard"], cwd=root, capture_output=True, check=True
-        )
-        names = {n for n in done.stdout.decode().split("\0") if parts & parents(n)}
+        listed = subprocess.check_output([*command, "--exclude-standard"], cwd=root)
+        names = {n for n in listed.decode().split("\0") if parts & parents(n)}
     else:
         paths = (p for part in parts for p in (root / part, *(root / part).rglob("*")))
         names = {p.relative_to(root).as_posix() for p in paths}
-        hidden = re.compile(r"/(\.|__pycache__)")
-        names = {n for n in names if not hidden.search(n)}
+        names = {n for n in names if not re.search(r"/(\.|__pycache__)", n)}
     return sorted(n for n in names if (root / n).is_file())
 
 
@@ -133,10 +132,6 @@ def build(place: Path, where: Surroundings, out: Path, *what: str) -> None:
         raise SystemExit(f"the build failed:\n{done.stdout}{done.stderr}")
 
 
-def digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
 def differences(first: Path, second: Path) -> Iterator[str]:
     """Yield how the archives of two folders differ."""
     names = sorted({p.name for f in (first, second) for p in f.iterdir()})
@@ -144,7 +139,7 @@ def differences(first: Path, second: Path) -> Iterator[str]:
         a, b = first / name, second / name
         if not (a.exists() and b.exists()):
             yield f"{name}: built only once"
-        elif digest(a) != digest(b):
+        elif a.read_bytes() != b.read_bytes():
             ours, theirs = members(a), members(b)
             inside = sorted(n for n in {*ours, *theirs} if ours.get(n) != theirs.get(n))
             yield f"{name}: two builds differ: {', '.join(inside) or 'order, modes or dates'}"
@@ -208,18 +203,22 @@ def unequal(archive: str, found: set[str], expected: set[str]) -> Iterator[str]:
 
 
 def verdicts(archives: Sequence[Path]) -> Iterator[str]:
-    """Yield what twine and check-wheel-contents object to."""
+    """Yield what twine, check-wheel-contents and the schema of the SBOM object to."""
+    from cyclonedx.schema import SchemaVersion
+    from cyclonedx.validation.json import JsonStrictValidator
+
     wheels = [str(a) for a in archives if a.suffix == ".whl"]
     # W002: two sample models have the same weights, which is no mistake.
     for command in (
         ["twine", "check", "--strict", *map(str, archives)],
         ["check_wheel_contents", "--ignore", "W002", "--toplevel", "irdeconv", *wheels],
     ):
-        done = subprocess.run(
-            [sys.executable, "-m", *command], capture_output=True, text=True, check=False
-        )
+        done = subprocess.run([sys.executable, "-m", *command], capture_output=True, text=True)
         if done.returncode:
             yield f"{command[0]}: {' '.join((done.stdout + done.stderr).split())}"
+    for data in (d for name, d in members(archives[0]).items() if name.endswith(SBOM)):
+        if error := JsonStrictValidator(SchemaVersion.V1_5).validate_str(data.decode()):
+            yield f"{SBOM}: {error}"
 
 
 def check(root: Path, work: Path) -> list[str]:
@@ -251,8 +250,9 @@ def main() -> int:
             print(problem)
         for archive in sorted((work / f"out {FIRST.umask}").iterdir()):
             files = len(members(archive))
-            size = archive.stat().st_size
-            print(f"{digest(archive)}  {archive.name}  {size} bytes, {files} files")
+            packed = archive.read_bytes()
+            digest = hashlib.sha256(packed).hexdigest()
+            print(f"{digest}  {archive.name}  {len(packed)} bytes, {files} files")
             if args.output and not problems:
                 args.output.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(archive, args.output / archive.name)

@@ -1,6 +1,7 @@
 """The scripts of tools/ work with their checkout; tasks do what CONTRIBUTING.md says."""
 
 import io
+import json
 import os
 import re
 import subprocess
@@ -12,7 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
+import irdeconv
 from support.scripts import TOOLS, script
 
 IMPORT = re.compile(r"^(?:import|from) (checkout|irdeconv|support)\b", re.MULTILINE)
@@ -38,11 +42,22 @@ def test_another_installation_is_not_taken(tmp_path: Path) -> None:
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+EXTRAS = PROJECT["project"]["optional-dependencies"]
+OWN = [Requirement(r) for r in PROJECT["project"]["dependencies"]]
+OF_EXTRAS = [Requirement(r) for name in EXTRAS.keys() - {"all"} for r in EXTRAS[name]]
+REQUIRED = [*OWN, *OF_EXTRAS, *map(Requirement, PROJECT["build-system"]["requires"])]
 CHECKS = ("-m ruff check .", "-m ruff format --check .", "-m mypy")
 
 
 def text(name: str) -> str:
     return (ROOT / name).read_text("utf-8")
+
+
+def tree(root: Path, files: dict[str, str]) -> Path:
+    for name, content in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(content, "utf-8")
+    return root
 
 
 def recipe(target: str) -> str:
@@ -69,11 +84,11 @@ def test_the_checks_are_the_same_everywhere() -> None:
 
 
 def test_setting_up_installs_what_tests_and_checks_need() -> None:
-    extras = PROJECT["project"]["optional-dependencies"]
     (installed,) = re.findall(r"pip install --quiet -e '\.\[([\w,]+)\]'", recipe("$(READY)"))
-    assert set(installed.split(",")) == {"test", "oracles", "browser", "dev", "docs"} <= set(extras)
+    assert set(installed.split(",")) == {"test", "oracles", "browser", "dev", "docs"} <= set(EXTRAS)
     assert f"-e '.[{installed}]'" in text("CONTRIBUTING.md")
-    assert any(r.startswith("pre-commit") for r in extras["dev"])
+    assert any(r.startswith("pre-commit") for r in EXTRAS["dev"])
+    assert any(r.startswith("pytest-xdist") for r in EXTRAS["test"])
 
 
 def test_an_sdist_has_what_contributors_need() -> None:
@@ -89,32 +104,23 @@ def test_an_sdist_has_what_contributors_need() -> None:
 build_docs = script("build_docs")
 
 
-def write(folder: Path, **pages: str) -> None:
-    for name, text in pages.items():
-        (folder / f"{name}.html").write_text(text)
-
-
 def test_links_and_anchors_that_lead_somewhere(tmp_path: Path) -> None:
-    write(
-        tmp_path,
-        a='<a href="b.html#here">b</a><a href="#top">top</a><p id="top"><a href="mailto:x@y">m</a>',
-        b='<h1 id="here"><a href="https://example.org/">elsewhere</a><a href="a.html">a</a>',
-    )
-    assert build_docs.broken(tmp_path) == []
+    a = '<a href="b.html#here">b</a><a href="#top">top</a><p id="top"><a href="mailto:x@y">m</a>'
+    b = '<h1 id="here"><a href="https://example.org/">elsewhere</a><a href="a.html">a</a>'
+    assert build_docs.broken(tree(tmp_path, {"a.html": a, "b.html": b})) == []
 
 
 def test_links_that_lead_nowhere_are_named(tmp_path: Path) -> None:
-    write(tmp_path, a='<a href="c.html"><a href="b.html#gone"><a href="#gone">', b="<p>")
+    a = '<a href="c.html"><a href="b.html#gone"><a href="#gone">'
+    tree(tmp_path, {"a.html": a, "b.html": "<p>"})
     assert build_docs.broken(tmp_path) == ["a.html: c.html", "a.html: b.html#gone", "a.html: #gone"]
 
 
 def test_what_a_browser_would_load_from_elsewhere_is_named(tmp_path: Path) -> None:
     fonts = "https://fonts.example/a.css"
-    write(tmp_path, a=f'<link rel="stylesheet" href="{fonts}"><img src="//example.org/a.png">')
-    assert build_docs.broken(tmp_path) == [
-        f"a.html: loads {fonts}",
-        "a.html: loads //example.org/a.png",
-    ]
+    a = f'<link rel="stylesheet" href="{fonts}"><img src="//example.org/a.png">'
+    loads = [f"a.html: loads {fonts}", "a.html: loads //example.org/a.png"]
+    assert build_docs.broken(tree(tmp_path, {"a.html": a})) == loads
 
 
 # tools/size.py counts, and holds sizes against ceilings.
@@ -136,13 +142,6 @@ docstring"""
 '''
 
 
-def tree(root: Path, files: dict[str, str]) -> Path:
-    for name, text in files.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text)
-    return root
-
-
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     texts = {"irdeconv/a.py": "1\n" * 300, "irdeconv/ops/b.py": TEXT}
@@ -157,12 +156,10 @@ def test_rows_are_folders_and_the_files_beside_them(project: Path) -> None:
 
 def test_a_ceiling_is_held_and_lowered(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert size.main(["--write", "--check"], project) == 0
+    package = "package_lines = 315\npackage_files = 2\npackage_places = 2\n"
+    tree(project, {".ci/ceilings.toml": f"{package}test_lines = 50\ntool_lines = 1\n"})
     for lines, code in ((303, 0), (304, 1), (297, 1), (301, 0)):
         tree(project, {"irdeconv/a.py": "1\n" * lines})
-        (project / ".ci/ceilings.toml").write_text(
-            "package_lines = 315\npackage_files = 2\npackage_places = 2\n"
-            "test_lines = 50\ntool_lines = 1\n"
-        )
         assert size.main(["--check"], project) == code, capsys.readouterr().out
     tree(project, {"irdeconv/new/c.py": "", "tests/t.py": "1\n" * 49})
     assert size.main(["--check"], project) == 1
@@ -257,10 +254,8 @@ def test_builds_that_differ_are_told(tmp_path: Path) -> None:
 
 
 def test_without_git_what_is_hidden_is_no_source(tmp_path: Path) -> None:
-    (tmp_path / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text("utf-8"), "utf-8")
-    for name in ("irdeconv/a.py", ".ci/run", *check.CLUTTER[:1], "irdeconv/.DS_Store", "other.txt"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).touch()
+    names = ("irdeconv/a.py", ".ci/run", *check.CLUTTER[:1], "irdeconv/.DS_Store", "other.txt")
+    tree(tmp_path, {"pyproject.toml": text("pyproject.toml"), **dict.fromkeys(names, "")})
     assert check.sources(tmp_path) == [".ci/run", "irdeconv/a.py", "pyproject.toml"]
 
 
@@ -276,21 +271,42 @@ def test_classifiers_say_what_is_so() -> None:
 
 
 def test_every_extra_is_explained() -> None:
-    extras = PROJECT["project"]["optional-dependencies"]
-    page = (ROOT / "docs" / "install.md").read_text("utf-8")
+    page = text("docs/install.md")
     table = set(re.findall(r"^\| `(\w+)` \|", page, re.M))
     (sentence,) = re.findall(r"The extras (.*?) are for changing irdeconv", page, re.S)
-    assert table | set(re.findall(r"`(\w+)`", sentence)) == set(extras)
-    (everything,) = extras["all"]  # what the table lists is for users
+    assert table | set(re.findall(r"`(\w+)`", sentence)) == set(EXTRAS)
+    (everything,) = EXTRAS["all"]  # what the table lists is for users
     (named,) = re.findall(r"^irdeconv\[([\w,]+)\]$", everything)
     assert set(named.split(",")) == table - {"all"}
 
 
 def test_a_package_has_the_same_lowest_version_in_every_extra() -> None:
-    extras = {k: v for k, v in PROJECT["project"]["optional-dependencies"].items() if k != "all"}
-    listed = [r for rows in extras.values() for r in rows]
-    bounds: dict[str, set[str]] = {}
-    for requirement in [*listed, *PROJECT["project"]["dependencies"]]:
-        bounds.setdefault(re.split(r"[<>=;! ]", requirement)[0], set()).add(requirement)
-    assert {name: b for name, b in bounds.items() if len(b) > 1} == {}
-    assert [r for b in bounds.values() for r in b if ">=" not in r and "==" not in r] == []
+    bounds = {r.name: r for r in REQUIRED}
+    assert [str(r) for r in REQUIRED if r != bounds[r.name]] == []
+    assert [str(r) for r in REQUIRED if not re.search("[>=]=", str(r))] == []
+
+
+# `make lock` writes .ci/lock.txt and the SBOM for this pyproject.toml and this version.
+
+
+LOCK = text(".ci/lock.txt")
+PINS = set(re.findall(r"^([\w.-]+)==(\S+)(?: ; .*)? \\\n    --hash=sha256:", LOCK, re.M))
+
+
+def test_the_lock_satisfies_every_bound() -> None:
+    assert len(PINS) == len(re.findall(r"^\w", LOCK, re.M))  # every line has a hash
+    assert "--require-hashes" in text(".ci/run")
+    assert "--require-hashes" in recipe("dist")
+    for requirement in REQUIRED:
+        versions = [v for name, v in PINS if name == canonicalize_name(requirement.name)]
+        assert versions, f"{requirement}: make lock"
+        assert all(map(requirement.specifier.contains, versions)), f"{requirement}: make lock"
+
+
+def test_the_sbom_lists_dependencies_as_locked() -> None:
+    bom = json.loads(text(".ci/irdeconv.cdx.json"))
+    assert bom["metadata"]["component"]["version"] == irdeconv.__version__, "make lock"
+    assert {(c["name"], c["version"]) for c in bom["components"]} <= PINS
+    required = {c["name"] for c in bom["components"] if c["scope"] == "required"}
+    assert {canonicalize_name(r.name) for r in OWN} <= required
+    assert "://" not in LOCK + text(".ci/irdeconv.cdx.json")  # addresses differ between mirrors
