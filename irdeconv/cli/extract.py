@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
@@ -12,13 +13,18 @@ from irdeconv.base.errors import count, misused
 from irdeconv.base.json_form import Record
 from irdeconv.cli.checks import protect, read_by
 from irdeconv.cli.console import Answer, Console
-from irdeconv.cli.inputs import gather, open_npz, outputs_of, specialize, typed
+from irdeconv.cli.inputs import gather, onnx_outputs, open_npz, outputs_of, specialize, typed
+from irdeconv.cli.lower_onnx import onnx_model
 from irdeconv.cli.model import inferred, input_names, read
 from irdeconv.cli.verbs import verb_record
 from irdeconv.formats.arrays import npz
 from irdeconv.formats.atomic import together
+from irdeconv.formats.models import graph_of
+from irdeconv.formats.onnx_container import OnnxFile, stage_file
+from irdeconv.formats.onnx_editing import keep_piece, outline
+from irdeconv.formats.onnx_opaque import loaded
 from irdeconv.formats.xml_writer import stage_ir
-from irdeconv.ir.graph import Graph
+from irdeconv.ir.graph import Graph, Value
 from irdeconv.ir.spec import Array
 from irdeconv.rewrite.standardize import standardize
 from irdeconv.runtime.extract import (
@@ -31,6 +37,7 @@ from irdeconv.runtime.extract import (
     recorded,
     with_specs,
 )
+from irdeconv.runtime.selection import Selection
 
 
 class PieceTensor(Record):
@@ -65,19 +72,28 @@ def run(args: argparse.Namespace, console: Console) -> Answer:
     if saved:
         read_too = [*read_by(verb_record("extract"), args), args.output]
         protect(saved, read_too, force=args.force, option="--save-inputs")
-    graph = read(args)
+    model = onnx_model(args)
     # A mistake elsewhere in the model is no reason to refuse the piece.
-    whole = inferred(graph, args.shape) if args.shape else with_specs(graph)
+    whole = _whole(args) if model is None else outline(model)
     piece = cut_out(whole, args.begin, args.end, args.add)
-    arrays = _flowing_in(whole, piece, args, console) if saved else {}
+    arrays = _flowing_in(whole, piece, args, console, model) if saved else {}
     with together() as files:
-        stage_ir(standardize(piece.graph), Path(args.output), files)
+        if model is None:
+            stage_ir(standardize(piece.graph), Path(args.output), files)
+        else:
+            added = keep_piece(model, piece.graph)
+            stage_file(model, added, Path(args.output), files, force=args.force)
         if saved:
             files.write(Path(saved), npz(arrays))
     for path in filter(None, (args.output, saved)):
         console.log(f"wrote {path}")
     document = _document(whole, piece, args, saved)
     return Answer(lambda: document, partial(_text, document, console))
+
+
+def _whole(args: argparse.Namespace) -> Graph:
+    graph = read(args)
+    return inferred(graph, args.shape) if args.shape else with_specs(graph)
 
 
 def _inputs_file(args: argparse.Namespace) -> str | None:
@@ -89,7 +105,11 @@ def _inputs_file(args: argparse.Namespace) -> str | None:
 
 
 def _flowing_in(
-    whole: Graph, piece: Piece, args: argparse.Namespace, console: Console
+    whole: Graph,
+    piece: Piece,
+    args: argparse.Namespace,
+    console: Console,
+    model: OnnxFile | None,
 ) -> dict[str, Array]:
     """Return the data that flow into the piece, by its input names."""
     items = args.inputs
@@ -103,8 +123,23 @@ def _flowing_in(
             _require_inputs(whole, piece, arrays, args.inputs_from)
         items = [args.inputs_from]
     inputs = gather(whole, items, args.seed, console)
+    if args.run_in == "onnxruntime":
+        names, file = [e.name for e in piece.inputs], model or onnx_model(args, needed=True)
+        assert file is not None
+        return dict(zip(names, onnx_outputs(file, inputs, names), strict=True))
+    if model is not None:
+        whole = with_specs(graph_of(loaded(model), semantics=args.semantics))
+        piece = _imported(whole, piece)
     execute = outputs_of if args.run_in == "openvino" else node_by_node
     return record(specialize(whole, inputs), piece, inputs, execute)
+
+
+def _imported(whole: Graph, piece: Piece) -> Piece:
+    """Return a piece of an ONNX model whose inputs are tensors of the imported graph."""
+    texts = [f"tensor:{e.name}" for e in piece.inputs]
+    places = Selection(whole).places(texts, "--run-in irdeconv")
+    pairs = zip(piece.inputs, places, strict=True)
+    return replace(piece, inputs=tuple(replace(e, source=Value(p.node, p.port)) for e, p in pairs))
 
 
 def _require_inputs(whole: Graph, piece: Piece, arrays: Mapping[str, Array], path: str) -> None:

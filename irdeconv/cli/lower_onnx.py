@@ -1,12 +1,13 @@
-"""`lower` and `check-certificate` on ONNX files, which stay ONNX files."""
+"""Verbs on ONNX files, which stay ONNX files."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from irdeconv.base.errors import IrdeconvError, count, misused
 from irdeconv.cli.certificates import (
@@ -16,15 +17,15 @@ from irdeconv.cli.certificates import (
     show_certificates,
     write_proved,
 )
-from irdeconv.cli.checks import parse_shapes, protect
+from irdeconv.cli.checks import is_onnx, parse_shapes, protect
 from irdeconv.cli.console import Answer, Console
 from irdeconv.cli.diagnostics import print_diagnostics
 from irdeconv.cli.model import source_of
 from irdeconv.cli.options import lowering_options
-from irdeconv.formats.atomic import Files
+from irdeconv.formats.atomic import Files, together
 from irdeconv.formats.models import graph_of
-from irdeconv.formats.onnx_container import OnnxFile, load_file
-from irdeconv.formats.onnx_lowering import LoweredOnnx, lower_model, stage_onnx
+from irdeconv.formats.onnx_container import OnnxFile, load_file, stage_file
+from irdeconv.formats.onnx_lowering import SUFFIX, LoweredOnnx, lower_model, stage_onnx
 from irdeconv.formats.onnx_types import set_shapes
 from irdeconv.ir.spec import Shape
 from irdeconv.rewrite.infer_specs import inferred
@@ -41,13 +42,7 @@ def lower_file(
     """Lower, write, prove, report."""
     source = source_of(args.file)
     model = load_file(source)
-    if args.weights is not None:
-        raise misused("--weights: an ONNX model contains its own, or names their files")
-    external = [*model.external_files()]  # which no output may overwrite
-    if args.output:
-        protect(args.output, external, force=False)
-    if args.certify:
-        protect(args.certify, external, force=args.force, option="--certify")
+    _protect(args, model)
     request = LoweringRequest.of(args.form, args.target, **lowering_options(args))
     shapes = _named(parse_shapes(args.shape), model)
     low = lower_model(model, request, shapes=shapes, semantics=args.semantics)
@@ -61,6 +56,35 @@ def lower_file(
     return Answer(lambda: proved_document(args, low.report, made), text, code)
 
 
+def onnx_model(args: argparse.Namespace, *, needed: bool = False) -> OnnxFile | None:
+    """Load FILE, with the shapes of --shape, if -o names an .onnx or ONNX Runtime needs one.
+
+    Raises UsageError for a model of another format.
+    """
+    if not needed and Path(args.output or "").suffix != SUFFIX:
+        return None
+    if args.file != "-" and not is_onnx(args.file):
+        what = "ONNX Runtime does not read it" if needed else f"so {args.output} is none either"
+        hint = None if needed else f"name it {Path(args.output).with_suffix('.xml')}"
+        raise misused(f"{args.file} is no ONNX model, {what}", hint)
+    model = load_file(source_of(args.file))
+    _protect(args, model)
+    shapes = _named(parse_shapes(getattr(args, "shape", ())), model)
+    set_shapes(model, shapes)
+    if shapes:
+        del model.proto.graph.value_info[:]
+    return model
+
+
+def write_onnx(
+    model: OnnxFile, added: Sequence[Any], args: argparse.Namespace, console: Console
+) -> None:
+    """Write an edited model to -o; `added` are its new tensors."""
+    with together() as files:
+        stage_file(model, added, Path(args.output), files, force=args.force)
+    console.log(f"wrote {args.output}")
+
+
 def _named(shapes: Mapping[str, Shape | None], model: OnnxFile) -> dict[str, Shape | None]:
     """Return shapes by input name; an unnamed shape belongs to a single input."""
     constants = {t.name for t in model.proto.graph.initializer}
@@ -68,6 +92,17 @@ def _named(shapes: Mapping[str, Shape | None], model: OnnxFile) -> dict[str, Sha
     if "" in shapes and len(inputs) != 1:
         raise misused(f"--shape needs a name: the model's inputs are {', '.join(inputs)}")
     return {name or inputs[0]: shape for name, shape in shapes.items()}
+
+
+def _protect(args: argparse.Namespace, model: OnnxFile) -> None:
+    """Refuse outputs that would overwrite files that the model refers to."""
+    if args.weights is not None:
+        raise misused("--weights: an ONNX model contains its own, or names their files")
+    external = [*model.external_files()]
+    if args.output:
+        protect(args.output, external, force=False)
+    if getattr(args, "certify", None):
+        protect(args.certify, external, force=args.force, option="--certify")
 
 
 def _write(

@@ -423,11 +423,13 @@ irdeconv run PIECE.xml PIECE_inputs.npz.
         @excludes --input @reads file .npz
     --save-inputs [FILE.npz]  save the piece's inputs, here (default: PIECE_inputs.npz beside
         -o), computed from --inputs-from or from --input @const - @writes file .npz
-    --run-in irdeconv|openvino  the runtime of the whole model, which computes the piece's inputs
-        (default: irdeconv) @needs --save-inputs --inputs-from --input
+    --run-in irdeconv|openvino|onnxruntime  the runtime of the whole model, which computes the
+        piece's inputs (default: irdeconv); ONNX Runtime needs an .onnx
+        @needs --save-inputs --inputs-from --input
     + INPUT
     + SEED
-    -o --output FILE  write the piece here (.xml, .bin beside it) @writes model .xml @required
+    -o --output FILE  write the piece here (.xml, .bin beside it), of an ONNX model also as .onnx
+        @writes model .xml .onnx @required
     + FORCE
     + FORMAT""",
         no="with `--save-inputs`: a layer failed while running",
@@ -448,7 +450,8 @@ expression to all other names, as sed does. Layers in bodies keep their names.
         name, all with s/RE/NEW/g; \1 is a group, any character may stand for the slash; may be
         repeated @dest patterns @substitution
     --only layers|tensors  which names --pattern applies to (default: both) @needs --pattern
-    -o --output FILE  write the model here (.xml, .bin beside it) @writes model .xml @required
+    -o --output FILE  write the model here (.xml, .bin beside it), an ONNX model also as .onnx
+        @writes model .xml .onnx @required
     + FORCE
     + FORMAT""",
         example=f"irdeconv rename {HEAD} image=picture -o renamed.xml",
@@ -476,14 +479,16 @@ nothing else reads. A bias in front of padding stays.
     --decompress  fold the Convert of weights that are stored in fewer bits, too: f16 becomes f32
     --fuse  also fold batch normalization, scale and bias into the convolution, deconvolution or
         matrix product beside them
-    --check irdeconv|openvino  run the model before and after on the same inputs: in irdeconv the
-        bits have to be the same, with --fuse each layer within the bound of its rounding; in
-        OpenVINO the numbers within 0.0001 of the output's largest
+    --check irdeconv|openvino|onnxruntime  run the model before and after on the same inputs: in
+        irdeconv the bits have to be the same, with --fuse each layer within the bound of its
+        rounding; in OpenVINO and ONNX Runtime (which needs an .onnx) the numbers within 0.0001 of
+        the output's largest
     = @needs --check
     + INPUT
     =
     + SEED
-    -o --output FILE  write the simplified model here (.xml, .bin beside it) @writes model .xml
+    -o --output FILE  write the simplified model here (.xml, .bin beside it), an ONNX model also as
+        .onnx @writes model .xml .onnx
     + FORCE
     + FORMAT""",
         no="with `--check`: the two models differ",

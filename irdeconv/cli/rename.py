@@ -6,7 +6,9 @@ import argparse
 
 from irdeconv.base.errors import count, misused
 from irdeconv.cli.console import Answer, Console
+from irdeconv.cli.lower_onnx import onnx_model, write_onnx
 from irdeconv.cli.model import WrittenModel, inferred, read, write_model
+from irdeconv.formats.onnx_editing import outline, rename_parts
 from irdeconv.ir.graph import Graph
 from irdeconv.runtime.rename import KINDS, Renaming, rename
 
@@ -21,10 +23,16 @@ def run(args: argparse.Namespace, console: Console) -> Answer:
     """Rename, write, report."""
     if not (args.names or args.patterns):
         raise misused("nothing to rename: give OLD=NEW or --pattern s/OLD/NEW/")
-    graph = inferred(read(args), ())
+    model = onnx_model(args)
+    graph = inferred(read(args), ()) if model is None else outline(model)
     wanted = [kind for kind in KINDS if args.only in (None, f"{kind}s")]
     done = rename(graph, _pairs(graph, args.names), args.patterns, wanted)
-    write_model(done.graph, args, console)
+    if model is None:
+        write_model(done.graph, args, console)
+    else:
+        new = ({c.old: c.new for c in done.changes if c.kind == kind} for kind in KINDS)
+        rename_parts(model, *new)
+        write_onnx(model, (), args, console)
 
     def text() -> None:
         kinds: dict[tuple[str, str], list[str]] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from functools import partial
 
 import irdeconv as ird
@@ -10,8 +11,14 @@ from irdeconv.base.errors import count
 from irdeconv.base.json_form import Real, Record
 from irdeconv.base.tables import number, scaled, table
 from irdeconv.cli.console import Answer, Console
-from irdeconv.cli.inputs import gather, outputs_of, specialize
-from irdeconv.cli.model import WrittenModel, inferred_model, write_model
+from irdeconv.cli.inputs import gather, onnx_outputs, outputs_of, specialize
+from irdeconv.cli.lower_onnx import onnx_model, write_onnx
+from irdeconv.cli.model import WrittenModel, inferred, inferred_model, write_model
+from irdeconv.formats.models import graph_of
+from irdeconv.formats.onnx_container import OnnxFile
+from irdeconv.formats.onnx_editing import rewritten
+from irdeconv.formats.onnx_lowering import SUFFIX
+from irdeconv.formats.onnx_opaque import loaded
 from irdeconv.ir.graph import Graph
 from irdeconv.rewrite.channel_folding import fused_lines
 from irdeconv.runtime.peers import difference
@@ -24,7 +31,7 @@ _FUSED_OTHERWISE = 1e-4
 class OutputCheck(Record, keys="with=system ..."):
     """The outputs of both models."""
 
-    system: str  # irdeconv or openvino
+    system: str  # irdeconv, openvino or onnxruntime
     passed: bool  # whether they agree
     same_bits: bool  # whether they are the same bits
     difference: Real  # the largest, relative to the largest value of the output
@@ -39,13 +46,22 @@ class SimplifyDocument(WrittenModel, document="simplify/1", keys="file output ch
 
 def run(args: argparse.Namespace, console: Console) -> Answer:
     """Simplify, check, write, report."""
-    graph = inferred_model(args)
+    needed = args.check == "onnxruntime"
+    model = onnx_model(args, needed=needed)
+    original = onnx_model(args, needed=needed) if needed else None
+    graph = inferred_model(args) if model is None else inferred(graph_of(loaded(model)), ())
     options = {"decompress": args.decompress, "fuse": args.fuse}
     simple, report = simplify(graph, max_growth=args.max_growth, **options)
-    checked = _check(graph, simple, args, console) if args.check else None
+    if model is not None:
+        size = len(model.proto.graph.node)
+        added = rewritten(model, graph, simple, args.max_growth, decompress=args.decompress)
+        console.log(f"{count(size, 'node')} became {len(model.proto.graph.node)}")
+    checked = _check(graph, simple, args, console, (original, model)) if args.check else None
     passed = checked is None or checked.passed
     written = args.output if passed else None
-    if written:
+    if written and model is not None and written.endswith(SUFFIX):
+        write_onnx(model, added, args, console)
+    elif written:
         write_model(simple, args, console)
 
     def text() -> None:
@@ -59,26 +75,35 @@ def run(args: argparse.Namespace, console: Console) -> Answer:
     return Answer(document, text, 0 if passed else 1)
 
 
-def _check(before: Graph, after: Graph, args: argparse.Namespace, console: Console) -> OutputCheck:
-    """Run both on the same inputs; return the outcome."""
+def _check(
+    before: Graph,
+    after: Graph,
+    args: argparse.Namespace,
+    console: Console,
+    models: Sequence[OnnxFile | None],
+) -> OutputCheck:
+    """Run both on the same inputs; return the outcome. `models` are those of ONNX Runtime."""
     inputs = gather(before, args.inputs, args.seed, console)
     graphs = [specialize(graph, inputs) for graph in (before, after)]
     if args.check == "openvino":
         own, other = (outputs_of(graph, inputs) for graph in graphs)
+    elif args.check == "onnxruntime":
+        own, other = (onnx_outputs(model, inputs) for model in models if model is not None)
     else:
         # Not `run`, which chooses kernels by the size of the graph.
         plans = (ird.compile(graph, None, fuse=False) for graph in graphs)
         own, other = (list(plan.run(inputs).values()) for plan in plans)
     gap = difference(other, own)
     same = all(a.tobytes() == b.tobytes() for a, b in zip(own, other, strict=True))
-    passed = same or (args.check == "openvino" and gap <= _FUSED_OTHERWISE)
+    passed = same or (args.check != "irdeconv" and gap <= _FUSED_OTHERWISE)
     if args.fuse and not passed:  # weights are rounded: each layer has its bound
         passed = args.check == "irdeconv" and ird.compare(graphs[0], graphs[1], inputs).passed
     return OutputCheck(args.check, passed, same, gap)
 
 
 def _verdict(checked: OutputCheck) -> str:
-    system = {"irdeconv": "irdeconv", "openvino": "OpenVINO"}[checked.system]
+    names = {"openvino": "OpenVINO", "onnxruntime": "ONNX Runtime"}
+    system = names.get(checked.system, checked.system)
     if checked.same_bits:
         return f"{system} computes the same bits before and after"
     gap = f"{checked.difference:.2g} of an output's largest value"

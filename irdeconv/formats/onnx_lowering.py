@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
@@ -38,7 +38,7 @@ from irdeconv.formats.onnx_types import (
     set_shapes,
 )
 from irdeconv.ir.geometry import Semantics
-from irdeconv.ir.graph import FreshNames, Graph
+from irdeconv.ir.graph import FreshNames, Graph, Value
 from irdeconv.ir.spec import Shape
 from irdeconv.rewrite.builder import NodeBudget, replace_node
 from irdeconv.rewrite.emit import Style
@@ -281,7 +281,13 @@ def _written(
     as_nodes = scope.is_function or scope.outermost.is_function or old
     writer = NodeWriter(graph, scope.opsets.get("", 0), taken, base, given, as_nodes)
     writer.require(OLDEST, "the nodes of a lowering")
-    result = writer.value(graph.inputs_of(graph.results[0].id)[0])
+    end_with(writer, graph.inputs_of(graph.results[0].id)[0], node)
+    return writer
+
+
+def end_with(writer: NodeWriter, value: Value, node: Any) -> None:
+    """Write nodes that compute a value; the last of them gets the name and output of `node`."""
+    result, taken = writer.value(value), writer.names
     if not writer.nodes or writer.nodes[-1].output[0] != result:
         result = writer.add("Identity", result)
     last = writer.nodes[-1]
@@ -293,7 +299,6 @@ def _written(
     if isinstance(node.doc_string, str):  # text that is no UTF-8 comes as bytes, and cannot be set
         last.doc_string = node.doc_string
     last.metadata_props.extend(node.metadata_props)
-    return writer
 
 
 def _put(scope: Scope, done: Sequence[_Replaced]) -> None:
@@ -341,16 +346,17 @@ def _remove(scope: Scope, gone: Set[str]) -> None:
     """Remove the initializers and nodes of a scope that give names their values."""
     body = scope.body
     computed = gone - scope.initializers.keys()
-    _delete(body.node, lambda item: not computed.isdisjoint(item.output))
+    delete(body.node, lambda item: not computed.isdisjoint(item.output))
     if scope.is_function:
         return
-    _delete(body.initializer, lambda item: item.name in gone)
-    _delete(body.input, lambda item: item.name in gone)
-    _delete(body.value_info, lambda item: item.name in gone)
-    _delete(body.quantization_annotation, lambda item: item.tensor_name in gone)
+    delete(body.initializer, lambda item: item.name in gone)
+    delete(body.input, lambda item: item.name in gone)
+    delete(body.value_info, lambda item: item.name in gone)
+    delete(body.quantization_annotation, lambda item: item.tensor_name in gone)
 
 
-def _delete(items: Any, unwanted: Any) -> None:
+def delete(items: Any, unwanted: Callable[[Any], bool]) -> None:
+    """Remove the items of a list in a message that are unwanted, in place."""
     for at in reversed([i for i, item in enumerate(items) if unwanted(item)]):
         del items[at]
 

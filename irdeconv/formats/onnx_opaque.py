@@ -79,6 +79,7 @@ class LenientReader(OnnxReader):
         graph = model.graph
         self._inputs = {i.name for i in graph.input} if model.ir_version >= 4 else set()
         self.specs: dict[int, dict[str, Spec]] = {}
+        self.exact: dict[str, Spec] = {}  # of the model's own graph, with values
         self._inexact: set[Value] = set()
         self._types: dict[str, set[ElementType | None]] = {}  # that an unknown one may be
         self.silent: list[str] = []
@@ -114,6 +115,8 @@ class LenientReader(OnnxReader):
         for name, value in names.values.items():
             spec = names.builder.spec(value) if isinstance(value, Value) else UNKNOWN
             known[name] = _joined(known.get(name, spec), spec)
+            if spec.known is not None and names.outer is None and not names.owner:
+                self.exact[name] = spec
         for name, tensor in names.tensors.items():
             with suppress(Refusal):
                 known.setdefault(name, Spec(element_type(tensor.data_type), tuple(tensor.dims)))

@@ -47,6 +47,7 @@ class Types:
 
     found: Mapping[int, Mapping[str, Spec]]  # by the id of a graph or function
     misfits: Sequence[Diagnostic] = ()  # nodes whose inputs do not fit
+    exact: Mapping[str, Spec] = field(default_factory=dict)  # of the model's graph, with values
     _said: dict[int, dict[str, Any]] = field(default_factory=dict, repr=False, compare=False)
 
     def of(self, scope: Scope, name: str) -> tuple[Any, bool]:
@@ -58,10 +59,21 @@ class Types:
         stored = owner.initializers.get(name)
         if stored is not None:
             return _tensor(stored.data_type, stored.dims), False
-        sure = _of_spec(self.found.get(id(body), {}).get(name))
+        sure = tensor_type(self.found.get(id(body), {}).get(name))
         said = self._declared(body).get(name)
         better = said is not None and _known(said) > _known(sure)
         return (said, True) if better else (sure, False)
+
+    def spec(self, scope: Scope, name: str) -> Spec:
+        """Return the element type and shape of a name, as far as known."""
+        tensor, _ = self.of(scope, name)
+        if tensor is None:
+            return Spec(None, None)
+        try:
+            dtype = element_type(tensor.elem_type)
+        except Refusal:
+            dtype = None
+        return Spec(dtype, declared_shape(tensor))
 
     def _declared(self, body: Any) -> dict[str, Any]:
         """Return a graph's declarations of its tensors; a function declares nothing."""
@@ -82,7 +94,7 @@ def _tensor(element: int, shape: Iterable[Any] | None) -> Any:
     return out if shape is None else set_shape(out, shape)
 
 
-def _of_spec(spec: Spec | None) -> Any:
+def tensor_type(spec: Spec | None) -> Any:
     """Return the type of a spec; None without an element type."""
     if spec is None or spec.dtype is None:
         return None
@@ -104,7 +116,7 @@ def infer_types(model: OnnxFile) -> Types:
     """
     with progress.stage("inferring shapes"):
         reader = sketched(model.proto, model.location)
-        return Types(reader.specs, reader.misfits)
+        return Types(reader.specs, reader.misfits, reader.exact)
 
 
 def set_shapes(model: OnnxFile, shapes: Mapping[str, Shape | None]) -> None:
@@ -418,14 +430,7 @@ class _NodeFacts:
         return str(self.node.input[port]) if port < len(self.node.input) else ""
 
     def _spec(self, name: str) -> Spec:
-        tensor, _ = self.types.of(self.scope, name)
-        if tensor is None:
-            return Spec(None, None)
-        try:
-            dtype = element_type(tensor.elem_type)
-        except Refusal:
-            dtype = None
-        return Spec(dtype, declared_shape(tensor))
+        return self.types.spec(self.scope, name)
 
     def _array(self, port: int) -> Array | None:
         """Return the values of an input that is a constant by itself."""
