@@ -108,21 +108,22 @@ def finish_rewriting(
     prove: Callable[[Given], Certificates],
     show: Callable[[], None],
     page: Callable[[Certificates], str] | None = None,
+    stage: Callable[[Files], Given] | None = None,
 ) -> Answer:
-    """Write the outputs; answer with report, graph and certificates.
+    """Write the outputs; answer with report, graph and certificates. `stage` writes an ONNX model.
 
     `prove` makes certificates of the model as it is read back, `show` writes the report, `page`
     makes the page of --report. The exit code is 0 if all layers are proved for every size, 7 for
     some sizes or under assumptions, 1 if one is not proved.
     """
 
-    def stage(files: Files) -> Given:
+    def stage_ir_files(files: Files) -> Given:
         if not args.output:
             return Given(rewritten.graph)
         xml, weights = stage_ir(standardize(rewritten.graph), Path(args.output), files)
         return Given(str(xml), str(weights), staged=True)
 
-    made = write_proved(args, console, stage, prove, page)
+    made = write_proved(args, console, stage or stage_ir_files, prove, page)
 
     def text() -> None:
         show()

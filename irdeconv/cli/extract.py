@@ -14,15 +14,13 @@ from irdeconv.base.json_form import Record
 from irdeconv.cli.checks import protect, read_by
 from irdeconv.cli.console import Answer, Console
 from irdeconv.cli.inputs import gather, onnx_outputs, open_npz, outputs_of, specialize, typed
-from irdeconv.cli.lower_onnx import onnx_model
+from irdeconv.cli.lower_onnx import graph_to_edit, onnx_model
 from irdeconv.cli.model import inferred, input_names, read
 from irdeconv.cli.verbs import verb_record
 from irdeconv.formats.arrays import npz
 from irdeconv.formats.atomic import together
-from irdeconv.formats.models import graph_of
 from irdeconv.formats.onnx_container import OnnxFile, stage_file
 from irdeconv.formats.onnx_editing import keep_piece, outline
-from irdeconv.formats.onnx_opaque import loaded
 from irdeconv.formats.xml_writer import stage_ir
 from irdeconv.ir.graph import Graph, Value
 from irdeconv.ir.spec import Array
@@ -128,7 +126,7 @@ def _flowing_in(
         assert file is not None
         return dict(zip(names, onnx_outputs(file, inputs, names), strict=True))
     if model is not None:
-        whole = with_specs(graph_of(loaded(model), semantics=args.semantics))
+        whole = graph_to_edit(args, model)
         piece = _imported(whole, piece)
     execute = outputs_of if args.run_in == "openvino" else node_by_node
     return record(specialize(whole, inputs), piece, inputs, execute)

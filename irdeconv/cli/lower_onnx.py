@@ -20,13 +20,15 @@ from irdeconv.cli.certificates import (
 from irdeconv.cli.checks import is_onnx, parse_shapes, protect
 from irdeconv.cli.console import Answer, Console
 from irdeconv.cli.diagnostics import print_diagnostics
-from irdeconv.cli.model import source_of
+from irdeconv.cli.model import inferred_model, source_of
 from irdeconv.cli.options import lowering_options
 from irdeconv.formats.atomic import Files, together
 from irdeconv.formats.models import graph_of
 from irdeconv.formats.onnx_container import OnnxFile, load_file, stage_file
 from irdeconv.formats.onnx_lowering import SUFFIX, LoweredOnnx, lower_model, stage_onnx
+from irdeconv.formats.onnx_opaque import loaded
 from irdeconv.formats.onnx_types import set_shapes
+from irdeconv.ir.graph import Graph
 from irdeconv.ir.spec import Shape
 from irdeconv.rewrite.infer_specs import inferred
 from irdeconv.rewrite.records import LoweringReport, LoweringRequest
@@ -74,6 +76,13 @@ def onnx_model(args: argparse.Namespace, *, needed: bool = False) -> OnnxFile | 
     if shapes:
         del model.proto.graph.value_info[:]
     return model
+
+
+def graph_to_edit(args: argparse.Namespace, model: OnnxFile | None) -> Graph:
+    """Return the inferred graph of FILE, or of an ONNX model, which has its shapes already."""
+    if model is None:
+        return inferred_model(args)
+    return inferred(graph_of(loaded(model), semantics=args.semantics))
 
 
 def write_onnx(

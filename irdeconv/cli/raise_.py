@@ -4,25 +4,42 @@ from __future__ import annotations
 
 import argparse
 from functools import partial
+from pathlib import Path
 
 import irdeconv as ird
 from irdeconv.base.errors import count
 from irdeconv.base.tables import number, table
 from irdeconv.cli.certificates import finish_rewriting
 from irdeconv.cli.console import Answer, Console
-from irdeconv.cli.model import inferred_model, prove
+from irdeconv.cli.lower_onnx import graph_to_edit, onnx_model
+from irdeconv.cli.model import prove
+from irdeconv.formats.atomic import Files
+from irdeconv.formats.onnx_container import OnnxFile, stage_file
+from irdeconv.formats.onnx_editing import rewritten
+from irdeconv.ir.graph import Graph
 from irdeconv.rewrite.infer_specs import layer_count
 from irdeconv.show.inspection import ratio
+from irdeconv.verify.proving import Given
 from irdeconv.verify.raising import Raised
 
 
 def run(args: argparse.Namespace, console: Console) -> Answer:
     """Raise, write, report."""
-    source = inferred_model(args)
+    model = onnx_model(args)
+    source = graph_to_edit(args, model)
     raised = ird.raise_(source, args.only or None)
     show = partial(_text, raised, args, console)
     proof = partial(prove, args, source, raised=True)
-    return finish_rewriting(args, raised, console, prove=proof, show=show)
+    stage = None if model is None else partial(_stage, model, source, raised.graph, args)
+    return finish_rewriting(args, raised, console, prove=proof, show=show, stage=stage)
+
+
+def _stage(
+    model: OnnxFile, source: Graph, raised: Graph, args: argparse.Namespace, files: Files
+) -> Given:
+    added = rewritten(model, source, raised)
+    back = stage_file(model, added, Path(args.output), files, force=args.force)
+    return Given(graph_to_edit(args, back))
 
 
 def _text(raised: Raised, args: argparse.Namespace, console: Console) -> None:

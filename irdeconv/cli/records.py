@@ -109,7 +109,8 @@ assumptions that are listed.
     --only PATTERN ...  look for this pattern only (repeatable): zero-insertion, phases,
         depth-to-space, resize, upsample (the last one only if it is named)
     + SHAPE
-    -o --output FILE  write the raised IR here (.xml, .bin beside it) @writes model .xml
+    -o --output FILE  write the raised IR here (.xml, .bin beside it), or the ONNX model (.onnx)
+        @writes model .xml .onnx
     + FORCE
     --certify [FILE]  prove every raised layer and show the certificates, or write them to FILE
         @const - @writes file

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from copy import deepcopy
 from functools import partial
 
 import irdeconv as ird
@@ -12,13 +13,11 @@ from irdeconv.base.json_form import Real, Record
 from irdeconv.base.tables import number, scaled, table
 from irdeconv.cli.console import Answer, Console
 from irdeconv.cli.inputs import gather, onnx_outputs, outputs_of, specialize
-from irdeconv.cli.lower_onnx import onnx_model, write_onnx
-from irdeconv.cli.model import WrittenModel, inferred, inferred_model, write_model
-from irdeconv.formats.models import graph_of
+from irdeconv.cli.lower_onnx import graph_to_edit, onnx_model, write_onnx
+from irdeconv.cli.model import WrittenModel, write_model
 from irdeconv.formats.onnx_container import OnnxFile
 from irdeconv.formats.onnx_editing import rewritten
 from irdeconv.formats.onnx_lowering import SUFFIX
-from irdeconv.formats.onnx_opaque import loaded
 from irdeconv.ir.graph import Graph
 from irdeconv.rewrite.channel_folding import fused_lines
 from irdeconv.runtime.peers import difference
@@ -48,8 +47,8 @@ def run(args: argparse.Namespace, console: Console) -> Answer:
     """Simplify, check, write, report."""
     needed = args.check == "onnxruntime"
     model = onnx_model(args, needed=needed)
-    original = onnx_model(args, needed=needed) if needed else None
-    graph = inferred_model(args) if model is None else inferred(graph_of(loaded(model)), ())
+    original = deepcopy(model) if needed else None
+    graph = graph_to_edit(args, model)
     options = {"decompress": args.decompress, "fuse": args.fuse}
     simple, report = simplify(graph, max_growth=args.max_growth, **options)
     if model is not None:

@@ -9,9 +9,17 @@ from irdeconv.base.errors import Diagnostic, OpError, UnsupportedError, misused
 from irdeconv.formats.importing import malformed
 from irdeconv.formats.onnx_container import OnnxFile, every_body, names, scopes, uses
 from irdeconv.formats.onnx_lowering import delete, end_with
-from irdeconv.formats.onnx_node import bodies, in_order, onnx_module, onnx_type, read_by, title_of
+from irdeconv.formats.onnx_node import (
+    bodies,
+    element_type,
+    in_order,
+    onnx_module,
+    onnx_type,
+    read_by,
+    title_of,
+)
 from irdeconv.formats.onnx_spelling import OLDEST, NodeWriter
-from irdeconv.formats.onnx_types import infer_types, tensor_type
+from irdeconv.formats.onnx_types import CONV_TRANSPOSE, infer_types, tensor_type
 from irdeconv.ir.constant import ArrayData
 from irdeconv.ir.graph import FreshNames, Graph, Info, Value
 from irdeconv.ir.spec import Spec
@@ -55,7 +63,7 @@ def outline(model: OnnxFile) -> Graph:
     return graph
 
 
-def keep_piece(model: OnnxFile, piece: Graph) -> Any:
+def keep_piece(model: OnnxFile, piece: Graph) -> list[Any]:
     """Reduce a model to a piece of its outline, in place; return the tensors that are new."""
     body, nodes = model.proto.graph, dict[int, Any]()
     fresh = FreshNames(names(body))
@@ -70,7 +78,11 @@ def keep_piece(model: OnnxFile, piece: Graph) -> Any:
                     node.output[port] = name
     made = piece.nodes("Const")
     tensors = [_tensor(n.names_of(0)[0], n.op) for n in made if isinstance(n.op, Const)]
-    return rebuild(model, piece, [nodes[at] for at in sorted(nodes)], tensors)
+    said = {i.name: i for i in body.value_info if not i.type.HasField("tensor_type")}
+    said |= {i.name: i for i in (*body.input, *body.output)}
+    sides = (piece.inputs, piece.parameters), (piece.outputs, piece.results)
+    ends = [[_end(said, name, n.spec()) for name, n in zip(*s, strict=True)] for s in sides]
+    return _rebuilt(model, [nodes[at] for at in sorted(nodes)], tensors, *ends)
 
 
 def _tensor(name: str, op: Const) -> Any:
@@ -79,39 +91,8 @@ def _tensor(name: str, op: Const) -> Any:
     return onnx_module().TensorProto(name=name, data_type=kind, dims=op.shape, raw_data=data)
 
 
-def rebuild(model: OnnxFile, graph: Graph, nodes: Sequence[Any], tensors: Iterable[Any]) -> Any:
-    """Give a model other nodes and more tensors, in place; return the copies of these tensors.
-
-    Inputs and outputs are those of `graph`. Nothing is left that no node or output reads. Inputs
-    and outputs that the model has declared stay declared in the same way.
-    """
-    body, constants = model.proto.graph, {*next(scopes(model.proto)).initializers}
-    said = {i.name: i for i in body.value_info if not i.type.HasField("tensor_type")}
-    said |= {i.name: i for i in (*body.input, *body.output)}
-    sides = (graph.inputs, graph.parameters), (graph.outputs, graph.results)
-    ends = [[_end(said, name, n.spec()) for name, n in zip(*s, strict=True)] for s in sides]
-    flows, defaults = {*graph.inputs}, {*graph.inputs} - constants
-    old = [i for i in body.input if i.name in constants - flows]
-    for items, new in ((body.node, nodes), (body.input, ends[0] + old), (body.output, ends[1])):
-        del items[:]
-        items.extend(new)
-    made = {o for n in body.node for o in n.output}
-    held = made | flows
-    delete(body.quantization_annotation, lambda note: note.tensor_name not in held)
-    read = uses(body).keys() - flows
-    delete(body.initializer, lambda t: t.name not in read and t.name not in defaults)
-    delete(body.sparse_initializer, lambda t: t.values.name not in read)
-    body.initializer.extend(tensors)
-    known = flows | {t.name for t in body.initializer}
-    delete(body.input, lambda i: i.name not in known)
-    declared = made.difference(graph.outputs)
-    delete(body.value_info, lambda i: i.name not in declared)
-    before = constants | defaults
-    return [t for t in body.initializer if t.name not in before]
-
-
 def _end(said: Mapping[str, Any], name: str, spec: Spec) -> Any:
-    """Return the declaration of an input or output."""
+    """Return the declaration of an input or output: that of the model, else its spec."""
     out, tensor = onnx_module().ValueInfoProto(name=name), tensor_type(spec)
     if name in said:
         out.CopyFrom(said[name])
@@ -120,91 +101,121 @@ def _end(said: Mapping[str, Any], name: str, spec: Spec) -> Any:
     return out
 
 
+def _rebuilt(
+    model: OnnxFile,
+    nodes: Sequence[Any],
+    tensors: Sequence[Any],
+    inputs: Sequence[Any] | None = None,
+    outputs: Sequence[Any] | None = None,
+) -> list[Any]:
+    """Give a model other nodes and more tensors, in place; return the copies of these tensors.
+
+    `inputs` and `outputs` take the places of its own. No constants are left that nothing reads.
+    """
+    body, constants = model.proto.graph, {*next(scopes(model.proto)).initializers}
+    given = inputs or [i for i in body.input if i.name not in constants]
+    flows, new = {i.name for i in given}, {t.name for t in tensors}
+    old = [i for i in body.input if i.name in constants - flows]
+    if model.proto.ir_version < 4:  # initializers are inputs, too
+        old += [_end({}, t.name, Spec(element_type(t.data_type), tuple(t.dims))) for t in tensors]
+    parts = (body.node, nodes), (body.input, [*given, *old]), (body.output, outputs or body.output)
+    for items, others in parts:
+        copies = list(others)
+        del items[:]
+        items.extend(copies)
+    read, made = uses(body).keys() - flows, {o for n in body.node for o in n.output}
+    alive, ends = made | flows, {o.name for o in body.output}
+    kept = read | (flows - constants)
+    delete(body.initializer, lambda t: t.name not in kept)
+    delete(body.sparse_initializer, lambda t: t.values.name not in kept)
+    body.initializer.extend(tensors)
+    known = flows | {t.name for t in body.initializer}
+    delete(body.input, lambda i: i.name not in known)
+    delete(body.value_info, lambda i: i.name not in made or i.name in ends)
+    delete(body.quantization_annotation, lambda note: note.tensor_name not in alive)
+    return [t for t in body.initializer if t.name in new]
+
+
 class _Edits:
     """Follows an edited graph back from the outputs of a model; see `rewritten`."""
 
-    def __init__(
-        self, model: OnnxFile, before: Graph, after: Graph, growth: int | None, decompress: bool
-    ) -> None:
+    def __init__(self, model: OnnxFile, before: Graph, after: Graph) -> None:
         self.model, self.before, self.after = model, before, after
-        self.growth, self.decompress = growth, decompress
         body, self.scope = model.proto.graph, next(scopes(model.proto))
         self.makers = {o: at for at, n in enumerate(body.node) for o in n.output if o}
         self.types, self.fresh = infer_types(model), FreshNames(names(body))
-        known = self.makers.keys() | self.scope.initializers.keys() | self.scope.entries
+        known = {*self.makers, *self.scope.initializers, *self.scope.entries}
         self.values: dict[str, Value] = {}
         self.first: dict[Value, str] = {}  # the name of each tensor that has one in the model
         for node in after.nodes():
             for port, own in enumerate(node.tensor_names):
-                for name in known.intersection(own) and own:
+                for name in filter(known.__contains__, own):
                     self.values[name] = Value(node.id, port)
                     self.first.setdefault(Value(node.id, port), name)
         self.nodes: dict[int, list[Any]] = {}
         self.tensors: list[Any] = []
 
-    def walk(self, outputs: Iterable[str]) -> None:
-        """Collect the nodes and tensors that outputs need."""
-        todo = list(outputs)
+    def walk(self, outputs: Iterable[str], growth: int | None, *, decompress: bool) -> None:
+        """Collect the nodes and tensors that outputs need; `growth` is that of `rewritten`."""
+        todo, fold = list(outputs), growth is not None
         while todo:
-            name = self.same(todo.pop())
+            name = todo.pop()
+            name = self.first[self.values[name]] if fold and name in self.values else name
             at = self.makers.get(name)
             if at is None or at in self.nodes:
                 continue
             node = self.model.proto.graph.node[at]
-            alone = sum(map(bool, node.output)) == 1
-            if not (alone and self.folded(name, node)):
-                self.nodes[at] = (alone and self.spelled(name, node)) or [self.rerouted(node)]
-                todo += (i for n in self.nodes[at] for i in read_by(n))
-            else:
-                self.nodes[at] = []
-
-    def same(self, name: str) -> str:
-        """Return the first name of the tensor that has this one; in `raise` each node stays."""
-        value = self.values.get(name)
-        return name if value is None or self.growth is None else self.first[value]
+            made = None
+            if sum(map(bool, node.output)) == 1:
+                known = growth is not None and self.folded(name, node, growth, decompress)
+                made = [] if known else self.spelled(name, node, strict=not fold)
+            self.nodes[at] = [self.rerouted(node) if fold else node] if made is None else made
+            todo += (i for n in self.nodes[at] for i in read_by(n))
 
     def rerouted(self, node: Any) -> Any:
         """Return a node that reads equal tensors by their first names; itself if it does so."""
-        new = {i: self.same(i) for i in read_by(node) if self.same(i) != i}
-        if not new:
-            return node
-        out = type(node).FromString(node.SerializeToString())
+        pairs = ((i, self.first[self.values[i]]) for i in read_by(node) if i in self.values)
+        new = {old: name for old, name in pairs if old != name}
+        out = type(node).FromString(node.SerializeToString()) if new else node
         rename_reads(out, new)
         return out
 
-    def folded(self, name: str, node: Any) -> bool:
+    def folded(self, name: str, node: Any, growth: int, decompress: bool) -> bool:
         """Add an initializer in the place of a node if its value is known and small enough."""
-        if self.growth is None or node.op_type == "Constant":
-            return False
-        value, spec = self.values.get(name), self.types.exact.get(name)
+        spec, value = self.types.exact.get(name), self.values.get(name)
         op = None if value is None else self.after.node(value.node).op
         if not isinstance(op, Const):
-            if spec is None or spec.known is None or spec.unsure or spec.dtype is None:
+            known = None if spec is None or spec.unsure else spec.known
+            if spec is None or known is None or spec.dtype is None or spec.dtype.is_real:
                 return False
-            op = Const(spec.dtype, spec.known.shape, ArrayData.of(spec.known, spec.dtype))
-            if spec.dtype.is_real:
-                return False
-        sources = [self.types.spec(self.scope, i) for i in node.input]
-        source, kind = sources[0].dtype if sources else None, op.element_type
-        narrow = source is not None and kind.is_real and source.bits < min(kind.bits, 32)
-        size, room = op.data.array().nbytes, self.growth + sum(s.nbytes or 0 for s in sources)
-        if kind.kind == "string" or size > room or (narrow and not self.decompress):
+            op = Const(spec.dtype, known.shape, ArrayData.of(known, spec.dtype))
+        kind, size = op.element_type, op.data.array().nbytes
+        narrow = node.op_type == "Cast" and kind.is_real and not decompress
+        if node.op_type == "Constant" or narrow or kind.kind == "string":
+            return False
+        if size > growth + sum(self.types.spec(self.scope, i).nbytes or 0 for i in node.input):
             return False
         self.tensors.append(_tensor(name, op))
         return True
 
-    def spelled(self, name: str, node: Any) -> list[Any]:
-        """Return the nodes of a new layer; none if it is not new or has no spelling."""
+    def spelled(self, name: str, node: Any, *, strict: bool) -> list[Any] | None:
+        """Return the nodes of a layer that is new; None if it is not, or has no spelling.
+
+        With `strict` a layer without a spelling is an error.
+        """
         value, opset = self.values.get(name), self.scope.opsets.get("", 0)
-        if value is None or opset < OLDEST or not self.changed(value.node):
-            return []
-        constants = self.model.proto.ir_version < 4  # see `lower_onnx`
-        writer = NodeWriter(self.after, opset, self.fresh, title_of(node), {}, constants)
+        if value is None or not self.changed(value.node):
+            return None
+        old = self.model.proto.ir_version < 4
+        writer = NodeWriter(self.after, opset, self.fresh, title_of(node), {}, as_nodes=old)
         try:
+            writer.require(OLDEST, "new nodes")
             self.prepare(writer, value)
             end_with(writer, value, node)
-        except OpError:
-            return []
+        except OpError as e:
+            if strict:
+                raise _refused(self.model, f'{node.op_type} "{title_of(node)}": {e}') from None
+            return None
         self.tensors += writer.tensors
         return writer.nodes
 
@@ -217,22 +228,21 @@ class _Edits:
                 writer.written[source] = name
             elif not isinstance(op, Const):
                 if not new:
-                    raise OpError("a part of another node is read")
+                    raise OpError("it reads a tensor that lies inside another node")
                 self.prepare(writer, source)
 
     def changed(self, at: int) -> bool:
-        """Whether a layer is new, or reads other tensors than before."""
+        """Whether a layer is new, or reads other tensors or numbers than before."""
         if at not in self.before or self.before.node(at).op is not self.after.node(at).op:
             return True
-        pairs = zip(self.before.inputs_of(at), self.after.inputs_of(at), strict=True)
-        return not all(a == b or self.is_same(a, b) for a, b in pairs)
-
-    def is_same(self, old: Value, new: Value) -> bool:
-        """Whether an input is the one of before by name, or by the bytes of a constant."""
-        source, op = self.before.node(old.node), self.after.node(new.node).op
-        if isinstance(source.op, Const) and isinstance(op, Const):
-            return source.op.data.raw() == op.data.raw()
-        return any(self.values.get(name) == new for name in source.names_of(old.port))
+        for old, new in zip(self.before.inputs_of(at), self.after.inputs_of(at), strict=True):
+            source, op = self.before.node(old.node), self.after.node(new.node).op
+            same = old == new or any(self.values.get(n) == new for n in source.names_of(old.port))
+            if isinstance(source.op, Const) and isinstance(op, Const):
+                same = same or source.op.data.raw() == op.data.raw()
+            if not same:
+                return True
+        return False
 
 
 def rewritten(
@@ -242,27 +252,36 @@ def rewritten(
     growth: int | None = None,
     *,
     decompress: bool = False,
-) -> Any:
+) -> list[Any]:
     """Make the edits of its imported graph in a model, in place; return the new tensors.
 
-    A tensor keeps its value in `after`, where it keeps its name. So each node that an output needs
+    A tensor of `after` has the value that its name had before. So each node that an output needs
     may stay, and read equal tensors by other names. A layer that is new becomes nodes, if ONNX has
-    a spelling for it. With `growth` known values become initializers, as `simplify` describes it.
-    Raises UnsupportedError if initializers are only defaults, which importing takes as constants.
+    a spelling for it. With `growth` known values become initializers, as `simplify` describes it;
+    without, all else stays. Raises UnsupportedError (E402) for a raised layer without a spelling,
+    and if initializers are only defaults, which importing takes as constants.
     """
     body = model.proto.graph
-    made = _Edits(model, before, after, growth, decompress)
+    made = _Edits(model, before, after)
     usual = next((t.name for t in body.initializer if t.name not in made.scope.initializers), None)
     if usual is not None:
         text = f'the initializer "{usual}" is an input, too, so its value is only a default'
-        hint = "take it out of the inputs, or write an .xml, in which it is a constant"
-        raise UnsupportedError(Diagnostic("E402", "error", text, model.location, hint=hint))
-    made.walk(o.name for o in body.output)
-    if growth is None:  # what nothing reads stays
-        read = uses(body)
-        made.walk(o for n in body.node if not any(read[o] for o in n.output) for o in n.output)
-    nodes = in_order([n for at in sorted(made.nodes) for n in made.nodes[at]])
-    return rebuild(model, after, nodes, made.tensors)
+        raise _refused(model, text)
+    read = uses(body) if growth is None else {}
+    ends = [o for n in body.node for o in n.output if not any(read.get(i, 1) for i in n.output)]
+    made.walk([*ends, *(o.name for o in body.output)], growth, decompress=decompress)
+    nodes = [n for at in sorted(made.nodes) for n in made.nodes[at]]
+    counts = (sum(n.op_type == CONV_TRANSPOSE for n in items) for items in (nodes, body.node))
+    new = [n for n in after.nodes() if n.id not in before and n.op.deconvolution]
+    if growth is None and len(new) > next(counts) - next(counts):
+        raise _refused(model, f"{new[0].label} lies inside a node")
+    return _rebuilt(model, in_order(nodes), made.tensors)
+
+
+def _refused(model: OnnxFile, text: str) -> UnsupportedError:
+    """Return the error of an edit that the ONNX file cannot have."""
+    hint = "write an .xml: -o NAME.xml"
+    return UnsupportedError(Diagnostic("E402", "error", text, model.location, hint=hint))
 
 
 def rename_parts(model: OnnxFile, layers: Mapping[str, str], tensors: Mapping[str, str]) -> None:

@@ -10,7 +10,7 @@ import pytest
 from onnx import numpy_helper, parser
 
 from support.commands import answer
-from support.onnx_models import run_onnx
+from support.onnx_models import Layer, checked, run_onnx, types
 
 pytest.importorskip("onnxruntime")
 pytestmark = pytest.mark.oracles
@@ -87,7 +87,7 @@ def test_extract(net: tuple[Any, dict[str, Any]]) -> None:
     for _ in range(6):
         begin, end = sorted(r.sample(range(len(INSIDE)), 2))
         ends = ["--from", f"tensor:{INSIDE[begin]}", "--to", f"tensor:{INSIDE[end]}"]
-        code = 3 if {INSIDE[begin], INSIDE[end]} in ({"left", "right"}, {"right", "twice"}) else 0
+        code = 2 if {INSIDE[begin], INSIDE[end]} in ({"left", "right"}, {"right", "twice"}) else 0
         answer("extract", "net.onnx", *ends, "-o", "new.onnx", code=code)
         if not code:
             piece = same(tensors)
@@ -110,3 +110,43 @@ def test_rename(net: tuple[Any, dict[str, Any]]) -> None:
     kept = set(texts(made)) & set(texts(changed))
     assert len(kept) == len(made.graph.node) - 6
     answer("rename", "net.onnx", "left=y", "-o", "new.onnx", code=2)
+
+
+@pytest.mark.parametrize("options", [[], ["--fuse"]])
+def test_simplify(net: tuple[Any, dict[str, Any]], options: list[str]) -> None:
+    made, tensors = net
+    options = [*options, "--check", "onnxruntime", "-o", "new.onnx"]
+    said = answer("simplify", "net.onnx", *options).words
+    small = same(tensors)
+    left = ["Identity", "Conv", "BatchNormalization", "Relu", "Add", "Constant", "Mul", "Split"]
+    left += ["twice", "If", "Concat", "Reshape", "MatMul", "Add"]
+    assert types(small) == [t for t in left if "--fuse" not in options or "Batch" not in t]
+    assert f"23 nodes became {len(small.graph.node)}" in said
+    assert {"target", "turned"} < {t.name for t in small.graph.initializer}
+    kept = [n for n in made.graph.node if n.op_type in ("Identity", "Constant", "Split", "twice")]
+    assert set(texts(small)) >= {n.SerializeToString() for n in kept}
+
+
+def test_raise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    layer = Layer(data=(1, 4, 5, 6), filter=(4, 3, 4, 4), attributes={"strides": [2, 2]})
+    Path("up.onnx").write_bytes(layer.model().SerializeToString())
+    answer("lower", "up.onnx", "-o", "net.onnx", "--form", "stacked")
+    answer("raise", "net.onnx", "-o", "new.onnx", "--certify")
+    raised = checked(onnx.load("new.onnx"))
+    assert types(raised) == ["ConvTranspose", "Neg"]
+    assert texts(raised)[1:] == texts(onnx.load("up.onnx"))[1:]
+    np.testing.assert_equal(run_onnx(raised, layer.feeds), run_onnx("up.onnx", layer.feeds))
+
+
+def test_what_an_onnx_file_cannot_have(net: tuple[Any, dict[str, Any]]) -> None:
+    made, _ = net
+    made.graph.input.add(name="bias").type.CopyFrom(made.graph.input[0].type)
+    onnx.save(made, "net.onnx")
+    said = answer("simplify", "net.onnx", "-o", "new.onnx", code=4).words
+    assert 'error[E402]: the initializer "bias" is an input, too' in said
+    assert "write an .xml: -o NAME.xml" in said
+    answer("convert", "net.onnx", "-o", "net.xml")
+    for verb in ("simplify", "rename a=b", "extract --from a", "raise"):
+        said = answer(*verb.split()[:1], "net.xml", *verb.split()[1:], "-o", "b.onnx", code=2).words
+        assert "net.xml is no ONNX model" in said
