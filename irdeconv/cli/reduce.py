@@ -70,6 +70,9 @@ def _refuse_other(other: str | None) -> None:
     if other.startswith(f"{PEER}:"):
         hint = "compare two models by their files, or one of them with openvino"
         raise misused(f"--compare {other}: OpenVINO executes the same model", hint)
+    if other.partition(":")[0] == "onnxruntime":
+        hint = "extract -o PIECE.onnx cuts an ONNX model; compare PIECE.onnx onnxruntime runs it"
+        raise misused(f"--compare {other}: reduce makes IRs, which ONNX Runtime cannot read", hint)
     meant = did_you_mean(other, [PEER])
     if meant is not None and not Path(other).exists():
         raise misused(f'--compare {other}: there is no file "{other}"', meant)

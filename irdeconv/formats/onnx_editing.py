@@ -291,9 +291,9 @@ def rename_parts(model: OnnxFile, layers: Mapping[str, str], tensors: Mapping[st
     a new name that a tensor of a body has.
     """
     body = model.proto.graph
-    inner = {
-        o for part in every_body(body) if part is not body for n in part.node for o in n.output
-    }
+    inside = [part for part in every_body(body) if part is not body]
+    inner = {o for part in inside for n in part.node for o in n.output}
+    inner |= {i.name for part in inside for i in (*part.input, *part.initializer)}
     for new in inner.intersection(tensors.values()):
         raise misused(f'tensor "{new}": a body has one of this name', code="E508")
     parts = (body.input, body.output, body.value_info, body.initializer)

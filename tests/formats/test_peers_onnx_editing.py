@@ -109,7 +109,7 @@ def test_rename(net: tuple[Any, dict[str, Any]]) -> None:
     assert [i.name for i in changed.graph.input] == ["photo", "flag"]
     kept = set(texts(made)) & set(texts(changed))
     assert len(kept) == len(made.graph.node) - 6
-    answer("rename", "net.onnx", "left=y", "-o", "new.onnx", code=2)
+    assert "E508" in answer("rename", "net.onnx", "left=y", "-o", "new.onnx", code=2).err
 
 
 @pytest.mark.parametrize("options", [[], ["--fuse"]])
@@ -150,3 +150,5 @@ def test_what_an_onnx_file_cannot_have(net: tuple[Any, dict[str, Any]]) -> None:
     for verb in ("simplify", "rename a=b", "extract --from a", "raise"):
         said = answer(*verb.split()[:1], "net.xml", *verb.split()[1:], "-o", "b.onnx", code=2).words
         assert "net.xml is no ONNX model" in said
+    options = ["--compare", "onnxruntime", "-o", "small.xml"]
+    assert "cannot read" in answer("reduce", "net.onnx", *options, code=2).words
