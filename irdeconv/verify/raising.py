@@ -235,7 +235,7 @@ def _replace(
 ) -> tuple[RaisedLayer, int | None]:
     """Put the deconvolution in the place of the last node of its decomposition.
 
-    Raises OpError if OpenVINO would not take it.
+    Raises OpError if it would not be a valid one, or OpenVINO would not accept it.
     """
     end, made = graph.node(decomposition.end), decomposition.raising
     names = ("strides", "pads_begin", "pads_end", "dilations", "output_padding")

@@ -389,8 +389,8 @@ class RaisingSite:
         if not numpy or array is None:
             return None
         with np.errstate(invalid="ignore"):  # of signalling NaN
-            wide = array.astype(np.float64)
-        if not np.isfinite(wide).all():
+            finite = np.isfinite(array.astype(np.float64)).all()
+        if not finite:
             return None
         with suppress(ValueError):
             column = (1, view.shape[1], *(1 for _ in view.runs[2:]))
