@@ -223,7 +223,7 @@ def empty(n: OnnxNode, b: ImportBuilder) -> Outputs:
 def _place(
     n: OnnxNode, b: ImportBuilder, at: int, count: int, default: int, beyond: int = 0
 ) -> int:
-    """Return a place in a sequence, or so far `beyond` it; negative ones count from the end."""
+    """Return a place in a sequence, or up to `beyond` behind it; -1 is the last one."""
     given, most = n.known(b, at, "the place in a sequence"), count + beyond
     place = default if given is None else int(given.item())
     if not -most <= place < most:

@@ -85,9 +85,10 @@ def is_certain(op: Any, inputs: Sequence[Array], out: Array) -> bool:
     if not all(map(is_held, inputs)):
         return False
     if kind in ("Convert", "ConvertLike"):
+        if out.dtype.kind == "b":
+            return True
         wide = inputs[0].astype(np.float64)
-        fits = np.all(out == (wide if is_real(out) else np.trunc(wide)))
-        return out.dtype.kind == "b" or bool(fits)
+        return bool(np.all(out == (wide if is_real(out) else np.trunc(wide))))
     if inputs[0].dtype.name not in FOLDED or (kind == "Mod" and is_real(out)):
         return False
     if kind in SMALL and not all(is_real(x) or is_whole(x, LAST_SMALL) for x in inputs):

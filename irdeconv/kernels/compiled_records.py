@@ -9,7 +9,8 @@ call is recorded.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
+from functools import cache, partial
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,7 @@ from irdeconv.kernels.compiled import TILES
 from irdeconv.kernels.scratch import ScratchPlace, address
 
 _WORD = ir.IntType(64)
+_COMPILING = RLock()  # threads that need the same function compile it once
 
 
 class _RecordReader:
@@ -145,8 +147,7 @@ def _write_array(words: Any, at: int, array: Any) -> int:
     return at + 4
 
 
-@jit.compiled
-def call_tiles(
+def _call_tiles(
     step: Any,
     counts: Any,
     x: Any,
@@ -163,10 +164,7 @@ def call_tiles(
     base: Any,
     shared: Any,
 ) -> None:
-    """Call the micro-kernel at an address; its tuples of zeros have `counts` elements in all.
-
-    One function for all tiles: to compile each for arrays of Python as well takes twice as long.
-    """
+    """Call the micro-kernel at an address; its tuples of zeros have `counts` elements in all."""
     words, bases = np.zeros(66 + counts, np.int64), np.zeros(1, np.int64)
     at = _write_array(words, _write_array(words, 0, x), offsets)
     for numbers in (panels, bias, limits):
@@ -180,7 +178,7 @@ def call_tiles(
     at = _write_array(words, at, starts)
     words[at], words[at + 1] = base, shared
     call_step(step, words.ctypes.data, bases.ctypes.data)
-    words[0] = bases[0]  # numba frees memory behind its last use, which an address is not
+    words[0] = bases[0]  # numba frees an array after its last use; an address does not count
 
 
 Writer = Callable[[Any, list[int]], None]
@@ -247,14 +245,34 @@ def record(write: Writer, arguments: Sequence[Any]) -> Array:
     return np.array(words, np.int64)
 
 
-@cache
 def _address(step: str) -> int:
+    with _COMPILING:
+        return _compiled_address(step)
+
+
+@cache
+def _compiled_address(step: str) -> int:
     return jit.address_of(_found(step)[0], "void(int64, int64)", step)
 
 
-def tiles(step: str) -> tuple[int, int]:
-    """Return what `call_tiles` needs first, for a step of the micro-kernel."""
-    return _address(step), sum(map(int, step.split("_")[2:]))
+def tiles(step: str) -> Callable[..., None]:
+    """Return a function that calls the micro-kernel of a step with arrays of Python."""
+    with _COMPILING:
+        return partial(_tiles_caller(), _address(step), sum(map(int, step.split("_")[2:])))
+
+
+@cache
+def _tiles_caller() -> Callable[..., None]:
+    # One function for all tiles: to compile each for arrays of Python as well takes twice as long.
+    # Arrays of other types are refused: the micro-kernel would read them as these.
+    reals, numbers, out = (
+        types.Array(kind, 1, "C", readonly=readonly, aligned=False)
+        for kind, readonly in ((types.float32, True), (types.int64, True), (types.float32, False))
+    )
+    tuples = types.UniTuple(numbers, 4), types.UniTuple(numbers, 3)
+    arrays = reals, numbers, reals, reals, reals, numbers, *tuples, out, out, numbers
+    count = types.int64
+    return jit.compiled_for(types.void(count, count, *arrays, count, count))(_call_tiles)
 
 
 @cache

@@ -255,7 +255,7 @@ class OutputBlock:
         return box
 
     def offset(self, q: Sequence[int], grid: tuple[int, ...] | None = None) -> int:
-        """Return the distance, in flat data of that grid, of taps that differ by q shifts."""
+        """Return the distance of taps that differ by q shifts, in flat padded inputs or `grid`."""
         at = 0
         for size, part, count in zip(grid or self.grid, self.parts, q, strict=True):
             at = at * size + count * part.axis.shift

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, lru_cache
 from importlib import import_module
 
 import numpy as np
@@ -310,7 +310,8 @@ class Panels:
     @cached_property
     def _multiply(self) -> Callable[..., None]:
         steps = import_module("irdeconv.kernels.compiled_records")
-        return partial(steps.call_tiles, *steps.tiles(step_name(self.tile, self.rows)))
+        multiply: Callable[..., None] = steps.tiles(step_name(self.tile, self.rows))
+        return multiply
 
     def recorded(
         self,

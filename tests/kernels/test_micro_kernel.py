@@ -136,7 +136,7 @@ def test_rows_are_written_in_turns_or_apart(case: tuple[RegisterTile, int, bool]
         assert np.array_equal(out, want, equal_nan=True)
 
 
-def test_limits_keep_nan() -> None:
+def test_limits_keep_nan_and_other_types_are_refused() -> None:
     tile, lanes = TILES[0], jit.lanes()
     x = np.full(lanes, np.nan, np.float32)
     out, at = np.zeros(lanes, np.float32), np.zeros(1, np.int64)
@@ -145,6 +145,11 @@ def test_limits_keep_nan() -> None:
     places = where(ProductColumns(np.arange(lanes), np.arange(lanes)), tile, False)
     panels(x, at, places, out, at, 0, Space(), limits=limits)
     assert np.isnan(out).all()
+    limits.flags.writeable = False
+    panels(x, at, places, out, at, 0, Space(), limits=limits)
+    for values, offsets in ((x.astype(np.float64), at), (x, at.astype(np.int32))):
+        with pytest.raises(TypeError):  # not read as f32 or i64
+            panels(values, offsets, places, out, at, 0, Space())
 
 
 def test_the_tile_wastes_little() -> None:
