@@ -183,20 +183,19 @@ class _MapChecker:
         self, entry: MapEntry, numbers: dict[str, int], inner: XmlLayer | None, inward: bool
     ) -> None:
         if "axis" not in numbers:
-            for name in ("start", "end", "stride", "part_size"):
+            for name in _SLICING[1:]:
                 if name in numbers:
                     self._add("W101", f"{name} without axis has no effect", entry, name)
             return
-        if numbers.get("stride", 1) == 0:
+        stride, part = numbers.get("stride"), numbers.get("part_size", 1)
+        if stride == 0:
             hint = "OpenVINO crashes on such a file"
             self._add("E211", "the stride is 0", entry, "stride", hint=hint)
-        if numbers.get("part_size", 1) < 1:
-            self._add("E211", f"part_size is {numbers['part_size']}", entry, "part_size")
-        elif "stride" in numbers and abs(numbers["stride"]) != numbers.get("part_size", 1):
-            stride, part = numbers["stride"], numbers.get("part_size", 1)
-            if stride and part > abs(stride):
-                text = f"parts of {part} overlap: the stride is {stride}"
-                self._add("E211", text, entry, "part_size")
+        if part < 1:
+            self._add("E211", f"part_size is {part}", entry, "part_size")
+        elif stride and part > abs(stride):
+            text = f"parts of {part} overlap: the stride is {stride}"
+            self._add("E211", text, entry, "part_size")
         self._axis(entry, numbers, inner, inward)
 
     def _axis(

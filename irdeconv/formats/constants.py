@@ -85,7 +85,9 @@ class ConstantReader:
         return found
 
     def _shape(self, data: dict[str, str]) -> tuple[int, ...] | None:
-        shape = self._parsed(data, "shape", _parse_shape)
+        shape = self._parsed(
+            data, "shape", lambda t: tuple(map(integer, t.split(","))) if t.strip() else ()
+        )
         if shape and min(shape) < 0:
             message = f'shape="{data["shape"]}" has the negative dimension {min(shape)}'
             self._add("E107", message, "shape")
@@ -122,10 +124,6 @@ class ConstantReader:
             self._add("E123", str(e), "offset")
             return False
         return True
-
-
-def _parse_shape(text: str) -> tuple[int, ...]:
-    return tuple(integer(part) for part in text.split(",")) if text.strip() else ()
 
 
 def check_names(document: Document, context: Context) -> None:

@@ -476,13 +476,21 @@ class SourceNode:
         """All inputs, none of which may be left out."""
         return tuple(self[i] for i in range(len(self.inputs)))
 
+    def get(self, name: str, default: Any = None, want: Any = object) -> Any:
+        """Return an attribute, `want` being its type; without a default it is required."""
+        self.asked.add(name)
+        found = self.attributes.get(name, default)
+        if found is None:
+            raise Refusal(f"the attribute {name} is missing")
+        return found
+
     def number(self, name: str, default: float | None = None) -> float:
         """Return a floating-point attribute; without a default it is required."""
-        raise NotImplementedError
+        return float(self.get(name, default, float))
 
-    def text(self, name: str, default: str | None = None) -> str:
+    def text(self, name: str, default: object = None) -> str:
         """Return a text attribute; without a default it is required."""
-        raise NotImplementedError
+        return str(self.get(name, default, str))
 
     def word(self, name: str, default: str, allowed: str) -> str:
         """Return one of the allowed words; a prefix as in caffe.ResampleParameter. is dropped."""

@@ -210,7 +210,11 @@ class OperationReader:
             return self._constants.read(layer) or self.opaque(layer, declared)
         cls = lookup(layer.type, layer.version) or self._other_case(layer)
         if cls is None or left_out(layer.type, layer.version):
-            self._check_known(layer, live)
+            problem = unknown(layer.type, layer.version, live)
+            if problem is not None:
+                self._refuse(layer, problem)
+            else:  # other programs may know it
+                self._context.unknown.setdefault((layer.type, layer.version), []).append(layer)
             return self.opaque(layer, declared)
         if issubclass(cls, BodyOp) and bodies is None:
             if not layer.bodies and not layer.maps:
@@ -292,15 +296,6 @@ class OperationReader:
             weights=None if size is None else FileData(source, 0, size, u8, (size,)),
             stateful=layer.type in STATEFUL,
         )
-
-    def _check_known(self, layer: XmlLayer, live: bool) -> None:
-        """Report an unknown type or version; count those that other programs may know."""
-        kind, version = layer.type or "", layer.version or ""
-        problem = unknown(kind, version, live)
-        if problem is None:
-            self._context.unknown.setdefault((kind, version), []).append(layer)
-        else:
-            self._refuse(layer, problem)
 
     def _refuse(self, layer: XmlLayer, problem: Problem) -> None:
         """Report a problem of the type or the version, which are attributes of the layer."""

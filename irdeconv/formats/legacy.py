@@ -405,7 +405,11 @@ class LegacyReader(LegacyLayersReader):
         self._missing()
         wiring = wire(document, context)
         cyclic = find_cycles(wiring, context)
-        self._unfed(wiring)
+        for index, row in enumerate(wiring.sources):
+            for port, value in enumerate(row):
+                if value is None and index not in wiring.doubtful:
+                    text = f"nothing feeds input port {wiring.layers[index].inputs[port].id}"
+                    context.add("E204", text, layer=wiring.layers[index])
         if not self.out.errors and not cyclic:
             self.consumed = {v for row in wiring.sources for v in row if v is not None}
             self.layers(wiring)
@@ -425,13 +429,6 @@ class LegacyReader(LegacyLayersReader):
             layer = next((x for x in self.found.document.layers if x.sections), None)
             if layer is not None:
                 self.context.add("E120", weights.reason, layer=layer)
-
-    def _unfed(self, wiring: Wiring) -> None:
-        for index, row in enumerate(wiring.sources):
-            for port, value in enumerate(row):
-                if value is None and index not in wiring.doubtful:
-                    text = f"nothing feeds input port {wiring.layers[index].inputs[port].id}"
-                    self.context.add("E204", text, layer=wiring.layers[index])
 
     def _results(self, wiring: Wiring) -> None:
         """Make an output of each tensor that nothing reads, as the Inference Engine did."""

@@ -286,13 +286,11 @@ def arg_max(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """
     count, valued = n.integer("top_k"), n.flag("out_max_val", False)
     dtype = b.dtype(n[0])
+    x, axis = (n[0], n.axis(b, n[0])) if "axis" in n else (b.flatten(n[0], 1), 1)
+    op = TopK3(axis=axis, mode="max", sort="value", index_element_type=i32)
+    values, indices = b.outputs(op, x, b.scalar(count))
     if "axis" in n:
-        op = TopK3(axis=n.axis(b, n[0]), mode="max", sort="value", index_element_type=i32)
-        values, indices = b.outputs(op, n[0], b.scalar(count))
         return values if valued else b.convert(indices, dtype)
-    flat = b.flatten(n[0], 1)
-    op = TopK3(axis=1, mode="max", sort="value", index_element_type=i32)
-    values, indices = b.outputs(op, flat, b.scalar(count))
     parts = [b.convert(indices, dtype), *((values,) if valued else ())]
     rows = [b.add(Unsqueeze(), part, b.ints(1)) for part in parts]
     y = rows[0] if len(rows) == 1 else b.add(Concat(axis=1), *rows)

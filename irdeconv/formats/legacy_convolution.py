@@ -28,7 +28,7 @@ from irdeconv.ir.graph import Value
 from irdeconv.ir.op import Op
 from irdeconv.ir.spec import Array
 from irdeconv.ops.convolution import Convolution, GroupConvolution
-from irdeconv.ops.dialect_openvino import ConvolutionBackpropData, GroupConvolutionBackpropData
+from irdeconv.ops.dialect_openvino import backprop_data
 from irdeconv.ops.image import Interpolate4
 from irdeconv.ops.matrix import MatMul
 from irdeconv.ops.movement import Broadcast, Concat
@@ -136,10 +136,9 @@ def convolution(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """Convolve with a filter [g, M/g, C/g, *K] and add a value for each output channel."""
     channels, outputs, groups, w = _filtered(n, b)
     n.accept("input")
-    shape: Ints = (outputs // groups, channels // groups, *w.kernel)
-    op: Op = Convolution(**w.lists)
-    if groups > 1:
-        op, shape = GroupConvolution(**w.lists), (groups, *shape)
+    lead = (groups,) if groups > 1 else ()
+    shape = (*lead, outputs // groups, channels // groups, *w.kernel)
+    op = (GroupConvolution if lead else Convolution)(**w.lists)
     return _with_bias(n, b, b.add(op, n[0], _weights(n, b, 1, shape)), 2)
 
 
@@ -157,11 +156,9 @@ def deconvolution(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     lists: dict[str, Any] = w.lists
     if same and any(spare):
         lists["output_padding"] = spare
-    shape: Ints = (channels // groups, outputs // groups, *w.kernel)
-    op: Op = ConvolutionBackpropData(**lists, semantics=n.semantics)
-    if groups > 1:
-        op = GroupConvolutionBackpropData(**lists, semantics=n.semantics)
-        shape = (groups, *shape)
+    lead = (groups,) if groups > 1 else ()
+    shape = (*lead, channels // groups, outputs // groups, *w.kernel)
+    op = backprop_data(groups)(**lists, semantics=n.semantics)
     return _with_bias(n, b, b.add(op, n[0], _weights(n, b, 1, shape)), 2)
 
 
@@ -197,14 +194,6 @@ def fully_connected(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     return y if b.shape(y) == n.shape else b.reshape(y, n.shape)
 
 
-@dataclass(frozen=True)
-class _WindowCounts:
-    """The number of windows on each axis, and how far they reach behind the data."""
-
-    outputs: Ints
-    ends: Ints
-
-
 @layer("Pooling")
 def pooling(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """Maxima or means of windows.
@@ -228,6 +217,9 @@ def pooling(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     return _padded(b, n[0], w, found, sizes)
 
 
+_WindowCounts = tuple[Ints, Ints]  # windows on each axis, how far they reach behind the data
+
+
 def _sizes(n: LegacyLayer, w: WindowLists, sizes: Ints) -> _WindowCounts:
     """Return the number of windows by the rule of the Inference Engine."""
     texts = {n.text(a).lower() for a in ("rounding_type", "rounding-type") if a in n}
@@ -244,31 +236,32 @@ def _sizes(n: LegacyLayer, w: WindowLists, sizes: Ints) -> _WindowCounts:
             count -= (count - 1) * s >= size + p
         outputs.append(count)
         ends.append((count - 1) * s + k - p - size)
-    return _WindowCounts(tuple(outputs), tuple(ends))
+    return tuple(outputs), tuple(ends)
 
 
 def _lists(w: WindowLists, found: _WindowCounts, sizes: Ints) -> dict[str, Any]:
     """Return the attributes of a pooling that has these windows, as plain as they can be."""
+    outputs, ends = found
     lists: dict[str, Any] = {k: v for k, v in vars(w).items() if k != "dilations"}
     rows = zip(sizes, w.pads_begin, w.pads_end, w.kernel, w.strides, strict=True)
     rooms = [(i + p + q - k, s) for i, p, q, k, s in rows]
-    if tuple(r // s + 1 for r, s in rooms) == found.outputs:
+    if tuple(r // s + 1 for r, s in rooms) == outputs:
         return lists
-    if tuple(-(-r // s) + 1 for r, s in rooms) == found.outputs:
+    if tuple(-(-r // s) + 1 for r, s in rooms) == outputs:
         return {**lists, "rounding_type": "ceil"}
     # Neither way of rounding has this many windows: pads extend to the end of the last one.
-    return {**lists, "pads_end": tuple(max(e, 0) for e in found.ends)}
+    return {**lists, "pads_end": tuple(max(e, 0) for e in ends)}
 
 
 def _padded(b: ImportBuilder, x: Value, w: WindowLists, found: _WindowCounts, sizes: Ints) -> Value:
     """Return means over the data and as many zeros behind as in front."""
-    if all(e <= p for e, p in zip(found.ends, w.pads_begin, strict=True)):
+    if all(e <= p for e, p in zip(found[1], w.pads_begin, strict=True)):
         # No window reaches beyond these zeros: all means divide by the whole kernel.
         return b.add(AvgPool1(exclude_pad=False, **_lists(w, found, sizes)), x)
     pads = b.ints(0, 0, *w.pads_begin)
     padded = b.add(Pad12(pad_mode="constant"), x, pads, pads)
     within = tuple(s + 2 * p for s, p in zip(sizes, w.pads_begin, strict=True))
-    ends = tuple(max(e - p, 0) for e, p in zip(found.ends, w.pads_begin, strict=True))
+    ends = tuple(max(e - p, 0) for e, p in zip(found[1], w.pads_begin, strict=True))
     moved = WindowLists(w.kernel, w.strides, (0,) * len(sizes), ends, w.dilations)
     return b.add(AvgPool1(exclude_pad=True, **_lists(moved, found, within)), padded)
 

@@ -260,11 +260,7 @@ class LegacyLayer(SourceNode):
 
     def text(self, name: str, default: object = None) -> str:
         """Return an attribute's text; without a default it is required."""
-        self.asked.add(name)
-        found = self.attributes.get(name, default)
-        if found is None:
-            raise Refusal(f"the attribute {name} is missing")
-        return str(found).strip()
+        return super().text(name, default).strip()
 
     def number(self, name: str, default: float | None = None) -> float:
         """Return a floating-point attribute."""

@@ -265,7 +265,13 @@ def looks_like_a_model(path: str | PathLike[str]) -> bool:
 
 def _of_format(kind: Format, model: str | bytes, name: str, how: Reading) -> Loaded:
     if kind == "xml" and is_legacy(model):
-        return _of_legacy(model, name, how)
+        from irdeconv.formats.legacy import read_legacy_files
+
+        done = read_legacy_files(
+            model, how.weights, seed=how.seed, semantics=how.semantics, limits=how.limits, name=name
+        )
+        # Inference overrides its shapes, as those of another IR.
+        return Loaded(done.diagnostics, graph=done.graph)
     if kind == "xml":
         return load(model, how.weights, semantics=how.semantics, limits=how.limits, name=name)
     if how.weights is False:
@@ -349,16 +355,6 @@ def converted(
         old: Any = model
         return read_legacy_files(old, weights, shapes=shapes, seed=seed, semantics=semantics)
     return import_model(model, weights, shapes=shapes, seed=seed, semantics=semantics)
-
-
-def _of_legacy(model: str | bytes, name: str, how: Reading) -> Loaded:
-    """Read an IR of version 2 to 7; inference overrides its shapes, as those of another IR."""
-    from irdeconv.formats.legacy import read_legacy_files
-
-    done = read_legacy_files(
-        model, how.weights, seed=how.seed, semantics=how.semantics, limits=how.limits, name=name
-    )
-    return Loaded(done.diagnostics, graph=done.graph)
 
 
 def _of_text(model: str | bytes, name: str, limits: Limits) -> Loaded:

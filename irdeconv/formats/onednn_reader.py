@@ -63,12 +63,9 @@ class DumpNode(SourceNode):
         """Whether data_format is NXC, the default."""
         return self.word("data_format", "NXC", "NXC NCX") == "NXC"
 
-    def get(self, name: str, default: Any = None) -> Any:
-        """Return an attribute; without a default it is required."""
-        self.asked.add(name)
-        found = self.attributes.get(name, default)
-        if found is None:
-            raise Refusal(f"the attribute {name} is missing")
+    def get(self, name: str, default: Any = None, want: Any = object) -> Any:
+        """Return an attribute of any type; without a default it is required."""
+        found = super().get(name, default)
         values = found if isinstance(found, list) else [found]
         if any(isinstance(v, int) and not -(2**63) <= v < 2**63 for v in values):
             raise Refusal(f"{name} holds a number of more than 64 bits")
@@ -87,14 +84,6 @@ class DumpNode(SourceNode):
         if axes is not None and len(found) != axes:
             raise Refusal(f"{name} has {len(found)} values for {axes} spatial axes")
         return found
-
-    def number(self, name: str, default: float | None = None) -> float:
-        """Return a floating-point attribute; without a default it is required."""
-        return float(self.get(name, default))
-
-    def text(self, name: str, default: str | None = None) -> str:
-        """Return a text attribute; without a default it is required."""
-        return str(self.get(name, default))
 
 
 _NUMBERS: dict[str, tuple[type, ...]] = {"s64": (int,), "f32": (int, float), "string": (str,)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,9 @@ from irdeconv.formats.importing import ImportBuilder, OpenSizeRefusal, Refusal, 
 from irdeconv.formats.onnx_node import NHWC, OnnxNode, Outputs, rule, wrap
 from irdeconv.ir.dtypes import i64
 from irdeconv.ir.graph import Value
+from irdeconv.ir.op import lookup
 from irdeconv.ir.spec import Shape, bounds, compatible, format_shape, is_static
 from irdeconv.ops.convolution import DeformableConvolution
-from irdeconv.ops.dialect_onnx import ConvTranspose1, ConvTranspose11, ConvTranspose22
-from irdeconv.ops.dialect_ort_nhwc import NhwcConvTranspose1, NhwcConvTranspose11
 from irdeconv.ops.elementwise import Abs, Add, Divide, FloorMod, Multiply, Power, Sqrt, Subtract
 from irdeconv.ops.indexing import ScatterElementsUpdate
 from irdeconv.ops.movement import Broadcast, Concat
@@ -101,38 +101,32 @@ def deform_conv(n: OnnxNode, b: ImportBuilder) -> Outputs:
     return y if bias is None else b.plus(y, b.per_channel(bias, axes))
 
 
-def _transpose_attributes(n: OnnxNode) -> dict[str, Any]:
+def _transposed(
+    n: OnnxNode, b: ImportBuilder, opset: str, **own: Callable[[OnnxNode], Any]
+) -> Outputs:
+    """Keep the dialect's operation of the version that the model's operation set means."""
+    version: Any = lookup("ConvTranspose", f"{opset}{n.version}")
     lists = ("dilations", "kernel_shape", "output_padding", "output_shape", "pads", "strides")
-    return {
-        "auto_pad": _mode(n),
-        "group": n.integer("group", 1),
-        "semantics": n.semantics,
-        **{name: n.ints(name) for name in lists},
-    }
-
-
-def _inputs(n: OnnxNode) -> tuple[Value, ...]:
-    return (n[0], n[1]) if n.input(2) is None else (n[0], n[1], n[2])
-
-
-@rule("ConvTranspose", "1 11 22")
-def conv_transpose(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """Kept as the dialect's operation of the version that the model's operation set means."""
-    version = {1: ConvTranspose1, 11: ConvTranspose11, 22: ConvTranspose22}[n.version]
-    return b.outputs(version(**_transpose_attributes(n)), *_inputs(n))
-
-
-@rule("ConvTranspose", "1 11", NHWC)
-def conv_transpose_nhwc(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """ONNX Runtime's channels-last deconvolution with its fused activation."""
-    version = {1: NhwcConvTranspose1, 11: NhwcConvTranspose11}[n.version]
-    activation: Any = n.text("activation", "") if "activation" in n else None
     op = version(
-        **_transpose_attributes(n),
-        activation=activation,
-        activation_params=n.numbers("activation_params"),
+        auto_pad=_mode(n),
+        group=n.integer("group", 1),
+        semantics=n.semantics,
+        **{name: n.ints(name) for name in lists},
+        **{name: read(n) for name, read in own.items()},
     )
-    return b.outputs(op, *_inputs(n))
+    return b.outputs(op, n[0], n[1], *(() if n.input(2) is None else (n[2],)))
+
+
+rule("ConvTranspose", "1 11 22")(lambda n, b: _transposed(n, b, "onnx_opset"))
+rule("ConvTranspose", "1 11", NHWC)(  # channels last, with a fused activation
+    lambda n, b: _transposed(
+        n,
+        b,
+        f"{NHWC}_",
+        activation=lambda n: n.text("activation", "") if "activation" in n else None,
+        activation_params=lambda n: n.numbers("activation_params"),
+    )
+)
 
 
 def pool_lists(n: OnnxNode, b: ImportBuilder) -> dict[str, Any]:

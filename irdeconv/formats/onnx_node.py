@@ -205,19 +205,14 @@ class OnnxNode(SourceNode):
             raise Refusal(f"the attribute {name} is {type(found).__name__}, not {want.__name__}")
         return found
 
-    def _required(self, name: str, default: Any, want: Any) -> Any:
-        found = self._take(name, default, want)
-        if found is None:
-            raise Refusal(f"the attribute {name} is missing")
-        return found
+    def get(self, name: str, default: Any = None, want: Any = object) -> Any:
+        """Return an attribute, which must be of the type; without a default it is required."""
+        self._take(name, default, want)
+        return super().get(name, default)
 
     def integer(self, name: str, default: int | None = None) -> int:
         """Return an integer attribute; without a default it is required."""
-        return int(self._required(name, default, int))
-
-    def number(self, name: str, default: float | None = None) -> float:
-        """Return a floating-point attribute; without a default it is required."""
-        return float(self._required(name, default, float))
+        return int(self.get(name, default, int))
 
     def flag(self, name: str, default: bool) -> bool:
         """Return whether an integer attribute is not 0."""
@@ -227,10 +222,6 @@ class OnnxNode(SourceNode):
         """Return an attribute that is a TensorProto.DataType; 0 is the default."""
         wanted = self.integer(name, 0)
         return element_type(wanted) if wanted else default
-
-    def text(self, name: str, default: str | None = None) -> str:
-        """Return a text attribute; without a default it is required."""
-        return str(self._required(name, default, str))
 
     def meaning(self, name: str, default: str, words: Mapping[str, Any]) -> Any:
         """Return the meaning of a text attribute; refuse every other word."""
@@ -258,7 +249,7 @@ class OnnxNode(SourceNode):
 
     def body(self, name: str) -> Any:
         """Return a GraphProto, which is required."""
-        return self._required(name, None, onnx_module().GraphProto)
+        return self.get(name, None, onnx_module().GraphProto)
 
     def tensor(self, name: str) -> Any:
         """Return a TensorProto; None if it is missing."""

@@ -17,7 +17,7 @@ import numpy as np
 from irdeconv.formats.importing import ImportBuilder, OpenSizeRefusal, Refusal, named_operations
 from irdeconv.formats.onnx_elementwise import limits
 from irdeconv.formats.onnx_node import OnnxNode, Outputs, plain, rule
-from irdeconv.ir.dtypes import f32, f64, i64, string
+from irdeconv.ir.dtypes import f32, f64, i32, i64, string
 from irdeconv.ir.graph import Value
 from irdeconv.ir.op import Op
 from irdeconv.ir.spec import Array, is_static
@@ -383,12 +383,9 @@ def cum_sum(n: OnnxNode, b: ImportBuilder) -> Outputs:
 @rule("OneHot", "9 11 28")
 def one_hot(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """on_value at the index, off_value elsewhere; negative indices count from the end."""
-    indices = n[0]
-    if b.dtype(indices).name not in ("i32", "i64"):
-        indices = b.convert(indices, i64)
-    depth = b.as_scalar(n[1])
-    if b.dtype(depth).name not in ("i32", "i64"):
-        depth = b.convert(depth, i64)
+    indices, depth = (
+        v if b.dtype(v) in (i32, i64) else b.convert(v, i64) for v in (n[0], b.as_scalar(n[1]))
+    )
     off, on = (b.add(Gather(), n[2], b.scalar(i), b.scalar(0)) for i in (0, 1))
     return b.add(OneHot(n.integer("axis", -1), "normalize"), indices, depth, on, off)
 

@@ -49,16 +49,7 @@ PARAMETERS: dict[str, tuple[float | None, ...]] = {
 }
 
 
-@dataclass(frozen=True)
-class StepActivation:
-    """An activation with its alpha and beta, as far as it has them."""
-
-    name: str
-    parameters: tuple[float, ...] = ()
-
-    def apply(self, b: ImportBuilder, x: Value) -> Value:
-        """Return the activation of x."""
-        return ACTIVATIONS[self.name](b, x, *self.parameters)
+StepActivation = tuple[str, *tuple[float, ...]]  # its name, alpha and beta as far as it has them
 
 
 def step_activations(
@@ -66,7 +57,7 @@ def step_activations(
 ) -> list[StepActivation]:
     """Return activations; those that have parameters take them from the lists in turn."""
     left = list(alphas), list(betas)
-    out = []
+    out: list[StepActivation] = []
     for name in names:
         if name not in PARAMETERS:
             raise Refusal(f"the activation {name} is not covered")
@@ -76,7 +67,7 @@ def step_activations(
             if value is None:
                 raise Refusal(f"the activation {name} needs activation_alpha and activation_beta")
             found.append(float(value))
-        out.append(StepActivation(name, tuple(found)))
+        out.append((name, *found))
     return out
 
 
@@ -166,11 +157,11 @@ def _on_grid(b: ImportBuilder, x: Value) -> Value:
     return dequantized(b, *dynamic(b, x))
 
 
-def _activated(b: ImportBuilder, layer: Stepwise, at: int, x: Value) -> Value:
-    clip = layer.whole.common["clip"]
-    if clip > 0:
+def _activated(b: ImportBuilder, layer: Stepwise, at: int, x: Value, clips: bool = True) -> Value:
+    clip, (name, *parameters) = layer.whole.common["clip"], layer.activations[at]
+    if clips and clip > 0:
         x = b.add(Clamp(-clip, clip), x)
-    return layer.activations[at].apply(b, x)
+    return ACTIVATIONS[name](b, x, *parameters)
 
 
 def _rnn(inside: _StepBody, layer: Stepwise, x: Value, states: list[Value]) -> list[Value]:
@@ -223,7 +214,7 @@ def _lstm(inside: _StepBody, layer: Stepwise, x: Value, states: list[Value]) -> 
         f = _activated(b, layer, 0, seen(f, 2, c))
         cell = b.add(Add(), b.add(Multiply(), f, c), b.add(Multiply(), i, new))
     o = _activated(b, layer, 0, seen(o, 1, cell))
-    return [b.add(Multiply(), o, layer.activations[2].apply(b, cell)), cell]
+    return [b.add(Multiply(), o, _activated(b, layer, 2, cell, clips=False)), cell]
 
 
 StepCell = Callable[[_StepBody, Stepwise, Value, list[Value]], list[Value]]
@@ -260,7 +251,7 @@ class RecurrentLayer:
     @property
     def is_plain(self) -> bool:
         """Whether OpenVINO has a sequence for it."""
-        names = {a.name for group in self.activations for a in group}
+        names = {name for group in self.activations for name, *_ in group}
         special = self.peepholes or self.coupled or self.quantized
         return not special and names <= set(SEQUENCE_ACTIVATIONS)
 
@@ -397,7 +388,7 @@ def _run(
     def pick(value: Value, axis: int) -> Value:
         return value if whole else b.add(Gather(), value, b.ints(at), b.scalar(axis))
 
-    names = tuple(a.name for a in layer.activations[at])
+    names = tuple(name for name, *_ in layer.activations[at])
     op = CLASSES[layer.type](**layer.common, direction=direction, activations=names)
     states = [pick(s, 1) for s in layer.states]
     weights = [pick(w, 0) for w in layer.weights]

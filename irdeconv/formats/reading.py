@@ -392,18 +392,14 @@ def check_inputs(wiring: Wiring, index: int, op: Op, context: Context) -> bool:
         for port, value in enumerate(sources):
             if value is None and (known is None or known.variadic or port < len(known.names)):
                 name = known.name(port) if known else f"input {port}"
-                _missing(layer, port, name, context)
+                number, sub = layer.inputs[port].id, layer.inputs[port].sub
+                hint = f'an <edge to-layer="{layer.id}" to-port="{number}"> is missing'
+                text = f"input port {number} ({name}) has no producer"
+                context.add("E204", text, layer=layer, sub=sub, hint=hint)
         if known is not None:
             _check_count(layer, op, context)
     fed = [i for i, value in enumerate(sources) if value is not None]
     return fed == list(range(len(fed))) and (known is None or known.fits(len(fed)))
-
-
-def _missing(layer: XmlLayer, port: int, name: str, context: Context) -> None:
-    number, sub = layer.inputs[port].id, layer.inputs[port].sub
-    hint = f'an <edge to-layer="{layer.id}" to-port="{number}"> is missing'
-    text = f"input port {number} ({name}) has no producer"
-    context.add("E204", text, layer=layer, sub=sub, hint=hint)
 
 
 def _check_count(layer: XmlLayer, op: Op, context: Context) -> None:

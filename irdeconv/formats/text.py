@@ -524,7 +524,10 @@ class _GraphParser:
             if not fits(value, hints[name]):
                 self.lex.fail(f'"{name}" cannot be {value!r}'[:200], offset)
             setattr(node, name, value)
-        check_xml(self.lex, fields, _data_of(node.op))
+        op = node.op
+        own = dict(op.data) if isinstance(op, Opaque) else attributes(type(op))
+        extent = ("offset", "size") if isinstance(op, Const) else ()
+        check_xml(self.lex, fields, {*own, *extent})
 
     def connect(self, graph: Graph) -> None:
         for ident, references in self.inputs.items():
@@ -539,14 +542,6 @@ class _GraphParser:
                     text = f"#{value.port} is beyond the outputs that a layer may have"
                     self.lex.fail(text, offset, raise_hint("ports"), code="E601")
                 graph.connect(value, ident, port)
-
-
-def _data_of(op: Op) -> set[str]:
-    """Return the attributes of `<data>` that an operation writes itself."""
-    if isinstance(op, Opaque):
-        return {name for name, _ in op.data}
-    known = attributes(type(op))
-    return {*known, *(("offset", "size") if isinstance(op, Const) else ())}
 
 
 def _value(token: Token) -> Value:

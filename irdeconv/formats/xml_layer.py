@@ -394,19 +394,14 @@ def _report(layer: XmlLayer, port: XmlPort, outputs: bool, context: Context) -> 
             context.add("E105", 'an output port has no "precision"', layer=layer, sub=port.sub)
     elif port.precision not in BY_PRECISION and port.precision not in _UNSPECIFIED:
         text = f'the precision "{port.precision}" is not an element type'
-        hint = _type_hint(port.precision)
+        by_name = ELEMENT_TYPES.get(port.precision.strip().lower())
+        hint = by_name and f"ports spell it {by_name.precision}"
+        hint = hint or did_you_mean(port.precision, BY_PRECISION)
         context.add("E212", text, attribute="precision", layer=layer, sub=port.sub, hint=hint)
     for number, dim in enumerate(port.dims):
         _check_dim(dim, port.sub + 1 + number, layer, context)
     extra = dict(port.extra)
     context.unknown_attributes(extra, _PORT_ATTRIBUTES, "<port>", layer=layer, sub=port.sub)
-
-
-def _type_hint(text: str) -> str | None:
-    by_name = ELEMENT_TYPES.get(text.strip().lower())
-    if by_name is not None:
-        return f"ports spell it {by_name.precision}"
-    return did_you_mean(text, BY_PRECISION)
 
 
 def _check_dim(dim: str, sub: int, layer: XmlLayer, context: Context) -> None:

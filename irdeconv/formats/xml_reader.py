@@ -160,9 +160,11 @@ def read_document(source: SourceFile, out: Collector, limits: Limits) -> Documen
     """Return the file's content, or None if it is no well-formed IR; problems go to `out`."""
 
     def read(prolog: Prolog) -> Document | None:
-        if not _is_net(prolog, source, out) or _is_old(prolog, source, out):
+        if prolog.tag != "net":
+            text = f"the root element is <{prolog.tag}>; an IR's is <net>"
+            out.add("E103", text, location=Location(source, Anchor()))
             return None
-        return _Stream(source, out, limits).read(prolog)
+        return None if _is_old(prolog, source, out) else _Stream(source, out, limits).read(prolog)
 
     return parsed(source, out, limits, read)
 
@@ -184,14 +186,6 @@ def parsed(
     except NotReadFurther:
         pass
     return None
-
-
-def _is_net(prolog: Prolog, source: SourceFile, out: Collector) -> bool:
-    place = Location(source, Anchor())
-    if prolog.tag != "net":
-        out.add("E103", f"the root element is <{prolog.tag}>; an IR's is <net>", location=place)
-        return False
-    return True
 
 
 def _is_old(prolog: Prolog, source: SourceFile, out: Collector) -> bool:

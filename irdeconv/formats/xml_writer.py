@@ -281,14 +281,6 @@ def _has_data(op: Op) -> bool:
     return not any(list(_stored(_parsed(s))) for s in op.sections if s.tag.endswith("body"))
 
 
-def file_order(graph: Graph) -> list[Node]:
-    """Return the nodes in order if producers come first, else producers first, Results last."""
-    nodes = list(graph.nodes())
-    if all(v.node < n.id for n in nodes for v in graph.inputs_of(n.id)):
-        return nodes
-    return [n for n in graph.topological() if n.type != "Result"] + graph.results
-
-
 def _document(graph: Graph, blobs: Blobs) -> Iterator[str]:
     info = graph.info
     if info.ir_version == 10:
@@ -311,7 +303,11 @@ class _Inside:
     number: dict[int, int] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.order = file_order(self.graph)
+        graph = self.graph
+        self.order = list(graph.nodes())
+        if any(v.node >= n.id for n in self.order for v in graph.inputs_of(n.id)):
+            # Producers come first, Results last.
+            self.order = [n for n in graph.topological() if n.type != "Result"] + graph.results
         self.number = {n.id: i for i, n in enumerate(self.order)}
 
     def lines(self) -> Iterator[str]:

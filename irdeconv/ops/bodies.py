@@ -364,13 +364,10 @@ def joined(a: Spec, b: Spec, names: tuple[str, str]) -> Spec:
     if a.dtype is not None and b.dtype is not None and a.dtype != b.dtype:
         text = f"{names[0]} is {b.dtype} and {names[1]} is {a.dtype}; both must have one type"
         raise OpError(text, code="E303")
-    return Spec(a.dtype or b.dtype, _union(a.shape, b.shape))
-
-
-def _union(a: Shape | None, b: Shape | None) -> Shape | None:
-    if a is None or b is None or len(a) != len(b):
-        return None
-    return tuple(union(x, y) for x, y in zip(a, b, strict=True))
+    shape: Shape | None = None
+    if a.shape is not None and b.shape is not None and len(a.shape) == len(b.shape):
+        shape = tuple(map(union, a.shape, b.shape))
+    return Spec(a.dtype or b.dtype, shape)
 
 
 def widened(old: Spec, new: Spec) -> Spec:

@@ -107,6 +107,11 @@ class Setting(CommonTerms):
         return (self.pads_begin, self.pads_end) if self.auto_pad == "explicit" else (zero, zero)
 
     @property
+    def explicit_lists(self) -> dict[str, Any]:
+        """The lists over the spatial axes; pads are zeros if auto_pad replaces them."""
+        return self.lists | dict(zip(PADS[:2], self.explicit_pads, strict=True))
+
+    @property
     def short(self) -> list[int]:
         """The axes on which the dilated kernel is shorter than the stride."""
         rows = enumerate(zip(self.extent, self.strides, strict=True))
@@ -224,16 +229,6 @@ def permute(b: Builder[Any], x: Any, order: Sequence[int]) -> Any:
     if list(order) == sorted(order):
         return x
     return b.add(Transpose(), x, b.const(np.array(order, np.int64)))
-
-
-def to_channels_first(b: Builder[Any], x: Any, axes: int) -> Any:
-    """(N, *I, C) -> (N, C, *I)."""
-    return permute(b, x, (0, axes + 1, *range(1, axes + 1)))
-
-
-def to_channels_last(b: Builder[Any], x: Any, axes: int) -> Any:
-    """(N, C, *I) -> (N, *I, C)."""
-    return permute(b, x, (0, *range(2, axes + 2), 1))
 
 
 def split_groups(b: Builder[Any], w: Any, groups: int, axes: int) -> Any:

@@ -14,8 +14,7 @@ from irdeconv.ir.op import attribute, op
 from irdeconv.ir.spec import Spec
 from irdeconv.ops import dialect_base
 from irdeconv.ops.dialect_base import CommonTerms, Setting
-from irdeconv.ops.dialect_system import PLAIN, Cannot, DialectSystem
-from irdeconv.ops.dialect_template import DialectDeconvolution
+from irdeconv.ops.dialect_template import PLAIN, Cannot, DialectDeconvolution, DialectSystem
 
 Format = Literal["XIO", "OIX", "XOI", "IOX"]
 
@@ -138,14 +137,9 @@ def _spelled(semantics: Semantics, s: Setting) -> tuple[OneDnnConvTranspose, tup
     if s.output_shape is not None:
         raise Cannot("there is no output_shape")
     auto_pad: Any = s.auto_pad.replace("explicit", "none")
-    pads_begin, pads_end = s.explicit_pads
     op = OneDnnConvTranspose(
-        strides=s.strides,
-        pads_begin=pads_begin,
-        pads_end=pads_end,
-        dilations=s.dilations,
+        **s.explicit_lists,
         auto_pad=auto_pad,
-        output_padding=s.output_padding,
         groups=s.groups,
         data_format="NCX",
         weights_format="IOX",

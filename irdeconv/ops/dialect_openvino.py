@@ -21,8 +21,7 @@ from irdeconv.ops.dialect_base import (
     from_output,
     shape_input,
 )
-from irdeconv.ops.dialect_system import BOTH, DialectSystem
-from irdeconv.ops.dialect_template import DialectDeconvolution
+from irdeconv.ops.dialect_template import BOTH, DialectDeconvolution, DialectSystem
 
 AutoPad = Literal["explicit", "same_upper", "same_lower", "valid"]
 # Element types that OpenVINO's CPU plugin computes in f32.
@@ -165,17 +164,8 @@ def backprop_data(groups: Dim) -> type[BackpropData]:
 
 
 def _spelled(semantics: Semantics, s: Setting) -> tuple[BackpropData, tuple[Spec, ...]]:
-    pads_begin, pads_end = s.explicit_pads
     auto_pad: Any = s.auto_pad
-    op = backprop_data(s.groups)(
-        strides=s.strides,
-        pads_begin=pads_begin,
-        pads_end=pads_end,
-        dilations=s.dilations,
-        auto_pad=auto_pad,
-        output_padding=s.output_padding,
-        semantics=semantics,
-    )
+    op = backprop_data(s.groups)(**s.explicit_lists, auto_pad=auto_pad, semantics=semantics)
     wanted = () if s.output_shape is None else (shape_input(s.output_shape),)
     return op, (s.data_spec(), s.filter_spec(grouped=s.groups > 1), *wanted)
 

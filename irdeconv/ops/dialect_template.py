@@ -1,8 +1,13 @@
-"""The template of a deconvolution: the common steps of all systems, and hooks for differences."""
+"""The template of a deconvolution: the common steps of all systems, and hooks for differences.
+
+And a system as `explain` compares it: a layer in common terms in, the window of its output out.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar, Self
 
@@ -11,7 +16,7 @@ from irdeconv.base.limits import Limits, current
 from irdeconv.ir.attributes import Ints, axis_lists
 from irdeconv.ir.dtypes import i64
 from irdeconv.ir.geometry import IntVector, Vector, Window, WindowTerms
-from irdeconv.ir.op import Builder, Op, SpecBuilder, SugarOp, attributes, ports
+from irdeconv.ir.op import Builder, Op, SpecBuilder, SugarOp, attributes, ports, require_fit
 from irdeconv.ir.ports import declaration, fit
 from irdeconv.ir.spec import DYNAMIC, Dim, Interval, Shape, Spec, dims, ints, is_static, merge
 from irdeconv.ops import core, dialect_base
@@ -135,21 +140,26 @@ class DialectDeconvolution(SugarOp):
         if wanted is not None:
             y = b.refine(y, _with_size(b.spec(y), wanted))
         y = self.activate(b, dialect_base.add_bias(b, y, bias, axes))
-        return dialect_base.to_channels_last(b, y, axes) if self.channels_last else y
+        # (N, M, *O) -> (N, *O, M)
+        order = (0, *range(2, axes + 2), 1)
+        return dialect_base.permute(b, y, order) if self.channels_last else y
 
     def _resolve(
         self, b: Builder[Any], data: Any, filter: Any, output_shape: Any, axes: int
     ) -> tuple[Any, Any, WindowTerms]:
         """Return data (N, C, *I), filter (g, C/g, M/g, *K) and the terms of the window."""
         if self.channels_last:
-            data = dialect_base.to_channels_first(b, data, axes)
+            data = dialect_base.permute(b, data, (0, axes + 1, *range(1, axes + 1)))
         if self.group_count is not None:
             filter = dialect_base.permute(b, filter, self.filter_order(axes))
             filter = dialect_base.split_groups(b, filter, self.group_count, axes)
         t = self.common_terms(axes).filled(axes)
         wanted: Vector | None = None
         if output_shape is not None:
-            wanted = vector(b, _as_i64(b, output_shape))
+            spec = b.spec(output_shape)
+            if spec.dtype != i64 and ints(spec) is None:
+                output_shape = b.add(Convert(i64), output_shape)
+            wanted = vector(b, output_shape)
         elif is_static(t.output_shape):
             wanted = IntVector(t.output_shape)
         terms = WindowTerms(
@@ -375,11 +385,6 @@ class CanonicalRecorder(SpecBuilder):
         return spec
 
 
-def _as_i64(b: Builder[Any], x: Any) -> Any:
-    spec = b.spec(x)
-    return x if spec.dtype == i64 or ints(spec) is not None else b.add(Convert(i64), x)
-
-
 def _with_size(spec: Spec, wanted: Shape) -> Spec:
     """Put the known values of output_shape into the inferred shape: they decide the size."""
     if spec.shape is None or len(wanted) != len(spec.shape) - 2:
@@ -387,3 +392,98 @@ def _with_size(spec: Spec, wanted: Shape) -> Spec:
     rows = zip(spec.shape[2:], wanted, strict=True)
     exact = [w if not isinstance(w, Interval) else merge(d, w) or w for d, w in rows]
     return Spec(spec.dtype, (*spec.shape[:2], *exact), spec.value)
+
+
+PLAIN = (("explicit", False), ("valid", False), ("same_upper", False), ("same_lower", False))
+BOTH = (*PLAIN, *((mode, True) for mode, _ in PLAIN))
+ANY = Interval(-(2**63), None)  # a pad of unknown value
+
+
+class Cannot(Exception):
+    """A system has no attribute for a setting."""
+
+
+@dataclass(frozen=True)
+class Crop:
+    """The output's window in the scatter: O = FULL - begin - end; a negative end adds."""
+
+    begin: Shape  # pads at the beginning of each axis, after all rules
+    end: Shape  # pads at the end of each axis
+    size: Shape  # of the output
+
+
+@dataclass(frozen=True)
+class System(ABC):
+    """A system, or one of two readings of its attributes.
+
+    `key` is its name for programs, `title` that for people. `modes` are pairs: auto_pad, and
+    whether the layer has an output_shape.
+    """
+
+    symmetric: ClassVar[bool] = False  # one pad for both sides
+
+    key: str
+    title: str
+    modes: tuple[tuple[str, bool], ...]
+
+    @abstractmethod
+    def crop(self, s: Setting) -> Crop:
+        """Return the window; OpError if the system refuses, Cannot if it has no such attribute."""
+
+    @abstractmethod
+    def spell(self, s: Setting) -> dict[str, str]:
+        """Return the attributes that decide the window, as the system spells them."""
+
+    def ways(self, s: Setting, wanted: Crop) -> Iterator[Setting]:
+        """Yield settings that may give the wanted window here.
+
+        If integers can express it, these are explicit pads; elements that are missing at the end
+        are output_padding.
+        """
+        begin, end = wanted.begin, wanted.end
+        if not is_static(begin) or not is_static(end):
+            return
+        pads = begin if self.symmetric else tuple(max(e, 0) for e in end)
+        extra = tuple(p - e for p, e in zip(pads, end, strict=True))
+        if min(extra) >= 0:
+            yield replace(
+                s, pads_begin=begin, pads_end=pads, output_padding=extra, auto_pad="explicit",
+                output_shape=None,
+            )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class DialectSystem(System):
+    """A system of a dialect: its operation is built and checked.
+
+    So a verdict is the same as if such a layer were validated and run. `make` spells a setting as
+    the operation and its inputs, or raises Cannot. A system that is not `listed` has no row of its
+    own in the table of verdicts.
+    """
+
+    make: Callable[[Setting], tuple[Op, tuple[Spec, ...]]]
+    listed: bool = True
+
+    def crop(self, s: Setting) -> Crop:
+        """Build the operation, check it and place its window."""
+        crop = placed(*self.make(s))
+        assert crop is not None
+        return crop
+
+    def spell(self, s: Setting) -> dict[str, str]:
+        """Return the attributes of the operation; output_shape may be its third input."""
+        op = self.make(s)[0]
+        return op.spelled_window(s.output_shape) if isinstance(op, DialectDeconvolution) else {}
+
+
+def placed(op: Op, inputs: tuple[Spec, ...]) -> Crop | None:
+    """Return an operation's window; None if not even the rank is known."""
+    require_fit(op)
+    recorder = CanonicalRecorder()
+    recorder.expand(op, inputs)
+    if recorder.out is None or recorder.out.shape is None:
+        return None
+    size = recorder.out.shape[2:]
+    unknown = (ANY,) * len(size)
+    begin, end = (unknown if p.value is None else dims(p) or unknown for p in recorder.inputs[2:4])
+    return Crop(begin, end, size)

@@ -13,8 +13,7 @@ from irdeconv.ir.op import attribute, op
 from irdeconv.ir.spec import Dim, Spec, is_static
 from irdeconv.ops import dialect_base
 from irdeconv.ops.dialect_base import CommonTerms, Setting
-from irdeconv.ops.dialect_system import PLAIN, Cannot, DialectSystem
-from irdeconv.ops.dialect_template import DialectDeconvolution
+from irdeconv.ops.dialect_template import PLAIN, Cannot, DialectDeconvolution, DialectSystem
 
 PaddingMode = Literal[
     "EXPLICIT_ROUND_DOWN", "EXPLICIT_ROUND_UP", "SAME_UPPER", "SAME_LOWER",

@@ -4,7 +4,6 @@ from irdeconv.ops import (
     dialect_onednn,
     dialect_onnx,
     dialect_openvino,
-    dialect_ort_nhwc,
     dialect_tensorrt,
 )
 
@@ -13,7 +12,6 @@ READINGS = (
     *dialect_openvino.READINGS,
     *dialect_onednn.READINGS,
     *dialect_onnx.READINGS,
-    *dialect_ort_nhwc.READINGS,
     *dialect_tensorrt.READINGS,
 )
 

@@ -345,7 +345,13 @@ class GridSample(Op):
             return self._of_nothing(data, grid)
         x = sampling.source(places[..., 0], width, align_corners=self.align_corners)
         y = sampling.source(places[..., 1], height, align_corners=self.align_corners)
-        read = sampling.sample(data.astype(wide), y, x, WEIGHTS[self.mode], self._extend())
+        extend: dict[str, sampling.Extend] = {
+            "zeros": None,
+            "border": sampling.bordered,
+            "reflection": partial(sampling.reflected, align_corners=self.align_corners),
+        }
+        weights = WEIGHTS[self.mode]
+        read = sampling.sample(data.astype(wide), y, x, weights, extend[self.padding_mode])
         return np.asarray(read.astype(data.dtype))
 
     def _of_nothing(self, data: Array, grid: Array) -> Array:
@@ -355,13 +361,6 @@ class GridSample(Op):
             text += f'padding_mode="{self.padding_mode}" needs one'
             raise OpError(text, code="E302", port=0)
         return np.zeros(shape, data.dtype)
-
-    def _extend(self) -> sampling.Extend:
-        if self.padding_mode == "zeros":
-            return None
-        if self.padding_mode == "border":
-            return sampling.bordered
-        return partial(sampling.reflected, align_corners=self.align_corners)
 
 
 ONE, ZERO = (1, 1), (0, 0)

@@ -20,8 +20,7 @@ from irdeconv.ir.graph import Graph, Node
 from irdeconv.ir.op import Op, infer_op
 from irdeconv.ir.spec import Dim, Shape, Spec, is_static
 from irdeconv.ops.dialect_base import PadsRule, Setting, shape_text
-from irdeconv.ops.dialect_system import Crop, placed
-from irdeconv.ops.dialect_template import DialectDeconvolution
+from irdeconv.ops.dialect_template import Crop, DialectDeconvolution, placed
 from irdeconv.rewrite.infer_specs import infer_specs
 from irdeconv.rewrite.runtime_faults import faults_of_quantized
 from irdeconv.show.anatomy import AxisAnatomy, Overlap, picture, shortened

@@ -25,8 +25,14 @@ from irdeconv.ir.spec import DYNAMIC, Dim, Shape, Spec, ints, is_static, non_neg
 from irdeconv.ops import core
 from irdeconv.ops.core import check_output
 from irdeconv.ops.dialect_base import PadsRule, Setting, as_given, part, shape_text
-from irdeconv.ops.dialect_system import PLAIN, Cannot, Crop, DialectSystem, System
-from irdeconv.ops.dialect_template import DialectDeconvolution
+from irdeconv.ops.dialect_template import (
+    PLAIN,
+    Cannot,
+    Crop,
+    DialectDeconvolution,
+    DialectSystem,
+    System,
+)
 from irdeconv.ops.dialects import READINGS
 
 

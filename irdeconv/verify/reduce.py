@@ -386,7 +386,11 @@ def find_around(
     graphs = [plan.graph] if other is None else [plan.graph, other]
     known = {t.node for t in result.tensors if t.node is not None and not t.output}
     knife = Knife(variant_of(graphs, inputs), known=known)
-    unit = _unit(plan.graph, knife, first)
+    units = {u[0]: u for u in knife.units}
+    node = first.node
+    assert node is not None
+    # The layer that differs, or the output.
+    unit = units.get(node) or units[plan.graph.inputs_of(node)[0].node]
     borders = {value.node for value in knife.borders([unit])}
     arrays, ends = _fetched(plan, start, borders | {unit[0]})
     for value, array in arrays.items():
@@ -417,13 +421,6 @@ def _fetched(
                 ports = enumerate(found.arrays)
                 arrays |= {Value(node.id, port): a for port, a in ports if a is not None}
         return arrays, partner.outputs()
-
-
-def _unit(graph: Graph, knife: Knife, first: TensorDifference) -> Unit:
-    """Return the layer that a difference is of, or the output."""
-    assert first.node is not None
-    units = {u[0]: u for u in knife.units}
-    return units.get(first.node) or units[graph.inputs_of(first.node)[0].node]
 
 
 def _theirs(

@@ -21,8 +21,7 @@ from irdeconv.ir.op import REGISTRY, infer_op
 from irdeconv.ir.ports import fit
 from irdeconv.ir.spec import Spec, is_static
 from irdeconv.ops.dialect_base import Setting
-from irdeconv.ops.dialect_system import Cannot, DialectSystem
-from irdeconv.ops.dialect_template import DialectDeconvolution
+from irdeconv.ops.dialect_template import Cannot, DialectDeconvolution, DialectSystem
 from irdeconv.ops.dialects import READINGS
 
 # The dialects by the names that commands know, and the reading that each follows.

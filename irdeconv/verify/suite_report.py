@@ -22,7 +22,7 @@ from irdeconv.base.json_form import Record
 from irdeconv.base.markup import html_table, html_title, line
 from irdeconv.base.tables import wrap
 from irdeconv.ir.spec import Array
-from irdeconv.ops.dialect_system import placed
+from irdeconv.ops.dialect_template import placed
 from irdeconv.verify import judge as rounding
 from irdeconv.verify.difference import Allowed, TensorDifference, difference
 from irdeconv.verify.mistakes import gives, with_filter_mistake
@@ -178,14 +178,6 @@ def _negative_pads(c: Circumstances) -> bool:
     return min(layer.pads_begin) < 0 or (layer.output_shape is None and min(layer.pads_end) < 0)
 
 
-def _empty_axis(c: Circumstances) -> bool:
-    return 0 in c.layer.size
-
-
-def _narrowed(c: Circumstances) -> bool:
-    return c.layer.element_type == "f64" and not c.exact
-
-
 _OV, _MODEL, _LOWERED = "openvino", "model.xml", "lowered.xml"
 _ORT, _ONNX = "onnxruntime", "model.onnx"
 _SPREADS = "it multiplies zeros by infinities where the definition multiplies nothing"
@@ -195,10 +187,12 @@ DEFECTS: tuple[Defect, ...] = (
     Defect(_OV, _LOWERED, "a 3D Convolution with C = M = 1 and unlike dilations on the first two "
            "axes is garbage", _single_3d),
     Defect(_OV, _MODEL, "negative pads do not compile", _negative_pads),
-    Defect(_OV, _MODEL, "an axis without data gives another size", _empty_axis),
-    Defect(_OV, _LOWERED, "what its Pad makes of no data is not written", _empty_axis),
-    Defect(_OV, _MODEL, "f64 is computed in f32", _narrowed),
-    Defect(_OV, _LOWERED, "f64 is computed in f32", _narrowed),
+    Defect(_OV, _MODEL, "an axis without data gives another size", lambda c: 0 in c.layer.size),
+    Defect(_OV, _LOWERED, "what its Pad makes of no data is not written",
+           lambda c: 0 in c.layer.size),
+    *(Defect(_OV, file, "f64 is computed in f32",
+             lambda c: c.layer.element_type == "f64" and not c.exact)
+      for file in (_MODEL, _LOWERED)),
     Defect(_OV, _LOWERED, "without VNNI, sums of i8 are not exact",
            lambda c: c.layer.element_type == "i8"),
     Defect(_OV, _MODEL, _SPREADS, lambda c: c.spoiled == "filter"),

@@ -16,7 +16,7 @@ from irdeconv.ir.geometry import size_hint
 from irdeconv.ir.graph import Graph, Value
 from irdeconv.ops.dialect_base import Setting
 from irdeconv.ops.dialect_openvino import ConvolutionBackpropData
-from irdeconv.ops.dialect_system import Cannot, DialectSystem
+from irdeconv.ops.dialect_template import Cannot, DialectSystem
 from irdeconv.ops.quantize import FakeQuantize
 from irdeconv.rewrite.runtime_faults import PAD_OF_ONE, ZERO_POINT_OF_DECONVOLUTION
 from irdeconv.show.anatomy import picture
