@@ -165,11 +165,10 @@ class _MapChecker:
 
     def _external(self, entry: MapEntry, numbers: dict[str, int], inward: bool) -> None:
         number, purpose = numbers["external_port_id"], dict(entry.attributes).get("purpose")
-        if purpose:
-            allowed = _PURPOSES[entry.tag]
-            if purpose not in allowed:
-                text = f'the purpose "{purpose}" is not one of {", ".join(allowed)}'
-                self._add("E211", text, entry, "purpose", hint=did_you_mean(purpose, allowed))
+        allowed = _PURPOSES[entry.tag]
+        if purpose and purpose not in allowed:
+            text = f'the purpose "{purpose}" is not one of {", ".join(allowed)}'
+            self._add("E211", text, entry, "purpose", hint=did_you_mean(purpose, allowed))
         mine, others = (self._inputs, self._outputs) if inward else (self._outputs, self._inputs)
         if number in mine or (number == -1 and purpose):
             return

@@ -35,12 +35,6 @@ class ConstantReader:
 
     def read(self, layer: XmlLayer) -> Const | None:
         """Return the operation, or None after reporting its errors."""
-        made = self._read(layer)
-        if made is None:
-            self._context.unplaced = True
-        return made
-
-    def _read(self, layer: XmlLayer) -> Const | None:
         self._layer = layer
         data = layer.data or {}
         if layer.data is None:

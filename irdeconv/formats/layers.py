@@ -207,7 +207,9 @@ class OperationReader:
         if not layer.type or not layer.version:
             return self.opaque(layer, declared)
         if layer.type == "Const" and ("Const", layer.version) in REGISTRY:
-            return self._constants.read(layer) or self.opaque(layer, declared)
+            made = self._constants.read(layer)
+            self._context.unplaced |= made is None
+            return made or self.opaque(layer, declared)
         cls = lookup(layer.type, layer.version) or self._other_case(layer)
         if cls is None or left_out(layer.type, layer.version):
             problem = unknown(layer.type, layer.version, live)

@@ -364,21 +364,15 @@ def flatten(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     return b.add(Reshape(special_zero=True), n[0], b.ints(*kept))
 
 
-@layer("Squeeze")
+@layer("Squeeze Unsqueeze")
 def squeeze(n: LegacyLayer, b: ImportBuilder) -> Outputs:
-    """Without axes of size 1."""
+    """Without or with axes of size 1."""
     if n.source.seed is not None:
         return b.reshape(n[0], n.shape)
+    if n.kind == "unsqueeze":
+        return b.add(Unsqueeze(), n[0], integers(b, n[1]))
     axes = n.input(1)
     return b.add(Squeeze1(), n[0], *(() if axes is None else (integers(b, axes),)))
-
-
-@layer("Unsqueeze")
-def unsqueeze(n: LegacyLayer, b: ImportBuilder) -> Outputs:
-    """With axes of size 1."""
-    if n.source.seed is not None:
-        return b.reshape(n[0], n.shape)
-    return b.add(Unsqueeze(), n[0], integers(b, n[1]))
 
 
 @layer("Concat")

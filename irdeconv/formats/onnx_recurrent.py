@@ -52,25 +52,6 @@ PARAMETERS: dict[str, tuple[float | None, ...]] = {
 StepActivation = tuple[str, *tuple[float, ...]]  # its name, alpha and beta as far as it has them
 
 
-def step_activations(
-    names: Sequence[str], alphas: Sequence[float], betas: Sequence[float]
-) -> list[StepActivation]:
-    """Return activations; those that have parameters take them from the lists in turn."""
-    left = list(alphas), list(betas)
-    out: list[StepActivation] = []
-    for name in names:
-        if name not in PARAMETERS:
-            raise Refusal(f"the activation {name} is not covered")
-        found = []
-        for values, usual in zip(left, PARAMETERS[name], strict=False):
-            value = values.pop(0) if values else usual
-            if value is None:
-                raise Refusal(f"the activation {name} needs activation_alpha and activation_beta")
-            found.append(float(value))
-        out.append((name, *found))
-    return out
-
-
 @dataclass(frozen=True, kw_only=True)
 class Stepwise:
     """One direction: x (N, T, G) already multiplied by its weights, mask (N, T), states (N, H).
@@ -318,14 +299,24 @@ def _layer(n: OnnxNode, b: ImportBuilder, *, batch_first: bool) -> RecurrentLaye
 
 
 def _activations(n: OnnxNode, directions: int) -> tuple[tuple[StepActivation, ...], ...]:
-    """Return the activations of each direction."""
+    """Return the activations of each direction; those that have parameters take them in turn."""
     usual = USUAL[n.type]
     names = [str(a).lower() for a in n.texts("activations") or usual * directions]
     if len(names) != len(usual) * directions:
         raise Refusal(f"{len(names)} activations for {directions} directions of {n.type}")
-    lists = (n.numbers(f"activation_{name}") for name in ("alpha", "beta"))
-    found = tuple(step_activations(names, *lists))
-    return tuple(found[i : i + len(usual)] for i in range(0, len(found), len(usual)))
+    left = [list(n.numbers(f"activation_{name}")) for name in ("alpha", "beta")]
+    out: list[StepActivation] = []
+    for name in names:
+        if name not in PARAMETERS:
+            raise Refusal(f"the activation {name} is not covered")
+        found = []
+        for values, default in zip(left, PARAMETERS[name], strict=False):
+            value = values.pop(0) if values else default
+            if value is None:
+                raise Refusal(f"the activation {name} needs activation_alpha and activation_beta")
+            found.append(float(value))
+        out.append((name, *found))
+    return tuple(tuple(out[i : i + len(usual)]) for i in range(0, len(out), len(usual)))
 
 
 def _recurrent_gates(b: ImportBuilder, weights: Value, order: tuple[int, ...]) -> Value:

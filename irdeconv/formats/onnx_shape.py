@@ -64,27 +64,16 @@ rule("Transpose", "1 13 21 23 24 25")(  # without perm the axes are reversed
 )
 
 
-def _axes(n: OnnxNode, b: ImportBuilder) -> Value | None:
-    """Return the axes: an attribute before version 13, an input from it on."""
-    if n.version >= 13:
-        return n.input(1)
-    return b.ints(*n.ints("axes")) if "axes" in n else None
-
-
-@rule("Squeeze", "1 11 13 21 23 24 25")
+@rule("Squeeze Unsqueeze", "1 11 13 21 23 24 25")
 def squeeze(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """Remove axes of size 1: the given ones, or all."""
-    axes = _axes(n, b)
-    return b.add(Squeeze1(), n[0]) if axes is None else b.add(Squeeze1(), n[0], axes)
-
-
-@rule("Unsqueeze", "1 11 13 21 23 24 25")
-def unsqueeze(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """Insert axes of size 1."""
-    axes = _axes(n, b)
-    if axes is None:
+    """Remove axes of size 1, the given ones or all, or insert them; an input from version 13 on."""
+    axes = n.input(1) if n.version >= 13 else None
+    if n.version < 13 and "axes" in n:
+        axes = b.ints(*n.ints("axes"))
+    if axes is None and n.type == "Unsqueeze":
         raise Refusal("axes are missing")
-    return b.add(Unsqueeze(), n[0], axes)
+    op = Squeeze1() if n.type == "Squeeze" else Unsqueeze()
+    return b.add(op, n[0], *(() if axes is None else (axes,)))
 
 
 plain("Concat", "1 4 11 13", lambda n, b: Concat(n.axis(b, n[0], default=1)), None)

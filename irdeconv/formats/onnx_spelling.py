@@ -190,6 +190,13 @@ RULES |= {
     "Concat": _plain("Concat", axis=lambda op: op.axis),
     "Convert": _plain("Cast", to=lambda op: onnx_type(op.destination_type)),
     "Maximum": lambda w, node, inputs: w.larger(*map(w.value, inputs)),
+    "Transpose": lambda w, node, inputs: w.add(
+        "Transpose", w.value(inputs[0]), perm=list(w.known(inputs[1]) or ())
+    ),
+    **dict.fromkeys(
+        ("Squeeze", "Unsqueeze"),
+        lambda w, node, inputs: w.along(node.type, w.value(inputs[0]), w.known(inputs[1]) or ()),
+    ),
 }
 
 
@@ -218,16 +225,6 @@ def _gather(w: NodeWriter, node: Node, inputs: Inputs) -> str:
     axis = w.known(inputs[2])
     assert axis is not None
     return w.add("Gather", w.value(inputs[0]), w.value(inputs[1]), axis=axis[0])
-
-
-@spelling("Transpose")
-def _transpose(w: NodeWriter, node: Node, inputs: Inputs) -> str:
-    return w.add("Transpose", w.value(inputs[0]), perm=list(w.known(inputs[1]) or ()))
-
-
-@spelling("Squeeze Unsqueeze")
-def _axes(w: NodeWriter, node: Node, inputs: Inputs) -> str:
-    return w.along(node.type, w.value(inputs[0]), w.known(inputs[1]) or ())
 
 
 @spelling("Broadcast")

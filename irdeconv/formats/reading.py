@@ -13,7 +13,7 @@ from errno import ENOENT
 from functools import lru_cache
 from os import PathLike
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from irdeconv.base import errors, gc_pause, progress, work
 from irdeconv.base.errors import Note, count, some
@@ -96,9 +96,7 @@ def wire(document: Document, context: Context) -> Wiring:
     feeders: dict[tuple[int, int], Edge] = {}
     for edge in document.edges:
         ends = _numbers(edge, wiring, context)
-        if ends is not None:
-            _connect(wiring, edge, ends, feeders, context)
-        else:
+        if ends is None or not _connect(wiring, edge, ends, feeders, context):
             wiring.broken = True
     unfed = [i for i, row in enumerate(wiring.sources) for v in row if v is None]
     unfed = [i for i in unfed if i not in wiring.doubtful]
@@ -165,15 +163,13 @@ def _check_ports(wiring: Wiring, index: int, layer: XmlLayer, context: Context) 
                 wiring.doubt(index)
                 _bad_id(layer, text, "port id", 'a port has no attribute "id"', context, port.sub)
                 continue
+            where: dict[str, Any] = {"attribute": "id", "layer": layer, "sub": port.sub}
             if number in mine:
                 wiring.doubt(index)
-                message = f"two {what} ports have the id {text}"
-                context.add("E201", message, attribute="id", layer=layer, sub=port.sub)
+                context.add("E201", f"two {what} ports have the id {text}", **where)
             elif number in other:
                 message = f"an input and an output port have the id {text}"
-                context.add(
-                    "E201", message, attribute="id", layer=layer, sub=port.sub, severity="warning"
-                )
+                context.add("E201", message, severity="warning", **where)
             mine[number] = text
 
 
@@ -220,19 +216,18 @@ def _connect(
     ends: tuple[int, int, int, int],
     feeders: dict[tuple[int, int], Edge],
     context: Context,
-) -> None:
+) -> bool:
+    """Feed an input port; False after reporting why the edge cannot."""
     from_layer, from_port, to_layer, to_port = ends
     target = _end(wiring, edge, to_layer, to_port, False, context)
     source = _end(wiring, edge, from_layer, from_port, True, context)
     if target is None:
-        wiring.broken = True
         wiring.loose += 1
-        return
+        return False
     index, port = target
     if source is None:
-        wiring.broken = True
         wiring.doubtful.add(index)
-        return
+        return False
     first = feeders.setdefault(target, edge)
     if first is not edge:
         layer = wiring.layers[index]
@@ -241,9 +236,9 @@ def _connect(
         notes = [Note("the other edge stands here", context.place(first.anchor))]
         context.add("E203", text, edge.anchor, layer=layer, notes=notes)
         wiring.doubtful.add(index)
-        wiring.broken = True
-        return
+        return False
     wiring.sources[index][port] = Value(*source)
+    return True
 
 
 def _end(

@@ -293,11 +293,6 @@ def with_specs(body: Body, given: Mapping[int, Spec], walk: Walk) -> Body:
     return replace(body, graph=graph)
 
 
-def result_spec(body: Body, result: int) -> Spec:
-    """Return the inferred spec of a Result."""
-    return body.graph.node(result).spec()
-
-
 def entering(body: Body, inputs: Sequence[Spec]) -> dict[int, Spec]:
     """Return the Parameters' specs in the first iteration; those of carried ones have no value."""
     carried = body.carried()
@@ -346,7 +341,7 @@ def settled(body: Body, inputs: Sequence[Spec], trips: Dim, walk: Walk) -> Body:
         before = dict(given)
         for parameter, result in body.carried().items():
             names = _quoted(body, result), _quoted(body, parameter)
-            spec = joined(given[parameter], result_spec(done, result), names)
+            spec = joined(given[parameter], done.graph.node(result).spec(), names)
             given[parameter] = widened(before[parameter], spec) if rounds >= ROUNDS else spec
         if given == before:
             break
@@ -386,7 +381,7 @@ def leaving(body: Body, inputs: Sequence[Spec], trips: Dim) -> Iterator[Spec]:
     firsts = first_values(body)
     low, high = bounds(trips)
     for output in body.by_port():
-        spec = result_spec(body, output.result).without_value()
+        spec = body.graph.node(output.result).spec().without_value()
         first = firsts.get(output.result)
         if output.slicing is not None:
             yield _joined_parts(spec, output.slicing, trips)
@@ -543,9 +538,6 @@ class _Unrun:
     body: Body
     inputs: Sequence[Array]
 
-    def name(self, result: int) -> str:
-        return self.body.graph.node(result).name
-
     @cached_property
     def firsts(self) -> dict[int, BodyInput]:
         """The inputs that have the Results' values, by Result."""
@@ -594,7 +586,7 @@ class _Gathered:
         if slicing is None:
             first = unrun.firsts.get(result)
             if first is None or first.port is None:
-                name = unrun.name(result)
+                name = unrun.body.graph.node(result).name
                 text = f'the loop runs no time, and nothing gives a first value of "{name}"'
                 raise OpError(text, code="E305")
             return unrun.inputs[first.port]

@@ -21,7 +21,6 @@ from irdeconv.ops.bodies import (
     leaving,
     one,
     parts_of,
-    result_spec,
     settled,
     with_specs,
 )
@@ -113,7 +112,7 @@ class Loop(LoopBase):
     def _goes_on(self) -> bool | None:
         """Return the body's condition; None if it depends on values."""
         conditions = [o.result for o in self.bodies[0].outputs if o.condition]
-        known = [result_spec(self.bodies[0], r).known for r in conditions]
+        known = [self.bodies[0].graph.node(r).spec().known for r in conditions]
         if any(k is None for k in known):
             return None
         return all(k is not None and bool(k.all()) for k in known)
@@ -162,7 +161,7 @@ class If(BodyOp):
 
     def _outputs(self, tag: str) -> tuple[Spec, ...]:
         body = self.body(tag)
-        return tuple(result_spec(body, o.result) for o in body.by_port())
+        return tuple(body.graph.node(o.result).spec() for o in body.by_port())
 
     def execute(
         self, inputs: Sequence[Array], run: Callable[[Body], Run], limit: int | None = None

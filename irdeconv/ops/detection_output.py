@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from sys import float_info
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
@@ -249,6 +249,13 @@ class _Priors(Op):
         raise NotImplementedError
 
 
+# The attributes that describe the boxes of a cell.
+_DESCRIBED = (
+    *("min_size", "max_size", "aspect_ratio", "density"),
+    *("fixed_ratio", "fixed_size", "flip", "scale_all_sizes"),
+)
+
+
 @dataclass(frozen=True)
 class _PriorBox(_Priors):
     """Base of the two versions."""
@@ -286,17 +293,8 @@ class _PriorBox(_Priors):
             yield Problem("E210", text, hint=hint)
 
     def _candidates(self) -> kernels.Candidates:
-        return kernels.Candidates(
-            min_size=self.min_size,
-            max_size=self.max_size,
-            aspect_ratio=self.aspect_ratio,
-            density=self.density,
-            fixed_ratio=self.fixed_ratio,
-            fixed_size=self.fixed_size,
-            flip=self.flip,
-            scale_all_sizes=self.scale_all_sizes,
-            maximum_first=self.min_max_aspect_ratios_order,
-        )
+        given: dict[str, Any] = {name: getattr(self, name) for name in _DESCRIBED}
+        return kernels.Candidates(**given, maximum_first=self.min_max_aspect_ratios_order)
 
     def per_cell(self) -> int:
         return self._candidates().counted()

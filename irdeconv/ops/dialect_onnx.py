@@ -166,18 +166,14 @@ class ConvTranspose(DialectDeconvolution):
             yield Problem("W301", "output_shape is given, so pads are ignored", attribute="pads")
         if self.semantics == "document":
             yield from dialect_base.large_padding(s, "ONNX Runtime refuses it")
-            yield from self._unreachable(s)
+            rows = zip(s.full, s.strides, s.output_shape or (), strict=False)
+            if any(isinstance(f, int) and isinstance(o, int) and o - f >= n for f, n, o in rows):
+                text = f"output_shape {list(self.output_shape)} is larger than the scatter by a "
+                text += "stride or more, which ONNX Runtime refuses"
+                yield Problem("W303", text, attribute="output_shape")
         yield from self._tools(s)
         if inputs[1].shape:
             yield from self._divergence(s, inputs)
-
-    def _unreachable(self, s: Setting) -> Iterator[Problem]:
-        """Yield an output_shape that ONNX Runtime refuses and the text does not."""
-        rows = zip(s.full, s.strides, s.output_shape or (), strict=False)
-        if any(isinstance(f, int) and isinstance(o, int) and o - f >= n for f, n, o in rows):
-            text = f"output_shape {list(self.output_shape)} is larger than the scatter by a stride "
-            text += "or more, which ONNX Runtime refuses"
-            yield Problem("W303", text, attribute="output_shape")
 
     def _tools(self, s: Setting) -> Iterator[Problem]:
         """Yield warnings of layers that ONNX's own tools compute differently."""
