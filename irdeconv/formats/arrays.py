@@ -15,7 +15,7 @@ import re
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from errno import EINVAL
 from typing import IO, Any, BinaryIO
@@ -235,7 +235,7 @@ def _limit(name: str, message: str, limit: str) -> LimitError:
     return LimitError(Diagnostic("E600", "error", f"{name}: {message}", hint=raise_hint(limit)))
 
 
-class SavedArrays(Mapping[str, Array]):
+class SavedArrays(Mapping[str, Array], AbstractContextManager["SavedArrays"]):
     """The arrays of an .npz by name; each is read when it is asked for, and not kept.
 
     Asking for a damaged one raises UnreadableArray, for one above the limit of unpacked bytes
@@ -275,9 +275,6 @@ class SavedArrays(Mapping[str, Array]):
                 raise UnreadableArray(f'it has two members "{name}"')
             found[name] = info
         return found
-
-    def __enter__(self) -> SavedArrays:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -51,8 +51,12 @@ class ConstantReader:
         if not self._fits(dtype, shape, offset, size):
             return None
         source = FileData(self._context.weights, offset, size, dtype, shape)
-        if dtype.kind == "string" and source.available and not self._strings(source):
-            return None
+        if dtype.kind == "string" and source.available:
+            try:
+                decode(source.raw(), dtype, shape)
+            except ValueError as e:
+                self._add("E123", str(e), "offset")
+                return None
         return Const(element_type=dtype, shape=shape, data=source)
 
     def _add(self, code: str, message: str, attribute: str | None = None, **more: Any) -> None:
@@ -110,14 +114,6 @@ class ConstantReader:
             fine = False
         self._context.used.append((offset, offset + size))
         return fine
-
-    def _strings(self, source: FileData) -> bool:
-        try:
-            decode(source.raw(), source.dtype, source.shape)
-        except ValueError as e:
-            self._add("E123", str(e), "offset")
-            return False
-        return True
 
 
 def check_names(document: Document, context: Context) -> None:

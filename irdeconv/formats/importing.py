@@ -624,12 +624,6 @@ def named_operations(words: str) -> Iterator[tuple[str, Op]]:
         yield theirs, getattr(module, ours or theirs)()
 
 
-def _leaky_relu(b: ImportBuilder, x: Value, alpha: float) -> Value:
-    """x, or alpha * x below 0."""
-    dtype = b.dtype(x)
-    return b.add(PReLU(), x, b.const(np.array([alpha], dtype.container), dtype))
-
-
 def _times(b: ImportBuilder, x: Value, factor: float) -> Value:
     return b.add(Multiply(), x, b.like(factor, x))
 
@@ -646,7 +640,9 @@ ACTIVATIONS: dict[str, Activation] = {
     "affine": lambda b, x, alpha, beta: b.add(Add(), _times(b, x, alpha), b.like(beta, x)),
     "clip": lambda b, x, low, high: b.add(Clamp(low, high), x),
     "elu": lambda b, x, alpha: b.add(Elu(alpha=alpha), x),
-    "leakyrelu": _leaky_relu,
+    "leakyrelu": lambda b, x, alpha: b.add(  # x, or alpha * x below 0
+        PReLU(), x, b.const(np.array([alpha], b.dtype(x).container), b.dtype(x))
+    ),
     "scaledtanh": lambda b, x, alpha, beta: _times(b, b.add(Tanh(), _times(b, x, beta)), alpha),
     "softplus": _soft_plus,
     "thresholdedrelu": lambda b, x, alpha: b.add(

@@ -206,14 +206,6 @@ def check_xml(
         _fail(lex, name, problem, offset)
 
 
-def check_opaque(lex: Lexer, op: Opaque, fields: Mapping[str, tuple[Any, int]]) -> None:
-    """Fail at the first field of an operation without details that an `.xml` cannot hold."""
-    problem = _attributes([k for k, _ in op.data], ())
-    _fail(lex, "data", problem, fields.get("data", (None, 0))[1])
-    for section in op.sections:
-        _fail(lex, "sections", _section(section, op), fields["sections"][1])
-
-
 def _fail(lex: Lexer, name: str, problem: str | None, offset: int) -> None:
     if problem is not None:
         lex.fail(f'"{name}": {problem}'[:200], offset)
@@ -487,7 +479,11 @@ class _GraphParser:
                 self.lex.fail("weights are base64", offset)
             fields["weights"] = (constant(self.lex, value, u8, None, offset), offset)
         made = self.build(Opaque, fields, {"kind": type_, "opset": version}, at)
-        check_opaque(self.lex, made, fields)
+        # An `.xml` cannot hold everything.
+        problem = _attributes([k for k, _ in made.data], ())
+        _fail(self.lex, "data", problem, fields.get("data", (None, 0))[1])
+        for section in made.sections:
+            _fail(self.lex, "sections", _section(section, made), fields["sections"][1])
         return made
 
     def sections(self, value: Any, offset: int) -> tuple[Section, ...]:

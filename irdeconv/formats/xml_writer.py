@@ -207,20 +207,16 @@ def stage_ir(graph: Graph, path: Path, files: Files) -> tuple[Path, Path]:
     _require_writable(graph)
     require_model_path(path)
     try:
-        return _staged(graph, path, files)
+        with failures(path):
+            xml, weights = files.open(path), files.open(weights_beside(path))
+            for part in _document(graph, Blobs(weights.file)):
+                xml.file.write(_encoded(part, graph))
+            weights.finish()
+            xml.finish()
+        return xml.name, weights.name
     finally:
         for source in sources_of(graph):  # a file changed meanwhile explains other errors
             source.require_intact()
-
-
-def _staged(graph: Graph, path: Path, files: Files) -> tuple[Path, Path]:
-    with failures(path):
-        xml, weights = files.open(path), files.open(weights_beside(path))
-        for part in _document(graph, Blobs(weights.file)):
-            xml.file.write(_encoded(part, graph))
-        weights.finish()
-        xml.finish()
-    return xml.name, weights.name
 
 
 def ir_bytes(graph: Graph) -> tuple[bytes, bytes]:

@@ -447,20 +447,16 @@ def run_plainly(body: Body) -> Run:
         values: dict[tuple[int, int], Array] = {(i, 0): array for i, array in given.items()}
         for node in order:
             arrays = [values[v] for v in graph.inputs_of(node.id)]
-            if work.is_folding():
-                _count(node.op, arrays)
+            if work.is_folding():  # OpError if too little work is left
+                specs = tuple(map(Spec.of, arrays))
+                own = not isinstance(node.op, BodyOp)
+                units = effort(node.op, specs, as_tuple(node.op.infer(*specs))) if own else 0
+                work.take(units + work.NODE)
             for port, array in enumerate(as_tuple(node.op.evaluate(*arrays))):
                 values[node.id, port] = array
         return {n.id: values[n.id, 0] for n in graph.results}
 
     return run
-
-
-def _count(op: Op, arrays: Sequence[Array]) -> None:
-    """Take the work of a layer from the account; OpError if too little is left."""
-    inputs = tuple(map(Spec.of, arrays))
-    units = 0 if isinstance(op, BodyOp) else effort(op, inputs, as_tuple(op.infer(*inputs)))
-    work.take(units + work.NODE)
 
 
 def iterate(

@@ -171,12 +171,7 @@ class ConvTranspose(DialectDeconvolution):
                 text = f"output_shape {list(self.output_shape)} is larger than the scatter by a "
                 text += "stride or more, which ONNX Runtime refuses"
                 yield Problem("W303", text, attribute="output_shape")
-        yield from self._tools(s)
-        if inputs[1].shape:
-            yield from self._divergence(s, inputs)
-
-    def _tools(self, s: Setting) -> Iterator[Problem]:
-        """Yield warnings of layers that ONNX's own tools compute differently."""
+        # ONNX's own tools compute these layers differently.
         if s.same and not self.output_shape and any(self.output_padding):
             text = f"auto_pad={self.auto_pad} with output_padding {list(self.output_padding)}: "
             text += "ONNX's shape inference adds it to the output size, ONNX Runtime and irdeconv "
@@ -188,6 +183,8 @@ class ConvTranspose(DialectDeconvolution):
         if reasons:
             text = f"onnx.reference computes {' and '.join(reasons)} wrongly (version 1.23)"
             yield Problem("W303", text, note=True, hint="compare with ONNX Runtime instead")
+        if inputs[1].shape:
+            yield from self._divergence(s, inputs)
 
     def _divergence(self, s: Setting, inputs: tuple[Spec, ...]) -> Iterator[Problem]:
         runtime = replace(self, semantics="runtime").begins(*inputs)

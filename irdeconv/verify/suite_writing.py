@@ -133,15 +133,6 @@ _LISTS = ("dilations", "kernel_shape", "output_padding", "output_shape", "pads",
 _IR_VERSION = {1: 3, 11: 6, 22: 10}  # the one of the release that brought the operation set
 
 
-def require_onnx() -> None:
-    """Raise UnsupportedError if the package onnx is missing."""
-    try:
-        extra("onnx.helper")
-    except ExtraError as e:
-        message = f"writing .onnx needs the package onnx, which {e}"
-        raise errors.UnsupportedError(errors.Diagnostic("E506", "error", message)) from e
-
-
 def onnx_model(case: SuiteCase, made: Vectors) -> bytes:
     """Return the model: constants as initializers, the inputs and the output `y`."""
     helper = extra("onnx.helper")
@@ -243,7 +234,11 @@ def make(folder: Path, cases: Sequence[SuiteCase], recipe: Recipe, *, force: boo
     if recipe.form is not None:
         require_form(recipe.form)
     if recipe.onnx:
-        require_onnx()
+        try:
+            extra("onnx.helper")
+        except ExtraError as e:
+            message = f"writing .onnx needs the package onnx, which {e}"
+            raise errors.UnsupportedError(errors.Diagnostic("E506", "error", message)) from e
     require_place(folder, force=force)
     with _staged(folder) as stage:
         each = progress.each("making cases", cases, lambda case: case.name)
