@@ -76,16 +76,6 @@ def coordinates(resize: Resize, size: int, rule: Transformation) -> Array:
     return half
 
 
-def nearest_index(x: Array, rule: NearestMode, scale: float) -> Array:
-    """Return the input index, `[O]` i64 and not yet clipped, that `nearest` takes at x."""
-    if rule == "simple":
-        rule = "ceil" if scale < 1 else "floor"
-        x = np.maximum(x, 0)  # truncation: positions before the data belong to its first element
-    by = np.floor if rule in ("floor", "round_prefer_ceil") else np.ceil
-    shift = {"round_prefer_floor": -_HALF, "round_prefer_ceil": _HALF}.get(rule, np.float32(0))
-    return np.asarray(by(x + shift), np.int64)
-
-
 def _triangle(x: Array) -> Array:
     weight: Array = np.maximum(1 - np.abs(x), 0)
     return weight
@@ -99,22 +89,6 @@ def _cubic(coeff: float) -> Callable[[Array], Array]:
         return np.where(x <= 1, near, np.where(x < 2, far, 0.0))
 
     return kernel
-
-
-def _lerp(x: Array, size: int) -> AxisWeights:
-    """Weigh the two neighbours of each position, clamped to the data."""
-    x = np.clip(x, 0, size - 1).astype(np.float64)
-    low = np.floor(x).astype(np.int64)
-    part = x - low
-    index = np.stack([low, np.minimum(low + 1, size - 1)], axis=1)
-    return AxisWeights(index, np.stack([1 - part, part], axis=1))
-
-
-def _cubic_clamped(x: Array, size: int, coeff: float) -> AxisWeights:
-    """Weigh four neighbours; those outside the data repeat its border."""
-    taps = np.floor(x).astype(np.int64)[:, None] + np.arange(-1, 3)
-    weight = _cubic(coeff)(x.astype(np.float64)[:, None] - taps)
-    return AxisWeights(np.clip(taps, 0, size - 1), weight)
 
 
 def _filtered(
@@ -145,24 +119,30 @@ def axis_weights(resize: Resize, size: int, rules: Rules) -> AxisWeights:
     if rules.mode.endswith("pillow"):
         return _pillow(resize, size, rules)
     x = coordinates(resize, size, rules.transformation)
-    if rules.mode == "cubic":
-        return _cubic_clamped(x, size, rules.cube_coeff)
+    if rules.mode == "cubic":  # four neighbours; those outside the data repeat its border
+        taps = np.floor(x).astype(np.int64)[:, None] + np.arange(-1, 3)
+        weight = _cubic(rules.cube_coeff)(x.astype(np.float64)[:, None] - taps)
+        return AxisWeights(np.clip(taps, 0, size - 1), weight)
     if rules.mode == "linear" and rules.antialias:
         stretch = 1 / resize.scale
         return _filtered(x.astype(np.float64), size, _triangle, stretch, stretch)
-    return _lerp(x, size)
+    # The two neighbours of each position, clamped to the data.
+    x = np.clip(x, 0, size - 1).astype(np.float64)
+    low = np.floor(x).astype(np.int64)
+    part = x - low
+    index = np.stack([low, np.minimum(low + 1, size - 1)], axis=1)
+    return AxisWeights(index, np.stack([1 - part, part], axis=1))
 
 
 def nearest_of(resize: Resize, size: int, rules: Rules) -> Array:
     """Return the index of the nearest neighbour, `[O]` i64, of an axis of `size`."""
-    position = coordinates(resize, size, rules.transformation)
-    return np.clip(nearest_index(position, rules.nearest, resize.scale), 0, size - 1)
-
-
-def pays_dense(size: int, matrix: AxisWeights, *, last: bool) -> bool:
-    """Whether a dense product costs less than a gather for each tap, in ns per element."""
-    taps: int = matrix.index.shape[1]
-    return size * 2 / 85 < taps * (2.0 if last else 0.7)
+    x, rule = coordinates(resize, size, rules.transformation), rules.nearest
+    if rule == "simple":
+        rule = "ceil" if resize.scale < 1 else "floor"
+        x = np.maximum(x, 0)  # truncation: positions before the data belong to its first element
+    by = np.floor if rule in ("floor", "round_prefer_ceil") else np.ceil
+    shift = {"round_prefer_floor": -_HALF, "round_prefer_ceil": _HALF}.get(rule, np.float32(0))
+    return np.clip(np.asarray(by(x + shift), np.int64), 0, size - 1)
 
 
 def dense_matrix(matrix: AxisWeights, size: int, dtype: Any) -> Array:
@@ -251,7 +231,9 @@ class Interpolation:
             if r.size == size and r.scale == 1:
                 continue
             matrix = axis_weights(r, size, rules)
-            pays = pays_dense(size, matrix, last=r.axis == len(shape) - 1)
+            # Whether a dense product costs less than a gather for each tap, in ns per element.
+            gather = 2.0 if r.axis == len(shape) - 1 else 0.7
+            pays = size * 2 / 85 < matrix.index.shape[1] * gather
             self.passes.append(
                 AxisPass(r.axis, matrix, dense_matrix(matrix, size, dtype) if pays else None)
             )

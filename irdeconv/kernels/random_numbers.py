@@ -72,12 +72,6 @@ def draw(chances: Array, drawn: Array, *, again: bool) -> Array:
 STATE = 624  # words
 
 
-def twister_words(seed: int, count: int) -> Array:
-    """Return the first words after seeding with a number of 32 bits, as uint32."""
-    found = np.random.RandomState(seed & _WORD).randint(0, 1 << 32, count, np.uint32)
-    return np.asarray(found)
-
-
 def words_of_sequence(seeds: Sequence[int], count: int) -> Array:
     """Return the first words after seeding with a sequence of numbers, as uint32."""
     generator = np.random.MT19937()
@@ -125,7 +119,8 @@ def uniform(size: int, low: Array, high: Array, seeds: tuple[int, int], *, torch
     per_number = 2 if low.dtype == np.int64 else 1
     count = size * per_number
     if torch:
-        drawn = twister_words(seeds[0], count)
+        twister = np.random.RandomState(seeds[0] & _WORD)  # it takes a number of 32 bits
+        drawn: Array = np.asarray(twister.randint(0, 1 << 32, count, np.uint32))
     else:
         drawn = words(*seeds, -(-count // 4)).reshape(-1)[:count]
     with np.errstate(all="ignore"):

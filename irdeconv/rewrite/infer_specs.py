@@ -228,13 +228,11 @@ def _infer(
     if isinstance(node.op, Opaque):
         return declarations.of(graph, node, node.op.declared)
     uncounted = isinstance(node.op, VariadicSplit) and inputs[2:] and dims(inputs[2]) is None
-    if uncounted and node.declared and _lacks_weights(graph):
-        return declarations.of(graph, node, tuple(s.without_value() for s in node.declared))
+    if uncounted and node.declared:
+        consts = (n.op for n in graph.nodes() if isinstance(n.op, Const))
+        if not all(op.data.available for op in consts):
+            return declarations.of(graph, node, tuple(s.without_value() for s in node.declared))
     return infer_op(node.op, inputs)
-
-
-def _lacks_weights(graph: Graph) -> bool:
-    return any(isinstance(n.op, Const) and not n.op.data.available for n in graph.nodes())
 
 
 def _check_ports(problems: Collector, graph: Graph, node: Node) -> None:
@@ -260,8 +258,13 @@ def _remark(
     for problem in node.op.remarks(*inputs):
         report(problems, graph, node, problem)
     _compare(problems, graph, node)
-    if isinstance(node.op, BodyOp):
-        problems.take(_remarks(node, believe))
+    if isinstance(node.op, BodyOp):  # its bodies were inferred without an error
+        inside = Collector(most=current().reports)
+        for body in (b.graph for b in bodies_of(node)):
+            for inner in body.topological():
+                _remark(inside, body, inner, body.input_specs(inner.id), believe)
+        inside.count_rest()
+        problems.take(inside.diagnostics)
 
 
 def _walk(graph: Graph, given: Mapping[int, Spec], *, believe: bool, needed: bool) -> None:
@@ -269,16 +272,6 @@ def _walk(graph: Graph, given: Mapping[int, Spec], *, believe: bool, needed: boo
     found = infer_specs(graph, given=given, believe=believe, needed=needed)
     if any(d.severity == "error" for d in found):
         raise BodyError("a layer inside its body does not fit", found)
-
-
-def _remarks(node: Node, believe: bool) -> list[Diagnostic]:
-    """Return the warnings of bodies, which have been inferred without an error."""
-    problems = Collector(most=current().reports)
-    for graph in (body.graph for body in bodies_of(node)):
-        for inner in graph.topological():
-            _remark(problems, graph, inner, graph.input_specs(inner.id), believe)
-    problems.count_rest()
-    return problems.diagnostics
 
 
 def inferred(graph: Graph, *, needed: bool = False) -> Graph:

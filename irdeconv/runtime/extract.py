@@ -373,24 +373,15 @@ class _Extraction:
             label = self.graph.node(place.node).label
             self.problems.add("E507", f"{text}: {label} has no outputs")
         for value in values:
-            if not self._reached(value) and value.node not in self.constants:
-                self._refuse_unreached(value, text)
-                break
+            if value in self.cuts or value.node in self.inside or value.node in self.constants:
+                continue
+            front = reached([value.node], self.graph.successors)
+            hint = "name where the piece begins on the way to it with one more --from"
+            if any(v.node in front for v in self.cuts):
+                hint = "it lies in front of it: --from and --to may be the wrong way round"
+            self.problems.add("E507", f"{text} is not computed from {self._listed()}", hint=hint)
+            break
         return values
-
-    def _reached(self, value: Value) -> bool:
-        return value in self.cuts or value.node in self.inside
-
-    def _refuse_unreached(self, value: Value, text: str) -> None:
-        front = reached([value.node], self.graph.successors)
-        turned = any(v.node in front for v in self.cuts)
-        self.problems.add(
-            "E507",
-            f"{text} is not computed from {self._listed()}",
-            hint="it lies in front of it: --from and --to may be the wrong way round"
-            if turned
-            else "name where the piece begins on the way to it with one more --from",
-        )
 
     def _listed(self) -> str:
         return ", ".join(f"--from {text}" for text in self.from_)

@@ -226,7 +226,10 @@ def _with_pads(
     while pads := _pad_in_front(graph, layer, constants, readers):
         pad, begin, end = pads
         outer = layer.problem.begin
-        if not all(_combines(*row) for row in zip(begin, end, outer, _reach(layer), strict=True)):
+        # Padding and then reading beyond the end is reading one zero-extended signal, unless the
+        # Pad cut off elements and the convolution's own pads add zeros there.
+        rows = zip(begin, end, outer, _reach(layer), strict=True)
+        if any(p < 0 < o or q < 0 < reach for p, q, o, reach in rows):
             break
         data = graph.inputs_of(pad.id)[0]
         total = tuple(b + o for b, o in zip(begin, outer, strict=True))
@@ -240,14 +243,6 @@ def _reach(layer: FusedConvolution) -> list[int]:
     w = layer.problem
     rows = zip(w.sizes, w.strides, w.dilations, w.kernel, w.begin, w.shape[2:], strict=True)
     return [(o - 1) * s + d * (k - 1) + 1 - b - i for o, s, d, k, b, i in rows]
-
-
-def _combines(begin: int, end: int, outer: int, reach: int) -> bool:
-    """Whether padding and then reading beyond the end is reading one zero-extended signal.
-
-    It is not if the Pad cut off elements and the convolution's own pads add zeros there.
-    """
-    return not (begin < 0 < outer) and not (end < 0 < reach)
 
 
 def _pad_in_front(

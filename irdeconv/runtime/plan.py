@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from threading import RLock
@@ -311,20 +311,14 @@ def run_rows(plan: Plan, feeds: Mapping[str, Array], cut: Collection[str]) -> di
     size = batch_size(plan.binder, cut, {name: feeds[name].shape for name in cut})
     rows = len(feeds[next(iter(cut))]) if cut else 0
     require_whole(rows, size)
-    found = list(_batches(plan, feeds, cut, rows, size))
+    step, found = size or max(rows, 1), []
+    for begin in range(0, max(rows, 1), step):
+        part: dict[str, Any] = {n: feeds[n][begin : begin + step] for n in cut}
+        plan.reset()
+        found.append(plan.run({**feeds, **part}))
     if len(found) == 1:
         return found[0]
     for name, array in found[0].items():
         if array.ndim == 0:
             raise misused(f'output "{name}" is a scalar, which cannot be joined', code="E501")
     return {name: np.concatenate([one[name] for one in found]) for name in found[0]}
-
-
-def _batches(
-    plan: Plan, feeds: Mapping[str, Array], cut: Collection[str], rows: int, size: int | None
-) -> Iterator[dict[str, Array]]:
-    step = size or max(rows, 1)
-    for begin in range(0, max(rows, 1), step):
-        part: dict[str, Any] = {n: feeds[n][begin : begin + step] for n in cut}
-        plan.reset()
-        yield plan.run({**feeds, **part})

@@ -118,8 +118,7 @@ class Folded:
 def fold(graph: Graph, max_memory: int | None = None) -> Folded:
     """Evaluate nodes of constants alone, in up to `max_memory` bytes; else IrdeconvError."""
     order, live = graph.topological(), graph.live()
-    _refuse_unsupported(list(_needed(graph)))
-    _refuse_rounded(graph)
+    _require_executable(graph)
     folded = Folded()
     budget = FoldBudget(graph, max_memory)
     for node in progress.each("folding constants", order):
@@ -197,8 +196,8 @@ def _needed(graph: Graph) -> Iterator[Node]:
             yield node
 
 
-def _refuse_unsupported(order: list[Node]) -> None:
-    found = Collector()
+def _require_executable(graph: Graph) -> None:
+    order, found = list(_needed(graph)), Collector()
     for node in order:
         op = node.op
         runs = type(op).evaluate is not Op.evaluate or node.type == "Parameter"
@@ -209,10 +208,6 @@ def _refuse_unsupported(order: list[Node]) -> None:
     if lacking:
         found.diagnostics.append(no_data(lacking, "has no data"))
     found.require_none(UnsupportedError)
-
-
-def _refuse_rounded(graph: Graph) -> None:
-    found = Collector()
     for node in rounded_shapes(graph):
         text = "its shape would follow from constants that other runtimes compute differently"
         found.add_at(node, "E305", f"{node.label}: {text}")
@@ -239,21 +234,19 @@ class Settings:
 
 
 def compiled(graph: Graph, settings: Settings) -> program.Program:
-    """Return the program of an inferred graph; raises as `fold` and `build_program` do."""
+    """Return the program of an inferred graph; raises as `fold` does.
+
+    Also raises LimitError if its memory or its work is above the limit.
+    """
     ready = canonicalized(graph) if settings.fuse else graph
     folded = fold(ready, settings.max_memory)
     if settings.fuse and has_narrow(ready):
         groups = GroupFinder(ready, folded.order, folded.constants).find()
         ready = widened(ready, groups)
         folded = fold(ready, settings.max_memory)
-    return build_program(ready, folded, settings)
-
-
-def build_program(graph: Graph, folded: Folded, settings: Settings) -> program.Program:
-    """Compile an inferred graph; LimitError if its memory or its work is above the limit."""
-    require_macs(graph)
+    require_macs(ready)
     with np.errstate(all="ignore"):  # filters are transformed here
-        return _Scheduler(graph, folded, settings).build()
+        return _Scheduler(ready, folded, settings).build()
 
 
 @dataclass

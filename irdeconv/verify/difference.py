@@ -61,7 +61,9 @@ class Measured:
             self._ratio.see(ratio, start)
             self._beyond.see(np.where(ratio > 1, own, -math.inf), start)
             self.scale = max(self.scale, largest(np.abs(x)))
-            self.max_rel = max(self.max_rel, _largest_relative(x, y, gap))
+            differ = np.isfinite(gap) & (gap > 0)
+            top: Any = np.maximum(np.abs(x[differ]), np.abs(y[differ]))
+            self.max_rel = max(self.max_rel, float((gap[differ] / top).max(initial=0.0)))
             self._products += _products(x, y)
 
     @property
@@ -138,12 +140,6 @@ def _products(x: Array, y: Array) -> Array:
     return np.array([*sums, p.size])
 
 
-def _largest_relative(x: Array, y: Array, gap: Array) -> float:
-    differ = np.isfinite(gap) & (gap > 0)
-    top: Any = np.maximum(np.abs(x[differ]), np.abs(y[differ]))
-    return float((gap[differ] / top).max(initial=0.0))
-
-
 REACH = 3  # positions that a shift is looked for in every direction
 MANY = 512  # channels up to which a permutation is looked for
 
@@ -155,9 +151,11 @@ def kind_of(a: Array, b: Array, allowed: float) -> str | None:
     x, y = a.astype(np.float64), b.astype(np.float64)
     if x.shape != y.shape:
         return _size(x, y, allowed)
-    lone = _lone(x, y)
-    if lone:
-        return lone
+    for here, there, side in ((y, x, "second"), (x, y, "first")):
+        lone = (here != here) & (there == there)
+        if lone.any():
+            at = list(_place(int(lone.argmax()), a.shape))
+            return f"NaN on the {side} side only: {lone.sum()} of {a.size} elements, first at {at}"
     with np.errstate(all="ignore"):
         for test in (_shifted, _mirrored, _permuted, _offset, _zero_rows, _scaled):
             found = test(x, y, allowed)
@@ -425,16 +423,6 @@ def difference(
         own_at=at,
         rule=allowed.rule,
     )
-
-
-def _lone(a: Array, b: Array) -> str | None:
-    """Name the NaN that only one side has."""
-    for here, there, side in ((b, a, "second"), (a, b, "first")):
-        lone = (here != here) & (there == there)
-        if lone.any():
-            at = list(_place(int(lone.argmax()), a.shape))
-            return f"NaN on the {side} side only: {lone.sum()} of {a.size} elements, first at {at}"
-    return None
 
 
 def within(own: float, limit: float) -> bool:

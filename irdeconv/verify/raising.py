@@ -162,24 +162,21 @@ class _RaisingAttempt:
         for core in progress.each("raising", cores, name=attrgetter("name")):
             if core.id in kept:
                 self.layers.append((RaisedLayer(core.name, core.type, None, kept[core.id]), None))
-            else:
-                self._raise(core.id, wanted)
+                continue
+            while core.id in self.graph:  # the core's decomposition, then the one around the result
+                node = self.graph.node(core.id)
+                layer, made = _raise_one(self.graph, node, wanted, self._named)
+                if layer is not None:
+                    self.layers.append((layer, made))
+                    builder.remove_dead(self.graph, self._dead)
+                if made is None:
+                    break
+                self.made[made] = core.id
         builder.unique_names(self.graph, self._named)
         self.problems = [d for d in infer_specs(self.graph) if d.severity == "error"]
         self.graph.lint()
         # A deconvolution that another one covers as well is gone again.
         self.made = {i: core for i, core in self.made.items() if i in self.graph}
-
-    def _raise(self, core: int, wanted: Collection[str]) -> None:
-        """Raise the decomposition of a core, and then the one around the result."""
-        while core in self.graph:
-            layer, made = _raise_one(self.graph, self.graph.node(core), wanted, self._named)
-            if layer is not None:
-                self.layers.append((layer, made))
-                builder.remove_dead(self.graph, self._dead)
-            if made is None:
-                return
-            self.made[made] = core
 
     def refused(self, source: Graph, prove: Prover | None) -> dict[int, str]:
         """Return the cores whose decompositions have to stay, and why."""
