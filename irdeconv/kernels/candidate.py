@@ -134,6 +134,10 @@ class Candidate:
         """Return it with all of its cuts changed alike."""
         return replace(change(self), cuts=tuple(map(change, self.cuts)))
 
+    def given(self, change: Callable[[Array], Array]) -> Candidate:
+        """Return it for other filters, which are changed into those that it takes."""
+        return replace(self, prepare=lambda w: self.prepare(change(w)))
+
 
 def every_cut(candidates: Iterable[Candidate]) -> list[Candidate]:
     """Return all ways to cut the work of candidates, one of each label.

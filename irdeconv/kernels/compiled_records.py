@@ -193,11 +193,9 @@ def writer(kind: types.Type) -> Writer:
         return _array_writer(kind)
     if isinstance(kind, types.Float):
         return _float_writer(kind)
-    return _tuple_writer(kind) if isinstance(kind, types.BaseTuple) else _write_integer
-
-
-def _write_integer(value: Any, words: list[int]) -> None:
-    words.append(int(value))
+    if isinstance(kind, types.BaseTuple):
+        return _tuple_writer(kind)
+    return lambda value, words: words.append(int(value))
 
 
 def _float_writer(kind: types.Float) -> Writer:

@@ -113,7 +113,11 @@ def _candidate(conv: Conv3d, m: int) -> Candidate:
     blocks = blocks_of(conv, m)
 
     def prepare(w: Array) -> Kernel:
-        return WinogradConvolution(conv, blocks, m, transformed(conv, m, w))
+        g = FILTERS[m]
+        w = conv.filter(w)[0].astype(np.float64)  # [M, C, depth, 3, 3]
+        u = np.einsum("ik,jl,mcdkl->ijmdc", g, g, w, optimize=True)
+        u = u.reshape(len(g) ** 2, conv.outputs, -1)  # [(m+2)^2, M, depth*C]
+        return WinogradConvolution(conv, blocks, m, np.ascontiguousarray(u, conv.compute))
 
     candidate = work_of(conv, m, blocks).candidate(f"winograd{m}", prepare)
     cost = candidate.cost * (ROUNDING if m == 4 else 1)  # F(4, 3) costs accuracy
@@ -152,14 +156,6 @@ def applies(conv: Conv3d) -> bool:
     plane = all(a.kernel == 3 and a.stride == a.dilation == 1 for a in conv.axes[ROW:])
     floats = conv.compute.kind == "f"
     return floats and plane and conv.axes[0].stride == conv.axes[0].dilation == conv.groups == 1
-
-
-def transformed(conv: Conv3d, tile: int, w: Array) -> Array:
-    """Return the filter `[(m+2)^2, M, depth*C]`."""
-    g = FILTERS[tile]
-    w = conv.filter(w)[0].astype(np.float64)  # [M, C, depth, 3, 3]
-    u = np.einsum("ik,jl,mcdkl->ijmdc", g, g, w, optimize=True)
-    return np.ascontiguousarray(u.reshape(len(g) ** 2, conv.outputs, -1), conv.compute)
 
 
 def blocks_of(conv: Conv3d, m: int) -> list[RowBlock]:

@@ -112,13 +112,10 @@ def as_deconvolution(problem: ConvProblem, limit: float = math.inf) -> list[Cand
 def _turned(candidate: Candidate, back: ConvProblem) -> Candidate:
     """Give a candidate for the problem `back`, which is reversed, the filter that it expects."""
 
-    def turn(cut: Candidate) -> Candidate:
-        def prepare(w: Array) -> Kernel:
-            return cut.prepare(np.ascontiguousarray(reversed_filter(w), back.compute))
+    def turned(w: Array) -> Array:
+        return np.ascontiguousarray(reversed_filter(w), back.compute)
 
-        return replace(cut, prepare=prepare)
-
-    return candidate.changed(turn)
+    return candidate.changed(lambda cut: cut.given(turned))
 
 
 def for_deconvolution(problem: ConvProblem, *, direct: bool = False) -> list[Candidate]:
@@ -183,13 +180,8 @@ def as_convolution(problem: ConvProblem) -> list[Candidate]:
 def _converting(problem: ConvProblem, candidate: Candidate) -> Candidate:
     """Add the cost of converting, by block, if floats narrower than f32 are summed in f32."""
     elements = math.prod(problem.shape) + math.prod(problem.out_shape)
-
-    def prepare(w: Array) -> Kernel:
-        return candidate.prepare(w.astype(problem.compute))
-
-    return replace(
-        candidate, cost=candidate.cost + CONVERT * relative().copy * elements, prepare=prepare
-    )
+    cost = candidate.cost + CONVERT * relative().copy * elements
+    return replace(candidate.given(lambda w: w.astype(problem.compute)), cost=cost)
 
 
 EXACT = ((np.dtype(np.float32), 2**24), (np.dtype(np.float64), 2**53))  # up to which integers are

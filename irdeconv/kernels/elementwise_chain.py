@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -164,28 +164,14 @@ def recorded_program_of(
     return recorded_program(ProgramCode(code, program.constants, program.registers), inputs, out)
 
 
-def recorded_pieces(program: TileProgram, inputs: Sequence[Array], out: Array) -> Repeated | None:
-    """Record a program on a whole array, in pieces that threads share."""
+def tiles_of(inputs: Sequence[Array], out: Array, size: int) -> Iterator[tuple[Array, list[Array]]]:
+    """Yield tiles of about `size` elements: of the output, and of all inputs."""
     shapes = tuple((a.shape, a.strides) for a in inputs)
-    layout = tile_layout(out.shape, out.strides, shapes, SHARED_ELEMENTS)
+    layout = tile_layout(out.shape, out.strides, shapes, size)
     views = [a.reshape(s) for a, s in zip(inputs, layout.shapes, strict=True)]
     whole = out.reshape(layout.shape)
-    return Repeated.of(
-        recorded_program_of(program, [v[i] for v, i in zip(views, places, strict=True)], whole[at])
-        for at, places in layout.tiles
-    )
-
-
-def recorded_elements(fused: CompiledChain, x: Array, out: Array) -> Repeated | None:
-    """Record a compiled form that treats all elements alike, in pieces that threads share."""
-    same = x.shape == out.shape and x.dtype == out.dtype
-    if not (same and x.flags.c_contiguous and out.flags.c_contiguous):
-        return None
-    source, flat, calls = x.reshape(-1), out.reshape(1, -1), []
-    for cut in pieces(out.size, SHARED_ELEMENTS):
-        end = Recorded.of("finish_rows", *fused.arguments(flat[:, cut], slice(0, 1)))
-        calls.append(in_turn([recorded_copy(source[cut], flat[0, cut]), end]))
-    return Repeated(tuple(calls))
+    for at, places in layout.tiles:
+        yield whole[at], [v[i] for v, i in zip(views, places, strict=True)]
 
 
 class _ChainReader:
@@ -365,7 +351,8 @@ class Chain:
             arrays = self._all(inputs)
             program = self.program(tuple(a.dtype for a in arrays), out.dtype, None)
             work = self._finished(arrays, out) if len(program.code) > SHORT_PROGRAM else None
-            work = work or recorded_pieces(program, arrays, out)
+            pairs = tiles_of(arrays, out, SHARED_ELEMENTS)  # pieces that threads share
+            work = work or Repeated.of(recorded_program_of(program, i, o) for o, i in pairs)
             if work is not None:
                 return work
         return self.prepare(inputs, out)
@@ -380,9 +367,17 @@ class Chain:
                     for at, x, y, tile in places
                 )
             )
-        if self.fused is None or not self.fused.scalar:
+        x, fused = arrays[0], self.fused
+        same = x.shape == out.shape and x.dtype == out.dtype
+        plain = same and x.flags.c_contiguous and out.flags.c_contiguous
+        if fused is None or not fused.scalar or not plain:
             return None
-        return recorded_elements(self.fused, arrays[0], out)
+        # It treats all elements alike, so threads share pieces of them.
+        source, flat, calls = x.reshape(-1), out.reshape(1, -1), []
+        for cut in pieces(out.size, SHARED_ELEMENTS):
+            end = Recorded.of("finish_rows", *fused.arguments(flat[:, cut], slice(0, 1)))
+            calls.append(in_turn([recorded_copy(source[cut], flat[0, cut]), end]))
+        return Repeated(tuple(calls))
 
     def _all(self, inputs: Sequence[Array]) -> list[Array]:
         """Return the contents of the registers in front of the instructions."""
@@ -400,15 +395,8 @@ class Chain:
         program = self.program(tuple(a.dtype for a in arrays), out.dtype, home)
         # Nothing is read again after a single call, so that large tiles cost least.
         size = blocking.SIZES.chain_elements * (1 if len(program.code) > 1 else 8)
-        shapes = tuple((a.shape, a.strides) for a in arrays)
-        layout = tile_layout(out.shape, out.strides, shapes, size)
-        views = [a.reshape(s) for a, s in zip(arrays, layout.shapes, strict=True)]
-        whole = out.reshape(layout.shape)
+        parts = list(tiles_of(arrays, out, size))
         kind, registers = self.dtype, program.registers
-        parts = [
-            (whole[at], [v[i] for v, i in zip(views, places, strict=True)])
-            for at, places in layout.tiles
-        ]
         whole_type = out.dtype == kind == arrays[0].dtype
         compiled = self.fused if whole_type and self.fused and self.fused.scalar else None
 

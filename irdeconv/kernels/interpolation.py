@@ -104,20 +104,15 @@ def _filtered(
     return AxisWeights(np.clip(taps, 0, size - 1), weight)
 
 
-def _pillow(resize: Resize, size: int, rules: Rules) -> AxisWeights:
-    """Weigh as Pillow's resize does: half-pixel centres, always antialiased, O / I as the scale."""
-    ratio = size / resize.size
-    stretch = max(ratio, 1.0)
-    center = (np.arange(resize.size) + 0.5) * ratio - 0.5
-    if rules.mode == "bilinear_pillow":
-        return _filtered(center, size, _triangle, stretch, stretch)
-    return _filtered(center, size, _cubic(rules.cube_coeff), stretch, 2 * stretch)
-
-
 def axis_weights(resize: Resize, size: int, rules: Rules) -> AxisWeights:
     """Return the matrix of one axis for every mode but nearest; `antialias` is used unchanged."""
-    if rules.mode.endswith("pillow"):
-        return _pillow(resize, size, rules)
+    if rules.mode.endswith("pillow"):  # half-pixel centres, always antialiased, O / I as the scale
+        ratio = size / resize.size
+        stretch = max(ratio, 1.0)
+        center = (np.arange(resize.size) + 0.5) * ratio - 0.5
+        if rules.mode == "bilinear_pillow":
+            return _filtered(center, size, _triangle, stretch, stretch)
+        return _filtered(center, size, _cubic(rules.cube_coeff), stretch, 2 * stretch)
     x = coordinates(resize, size, rules.transformation)
     if rules.mode == "cubic":  # four neighbours; those outside the data repeat its border
         taps = np.floor(x).astype(np.int64)[:, None] + np.arange(-1, 3)

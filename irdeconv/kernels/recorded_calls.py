@@ -55,10 +55,6 @@ class Recorded:
             scratch=max((part.scratch for part in some), default=0),
         )
 
-    def keeping(self, arrays: Iterable[Array]) -> Recorded:
-        """Return the same calls, which keep the arrays alive."""
-        return replace(self, kept=(*self.kept, *arrays))
-
     @cached_property
     def _run(self) -> Callable[..., None]:
         run: Callable[..., None] = import_module("irdeconv.kernels.compiled_records").run_table
@@ -247,7 +243,8 @@ def recorded_program(code: ProgramCode, inputs: Sequence[Array], out: Array) -> 
             for a, far, down, right in zip(inputs, apart[1:], steps[1:], nexts, strict=True)
         ]
         calls.append(_recorded_rows(code, places, part))
-    return Recorded.joined(calls).keeping(inputs)
+    found = Recorded.joined(calls)
+    return replace(found, kept=(*found.kept, *inputs))
 
 
 def _recorded_rows(

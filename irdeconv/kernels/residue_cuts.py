@@ -67,33 +67,6 @@ class ResidueProduct:
     extra: int
 
 
-def products_of(axes: Sequence[deconvolution.DeconvAxis], apart: bool) -> list[ResidueProduct]:
-    """Return the products of a block; residues together if they make whole rows."""
-    *outer, last = axes
-    whole = (
-        not apart
-        and len(last.counts) == last.stride
-        and last.dilation == 1
-        and last.stride in TURNS
-    )
-    every = tuple(range(len(last.counts)))
-    products = []
-    for residue in deconvolution.residues(outer):
-        counts = [range(a.counts[r]) for a, r in zip(outer, residue, strict=True)]
-        for members in [every] if whole else [(r,) for r in every]:
-            # Residues have falling numbers of taps, which differ by one at most.
-            least, most = last.counts[members[-1]], last.counts[members[0]]
-            longer = sum(last.counts[r] == most for r in members)
-            shifts = [
-                shift
-                for columns in (range(least), range(least, most))
-                for shift in itertools.product(*counts, columns)
-            ]
-            extra = math.prod(map(len, counts)) * (most - least)
-            products.append(ResidueProduct(residue, members, shifts, longer, extra))
-    return products
-
-
 GAPS, ROWS, NEAR, APART = "gaps", "rows", "near", "apart"
 
 
@@ -118,8 +91,26 @@ class ResidueCut:
 
     @cached_property
     def products(self) -> list[ResidueProduct]:
-        """The residues' products that are computed together."""
-        return products_of(self.axes, self.mode == APART)
+        """The products of a block; residues are computed together if they make whole rows."""
+        *outer, last = self.axes
+        whole = self.mode != APART and last.dilation == 1 and last.stride in TURNS
+        whole = whole and len(last.counts) == last.stride
+        every = tuple(range(len(last.counts)))
+        products = []
+        for residue in deconvolution.residues(outer):
+            counts = [range(a.counts[r]) for a, r in zip(outer, residue, strict=True)]
+            for members in [every] if whole else [(r,) for r in every]:
+                # Residues have falling numbers of taps, which differ by one at most.
+                least, most = last.counts[members[-1]], last.counts[members[0]]
+                longer = sum(last.counts[r] == most for r in members)
+                shifts = [
+                    shift
+                    for columns in (range(least), range(least, most))
+                    for shift in itertools.product(*counts, columns)
+                ]
+                extra = math.prod(map(len, counts)) * (most - least)
+                products.append(ResidueProduct(residue, members, shifts, longer, extra))
+        return products
 
     @cached_property
     def steps(self) -> int:
@@ -147,9 +138,12 @@ class ResidueCut:
         """Whether a block's products read nothing but inputs, whole rows of these."""
         if any(p.first or p.inputs < p.axis.inputs for p in block.parts[1:]):
             return False
-        grid = tuple(p.inputs for p in block.parts)
+        grid, (*outer, last) = tuple(p.inputs for p in block.parts), block.parts
         for product in self.products:
-            reaches = self._reaches(block, product)
+            # The range of computed positions of the grid, counted from the block's first.
+            reaches = [p.reach(r)[0] for p, r in zip(outer, product.outer, strict=True)]
+            ends = [last.reach(r)[0] for r in product.members]
+            reaches.append(slice(min(e.start for e in ends), max(e.stop for e in ends)))
             deep = zip(block.parts, reaches, product.shifts[-1], strict=True)
             if any(u.start + p.first < q * p.axis.shift or u.stop > p.inputs for p, u, q in deep):
                 return False
@@ -161,13 +155,6 @@ class ResidueCut:
             if run < jit.lanes() or (self.copies and run != math.prod(sizes)):
                 return False
         return True
-
-    def _reaches(self, block: OutputBlock, product: ResidueProduct) -> list[slice]:
-        """Return the range of computed positions of the grid, counted from the block's first."""
-        *outer, last = block.parts
-        spans = [p.reach(r)[0] for p, r in zip(outer, product.outer, strict=True)]
-        ends = [last.reach(r)[0] for r in product.members]
-        return [*spans, slice(min(e.start for e in ends), max(e.stop for e in ends))]
 
     def grid(self, block: OutputBlock) -> tuple[int, ...]:
         """The sizes of the data to read: of the padded inputs, or of the inputs themselves."""

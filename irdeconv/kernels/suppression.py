@@ -76,7 +76,18 @@ def select(
     lowered by exp(-overlap^2 / 2 sigma) instead. Scores must exceed `least`.
     """
     if sigma > 0:
-        return _soft(boxes, scores, limit, least, sigma)
+        queue = [(-float(s), i, 0) for i, s in enumerate(scores) if s > least]
+        heapq.heapify(queue)
+        found: list[tuple[float, int]] = []
+        while queue and len(found) < limit:
+            negative, i, seen = heapq.heappop(queue)
+            shares = overlap(boxes[i], boxes[[k for _, k in found[seen:]]].T)
+            score = -negative * math.exp(-0.5 * float(np.sum(shares * shares)) / sigma)
+            if score == -negative:
+                found.append((score, i))
+            elif score > least:
+                heapq.heappush(queue, (-score, i, len(found)))
+        return found
     order = ranked(scores, scores > least)
     kept = greedy(boxes[order], limit, lambda box, others: overlap(box, others) >= iou)
     return [(float(scores[i]), int(i)) for i in order[kept]]
@@ -86,23 +97,6 @@ def ranked(scores: Array, chosen: Array) -> Array:
     """Return the places of the chosen ones, the best first; equal scores keep their order."""
     places = np.flatnonzero(chosen)
     return places[np.argsort(-scores[places], kind="stable")]
-
-
-def _soft(
-    boxes: Array, scores: Array, limit: int, least: float, sigma: float
-) -> list[tuple[float, int]]:
-    queue = [(-float(s), i, 0) for i, s in enumerate(scores) if s > least]
-    heapq.heapify(queue)
-    kept: list[tuple[float, int]] = []
-    while queue and len(kept) < limit:
-        negative, i, seen = heapq.heappop(queue)
-        shares = overlap(boxes[i], boxes[[k for _, k in kept[seen:]]].T)
-        score = -negative * math.exp(-0.5 * float(np.sum(shares * shares)) / sigma)
-        if score == -negative:
-            kept.append((score, i))
-        elif score > least:
-            heapq.heappush(queue, (-score, i, len(kept)))
-    return kept
 
 
 AT_ONCE = 1 << 20  # overlaps that are computed at once

@@ -49,20 +49,18 @@ class NodeBudget:
 
     def take(self, source: Node, nodes: int = 1) -> None:
         """Take one or more for a node's replacement; if too few are left, LimitError (E601)."""
-        left, self.left = self.left, max(self.left - nodes, 0)
-        if nodes > left:
-            raise self._exceeded(source)
+        try:
+            self.require(nodes, source)
+        finally:
+            self.left = max(self.left - nodes, 0)
 
     def require(self, nodes: int, source: Node) -> None:
         """Raise LimitError (E601) if fewer nodes are left than will replace a node."""
         if nodes > self.left:
-            raise self._exceeded(source)
-
-    def _exceeded(self, source: Node) -> LimitError:
-        message = f"the nodes that take the place of deconvolutions exceed {self.of:,}"
-        hint = raise_hint("lowered_total")
-        found = Diagnostic("E601", "error", message, source.location, source.name, hint=hint)
-        return LimitError(found)
+            text = f"the nodes that take the place of deconvolutions exceed {self.of:,}"
+            hint = raise_hint("lowered_total")
+            at = source.location, source.name
+            raise LimitError(Diagnostic("E601", "error", text, *at, hint=hint))
 
 
 @dataclass
@@ -293,7 +291,17 @@ def replace_node(
     if isinstance(result, Skip):
         builder.undo()
     else:
-        _take_over(graph, node, result, builder.made)
+        new = graph.node(result.node)
+        if new.id in builder.made:
+            new.name = node.name
+            new.tensor_names = node.tensor_names
+            new.rt_info = new.rt_info or node.rt_info
+            new.port_rt_info = tuple(r for r in node.port_rt_info if r[0] == "output")
+        else:  # an existing value: the names join those of its producer
+            new.add_names(result.port, node.names_of(0))
+        graph.replace_uses(Value(node.id), result)
+        graph.remove(node.id)
+        sweep(graph, [i for i in builder.made if i != result.node])
     made = tuple(i for i in builder.made if i in graph)
     if budget is not None:
         budget.left += len(builder.made) - len(made)
@@ -304,21 +312,6 @@ def expand(op: SugarOp, b: GraphBuilder, *inputs: Value) -> Value:
     """Build the definition of an operation, for `replace_node`."""
     value: Value = op.expand(b, *inputs)
     return value
-
-
-def _take_over(graph: Graph, old: Node, value: Value, made: list[int]) -> None:
-    new = graph.node(value.node)
-    if new.id in made:
-        new.name = old.name
-        new.tensor_names = old.tensor_names
-        new.rt_info = new.rt_info or old.rt_info
-        new.port_rt_info = tuple(r for r in old.port_rt_info if r[0] == "output")
-    else:
-        # The replacement is an existing value: its names join those of the producer.
-        new.add_names(value.port, old.names_of(0))
-    graph.replace_uses(Value(old.id), value)
-    graph.remove(old.id)
-    sweep(graph, [i for i in made if i != value.node])
 
 
 def sweep(graph: Graph, candidates: list[int]) -> None:

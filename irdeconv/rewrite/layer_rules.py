@@ -381,8 +381,9 @@ def kernel_as_channels(b: FormBuilder[X], layer: Layer[X], part: Ints) -> X:
     counts = tuple(map(len, crops))
     g, m, c, *_ = exact_shape(b, w)
     copies = [_cropped(b, x, amounts) for amounts in itertools.product(*crops)]
-    if g > 1:
-        copies = [_by_group(b, copy, g, c) for copy in copies]
+    for i, copy in enumerate(copies if g > 1 else ()):  # each group's channels by themselves
+        rest = [sizes(b, copy, a, 1) for a in range(2, b.spec(copy).rank or 0)]
+        copies[i] = reshaped(b, copy, sizes(b, copy, 0, 1) * g, IntVector((c,)), *rest)
     x = b.add(Concat(1), *copies)
     total = math.prod(counts)
     if g > 1:
@@ -392,11 +393,6 @@ def kernel_as_channels(b: FormBuilder[X], layer: Layer[X], part: Ints) -> X:
     w = _shaped(b, w, (g, m, total * c, *part))
     zero = (0,) * len(part)
     return layer.padded(zero, zero, x=x, w=w, stage=5).emit(b)
-
-
-def _by_group(b: FormBuilder[X], x: X, groups: int, channels: int) -> X:
-    rest = [sizes(b, x, a, 1) for a in range(2, b.spec(x).rank or 0)]
-    return reshaped(b, x, sizes(b, x, 0, 1) * groups, IntVector((channels,)), *rest)
 
 
 def _parts_first(b: FormBuilder[X], w: X, part: Ints, counts: Ints, axis: int) -> X:

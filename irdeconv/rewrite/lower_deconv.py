@@ -279,8 +279,7 @@ def _lower_graph(state: _State) -> Graph:
         _lower_one(state, node)
     if state.request.convolutions and state.request.targeted:
         _lower_convolutions(state)
-    _warn_of_bodies(state)
-    _warn_of_declared(state)
+    _warn_of_unknown(state)
     if not state.problems.errors:
         builder.remove_dead(graph, dead)
         _check_language(graph, state.request)
@@ -533,9 +532,17 @@ def _rename(graph: Graph, source: Node, made: list[Node]) -> None:
         node.name = node.name.replace(source.name, new, 1)
 
 
-def _warn_of_declared(state: _State) -> None:
-    """Warn of operations that only the file declares, if new nodes rely on their shapes."""
+def _warn_of_unknown(state: _State) -> None:
+    """Warn of deconvolutions in bodies of operations that are not known.
+
+    Also of operations that only the file declares, if new nodes rely on their shapes.
+    """
     graph = state.graph
+    for node in graph.nodes():
+        sections = node.op.sections if isinstance(node.op, Opaque) else ()
+        if any(b"ConvolutionBackpropData" in s.xml for s in sections):
+            text = "its body contains deconvolutions, which stay as they are"
+            state.problems.add_at(node, "W400", f"{node.label}: {text}")
     behind = reached((n.id for n in graph.nodes() if n.origins), graph.producers)
     for node in map(graph.node, sorted(behind)):
         inner = (n for body in bodies_of(node) for n in every_node(body.graph))
@@ -545,13 +552,3 @@ def _warn_of_declared(state: _State) -> None:
             text = "shapes behind it rest on those that the file declares"
             message = f"{node.label}: irdeconv does not know the operation; {text}"
             state.problems.add_at(node, "W204", message)
-
-
-def _warn_of_bodies(state: _State) -> None:
-    """Warn of deconvolutions in bodies of operations that are not known."""
-    for node in state.graph.nodes():
-        if isinstance(node.op, Opaque) and any(
-            b"ConvolutionBackpropData" in s.xml for s in node.op.sections
-        ):
-            text = "its body contains deconvolutions, which stay as they are"
-            state.problems.add_at(node, "W400", f"{node.label}: {text}")

@@ -201,7 +201,8 @@ class Planner:
             return value
         made = made.again()
         self._join_bias(made, inputs)
-        if _is_arithmetic(op, inputs, value.spec):
+        sizes = value.spec.dtype == i64 and (value.spec.rank or 0) <= 1
+        if sizes and (isinstance(op, ShapeOf) or all(v.deferred for v in inputs if not v.constant)):
             return replace(value, deferred=(*_deferred(inputs), made))
         for step in _deferred(inputs):
             if not any(o is step for o in self.operations):
@@ -250,11 +251,8 @@ class Planner:
             self._inserting, self._zeros = False, math.prod(op.strides)
 
     def _record(self, made: PlannedOperation) -> None:
+        """Add an operation and its score; Pruned if a better option is known."""
         self.operations.append(made)
-        self._count(made)
-
-    def _count(self, made: PlannedOperation) -> None:
-        """Add the score of an operation; Pruned if a better option is known."""
         self.memo.room -= 1  # also for operations undone later: it bounds the time of the search
         self.score += self._score(made, self.target.cost)
         if self.score > self.limit or (self.legal and made.failures):
@@ -450,14 +448,6 @@ def _key_of(layer: Any) -> tuple[object, ...] | None:
     rest = [v for n, v in vars(layer).items() if n not in ("x", "w", "bias")]
     own = (x.spec.dtype, x.spec.shape, x.constant, x.buffer is None)
     return (type(layer), *own, w.spec.shape, bias is None, *rest)
-
-
-def _is_arithmetic(op: Op, inputs: Sequence[PlannedValue], spec: Spec) -> bool:
-    """Whether an operation computes a vector of sizes from sizes."""
-    read = [v for v in inputs if not v.constant]
-    if spec.dtype != i64 or (spec.rank or 0) > 1:
-        return False
-    return isinstance(op, ShapeOf) or all(v.deferred for v in read)
 
 
 def _deferred(inputs: Sequence[PlannedValue]) -> list[PlannedOperation]:

@@ -130,8 +130,9 @@ def fold(graph: Graph, max_memory: int | None = None) -> Folded:
         elif all(v in folded.constants for v in inputs) and node.op.pure:
             _add(folded.constants, node, inputs, budget)
             folded.given.append(node)
-        elif _known(node):
-            for port, spec in enumerate(node.specs or ()):
+        elif node.specs and node.op.pure and all(s.known is not None for s in node.specs):
+            # Inference knows all values, as for ShapeOf of an exact shape.
+            for port, spec in enumerate(node.specs):
                 if spec.known is not None:
                     folded.constants.hold(Value(node.id, port), spec.known)
         else:
@@ -178,12 +179,6 @@ def _folded(node: Node, arrays: list[Array]) -> tuple[Array, ...]:
         return tuple(v for v in known if v is not None)
     with np.errstate(all="ignore"):
         return kept(as_tuple(node.op.fold(*arrays)), node.specs)
-
-
-def _known(node: Node) -> bool:
-    """Whether inference knows all values, as for ShapeOf of an exact shape."""
-    specs = node.specs or ()
-    return bool(specs) and all(s.known is not None for s in specs) and node.op.pure
 
 
 def _needed(graph: Graph) -> Iterator[Node]:

@@ -330,10 +330,22 @@ def joined_with_producer(graph: Graph, node: Node) -> bool:
     if isinstance(node.op, RESHAPERS) and isinstance(producer.op, RESHAPERS):
         return _join_reshapes(graph, node, producer)
     if isinstance(node.op, Transpose) and isinstance(producer.op, Transpose):
-        return _join_transposes(graph, node, producer)
-    if isinstance(node.op, Convert) and isinstance(producer.op, Convert):
-        return _join_converts(graph, node, producer)
-    return False
+        first, second = _order(graph, producer), _order(graph, node)
+        if first is None or second is None:
+            return False
+        order = [first[i] for i in second]
+        if order != sorted(order) and not _only_user(graph, producer):
+            return False
+        return _reads(graph, node, graph.inputs_of(producer.id)[0], Transpose(), order)
+    if not isinstance(node.op, Convert) or not isinstance(producer.op, Convert):
+        return False
+    # A conversion to a type that has every value of the one before it is left out.
+    source, between = graph.inputs_of(producer.id)[0], producer.spec().dtype
+    before = graph.spec(source).dtype
+    if before is None or between is None or not _holds(between, before):
+        return False
+    graph.set_input(node.id, 0, source)
+    return True
 
 
 def _only_user(graph: Graph, producer: Node) -> bool:
@@ -364,26 +376,6 @@ def _reads(graph: Graph, node: Node, source: Value, op: Op, sizes: Sequence[int]
     replace_node(
         graph, node, lambda _, b, *__: b.keep(op, source, b.const(np.array(sizes, np.int64)))
     )
-    return True
-
-
-def _join_transposes(graph: Graph, node: Node, producer: Node) -> bool:
-    first, second = _order(graph, producer), _order(graph, node)
-    if first is None or second is None:
-        return False
-    order = [first[i] for i in second]
-    if order != sorted(order) and not _only_user(graph, producer):
-        return False
-    return _reads(graph, node, graph.inputs_of(producer.id)[0], Transpose(), order)
-
-
-def _join_converts(graph: Graph, node: Node, producer: Node) -> bool:
-    """Leave out a conversion to a type that has every value of the one before it."""
-    source = graph.inputs_of(producer.id)[0]
-    first, between = graph.spec(source).dtype, producer.spec().dtype
-    if first is None or between is None or not _holds(between, first):
-        return False
-    graph.set_input(node.id, 0, source)
     return True
 
 

@@ -428,7 +428,15 @@ class Judge:
         """Compute the layer from the partner's inputs, if they differ from its own `arrays`."""
         values = [f.value for f in inputs]
         if not is_exact(op):
-            inputs = _reread(op, inputs, partner.computes)
+            # They may be read in less than their own type: factors of a sum and data; limits,
+            # slopes and axes are not.
+            read = len(inputs) if op.rounding.rule == "sum" else 1
+            inputs = tuple(
+                replace(f, error=f.error + reread(f.value, partner.computes))
+                if port < read and f.error is not None
+                else f
+                for port, f in enumerate(inputs)
+            )
         try:
             made = outs if all(map(same_values, values, arrays)) else evaluate(op, values)
         except Exception:  # the partner's tensors do not fit this layer, for any reason
@@ -548,17 +556,3 @@ def limited(
         found = Allowed(max(1.0, min(coarse, SINGLE) / unit(made)) * found.limit, found.rule)
         found = Allowed(found.limit + coarse * size, f"{found.rule} + u |y| of {theirs.dtype}")
     return found
-
-
-def _reread(op: Op, inputs: tuple[Followed, ...], computes: Precision) -> tuple[Followed, ...]:
-    """Return the inputs with the error of reading them in less than their own type.
-
-    Factors of a sum are read so, and data; limits, slopes and axes are not.
-    """
-    read = len(inputs) if op.rounding.rule == "sum" else 1
-    return tuple(
-        replace(f, error=f.error + reread(f.value, computes))
-        if port < read and f.error is not None
-        else f
-        for port, f in enumerate(inputs)
-    )
