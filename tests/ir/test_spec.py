@@ -31,22 +31,11 @@ from irdeconv.ir.spec import (
     parse_shape,
     simplify,
 )
+from irdeconv.ops import elementwise
 from irdeconv.ops.basic import Parameter
 from irdeconv.ops.channels import Split
 from irdeconv.ops.convert import Convert
 from irdeconv.ops.convolution import Convolution
-from irdeconv.ops.elementwise import (
-    Add,
-    Divide,
-    Equal,
-    Floor,
-    FloorMod,
-    Maximum,
-    Minimum,
-    Multiply,
-    Select,
-    Subtract,
-)
 from irdeconv.ops.movement import Broadcast, Concat, Transpose
 from irdeconv.ops.padding import Pad12
 from irdeconv.ops.reduction import ReduceProd
@@ -292,15 +281,15 @@ def test_shape_of() -> None:
 @each_row(
     ("op", "operand", "want"),
     [
-        (Add(), 3, Interval(13, 23)),
-        (Subtract(), 3, Interval(7, 17)),
-        (Multiply(), 2, Interval(20, 40)),
-        (Divide(), 4, Interval(2, 5)),
-        (FloorMod(), 4, Interval(0, 3)),
-        (Maximum(), 15, Interval(15, 20)),
-        (Maximum(), 25, 25),
-        (Minimum(), 15, Interval(10, 15)),
-        (Minimum(), 5, 5),
+        (elementwise.Add(), 3, Interval(13, 23)),
+        (elementwise.Subtract(), 3, Interval(7, 17)),
+        (elementwise.Multiply(), 2, Interval(20, 40)),
+        (elementwise.Divide(), 4, Interval(2, 5)),
+        (elementwise.FloorMod(), 4, Interval(0, 3)),
+        (elementwise.Maximum(), 15, Interval(15, 20)),
+        (elementwise.Maximum(), 25, 25),
+        (elementwise.Minimum(), 15, Interval(10, 15)),
+        (elementwise.Minimum(), 5, 5),
     ],
 )
 def test_integer_arithmetic(op: Op, operand: int, want: Any) -> None:
@@ -310,8 +299,8 @@ def test_integer_arithmetic(op: Op, operand: int, want: Any) -> None:
 def test_scaling_through_floating_point() -> None:
     """Resize by a real factor: Convert, Multiply, Floor, Convert."""
     real = b.add(Convert(f32), b.add(Concat(0), size(1), size(2)))
-    scaled = b.add(Multiply(), real, Spec.of(np.array([1.5, 1.5], np.float32)))
-    back = b.add(Convert(i64), b.add(Floor(), scaled))
+    scaled = b.add(elementwise.Multiply(), real, Spec.of(np.array([1.5, 1.5], np.float32)))
+    back = b.add(Convert(i64), b.add(elementwise.Floor(), scaled))
     assert values(back) == [4, Interval(15, 30)]
 
 
@@ -319,7 +308,7 @@ def test_exact_floats_round_as_the_tensor_does() -> None:
     """100 * 0.29 is 28.999999165 in exact arithmetic but 29 in float32."""
     shape = b.add(ShapeOf(), Spec(f32, (100, DYNAMIC)))
     factor = Spec.of(np.array([0.29, 0.29], np.float32))
-    scaled = b.add(Multiply(), b.add(Convert(f32), shape), factor)
+    scaled = b.add(elementwise.Multiply(), b.add(Convert(f32), shape), factor)
     whole = values(b.add(Convert(i64), scaled))[0]
     assert whole == int(np.float32(100) * np.float32(0.29))
 
@@ -356,14 +345,14 @@ def test_slices_and_scalars() -> None:
 
 def test_select_by_a_certain_comparison() -> None:
     """Frameworks replace -1 in a target shape; a size is never -1."""
-    certain = b.add(Equal(), size(3), ints(-1))
+    certain = b.add(elementwise.Equal(), size(3), ints(-1))
     assert values(certain) == [False]
-    assert values(b.add(Select(), certain, ints(1), size(3))) == [DYNAMIC]
-    assert b.add(Equal(), size(3), ints(5)).value is None
+    assert values(b.add(elementwise.Select(), certain, ints(1), size(3))) == [DYNAMIC]
+    assert b.add(elementwise.Equal(), size(3), ints(5)).value is None
 
 
 def test_computed_pads_and_targets() -> None:
-    missing = b.add(Subtract(), ints(32), size(2))
+    missing = b.add(elementwise.Subtract(), ints(32), size(2))
     pads = b.add(Concat(0), ints(0, 0), missing, ints(0))
     out = b.add(Pad12(), IMAGE, ints(0, 0, 0, 0), pads)
     assert bounds(out.shape[2]) == (22, 42)
