@@ -9,10 +9,7 @@ import re
 import shlex
 import sys
 import textwrap
-import tracemalloc
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -32,6 +29,7 @@ from irdeconv.ops.basic import Const, Result
 from irdeconv.rewrite.builder import GraphBuilder
 from support.commands import answer, command, printed
 from support.fixtures import Capture, Patch
+from support.memory import peak_of
 
 # What is raised is also the built-in error that says the same, and survives pickling.
 
@@ -441,16 +439,6 @@ MADE = {
 }
 
 
-def peak(function: Callable[[], Any]) -> int:
-    """The memory that a call takes at most."""
-    tracemalloc.start()
-    try:
-        function()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-
-
 SAMPLE = "ir_samples/openvino/group_deconv.xml"
 X = np.zeros((2, 6, 4, 5), np.float32)
 
@@ -505,7 +493,7 @@ def test_sizes_that_only_values_tell_are_limited(kind: str, fuse: bool) -> None:
         with pytest.raises(ird.LimitError, match="the limit is 1,048,576"):
             plan.run({"n": feed * 1_000_000})
 
-    assert peak(fail) < LIMIT
+    assert peak_of(fail)[1] < LIMIT
 
 
 def test_constants_that_are_folded_are_counted_first() -> None:
@@ -513,4 +501,4 @@ def test_constants_that_are_folded_are_counted_first() -> None:
         with pytest.raises(ird.LimitError, match="constants take"):
             ird.compile("tests/hostile/files/bc1e9.xml", max_memory=100 << 20)
 
-    assert peak(fail) < LIMIT
+    assert peak_of(fail)[1] < LIMIT

@@ -14,8 +14,7 @@ from support.plan_graphs import Builder
 
 
 def test_the_sum_of_folded_constants_is_limited():
-    b = Builder()
-    x = b.input((1,), np.float32)
+    b, x = Builder.of((1,), np.float32)
     for number in range(8):
         row = b.add(Broadcast(), np.full(1, number + 1, np.float32), np.array([10**5]))
         x = b.add(Add(), x, b.add(Sqrt(), row))

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import irdeconv as ird
 from irdeconv.formats.arrays import npz
 from support.commands import answer, command
 from support.fixtures import Capture, Patch
+from support.memory import peak_of
 from support.schemas import require_schema
 
 SAMPLES = Path(__file__).resolve().parents[2] / "ir_samples/openvino"
@@ -174,12 +174,8 @@ def test_texts_are_as_long_as_the_longest() -> None:
 def test_one_part_is_in_memory_at_a_time() -> None:
     for begin in range(0, 20, 2):
         part("o", (begin, begin + 2, 20), y=np.full((2, 1 << 18), begin, np.float32))
-    tracemalloc.start()
-    try:
-        assert command("batch", "join", "o", "-o", "y.npz", "-q") == 0
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+    code, peak = peak_of(lambda: command("batch", "join", "o", "-o", "y.npz", "-q"))
+    assert code == 0
     assert peak < 10 << 20  # of 20 MiB
     with np.load("y.npz") as arrays:
         assert arrays["y"].shape == (20, 1 << 18)

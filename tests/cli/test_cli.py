@@ -29,17 +29,13 @@ W = np.arange(54, dtype=np.float32).reshape(2, 3, 3, 3)
 
 @pytest.fixture
 def net(tmp_path: Path) -> Path:
-    path = tmp_path / "net.xml"
-    write_ir(path, LAYER, W)
-    return path
+    return write_ir(tmp_path / "net.xml", LAYER, W)
 
 
 @pytest.fixture
 def open_net(tmp_path: Path) -> Path:
     """The same with dynamic height and width."""
-    path = tmp_path / "open.xml"
-    write_ir(path, LAYER, W, data_shape=[1, 2, -1, -1])
-    return path
+    return write_ir(tmp_path / "open.xml", LAYER, W, data_shape=[1, 2, -1, -1])
 
 
 @pytest.fixture
@@ -248,11 +244,11 @@ def test_validate_with_shapes(open_net: Path) -> None:
 
 def test_validate_by_the_document(tmp_path: Path, capsys: Capture) -> None:
     layer = replace(LAYER, auto_pad="valid", output_shape=(7, 7))
-    write_ir(tmp_path / "net.xml", layer, np.ones((2, 3, 3, 3), np.float32))
+    net = write_ir(tmp_path / "net.xml", layer, np.ones((2, 3, 3, 3), np.float32))
     for semantics in ("runtime", "document"):
-        command("validate", tmp_path / "net.xml", "--semantics", semantics)
+        command("validate", net, "--semantics", semantics)
         assert f"the {semantics}'s" in capsys.readouterr().out
-    assert command("validate", tmp_path / "net.xml", "--semantics", "neither") == 2
+    assert command("validate", net, "--semantics", "neither") == 2
 
 
 @pytest.mark.parametrize("shape", ["x[1,2", "x[a]", "x[1,2,5,6],x[1]", "x", "", "x[1,2,5..3,1]"])
@@ -313,8 +309,7 @@ def test_nothing_to_raise(net: Path) -> None:
 
 
 def test_compare_finds_a_difference(net: Path, tmp_path: Path, capsys: Capture) -> None:
-    other = tmp_path / "other.xml"
-    write_ir(other, LAYER, W[:, ::-1])
+    other = write_ir(tmp_path / "other.xml", LAYER, W[:, ::-1])
     assert command("compare", net, other) == 1
     assert "different: first at ConvolutionBackpropData 'deconv'" in capsys.readouterr().out
     found = answer("compare", net, other, "--format", "json", code=1).json

@@ -33,7 +33,7 @@ from irdeconv.runtime.plan import COMPILED_SAVES, LOADING, gains_by_compiling
 from support.commands import answer
 from support.fixtures import Capture, Patch
 from support.ir_text import write_small_net
-from support.layers import constant, parameter, result
+from support.layers import begun, constant, parameter, result
 from support.networks import image, network
 
 # Extra packages that are missing or broken: a diagnostic with the cause in every place.
@@ -256,8 +256,7 @@ def test_a_run_is_the_same_whatever_was_loaded_before() -> None:
 
 def wide(channels: int, size: int) -> Graph:
     """x -> Convolution of size 1 -> ReLU."""
-    g = Graph()
-    x = parameter(g, (1, channels, size, size), np.float32, "x")
+    g, x = begun((1, channels, size, size))
     w = constant(g, np.ones((channels, channels, 1, 1), np.float32), "w")
     y = Value(g.add(Convolution(), [x, w], name="conv").id)
     result(g, Value(g.add(ReLU(), [y], name="relu").id))
@@ -311,8 +310,7 @@ def test_a_broken_numba_changes_no_result(fuse: bool, monkeypatch: Patch) -> Non
 
 @pytest.mark.usefixtures("broken")
 def test_a_broken_numba_with_a_filter_that_is_an_input() -> None:
-    g = Graph()
-    x = parameter(g, (1, 8, 9, 9), np.float32, "x")
+    g, x = begun((1, 8, 9, 9))
     w = parameter(g, (8, 1, 1, 3, 3), np.float32, "w")
     op = REGISTRY["GroupConvolution", "opset1"](pads_begin=(1, 1), pads_end=(1, 1))
     result(g, Value(g.add(op, [x, w], name="conv").id))

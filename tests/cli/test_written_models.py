@@ -8,6 +8,7 @@ import pytest
 
 import irdeconv as ird
 from support.commands import command
+from support.fixtures import Patch
 from support.onnx_models import info, model, node
 
 LOWER = "|--form gemm|--form auto --convolutions --certify c.json|--target ethos-u55 --best-effort"
@@ -36,9 +37,7 @@ def skipping(join: str) -> bytes:
 
 @pytest.mark.parametrize("join", ["Add", "Concat"])
 @pytest.mark.parametrize("verb", VERBS)
-def test_what_is_written_is_valid(
-    verb: str, join: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_written_is_valid(verb: str, join: str, tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("a.onnx").write_bytes(skipping(join))
     ird.write(ird.read("a.onnx"), "a.xml")

@@ -1,7 +1,6 @@
 """Hostile files: what they hold, names and sizes."""
 
 import json
-import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from irdeconv.rewrite import subpixel
 from op_cases import count, f32, i64
 from support.fixtures import Capture, Patch
 from support.hostile import ANSWER, FOLDER, HostileCase, hostile_cases, write_cases
+from support.memory import peak_of
 
 # Hostile files: every command on them ends with the expected code, at the expected place.
 
@@ -114,13 +114,13 @@ def built(kind: str, version: str, **attributes: str) -> Op:
 
 def small(op: Op, *inputs: Any) -> Any:
     """Infer and evaluate; neither takes more than a megabyte."""
-    tracemalloc.start()
-    try:
+
+    def evaluated() -> Any:
         infer_op(op, tuple(t.spec for t in inputs))
-        out = op.evaluate(*(t.values for t in inputs))
-        assert tracemalloc.get_traced_memory()[1] < 1 << 20
-    finally:
-        tracemalloc.stop()
+        return op.evaluate(*(t.values for t in inputs))
+
+    out, peak = peak_of(evaluated)
+    assert peak < 1 << 20
     return out
 
 

@@ -17,8 +17,8 @@ from irdeconv.ir.op import REGISTRY
 from irdeconv.ir.spec import DYNAMIC, Interval, Spec
 from irdeconv.ops.basic import Const, Opaque, Parameter, Section
 from irdeconv.ops.dialect_openvino import ConvolutionBackpropData
+from support.layers import begun, constant, numbers, parameter, random_layer, sequential
 from support.layers import build as build_layer
-from support.layers import constant, numbers, parameter, random_layer, sequential
 from support.rows import each_row
 
 NAMES = ['quote "', "back\\slash", "new\nline", "tab\t", "ünï", "\u202e", "\x85", "", "%1", "// no"]
@@ -77,8 +77,7 @@ def test_ids_inputs_and_output_ports() -> None:
 
 
 def test_internal_attributes_and_every_kind_of_spec() -> None:
-    g = Graph()
-    x = parameter(g, (1, 3, None, 8), np.float32, "x")
+    g, x = begun((1, 3, None, 8))
     w = constant(g, np.ones((3, 2, 3, 3), np.float32), "w")
     node = g.add(ConvolutionBackpropData(strides=(2, 1), semantics="document"), [x, w], name="d")
     node.declared = (Spec(None, None),)

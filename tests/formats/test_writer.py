@@ -24,6 +24,7 @@ from support import irbuild as ib
 from support.layers import (
     EMPTY_OUTPUT,
     Layer,
+    begun,
     build,
     constant,
     numbers,
@@ -97,8 +98,7 @@ def test_random_lowered_layers_survive_writing(tmp_path, seed):
 @each_row("seed", range(20))
 def test_the_canonical_deconvolution_is_written(tmp_path, seed):
     rng = np.random.default_rng(seed)
-    g = Graph()
-    x = parameter(g, (2, 4, None, 5), np.float32, "x")
+    g, x = begun((2, 4, None, 5))
     groups = int(rng.choice([1, 2]))
     w = constant(g, numbers(rng, (groups, 4 // groups, 3, 2, 3), np.float32), "w")
     begin, end = (constant(g, rng.integers(-3, 3, 2), n) for n in ("b", "e"))
@@ -161,8 +161,7 @@ def test_identical_constants_are_stored_once(tmp_path):
 
 def test_compressed_weights_stay_compressed(tmp_path):
     rng = np.random.default_rng(0)
-    g = Graph()
-    x = parameter(g, (1, 4, 5, 5), np.float32, "x")
+    g, x = begun((1, 4, 5, 5))
     half = constant(g, numbers(rng, (4, 3, 3, 3), ml_dtypes.bfloat16), "w")
     w = g.add(Convert(ELEMENT_TYPES["f32"]), [half], name="w/decompress")
     w.rt_info = '<rt_info><attribute name="decompression" version="0"/></rt_info>'
@@ -255,8 +254,7 @@ def test_neither_where_sizes_are_open(tmp_path, changes, same):
 
 
 def test_names_with_any_characters(tmp_path):
-    g = Graph()
-    x = parameter(g, (2,), np.float32, "a<b&\"c'd\n,e")
+    g, x = begun((2,), name="a<b&\"c'd\n,e")
     g.node(x.node).tensor_names = (("t,1", 't"2'),)
     node = g.add(ReLU(), [x], name="ünï/日本")
     result(g, Value(node.id), "y, z")
@@ -288,8 +286,7 @@ class Odd(ReLU):
 
 
 def test_all_that_has_no_standard_spelling_is_refused_and_nothing_is_written(tmp_path):
-    g = Graph()
-    x = parameter(g, (2,), np.float32, "x")
+    g, x = begun((2,))
     for name in ("one", "two"):
         x = Value(g.add(Odd(), [x], name=name).id)
     result(g, x)

@@ -20,7 +20,7 @@ from irdeconv.kernels import random_numbers as philox
 from irdeconv.ops.elementwise import Add
 from irdeconv.ops.generation import RandomUniform
 from irdeconv.rewrite.compressed_filters import stored
-from support.layers import Layer, constant, expected, parameter, result
+from support.layers import Layer, begun, constant, expected, parameter, result
 from support.plan_graphs import Builder
 from support.runtime_truth import outputs
 
@@ -276,8 +276,7 @@ def test_every_form_keeps_the_bits(layer: Layer, stored_in: str, per: str) -> No
 def test_quantized_by_fake_quantize(form: str) -> None:
     """Data and filter in f32, as training leaves them; 0 is a level of both."""
     _, x, w = quantized(GROUPED, "i8", "tensor")
-    graph = Graph()
-    y = parameter(graph, x.shape, np.float32, "x")
+    graph, y = begun(x.shape)
     limits = [[constant(graph, np.float32(v), str(v)) for v in (-128, 127, -64, 63.5)]] * 2
     y = Value(graph.add(op("FakeQuantize", 256), [y, *limits[0]], name="levels of x").id)
     inputs = [constant(graph, w, "w"), *limits[1]]
@@ -323,8 +322,7 @@ def uniform(seed: int) -> RandomUniform:
 
 def noisy(seed: int = 7) -> Graph:
     """x plus the same random numbers twice, all of their inputs being constants."""
-    b = Builder()
-    x = b.input(SHAPE)
+    b, x = Builder.of(SHAPE)
     given = np.array(SHAPE), np.float32(-1), np.float32(1)
     first, second = (b.add(uniform(seed), *given) for _ in range(2))
     return b.done(b.add(Add(), b.add(Add(), x, first), second))

@@ -42,7 +42,7 @@ from irdeconv.ops.reduction import ReduceProd
 from irdeconv.ops.shape import Reshape, ShapeOf, Squeeze, Unsqueeze
 from irdeconv.ops.slicing import Gather, Slice, StridedSlice
 from irdeconv.rewrite.forms import FORMS
-from support.layers import constant, parameter, result
+from support.layers import begun, constant, parameter, result
 from support.rows import each_row
 
 # Graphs of which less is declared: no specs at all, open batch, spatial sizes, dims or ranks.
@@ -501,8 +501,7 @@ def test_a_convolution_of_a_lowering_may_have_no_output(
 @each_row("kept", [0, 1, 3])
 def test_sizes_that_depend_on_values(kept: int) -> None:
     """The places that are not 0, gathered: as many as there are, whatever stands behind them."""
-    g = Graph()
-    x = parameter(g, (None,), np.float32, "x")
+    g, x = begun((None,))
     places = make(g, "NonZero", "opset3", [x])
     flat = make(g, "Squeeze", "opset1", [places, constant(g, np.array([0]), "first")])
     found = make(g, "Gather", "opset8", [x, flat, constant(g, np.array(0), "axis")])

@@ -17,6 +17,7 @@ from irdeconv.kernels import scratch as blocking
 from irdeconv.kernels.scratch import clear
 from irdeconv.verify.comparison import compare_plan
 from irdeconv.verify.partner import Partner
+from support.fixtures import Patch
 
 T = TypeVar("T")
 
@@ -49,7 +50,7 @@ class OwnNumbers(Library):
         self.own.threads = count
 
 
-def use(monkeypatch: pytest.MonkeyPatch, library: Library) -> Library:
+def use(monkeypatch: Patch, library: Library) -> Library:
     monkeypatch.setattr(blas, "_libraries", lambda: [library])
     monkeypatch.setattr(blas, "_by_kind", cache(blas._by_kind.__wrapped__))
     blas._by_kind()
@@ -58,7 +59,7 @@ def use(monkeypatch: pytest.MonkeyPatch, library: Library) -> Library:
 
 
 @pytest.fixture
-def library(monkeypatch: pytest.MonkeyPatch) -> Library:
+def library(monkeypatch: Patch) -> Library:
     return use(monkeypatch, Library(3))
 
 
@@ -110,14 +111,14 @@ def test_a_child_can_enter_though_another_thread_held_the_lock(library: Library)
 @pytest.mark.parametrize("kind", [Library, OwnNumbers])
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_finding_out_the_kind_changes_nothing(
-    kind: type[Library], threads: int, monkeypatch: pytest.MonkeyPatch
+    kind: type[Library], threads: int, monkeypatch: Patch
 ) -> None:
     made = use(monkeypatch, kind(threads))
     assert blas._by_kind() == (([made], []) if kind is OwnNumbers else ([], [made]))
     assert (made.get_num_threads(), elsewhere(made.get_num_threads)) == (threads, threads)
 
 
-def test_each_thread_has_one_where_numbers_are_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_thread_has_one_where_numbers_are_its_own(monkeypatch: Patch) -> None:
     made = use(monkeypatch, OwnNumbers(3))
     with ThreadPoolExecutor(1) as other:
         outer = entered(blas.one_blas_thread)
@@ -131,7 +132,7 @@ def test_each_thread_has_one_where_numbers_are_its_own(monkeypatch: pytest.Monke
         assert made.get_num_threads() == 3
 
 
-def test_threads_of_a_team_keep_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_of_a_team_keep_one(monkeypatch: Patch) -> None:
     made = use(monkeypatch, OwnNumbers(3))
     with ThreadPoolExecutor(1, initializer=blas.use_one_blas_thread) as worker:
         assert worker.submit(made.get_num_threads).result() == 1
@@ -149,7 +150,7 @@ def test_products_of_every_thread_are_on_one_whoever_was_first() -> None:
     assert elsewhere(inside) == here  # threadpoolctl leaves what other threads set to the first one
 
 
-def test_both_sides_of_a_comparison_begin_with_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_sides_of_a_comparison_begin_with_one(monkeypatch: Patch) -> None:
     made = use(monkeypatch, OwnNumbers(3))
     seen: list[int] = []
 
@@ -177,7 +178,7 @@ def test_both_sides_of_a_comparison_begin_with_one(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("in_place", [False, True])
 @np.errstate(all="ignore")  # as the engine does
 def test_products_in_tiles(
-    m: int, k: int, n: int, small: int, in_place: bool, monkeypatch: pytest.MonkeyPatch
+    m: int, k: int, n: int, small: int, in_place: bool, monkeypatch: Patch
 ) -> None:
     monkeypatch.setattr(products, "multiplies_in_place", lambda: in_place)
     monkeypatch.setattr(blocking, "SIZES", replace(blocking.SIZES, small_macs=small))
@@ -189,9 +190,7 @@ def test_products_in_tiles(
     assert np.isnan(out[:, n:]).all()
 
 
-def test_products_are_split_where_small_ones_are_not_packed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_products_are_split_where_small_ones_are_not_packed(monkeypatch: Patch) -> None:
     monkeypatch.setattr(products, "multiplies_in_place", lambda: True)
     for m, k, n in ((4096, 64, 1024), (8192, 1024, 16), (48, 256, 3600)):
         rows, columns = products.tile(m, k, n)

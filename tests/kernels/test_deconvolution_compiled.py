@@ -6,7 +6,6 @@ import math
 import mmap
 import random
 import sys
-import tracemalloc
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -27,6 +26,7 @@ from irdeconv.kernels.eager import for_convolution, for_deconvolution
 from irdeconv.kernels.scratch import ALIGNMENT, Space
 from irdeconv.kernels.threads import Threads
 from support.kernels import deconvolved, every_kernel, outputs_of_teams
+from support.memory import peak_of
 from support.sweeps import parts
 from test_deconvolution_candidates import bound, data, draw, require_exact
 
@@ -74,12 +74,7 @@ def test_costs_of_large_layers_need_no_list_of_blocks(rank: int) -> None:
     lists = ((4,) * rank, (2,) * rank, (1,) * rank, (1,) * rank, (2 * size,) * rank)
     problem = ConvProblem((256, 8, *(size,) * rank), 8, 1, *lists)
     for_deconvolution(problem)  # imports what it needs
-    tracemalloc.start()
-    try:
-        for_deconvolution(problem)
-        assert tracemalloc.get_traced_memory()[1] < 1 << 20
-    finally:
-        tracemalloc.stop()
+    assert peak_of(lambda: for_deconvolution(problem))[1] < 1 << 20
 
 
 def pairs_of(terms: BlockTerms, row: int) -> list[tuple[int, int]]:

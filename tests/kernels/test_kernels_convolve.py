@@ -15,6 +15,7 @@ from irdeconv.kernels.candidate import Candidate, ConvProblem
 from irdeconv.kernels.eager import as_deconvolution, convolution_candidates
 from irdeconv.kernels.machine import FITTED, using
 from irdeconv.kernels.products import growth
+from support.fixtures import Patch
 from support.kernels import convolved, every_kernel, integers, run
 
 pytestmark = pytest.mark.thorough
@@ -201,9 +202,7 @@ def costs(**changes: Any) -> dict[str, float]:
     return {c.name: c.cost for c in convolution_candidates(replace(w, **changes))}
 
 
-def test_cheapest_comes_first_and_is_what_the_field_would_choose(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_cheapest_comes_first_and_is_what_the_field_would_choose(monkeypatch: Patch) -> None:
     with using(FITTED):  # whatever processor this is
         monkeypatch.setattr(jit, "available", lambda: False)
         found = costs()

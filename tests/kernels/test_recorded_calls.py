@@ -83,8 +83,7 @@ def test_memory_that_has_to_be_contiguous_is_looked_at():
 
 def network() -> Any:
     """Return a graph whose layers are compiled but for some in between, and its input."""
-    b = Builder()
-    x = b.input((2, 3, 17, 19))
+    b, x = Builder.of((2, 3, 17, 19))
     same = {"pads_begin": (1, 1), "pads_end": (1, 1)}
     y = b.add(ReLU(), b.add(Convolution(**same), x, randn(8, 3, 3, 3)))
     for strides in ((1, 1), (2, 2)):
@@ -251,8 +250,7 @@ LAYERS = {
 @pytest.mark.parametrize("images", [1, 2, 5])
 @pytest.mark.parametrize("name", LAYERS)
 def test_layers_that_are_one_call_compute_what_their_operations_say(name, images):
-    b = Builder()
-    x = b.input((images, 6, 17, 19))
+    b, x = Builder.of((images, 6, 17, 19))
     y = LAYERS[name](b, b.add(ReLU(), x))
     graph, data = b.done(b.add(ReLU(), y)), randn(images, 6, 17, 19)
     _, outs, plain = plans(graph, [data])
@@ -263,8 +261,7 @@ def test_layers_that_are_one_call_compute_what_their_operations_say(name, images
 
 
 def test_small_inputs_and_outputs_are_the_callers_own():
-    b = Builder()
-    x = b.input((2, 3))
+    b, x = Builder.of((2, 3))
     y = b.add(ReLU(), x)
     plan = ird.compile(b.done(y, x, y), None, threads=1)
     data = randn(2, 3)
@@ -282,8 +279,7 @@ def test_small_inputs_and_outputs_are_the_callers_own():
 @pytest.mark.parametrize("where", [(0, 0), (3, 5), (16, 18)])
 def test_what_has_no_weight_takes_no_part(where):
     """An infinity spreads to the outputs that it has a weight in, and makes no NaN of others."""
-    b = Builder()
-    x = b.input((1, 2, 17, 19))
+    b, x = Builder.of((1, 2, 17, 19))
     y = resized(b, b.add(ReLU(), x), 33, 37, coordinate_transformation_mode="align_corners")
     graph, data = b.done(b.add(ReLU(), y)), np.abs(randn(1, 2, 17, 19))
     data[0, 1, *where] = np.inf

@@ -32,8 +32,7 @@ VIEWED = {name: LAYERS[name] for name in SAME} | {
 @pytest.mark.parametrize("name", VIEWED)
 def test_what_reads_a_view_sees_the_data_of_every_run(name, order):
     """A view whose elements are reshaped may be a copy of what was there when it was planned."""
-    b = Builder()
-    x = b.input((6, 6, 6, 6))
+    b, x = Builder.of((6, 6, 6, 6))
     graph = b.done(VIEWED[name](b, b.add(Transpose(), x, np.array(order))))
     fused, plain = (ird.compile(graph, None, threads=1, fuse=fuse) for fuse in (True, False))
     for _ in range(3):
@@ -43,8 +42,7 @@ def test_what_reads_a_view_sees_the_data_of_every_run(name, order):
 
 def test_threads_leave_short_steps_to_one_call():
     """A step of 0.04 ms ends before another thread has woken up; long ones are shared."""
-    b = Builder()
-    y = b.input((1, 8, 12, 12))
+    b, y = Builder.of((1, 8, 12, 12))
     for _ in range(3):
         y = b.add(ReLU(), b.add(Convolution(), y, randn(8, 8, 1, 1)))
     y = b.add(MaxPool1((2, 2), (2, 2), (0, 0), (0, 0)), y)

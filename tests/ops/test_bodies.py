@@ -114,20 +114,16 @@ def test_parts_that_do_not_suffice() -> None:
 
 
 def test_too_many_iterations() -> None:
-    with ird.Limits(iterations=50).applied():
-        _fifty_iterations()
-
-
-def _fifty_iterations() -> None:
     endless = bm.loop(trip=-1, joined=False)
-    for text in (endless, bm.loop(trip=51, joined=False)):
-        found = problem(text, {"x": bm.ONE})
-        assert (found.code, "the limit is 50" in found.message) == ("E602", True)
-    fifty = ird.parse(bm.loop(trip=50, joined=False))
-    (made,) = ird.run(fifty, {"x": bm.ONE}).values()
-    np.testing.assert_array_equal(made, bm.runs(50, bm.ONE)[0])
-    with pytest.raises(ird.LimitError):
-        ird.run(ird.parse(endless), {"x": bm.ONE})
+    with ird.Limits(iterations=50).applied():
+        for text in (endless, bm.loop(trip=51, joined=False)):
+            found = problem(text, {"x": bm.ONE})
+            assert (found.code, "the limit is 50" in found.message) == ("E602", True)
+        fifty = ird.parse(bm.loop(trip=50, joined=False))
+        (made,) = ird.run(fifty, {"x": bm.ONE}).values()
+        np.testing.assert_array_equal(made, bm.runs(50, bm.ONE)[0])
+        with pytest.raises(ird.LimitError):
+            ird.run(ird.parse(endless), {"x": bm.ONE})
 
 
 def test_joined_outputs_are_limited_before_they_are_made() -> None:

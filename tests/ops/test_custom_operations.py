@@ -13,6 +13,7 @@ from irdeconv.base.tables import escaped_json, one_line, printable
 from irdeconv.cli.main import main
 from irdeconv.cli.model import read_file
 from irdeconv.cli.verbs import VERBS
+from support.fixtures import Capture, Patch
 from support.ir_edit import unmark
 from support.rows import each_row
 
@@ -101,7 +102,7 @@ def test_the_layer_is_written_as_it_was_read(model: Path, tmp_path: Path) -> Non
     assert verdict.layers[0].proved == "the size [1, 2, 4, 4]"
 
 
-def test_shapes_are_taken_as_declared(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_shapes_are_taken_as_declared(model: Path, capsys: Capture) -> None:
     (found,) = ird.lower(ird.read(model)).report.diagnostics
     assert found.code == "W204"
     assert 'Blur "blur"' in found.message
@@ -111,7 +112,7 @@ def test_shapes_are_taken_as_declared(model: Path, capsys: pytest.CaptureFixture
     assert rows["deconv"]["inferred"] == "f32[1,1,9,9]"
 
 
-def test_what_needs_the_operation_names_it(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_needs_the_operation_names_it(model: Path, capsys: Capture) -> None:
     assert main(["validate", str(model)]) == 0
     assert 'warning[W204]: Blur "blur"' in capsys.readouterr().out
     assert main(["run", str(model)]) == 4
@@ -211,7 +212,7 @@ def test_a_certificate_looks_at_versions_children_and_bodies(tmp_path: Path) -> 
 
 
 def test_what_a_file_declares_of_an_unknown_operation_is_assumed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: Capture
 ) -> None:
     path, lowered = written(tmp_path), tmp_path / "low.xml"
     ird.write(ird.lower(path, "stacked").graph, lowered)
@@ -340,8 +341,8 @@ def unseen_model(path: Path, *, broken: bool = False) -> Path:
 def test_nothing_gets_out(
     command: str,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    monkeypatch: Patch,
+    capsys: Capture,
 ) -> None:
     places = {
         "M": unseen_model(tmp_path / "m.xml"),
@@ -377,9 +378,7 @@ def test_notebooks_and_errors(tmp_path: Path) -> None:
     assert not BAD.search(str(e.value))
 
 
-def test_what_programs_read_holds_the_names(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_programs_read_holds_the_names(tmp_path: Path, capsys: Capture) -> None:
     path = str(unseen_model(tmp_path / "m.xml"))
     assert main(["inspect", path, "--format", "json"]) == 0
     assert NAME in json.dumps(json.loads(capsys.readouterr().out), ensure_ascii=False).replace(

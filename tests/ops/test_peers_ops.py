@@ -17,13 +17,13 @@ from lxml import etree
 import irdeconv as ird
 from irdeconv.formats.xml_writer import ir_bytes
 from irdeconv.ir.dtypes import ELEMENT_TYPES
-from irdeconv.ir.graph import Graph, Value
+from irdeconv.ir.graph import Value
 from irdeconv.ir.op import REGISTRY, as_tuple, lookup
 from irdeconv.ir.packing import decode
 from irdeconv.ir.spec import DYNAMIC, Interval, Spec
 from op_cases import ROUNDING, Case, Tensor, all_cases, differs, f16, f32, i32, i64
 from support import body_models as bm
-from support.layers import constant, parameter, result
+from support.layers import begun, constant, result
 from support.live.differences import ENLARGED, EXACT, UNUSED, WHOLE, lenient, reason_for
 from support.live.graphs import random_graph, random_model
 from support.live.judging import contradiction, judge
@@ -226,8 +226,7 @@ def test_one_unit_from_openvino(name: str, dtype: Any, tmp_path: Path) -> None:
     x = rng.standard_normal(shape).astype(dtype)
     terms = np.prod(filter_shape) / max(filter_shape[0], 1)
     w = (rng.standard_normal(filter_shape) / np.sqrt(terms)).astype(dtype)
-    g = Graph()
-    data = parameter(g, shape, dtype, "x")
+    g, data = begun(shape, dtype)
     op = REGISTRY[kind, "opset1"](strides=strides, pads_begin=pads, pads_end=pads, dilations=(1, 1))
     y = Value(g.add(op, [data, constant(g, w, "w")], name="layer").id)
     result(g, Value(g.add(REGISTRY["ReLU", "opset1"](), [y], name="relu").id))

@@ -9,6 +9,7 @@ import pytest
 
 from irdeconv.proof.model import Fact, Model, Port, Unproved
 from irdeconv.proof.reader import described, read, shape_of, signature
+from support.fixtures import Patch
 from support.runtime_truth import outputs
 
 PARAMETER = (
@@ -127,9 +128,7 @@ def test_a_constant_without_data_is_refused(tmp_path: Path) -> None:
         written(tmp_path, XML.replace(data, ""))
 
 
-def test_a_file_that_is_cut_off_meanwhile_is_no_fault(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_is_cut_off_meanwhile_is_no_fault(tmp_path: Path, monkeypatch: Patch) -> None:
     model = written(tmp_path)
     xml = next(tmp_path.glob("*.xml"))
     os.truncate(xml.with_suffix(".bin"), 0)

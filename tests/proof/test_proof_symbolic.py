@@ -15,7 +15,7 @@ from irdeconv.proof.model import Fact, Obligation, Port, Proof, Unproved
 from irdeconv.proof.reader import read, shape_of
 from irdeconv.rewrite.forms import FORMS
 from support.ir_edit import unmark
-from support.layers import Layer, build, constant, numbers, parameter, result
+from support.layers import Layer, begun, build, constant, numbers, parameter, result
 from support.proof_layers import random_model, write_source
 
 
@@ -59,8 +59,7 @@ def test_what_the_lowering_writes_is_proved(tmp_path: Path, seed: int, form: str
 def dynamic(tmp_path: Path, form: str, least: int = 1) -> tuple[Path, Path]:
     """Write a deconvolution of (1, 2, ?, 4..9) by 3x2, strides 2 and 3; and its lowering."""
     rng = np.random.default_rng(5)
-    graph = Graph()
-    x = parameter(graph, (1, 2, Interval(least, None), Interval(4, 9)), np.float32, "x")
+    graph, x = begun((1, 2, Interval(least, None), Interval(4, 9)))
     w = constant(graph, numbers(rng, (2, 3, 3, 2), np.float32), "w")
     op = REGISTRY["ConvolutionBackpropData", "opset1"]((2, 3), (1, 0), (0, -1), (1, 2))
     result(graph, Value(graph.add(op, [x, w], name="deconv").id))
@@ -131,8 +130,7 @@ def test_a_tap_that_reads_only_zeros_is_finite(tmp_path: Path, corner: float) ->
         ("a", np.full((1, 1, 1, 1), 2)),
         ("b", np.diag([corner, 2, 0])[None, None]),
     ):
-        graph = Graph()
-        x = parameter(graph, (1, 1, 1, 1), np.float32, "x")
+        graph, x = begun((1, 1, 1, 1))
         w = constant(graph, kernel.astype(np.float32), "w")
         kind, pads = ("Convolution", (1, 1)) if name == "b" else ("ConvolutionBackpropData", (0, 0))
         op = REGISTRY[kind, "opset1"]((1, 1), pads, pads, (1, 1))
@@ -177,8 +175,7 @@ def computed(filter_of: str, bias_of: str) -> Graph:
 
     `w` is [1, 3, 1], `b` is [3]: element i of the one has the place of element i of the other.
     """
-    graph = Graph()
-    x = parameter(graph, (1, 1, 4), np.float32, "x")
+    graph, x = begun((1, 1, 4))
     given = {
         "w": parameter(graph, (1, 3, 1), np.float32, "w"),
         "b": parameter(graph, (3,), np.float32, "b"),
@@ -212,8 +209,7 @@ def test_a_computed_filter_and_a_computed_bias_are_no_one(tmp_path: Path, form: 
 @pytest.mark.parametrize("auto_pad", ["explicit", "same_upper", "same_lower"])
 def test_crops_that_an_input_tells_are_proved_for_every_size(auto_pad: str, semantics: str) -> None:
     """Which of both halves is cropped at the begin decides where the rows of a product end up."""
-    graph = Graph()
-    x = parameter(graph, (1, 2, 4, 3), np.float32, "x")
+    graph, x = begun((1, 2, 4, 3))
     w = constant(graph, numbers(np.random.default_rng(6), (2, 3, 2, 3), np.float32), "w")
     shape = parameter(graph, (2,), np.int64, "output_shape")
     said = {"auto_pad": auto_pad, "semantics": semantics}
@@ -231,8 +227,7 @@ def test_regions_without_a_deconvolution_are_not_followed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Their sizes could split into a thousand cases, for a proof that cannot come."""
-    graph = Graph()
-    x = parameter(graph, (1, 2, 4), np.float32, "x")
+    graph, x = begun((1, 2, 4))
     result(graph, Value(graph.add(REGISTRY["ReLU", "opset1"](), [x], name="relu").id))
     write_source(ird.infer(graph), tmp_path / "a.xml")
 

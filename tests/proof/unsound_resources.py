@@ -5,6 +5,7 @@ The runtime refuses them, or dies; the checker has to say so in seconds and litt
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from lxml import etree
@@ -41,28 +42,29 @@ def case(name: str) -> Callable[[Callable[[Ir], None]], Callable[[Ir], None]]:
     return add
 
 
-def _last_input(type_name: str, port: int, *numbers: int) -> Callable[[Ir], None]:
-    """An edit: the last layer of a type gets another constant input."""
+def constant_of(ir: Ir, type_name: str, layer: int, port: int) -> Any:
+    """Return the constant that a layer of a type reads, by its number among them."""
+    constant = ir.producer(ir.of_type(type_name)[layer], port)
+    assert constant is not None
+    return constant
 
-    def edit(ir: Ir) -> None:
-        constant = ir.producer(ir.of_type(type_name)[-1], port)
-        assert constant is not None
-        ir.store(constant, np.array(numbers, np.int64))
 
-    return edit
+def redirect(edge: Any, layer: str, port: str) -> None:
+    """Let an edge come from elsewhere."""
+    edge.set("from-layer", layer)
+    edge.set("from-port", port)
+
+
+def _numbers(type_name: str, port: int, *numbers: int, layer: int = -1) -> Callable[[Ir], None]:
+    """An edit: a layer of a type, usually the last, gets another constant input."""
+    return lambda ir: ir.store(constant_of(ir, type_name, layer, port), np.array(numbers, np.int64))
 
 
 for _far in FAR:
-    CASES[f"pad_end_{_far}"] = _last_input("Pad", 2, 0, 0, _far, 0)
-    CASES[f"pad_begin_{_far}"] = _last_input("Pad", 1, 0, 0, 0, _far)
-    CASES[f"zeros_{_far}"] = lambda ir, far=_far: _first_pad(ir, far)
-    CASES[f"reshape_{_far}"] = _last_input("Reshape", 1, 1, 2, _far, 8)
-
-
-def _first_pad(ir: Ir, far: int) -> None:
-    constant = ir.producer(ir.of_type("Pad")[0], 2)
-    assert constant is not None
-    ir.store(constant, np.array([0, 0, 0, far, 0, far], np.int64))
+    CASES[f"pad_end_{_far}"] = _numbers("Pad", 2, 0, 0, _far, 0)
+    CASES[f"pad_begin_{_far}"] = _numbers("Pad", 1, 0, 0, 0, _far)
+    CASES[f"zeros_{_far}"] = _numbers("Pad", 2, 0, 0, 0, _far, 0, _far, layer=0)
+    CASES[f"reshape_{_far}"] = _numbers("Reshape", 1, 1, 2, _far, 8)
 
 
 def _on_data(
@@ -85,8 +87,7 @@ def _on_data(
         ir.add_layer(ib.layer(id + 1, "more", type_name, attributes, **ports), conv)
         ir.add_edge(edge.get("from-layer"), edge.get("from-port"), str(id + 1), "0")
         ir.add_edge(str(id), "0", str(id + 1), "1")
-        edge.set("from-layer", str(id + 1))
-        edge.set("from-port", "2")
+        redirect(edge, str(id + 1), "2")
 
     return edit
 
@@ -125,17 +126,14 @@ for _case, *_edit in (
 
 @case("constant_of_any_size")
 def constant_of_any_size(ir: Ir) -> None:
-    constant = ir.producer(ir.of_type("Convolution")[0], 1)
-    assert constant is not None
-    constant.find("data").set("shape", f"3,2,{2**40},{2**40}")
+    constant_of(ir, "Convolution", 0, 1).find("data").set("shape", f"3,2,{2**40},{2**40}")
 
 
 @case("constant_of_nothing")
 def constant_of_nothing(ir: Ir) -> None:
-    constant = ir.producer(ir.of_type("Convolution")[0], 1)
-    assert constant is not None
-    constant.find("data").set("shape", f"0,2,{2**40},{2**40}")
-    constant.find("data").set("size", "0")
+    data = constant_of(ir, "Convolution", 0, 1).find("data")
+    data.set("shape", f"0,2,{2**40},{2**40}")
+    data.set("size", "0")
 
 
 def chained(ir: Ir, length: int, *, backwards: bool = False) -> None:
@@ -153,8 +151,7 @@ def chained(ir: Ir, length: int, *, backwards: bool = False) -> None:
     ir.root.find("edges").append(etree.fromstring(f"<more>{ends}</more>"))
     unwrapped(ir, "edges")
     ir.add_edge(edge.get("from-layer"), edge.get("from-port"), str(first), "0")
-    edge.set("from-layer", str(ids[-1]))
-    edge.set("from-port", "1")
+    redirect(edge, str(ids[-1]), "1")
 
 
 def unwrapped(ir: Ir, name: str) -> None:
@@ -165,15 +162,8 @@ def unwrapped(ir: Ir, name: str) -> None:
     more.getparent().remove(more)
 
 
-@case("deep")
-def deep(ir: Ir) -> None:
-    chained(ir, 100_000)
-
-
-@case("deep_backwards")
-def deep_backwards(ir: Ir) -> None:
-    """The last layer stands first in the file."""
-    chained(ir, 30_000, backwards=True)
+CASES["deep"] = lambda ir: chained(ir, 100_000)
+CASES["deep_backwards"] = lambda ir: chained(ir, 30_000, backwards=True)
 
 
 @case("many_edges")
@@ -195,81 +185,57 @@ def wide_concat(ir: Ir) -> None:
     ir.add_layer(ib.layer(id, "wide", "Concat", 'axis="1"', inputs=ports, outputs=out), conv)
     for i in range(20_000):
         ir.add_edge(edge.get("from-layer"), edge.get("from-port"), id, str(i))
-    edge.set("from-layer", id)
-    edge.set("from-port", "20000")
+    redirect(edge, id, "20000")
+
+
+def doubled(ir: Ir, edge: Any, layer: Callable[[int], str], times: int) -> None:
+    """Put layers of two inputs on an edge, each of which reads the last one twice."""
+    source = edge.get("from-layer"), edge.get("from-port")
+    for _ in range(times):
+        id = ir.new_id()
+        ir.add_layer(layer(int(id)), ir.layer(edge.get("to-layer")))
+        ir.add_edge(*source, id, "0")
+        ir.add_edge(*source, id, "1")
+        source = id, "2"
+    redirect(edge, *source)
 
 
 @case("doubling")
 def doubling(ir: Ir) -> None:
     """Each of 80 Concats reads the last one twice."""
-    (conv,) = ir.of_type("Convolution")
-    edge = ir.edges_to(conv)[0]
-    source = edge.get("from-layer"), edge.get("from-port")
-    for i in range(80):
-        id = ir.new_id()
-        ports = {"inputs": [ib.port(0), ib.port(1)], "outputs": [ib.port(2)]}
-        ir.add_layer(ib.layer(id, f"double{i}", "Concat", 'axis="1"', **ports), conv)
-        ir.add_edge(*source, id, "0")
-        ir.add_edge(*source, id, "1")
-        source = id, "2"
-    edge.set("from-layer", source[0])
-    edge.set("from-port", source[1])
+    ports = {"inputs": [ib.port(0), ib.port(1)], "outputs": [ib.port(2)]}
+    concat = lambda id: ib.layer(id, f"double{id}", "Concat", 'axis="1"', **ports)  # noqa: E731
+    doubled(ir, ir.edges_to(ir.of_type("Convolution")[0])[0], concat, 80)
 
 
 @case("doubling_additions")
 def doubling_additions(ir: Ir) -> None:
     """Each of 200 additions of the output reads the last one twice: 2^200 ways to the data."""
     (edge,) = ir.edges_to(ir.of_type("Result")[0])
-    source = edge.get("from-layer"), edge.get("from-port")
-    for i in range(200):
-        id = ir.new_id()
-        ir.add_layer(ib.add(int(id), f"twice{i}", (1, 3, 9, 9)))
-        ir.add_edge(*source, id, "0")
-        ir.add_edge(*source, id, "1")
-        source = id, "2"
-    edge.set("from-layer", source[0])
-    edge.set("from-port", source[1])
+    doubled(ir, edge, lambda id: ib.add(id, f"twice{id}", (1, 3, 9, 9)), 200)
 
 
 @case("cycle")
 def cycle(ir: Ir) -> None:
-    (pad, conv) = ir.of_type("Pad")[-1], ir.of_type("Convolution")[0]
-    edge = ir.edges_to(pad)[0]
-    edge.set("from-layer", conv.get("id"))
-    edge.set("from-port", conv.find("output/port").get("id"))
+    conv = ir.of_type("Convolution")[0]
+    edge = ir.edges_to(ir.of_type("Pad")[-1])[0]
+    redirect(edge, conv.get("id"), conv.find("output/port").get("id"))
 
 
 @case("self_edge")
 def self_edge(ir: Ir) -> None:
     (conv,) = ir.of_type("Convolution")
-    edge = ir.edges_to(conv)[0]
-    edge.set("from-layer", conv.get("id"))
-    edge.set("from-port", conv.find("output/port").get("id"))
+    redirect(ir.edges_to(conv)[0], conv.get("id"), conv.find("output/port").get("id"))
 
 
-@case("missing_port")
-def missing_port(ir: Ir) -> None:
-    ir.edges_to(ir.of_type("Convolution")[0])[0].set("to-port", "7")
-
-
-@case("missing_layer")
-def missing_layer(ir: Ir) -> None:
-    ir.edges[3].set("from-layer", "4711")
-
-
-@case("missing_source_port")
-def missing_source_port(ir: Ir) -> None:
-    ir.edges_to(ir.of_type("Convolution")[0])[0].set("from-port", "4711")
-
-
-@case("same_ids")
-def same_ids(ir: Ir) -> None:
-    ir.layers[3].set("id", ir.layers[2].get("id"))
-
-
-@case("ids_that_are_no_numbers")
-def ids_that_are_no_numbers(ir: Ir) -> None:
-    ir.layers[3].set("id", "-1e9")
+for _case, *_end in (
+    ("missing_port", "to-port", "7"),
+    ("missing_source_port", "from-port", "4711"),
+):
+    CASES[_case] = lambda ir, end=_end: ir.edges_to(ir.of_type("Convolution")[0])[0].set(*end)
+CASES["missing_layer"] = lambda ir: ir.edges[3].set("from-layer", "4711")
+CASES["same_ids"] = lambda ir: ir.layers[3].set("id", ir.layers[2].get("id"))
+CASES["ids_that_are_no_numbers"] = lambda ir: ir.layers[3].set("id", "-1e9")
 
 
 @case("short_file")

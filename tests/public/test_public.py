@@ -26,6 +26,7 @@ from irdeconv.verify.probe import LARGEST_PROBED
 from irdeconv.verify.suite_file import read_layers
 from irdeconv.verify.suite_writing import MAX_CASES
 from support.commands import printed
+from support.fixtures import Capture, Patch
 
 # The public names: there, exported, documented, with examples that hold.
 
@@ -106,7 +107,7 @@ PEERS = {
     "name", [pytest.param(n, marks=pytest.mark.oracles if n in PEERS else ()) for n in FUNCTIONS]
 )
 @pytest.mark.filterwarnings("default")
-def test_examples(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_examples(name: str, tmp_path: Path, monkeypatch: Patch) -> None:
     shutil.copytree(ROOT / "ir_samples", tmp_path / "ir_samples")
     monkeypatch.chdir(tmp_path)
     (example,) = doctest.DocTestFinder(recurse=False).find(
@@ -118,7 +119,7 @@ def test_examples(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert not result.failed, "".join(told)
 
 
-def test_help_is_readable(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_is_readable(capsys: Capture) -> None:
     os.environ["PAGER"] = "cat"
     help(ird.lower)
     text = capsys.readouterr().out
@@ -189,9 +190,7 @@ def test_python_and_console_always_run() -> None:
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if commands(p)])
-def test_commands_without_output_run(
-    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_commands_without_output_run(page: str, tmp_path: Path, monkeypatch: Patch) -> None:
     if any(" openvino" in line for line in commands(page)):
         pytest.importorskip("openvino")
     shutil.copytree(ROOT / "ir_samples", tmp_path / "ir_samples")

@@ -31,7 +31,7 @@ from support.dialect_layers import ONEDNN, TENSORRT, DialectLayer
 from support.dialect_layers import build as build_dialect
 from support.dialect_layers import data as dialect_data
 from support.dialect_layers import expected as dialect_expected
-from support.layers import Layer, constant, expected, numbers, parameter, result
+from support.layers import Layer, begun, constant, expected, numbers, result
 from support.onnx_models import info, model, run_onnx
 
 Ints = tuple[int, ...]
@@ -192,8 +192,7 @@ def _behind(row: Any, rank: int) -> Any:
 
 
 def _ir_model(op: Any, name: str, x: Any, w: Any, row: Any, free: Ints) -> Graph:
-    g = Graph()
-    data = parameter(g, [None if a in free else n for a, n in enumerate(x.shape)], x.dtype, "x")
+    g, data = begun([None if a in free else n for a, n in enumerate(x.shape)], x.dtype)
     value = Value(g.add(op, [data, constant(g, w, "w")], name=name).id)
     if row is not None:
         shaped = constant(g, _behind(row, x.ndim), "b")

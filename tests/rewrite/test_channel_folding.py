@@ -184,8 +184,7 @@ def test_filters_keep_their_storage():
     """The filter is rounded once to its type; a compressed one gets a factor behind it."""
     exact = W.astype(np.float16).astype(np.float64) * PER_CHANNEL[..., None].astype(np.float64)
     for stored in (W.astype(np.float16).astype(np.float32), W.astype(np.float16)):
-        b = Builder()
-        x = b.input((1, 2, 4, 4))
+        b, x = Builder.of((1, 2, 4, 4))
         w = stored if stored.dtype == np.float32 else b.add(Convert(f32), stored)
         graph = b.done(scaled(b, x, PER_CHANNEL, w))
         low = ird.lower(graph, fuse=True)

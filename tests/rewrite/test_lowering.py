@@ -45,6 +45,7 @@ from support.dialect_layers import ONEDNN, TENSORRT
 from support.ir_text import write_ir
 from support.layers import (
     Layer,
+    begun,
     build,
     constant,
     expected,
@@ -226,8 +227,7 @@ def test_the_lowered_filter_is_flipped_and_regrouped() -> None:
 def test_compressed_filters_stay_compressed(groups: int | None) -> None:
     layer = two_d(groups=groups)
     x, w = arrays(layer)
-    g = Graph()
-    data = parameter(g, x.shape, F32, "x")
+    g, data = begun(x.shape)
     half = constant(g, w.astype(np.float16), "half")
     convert = REGISTRY["Convert", "opset1"](destination_type=ELEMENT_TYPES["f32"])  # type: ignore[call-arg]
     full = g.add(convert, [half], name="full")

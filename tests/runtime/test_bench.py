@@ -36,7 +36,7 @@ from irdeconv.runtime.measure import (
     traffic,
 )
 from irdeconv.runtime.peers import Peer, difference
-from support.layers import Layer, build, constant, numbers, parameter, result
+from support.layers import Layer, begun, build, constant, numbers, result
 
 LAYER = Layer(2, (4, 5), None, 3, 6, (3, 2), (2, 2), (1, 1), (1, 0), (0, 1), (0, 0))
 W = numbers(np.random.default_rng(0), LAYER.filter_shape, np.float32)
@@ -268,8 +268,7 @@ def test_sizes_that_are_only_known_when_running() -> None:
 
 def network() -> Graph:
     """y = relu(deconvolution(x)) + relu(x summed with itself), two outputs."""
-    graph = Graph()
-    x = parameter(graph, X.shape, np.float32, "x")
+    graph, x = begun(X.shape)
     up = Value(graph.add(LAYER.op, [x, constant(graph, W, "w")], name="up").id)
     result(graph, Value(graph.add(ReLU(), [up], name="act").id), "y")
     double = Value(graph.add(Add(), [x, x], name="double").id)

@@ -21,7 +21,8 @@ from irdeconv.ops.elementwise import Add, Multiply
 from irdeconv.runtime.extract import cut_out, extract, record
 from irdeconv.runtime.selection import Selection
 from support import irbuild as ib
-from support.layers import constant, parameter, result
+from support.fixtures import Capture, Patch
+from support.layers import begun, constant, parameter, result
 from support.networks import image, network
 from support.runtime_truth import outputs as computed
 
@@ -30,8 +31,7 @@ from support.runtime_truth import outputs as computed
 
 def residual() -> Graph:
     """x -> a -> b -> c; c + a -> d; d * y -> e, with the shape of x deciding a Reshape's."""
-    g = Graph()
-    x = parameter(g, (2, 3), np.float32, "x")
+    g, x = begun((2, 3))
     y = parameter(g, (2, 3), np.float32, "y")
 
     def add(name: str, op: Any, *inputs: Value) -> Value:
@@ -216,7 +216,7 @@ STATE = ib.net(
 
 
 @pytest.fixture
-def net(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def net(tmp_path: Path, monkeypatch: Patch) -> Any:
     """The network of `support.networks` as net.xml in the working directory."""
     monkeypatch.chdir(tmp_path)
     graph = ird.infer(network())
@@ -224,7 +224,7 @@ def net(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return graph
 
 
-def outputs(command: str, capsys: pytest.CaptureFixture[str]) -> Any:
+def outputs(command: str, capsys: Capture) -> Any:
     capsys.readouterr()
     assert main([*command.split(), "--format", "json"]) == 0
     return json.loads(capsys.readouterr().out)
@@ -235,7 +235,7 @@ def arrays(path: str) -> dict[str, Any]:
         return {name: archive[name] for name in archive.files}
 
 
-def test_a_piece_runs_alone_on_what_flowed_into_it(net: Any, capsys: pytest.CaptureFixture[str]):
+def test_a_piece_runs_alone_on_what_flowed_into_it(net: Any, capsys: Capture):
     np.savez("x.npz", x=image())
     found = outputs("extract net.xml --from conv2 --to up -o p.xml --inputs-from x.npz", capsys)
     assert [r["name"] for r in found["inputs"]] == ["relu1:0"]
@@ -251,9 +251,7 @@ def test_a_piece_runs_alone_on_what_flowed_into_it(net: Any, capsys: pytest.Capt
     np.testing.assert_array_equal(alone["up:0"], kept["up"])
 
 
-def test_what_flows_in_is_taken_from_a_dump_of_the_whole_run(
-    net: Any, capsys: pytest.CaptureFixture[str]
-):
+def test_what_flows_in_is_taken_from_a_dump_of_the_whole_run(net: Any, capsys: Capture):
     assert main("run net.xml --form none --no-fuse --dump all -o run.npz".split()) == 0
     found = outputs(
         "extract net.xml --from split:1 --to out -o p.xml --inputs-from run.npz", capsys
@@ -265,7 +263,7 @@ def test_what_flows_in_is_taken_from_a_dump_of_the_whole_run(
     assert ird.read("p.xml").outputs == ["relu1:0", "conv2:0"]
 
 
-def test_arrays_that_are_no_inputs_are_refused(net: Any, capsys: pytest.CaptureFixture[str]):
+def test_arrays_that_are_no_inputs_are_refused(net: Any, capsys: Capture):
     np.savez("other.npz", a=image(), b=image())
     assert main("extract net.xml --from up -o p.xml --inputs-from other.npz".split()) == 2
     error = capsys.readouterr().err
@@ -280,7 +278,7 @@ def test_arrays_that_are_no_inputs_are_refused(net: Any, capsys: pytest.CaptureF
     ("extract net.xml --to up -o p.xml --save-inputs in.txt", "must end in .npz"),
     ("extract net.xml --to up -o p.xml --inputs-from a.npz -i x=ones", "exclude each other"),
 ])  # fmt: skip
-def test_usage(net: Any, command: str, message: str, capsys: pytest.CaptureFixture[str]):
+def test_usage(net: Any, command: str, message: str, capsys: Capture):
     assert main(command.split()) == 2
     assert message in capsys.readouterr().err
 
@@ -352,7 +350,7 @@ def test_names_in_kept_parts_are_written_and_found_as_they_are(tmp_path: Path) -
 
 @pytest.mark.oracles
 def test_openvino_records_where_irdeconv_cannot(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: Patch, capsys: Capture
 ):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(TensorIterator, "evaluate", Op.evaluate)

@@ -11,6 +11,7 @@ import irdeconv as ird
 from irdeconv.runtime.machine import Ceilings
 from irdeconv.runtime.peers import Source, difference, peers
 from support.commands import command
+from support.fixtures import Capture, Patch
 from support.ir_text import write_ir
 from support.layers import Layer, build, expected, numbers, random_layer
 
@@ -24,7 +25,7 @@ W = np.arange(54, dtype=np.float32).reshape(3, 2, 3, 3)
 
 
 @pytest.fixture(autouse=True)
-def ceilings(monkeypatch: pytest.MonkeyPatch) -> None:
+def ceilings(monkeypatch: Patch) -> None:
     found = Ceilings(gemm=80.0, gemm_all=150.0, copy=20.0, cores=2)
     monkeypatch.setattr("irdeconv.runtime.bench.measure_ceilings", lambda clock: found)
 
@@ -36,7 +37,7 @@ def net(tmp_path: Path) -> Path:
     return path
 
 
-def document(capsys: pytest.CaptureFixture[str], *args: object) -> Any:
+def document(capsys: Capture, *args: object) -> Any:
     quick = ("--rounds", 1, "--time", 0, "--format", "json")
     assert command("bench", *args, *quick) == 0
     return json.loads(capsys.readouterr().out)
@@ -68,7 +69,7 @@ def test_a_single_deconvolution_as_conv_transpose(seed: int) -> None:
     assert ran
 
 
-def test_against_both(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_against_both(net: Path, capsys: Capture) -> None:
     found = document(capsys, net, "--against", "openvino,onnxruntime")
     assert found["schema"] == "irdeconv/bench/1"
     assert [p["name"] for p in found["peers"]] == ["openvino", "onnxruntime"]
@@ -83,7 +84,7 @@ def test_against_both(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert step["macs"] == LAYER.products
 
 
-def test_the_text(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_text(net: Path, capsys: Capture) -> None:
     quick = ("--rounds", 1, "--time", 0)
     assert command("bench", net, "x=ones", *quick, "--against", "openvino", "--no-fuse") == 0
     out, err = capsys.readouterr()
@@ -93,7 +94,7 @@ def test_the_text(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "input x: ones, seed 0" in err
 
 
-def test_a_reshaped_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_reshaped_model(tmp_path: Path, capsys: Capture) -> None:
     write_ir(tmp_path / "open.xml", LAYER, W, data_shape=[-1, 3, -1, -1])
     shape = ("--shape", "x[2,3,5,6]")
     found = document(capsys, tmp_path / "open.xml", *shape, "--against", "openvino,onnxruntime")
@@ -101,7 +102,7 @@ def test_a_reshaped_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert found["steps"][0]["macs"] == 2 * 30 * W.size
 
 
-def test_an_onnx_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_onnx_file(tmp_path: Path, capsys: Capture) -> None:
     helper = models.helper
     w = numbers(np.random.default_rng(0), (3, 2, 3, 3), np.float32)
     nodes = [
@@ -116,9 +117,7 @@ def test_an_onnx_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert max(p["difference"] for p in found["peers"]) < 1e-5
 
 
-def test_an_ir_of_several_layers_is_nothing_for_onnxruntime(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_an_ir_of_several_layers_is_nothing_for_onnxruntime(capsys: Capture) -> None:
     path = Path(__file__).resolve().parents[2] / "ir_samples/openvino/segmentation_head.xml"
     found = document(capsys, path, "--against", "onnxruntime,openvino", "--form", "none")
     ort, ov = found["peers"]
@@ -135,7 +134,7 @@ def test_a_graph_without_a_file() -> None:
     assert peer.difference < 1e-5
 
 
-def test_arguments_that_do_not_fit(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_arguments_that_do_not_fit(net: Path, capsys: Capture) -> None:
     mistakes = ("--against tensorflow", "--top 0", "--rounds 0", "--threads 0", "--max-memory much")
     for wrong in (*mistakes, "--tune x=ones", "--against openvino --threads 2"):
         assert command("bench", net, *wrong.split()) == 2, wrong

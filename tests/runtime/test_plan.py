@@ -37,14 +37,14 @@ from irdeconv.runtime.program import Lifetime, layout, most_alive
 from support import oracle
 from support.layers import build as build_layer
 from support.layers import expected, numbers, random_layer
+from support.memory import peak_of
 from support.plan_graphs import RNG, Builder, plans, randn, same, same_in_every_run, steps_of
 
 # Fused plans: what becomes one step, and that the numbers are those of node by node.
 
 
 def test_convolution_takes_in_what_surrounds_it():
-    b = Builder()
-    x = b.input((2, 3, 7, 6))
+    b, x = Builder.of((2, 3, 7, 6))
     y = b.add(Pad12(), x, np.array([0, 0, 1, 2]), np.array([0, 0, 2, 1]), np.float32(0))
     y = b.add(Convolution(), y, randn(4, 3, 3, 3))
     y = b.add(Add(), y, randn(1, 4, 1, 1))
@@ -61,8 +61,7 @@ def test_convolution_takes_in_what_surrounds_it():
 
 def test_a_deconvolution_that_no_output_needs_is_left_out():
     for behind in (False, True):
-        b = Builder()
-        x = b.input((1, 2, 5, 5))
+        b, x = Builder.of((1, 2, 5, 5))
         unread = b.add(ConvolutionBackpropData(strides=(2, 2)), x, randn(2, 3, 2, 2))
         if behind:
             b.add(ReLU(), unread)
@@ -70,15 +69,13 @@ def test_a_deconvolution_that_no_output_needs_is_left_out():
 
 
 def test_what_others_read_stays():
-    b = Builder()
-    x = b.input((1, 2, 5, 5))
+    b, x = Builder.of((1, 2, 5, 5))
     y = b.add(Convolution(), x, randn(3, 2, 2, 2))
     assert steps_of(b.done(b.add(ReLU(), y), y), (1, 2, 5, 5)) == [["Convolution"], ["ReLU"]]
 
 
 def test_a_value_used_twice_inside_is_fused():
-    b = Builder()
-    x = b.input((1, 2, 5, 5))
+    b, x = Builder.of((1, 2, 5, 5))
     y = b.add(Convolution(), x, randn(3, 2, 2, 2))
     y = b.add(Multiply(), y, b.add(Sigmoid(), y))
     assert steps_of(b.done(y), (1, 2, 5, 5)) == [["Convolution", "Sigmoid", "Multiply"]]
@@ -90,8 +87,7 @@ def test_a_value_used_twice_inside_is_fused():
      ((0, -1), (0, 1), False), ((2, -1), (-1, 0), True), ((-1, 2), (-1, 1), True)],
 )  # fmt: skip
 def test_a_pad_that_cuts_what_the_convolution_would_see_stays(pads, own, fused):
-    b = Builder()
-    x = b.input((1, 1, 8))
+    b, x = Builder.of((1, 1, 8))
     y = b.add(Pad12(), x, np.array([0, 0, pads[0]]), np.array([0, 0, pads[1]]), np.float32(0))
     y = b.add(Convolution((1,), (own[0],), (own[1],)), y, randn(1, 1, 3))
     assert (steps_of(b.done(y), (1, 1, 8))[-1] == ["Pad", "Convolution"]) == fused
@@ -99,8 +95,7 @@ def test_a_pad_that_cuts_what_the_convolution_would_see_stays(pads, own, fused):
 
 def test_a_pad_with_another_value_or_mode_stays():
     for value, mode in ((1.5, "constant"), (0, "edge"), (np.nan, "constant")):
-        b = Builder()
-        x = b.input((1, 1, 8))
+        b, x = Builder.of((1, 1, 8))
         y = b.add(Pad12(mode), x, np.array([0, 0, 1]), np.array([0, 0, 1]), np.float32(value))
         g = b.done(b.add(Convolution(), y, randn(1, 1, 3)))
         steps, outs, plain = plans(g, [randn(1, 1, 8)])
@@ -109,8 +104,7 @@ def test_a_pad_with_another_value_or_mode_stays():
 
 
 def test_the_three_nodes_of_a_deconvolution_are_one_step():
-    b = Builder()
-    x = b.input((2, 4, 5))
+    b, x = Builder.of((2, 4, 5))
     y = b.add(ZeroInsertion((3,)), x)
     y = b.add(Pad12(), y, np.array([0, 0, 2]), np.array([0, 0, 1]), np.float32(0))
     w = randn(2, 3, 2, 4)
@@ -137,8 +131,7 @@ def test_random_layers_fused_agree_with_the_definition(seed):
 
 
 def test_views_share_memory_and_last_long_enough():
-    b = Builder()
-    x = b.input((2, 3, 4))
+    b, x = Builder.of((2, 3, 4))
     y = b.add(ReLU(), x)
     v = b.add(Reshape(special_zero=False), y, np.array([6, 4]))
     t = b.add(Transpose(), v, np.array([1, 0]))
@@ -154,8 +147,7 @@ def test_views_share_memory_and_last_long_enough():
 
 
 def test_a_cropped_residual_is_read_anew_in_every_run():
-    b = Builder()
-    x = b.input((1, 3, 8, 9))
+    b, x = Builder.of((1, 3, 8, 9))
     y = b.add(ReLU(), x)
     crop = b.add(Slice(), y, *(np.array(v) for v in ([1, 2], [7, 8], [1, 1], [2, 3])))
     z = b.add(Add(), b.add(Convolution(), y, randn(3, 3, 3, 4)), crop)
@@ -187,8 +179,7 @@ def test_what_is_added_to_a_volume_by_fewer_axes_is_read_anew_in_every_run(shape
 
 
 def test_a_view_that_needs_a_copy_is_made_in_every_run():
-    b = Builder()
-    x = b.input((2, 3, 4))
+    b, x = Builder.of((2, 3, 4))
     y = b.add(Transpose(), b.add(ReLU(), x), np.array([0, 2, 1]))
     flat = b.add(Reshape(special_zero=False), y, np.array([2, 12]))
     plan = ird.compile(b.done(b.add(Multiply(), flat, np.float32(2))), None, threads=1)
@@ -199,8 +190,7 @@ def test_a_view_that_needs_a_copy_is_made_in_every_run():
 
 
 def test_outputs_are_the_callers_own_arrays():
-    b = Builder()
-    x = b.input((2, 3))
+    b, x = Builder.of((2, 3))
     y = b.add(ReLU(), x)
     g = b.done(y, x, b.add(Reshape(special_zero=False), y, np.array([6])), y)
     plan = ird.compile(g, None, threads=1)
@@ -215,8 +205,7 @@ def test_outputs_are_the_callers_own_arrays():
 
 
 def test_open_shapes_get_a_program_each():
-    b = Builder()
-    x = b.input((None, 2, None))
+    b, x = Builder.of((None, 2, None))
     y = b.add(Convolution((1,), (1,), (1,)), x, randn(3, 2, 3))
     g = b.done(b.add(ReLU(), y))
     plan = ird.compile(g, None, threads=1)
@@ -317,8 +306,7 @@ FOLDED = """graph 1 "m" <ir_version = 11> {{
 
 
 def test_memory_is_limited_before_running():
-    b = Builder()
-    x = b.input((1, 4, 64, 64))
+    b, x = Builder.of((1, 4, 64, 64))
     g = b.done(b.add(ReLU(), b.add(Convolution(), b.add(ReLU(), x), randn(4, 4, 3, 3))))
     ird.compile(g, None, threads=1, max_memory=1 << 30)
     with pytest.raises(ird.LimitError, match="the limit is 1,000") as e:
@@ -327,8 +315,7 @@ def test_memory_is_limited_before_running():
 
 
 def test_an_output_that_nothing_reads_is_counted_where_it_is_computed():
-    b = Builder()
-    x = b.input((1, 4, 64, 64))
+    b, x = Builder.of((1, 4, 64, 64))
     pool = MaxPool14(kernel=(2, 2), strides=(1, 1), pads_begin=(0, 0), pads_end=(0, 0))
     graph = b.done(b.add(pool, x))
     read, values, places = 4 * 64 * 64 * 4, 4 * 63 * 63 * 4, 4 * 63 * 63 * 8
@@ -347,8 +334,7 @@ def max_pool_2x2(x):
 @pytest.mark.parametrize("fuse", [True, False])
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
 def test_a_wide_stride_needs_no_large_scratch(dtype, fuse):
-    b = Builder()
-    x = b.input((1, 32, 32, 32), dtype)
+    b, x = Builder.of((1, 32, 32, 32), dtype)
     deconvolution = REGISTRY["ConvolutionBackpropData", "opset1"]
     op = deconvolution(strides=(8, 8), pads_begin=(4, 4), pads_end=(4, 4), dilations=(1, 1))
     graph = b.done(b.add(op, x, randn(32, 32, 16, 16).astype(dtype)))
@@ -356,12 +342,7 @@ def test_a_wide_stride_needs_no_large_scratch(dtype, fuse):
     form = "zero-insertion" if fuse else None  # the insertion's zeros take memory when it runs
     ird.compile(graph, form, threads=1, fuse=fuse).run([data])  # loads compiled kernels
     plan = ird.compile(graph, form, threads=1, fuse=fuse)
-    tracemalloc.start()
-    try:
-        plan.run([data])
-        first = tracemalloc.get_traced_memory()[1]  # scratch memory is made in the first run
-    finally:
-        tracemalloc.stop()
+    _, first = peak_of(lambda: plan.run([data]))  # scratch memory is made in the first run
     output = data.itemsize * 32 * 256 * 256
     program = plan.program([data])
     assert first - output <= 16 << 20
@@ -371,8 +352,7 @@ def test_a_wide_stride_needs_no_large_scratch(dtype, fuse):
 
 def heavy(path, kind):
     """Write three deconvolutions of one input, each with 8 MiB of weights as f32."""
-    b = Builder()
-    x = b.input((1, 512, 6, 6))
+    b, x = Builder.of((1, 512, 6, 6))
     op = REGISTRY["ConvolutionBackpropData", "opset1"]
     layer = op(strides=(2, 2), pads_begin=(1, 1), pads_end=(1, 1), dilations=(1, 1))
     found = []
@@ -474,8 +454,7 @@ def test_estimates_choose_unless_measuring_is_asked_for(tmp_path, monkeypatch):
 
 
 def test_a_tuned_plan_computes_the_same():
-    b = Builder()
-    x = b.input((1, 32, 40, 40))
+    b, x = Builder.of((1, 32, 40, 40))
     g = b.done(b.add(Convolution((1, 1), (1, 1), (1, 1)), x, randn(32, 32, 3, 3)))
     data = randn(1, 32, 40, 40)
     tuned = ird.compile(g, None, threads=1, tune=True)
@@ -483,8 +462,7 @@ def test_a_tuned_plan_computes_the_same():
 
 
 def test_memory_of_outputs_is_used_again_only_where_nobody_sees_it():
-    b = Builder()
-    x = b.input((2, 3, 50))
+    b, x = Builder.of((2, 3, 50))
     plan = ird.compile(b.done(b.add(ReLU(), x), b.add(Sigmoid(), x)), None, threads=1)
     data = np.abs(randn(2, 3, 50))
     view = plan.run([data])["y0"][1, 1:]
@@ -521,8 +499,7 @@ def test_threads_are_done_when_one_of_them_failed(caller_fails):
 def test_programs_of_many_shapes_from_several_threads(monkeypatch):
     """While one thread compiles for its shape, others may drop what it needs."""
     monkeypatch.setattr(plan_module, "PROGRAMS", 1)
-    b = Builder()
-    x = b.input((Interval(1, None),))
+    b, x = Builder.of((Interval(1, None),))
     compiled = ird.compile(b.done(b.add(ReLU(), x)), None, threads=1)
     shared = compiled._programs
 
@@ -543,8 +520,7 @@ def test_programs_of_many_shapes_from_several_threads(monkeypatch):
 @pytest.mark.parametrize("how", ["trace", "watch", "observe"])
 def test_a_callback_must_not_run_the_plan_whose_memory_is_in_use(how):
     """It raises, in place of waiting for itself; the plan and plans of its own are as before."""
-    b = Builder()
-    x = b.input((1, 4, 8, 8))
+    b, x = Builder.of((1, 4, 8, 8))
     g = b.done(b.add(ReLU(), b.add(Convolution(), x, randn(4, 4, 3, 3))))
     plan, other, feed = ird.compile(g, None), ird.compile(g, None), [randn(1, 4, 8, 8)]
     want, seen = other.run(feed), []
@@ -585,8 +561,7 @@ def test_a_callback_must_not_run_the_plan_whose_memory_is_in_use(how):
 @pytest.mark.parametrize("how", ["trace", "watch", "observe"])
 def test_a_callback_must_not_wait_for_a_thread_that_runs_the_plan(how):
     """That thread gets an error, in place of waiting for the callback that waits for it."""
-    b = Builder()
-    x = b.input((2, 3))
+    b, x = Builder.of((2, 3))
     plan, feed = ird.compile(b.done(b.add(ReLU(), x)), None), [randn(2, 3)]
     want = plan.run(feed)
     turn = plan.settings.team.lock
@@ -607,8 +582,7 @@ def test_a_callback_must_not_wait_for_a_thread_that_runs_the_plan(how):
 
 
 def test_layers_that_are_alike_are_listed_once(monkeypatch):
-    b = Builder()
-    x = b.input((1, 4, 9, 9))
+    b, x = Builder.of((1, 4, 9, 9))
     for _ in range(3):
         x = b.add(Convolution(pads_begin=(1, 1), pads_end=(1, 1)), x, randn(4, 4, 3, 3))
     graph, listed = b.done(b.add(Convolution(), x, randn(4, 4, 3, 3))), []

@@ -17,7 +17,7 @@ from irdeconv.ops.basic import Opaque, Parameter, Result
 from irdeconv.ops.elementwise import Add, Multiply
 from irdeconv.ops.shape import Reshape
 from irdeconv.runtime.feeds import NoArrayError, array_of, is_array
-from support.layers import constant, parameter, result
+from support.layers import begun, constant, parameter, result
 
 # Plans: feeds, order of outputs, freeing, tracing, errors that name the layer.
 
@@ -117,8 +117,7 @@ def test_values_are_freed_at_their_last_use():
 
 
 def test_constant_subgraphs_are_computed_once():
-    g = Graph()
-    x = parameter(g, (2,), np.float32, "x")
+    g, x = begun((2,))
     c = Value(g.add(Add(), [constant(g, A[0, :2], "p"), constant(g, B[0, :2], "q")], name="c").id)
     result(g, Value(g.add(Add(), [x, c], name="y").id))
     plan = ird.compile(g, None)
@@ -127,8 +126,7 @@ def test_constant_subgraphs_are_computed_once():
 
 
 def test_a_failing_layer_is_named_with_its_inputs():
-    g = Graph()
-    x = parameter(g, (None,), np.float32, "x")
+    g, x = begun((None,))
     shape = parameter(g, (2,), np.int64, "shape")
     result(g, Value(g.add(Reshape(special_zero=False), [x, shape], name="fold").id))
     with pytest.raises(ird.ExecutionError) as e:
@@ -140,8 +138,7 @@ def test_a_failing_layer_is_named_with_its_inputs():
 
 
 def test_all_unsupported_operations_are_listed():
-    g = Graph()
-    x = parameter(g, (2,), np.float32, "x")
+    g, x = begun((2,))
     for name in ("one", "two"):
         op = Opaque("Mystery", "opset9", declared=(Spec.of(A[0]).without_value(),))
         x = Value(g.add(op, [x], name=name).id)
@@ -159,8 +156,7 @@ def test_layers_that_no_result_needs_are_not_run():
 
 
 def test_outputs_of_one_tensor_get_names_of_their_own():
-    g = Graph()
-    x = parameter(g, (2, 3), np.float32, "x")
+    g, x = begun((2, 3))
     result(g, x, "y")
     result(g, x, "y")
     assert list(ird.run(g, [A])) == ["y", "y.1"]

@@ -5,7 +5,6 @@ import json
 import os
 import pickle
 import random
-import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -45,7 +44,8 @@ from irdeconv.ops.slicing import Slice
 from irdeconv.rewrite import compressed_filters as moving
 from support import irbuild as ib
 from support.kernels import convolved, deconvolved, every_kernel, integers
-from support.layers import Layer, constant, parameter, result
+from support.layers import Layer, begun, constant, result
+from support.memory import peak_of
 from support.networks import image, network
 from support.plan_graphs import Builder
 
@@ -138,14 +138,6 @@ STAYS: dict[str, tuple[Rule, list[str]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("rule", "left"), STAYS.values(), ids=STAYS)
-def test_what_may_change_a_bit_stays(rule: Rule, left: list[str]):
-    before = between(rule)
-    after = ird.simplify(before).graph
-    assert kinds(after) == left
-    check_bits(before, after, SPECIAL)
-
-
 JOINED: dict[str, tuple[Rule, list[str]]] = {
     "reshapes": (
         lambda b, x: b.add(Reshape(), b.add(Reshape(), x, ints(6)), ints(3, -1)), ["Reshape"]),
@@ -165,20 +157,25 @@ JOINED: dict[str, tuple[Rule, list[str]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("rule", "left"), JOINED.values(), ids=JOINED)
-def test_pairs_become_one(rule: Rule, left: list[str]):
+FINITE = np.float32([[[0, -0.0, 1.5]], [[7, -3, 2]]])
+LEFT = STAYS | JOINED
+RULES = NOTHING | {name: rule for name, (rule, _) in LEFT.items()}
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_what_may_change_a_bit_stays_and_pairs_become_one(name: str):
+    rule, left = LEFT[name]
     before = between(rule)
     after = ird.simplify(before).graph
     assert kinds(after) == left
-    check_bits(before, after, np.float32([[[0, -0.0, 1.5]], [[7, -3, 2]]]))
+    check_bits(before, after, SPECIAL if name in STAYS else FINITE)
 
 
-@pytest.mark.parametrize("name", [*NOTHING, *STAYS, *JOINED])
+@pytest.mark.parametrize("name", RULES)
 def test_open_shapes_keep_every_bit(name: str):
-    rule = NOTHING.get(name) or (STAYS | JOINED)[name][0]
-    before = between(rule, shape=(None, 1, None))
+    before = between(RULES[name], shape=(None, 1, None))
     after = ird.simplify(before).graph
-    check_bits(before, after, np.float32([[[0, -0.0, 1.5]], [[7, -3, 2]]]))
+    check_bits(before, after, FINITE)
     assert [str(n.spec()) for n in after.results] == [str(n.spec()) for n in before.results]
 
 
@@ -242,8 +239,7 @@ def test_quantization_of_constants_stays():
 
 
 def test_duplicates_become_one_but_outputs_keep_their_names():
-    b = Builder()
-    x = b.input((2, 3))
+    b, x = Builder.of((2, 3))
     twice = [b.add(Multiply(), b.add(ReLU(), x), np.float32([1, 2, 3])) for _ in range(2)]
     before = b.done(b.add(Add(), *twice), b.add(Sigmoid(), x), b.add(Sigmoid(), x))
     after, report = ird.simplify(before)
@@ -253,8 +249,7 @@ def test_duplicates_become_one_but_outputs_keep_their_names():
 
 
 def test_the_ends_of_the_model_stay():
-    b = Builder()
-    x = b.input((2, 3))
+    b, x = Builder.of((2, 3))
     b.input((1,), name="unused")
     before = b.done(b.add(Reshape(), x, ints(2, 3)), b.add(Convert(f32), b.add(ReLU(), x)))
     b.graph.add(ReLU(), [x], name="dead")
@@ -331,10 +326,9 @@ def test_the_verb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any):
 
 @pytest.mark.sampled(16)
 @pytest.mark.oracles
-@pytest.mark.parametrize("name", [*NOTHING, *STAYS, *JOINED])
+@pytest.mark.parametrize("name", RULES)
 def test_openvino_agrees(name: str, tmp_path: Path, capsys: Any):
-    row = NOTHING.get(name) or (STAYS | JOINED)[name][0]
-    ird.write(between(row), tmp_path / "net.xml")
+    ird.write(between(RULES[name]), tmp_path / "net.xml")
     assert main(["simplify", str(tmp_path / "net.xml"), "--check", "openvino"]) == 0
     assert "same bits before and after" in capsys.readouterr().out
 
@@ -409,8 +403,7 @@ def test_what_is_broadcast_is_moved_narrow(rows: tuple[int, ...]) -> None:
 def stored_layer(folder: Path, layer: Layer, kind: str) -> Path:
     """Write a deconvolution whose filter is f32, or f16 or i8 behind a Convert and a scale."""
     rng = np.random.default_rng(3)
-    g = Graph()
-    x = parameter(g, layer.data_shape, np.float32, "x")
+    g, x = begun(layer.data_shape)
     container = {"f32": np.float32, "f16": np.float16, "i8": np.int8}[kind]
     w = constant(g, rng.integers(-9, 9, layer.filter_shape).astype(container), "w")
     if kind != "f32":
@@ -464,12 +457,7 @@ def test_lowering_and_writing_need_a_part_of_the_weights(
 ) -> None:
     path = stored_layer(tmp_path, SAME if form == "gemm" else LARGE, kind)
     ird.write(ird.lower(path, form).graph, tmp_path / "first.xml")  # imports
-    tracemalloc.start()
-    try:
-        ird.write(ird.lower(path, form).graph, tmp_path / "low.xml")
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+    _, peak = peak_of(lambda: ird.write(ird.lower(path, form).graph, tmp_path / "low.xml"))
     assert (tmp_path / "low.bin").stat().st_size >= path.with_suffix(".bin").stat().st_size
     assert peak < 28 << 20  # the filter has 32 MiB as f32, what stacked makes of it 72
 

@@ -55,8 +55,7 @@ def test_rounding_once(dtype: type) -> None:
 @pytest.mark.parametrize("dtype", NARROW)
 def test_a_network(dtype: type) -> None:
     """Steps round at their ends; an operation that sums in the narrow type gets that."""
-    b = Builder()
-    x = b.input(SHAPE, dtype)
+    b, x = Builder.of(SHAPE, dtype)
     y = b.add(GroupConvolution((1, 1), (1, 1), (1, 1)), x, randn(2, 4, 3, 3, 3).astype(dtype))
     y = b.add(ReLU(), b.add(Add(), y, randn(1, 8, 1, 1).astype(dtype)))
     pooled = b.add(Transpose(), y, np.array([0, 2, 3, 1]))
@@ -78,8 +77,7 @@ def test_a_network(dtype: type) -> None:
 
 def test_variables_keep_their_type():
     """ReadValue and Assign hold f16 though the steps between them read f32."""
-    b = Builder()
-    x = b.input((2, 3), np.float16)
+    b, x = Builder.of((2, 3), np.float16)
     r = b.add(ReadValue6("v", (2, 3), f16), np.zeros((2, 3), np.float16))
     y = b.add(Add(), r, x)
     b.add(Assign6("v"), y)
@@ -94,8 +92,7 @@ def test_variables_keep_their_type():
 @pytest.mark.parametrize("pool", [MaxPool14, AvgPool14])
 def test_pools(pool: type) -> None:
     """Pooling reads and writes f32 as well."""
-    b = Builder()
-    x = b.input(SHAPE, np.float16)
+    b, x = Builder.of(SHAPE, np.float16)
     y = b.add(ReLU(), b.add(Add(), x, x))
     graph = b.done(
         b.add(pool(strides=(2, 1), pads_begin=(0, 0), pads_end=(0, 0), kernel=(2, 3)), y)
@@ -106,8 +103,7 @@ def test_pools(pool: type) -> None:
 
 def test_normalizations_and_attention():
     """Compiled calls of small tensors, one of them read in another order, give NumPy's results."""
-    b = Builder()
-    x = b.input((2, 6, 5, 8))
+    b, x = Builder.of((2, 6, 5, 8))
     turned = b.add(Transpose(), x, np.array([0, 2, 1, 3]))
     ends = []
     for data, axes in ((x, [3]), (turned, [2, 3]), (turned, [3])):

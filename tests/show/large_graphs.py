@@ -10,7 +10,7 @@ from irdeconv.ops.channels import Split
 from irdeconv.ops.convolution import Convolution
 from irdeconv.ops.elementwise import Add
 from irdeconv.ops.movement import Concat
-from support.layers import constant, parameter, result
+from support.layers import begun, constant, result
 
 SHAPE = (1, 4, 8, 8)
 CHANNELS = np.ones((1, 4, 1, 1), np.float32)
@@ -18,8 +18,7 @@ CHANNELS = np.ones((1, 4, 1, 1), np.float32)
 
 def chain(n: int) -> Graph:
     """n layers, one behind the other."""
-    g = Graph(Info("chain"))
-    y = parameter(g, SHAPE, np.float32, "x")
+    g, y = begun(SHAPE, info=Info("chain"))
     for i in range(n):
         y = Value(g.add(ReLU(), [y], name=f"block{i // 10}/relu_{i}").id)
     result(g, y)
@@ -28,8 +27,7 @@ def chain(n: int) -> Graph:
 
 def convolutions(n: int) -> Graph:
     """A chain of convolutions and biases, each with a constant of its own: 4 layers a piece."""
-    g = Graph(Info("convolutions"))
-    y = parameter(g, SHAPE, np.float32, "x")
+    g, y = begun(SHAPE, info=Info("convolutions"))
     op = Convolution(pads_begin=(1, 1), pads_end=(1, 1))
     for i in range(n // 4):
         w = constant(g, np.ones((4, 4, 3, 3), np.float32), f"w{i}")
@@ -41,8 +39,7 @@ def convolutions(n: int) -> Graph:
 
 def wide(n: int) -> Graph:
     """n readers of one input, all read by one Concat."""
-    g = Graph(Info("wide"))
-    x = parameter(g, SHAPE, np.float32, "x")
+    g, x = begun(SHAPE, info=Info("wide"))
     ys = [Value(g.add(ReLU(), [x], name=f"relu_{i}").id) for i in range(n)]
     result(g, Value(g.add(Concat(axis=1), ys, name="cat").id))
     return g
@@ -50,8 +47,7 @@ def wide(n: int) -> Graph:
 
 def many_outputs(n: int) -> Graph:
     """A Split of n outputs, all read by one Concat."""
-    g = Graph(Info("many outputs"))
-    x = parameter(g, (1, n), np.float32, "x")
+    g, x = begun((1, n), info=Info("many outputs"))
     split = g.add(Split(num_splits=n), [x, constant(g, np.int64(1), "axis")], name="split")
     pieces = [Value(split.id, port) for port in range(n)]
     result(g, Value(g.add(Concat(axis=1), pieces, name="cat").id))
@@ -60,8 +56,7 @@ def many_outputs(n: int) -> Graph:
 
 def shared_constant(n: int) -> Graph:
     """One constant with n readers."""
-    g = Graph(Info("shared constant"))
-    y = parameter(g, SHAPE, np.float32, "x")
+    g, y = begun(SHAPE, info=Info("shared constant"))
     c = constant(g, CHANNELS, "c")
     for i in range(n):
         y = Value(g.add(Add(), [y, c], name=f"add_{i}").id)
@@ -71,8 +66,7 @@ def shared_constant(n: int) -> Graph:
 
 def many_constants(n: int) -> Graph:
     """n constants with one reader."""
-    g = Graph(Info("many constants"))
-    x = parameter(g, SHAPE, np.float32, "x")
+    g, x = begun(SHAPE, info=Info("many constants"))
     rows = [constant(g, np.ones((1, 1, 8, 8), np.float32), f"c{i}") for i in range(n)]
     result(g, Value(g.add(Concat(axis=1), [x, *rows], name="cat").id))
     return g
@@ -80,8 +74,7 @@ def many_constants(n: int) -> Graph:
 
 def sums_of_constants(n: int) -> Graph:
     """A sum of constants that grows by one constant a layer, every stage of it read: 3 a piece."""
-    g = Graph(Info("sums of constants"))
-    y = parameter(g, SHAPE, np.float32, "x")
+    g, y = begun(SHAPE, info=Info("sums of constants"))
     total = constant(g, CHANNELS, "c")
     for i in range(n // 3):
         c = constant(g, CHANNELS, f"c{i}")

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pytest
 
 import irdeconv as ird
@@ -14,7 +13,7 @@ from browser import chromium, missing
 from irdeconv.ir.graph import Graph, Value
 from irdeconv.ops.activation import ReLU
 from irdeconv.show.page import PageContent
-from support.layers import parameter, result
+from support.layers import begun, result
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -111,8 +110,7 @@ def head() -> tuple[Graph, Any]:
 
 def chain(names: tuple[str, ...]) -> Graph:
     """Return layers of these names, one behind the other."""
-    g = Graph()
-    y = parameter(g, (1, 2, 4), np.float32, names[0])
+    g, y = begun((1, 2, 4), name=names[0])
     for name in names[1:]:
         y = Value(g.add(ReLU(), [y], name=name).id)
     result(g, y)

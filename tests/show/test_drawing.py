@@ -32,7 +32,7 @@ from irdeconv.show.scene import Box, GraphDrawing, LayerBox, Link, Scene, TextLi
 from irdeconv.show.svg import PREFIX, style, tree
 from irdeconv.show.text import measure, name_lines, one_line, shown, type_lines
 from large_graphs import chain
-from support.layers import constant, parameter, result
+from support.layers import begun, constant, result
 
 # What must hold for any scene, whoever laid it out.
 
@@ -499,8 +499,7 @@ def parsed(text: str) -> etree._Element:
 
 
 def hostile() -> Graph:
-    g = Graph(Info(HOSTILE))
-    x = parameter(g, (1, 2), np.float32, HOSTILE)
+    g, x = begun((1, 2), name=HOSTILE, info=Info(HOSTILE))
     c = constant(g, np.ones((1, 2), np.float32), HOSTILE + "c")
     y = Value(g.add(Concat(axis=0), [x, c], name=HOSTILE * 50).id)
     result(g, y, HOSTILE)
@@ -545,8 +544,7 @@ def test_what_a_picture_says() -> None:
 
 
 def test_outputs_have_numbers_and_inputs_that_are_one_say_so() -> None:
-    g = Graph(Info("split"))
-    x = parameter(g, (1, 6), np.float32, "x")
+    g, x = begun((1, 6), info=Info("split"))
     split = g.add(Split(num_splits=2), [x, constant(g, np.int64(1), "axis")], name="split")
     result(g, Value(g.add(Add(), [Value(split.id, 0)] * 2, name="double").id), "a")
     result(g, Value(split.id, 1), "b")
@@ -593,8 +591,7 @@ def test_a_notebook_has_the_picture_unless_it_is_too_large() -> None:
     assert picture == ird.inspect(graph)._repr_svg_()
     assert picture is not None
     assert picture in graph._repr_html_()
-    wide = Graph(Info("wide"))
-    x = parameter(wide, (1, 2), np.float32, "x")
+    wide, x = begun((1, 2), info=Info("wide"))
     for i in range(LARGEST_FLAT):
         result(wide, Value(wide.add(ReLU(), [x], name=f"relu{i}").id), f"y{i}")
     assert wide._repr_svg_() is None

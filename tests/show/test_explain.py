@@ -13,7 +13,7 @@ import irdeconv as ird
 from irdeconv.base.errors import OpError
 from irdeconv.cli.main import main
 from irdeconv.ir.geometry import size_hint
-from irdeconv.ir.graph import Graph, Value
+from irdeconv.ir.graph import Value
 from irdeconv.ops.dialect_base import Setting
 from irdeconv.ops.dialect_openvino import ConvolutionBackpropData
 from irdeconv.ops.dialect_template import Cannot, DialectSystem
@@ -25,7 +25,7 @@ from support import oracle
 from support.commands import answer
 from support.fixtures import Capture, Patch
 from support.ir_text import write_ir
-from support.layers import build, constant, numbers, parameter, random_layer, result
+from support.layers import begun, build, constant, numbers, random_layer, result
 from support.runtime_truth import outputs
 
 # Explanations: the terms, the pads' rule, the picture, what others compute, what gives a size.
@@ -289,8 +289,7 @@ def test_the_verb(capsys: Capture) -> None:
 @pytest.mark.parametrize("fake", [True, False])
 def test_faults_of_runtimes_concern_quantized_layers(fake: bool) -> None:
     """The data of one model are quantized, those of the other are not."""
-    g = Graph()
-    x = parameter(g, (1, 2, 7), np.float32, "x")
+    g, x = begun((1, 2, 7))
     if fake:
         limits = [constant(g, np.float32(v), f"limit {k}") for k, v in enumerate((-2, 2, -2, 2))]
         x = Value(g.add(FakeQuantize(levels=256), [x, *limits], name="q").id)

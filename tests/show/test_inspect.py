@@ -29,7 +29,7 @@ from irdeconv.show.layers import value
 from large_graphs import shared_constant, wide
 from support import irbuild as ib
 from support.commands import answer
-from support.layers import constant, parameter, result, sequential
+from support.layers import begun, constant, parameter, result, sequential
 from support.networks import network
 
 # Inspection: numbers against hand-worked ones, every format, unfinished and hostile graphs.
@@ -39,8 +39,7 @@ HOSTILE = '"><script>alert(1)</script>\\" \n\x9b31m&amp;'
 
 def net(size: Any = (6, 4), *, name: str = "net", opaque: bool = False) -> Graph:
     """Two deconvolutions that share a filter behind a Convert, the second one grouped."""
-    g = Graph(Info(name))
-    x = parameter(g, (2, 3, *size), np.float32, "x")
+    g, x = begun((2, 3, *size), info=Info(name))
     half = constant(g, np.ones((3, 4, 3, 2), np.float16), "half")
     w = Value(g.add(REGISTRY["Convert", "opset1"](destination_type=f32), [half], name="w").id)
     op = ConvolutionBackpropData(strides=(2, 2), pads_begin=(1, 0), pads_end=(1, 0))
@@ -89,8 +88,7 @@ def test_layers_and_totals() -> None:
 
 
 def test_a_shared_constant_counts_once() -> None:
-    g = Graph()
-    x = parameter(g, (1, 2, 4), np.float32, "x")
+    g, x = begun((1, 2, 4))
     w = constant(g, np.ones((2, 2, 3), np.float32), "w")
     a = Value(g.add(ConvolutionBackpropData(), [x, w], name="a").id)
     result(g, Value(g.add(ConvolutionBackpropData(), [a, w], name="b").id))
@@ -191,8 +189,7 @@ def test_scaled(value: int | None, text: str) -> None:
 
 
 def test_sizes_beyond_64_bits() -> None:
-    g = Graph()
-    x = parameter(g, (1, 2, 2**63 - 1), np.float32, "x")
+    g, x = begun((1, 2, 2**63 - 1))
     size = parameter(g, (1,), np.int64, "size")
     op = ConvolutionBackpropData(strides=(2,), pads_begin=(1,), pads_end=(1,), dilations=(1,))
     w = constant(g, np.ones((2, 3, 3), np.float32), "w")
@@ -227,8 +224,7 @@ def block(text: str, name: str) -> list[str]:
 
 def small() -> Graph:
     """x -> conv -> Split -> relu, whose input has a name with a space; one piece is unused."""
-    g = Graph(Info("small"))
-    x = parameter(g, (1, 3, 8, 8), np.float32, "my input")
+    g, x = begun((1, 3, 8, 8), name="my input", info=Info("small"))
     w = constant(g, np.ones((64, 3, 3, 3), np.float32), "w")
     op = Convolution(strides=(2, 2), pads_begin=(1, 1), pads_end=(0, 0), dilations=(1, 1))
     y = Value(g.add(op, [x, w], name="conv").id)
@@ -296,8 +292,7 @@ def test_origins_of_what_lowering_made() -> None:
     "name", ["n" * 200, "a/very/long/scope/" * 3 + "name", "ü" * 30, "名" * 25]
 )
 def test_lines_fit_and_names_are_whole(name: str) -> None:
-    g = Graph(Info(name))
-    x = parameter(g, (1, 2, 64, 64), np.float32, name)
+    g, x = begun((1, 2, 64, 64), name=name, info=Info(name))
     ys = [Value(g.add(ReLU(), [x], name=f"{name}{i}").id) for i in range(4)]
     long = Opaque("Custom", "v1", (("k", "v " * 90),), (Spec(None, (1,) * 60),))
     result(g, Value(g.add(long, ys, name=f"{name}x").id), name)

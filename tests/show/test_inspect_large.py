@@ -31,8 +31,8 @@ from irdeconv.show.layers import ConstantSources
 from large_graphs import LARGE_GRAPHS, chain, sums_of_constants
 from op_cases import all_cases
 from support import irbuild as ib
+from support.layers import begun, constant, numbers, parameter, random_layer, result
 from support.layers import build as build_layer
-from support.layers import constant, numbers, parameter, random_layer, result
 from support.networks import network
 
 # A graph made of the JSON of an inspection alone, and what of a graph that JSON has.
@@ -223,8 +223,7 @@ def sets_behind(graph: Graph) -> dict[int, frozenset[int]]:
 
 def random_graph(rng: np.random.Generator, n: int) -> Graph:
     """Additions of constants and of their sums, some of which the model's input meets."""
-    g = Graph()
-    y = parameter(g, (4,), np.float32, "x")
+    g, y = begun((4,))
     values: list[Value] = []
     sums: list[Value] = []
     for i in range(n):
@@ -299,8 +298,7 @@ def test_ports_stay_dense_after_changes() -> None:
 
 def test_lowering_many_deconvolutions_takes_work_in_proportion() -> None:
     def deconvolutions(n: int) -> Graph:
-        g = Graph()
-        y = parameter(g, (1, 1, 4), np.float32, "x")
+        g, y = begun((1, 1, 4))
         op = ConvolutionBackpropData(strides=(1,), pads_begin=(1,), pads_end=(1,))
         for i in range(n):
             w = constant(g, np.ones((1, 1, 3), np.float32), f"w{i}")
@@ -404,8 +402,9 @@ def test_bodies_and_state(xml: str, key: str | None) -> None:
 
 def test_what_attributes_do_not_spell() -> None:
     """Fields that the IR has no attribute for, open shapes, XML that only a file has."""
-    g = Graph(Info("net", 10, rt_info="<rt_info/>", extra=(("k", "v"),)))
-    x = parameter(g, (1, 2, None, None), np.float32, "x")
+    g, x = begun(
+        (1, 2, None, None), info=Info("net", 10, rt_info="<rt_info/>", extra=(("k", "v"),))
+    )
     g.node(x.node).specs = (Spec(f32, (1, 2, Interval(3, 9), Interval(0, None))),)
     w = constant(g, np.ones((2, 3, 3, 3), np.float32), "w")
     up = g.add(ConvolutionBackpropData(semantics="document"), [x, w], name="up")

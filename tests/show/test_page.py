@@ -5,7 +5,6 @@ import hashlib
 import json
 import math
 import re
-import tracemalloc
 from html.parser import HTMLParser
 from importlib.resources import files
 from itertools import pairwise
@@ -50,7 +49,8 @@ from irdeconv.show.page_values import (
     picture,
 )
 from support.body_models import iterator
-from support.layers import constant, parameter, result, sequential
+from support.layers import begun, constant, result, sequential
+from support.memory import peak_of
 
 # The graph page before a browser sees it: its parts, what changed, text that stays text.
 
@@ -86,8 +86,7 @@ class Tags(HTMLParser):
 
 
 def chain(names: tuple[str, ...]) -> Graph:
-    g = Graph()
-    y = parameter(g, (1, 2, 4), np.float32, names[0])
+    g, y = begun((1, 2, 4), name=names[0])
     w = constant(g, np.ones((2, 2, 3), np.float32), "w")
     for name in names[1:]:
         y = Value(g.add(ConvolutionBackpropData(strides=(2,)), [y, w], name=name).id)
@@ -590,10 +589,7 @@ def test_large_tensors_are_read_in_parts(order: str) -> None:
     x = np.random.default_rng(2).standard_normal((1, 3, 401, 503)).astype(np.float32)
     x[0, 1, 7, 9], x[0, 2, 0, 0] = np.nan, np.inf
     x = {"C": x, "F": np.asfortranarray(x), "strided": np.repeat(x, 2, 3)[..., ::2]}[order]
-    tracemalloc.start()
-    seen = TensorValues.of(x)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
+    seen, peak = peak_of(lambda: TensorValues.of(x))
     assert peak < 3 << 20  # the numbers as float64 are 4.8 MB
     finite = x[np.isfinite(x)].astype(np.float64)
     assert (seen.low, seen.high) == (finite.min(), finite.max())

@@ -14,7 +14,7 @@ from irdeconv.ops.dialect_openvino import ConvolutionBackpropData
 from irdeconv.show.page import PageContent, graph_page
 from shown import HEAD, Open, a_browser, a_page, chain, head, named
 from support.body_models import branch, const, loop
-from support.layers import constant, parameter, result, sequential
+from support.layers import begun, constant, parameter, result, sequential
 
 pytestmark = pytest.mark.browser
 
@@ -319,8 +319,7 @@ def test_a_fault_of_the_script_is_shown(show: Open) -> None:
 
 
 def test_a_deconvolution_in_many_layers_of_one_name(show: Open) -> None:
-    g = Graph()
-    y = parameter(g, (1, 2, 4), np.float32, "x")
+    g, y = begun((1, 2, 4))
     w = constant(g, np.ones((2, 2, 3), np.float32), "w")
     for _ in range(3):
         y = Value(g.add(ConvolutionBackpropData(strides=(2,)), [y, w], name="up").id)
@@ -334,8 +333,7 @@ CUT = "cells => cells.filter(c => c.scrollWidth > c.clientWidth).map(c => c.text
 
 
 def test_numbers_of_the_table_are_never_cut(show: Open) -> None:
-    g = Graph()
-    x = parameter(g, (1, 64, 100, 1000), np.float32, "x")
+    g, x = begun((1, 64, 100, 1000))
     w = constant(g, np.ones((64, 32, 8, 8), np.float32), "w" * 200)
     y = g.add(ConvolutionBackpropData(strides=(8, 8)), [x, w], name="u" * 200)
     result(g, Value(y.id))

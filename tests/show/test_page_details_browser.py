@@ -16,7 +16,7 @@ from colours import contrast
 from irdeconv.ir.graph import Graph, Value
 from irdeconv.ops.dialect_openvino import ConvolutionBackpropData
 from irdeconv.show.anatomy import AxisAnatomy, CellRow, Overlap, OverlapAxis, shortened
-from support.layers import constant, parameter, result
+from support.layers import begun, constant, result
 
 pytestmark = [pytest.mark.browser, pytest.mark.skipif(missing() is not None, reason=f"{missing()}")]
 
@@ -122,8 +122,7 @@ def test_text_on_every_colour_of_the_ramp_can_be_read(blank: Any) -> None:
 
 @pytest.fixture(scope="module")
 def model() -> tuple[Graph, Any]:
-    g = Graph()
-    x = parameter(g, (1, 1, 40, 3), np.float32, "x")
+    g, x = begun((1, 1, 40, 3))
     w = constant(g, np.linspace(-1, 1, 20, dtype=np.float32).reshape(1, 1, 4, 5), "w")
     op = ConvolutionBackpropData(strides=(2, 3), pads_begin=(1, 0), pads_end=(1, 0))
     result(g, Value(g.add(op, [x, w], name=HOSTILE).id))

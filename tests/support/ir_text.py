@@ -28,7 +28,7 @@ def write_ir(
     *,
     data_shape: Sequence[int] | None = None,
     shape_input: bool = False,
-) -> None:
+) -> Path:
     """Write `path` and its `.bin`: input x, constant filter, layer `deconv`, output y.
 
     `data_shape` declares other (-1: dynamic) dimensions; with `shape_input` output_shape is a model
@@ -59,6 +59,7 @@ def write_ir(
     ends = [(i, 0, 3, i) for i in range(n)] + [(3, n, 4, 0)]
     path.write_text(ib.net(layers, *ends, name="one"))
     path.with_suffix(".bin").write_bytes(blob)
+    return path
 
 
 def _output_shape(wanted: Any, offset: int, shape_input: bool) -> str:
@@ -76,6 +77,4 @@ W = np.arange(54, dtype=np.float32).reshape(3, 2, 3, 3)
 
 def write_small_net(folder: Path) -> Path:
     """Write net.xml and net.bin into a folder."""
-    path = folder / "net.xml"
-    write_ir(path, LAYER, W)
-    return path
+    return write_ir(folder / "net.xml", LAYER, W)

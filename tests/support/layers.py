@@ -12,7 +12,7 @@ import numpy as np
 
 from irdeconv.ir.constant import ArrayData
 from irdeconv.ir.dtypes import ELEMENT_TYPES, of_numpy
-from irdeconv.ir.graph import Graph, Value
+from irdeconv.ir.graph import Graph, Info, Value
 from irdeconv.ir.op import REGISTRY
 from irdeconv.ir.spec import DYNAMIC
 from irdeconv.ops.basic import Const, Parameter, Result
@@ -128,6 +128,14 @@ EMPTY_OUTPUT = (
     Layer(1, (3, 4), None, 2, 2, (3, 3), (2, 2), (1, 1), (4, 0), (3, 0), (0, 0)),
     Layer(2, (2, 3), 2, 1, 3, (2, 2), (3, 1), (1, 2), (0, 2), (5, 3), (0, 0)),
 )
+
+
+def begun(
+    shape: Any, dtype: Any = np.float32, name: str = "x", info: Info | None = None
+) -> tuple[Graph, Value]:
+    """Return a graph of one input, and the input."""
+    g = Graph() if info is None else Graph(info)
+    return g, parameter(g, shape, dtype, name)
 
 
 def numbers(rng: np.random.Generator, shape: Ints, dtype: Any, top: int = 9) -> Any:

@@ -16,6 +16,12 @@ class Builder:
         self.graph = Graph()
         self.count = 0
 
+    @staticmethod
+    def of(shape, dtype=np.float32, name="x"):
+        """Return a builder whose graph has an input, and the input."""
+        b = Builder()
+        return b, b.input(shape, dtype, name)
+
     def add(self, op, *inputs):
         self.count += 1
         values = [v if isinstance(v, Value) else self.const(v) for v in inputs]

@@ -14,6 +14,7 @@ from irdeconv.kernels.candidate import Estimate
 from irdeconv.ops.basic import Const
 from irdeconv.runtime.measure import Clock
 from support import oracle
+from support.fixtures import Capture, Patch
 from support.scripts import script
 
 tool = script("bench_regression")
@@ -66,9 +67,7 @@ def test_the_lists_differ_and_the_drawn_one_depends_on_the_seed() -> None:
 
 
 @pytest.mark.parametrize(("most", "code"), [("1.0", 1), ("1e9", 0)])
-def test_a_mean_above_the_limit_fails(
-    most: str, code: int, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_mean_above_the_limit_fails(most: str, code: int, capsys: Capture) -> None:
     """A clock whose steps become shorter makes the first candidate the worst."""
     ticks = count()
     clock = Clock(wall=lambda: 1.0, cpu=lambda: next(ticks) ** 0.5)
@@ -81,7 +80,7 @@ def test_a_mean_above_the_limit_fails(
     assert "geometric mean of pick over best" in capsys.readouterr().out
 
 
-def test_what_the_picks_cost_without_a_family(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_the_picks_cost_without_a_family(capsys: Capture) -> None:
     """Only layers whose pick changes are timed; the first one takes longer by this clock."""
     ticks = count()
     clock = Clock(wall=lambda: 1.0, cpu=lambda: next(ticks) ** 0.5)
@@ -143,7 +142,7 @@ def other(rates: Any, seed: int) -> Any:
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=[needs_numba] if n in COMPILED else []) for n in FAMILIES]
 )
-def test_known_rates_are_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_known_rates_are_found(name: str, monkeypatch: Patch) -> None:
     monkeypatch.setattr(rates, "KEPT", 1e-12)
     if name in ("winograd-numpy", "banded"):
         monkeypatch.setenv("IRDECONV_FAST", "0")

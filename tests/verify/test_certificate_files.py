@@ -24,7 +24,7 @@ from random_dialects import chain
 from support.commands import Answer, answer, command
 from support.fixtures import Capture, Patch
 from support.ir_edit import unmark
-from support.layers import Layer, build, constant, expected, numbers, parameter, result
+from support.layers import Layer, begun, build, constant, expected, numbers, result
 from support.loading import structure
 
 # Certificates on the command line: `--certify` and `check-certificate`, files that fit or not.
@@ -260,8 +260,7 @@ def stepped(tmp_path: Path) -> Path:
 
     Of up to 64 columns it takes one, the last output column being multiplied by their number.
     """
-    g = Graph()
-    x = parameter(g, (1, 2, 3, None), np.float32, "x")
+    g, x = begun((1, 2, 3, None))
     w = constant(g, np.arange(24, dtype=np.float32).reshape(2, 3, 2, 2) - 9, "w")
     up = g.add(REGISTRY["ConvolutionBackpropData", "opset1"](strides=(2, 2)), [x, w], name="up")
     result(g, Value(up.id), "y")
@@ -310,8 +309,7 @@ def test_weights_that_are_rounded_outside_of_regions_are_told(tmp_path: Path) ->
     """The layer in front of the deconvolution reads its filter from f16 in the second file."""
     change = 2.0**-12  # of 1 + 2^-12, that becomes 1
     for name, type in (("a", "f32"), ("b", "f16")):
-        g = Graph()
-        x = parameter(g, (1, 1, 3, 4), np.float32, "x")
+        g, x = begun((1, 1, 3, 4))
         held = np.full((1, 1, 1, 1), 1 + change, np.float32).astype(type.replace("f", "float"))
         w = constant(g, held, "w" if type == "f32" else "half")
         if type == "f16":

@@ -3,7 +3,6 @@
 import io
 import json
 import shlex
-import tracemalloc
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +25,7 @@ from irdeconv.verify.difference import Allowed, _ulps, difference
 from support.commands import Answer, answer
 from support.fixtures import Capture, Patch
 from support.layers import Layer, build, numbers, parameter, result, sequential
+from support.memory import peak_of
 from support.mutants import with_input
 from support.networks import LAYERS, image, network
 from support.raising_graphs import Net
@@ -187,10 +187,8 @@ def test_pieces_come_to_what_the_whole_comes_to(
 def test_a_comparison_takes_little_memory_beside_its_tensors() -> None:
     a = np.arange(1 << 20, dtype=np.float32)
     b = a + 1
-    tracemalloc.start()
-    found = difference(("x", "A", "B"), a, b, Allowed(2.0, "made up"), a * 1)
-    _, most = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
+    allowed = Allowed(2.0, "made up")
+    found, most = peak_of(lambda: difference(("x", "A", "B"), a, b, allowed, a * 1))
     assert found.passed
     assert most < 3 * a.nbytes
 
@@ -286,9 +284,7 @@ def test_two_lowerings_of_one_model_are_the_same(form: str, other: str, tmp_path
     report = ird.compare(a, b, [image()])
     assert report.passed, str(report)
     assert form != other or report.alone == 0
-    arrays: dict[str, np.ndarray] = {}
-    ird.run(b, [image()], form=None, trace=lambda n, x: arrays.setdefault(n.name, x[0].copy()))
-    assert ird.compare(a, arrays, [image()]).passed
+    assert ird.compare(a, traced(b), [image()]).passed
     wrong = ird.lower(network({"w3": bump}), other).graph
     assert ird.compare(a, wrong, [image()]).first_difference.name.split("/")[0] in ("up", "add3")
 
@@ -306,7 +302,7 @@ def test_measures_of_a_difference() -> None:
     g = network({"b1": lambda b: b})
     wrong = network({"b1": lambda b: b + np.float32(0.5)})
     found = next(t for t in ird.compare(g, wrong, [image()]).tensors if t.name == "add1")
-    a, b = (traced(h, "add1") for h in (g, wrong))
+    a, b = (traced(h)["add1"] for h in (g, wrong))
     apart = np.abs(a.astype(np.float64) - b)
     assert found.max_abs == apart.max()
     assert found.worst == np.unravel_index(apart.argmax(), apart.shape)
@@ -322,10 +318,11 @@ def test_measures_of_a_difference() -> None:
     assert _ulps(np.int32(1), np.int32(3)) is None
 
 
-def traced(g: ird.Graph, name: str) -> np.ndarray:
-    found = {}
+def traced(g: ird.Graph) -> dict[str, np.ndarray]:
+    """Every layer's first output, by its name."""
+    found: dict[str, np.ndarray] = {}
     ird.run(g, [image()], form=None, trace=lambda n, a: found.setdefault(n.name, a[0].copy()))
-    return found[name]
+    return found
 
 
 def test_partial_failures_leave_no_thread_behind() -> None:
@@ -390,12 +387,6 @@ def arrays(path: Path) -> dict[str, np.ndarray]:
         return {name: archive[name] for name in archive.files}
 
 
-def tensors(graph: Graph) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    ird.run(graph, [image()], form=None, trace=lambda n, a: found.update({n.name: a}))
-    return found
-
-
 def shown(folder: Path, monkeypatch: Patch) -> dict[str, Any]:
     """Run the commands of the report: each shows the difference. Return the report."""
     report = json.loads((folder / "report.json").read_text())
@@ -415,25 +406,25 @@ def test_a_second_model(tmp_path: Path, monkeypatch: Patch) -> None:
     ird.compare(network(), broken, [image()], reduce=tmp_path / "new" / "piece")
     folder = tmp_path / "new" / "piece"
     assert {p.name for p in folder.iterdir()} == PAIR
-    whole = tensors(broken)
+    whole = traced(broken)
     given = arrays(folder / "inputs.npz")["relu1:0"]
-    np.testing.assert_allclose(given, whole["relu1"][0], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(given, whole["relu1"], rtol=1e-4, atol=1e-5)
     theirs = arrays(folder / "outputs_b.npz")["conv2"]
-    np.testing.assert_allclose(theirs, whole["conv2"][0], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(theirs, whole["conv2"], rtol=1e-4, atol=1e-5)
     report = shown(folder, monkeypatch)
     assert report["layers"] == [{"name": "conv2", "type": "Convolution"}]
     assert "the kernel is flipped" in report["difference"]["kind"]
     (mine,) = arrays(folder / "outputs_a.npz").values()
-    conv2 = tensors(network())["conv2"][0]
+    conv2 = traced(network())["conv2"]
     np.testing.assert_allclose(mine, conv2, rtol=1e-5, atol=1e-5)  # all before it is right
 
 
 @pytest.mark.parametrize("dumped", ["all", "conv2", "relu2"])
 def test_saved_arrays(dumped: str, tmp_path: Path, monkeypatch: Patch) -> None:
     """Where layers are missing among the arrays, the piece begins at the last one before."""
-    whole = tensors(network({"w2": lambda v: v[:, :, ::-1]}))
+    whole = traced(network({"w2": lambda v: v[:, :, ::-1]}))
     names = ["relu1", "conv2", "relu2", "up"] if dumped == "all" else ["add1", dumped]
-    saved = {name: whole[name][0] for name in names}
+    saved = {name: whole[name] for name in names}
     ird.compare(network(), saved, [image()], reduce=tmp_path / "piece")
     assert {p.name for p in (tmp_path / "piece").iterdir()} == FILES
     report = shown(tmp_path / "piece", monkeypatch)
@@ -499,10 +490,8 @@ def net(tmp_path: Path) -> Path:
 
 
 def layers(edit: dict[str, Any] | None = None) -> dict[str, np.ndarray]:
-    """Every layer's first output, by its name."""
-    found: dict[str, np.ndarray] = {}
-    g = network(edit)
-    ird.run(g, [image()], form=None, trace=lambda n, a: found.setdefault(n.name, a[0].copy()))
+    """Return the layers of the network alone, in its order."""
+    found = traced(network(edit))
     return {n: found[n] for n in LAYERS}
 
 

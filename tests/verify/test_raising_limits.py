@@ -23,7 +23,7 @@ from irdeconv.verify.raising import raise_deconvolutions
 from irdeconv.verify.raising_compose import resize_unproved
 from irdeconv.verify.raising_site import GraphWalk
 from support.forms_grid import form_layer
-from support.layers import build, constant, parameter, result
+from support.layers import begun, build, constant, parameter, result
 from support.layers import numbers as layer_numbers
 from support.mutants import mutants
 from support.raising_graphs import (
@@ -239,8 +239,7 @@ def test_zeros_of_a_fixed_size_beside_open_data_stay() -> None:
 
 @pytest.mark.parametrize(("name", "kept"), [("i32", True), ("u64", True), ("i8", False)])
 def test_sizes_are_not_followed_through_types_in_which_they_wrap(name: str, kept: bool) -> None:
-    g = Graph()
-    x = parameter(g, (None, 3), np.float32, "x")
+    g, x = begun((None, 3))
     size = g.add(ShapeOf(ELEMENT_TYPES["i64"]), [x], name="size")
     small = g.add(Convert(ELEMENT_TYPES[name]), [Value(size.id)], name="small")
     result(g, Value(small.id), "y")

@@ -25,7 +25,7 @@ from irdeconv.verify.reduce_checks import Outcome, Ran
 from irdeconv.verify.reduce_pieces import Knife, Variant
 from irdeconv.verify.reduce_search import Exhausted, Search, first_failing, minimized
 from support.commands import Answer, answer
-from support.layers import constant, parameter, result, sequential
+from support.layers import begun, constant, result, sequential
 from support.networks import LAYERS, image, network
 
 # Shrinking: the searches, the cuts, the checks.
@@ -130,8 +130,7 @@ def test_shapes_flow_in_as_constants() -> None:
 
 
 def test_weights_that_are_computed_of_constants_stay_constants() -> None:
-    g = Graph()
-    x = parameter(g, (1, 2, 4, 4), np.float32, "x")
+    g, x = begun((1, 2, 4, 4))
     half = constant(g, np.ones((3, 2, 1, 1), np.float16), "half")
     w = Value(g.add(Convert(f32), [half], name="w").id)
     result(g, Value(g.add(Convolution(), [x, w], name="conv").id))

@@ -17,7 +17,16 @@ from irdeconv.verify.difference import kind_of
 from irdeconv.verify.judge import evaluate
 from irdeconv.verify.mistakes import filter_mistake, setting_mistake
 from support.commands import answer
-from support.layers import Layer, build, constant, expected, numbers, parameter, result, sequential
+from support.layers import (
+    Layer,
+    begun,
+    build,
+    constant,
+    expected,
+    numbers,
+    result,
+    sequential,
+)
 
 RNG = np.random.default_rng(81)
 X = (2 * RNG.standard_normal((2, 3, 7, 8))).astype(np.float32)
@@ -270,8 +279,7 @@ GROUPED = Layer(1, (4, 5), 2, 2, 2, (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), (1, 
 
 def model(layer: Layer, w: np.ndarray, *, bias: float = 1.0, wrong: str = "") -> Graph:
     """A deconvolution `deconv` and a bias `add`; `wrong` puts something around or instead of it."""
-    g = Graph()
-    x = parameter(g, layer.data_shape, np.float32, "x")
+    g, x = begun(layer.data_shape)
     groups = layer.groups or 1
     if wrong == "input interleaved":
         x = Value(g.add(ShuffleChannels(axis=1, group=groups), [x], name="shuffle").id)
