@@ -47,10 +47,6 @@ def broken(net: Path) -> Path:
     return path
 
 
-def words(text: str) -> str:
-    return " ".join(text.split())
-
-
 # Dispatch ----------------------------------------------------------------------------------------
 
 
@@ -58,7 +54,8 @@ def words(text: str) -> str:
 def test_usage_and_version() -> None:
     usage = answer("--help").out
     assert max(map(len, usage.splitlines())) <= 80
-    assert [(v, what) for v, what in VERBS.items() if f"{v} {what}" not in words(usage)] == []
+    said = " ".join(usage.split())
+    assert [(v, what) for v, what in VERBS.items() if f"{v} {what}" not in said] == []
     assert answer("help").out == usage
     assert answer("--version").out == f"irdeconv {ird.__version__}\n"
     captured = answer(code=2)

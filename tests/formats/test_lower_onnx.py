@@ -285,16 +285,12 @@ def test_a_layer_of_unknown_rank_stays_and_others_do_not() -> None:
 
 
 def test_shapes_are_given() -> None:
-    layer = replace(UP, open=(0, 2, 3))
-    low = lowered_with(layer.model(), {"x": [1, 4, 5, 6]})
+    data = replace(UP, open=(0, 2, 3)).model().SerializeToString()
+    low = checked(ird.lower_onnx(data, shapes={"x": [1, 4, 5, 6]}).proto)
     assert "Shape" not in types(low)
     assert [d.dim_value for d in low.graph.input[0].type.tensor_type.shape.dim] == [1, 4, 5, 6]
     with pytest.raises(ird.UsageError, match='no input "q"'):
-        ird.lower_onnx(layer.model().SerializeToString(), shapes={"q": [1]})
-
-
-def lowered_with(made: Any, shapes: dict[str, Any]) -> Any:
-    return checked(ird.lower_onnx(made.SerializeToString(), shapes=shapes).proto)
+        ird.lower_onnx(data, shapes={"q": [1]})
 
 
 def test_sizes_that_the_inference_of_onnx_gets_wrong() -> None:

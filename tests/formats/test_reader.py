@@ -201,12 +201,8 @@ def test_semantics_reach_the_operations() -> None:
         assert loaded.graph.node(2).op.semantics == semantics  # type: ignore[attr-defined]
 
 
-def opaque_type() -> str:
-    return next(k for k in CATALOG if k not in TYPES and opsets(k) == [17])
-
-
 def test_operations_without_details() -> None:
-    kind = opaque_type()
+    kind = next(k for k in CATALOG if k not in TYPES and opsets(k) == [17])
     xml = ib.chain().replace(
         'type="ReLU" version="opset1">', f'type="{kind}" version="opset17"><data a="1" b="2"/>'
     )

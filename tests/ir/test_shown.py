@@ -17,6 +17,7 @@ import pytest
 
 import irdeconv as ird
 from irdeconv.base.markup import MOST_ROWS, html_table, plain
+from irdeconv.ir.constant import ArrayData
 from irdeconv.ir.graph import Graph, Info, Value
 from irdeconv.ir.op import REGISTRY
 from irdeconv.ops.basic import Parameter, Result
@@ -229,14 +230,9 @@ def test_nothing_proved_is_no_yes() -> None:
 def _with_another(graph: Graph, constant: int) -> Graph:
     out = graph.copy()
     op: Any = out.node(constant).op
-    out.replace_op(constant, type(op)(**{**vars(op), "data": _negated(op)}))
+    data = ArrayData.of(-op.data.array() - 1, op.element_type)
+    out.replace_op(constant, type(op)(**{**vars(op), "data": data}))
     return out
-
-
-def _negated(op: Any) -> Any:
-    from irdeconv.ir.constant import ArrayData
-
-    return ArrayData.of(-op.data.array() - 1, op.element_type)
 
 
 def test_certificates_are_kept_in_a_file(tmp_path: Path) -> None:

@@ -77,11 +77,6 @@ def test_costs_of_large_layers_need_no_list_of_blocks(rank: int) -> None:
     assert peak_of(lambda: for_deconvolution(problem))[1] < 1 << 20
 
 
-def pairs_of(terms: BlockTerms, row: int) -> list[tuple[int, int]]:
-    span = slice(terms.first_pair[row], terms.first_pair[row + 1])
-    return list(zip(terms.pair_taps[span], terms.pair_inputs[span], strict=True))
-
-
 def line_of(
     r: random.Random, k: int, stride: int, dilation: int, outputs: int, n: int
 ) -> AxisTerms:
@@ -117,7 +112,8 @@ def test_terms_are_those_of_the_definition(seed: int) -> None:
             want.append((tap * last.kernel, place * last.inputs))
         for t, line in zip((*at, 0), lines, strict=True):
             to = to * (line.outputs + 2) + t
-        assert pairs_of(terms, row) == want
+        span = slice(terms.first_pair[row], terms.first_pair[row + 1])
+        assert [*zip(terms.pair_taps[span], terms.pair_inputs[span], strict=True)] == want
         assert terms.row_starts[row] == to
     sums: list[list[tuple[int, int]]] = [[] for _ in range(last.outputs)]
     vectors = [

@@ -111,7 +111,7 @@ def run_dynamic(rng: np.random.Generator) -> int:
         other = with_sizes(layer, rng)
         sizes = (other.batch, x.shape[1], *other.size)
         actual = tuple(s if f else d for s, f, d in zip(sizes, free, x.shape, strict=True))
-        other = with_actual(other, actual)
+        other = replace(other, batch=actual[0], size=actual[2:])
         x2 = numbers(rng, actual, dtype)
         _, feeds = build(other, x2, w, filter_input=True, shape_source=source)
         feeds = {name: feeds[name] for name in graph.inputs}
@@ -125,10 +125,6 @@ def run_dynamic(rng: np.random.Generator) -> int:
             check(other, plan.run(feeds)["y"], want, form)
         runs += 1
     return runs
-
-
-def with_actual(layer: Layer, shape: tuple[int, ...]) -> Layer:
-    return replace(layer, batch=shape[0], size=shape[2:])
 
 
 @pytest.mark.sampled(1)

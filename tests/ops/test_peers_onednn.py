@@ -98,10 +98,6 @@ def job(layer: DialectLayer, arrays: list[Any], *, as_spelled: bool = False) -> 
     return [x, w, *bias], attributes
 
 
-def _automatic(layer: DialectLayer) -> bool:
-    return layer.get("auto_pad") != "none"
-
-
 # What the library computes, as it does not look, and irdeconv refuses on purpose.
 REFUSED_ON_PURPOSE: dict[str, Callable[[DialectLayer], bool]] = {
     "a dilation of 0": lambda la: 0 in la.dilations,
@@ -109,7 +105,7 @@ REFUSED_ON_PURPOSE: dict[str, Callable[[DialectLayer], bool]] = {
         len(la.get("output_padding", ())) not in (0, la.axes)
     ),
     "negative output_padding under auto_pad": lambda la: (
-        _automatic(la) and min(la.get("output_padding") or (0,)) < 0
+        la.get("auto_pad") != "none" and min(la.get("output_padding") or (0,)) < 0
     ),
 }
 

@@ -163,6 +163,7 @@ def unwrapped(ir: Ir, name: str) -> None:
 
 
 CASES["deep"] = lambda ir: chained(ir, 100_000)
+# The last layer stands first in the file.
 CASES["deep_backwards"] = lambda ir: chained(ir, 30_000, backwards=True)
 
 

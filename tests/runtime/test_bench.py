@@ -444,7 +444,7 @@ def test_a_ratio_by_hand() -> None:
 
 
 def test_reports_beside_each_other(saved: Path, tmp_path: Path) -> None:
-    report = ird.bench(MODEL, [_image()], iterations=3, rounds=1)
+    report = ird.bench(MODEL, [np.ones((1, 3, 32, 32), np.float32)], iterations=3, rounds=1)
     now = SavedReport("now", report.to_dict())
     tight = tmp_path / "now.json"
     tight.write_text(json.dumps(dict(now.content)))
@@ -459,12 +459,6 @@ def test_reports_beside_each_other(saved: Path, tmp_path: Path) -> None:
     unlike = against(SavedReport.read(other), now.content).unlike
     assert [u.split(":")[0] for u in unlike] == ["cpu", "cores"]
     assert unlike[0].startswith("cpu: another then, ")
-
-
-def _image() -> Any:
-    import numpy as np
-
-    return np.ones((1, 3, 32, 32), np.float32)
 
 
 @pytest.mark.parametrize(("width", "whole"), [(60, False), (80, False), (300, True)])

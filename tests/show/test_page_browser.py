@@ -11,7 +11,7 @@ import irdeconv as ird
 from irdeconv.ir.graph import Graph, Value
 from irdeconv.ops.activation import Elu, ReLU
 from irdeconv.ops.dialect_openvino import ConvolutionBackpropData
-from irdeconv.show.page import PageContent, graph_page
+from irdeconv.show.page import graph_page
 from shown import HEAD, Open, a_browser, a_page, chain, head, named
 from support.body_models import branch, const, loop
 from support.layers import begun, constant, parameter, result, sequential
@@ -490,15 +490,11 @@ def test_times_are_told_with_their_steps(show: Open) -> None:
     assert shown.page.locator(".overlay-meaning .number").last.inner_text().endswith("s")
 
 
-def values_page(g: Graph, low: object) -> PageContent:
-    image = IMAGE.copy()
-    image[0, 0, 4, 5] = np.nan
-    return ird.graph_page(g, low, inputs=image)  # type: ignore[arg-type]
-
-
 def test_values_are_drawn_and_what_is_not_finite_is_marked(show: Open) -> None:
     g, low = head()
-    shown = show(values_page(g, low))
+    image = IMAGE.copy()
+    image[0, 0, 4, 5] = np.nan
+    shown = show(ird.graph_page(g, low, inputs=image))
     assert "1 value not finite" in shown.text("#side")  # it begins there: at the input
     colours = shown.page.locator("canvas.map.whole").evaluate(
         """canvas => {

@@ -72,15 +72,12 @@ def _exact_model(rng: np.random.Generator) -> ProofLayer:
     while True:
         model = random_model(rng, budget=200)
         narrow = any(t in model.text for t in ("f16", "i8 ", "u8 "))
-        empty = any(0 in (s.shape or ()) for s in _specs(model.graph))
+        specs = [s for n in model.graph.nodes() for s in n.specs or ()]
+        empty = any(0 in (s.shape or ()) for s in specs)
         if not (narrow or empty or any(name in model.text for name in INEXACT)) and not any(
             n.type in INEXACT for n in model.graph.nodes()
         ):
             return model
-
-
-def _specs(graph: Graph) -> list[Any]:
-    return [s for n in graph.nodes() for s in n.specs or ()]
 
 
 def _fill(rng: np.random.Generator, base: Base, source: Graph, model: ProofLayer) -> None:

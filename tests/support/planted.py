@@ -76,10 +76,6 @@ def is_strided(node: Node) -> bool:
     return is_conv(node) and max(getattr(node.op, "strides", ()) or (1,)) > 1
 
 
-def mean(op: Any) -> ReduceMean:
-    return ReduceMean(keep_dims=op.keep_dims)
-
-
 def kernel_axes(node: Node, w: Any) -> tuple[int, ...]:
     return tuple(range(3 if node.type.startswith("Group") else 2, w.ndim))
 
@@ -287,8 +283,10 @@ PLANTS: dict[str, Plant] = {
     "rounding_type": of_attribute("rounding_type", either("floor", "ceil")),
     "slice_start": slice_start,
     "reduce_kind": becomes(
-        {"ReduceMean": lambda op: ReduceSum(keep_dims=op.keep_dims)}
-        | dict.fromkeys(("ReduceMax", "ReduceSum", "ReduceL2"), mean)
+        dict.fromkeys(
+            ("ReduceMax", "ReduceSum", "ReduceL2"), lambda op: ReduceMean(keep_dims=op.keep_dims)
+        )
+        | {"ReduceMean": lambda op: ReduceSum(keep_dims=op.keep_dims)}
     ),
     "reduce_axes": of_input("Reduce", 1, lambda a: a[-1:] if a.ndim and a.size > 1 else a - 1),
     "pad_mode": of_attribute("pad_mode", other_fill),

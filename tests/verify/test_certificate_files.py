@@ -268,7 +268,8 @@ def stepped(tmp_path: Path) -> Path:
     ird.write(source, tmp_path / "a.xml")
     low = ird.lower(source).graph
     (up,) = low.find("up")
-    size = Value(low.add(REGISTRY["ShapeOf", "opset3"](), [low_x(low)], name="size").id)
+    shape_of, x = REGISTRY["ShapeOf", "opset3"](), Value(low.parameters[0].id)
+    size = Value(low.add(shape_of, [x], name="size").id)
     at = [constant(low, np.array([v], np.int64), f"at{v}") for v in (3, 0)]
     columns = low.add(REGISTRY["Gather", "opset8"](), [size, at[0], at[1]], name="columns")
     sixty = constant(low, np.array([64], np.int64), "sixty")
@@ -283,10 +284,6 @@ def stepped(tmp_path: Path) -> Path:
     up.tensor_names, end.tensor_names = (), up.tensor_names
     ird.write(ird.infer(low), tmp_path / "b.xml")
     return tmp_path
-
-
-def low_x(graph: Graph) -> Value:
-    return Value(graph.parameters[0].id)
 
 
 def test_equal_for_some_sizes_has_a_code_of_its_own(stepped: Path) -> None:

@@ -346,17 +346,13 @@ def test_weights_that_are_not_finite_stay(value: float, form: str) -> None:
     assert form != "zero-insertion" or "not finite" in str(raised.report)
 
 
-def two_sites() -> Graph:
+def test_what_is_not_proved_is_put_back() -> None:
     net = Net(46)
     x = source(net, (1, 2, 4, 5))
     a = net.convolution(resize(net, x, (2, 2)), net.numbers(3, 2, 3, 3), name="first")
     b = net.convolution(resize(net, x, (2, 3)), net.numbers(4, 2, 3, 3), name="second")
     end(net, a, "y1")
-    return end(net, b, "y2")
-
-
-def test_what_is_not_proved_is_put_back() -> None:
-    graph = two_sites()
+    graph = end(net, b, "y2")
     seen: list[list[str]] = []
 
     def prove(raised: Graph, source: Graph) -> dict[str, str]:

@@ -17,16 +17,7 @@ from irdeconv.verify.difference import kind_of
 from irdeconv.verify.judge import evaluate
 from irdeconv.verify.mistakes import filter_mistake, setting_mistake
 from support.commands import answer
-from support.layers import (
-    Layer,
-    begun,
-    build,
-    constant,
-    expected,
-    numbers,
-    result,
-    sequential,
-)
+from support.layers import Layer, begun, build, constant, expected, numbers, result, sequential
 
 RNG = np.random.default_rng(81)
 X = (2 * RNG.standard_normal((2, 3, 7, 8))).astype(np.float32)

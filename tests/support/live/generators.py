@@ -183,9 +183,8 @@ def matmul(rng: Rng, name: str, version: str) -> Sample:
 def transpose(rng: Rng, name: str, version: str) -> Sample:
     size = shape(rng, 1)
     order = [] if rng.random() < 0.2 else [int(a) for a in rng.permutation(len(size))]
-    return sample(
-        rng, name, version, {}, [numbers(rng, anything(rng), size), index(rng, order)], [1]
-    )
+    inputs = [numbers(rng, anything(rng), size), index(rng, order)]
+    return sample(rng, name, version, {}, inputs, [1])
 
 
 @generates("Reshape")
@@ -221,18 +220,16 @@ def unsqueeze(rng: Rng, name: str, version: str) -> Sample:
     size, more = shape(rng, 0, 3), int(rng.integers(1, 3))
     rank = len(size) + more
     chosen = [int(a) - (rank if rng.random() < 0.3 else 0) for a in rng.permutation(rank)[:more]]
-    return sample(
-        rng, name, version, {}, [numbers(rng, anything(rng), size), index(rng, chosen)], [1]
-    )
+    inputs = [numbers(rng, anything(rng), size), index(rng, chosen)]
+    return sample(rng, name, version, {}, inputs, [1])
 
 
 @generates("Tile")
 def tile(rng: Rng, name: str, version: str) -> Sample:
     size = shape(rng, 1, 4)
     repeats = [int(v) for v in rng.integers(1, 4, int(rng.integers(1, len(size) + 2)))]
-    return sample(
-        rng, name, version, {}, [numbers(rng, anything(rng), size), index(rng, repeats)], [1]
-    )
+    inputs = [numbers(rng, anything(rng), size), index(rng, repeats)]
+    return sample(rng, name, version, {}, inputs, [1])
 
 
 @generates("Broadcast")
@@ -367,9 +364,8 @@ def reverse_sequence(rng: Rng, name: str, version: str) -> Sample:
     batch, along = (int(a) for a in rng.permutation(3)[:2])
     lengths = [int(v) for v in rng.integers(1, size[along] + 1, size[batch])]
     texts = {"batch_axis": batch, "seq_axis": along}
-    return sample(
-        rng, name, version, texts, [numbers(rng, anything(rng), size), index(rng, lengths)], [1]
-    )
+    inputs = [numbers(rng, anything(rng), size), index(rng, lengths)]
+    return sample(rng, name, version, texts, inputs, [1])
 
 
 @generates("ShapeOf")
