@@ -9,6 +9,7 @@ from irdeconv.cli.console import Answer, Console
 from irdeconv.cli.lower_onnx import onnx_model, write_onnx
 from irdeconv.cli.model import WrittenModel, inferred, read, write_model
 from irdeconv.formats.onnx_editing import outline, rename_parts
+from irdeconv.formats.onnx_node import title_of
 from irdeconv.ir.graph import Graph
 from irdeconv.runtime.rename import KINDS, Renaming, rename
 
@@ -27,22 +28,25 @@ def run(args: argparse.Namespace, console: Console) -> Answer:
     graph = inferred(read(args), ()) if model is None else outline(model)
     wanted = [kind for kind in KINDS if args.only in (None, f"{kind}s")]
     done = rename(graph, _pairs(graph, args.names), args.patterns, wanted)
+    changes = done.changes
     if model is None:
         write_model(done.graph, args, console)
     else:
-        new = ({c.old: c.new for c in done.changes if c.kind == kind} for kind in KINDS)
+        nodes = {title_of(n) for n in model.proto.graph.node}  # no other layers have names there
+        changes = tuple(c for c in changes if c.kind == "tensor" or c.old in nodes)
+        new = ({c.old: c.new for c in changes if c.kind == kind} for kind in KINDS)
         rename_parts(model, *new)
         write_onnx(model, (), args, console)
 
     def text() -> None:
         kinds: dict[tuple[str, str], list[str]] = {}
-        for c in done.changes:
+        for c in changes:
             kinds.setdefault((c.old, c.new), []).append(c.kind)
         for (old, new), both in kinds.items():
             console.text(f"{' and '.join(both)} {old} -> {new}")
         console.text(f"{args.file}: {count(len(kinds), 'name')} changed")
 
-    return Answer(lambda: RenameDocument(args.file, args.output, done.changes), text)
+    return Answer(lambda: RenameDocument(args.file, args.output, changes), text)
 
 
 def _pairs(graph: Graph, texts: list[str]) -> dict[str, str]:

@@ -15,6 +15,7 @@ from irdeconv.formats.onnx_node import (
     in_order,
     onnx_module,
     onnx_type,
+    own_names,
     read_by,
     title_of,
 )
@@ -113,7 +114,8 @@ def _rebuilt(
     `inputs` and `outputs` take the places of its own. No constants are left that nothing reads.
     """
     body, constants = model.proto.graph, {*next(scopes(model.proto)).initializers}
-    given = inputs or [i for i in body.input if i.name not in constants]
+    own = [i for i in body.input if i.name not in constants]
+    given = own if inputs is None else inputs
     flows, new = {i.name for i in given}, {t.name for t in tensors}
     old = [i for i in body.input if i.name in constants - flows]
     if model.proto.ir_version < 4:  # initializers are inputs, too
@@ -123,8 +125,10 @@ def _rebuilt(
         copies = list(others)
         del items[:]
         items.extend(copies)
-    read, made = uses(body).keys() - flows, {o for n in body.node for o in n.output}
-    alive, ends = made | flows, {o.name for o in body.output}
+    made, ends = {o for n in body.node for o in n.output}, {o.name for o in body.output}
+    alive = made | flows | uses(body).keys()
+    delete(body.quantization_annotation, lambda note: note.tensor_name not in alive)
+    read = uses(body).keys() - flows
     kept = read | (flows - constants)
     delete(body.initializer, lambda t: t.name not in kept)
     delete(body.sparse_initializer, lambda t: t.values.name not in kept)
@@ -132,7 +136,6 @@ def _rebuilt(
     known = flows | {t.name for t in body.initializer}
     delete(body.input, lambda i: i.name not in known)
     delete(body.value_info, lambda i: i.name not in made or i.name in ends)
-    delete(body.quantization_annotation, lambda note: note.tensor_name not in alive)
     return [t for t in body.initializer if t.name in new]
 
 
@@ -213,7 +216,7 @@ class _Edits:
             self.prepare(writer, value)
             end_with(writer, value, node)
         except OpError as e:
-            if strict:
+            if strict and value.node not in self.before:  # others may stay
                 raise _refused(self.model, f'{node.op_type} "{title_of(node)}": {e}') from None
             return None
         self.tensors += writer.tensors
@@ -267,8 +270,8 @@ def rewritten(
     if usual is not None:
         text = f'the initializer "{usual}" is an input, too, so its value is only a default'
         raise _refused(model, text)
-    read = uses(body) if growth is None else {}
-    ends = [o for n in body.node for o in n.output if not any(read.get(i, 1) for i in n.output)]
+    read, nodes = uses(body), list(body.node) if growth is None else []
+    ends = [o for n in nodes for o in n.output if not any(read[i] for i in n.output)]
     made.walk([*ends, *(o.name for o in body.output)], growth, decompress=decompress)
     nodes = [n for at in sorted(made.nodes) for n in made.nodes[at]]
     counts = (sum(n.op_type == CONV_TRANSPOSE for n in items) for items in (nodes, body.node))
@@ -291,9 +294,7 @@ def rename_parts(model: OnnxFile, layers: Mapping[str, str], tensors: Mapping[st
     a new name that a tensor of a body has.
     """
     body = model.proto.graph
-    inside = [part for part in every_body(body) if part is not body]
-    inner = {o for part in inside for n in part.node for o in n.output}
-    inner |= {i.name for part in inside for i in (*part.input, *part.initializer)}
+    inner = {name for part in every_body(body) if part is not body for name in own_names(part)}
     for new in inner.intersection(tensors.values()):
         raise misused(f'tensor "{new}": a body has one of this name', code="E508")
     parts = (body.input, body.output, body.value_info, body.initializer)
@@ -321,8 +322,7 @@ def rename_reads(node: Any, new: Mapping[str, str]) -> None:
     """Give tensors that a node or its bodies read other names, in place."""
     _rename(node.input, new)
     for _, body in bodies(node):
-        own = {o for n in body.node for o in n.output}
-        own |= {i.name for i in (*body.input, *body.initializer)}
+        own = own_names(body)
         outside = {old: name for old, name in new.items() if old not in own}
         for inner in body.node:
             rename_reads(inner, outside)

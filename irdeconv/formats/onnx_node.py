@@ -420,10 +420,16 @@ def read_by(node: Any) -> Iterator[str]:
     """Yield the names that a node reads, those that its bodies take from outside included."""
     yield from (i for i in node.input if i)
     for _, body in bodies(node):
-        made = {o for n in body.node for o in n.output}
-        made |= {i.name for i in (*body.input, *body.initializer)}
+        made = own_names(body)
         yield from (i for n in body.node for i in read_by(n) if i not in made)
         yield from (o.name for o in body.output if o.name not in made)
+
+
+def own_names(body: Any) -> set[str]:
+    """Return the names of the tensors that a GraphProto makes or is given itself."""
+    sparse = (s.values for s in body.sparse_initializer)
+    own = {i.name for i in (*body.input, *body.initializer, *sparse)}
+    return own | {o for n in body.node for o in n.output}
 
 
 def in_order(nodes: Sequence[Any]) -> list[Any]:

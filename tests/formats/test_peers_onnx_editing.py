@@ -139,6 +139,28 @@ def test_raise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_equal(run_onnx(raised, layer.feeds), run_onnx("up.onnx", layer.feeds))
 
 
+def test_odd_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    made = parser.parse_model("""<ir_version: 8, opset_import: ["": 17]>
+      g (float[2] x, int64 n, bool c) => (float[2] y) <float[2] W = {1, 2}, float[1] half = {0.5}> {
+        V = Neg(W)  dead = Abs(x)
+        s = Add(x, V)
+        y = Loop(n, c, s) <body = b (int64 i, bool d, float[2] t) => (bool e, float[2] u)
+          { e = Identity(d)  u = Add(t, s) }> }""")
+    note = made.graph.quantization_annotation.add(tensor_name="W").quant_parameter_tensor_names
+    note.add(key="SCALE_TENSOR", value="half")
+    onnx.save(made, "net.onnx")
+    answer("raise", "net.onnx", "-o", "new.onnx")
+    assert onnx.load("new.onnx") == made  # its Loop, dead node, note of a constant
+    answer("extract", "net.onnx", "--to", "V", "-o", "new.onnx")
+    assert not onnx.load("new.onnx").graph.input
+    inside = made.graph.node[3].attribute[0].g
+    inside.sparse_initializer.add().values.name = inside.node[1].input[0] = "few"
+    onnx.save(made, "net.onnx")
+    said = answer("rename", "net.onnx", "x=photo", "-o", "new.onnx").words
+    assert said.startswith("tensor x -> photo")  # inputs are no layers
+
+
 def test_what_an_onnx_file_cannot_have(net: tuple[Any, dict[str, Any]]) -> None:
     made, _ = net
     made.graph.input.add(name="bias").type.CopyFrom(made.graph.input[0].type)
