@@ -209,8 +209,7 @@ class _Edits:
         value, opset = self.values.get(name), self.scope.opsets.get("", 0)
         if value is None or not self.changed(value.node):
             return None
-        old = self.model.proto.ir_version < 4
-        writer = NodeWriter(self.after, opset, self.fresh, title_of(node), {}, as_nodes=old)
+        writer = NodeWriter(self.after, opset, self.fresh, title_of(node), {})
         try:
             writer.require(OLDEST, "new nodes")
             self.prepare(writer, value)
