@@ -81,8 +81,10 @@ def keep_piece(model: OnnxFile, piece: Graph) -> list[Any]:
     tensors = [_tensor(n.names_of(0)[0], n.op) for n in made if isinstance(n.op, Const)]
     said = {i.name: i for i in body.value_info if not i.type.HasField("tensor_type")}
     said |= {i.name: i for i in (*body.input, *body.output)}
-    sides = (piece.inputs, piece.parameters), (piece.outputs, piece.results)
-    ends = [[_end(said, name, n.spec()) for name, n in zip(*s, strict=True)] for s in sides]
+    results = [*zip(piece.outputs, piece.results, strict=True)]
+    once = {piece.inputs_of(n.id)[0]: (name, n) for name, n in reversed(results)}  # of each tensor
+    sides = zip(piece.inputs, piece.parameters, strict=True), reversed(once.values())
+    ends = [[_end(said, name, n.spec()) for name, n in side] for side in sides]
     return _rebuilt(model, [nodes[at] for at in sorted(nodes)], tensors, *ends)
 
 

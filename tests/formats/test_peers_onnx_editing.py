@@ -154,6 +154,11 @@ def test_odd_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert onnx.load("new.onnx") == made  # its Loop, dead node, note of a constant
     answer("extract", "net.onnx", "--to", "V", "-o", "new.onnx")
     assert not onnx.load("new.onnx").graph.input
+    made.graph.output.add().CopyFrom(made.graph.output[0])
+    onnx.save(made, "net.onnx")
+    answer("extract", "net.onnx", "--from", "tensor:s", "-o", "new.onnx")
+    assert [o.name for o in onnx.load("new.onnx").graph.output] == ["y"]
+    del made.graph.output[1]
     inside = made.graph.node[3].attribute[0].g
     inside.sparse_initializer.add().values.name = inside.node[1].input[0] = "few"
     onnx.save(made, "net.onnx")
