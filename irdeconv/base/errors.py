@@ -6,7 +6,7 @@ import difflib
 import os
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from os import PathLike
@@ -437,6 +437,12 @@ _SOME = 20
 def count(number: int, noun: str) -> str:
     """Return `1 layer`, `2 layers`, `0 layers`."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def first_names(names: Sequence[str]) -> str:
+    """Return names in quotes, of many the first three: `"a", "b", "c" and 2 more`."""
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(f'"{name}"' for name in names[:3]) + more
 
 
 def some(items: Collection[object]) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
-from irdeconv.base.errors import count, misused
+from irdeconv.base.errors import count, first_names, misused
 from irdeconv.base.json_form import Record
 from irdeconv.cli.checks import protect, read_by
 from irdeconv.cli.console import Answer, Console
@@ -150,15 +150,10 @@ def _require_inputs(whole: Graph, piece: Piece, arrays: Mapping[str, Array], pat
     lacking = [name for name in needed(whole, piece) if name not in have]
     if not lacking or (not have and len(arrays) == len(whole.inputs)):
         return
-    flows = f"all that flows into the piece ({_first_few([e.name for e in piece.inputs])})"
-    reads = f"all that the model reads for it ({_first_few(lacking)} is missing)"
+    flows = f"all that flows into the piece ({first_names([e.name for e in piece.inputs])})"
+    reads = f"all that the model reads for it ({first_names(lacking)} is missing)"
     hint = "run --dump all -o FILE.npz saves all tensors; -i NAME=VALUE gives the model's inputs"
     raise misused(f"{path} has neither {flows} nor {reads}", hint)
-
-
-def _first_few(names: Sequence[str]) -> str:
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return ", ".join(f'"{name}"' for name in names[:3]) + more
 
 
 def _document(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from irdeconv.base.errors import Collector, UsageError, did_you_mean
+from irdeconv.base.errors import Collector, UsageError, did_you_mean, first_names
 from irdeconv.ir.graph import Graph, Node, Value
 
 Kind = Literal["layer", "tensor"]
@@ -117,16 +117,11 @@ def _check(
         for old in known[kind]:
             before.setdefault(names.get(old, old), []).append(old)
         for new in dict.fromkeys(names.values()):
-            olds = _few(before[new])
+            olds = first_names(before[new])
             if not new or not new.isprintable():
                 problems.add("E508", f"{kind} {olds}: {new!a} is no name")
             elif times[new] > 1:
                 problems.add("E508", f'{times[new]} {kind}s would be called "{new}": {olds}')
-
-
-def _few(names: Sequence[str]) -> str:
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return ", ".join(f'"{name}"' for name in names[:3]) + more
 
 
 def _apply(node: Node, found: _NewNames) -> None:
