@@ -113,19 +113,19 @@ class Sources:
         return out
 
 
-def parsed(path: Path) -> ast.Module:
-    """Return the tree of a file; the same text is not parsed twice."""
-    return _tree(path.read_text("utf-8"), str(path))
+def nodes(path: Path) -> Sequence[ast.AST]:
+    """Return all nodes of a file, the module first; the same text is not parsed twice."""
+    return _nodes(path.read_text("utf-8"), str(path))
 
 
 @cache
-def _tree(text: str, path: str) -> ast.Module:
-    return ast.parse(text, path)
+def _nodes(text: str, path: str) -> Sequence[ast.AST]:
+    return list(ast.walk(ast.parse(text, path)))
 
 
 def _imported(path: Path) -> Iterator[str]:
     """Yield the dotted name of everything that a file imports, in whatever way; `?`: not said."""
-    for node in ast.walk(parsed(path)):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             yield from (a.name for a in node.names)
         elif isinstance(node, ast.ImportFrom):

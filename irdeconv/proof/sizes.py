@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from math import gcd
 from typing import Any
 
@@ -250,14 +251,16 @@ class Case:
         """Return whether the facts exclude that all of `given` are >= 0 at once."""
         rows = [_parts(e) for e in given]
         reached = {m for terms, _ in rows for m in terms}
-        facts, size = [_parts(e) for e in self.facts], -1
+        facts, size = [(e.terms, e.constant) for e in self.facts], -1
         while size != len(reached):  # only what shares symbols with the question can matter
             size = len(reached)
-            reached |= {m for terms, _ in facts if reached & set(terms) for m in terms}
-        return refuted(rows + [f for f in facts if reached & set(f[0])])
+            reached.update(*(terms for terms, _ in facts if not reached.isdisjoint(terms)))
+        rows += [f for f in facts if not reached.isdisjoint(f[0])]
+        return refuted(tuple((tuple(terms.items()), constant) for terms, constant in rows))
 
 
-Rows = dict[tuple[tuple[Monomial, int], ...], int]  # the terms of an inequality, its constant
+Terms = tuple[tuple[Monomial, int], ...]
+Rows = dict[Terms, int]  # the terms of an inequality, its constant
 
 
 def _keep(rows: Rows, terms: Mapping[Monomial, int], constant: int) -> None:
@@ -277,11 +280,12 @@ def _sum(
     return {m: p * a.get(m, 0) + q * b.get(m, 0) for m in {*a, *b}}
 
 
-def refuted(given: Iterable[tuple[Mapping[Monomial, int], int]]) -> bool:
+@lru_cache(maxsize=4096)  # a proof asks the same of each tap, and again in each case of the sizes
+def refuted(given: tuple[tuple[Terms, int], ...]) -> bool:
     """Return whether the inequalities sum(terms) + constant >= 0 have no solution in integers."""
     rows: Rows = {}
-    for terms, constant in given:
-        _keep(rows, terms, constant)
+    for items, constant in given:
+        _keep(rows, dict(items), constant)
     # Each round removes one symbol. Rows may grow by the square each time, hence the limit; more
     # rows than that mean "does not follow", which is never wrong.
     while len(rows) <= MOST_FACTS and rows.get((), 0) >= 0:

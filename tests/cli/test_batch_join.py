@@ -1,7 +1,6 @@
 """`batch run --inputs` in parts, and `batch join`, which puts them together."""
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +11,10 @@ import irdeconv as ird
 from irdeconv.formats.arrays import npz
 from support.commands import answer, command
 from support.fixtures import Capture, Patch
+from support.ir_text import LAYER, W, write_ir
 from support.memory import peak_of
 from support.schemas import require_schema
 
-SAMPLES = Path(__file__).resolve().parents[2] / "ir_samples/openvino"
 RUN = ("batch", "run", "m.xml", "--jobs", "0", "-q")
 
 
@@ -42,11 +41,10 @@ def join(*words: str, code: int = 0) -> str:
 
 
 def test_shards_of_a_run_together_are_the_run() -> None:
-    for suffix in (".xml", ".bin"):
-        shutil.copy(SAMPLES / f"segmentation_head{suffix}", f"m{suffix}")
-    images = np.random.default_rng(0).random((11, 3, 32, 32)).astype(np.float32)
+    write_ir(Path("m.xml"), LAYER, W)
+    images = np.random.default_rng(0).random((11, 3, 4, 4)).astype(np.float32)
     np.save("b.npy", images[:7])
-    np.savez("a.npz", image=images[7:])
+    np.savez("a.npz", x=images[7:])
     inputs = ("--inputs", "b.npy", "--inputs", "a.npz", "--rows", "2")
     for number in (1, 2, 3):
         shard = ("--shard", f"{number}/3", "-o", f"part{number}")
@@ -57,16 +55,16 @@ def test_shards_of_a_run_together_are_the_run() -> None:
         )
         assert len(found) == 2
     plan = ird.compile("m.xml", threads=1)
-    want = np.concatenate([plan.run(images[i : i + 1])["mask"] for i in range(11)])
+    want = np.concatenate([plan.run(images[i : i + 1])["y"] for i in range(11)])
     order = ("--inputs", "b.npy", "--inputs", "a.npz")
     words = ("part1", "part2", "part3", "part3/", "-o", "y.npy")
     assert answer("batch", "join", *words, *order).out == (
-        "mask float32[11, 2, 32, 32]\njoin: 11 rows of 2 files, in 6 parts\n"
+        "y float32[11, 2, 7, 7]\njoin: 11 rows of 2 files, in 6 parts\n"
     )
     assert np.array_equal(np.load("y.npy"), want)
     require_schema(answer("batch", "join", *words[:-1], "y.npz", "--format", "json").json)
     by_name = np.concatenate([want[7:], want[:7]])
-    Path("all.npz").write_bytes(npz({"mask": by_name}))
+    Path("all.npz").write_bytes(npz({"y": by_name}))
     assert Path("y.npz").read_bytes() == Path("all.npz").read_bytes()
     message = join("part1", "part3", "-o", "y.npy", code=2)
     assert "b.npy[4:7] is missing: 3 of 7 rows" in message
@@ -93,10 +91,9 @@ def test_gaps_and_overlaps_have_numbers() -> None:
 
 
 def test_a_file_that_has_failed_is_missed() -> None:
-    for suffix in (".xml", ".bin"):
-        shutil.copy(SAMPLES / f"segmentation_head{suffix}", f"m{suffix}")
-    np.save("good.npy", np.ones((2, 3, 32, 32), np.float32))
-    np.save("bad.npy", np.ones((2, 2, 32, 32), np.float32))
+    write_ir(Path("m.xml"), LAYER, W)
+    np.save("good.npy", np.ones((2, 3, 4, 4), np.float32))
+    np.save("bad.npy", np.ones((2, 2, 4, 4), np.float32))
     inputs = ("--inputs", "bad.npy", "--inputs", "good.npy", "--rows", "2")
     assert command(*RUN, *inputs, "-o", "o") == 2
     (failed,) = Path("o").glob("bad-*/result.json")

@@ -109,10 +109,14 @@ def test_a_shell_completes(
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_every_verb_and_option_is_there(shell: str) -> None:
-    text = answer("completion", shell).out
+def test_every_verb_and_option_is_there(shell: str, scripts: dict[str, Path]) -> None:
+    text = scripts[shell].read_text()
     for word in (*VERBS, "explain-costs", "zero-insertion", "certify", "no-depth-to-space"):
         assert word in text
+
+
+def test_it_is_printed(scripts: dict[str, Path]) -> None:
+    assert answer("completion", "fish").out.rstrip() == scripts["fish"].read_text().rstrip()
 
 
 def test_a_shell_that_has_none() -> None:

@@ -35,6 +35,7 @@ COMMANDS = {
 
 
 @pytest.mark.thorough
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("verb", COMMANDS)
 @pytest.mark.parametrize("delay", [0.003, 0.02, 0.05, 0.1, 0.25])
 def test_a_process_that_is_interrupted(verb: str, delay: float, tmp_path: Path) -> None:

@@ -68,6 +68,7 @@ def test_layers_and_choices_are_those_of_the_code(published: Published) -> None:
 QUICK = [p for p in PUBLISHED if is_quick(p)]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("published", QUICK, ids=lambda p: p.network)
 def test_quick_rows_are_printed_again(published: Published) -> None:
     printed = list(FORMS_TABLE.form_rows(published))

@@ -30,6 +30,7 @@ def test_pages_are_what_would_be_written(name: str) -> None:
         assert set((DOCS / name).rglob("*")) <= set(pages), "a page of something that is gone"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["ethos-u55", "rk3588"])
 def test_the_page_of_a_device(name: str) -> None:
     page = DOCS / "targets" / f"{name}.md"

@@ -10,7 +10,10 @@ import shlex
 import shutil
 import sys
 import tomllib
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -87,10 +90,22 @@ def filtered(words: list[str], lines: list[str]) -> list[str]:
     raise AssertionError(words)
 
 
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[dict[str, str], Path]]:
+    """Run the commands of a page once; return their outputs and the folder."""
+
+    @cache
+    def run_page(name: str) -> tuple[dict[str, str], Path]:
+        folder = tmp_path_factory.mktemp("page")
+        return printed(ROOT / name, folder), folder
+
+    return run_page
+
+
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_prints_what_it_says(name: str, tmp_path: Path, update: bool) -> None:
+def test_a_page_prints_what_it_says(name: str, ran: Any, update: bool) -> None:
     page = ROOT / name
-    outputs = printed(page, tmp_path)
+    outputs, _ = ran(name)
 
     def real(match: re.Match[str]) -> str:
         return f"```console\n$ {match['command']}\n{outputs[match['command']]}```"
@@ -116,11 +131,10 @@ def test_the_readme_is_short_and_shows_the_main_verbs(update: bool) -> None:
 
 @pytest.mark.parametrize("name", CODED)
 def test_the_python_code_runs(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    name: str, ran: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = ROOT / name
-    printed(page, tmp_path)  # code may use the files that the commands above it write
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.chdir(ran(name)[1])  # code may use the files that the commands above it write
     scope: dict[str, object] = {}
     for code, output in PYTHON.findall(page.read_text("utf-8")):
         capsys.readouterr()

@@ -70,7 +70,7 @@ def test_numbers_by_hand() -> None:
         assert out.tolist() == [[[-6, -15, -107, -25, -205]]]
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(4)
 @pytest.mark.thorough
 @pytest.mark.parametrize("opset", range(11, onnx.defs.onnx_opset_version() + 1))
 def test_every_operation_set(opset: int) -> None:

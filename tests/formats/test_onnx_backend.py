@@ -35,15 +35,19 @@ SAMPLES = Path(__file__).resolve().parents[2] / "ir_samples" / "onnx"
 backend = script("run_onnx_backend")
 
 
-@pytest.mark.parametrize("third", parts(1, 3))
-def test_all_node_tests(third: int, capsys: pytest.CaptureFixture[str]) -> None:
-    found = [backend.judge(t) for t in backend.node_tests()[third::3]]
+@pytest.mark.parametrize("part", parts(1, 24))
+def test_all_node_tests(part: int, capsys: pytest.CaptureFixture[str]) -> None:
+    """The first part has each operation at least once."""
+    tests = backend.node_tests()
+    chosen = {t.name: t for t in tests[part::24]}
+    chosen |= {} if part else {t.name: t for t in {backend.kinds_of(t): t for t in tests}.values()}
+    found = [backend.judge(t) for t in chosen.values()]
     by_state = {s: [o for o in found if o.state == s] for s in backend.STATES}
     with capsys.disabled():
         print(f"\nONNX {onnx.__version__}: { ({s: len(v) for s, v in by_state.items()}) }")
     assert [(o.name, o.reason) for o in by_state["wrong"]] == []
     assert all(o.reason for o in by_state["refused"])
-    assert len(by_state["passed"]) >= 560
+    assert len(by_state["passed"]) >= 0.8 * len(found) > 50
 
 
 def test_a_wrong_value_is_seen() -> None:
@@ -161,7 +165,7 @@ def random_deconvolution(rng: np.random.Generator) -> tuple[Any, dict[str, Any]]
     return single("ConvTranspose", {"x": x}, constants, opset=opset, **attributes), {"x": x}
 
 
-@each_row("chunk", range(4))
+@pytest.mark.parametrize("chunk", parts(1, 4))
 def test_random_deconvolutions(chunk: int, tmp_path: Path) -> None:
     rng = np.random.default_rng([35, chunk])
     for _ in range(25):

@@ -50,7 +50,7 @@ def random_layer(r: random.Random) -> Layer:
     )
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_the_same_integers(chunk: int) -> None:
     r = random.Random(chunk)

@@ -268,7 +268,7 @@ def test_the_bound_is_that_of_the_node() -> None:
             agree(graph, [wrong], feeds)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("chunk", parts(1, 3))
 @pytest.mark.parametrize("maker", MAKERS, ids=lambda m: m.__name__)
 def test_random_nodes(maker: Callable[[Rng], Case], chunk: int, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@ what ONNX Runtime does.
 """
 
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from onnx import TensorProto, helper, numpy_helper
 import irdeconv as ird
 from support.onnx_models import agree, convert, info, integers, model, real, single
 from support.processors import fitting
+from support.sweeps import parts
 
 pytestmark = pytest.mark.oracles
 
@@ -57,10 +59,11 @@ def recurrent(rng: Rng, kind: str) -> tuple[Any, dict[str, Any]]:
     return made, {"x": x}
 
 
+@pytest.mark.parametrize("count", parts(1, (3, 8)))
 @pytest.mark.parametrize("kind", GATES)
-def test_recurrent_layers(kind: str, tmp_path: Path) -> None:
+def test_recurrent_layers(kind: str, count: int, tmp_path: Path) -> None:
     rng = np.random.default_rng([61, GATES[kind]])
-    for _ in range(8):
+    for _ in range(count):
         agree(*recurrent(rng, kind), tmp_path / "m.xml")
 
 
@@ -102,10 +105,11 @@ def with_options(rng: Rng, kind: str) -> tuple[Any, dict[str, Any]]:
     return made, feeds
 
 
+@pytest.mark.parametrize("count", parts(1, (2, 6)))
 @pytest.mark.parametrize("kind", GATES)
-def test_recurrent_layers_step_by_step(kind: str, tmp_path: Path) -> None:
+def test_recurrent_layers_step_by_step(kind: str, count: int, tmp_path: Path) -> None:
     rng = np.random.default_rng([66, GATES[kind]])
-    for _ in range(6):
+    for _ in range(count):
         agree(*with_options(rng, kind), tmp_path / "m.xml")
 
 
@@ -594,7 +598,8 @@ def linear_models(rng: Rng) -> list[Any]:
     return rows
 
 
-def trees(rng: Rng) -> list[Any]:
+def trees(rng: Rng, *, every: bool = False) -> list[Any]:
+    """Return a regressor of each mode, and with it one of six classifiers or every one."""
     rows, x = [], rng.integers(-3, 4, (9, 4)).astype(np.float32)
     x[:3, :2] = np.nan
     row: dict[str, Any] = {"domain": ML, "nodes_treeids": sorted([0, 1, 2] * 5)}
@@ -603,23 +608,31 @@ def trees(rng: Rng) -> list[Any]:
     row |= {"nodes_missing_value_tracks_true": [0, 0, 1, 0, 0] * 3}
     row |= {"nodes_values": rng.integers(-2, 3, 15).astype(float).tolist()}
     each, two = [0, 0, 0, 1, 1, 1, 2, 2, 2], {"class_ids": [0] * 9, "classlabels_int64s": [3, 5]}
-    for mode in ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ"):
+    modes = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
+    more = (two, {"class_ids": each, "classlabels_int64s": [3, 5, 8]})
+    kinds = list(product(((0, "NONE"), (-1, "NONE"), (-1, "LOGISTIC")), more))
+    for number, mode in enumerate(modes):
         row |= {"nodes_modes": [mode, "LEAF", mode, "LEAF", "LEAF"] * 3}
         votes = {"target_treeids": each, "target_nodeids": [1, 3, 4] * 3, "n_targets": 3}
         votes |= {"target_ids": each, "target_weights": real(rng, 9).tolist()} | row
         rows.append(made("TreeEnsembleRegressor", {"x": x}, base_values=[1, 2.0, 3], **votes))
-        for low, post in ((0, "NONE"), (-1, "NONE"), (-1, "LOGISTIC")):
+        for (low, post), classes in kinds if every else kinds[number : number + 1]:
             votes = {"class_treeids": each, "class_nodeids": [1, 3, 4] * 3, "post_transform": post}
             votes |= {"class_weights": rng.uniform(low, 1, 9).tolist(), "outputs": LABELS}
-            for more in (two, {"class_ids": each, "classlabels_int64s": [3, 5, 8]}):
-                rows.append(made("TreeEnsembleClassifier", {"x": x}, **row, **votes, **more))
+            rows.append(made("TreeEnsembleClassifier", {"x": x}, **row, **votes, **classes))
     return rows
+
+
+def all_trees(rng: Rng) -> list[Any]:
+    return trees(rng, every=True)
 
 
 REAL = (plain_functions, fused, matrix_products, normalizations, linear_models, trees)
 
 
-@pytest.mark.parametrize("rows", [*REAL, quantised, dynamic])
+@pytest.mark.parametrize(
+    "rows", [*REAL, quantised, dynamic, pytest.param(all_trees, marks=pytest.mark.slow)]
+)
 def test_against_the_runtime(rows: Callable[[Rng], list[Any]], tmp_path: Path) -> None:
     for row in rows(np.random.default_rng([71, len(rows.__name__)])):
         agree(*row, tmp_path / "m.xml", steps=int(rows is quantised))

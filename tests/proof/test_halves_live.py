@@ -36,7 +36,7 @@ def deconvolution(group: bool, auto_pad: str, semantics: str, wanted: Any) -> Gr
     return ird.infer(g)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.oracles
 @pytest.mark.parametrize("semantics", ["runtime", "document"])
 @pytest.mark.parametrize("auto_pad", PADS)

@@ -273,9 +273,9 @@ def test_what_is_refuted_has_no_solution() -> None:
         rows = [(rng.integers(-3, 4, 3), int(rng.integers(-4, 5))) for _ in range(6)]
         holds = np.all([points @ a + c >= 0 for a, c in rows], axis=0).any()
         names = [((1, "x"),), ((2, "y"),), ((3, "z"),)]
-        system = [(dict(zip(names, map(int, a), strict=True)), c) for a, c in rows]
-        system += [({n: sign}, 3) for n in names for sign in (1, -1)]
-        answer = refuted(system)
+        system = [(tuple(zip(names, map(int, a), strict=True)), c) for a, c in rows]
+        system += [(((n, sign),), 3) for n in names for sign in (1, -1)]
+        answer = refuted(tuple(system))
         assert not (answer and holds), rows
         empty, found = empty + (not holds), found + answer
     assert found > 0.8 * empty > 0

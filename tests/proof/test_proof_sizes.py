@@ -72,15 +72,18 @@ def test_what_has_a_solution_is_never_refuted() -> None:
     """Against all integers of a cube; most of what has none there is refuted."""
     rng, refuted_ones = random.Random(1), 0
     for _ in range(1500):
-        rows = [
-            ({(v,): rng.randint(-3, 3) for v in "xyz" if rng.random() < 0.7}, rng.randint(-6, 6))
+        rows = tuple(
+            (
+                tuple(((v,), rng.randint(-3, 3)) for v in "xyz" if rng.random() < 0.7),
+                rng.randint(-6, 6),
+            )
             for _ in range(rng.randint(2, 6))
-        ]
+        )
         if refuted(rows):
             refuted_ones += 1
             solved = np.ones(17**3, bool)
             for terms, constant in rows:
-                solved &= sum(c * CUBE["xyz".index(m)] for (m,), c in terms.items()) + constant >= 0
+                solved &= sum(c * CUBE["xyz".index(m)] for (m,), c in terms) + constant >= 0
             assert not solved.any()
     assert refuted_ones > 300
 

@@ -27,6 +27,7 @@ from support.fixtures import Capture, Patch
 from support.ir_text import write_ir
 from support.layers import begun, build, constant, numbers, random_layer, result
 from support.runtime_truth import outputs
+from support.sweeps import parts
 
 # Explanations: the terms, the pads' rule, the picture, what others compute, what gives a size.
 
@@ -446,7 +447,7 @@ def test_the_rule_is_the_one_that_is_applied(seed: int) -> None:
 
 
 @pytest.mark.oracles
-@pytest.mark.parametrize("chunk", range(4))
+@pytest.mark.parametrize("chunk", parts(1, 4))
 def test_openvino_gives_what_the_table_says(chunk: int, tmp_path: Path) -> None:
     """The row of the runtime against the plugin, for layers of the document's reading."""
     pytest.importorskip("openvino")
@@ -474,7 +475,7 @@ def test_openvino_gives_what_the_table_says(chunk: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.oracles
-@pytest.mark.parametrize("chunk", range(4))
+@pytest.mark.parametrize("chunk", parts(1, 4))
 def test_onnxruntime_gives_what_the_table_says(chunk: int) -> None:
     """ONNX Runtime on OpenVINO's attributes: the same, something else, or a refusal."""
     pytest.importorskip("onnxruntime")

@@ -187,7 +187,7 @@ def test_the_measure_tells_a_square() -> None:
     assert not is_linear([calls(lambda n=n: squares(n)) for n in SIZES])  # type: ignore[misc]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("build", LARGE_GRAPHS, ids=lambda f: f.__name__)
 def test_work_is_in_proportion_to_layers(build: Callable[[int], Graph], tmp_path: Path) -> None:
     work: dict[str, list[int]] = {}

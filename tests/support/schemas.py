@@ -1,12 +1,14 @@
 """The JSON schemas of docs/schemas/, and whether a document is what they say."""
 
 import json
+import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from jsonschema import Draft202012Validator
-from referencing import Registry, Resource
+sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]  # seconds; unused formats
+from jsonschema import Draft202012Validator  # noqa: E402
+from referencing import Registry, Resource  # noqa: E402
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "schemas"
 

@@ -1,6 +1,7 @@
 """The rules that hold the code base together, checked on its sources."""
 
 import ast
+import gc
 import re
 import subprocess
 import sys
@@ -24,13 +25,15 @@ PACKAGE = ROOT / "irdeconv"
 FILE_LINES = 700
 FUNCTION_LINES = 40
 DRAWN = script("draw_imports")
-parsed = DRAWN.parsed  # when a test asks, since every worker collects every test
+nodes = DRAWN.nodes  # when a test asks, since every worker collects every test
 
 
 @cache
 def imports() -> Any:
     """Return what every module imports."""
-    return DRAWN.Sources()
+    sources = DRAWN.Sources()
+    gc.freeze()  # the trees stay; collections of garbage in later tests need not walk them
+    return sources
 
 
 def module_name(path: Path) -> str:
@@ -96,7 +99,7 @@ def test_products_of_matrices_are_calls_that_tests_can_watch() -> None:
     users = {
         module
         for module, path in MODULES.items()
-        if any(isinstance(node, ast.MatMult) for node in ast.walk(parsed(path)))
+        if any(isinstance(node, ast.MatMult) for node in nodes(path))
     }
     assert users == set(), "`@`"
 
@@ -106,11 +109,19 @@ def test_files_are_short() -> None:
     assert {path: lines for path, lines in lengths.items() if lines > FILE_LINES} == {}
 
 
+def statements(tree: ast.AST) -> Iterator[ast.AST]:
+    """Yield the statements of a tree, in functions and classes as well."""
+    for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for node in getattr(tree, name, ()):
+            yield node
+            yield from statements(node)
+
+
 def test_functions_are_short() -> None:
     lengths = {
         (path, node.name): (node.end_lineno or 0) - node.lineno + 1
         for path in PYTHON
-        for node in ast.walk(parsed(path))
+        for node in statements(ast.parse(path.read_text("utf-8")))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     }
     assert {name: lines for name, lines in lengths.items() if lines > FUNCTION_LINES} == {}
@@ -121,10 +132,10 @@ def test_public_names_have_docstrings() -> None:
     bare = []
     for module, path in MODULES.items():
         public = [
-            n for n in parsed(path).body if isinstance(n, defs) and not n.name.startswith("_")
+            n for n in nodes(path)[0].body if isinstance(n, defs) and not n.name.startswith("_")
         ]
         bare += [f"{module}.{n.name}" for n in public if not ast.get_docstring(n)]
-        bare += [] if ast.get_docstring(parsed(path)) else [module]
+        bare += [] if ast.get_docstring(nodes(path)[0]) else [module]
     assert bare == []
 
 
@@ -141,8 +152,8 @@ def prose(text: str) -> list[str]:
 
 def docstrings(path: Path) -> str:
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    nodes = [n for n in ast.walk(parsed(path)) if isinstance(n, kinds)]
-    return "\n".join(ast.get_docstring(n) or "" for n in nodes)
+    found = [n for n in nodes(path) if isinstance(n, kinds)]
+    return "\n".join(ast.get_docstring(n) or "" for n in found)
 
 
 FOLDERS = sorted({p.parent for p in MODULES.values()})
@@ -180,7 +191,7 @@ def codes_in_source() -> dict[str, set[str]]:
     for module, path in MODULES.items():
         if module == "base.codes":
             continue
-        for node in ast.walk(parsed(path)):
+        for node in nodes(path):
             value = node.value if isinstance(node, ast.Constant) else None
             if isinstance(value, str) and CODE.match(value):
                 found.setdefault(value, set()).add(module)
@@ -209,9 +220,9 @@ def test_every_diagnostic_says_what_to_do(code: str) -> None:
 # One name for one thing: class names and numeric constants across the package.
 
 
-def classes(tree: ast.Module) -> Iterator[str]:
+def classes(tree: Iterable[ast.AST]) -> Iterator[str]:
     """Class names without the underscore; an operation's private base beside it is left out."""
-    found = [n for n in ast.walk(tree) if isinstance(n, ast.ClassDef)]
+    found = [n for n in tree if isinstance(n, ast.ClassDef)]
     names = {n.name for n in found}
     bases = {ast.unparse(b) for n in found for b in n.bases}
     for name in names:
@@ -244,7 +255,7 @@ def constants(tree: ast.Module) -> Iterator[tuple[str, float]]:
 def test_class_names_are_unique() -> None:
     homes: dict[str, list[str]] = {}
     for module, path in MODULES.items():
-        for name in classes(parsed(path)):
+        for name in classes(nodes(path)):
             homes.setdefault(name, []).append(module)
     assert [f"{name}: {', '.join(m)}" for name, m in homes.items() if len(m) > 1] == []
 
@@ -252,7 +263,7 @@ def test_class_names_are_unique() -> None:
 def test_constants_of_one_name_are_one_number() -> None:
     values: dict[str, dict[str, float]] = {}
     for module, path in MODULES.items():
-        for name, value in constants(parsed(path)):
+        for name, value in constants(nodes(path)[0]):
             values.setdefault(name, {})[module] = value
     unlike = {name: v for name, v in values.items() if len(set(v.values())) > 1}
     assert [f"{name}: {v}" for name, v in unlike.items()] == []
@@ -260,7 +271,7 @@ def test_constants_of_one_name_are_one_number() -> None:
 
 def test_what_counts_as_a_name() -> None:
     beside = "class _Gather(Op): pass\nclass Gather(_Gather): pass\nclass _Pad: pass"
-    assert sorted(classes(ast.parse(beside))) == ["Gather", "Pad"]
+    assert sorted(classes(ast.walk(ast.parse(beside)))) == ["Gather", "Pad"]
     numbers = "LONG = 1 << 20\n_FEW: int = -3\nNAMES = ('a',)\nsmall = 1\nTEXT = 'x'\nA, B = 1, 2"
     found = list(constants(ast.parse(numbers)))
     assert found == [("LONG", 1 << 20), ("FEW", -3), ("A", 1), ("B", 2)]

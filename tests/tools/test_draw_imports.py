@@ -99,12 +99,17 @@ def test_the_page_is_written_and_checked(tmp_path: Path, monkeypatch: Any, capsy
     begin, end = "<!-- generated: imports -->\n", "<!-- end of the generated part -->\n"
     page.write_text(f"before\n{begin}old\n{end}after\n", "utf-8")
     monkeypatch.setattr(TOOL, "PAGE", page)
-    sources = TOOL.Sources()  # read once
+    assert (
+        broken(tmp_path, {"verify/second_new": "import irdeconv.base.extras", "base/extras": ""})
+        == []
+    )
+    sources = TOOL.Sources(tmp_path / "irdeconv")
     monkeypatch.setattr(TOOL, "Sources", lambda: sources)
     assert TOOL.main(["--check"]) == 1
     assert "--write" in capsys.readouterr().err
     assert TOOL.main(["--write"]) == TOOL.main(["--check"]) == 0
     drawn = TOOL.drawing(sources)
+    assert "verify     -> base" in drawn
     assert page.read_text("utf-8") == f"before\n{begin}```\n{drawn}```\n{end}after\n"
     assert TOOL.main([]) == 0
     assert capsys.readouterr().out == drawn

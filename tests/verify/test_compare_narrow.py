@@ -150,7 +150,7 @@ INVISIBLE = {"rounding_type-avgpool31", "rounding_type-maxpool32", "eps_mode-nor
 
 
 @pytest.mark.parametrize(
-    "step", [pytest.param(9, marks=pytest.mark.thorough), pytest.param(1, marks=pytest.mark.slow)]
+    "step", [pytest.param(18, marks=pytest.mark.thorough), pytest.param(1, marks=pytest.mark.slow)]
 )
 def test_planted_faults_are_found_in_f16(step: int) -> None:
     whole = retyped(ird.infer(wide_network()), np.float16)

@@ -76,12 +76,14 @@ def found(name: str, *, blind: bool) -> None:
     assert done.stopped is None
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", SAMPLE)
 def test_a_comparison_finds_it(name: str) -> None:
     found(name, blind=False)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", SAMPLE[::2])
 def test_a_check_that_only_knows_outputs_finds_it(name: str) -> None:

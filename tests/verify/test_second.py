@@ -63,7 +63,7 @@ def check_random(seed: int, form: str | None = None, system: str | None = None) 
     return verdict
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(10)
 @pytest.mark.thorough
 @pytest.mark.parametrize("system", [OPENVINO, *VERSIONS])
 @pytest.mark.parametrize("form", FORMS)
@@ -84,9 +84,9 @@ def test_random_layers(block: int) -> None:
 def test_mutants_are_never_called_equal(step: int) -> None:
     """Every fault of `support.mutants` changes the result; nearly all are called different."""
     verdicts = []
-    for name, source, low in mutable():
+    for name, source, low in mutable()[step % 3 :: 3]:
         assert second_answer(source, low)[0] == AGREES
-        for text, mutant in list(mutants(low))[step::18]:
+        for text, mutant in list(mutants(low))[step // 3 :: 6]:
             try:
                 verdict, reason = second_answer(source, mutant)
             except ird.InferenceError:
@@ -229,7 +229,7 @@ def test_a_difference_at_large_sizes_only() -> None:
     assert verdict == DIFFERS, text
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("auto_pad", ["explicit", "same_upper", "same_lower", "valid"])
 @pytest.mark.parametrize("shape_source", ["const", "input", "computed"])
 def test_pads_that_follow_from_sizes(auto_pad: str, shape_source: str) -> None:

@@ -31,6 +31,7 @@ from support.dialect_layers import expected as expected_of_dialect
 from support.layers import Layer
 from support.layers import expected as expected_of_openvino
 from support.public_layers import PUBLISHED
+from support.sweeps import parts
 
 # A suite's layers by the tests' own definition: the scatter of tests/support/oracle.py.
 
@@ -257,8 +258,9 @@ def test_all_expected_outputs_are_those_of_the_definition(dialect: str, data: st
             check_expected(case, data)
 
 
-def test_integers_are_exact_wherever_nothing_rounds() -> None:
-    for case in packaged(ALL, ["pairs", "edges", "networks"])[::3]:
+@pytest.mark.parametrize("step", parts(1, (9, 1)))
+def test_integers_are_exact_wherever_nothing_rounds(step: int) -> None:
+    for case in packaged(ALL, ["pairs", "edges", "networks"])[::step]:
         made = vectors(case.layer, case.name, "integers", 0, case.spoil)
         assert made.exact == (case.layer.activation not in ("Tanh", "Sigmoid")), case.name
         values = made.expected[np.isfinite(made.expected.astype(np.float64))].astype(np.float64)

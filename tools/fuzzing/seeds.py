@@ -193,7 +193,7 @@ def _certificates() -> Iterator[Seed]:
 
 
 def _lowered() -> Iterator[Seed]:
-    for seed in _certificates():
+    for seed in seeds("certificate"):
         yield Seed(seed.name.replace("certificate", "lowered"), "low.xml", seed.files)
 
 
