@@ -83,7 +83,7 @@ KINDS = list({case.kind: case for case in [*CASES, *cells()]}.values())
 
 
 @pytest.mark.oracles
-@pytest.mark.parametrize("cases", parts(1, (KINDS, CASES)), ids=["kinds", "all"])
+@pytest.mark.parametrize("cases", parts(1, (KINDS[::2], [*CASES, *KINDS])), ids=["some", "all"])
 def test_openvino_computes_the_same_of_what_is_written(cases: list[Case], tmp_path: Path) -> None:
     pytest.importorskip("openvino")
     for case in cases:

@@ -3,6 +3,7 @@
 import json
 import random
 from dataclasses import replace
+from functools import cache
 from itertools import count
 from typing import Any
 
@@ -53,10 +54,11 @@ def test_a_layer_computes_what_it_says() -> None:
 
 
 picks = script("compare_picks")
+listed = cache(picks.listed)
 
 
 def test_the_lists_differ_and_the_drawn_one_depends_on_the_seed() -> None:
-    public, held_out = (picks.listed(p) for p in (picks.bench_regression.LAYERS, picks.HELD_OUT))
+    public, held_out = (listed(p) for p in (picks.bench_regression.LAYERS, picks.HELD_OUT))
     assert len(public) >= 20
     assert len(held_out) >= 20
     problems = {t.problem for t in public}
@@ -71,7 +73,7 @@ def test_a_mean_above_the_limit_fails(most: str, code: int, capsys: Capture) -> 
     """A clock whose steps become shorter makes the first candidate the worst."""
     ticks = count()
     clock = Clock(wall=lambda: 1.0, cpu=lambda: next(ticks) ** 0.5)
-    layers = picks.listed(picks.bench_regression.LAYERS)
+    layers = listed(picks.bench_regression.LAYERS)
     name = min(
         (t for t in layers if len(t.candidates) > 1), key=lambda t: t.candidates[0].cost
     ).name
@@ -84,7 +86,7 @@ def test_what_the_picks_cost_without_a_family(capsys: Capture) -> None:
     """Only layers whose pick changes are timed; the first one takes longer by this clock."""
     ticks = count()
     clock = Clock(wall=lambda: 1.0, cpu=lambda: next(ticks) ** 0.5)
-    layers = picks.listed(picks.bench_regression.LAYERS)
+    layers = listed(picks.bench_regression.LAYERS)
     pick = min((t for t in layers), key=lambda t: t.candidates[0].cost)
     args = ["--list", "public", "--only", pick.name, "--rounds", "1", "--seconds", "0"]
     families = [*pick.candidates[0].name.split(), "no-such-kernel"]

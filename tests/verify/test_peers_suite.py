@@ -41,13 +41,16 @@ def vectors(tmp_path_factory: pytest.TempPathFactory) -> Suite:
     )
 
 
-@pytest.mark.parametrize("share", parts(1, ["a third", "all", "all lowered"]))
+@pytest.mark.parametrize("share", parts(1, ["a quarter", "all", "all lowered"]))
 def test_openvino_passes(vectors: Suite, share: str) -> None:
-    step, lowered = 3 if share == "a third" else 1, "lowered" in share
-    cases = tuple(c for i, c in enumerate(vectors.cases) if i % step == 0 or c.known)
-    report = judged(Suite(vectors.folder, vectors.facts, cases), "openvino", lowered=lowered)
+    """A quarter of the cases has each defect at least once."""
+    few, lowered = share == "a quarter", "lowered" in share
+    defects = {k["text"]: c for c in vectors.cases for k in c.known if k["peer"] == "openvino"}
+    cases = {c.name: c for c in (*vectors.cases[:: 4 if few else 1], *defects.values())}
+    some = Suite(vectors.folder, vectors.facts, tuple(cases.values()))
+    report = judged(some, "openvino", lowered=lowered)
     explained(report)
-    assert report.counts["passed"] > 150 / step
+    assert report.counts["passed"] > (30 if few else 150)
 
 
 def test_onnx_runtime_passes(vectors: Suite) -> None:
@@ -65,8 +68,9 @@ def test_onnx_models_are_valid(vectors: Suite) -> None:
 
 def test_floats_pass_within_their_bounds(tmp_path: Path) -> None:
     suite = ird.suite(
-        tmp_path / "floats", ["onnx", "onednn"], ["quick", "networks"], data="floats", onnx=True
-    )
+        tmp_path / "floats", ["onnx", "onednn"], ["quick", "networks"], data="floats", onnx=True,
+        only=["*-quick-*", "onnx-*"],
+    )  # fmt: skip
     explained(judged(suite, "openvino"))
     onnx_cases = tuple(c for c in suite.cases if c.layer.dialect == "onnx")
     explained(judged(Suite(suite.folder, suite.facts, onnx_cases), "onnxruntime"))
