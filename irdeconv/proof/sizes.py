@@ -256,14 +256,15 @@ class Case:
             size = len(reached)
             reached.update(*(terms for terms, _ in facts if not reached.isdisjoint(terms)))
         rows += [f for f in facts if not reached.isdisjoint(f[0])]
-        return refuted(tuple((tuple(terms.items()), constant) for terms, constant in rows))
+        return refuted(tuple((tuple(terms.items()), c) for terms, c in rows))
 
 
+Factors = Mapping[Monomial, int]
 Terms = tuple[tuple[Monomial, int], ...]
 Rows = dict[Terms, int]  # the terms of an inequality, its constant
 
 
-def _keep(rows: Rows, terms: Mapping[Monomial, int], constant: int) -> None:
+def _keep(rows: Rows, terms: Factors, constant: int) -> None:
     """Add an inequality; of those with the same terms the tightest is kept."""
     left = {m: c for m, c in terms.items() if c}
     g = gcd(*left.values()) or 1
@@ -274,9 +275,7 @@ def _keep(rows: Rows, terms: Mapping[Monomial, int], constant: int) -> None:
     rows[key] = min(constant, rows.get(key, constant))
 
 
-def _sum(
-    p: int, a: Mapping[Monomial, int], q: int, b: Mapping[Monomial, int]
-) -> dict[Monomial, int]:
+def _sum(p: int, a: Factors, q: int, b: Factors) -> dict[Monomial, int]:
     return {m: p * a.get(m, 0) + q * b.get(m, 0) for m in {*a, *b}}
 
 
