@@ -18,6 +18,7 @@ from irdeconv.base.errors import UsageError
 from irdeconv.cli.batch_executors import Errand
 from irdeconv.cli.dask_cluster import Cluster, kept_whole
 from support.commands import command
+from support.sweeps import parts
 
 distributed = pytest.importorskip("distributed")
 da = pytest.importorskip("dask.array")
@@ -232,7 +233,8 @@ def test_a_worker_that_stops_in_an_item_loses_nothing_and_may_come_back(
     assert said[1:] in ([], [f"the worker {address} of Dask answers again"])
 
 
-def test_killed_workers_lose_nothing(cluster: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kills", parts(1, [{5}, {5, 20}]))
+def test_killed_workers_lose_nothing(cluster: Any, kills: set[int], tmp_path: Path) -> None:
     """Items may begin twice, and end once."""
     payloads = [
         {"how": "mark", "folder": str(tmp_path), "name": str(i), "seconds": 0.05} for i in range(30)
@@ -242,7 +244,7 @@ def test_killed_workers_lose_nothing(cluster: Any, tmp_path: Path) -> None:
     for index, row in results:
         assert index not in rows
         rows[index] = row["summary"]
-        if len(rows) == 5:
+        if len(rows) in kills:
             victim = next(iter(cluster.workers.values()))
             os.kill(victim.pid, signal.SIGKILL)
     assert rows == dict.fromkeys(range(30), "mark")
