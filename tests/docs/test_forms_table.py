@@ -59,6 +59,7 @@ def test_networks_and_kinds_are_many() -> None:
     assert sum(p.groups > 1 for p in PUBLISHED) >= 3
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("published", PUBLISHED, ids=lambda p: p.network)
 def test_layers_and_choices_are_those_of_the_code(published: Published) -> None:
     for row in (FORMS_TABLE.layer_row(published), FORMS_TABLE.choice_row(published)):

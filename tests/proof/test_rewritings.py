@@ -1,8 +1,8 @@
 """Models that compute the same in other ways are proved; what differs by a little is not.
 
 The pairs are text, in pairs/equal. What is proved after all has to lose its "not proved" there, and
-what is so for every size its "at these sizes". Two pairs of each kind are always tried, all of them
-by `-m slow`.
+what is so for every size its "at these sizes". An equal pair of each kind is always tried, all
+pairs by `-m slow`.
 """
 
 import itertools
@@ -46,9 +46,11 @@ def judge(pair: Pair, variant: str, folder: Path) -> None:
 
 @pytest.mark.parametrize("name", KINDS)
 def test_equal_and_unequal_pairs(name: str, tmp_path: Path) -> None:
-    """The last case, which often has open sizes, and a near miss of the first, by turns."""
+    """The last case, which often has open sizes, and of a third of the kinds a near miss."""
     judge(KINDS[name][-1], "", tmp_path)
-    judge(KINDS[name][0], KINDS[name][0].variants()[len(name) % 2], tmp_path)
+    turn, which = divmod(list(KINDS).index(name), 3)
+    if which == 0:
+        judge(KINDS[name][0], KINDS[name][0].variants()[turn % 2], tmp_path)
 
 
 @pytest.mark.slow
