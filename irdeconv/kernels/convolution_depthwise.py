@@ -35,9 +35,10 @@ def candidates(problem: ConvProblem) -> list[Candidate]:
         jit.load()
         weights = conv.filter(w).reshape(conv.groups * conv.outputs, conv.taps)
         offsets = convolution.tap_offsets(conv, convolution.phase_shape(conv))
-        return Depthwise(conv, blocks, weights, offsets)
+        return Depthwise(conv, blocks_of(conv, candidate.cost), weights, offsets)
 
-    return [work_of(conv, blocks).candidate("depthwise", prepare, convolution.DEPTHWISE)]
+    candidate = work_of(conv, blocks).candidate("depthwise", prepare, convolution.DEPTHWISE)
+    return [candidate]
 
 
 def work_of(conv: convolution.Conv3d, blocks: Sequence[ImageChannels]) -> convolution.Work:
@@ -68,10 +69,11 @@ class ImageChannels:
     channels: slice
 
 
-def blocks_of(conv: convolution.Conv3d) -> list[ImageChannels]:
-    """Split the output by channels."""
+def blocks_of(conv: convolution.Conv3d, nanoseconds: float = 0) -> list[ImageChannels]:
+    """Split the output by channels, also for threads if the time that it takes is known."""
     channels = conv.groups * conv.outputs
     step = max(1, min(channels, scratch.SIZES.depthwise_bytes // (conv.plane * conv.itemsize)))
+    step = scratch.shared_step(channels, step, nanoseconds, conv.outputs, conv.images)
     return [ImageChannels(n, some) for n in range(conv.images) for some in pieces(channels, step)]
 
 

@@ -417,8 +417,12 @@ class DirectConvolution:
         rows = conv.filter(w).reshape(conv.groups, conv.outputs, -1)
         self._items: list[_Share] = []
         places = {size: layout.places(size) for _, size in layout.kinds}
+        # Each sum is computed alike, however the channels are cut.
+        work = nanoseconds(layout, scaled(DIRECT))
+        blocks = len(layout.blocks) * conv.groups
+        step = scratch.shared_step(conv.outputs, layout.outputs, work, layout.tile.rows, blocks)
         for group, matrix in enumerate(rows):
-            for some in pieces(conv.outputs, layout.outputs):
+            for some in pieces(conv.outputs, step):
                 # All blocks share the packed weights: they are as large as the filter.
                 panels = Panels(matrix[some], layout.tile)
                 first = group * conv.outputs

@@ -14,6 +14,7 @@ from irdeconv.kernels.candidate import NONE, reads
 from irdeconv.kernels.recorded_calls import Recorded, Repeated, recorded_copy, recorded_fill
 from irdeconv.kernels.threads import Team
 
+COPIED_NS = 0.5  # that an element takes, about
 SHORT_AXIS = 16  # axes up to this size are walked by a loop of their own
 Index = tuple[slice, ...]
 
@@ -177,7 +178,14 @@ class CopyKernel:
         view = self.view(*arrays)
         if not np.may_share_memory(view, arrays[0]):  # a copy of the present elements
             return None
-        return Repeated.of([recorded_copy(view, out.reshape(self.shape))])
+        target, long = out.reshape(self.shape), [n > 1 for n in view.shape]
+        if not any(long):
+            return Repeated.of([recorded_copy(view, target)])
+        axis = long.index(True)
+        size = view.shape[axis]
+        cuts = scratch.pieces(size, scratch.shared_step(size, size, COPIED_NS * view.size))
+        places = [(*[slice(None)] * axis, cut) for cut in cuts]
+        return Repeated.of(recorded_copy(view[place], target[place]) for place in places)
 
 
 def padded(x: Array, begin: Sequence[int], end: Sequence[int], value: Any = 0) -> Array:

@@ -50,6 +50,7 @@ from irdeconv.kernels.scratch import (
     contiguous,
     pieces,
     seen,
+    shared_step,
     shares,
 )
 from irdeconv.kernels.threads import Team
@@ -89,8 +90,11 @@ class DirectDeconvolution:
         self._items: list[_ChannelWork] = []
         self._tables: dict[int, Recorded] = {}  # of runs, for inputs and outputs that are given
         self._calls = 0
+        copies = len(full) * len(w)
+        work = cut.nanoseconds(scaled(residue_cuts.RESIDUES))
+        step = shared_step(w.shape[2], cut.channels, work, 4, copies)
         for g, group in enumerate(w):
-            for some in pieces(w.shape[2], cut.channels):
+            for some in pieces(w.shape[2], step):
                 panels = [_panels(group, p, cut, some) for p in cut.products]
                 pairs = zip(full, plans, strict=True)
                 self._items += [_ChannelWork(b, plan, g, some, panels) for b, plan in pairs]

@@ -150,6 +150,11 @@ OPERATIONS: dict[Any, int] = {
     steps.clip_loop: compiled.CLIPPED,
 }
 SHARED_ELEMENTS = 1 << 16  # elements of a piece that threads share
+ELEMENT_NS = 0.5  # that an element takes, at least
+
+
+def _shared_elements(out: Array) -> int:
+    return blocking.shared_step(out.size, SHARED_ELEMENTS, ELEMENT_NS * out.size, 64)
 
 
 def recorded_program_of(
@@ -351,7 +356,7 @@ class Chain:
             arrays = self._all(inputs)
             program = self.program(tuple(a.dtype for a in arrays), out.dtype, None)
             work = self._finished(arrays, out) if len(program.code) > SHORT_PROGRAM else None
-            pairs = tiles_of(arrays, out, SHARED_ELEMENTS)  # pieces that threads share
+            pairs = tiles_of(arrays, out, _shared_elements(out))
             work = work or Repeated.of(recorded_program_of(program, i, o) for o, i in pairs)
             if work is not None:
                 return work
@@ -374,7 +379,7 @@ class Chain:
             return None
         # It treats all elements alike, so threads share pieces of them.
         source, flat, calls = x.reshape(-1), out.reshape(1, -1), []
-        for cut in pieces(out.size, SHARED_ELEMENTS):
+        for cut in pieces(out.size, _shared_elements(out)):
             end = Recorded.of("finish_rows", *fused.arguments(flat[:, cut], slice(0, 1)))
             calls.append(in_turn([recorded_copy(source[cut], flat[0, cut]), end]))
         return Repeated(tuple(calls))

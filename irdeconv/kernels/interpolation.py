@@ -266,7 +266,7 @@ class Interpolation:
         planes = x.reshape(-1, *x.shape[ahead:])
         results = out.reshape(len(planes), *out.shape[ahead:])
         step = max(1, scratch.SIZES.row_elements * len(planes) // out.size)
-        some = pieces(len(planes), step)
+        some = pieces(len(planes), scratch.shared_step(len(planes), step, out.size))
         return Repeated(tuple(self._recorded(planes[p], results[p], ahead - 1) for p in some))
 
     def _recorded(self, x: Array, out: Array, ahead: int) -> Recorded:

@@ -242,6 +242,9 @@ def _slices_cost(axes: Sequence[WindowAxis]) -> float:
     return cost
 
 
+POOLED_NS = 0.5  # that an element takes, about
+
+
 class Pooling:
     """Max (`count` None) or average pooling prepared for a shape [N, C, *I]; `count` fits [*O]."""
 
@@ -268,6 +271,7 @@ class Pooling:
         plane = math.prod(shape[2:]) * self.kind.itemsize
         group = max(1, scratch.SIZES.pooling_bytes // max(1, plane))
         planes = math.prod(shape[:2])
+        group = scratch.shared_step(planes, group, POOLED_NS * math.prod(shape))
         last = self.axes[-1]
         self.single = len(self.axes) == 2 and last.plain and last.size == 1
         self.windows = self._windows() if jit.available() else None

@@ -125,10 +125,58 @@ class Repeated:
         return None if None in some else Repeated(tuple(p for p in some if p is not None))
 
     @property
-    def recorded(self) -> Recorded | None:
-        """All pieces as one; None if some of them are not compiled."""
-        found = [p for p in self.pieces if isinstance(p, Recorded)]
-        return Recorded.joined(found) if len(found) == len(self.pieces) else None
+    def recorded(self) -> tuple[Recorded, ...]:
+        """All pieces; none if some of them are not compiled."""
+        found = tuple(p for p in self.pieces if isinstance(p, Recorded))
+        return found if len(found) == len(self.pieces) else ()
+
+
+@dataclass(frozen=True, eq=False)
+class SharedCalls:
+    """Compiled calls in phases: threads share the pieces of one and wait for its end.
+
+    They wait by looking, which takes less than a microsecond, where waking a thread up takes some
+    20 or more; see `compiled_records.stand_by`.
+    """
+
+    phases: tuple[tuple[Recorded, ...], ...]
+
+    @cached_property
+    def _words(self) -> tuple[Array, ...]:
+        pieces = [piece for phase in self.phases for piece in phase]
+        table = np.array(Recorded.joined(pieces).table, np.int64)
+        ends = np.cumsum([0, *(len(piece.table) for piece in pieces)])
+        firsts = np.cumsum([0, *map(len, self.phases)])
+        return table, ends, firsts, np.zeros(2 * len(self.phases), np.int64)
+
+    @cached_property
+    def _scratch(self) -> int:
+        return max((piece.scratch for phase in self.phases for piece in phase), default=0)
+
+    def __call__(self, team: Team) -> None:
+        """Make the calls."""
+        team.together(self._job)
+
+    def _job(self, space: Space) -> tuple[int, Any]:
+        """Return the address of what a thread has to do, see `compiled_records`, and its memory."""
+        return space.again(self, lambda: self._made(space))
+
+    def _made(self, space: Space) -> tuple[int, Any]:
+        bases, held = _bases(space, self._scratch)
+        table, ends, firsts, counts = map(address, self._words)
+        job = np.array([table, ends, firsts, len(self.phases), counts, address(bases)], np.int64)
+        return address(job), (job, bases, held)
+
+
+def shared_calls(steps: Iterable[tuple[Recorded, ...]], threads: int) -> Callable[[Team], None]:
+    """Return the calls of steps, one after the other, each of pieces that threads may share."""
+    phases: list[tuple[Recorded, ...]] = []
+    for step in steps:
+        if phases and (threads == 1 or len(step) == len(phases[-1]) == 1):
+            phases[-1] = (Recorded.joined([*phases[-1], *step]),)
+        else:
+            phases.append(step if threads > 1 else (Recorded.joined(step),))
+    return Repeated(phases[0]) if len(phases) == 1 else SharedCalls(tuple(phases))
 
 
 @dataclass(frozen=True, eq=False)
@@ -291,10 +339,14 @@ def recorded_standardize(x: Array, out: Array, small: float, way: int) -> Repeat
     return _on_rows(x, out, record) if out.flags.c_contiguous else None
 
 
+ROW_NS = 1.0  # that an element of a row takes, about
+
+
 def _on_rows(x: Array, out: Array, record: Callable[[slice], Recorded]) -> Repeated | None:
     """Record calls on rows `x [outer, n, 1]`, some at a time; None without compiled code."""
     suits = x.shape[2] == 1 and x.dtype == out.dtype == np.float32 and x.flags.c_contiguous
     if not (suits and jit.available() and jit.works()):
         return None
     step = max(1, blocking.SIZES.row_elements // max(1, x.shape[1]))
+    step = blocking.shared_step(len(x), step, ROW_NS * x.size)
     return Repeated(tuple(map(record, pieces(len(x), step))))

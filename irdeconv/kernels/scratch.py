@@ -6,7 +6,9 @@ The sizes do not depend on the number of threads, so results do not either.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
@@ -208,6 +210,34 @@ class BlockSizes:
 
 
 SIZES = BlockSizes()
+
+
+_THREADS: ContextVar[int] = ContextVar("threads that will share the work", default=1)
+SHARED_NS = 2500.0  # nanoseconds of work that another thread may take at once, at least
+
+
+@contextmanager
+def shared_by(threads: int) -> Iterator[None]:
+    """Prepare kernels for so many threads: their compiled calls are cut into more pieces."""
+    token = _THREADS.set(threads)
+    try:
+        yield
+    finally:
+        _THREADS.reset(token)
+
+
+def shared_step(size: int, step: int, work: float, whole: int = 1, copies: int = 1) -> int:
+    """Return the length of pieces of a range, at most `step`, that suits the threads.
+
+    `work` is the nanoseconds of the range, which is cut `copies` times; only multiples of `whole`
+    are returned, or `step`. Where a range is cut must not change a result.
+    """
+    threads = _THREADS.get()
+    if threads == 1:
+        return step
+    wanted = min(2 * threads / copies, work / SHARED_NS)
+    finer = -(-size // max(1, int(wanted)))
+    return min(step, -(-finer // whole) * whole)
 
 
 def pieces(size: int, step: int) -> list[slice]:

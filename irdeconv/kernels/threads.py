@@ -6,21 +6,25 @@ not either. NumPy releases the interpreter's lock in matrix products and in loop
 
 from __future__ import annotations
 
+import ctypes
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
 from threading import Lock, get_ident
 from time import perf_counter
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from irdeconv.ir.spec import Array
 from irdeconv.kernels.blas import renew_in_children, use_one_blas_thread
 from irdeconv.kernels.machine import relative
-from irdeconv.kernels.scratch import Space
+from irdeconv.kernels.scratch import Space, address
 
 T = TypeVar("T")
 BUFFER = 512  # elements
@@ -28,9 +32,10 @@ NEVER_SHARED = (
     5e-5  # seconds of work that no thread is worth waking up for, on the machine of the rates
 )
 ALWAYS_SHARED = 2e-3  # seconds of work that is always worth it
-TRIALS = 4  # runs of a kernel that are shared and not, in turns, before the faster way is taken
+SHARED_TRIALS, TRIALS = 4, 6  # first runs of a kernel, then the faster way is taken
 FADING = 1.1  # by which the least time counts more from run to run, for a lucky one to fade
-AGAIN = 20  # after so many runs the other way is tried once more
+WORTH_SHARING = 0.95  # of the time alone, or less
+AGAIN, TRIED = 60, 3  # of so many runs, so many go the other way: the first one wakes threads up
 
 
 def processors() -> int:
@@ -146,6 +151,62 @@ class Team(Protocol):
     def each(self, items: Iterable[T], work: Callable[[T, Space], None]) -> None:
         """Call `work(item, space)` for independent items; raises after the others have ended."""
 
+    def together(self, job: Callable[[Space], tuple[int, Any]]) -> None:
+        """Share compiled calls: `job(space)` is the address of what a thread does there."""
+
+
+@cache
+def _give_way() -> int:
+    """Return the address of the function that lets other threads have the processor, or 0."""
+    for library, name in ((None, "sched_yield"), ("kernel32", "SwitchToThread")):
+        with suppress(OSError, AttributeError, TypeError):
+            function = getattr(ctypes.CDLL(library), name)
+            return ctypes.cast(function, ctypes.c_void_p).value or 0
+    return 0
+
+
+@cache
+def _sharing() -> tuple[Callable[..., None], Callable[..., None]]:
+    module: Any = import_module("irdeconv.kernels.compiled_records")
+    return module.sharing()  # type: ignore[no-any-return]
+
+
+def _stand_by(words: Array, number: int, ticket: int) -> None:
+    # The memory is an argument, as it has to outlive a team that nobody uses any more.
+    _sharing()[1](address(words), number, ticket, _give_way())
+
+
+class _Post:
+    """Where threads stand by for compiled calls, see `compiled_records`."""
+
+    EXPIRED, JOBS = 2, 8  # words
+
+    def __init__(self, pool: ThreadPoolExecutor, count: int) -> None:
+        self.words, self.pool = np.zeros(self.JOBS + count, np.int64), pool
+        self._ticket = 1
+        self._standing: list[Future[None] | None] = [None] * count
+
+    def lead(self, jobs: Sequence[int]) -> None:
+        """Do the first job, while those who stand by do the others."""
+        self.words[self.JOBS :] = jobs[1:]
+        self.stand_by()
+        _sharing()[0](jobs[0], address(self.words), _give_way())
+
+    def stand_by(self) -> None:
+        """Let threads that have nothing else to do wait for jobs."""
+        for number, thread in enumerate(self._standing):
+            if thread is None or thread.done():
+                given = self.words, number, self._ticket
+                self._standing[number] = self.pool.submit(_stand_by, *given)
+
+    def leave(self) -> bool:
+        """Let them do something else; returns whether they stood there."""
+        self.words[self.EXPIRED] = self._ticket
+        self._ticket += 1
+        stood = any(self._standing)
+        self._standing = [None] * len(self._standing)
+        return stood
+
 
 class Threads:
     """A team of threads, each with scratch memory; it runs one kernel for the holder of `lock`."""
@@ -155,17 +216,18 @@ class Threads:
         self.space = Space()
         self.lock = Turn()
         self._spaces = [Space() for _ in range(self.threads)]
-        self._pool = self._workers()
+        self._begin()
         renew_in_children(self)
 
-    def _workers(self) -> ThreadPoolExecutor | None:
-        if self.threads == 1:
-            return None
-        return ThreadPoolExecutor(self.threads - 1, initializer=use_one_blas_thread)
+    def _begin(self) -> None:
+        self._pool: ThreadPoolExecutor | None = None
+        if self.threads > 1:
+            self._pool = ThreadPoolExecutor(self.threads - 1, initializer=use_one_blas_thread)
+            self._post = _Post(self._pool, self.threads - 1)
 
     def after_fork(self) -> None:
         """Begin anew in a child: threads are not inherited, and may have held locks."""
-        self._pool = self._workers()
+        self._begin()
         self.lock.after_fork()
 
     def begin(self) -> None:
@@ -176,6 +238,17 @@ class Threads:
         """See `Team`; the caller works as well, so it does not wait for threads to wake up."""
         self.run(list(items), work, self.threads)
 
+    def together(self, job: Callable[[Space], tuple[int, Any]], threads: int | None = None) -> None:
+        """See `Team`."""
+        if self._pool is None or threads == 1:
+            self._spaces[0].reset()
+            Alone(self._spaces[0]).together(job)
+            return
+        for space in self._spaces:
+            space.reset()
+        held = [job(space) for space in self._spaces]
+        self._post.lead([own for own, _ in held])
+
     def run(self, items: list[T], work: Callable[[T, Space], None], threads: int) -> None:
         """Work on the items with at most so many threads."""
         others = self._spaces[1 : min(threads, len(items))]
@@ -185,6 +258,7 @@ class Threads:
                 own.reset()
                 work(item, own)
             return
+        stood = self._post.leave()
         rest = iter(items)  # next() on a list's iterator is atomic
 
         def loop(space: Space) -> None:
@@ -201,6 +275,8 @@ class Threads:
         try:
             for space in others:
                 futures.append(self._pool.submit(_with_arithmetic, job, space))
+            if stood:
+                self._post.stand_by()  # after that
             loop(self._spaces[0])
         finally:
             begun = [f for f in futures if not f.cancel()]
@@ -233,9 +309,12 @@ class _CallTimes:
         if self.alone < NEVER_SHARED * relative().wake:
             return False
         if self.runs <= TRIALS:
-            return self.runs % 2 == 1
-        share = self.alone > ALWAYS_SHARED or self.shared < self.alone
-        return share != (self.runs % AGAIN == 0)
+            return self.runs <= SHARED_TRIALS
+        share = self.alone > ALWAYS_SHARED or self.shared < WORTH_SHARING * self.alone
+        return share != (self.runs % AGAIN < TRIED)
+
+
+_ALONE = np.zeros(8, np.int64)  # a post at which nobody stands by
 
 
 class _Member:
@@ -261,13 +340,21 @@ class _Member:
         blocks = list(items)
         if len(blocks) < 2:
             self._team.run(blocks, work, 1)
-            return
+        else:
+            self._measured(lambda threads: self._team.run(blocks, work, threads))
+
+    def together(self, job: Callable[[Space], tuple[int, Any]]) -> None:
+        """See `Team`."""
+        self._measured(lambda threads: self._team.together(job, threads))
+
+    def _measured(self, run: Callable[[int], None]) -> None:
+        """Run with all threads or with one."""
         if self._calls == len(self._times):
             self._times.append(_CallTimes())
         times = self._times[self._calls]
         self._calls += 1
         share, start = times.share(), perf_counter()
-        self._team.run(blocks, work, self._team.threads if share else 1)
+        run(self._team.threads if share else 1)
         seconds = perf_counter() - start
         if share:
             times.shared = min(seconds, FADING * times.shared)
@@ -290,3 +377,8 @@ class Alone:
         for item in items:
             self.space.release(used)
             work(item, self.space)
+
+    def together(self, job: Callable[[Space], tuple[int, Any]]) -> None:
+        """See `Team`."""
+        own, _held = job(self.space)
+        _sharing()[0](own, address(_ALONE), _give_way())

@@ -23,7 +23,7 @@ from irdeconv.ir.op import Bound, ChainStep, Op, Operand
 from irdeconv.ir.spec import Array, Spec, is_static
 from irdeconv.kernels import jit
 from irdeconv.kernels.elementwise import Instruction
-from irdeconv.kernels.recorded_calls import Recorded, Repeated
+from irdeconv.kernels.recorded_calls import Recorded, Repeated, shared_calls
 from irdeconv.kernels.scratch import ALIGNMENT
 from irdeconv.kernels.threads import Team, Threads, arithmetic
 from irdeconv.ops.basic import ReadingOp, VariableOp, unfit
@@ -227,8 +227,7 @@ class Step:
     """One call: the nodes it covers, which slots it reads and writes, which it is last to need.
 
     `kernel` is its name, `why` the reason for its choice, `scratch` bytes of memory besides
-    tensors, `recorded` the same as `call` if all of it is compiled. A `short` step is too quick to
-    share with another thread.
+    tensors, `recorded` the pieces of `call` if all of it is compiled.
     """
 
     nodes: tuple[Node, ...]
@@ -239,8 +238,7 @@ class Step:
     kernel: str = ""
     why: str = ""
     scratch: int = 0
-    recorded: Recorded | None = None
-    short: bool = False
+    recorded: tuple[Recorded, ...] = ()
 
     @property
     def node(self) -> Node:
@@ -264,9 +262,9 @@ class Always:
         self.prepared(self.team)
 
     @property
-    def recorded(self) -> Recorded | None:
-        """The calls."""
-        return self.prepared.recorded if isinstance(self.prepared, Repeated) else None
+    def recorded(self) -> tuple[Recorded, ...]:
+        """The pieces."""
+        return self.prepared.recorded if isinstance(self.prepared, Repeated) else ()
 
 
 @dataclass(frozen=True)
@@ -409,24 +407,17 @@ class Program:
 
 
 def joined(steps: Sequence[Step], team: Threads) -> list[Step]:
-    """Join consecutive compiled steps into one; also the pieces of a single step.
-
-    Several threads share the work of a single step, so with them only short steps are joined.
-    """
+    """Join consecutive compiled steps into one; also the pieces of a single step."""
     out: list[Step] = []
-
-    def joins(step: Step) -> bool:
-        return step.recorded is not None and (team.threads == 1 or step.short)
-
-    for together, run in groupby(steps, joins):
+    for compiled, run in groupby(steps, lambda step: bool(step.recorded)):
         some = list(run)
-        if not together:
+        if not compiled:
             out += some
             continue
-        work = Repeated((Recorded.joined([s.recorded for s in some if s.recorded]),))
+        work = shared_calls((step.recorded for step in some), team.threads)
         nodes = tuple(node for step in some for node in step.nodes)
         frees = tuple(slot for step in some for slot in step.frees)
-        out.append(Step(nodes, Always(work, team), (), some[-1].outputs, frees))
+        out.append(Step(nodes, Always(work, team.member()), (), some[-1].outputs, frees))
     return out
 
 

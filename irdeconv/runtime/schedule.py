@@ -17,11 +17,9 @@ from irdeconv.ir.constant import ArrayData, ConstantData
 from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.ir.op import Op, as_tuple, kept
 from irdeconv.ir.spec import Array, is_static
-from irdeconv.kernels.machine import relative
 from irdeconv.kernels.products import in_order
-from irdeconv.kernels.recorded_calls import Repeated
-from irdeconv.kernels.scratch import allocate
-from irdeconv.kernels.threads import NEVER_SHARED, Threads
+from irdeconv.kernels.scratch import allocate, shared_by
+from irdeconv.kernels.threads import Threads
 from irdeconv.ops.basic import Const, Opaque, VariableOp
 from irdeconv.ops.bodies import BodyOp, bodies_of
 from irdeconv.ops.convert import Convert
@@ -209,9 +207,6 @@ def _require_executable(graph: Graph) -> None:
     found.require_none(UnsupportedError)
 
 
-ELEMENT_NS = 0.5  # that an element takes which a short step reads or writes, about
-
-
 @dataclass(frozen=True)
 class Settings:
     """How a plan executes: `max_memory` in bytes, None for no limit.
@@ -240,7 +235,7 @@ def compiled(graph: Graph, settings: Settings) -> program.Program:
         ready = widened(ready, groups)
         folded = fold(ready, settings.max_memory)
     require_macs(ready)
-    with np.errstate(all="ignore"):  # filters are transformed here
+    with np.errstate(all="ignore"), shared_by(settings.team.threads):  # filters are transformed
         return _Scheduler(ready, folded, settings).build()
 
 
@@ -451,7 +446,6 @@ class _Scheduler:
             if all(np.may_share_memory(values[slot], source) for slot in outs):
                 self.values = values
                 return None
-        fixed = call.prepared if isinstance(call, program.Always) else None
         return program.Step(
             nodes=group.nodes,
             call=call,
@@ -460,17 +454,8 @@ class _Scheduler:
             kernel=executor.kernel,
             why=executor.why,
             scratch=executor.scratch,
-            recorded=call.recorded if isinstance(call, program.Always) else None,
-            short=isinstance(fixed, Repeated)
-            and (len(fixed.pieces) == 1 or self._is_short(executor, ins + outs)),
+            recorded=call.recorded if isinstance(call, program.Always) else (),
         )
-
-    def _is_short(self, executor: Executor, slots: program.Slots) -> bool:
-        """Whether an executor of these slots is too quick to share with another thread."""
-        arrays = [self.values[slot] for slot in slots]
-        elements = sum(a.size for a in arrays if a is not None)
-        nanoseconds = ELEMENT_NS * elements + (executor.cost or 0.0)
-        return bool(nanoseconds < 1e9 * NEVER_SHARED * relative().wake)
 
     def _with_frees(self, steps: list[program.Step]) -> list[program.Step]:
         """Free each array without fixed memory after its last use."""

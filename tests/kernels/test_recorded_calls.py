@@ -125,7 +125,7 @@ def test_a_team_does_pieces_that_are_compiled_and_others():
         first, last = recorded("copy", x[here], places), recorded("copy", places, out[here])
         pieces.append(in_turn([first, lambda space: space.array((9,), np.float64).fill(7), last]))
     work = Repeated(tuple(pieces))
-    assert work.recorded is None
+    assert work.recorded == ()
     for threads in (1, 2):
         out.fill(0)
         work(Threads(threads))
