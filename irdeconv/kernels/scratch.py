@@ -1,6 +1,7 @@
 """Scratch memory of kernels, and the sizes of blocks, for caches and for threads.
 
-The sizes do not depend on the number of threads, so results do not either.
+Results do not depend on the number of threads: sizes do only where that changes no sum, see
+`shared_step`.
 """
 
 from __future__ import annotations

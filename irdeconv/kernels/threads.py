@@ -1,7 +1,8 @@
 """Threads that share the blocks of a kernel.
 
-A kernel splits its output into blocks that do not depend on the number of threads, so results do
-not either. NumPy releases the interpreter's lock in matrix products and in loops over arrays.
+A kernel splits its output into blocks whose results do not depend on the number of threads. NumPy
+releases the interpreter's lock in matrix products and in loops over arrays. Compiled calls need no
+interpreter, so threads share many of them at a time: those who have nothing to do stand by.
 """
 
 from __future__ import annotations
