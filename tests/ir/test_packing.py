@@ -22,7 +22,7 @@ from irdeconv.ops.generation import RandomUniform
 from irdeconv.rewrite.compressed_filters import stored
 from support.layers import Layer, begun, constant, expected, parameter, result
 from support.plan_graphs import Builder
-from support.runtime_truth import outputs
+from support.runtime_truth import outputs, outputs_of_each
 
 # Bytes to arrays and back for every element type; expected values are worked out by hand.
 
@@ -303,12 +303,15 @@ def test_a_zero_that_has_no_number_stays_outside() -> None:
 @pytest.mark.parametrize("per", ["tensor", "output channel"])
 def test_openvino_executes_them(per: str, tmp_path: Path) -> None:
     pytest.importorskip("openvino")
+    models, wanted = [], []
     for layer in (PLAIN, GROUPED, GEMM):
         g, x, w = quantized(layer, "u8", per)
         for form in FORMS:
-            path = tmp_path / f"{form}.xml"
-            ird.write(ird.lower(g, form), path)
-            assert np.array_equal(outputs(path, [x])[0], expected(layer, x, w)), form
+            ird.write(ird.lower(g, form), path := tmp_path / f"{len(models)}-{form}.xml")
+            models.append((path, [x]))
+            wanted.append(expected(layer, x, w))
+    for (path, _), (got,), want in zip(models, outputs_of_each(models), wanted, strict=True):
+        assert np.array_equal(got, want), path.stem
 
 
 # Random numbers in graphs, and their bits against exact arithmetic and live OpenVINO.

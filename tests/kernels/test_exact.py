@@ -36,9 +36,9 @@ def floats(rng: np.random.Generator, shape: Any, dtype: Any) -> Any:
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("chunk", parts(2, 5))
+@pytest.mark.parametrize("chunk", parts(4, 10))
 def test_all_forms_give_the_same_bits(dtype: Any, chunk: int) -> None:
-    for k in range(25):
+    for k in range(12):
         rng = np.random.default_rng([91, chunk, k])
         layer = form_layer(rng, budget=400)
         x, w = floats(rng, layer.data_shape, dtype), floats(rng, layer.filter_shape, dtype)

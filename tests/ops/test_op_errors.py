@@ -216,7 +216,7 @@ def answered(row: Case, tries: int) -> None:
 @pytest.mark.thorough
 @each_row("row", all_cases)
 def test_nothing_but_op_errors(row: Case) -> None:
-    answered(row, 20)
+    answered(row, 6)
 
 
 @pytest.mark.thorough

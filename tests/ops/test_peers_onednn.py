@@ -24,7 +24,7 @@ import onednn
 
 pytestmark = pytest.mark.oracles
 
-CHUNKS, LEGAL, SPOILED = 4, 200, 5
+CHUNKS, LEGAL, SPOILED = 10, 80, 2
 
 Spoil = Callable[[np.random.Generator, DialectLayer], dict[str, Any]]
 LISTS = ("strides", "dilations", "pads_begin", "pads_end", "output_padding")
@@ -144,7 +144,7 @@ def cases(seed: int, kinds: list[str]) -> list[tuple[DialectLayer, list[Any]]]:
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("chunk", parts(2, CHUNKS))
+@pytest.mark.parametrize("chunk", parts(5, CHUNKS))
 def test_onednn_computes_and_rejects_the_same(chunk: int) -> None:
     made = cases(50 + chunk, [""] * LEGAL + list(SPOILS) * SPOILED)
     seen = Counter(
@@ -153,7 +153,7 @@ def test_onednn_computes_and_rejects_the_same(chunk: int) -> None:
     )
     assert seen["same"] > 0.85 * LEGAL, seen
     assert seen["rejected"] > 0.6 * len(SPOILS) * SPOILED, seen
-    assert sum(seen[name] for name in REFUSED_ON_PURPOSE) < 16, seen
+    assert sum(seen[name] for name in REFUSED_ON_PURPOSE) < 8, seen
 
 
 def test_what_is_refused_on_purpose_is_documented() -> None:

@@ -18,8 +18,8 @@ onnx = pytest.importorskip("onnx")
 ort = pytest.importorskip("onnxruntime")
 pytestmark = pytest.mark.oracles
 
-CHUNKS, CASES = 12, 220
-NHWC_CHUNKS, NHWC_CASES = 4, 90
+CHUNKS, CASES = 24, 112
+NHWC_CHUNKS, NHWC_CASES = 6, 56
 F32 = onnx.TensorProto.FLOAT
 NUMBERS = {"onnx_opset1": 7, "onnx_opset11": 11, "onnx_opset22": 22, NHWC[0]: 7, NHWC[1]: 11}
 SKIPPED = ("semantics", "activation", "activation_params")
@@ -230,7 +230,7 @@ KINDS = [*SPOILS, *[""] * (len(SPOILS) + len(SPOILS) // 4)]
 
 
 @pytest.mark.sampled(4)
-@pytest.mark.parametrize("chunk", parts(2 * len(ONNX), CHUNKS))
+@pytest.mark.parametrize("chunk", parts(4 * len(ONNX), CHUNKS))
 def test_onnxruntime_computes_and_rejects_the_same(chunk: int) -> None:
     version = ONNX[chunk % len(ONNX)]
     seen = Counter(

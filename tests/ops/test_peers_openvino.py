@@ -1,6 +1,5 @@
 """OpenVINO computes the same numbers, natively and from the IR that irdeconv writes."""
 
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from irdeconv.rewrite.forms import FORMS
 from support.ir_text import write_ir
 from support.layers import EMPTY_DATA, EMPTY_OUTPUT, Layer, build, expected, numbers, random_layer
 from support.rows import each_row
-from support.runtime_truth import compiled, core, lowered_defect, outputs
+from support.runtime_truth import compiled, core, lowered_defect, outputs, outputs_of_each
 from support.sweeps import parts
 
 ov = pytest.importorskip("openvino")
@@ -63,12 +62,16 @@ def peer_layer(rng: np.random.Generator) -> Layer:
             return layer
 
 
-def check_layer(rng: np.random.Generator, folder: Path) -> str:
-    """Compare one layer; return which comparison with the native layer took place."""
+Written = tuple[Path, Any, Any, Layer]  # a model, its input and output
+
+
+def written(rng: np.random.Generator, folder: Path) -> list[Written]:
+    """Write a layer and its lowered form; return those that the plugin computes rightly."""
+    folder.mkdir()
     layer = peer_layer(rng)
     x = numbers(rng, layer.data_shape, np.float32)
     w = numbers(rng, layer.filter_shape, np.float32)
-    source, written = folder / "source.xml", folder / "lowered.xml"
+    source, target = folder / "source.xml", folder / "lowered.xml"
     write_ir(source, layer, w)
     graph = ird.read(source)
     direct = ird.run(graph, {"x": x}, form=None, fuse=False)["y"]
@@ -77,22 +80,14 @@ def check_layer(rng: np.random.Generator, folder: Path) -> str:
     low = ird.lower(graph).graph
     assert np.array_equal(ird.run(low, {"x": x}, form=None, fuse=False)["y"], direct), layer
 
-    defect = native_defect(layer)
-    if defect is None:
-        native = run_ov(source, {"x": x})
-        assert native.shape == direct.shape, layer
-        assert np.array_equal(native, direct), layer
-
-    ird.write(low, written)
-    assert "BackpropData" not in written.read_text("utf-8")
-    again = ird.read(written)
+    ird.write(low, target)
+    assert "BackpropData" not in target.read_text("utf-8")
+    again = ird.read(target)
     if not crops_beyond(layer):
         assert summary(again) == summary(low)
     assert np.array_equal(ird.run(again, {"x": x}, form=None, fuse=False)["y"], direct), layer
-    if lowered_defect(layer) is not None:
-        return lowered_defect(layer) or ""
-    assert np.array_equal(run_ov(written, {"x": x}), direct), layer
-    return defect or "agrees"
+    defects = (source, native_defect(layer)), (target, lowered_defect(layer))
+    return [(path, x, direct, layer) for path, defect in defects if defect is None]
 
 
 def check_round_trip(graph: ird.Graph, folder: Path) -> None:
@@ -130,9 +125,13 @@ def summary(graph: ird.Graph) -> dict[str, Any]:
 @pytest.mark.parametrize("chunk", parts(6, CHUNKS))
 def test_openvino_computes_the_same(chunk: int, tmp_path: Path) -> None:
     rng = np.random.default_rng([31, chunk])
-    seen = Counter(check_layer(rng, tmp_path) for _ in range(CASES))
-    # Known defects of the peer are named, not compared; they must stay rare.
-    assert seen["agrees"] >= CASES - 3, seen
+    made = [written(rng, tmp_path / str(case)) for case in range(CASES)]
+    # Known defects of the peer are left out; they must stay rare.
+    assert [len(files) for files in made].count(2) >= CASES - 3
+    every = [file for files in made for file in files]
+    found = outputs_of_each([(path, [x]) for path, x, *_ in every])
+    for (path, _, want, layer), (got,) in zip(every, found, strict=True):
+        assert np.array_equal(got, want), (path.stem, layer)
 
 
 @pytest.mark.sampled(2)

@@ -21,13 +21,14 @@ from irdeconv.ir.graph import Value
 from irdeconv.ir.op import REGISTRY, as_tuple, lookup
 from irdeconv.ir.packing import decode
 from irdeconv.ir.spec import DYNAMIC, Interval, Spec
+from irdeconv.rewrite.standardize import standardize
 from op_cases import ROUNDING, Case, Tensor, all_cases, differs, f16, f32, i32, i64
 from support import body_models as bm
 from support.layers import begun, constant, result
 from support.live.differences import ENLARGED, EXACT, UNUSED, WHOLE, lenient, reason_for
 from support.live.graphs import random_graph, random_model
 from support.live.judging import contradiction, judge
-from support.live.runtime import Runtime
+from support.live.runtime import Asked, Runtime
 from support.live.sample import (
     PLAIN,
     Answer,
@@ -44,7 +45,7 @@ from support.live.sweep import sample_of as drawn
 from support.live.trial import Outcome, attempt
 from support.processors import LACKS_AVX512
 from support.rows import each_row
-from support.runtime_truth import outputs
+from support.runtime_truth import outputs, outputs_of_each
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 from support.live.mutants import mutant
@@ -56,15 +57,13 @@ pytestmark = pytest.mark.oracles
 
 # The CPU plugin computes exp, erf and their like by polynomials of up to this many rounded steps.
 POLYNOMIAL = 16
-
-
-Live = tuple[Runtime, Path]  # with a folder for what irdeconv writes
+TOGETHER = 40  # rows that become one model
 
 
 @pytest.fixture(scope="module")
-def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+def runtime() -> Iterator[Runtime]:
     with Runtime() as made:
-        yield made, tmp_path_factory.mktemp("rows")
+        yield made
 
 
 def is_constant(row: Case, i: int) -> bool:
@@ -80,21 +79,21 @@ def sample_of(row: Case) -> Sample:
     return Sample(row.type, row.version, texts, inputs, len(row.outputs))
 
 
-def run(row: Case, runtime: Runtime, folder: Path) -> Answer:
-    """Run the row; outputs of unusual types become i32 or f32."""
+def asked(row: Case) -> Asked:
+    """Return the row as a model; outputs of unusual types become i32 or f32."""
     sample, cls = sample_of(row), lookup(row.type, row.version)
     if cls is None or cls.standard:
         text, blob = ir_of(sample, [plain_name(t.dtype) for t in row.outputs])
     else:
-        ird.write(ird.infer(build(sample)), path := folder / "written.xml")
-        text, blob = path.read_text("utf-8"), path.with_suffix(".bin").read_bytes()
-    return runtime.ask(text, blob, sample.feeds)
+        xml, blob = ir_bytes(standardize(ird.infer(build(sample))))
+        text = xml.decode()
+    return text, blob, sample.feeds
 
 
-def difference(row: Case, runtime: Runtime, folder: Path) -> str:
+def difference(row: Case, runtime: Runtime) -> str:
     """Run the row; return how OpenVINO differs, or why it refuses."""
     try:
-        live = run(row, runtime, folder)
+        live = runtime.ask(*asked(row))
     except ird.UnsupportedError as e:
         return f"it cannot be written: {e}"
     if row.defect:
@@ -119,10 +118,17 @@ def every_third(*, others: bool) -> dict[str, Case]:
     return found
 
 
-def check(row: Case, live: Live) -> None:
+def check_rows(rows: dict[str, Case], runtime: Runtime) -> None:
+    plain = [row for row in rows.values() if not (row.crash or row.defect)]
+    for at in range(0, len(plain), TOGETHER):
+        runtime.ask_ahead([*map(asked, plain[at : at + TOGETHER])])
+    each_row("row", rows)(lambda row: check(row, runtime))()
+
+
+def check(row: Case, runtime: Runtime) -> None:
     if row.crash:
         return
-    found = difference(row, *live)
+    found = difference(row, runtime)
     if row.defect:
         assert found, f"the listed defect is gone: {row.defect}"
     elif not (LACKS_AVX512 and depends_on_the_processor(row)):
@@ -135,26 +141,24 @@ def depends_on_the_processor(row: Case) -> bool:
     return "bf16" in kinds or (row.type == "AvgPool" and "i32" in kinds)
 
 
-@each_row("row", lambda: every_third(others=False))
-def test_openvino_agrees(row: Case, live: Live) -> None:
-    check(row, live)
+def test_openvino_agrees(runtime: Runtime) -> None:
+    check_rows(every_third(others=False), runtime)
 
 
 @pytest.mark.slow
-@each_row("row", lambda: every_third(others=True))
-def test_openvino_agrees_in_the_other_rows(row: Case, live: Live) -> None:
-    check(row, live)
+def test_openvino_agrees_in_the_other_rows(runtime: Runtime) -> None:
+    check_rows(every_third(others=True), runtime)
 
 
 # Equal scores in live OpenVINO: which boxes come first decides which are kept.
 
 
-def agrees(op: str, attributes: str, inputs: list[Tensor], kind: Any, live: Live) -> None:
+def agrees(op: str, attributes: str, inputs: list[Tensor], kind: Any, runtime: Runtime) -> None:
     """Compare what irdeconv computes with the live runtime."""
     row = Case(op, attributes, tuple(inputs), ())
     outs = as_tuple(row.build()[0].evaluate(*(t.values for t in inputs)))
     wanted = tuple((f32 if o.dtype == np.float32 else kind)(o) for o in outs)
-    assert difference(Case(op, attributes, tuple(inputs), wanted), *live) == ""
+    assert difference(Case(op, attributes, tuple(inputs), wanted), runtime) == ""
 
 
 def ties(r: np.random.Generator, shape: tuple[int, ...]) -> Tensor:
@@ -168,30 +172,30 @@ def boxes(r: np.random.Generator, shape: tuple[int, ...]) -> Tensor:
 
 
 @each_row("count", [7, 16, 17, 40, 300, 3000])
-def test_top_regions(count: int, live: Live) -> None:
+def test_top_regions(count: int, runtime: Runtime) -> None:
     r = np.random.default_rng(count)
     inputs = [boxes(r, (count,)), ties(r, (count,))]
     most = count if count % 2 else count // 2
     op = "ExperimentalDetectronTopKROIs-6"
-    agrees(op, f'max_rois="{most}"', inputs, f32, live)
+    agrees(op, f'max_rois="{most}"', inputs, f32, runtime)
 
 
 @each_row("seed", range(6))
-def test_proposals(seed: int, live: Live) -> None:
+def test_proposals(seed: int, runtime: Runtime) -> None:
     r = np.random.default_rng(seed)
     info, anchors = f32([[40, 50, 1]]), boxes(r, (5, 6, 3))
     inputs = [info, anchors, f32(r.normal(0, 0.1, (1, 12, 5, 6))), ties(r, (1, 3, 5, 6))]
     before = r.choice([20, 89, 90])
     limits = f'nms_threshold="0.5" pre_nms_count="{before}" post_nms_count="30" min_size="3"'
-    agrees("GenerateProposals-9", limits, inputs, i64, live)
+    agrees("GenerateProposals-9", limits, inputs, i64, runtime)
 
 
 @each_row("seed", range(6))
-def test_matrix_nms(seed: int, live: Live) -> None:
+def test_matrix_nms(seed: int, runtime: Runtime) -> None:
     r = np.random.default_rng(seed)
     inputs = [boxes(r, (2, 60)), ties(r, (2, 2, 60))]
     text = f'nms_top_k="{r.choice([-1, 20, 59])}" keep_top_k="40"'
-    agrees("MatrixNms-8", text, inputs, i64, live)
+    agrees("MatrixNms-8", text, inputs, i64, runtime)
 
 
 # f16 and bf16: sums in f32, stored rounded once, within one unit of OpenVINO's results.
@@ -283,20 +287,21 @@ IR = """<net name="m" version="11"><layers>
 <edge from-layer="1" from-port="1" to-layer="2" to-port="0"/></edges></net>"""
 
 
-@each_row(
-    "name",
-    ["u1", "u2", "u3", "u4", "u6", "i4", "nf4", "f4e2m1", "f8e4m3", "f8e5m2", "f8e8m0", "bf16"],
-)
+PACKED = "u1 u2 u3 u4 u6 i4 nf4 f4e2m1 f8e4m3 f8e5m2 f8e8m0 bf16".split()
+
+
 @each_row("count", [1, 3, 8, 13, 64, 101])
-def test_decodes_like_openvino(name: str, count: int) -> None:
-    dtype = ELEMENT_TYPES[name]
-    raw = np.random.default_rng(count).integers(0, 256, dtype.nbytes(count), dtype=np.uint8)
-    xml = IR.format(type=name, count=count, size=len(raw), precision=dtype.precision)
-    (expected,) = outputs((xml.encode(), raw.tobytes()))
-    got = decode(raw.tobytes(), dtype, (count,)).astype(np.float32)
-    # OpenVINO flushes denormal numbers to zero.
-    got[np.abs(got) < np.finfo(np.float32).tiny] = 0
-    np.testing.assert_array_equal(got, expected)
+def test_decodes_like_openvino(count: int) -> None:
+    models, ours = [], []
+    for dtype in map(ELEMENT_TYPES.__getitem__, PACKED):
+        raw = np.random.default_rng(count).integers(0, 256, dtype.nbytes(count), dtype=np.uint8)
+        xml = IR.format(type=dtype, count=count, size=len(raw), precision=dtype.precision)
+        models.append(((xml.encode(), raw.tobytes()), []))
+        ours.append(decode(raw.tobytes(), dtype, (count,)).astype(np.float32))
+    for name, got, (expected,) in zip(PACKED, ours, outputs_of_each(models), strict=True):
+        # OpenVINO flushes denormal numbers to zero.
+        got[np.abs(got) < np.finfo(np.float32).tiny] = 0
+        np.testing.assert_array_equal(got, expected, err_msg=name)
 
 
 # Loops and branches in live OpenVINO, from the files that irdeconv writes.
@@ -407,12 +412,6 @@ def test_the_limit_is_that_of_the_narrowest_type() -> None:
     whole = Sample("Abs", "opset1", {}, (given(i32([1])),))
     kinds = (("i32", ((1, 1),)),)
     assert judge(whole, ran(i32([1]).values, kinds), ran(i32([2]).values, kinds)).kind == "differ"
-
-
-@pytest.fixture(scope="module")
-def runtime() -> Iterator[Runtime]:
-    with Runtime() as made:
-        yield made
 
 
 def outcomes(runtime: Runtime, make: Make, numbers: range) -> list[Outcome]:

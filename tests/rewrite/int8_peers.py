@@ -21,6 +21,7 @@ from irdeconv.ir.op import REGISTRY
 from irdeconv.rewrite.standardize import standardize
 from support.layers import constant, parameter, result
 from support.processors import fitting
+from support.runtime_truth import joined
 
 Ints = tuple[int, ...]
 Quantization = Literal["asymmetric", "symmetric", "subtract"]
@@ -145,16 +146,8 @@ def spelled(graph: Graph) -> tuple[bytes, bytes]:
 
 
 def run(models: Sequence[tuple[bytes, bytes]], arrays: Sequence[Any], *, int8: bool) -> list[Any]:
-    """Return OpenVINO's output of each model, in 8-bit integers where it can, or in f32.
-
-    They become one model without common layers, which compiles in half the time.
-    """
-    parts = [CORE.read_model(*files) for files in models]
-    for number, part in enumerate(parts):
-        for node in part.get_ops():
-            node.set_friendly_name(f"{number}/{node.get_friendly_name()}")
-    results = [r for part in parts for r in part.get_results()]
-    whole = ov.Model(results, [p for part in parts for p in part.get_parameters()])
+    """Return OpenVINO's output of each model, in 8-bit integers where it can, or in f32."""
+    whole = joined([CORE.read_model(*files) for files in models])
     compiled = CORE.compile_model(whole, "CPU", INT8 if int8 else FLOAT)
     found = compiled(list(arrays))
     return [np.array(found[output]) for output in compiled.outputs]

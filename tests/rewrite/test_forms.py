@@ -27,7 +27,7 @@ from targets import lacking
 pytestmark = pytest.mark.thorough
 
 SEED = 20250117
-CHUNKS, CASES = 12, 50
+CHUNKS, CASES = 24, 25
 # The full sweep: more than 20,000 results, half of them proved. `pytest -m slow` runs it.
 SLOW_CHUNKS, SLOW_CASES = 40, 100
 
@@ -52,7 +52,7 @@ def test_every_form_equals_the_definition(chunk: int) -> None:
     runs = sum(check_case(np.random.default_rng([SEED, chunk, k]), seen) for k in range(CASES))
     assert runs >= CASES * len(ALL)
     for form in ALL[:-1]:
-        assert seen[f"{form}: {form}"] >= 5, seen
+        assert seen[f"{form}: {form}"] >= 2, seen
 
 
 @pytest.mark.slow
@@ -148,10 +148,11 @@ def test_what_each_form_is_made_of() -> None:
     assert record.macs_lowered == record.macs_direct
 
 
-def test_a_form_tells_without_building_what_it_tells_when_built() -> None:
+@pytest.mark.parametrize("chunk", parts(1, 2))
+def test_a_form_tells_without_building_what_it_tells_when_built(chunk: int) -> None:
     """The reasons for which `auto` refuses a form are those of its lowering."""
     reasons: Counter[str] = Counter()
-    for k in range(60):
+    for k in range(30 * chunk, 30 * chunk + 30):
         rng = np.random.default_rng([SEED, 7, k])
         layer = form_layer(rng, budget=200)
         x = numbers(rng, layer.data_shape, np.float32)
@@ -164,7 +165,7 @@ def test_a_form_tells_without_building_what_it_tells_when_built() -> None:
             (record,) = ird.lower(graph, form).report
             assert record.reason == refused[form]
             reasons[f"{form} {record.reason is None}"] += 1
-    assert min(reasons.values()) >= 5
+    assert min(reasons.values()) >= 2
     assert len(reasons) == 2 * len(FORMS) - 1  # zero-insertion applies always
 
 
@@ -179,7 +180,7 @@ def test_a_stacked_filter_is_made_by_a_node_per_axis_not_per_residue() -> None:
     assert np.array_equal(ird.run(low.graph, feeds, form=None, fuse=False)["y"], want)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("form", ["zero-insertion", "phases", "stacked"])
 @pytest.mark.parametrize("kernel", [1, 2, 3])
 @pytest.mark.parametrize("stride", [1, 2])
@@ -214,9 +215,9 @@ def test_auto_is_a_form_like_the_others() -> None:
 def test_openvino_computes_what_each_form_writes(chunk: int, tmp_path: Path) -> None:
     """Of some layers, every form's files; known defects of the plugin are left out."""
     pytest.importorskip("openvino")
-    from support.runtime_truth import lowered_defect, outputs
+    from support.runtime_truth import lowered_defect, outputs_of_each
 
-    compared = 0
+    models, wanted = [], []
     for k in range(10):
         rng = np.random.default_rng([SEED + 2, chunk, k])
         layer = form_layer(rng)
@@ -230,14 +231,16 @@ def test_openvino_computes_what_each_form_writes(chunk: int, tmp_path: Path) -> 
         want = expected(layer, x, w)
         for form in ALL:
             low = ird.lower(graph, form).graph
-            path = tmp_path / f"{form}.xml"
+            path = tmp_path / f"{k}-{form}.xml"
             ird.write(low, path)
             assert "BackpropData" not in path.read_text("utf-8")
             again = ird.run(ird.read(path), feeds, form=None, fuse=False)["y"]
             assert np.array_equal(again, want), (form, layer)
-            assert np.array_equal(outputs(path, feeds)[0], want), (form, layer)
-            compared += 1
-    assert compared == 10 * len(ALL)
+            models.append((path, feeds))
+            wanted.append((want, form, layer))
+    for (found,), (want, *which) in zip(outputs_of_each(models), wanted, strict=True):
+        assert np.array_equal(found, want), which
+    assert len(wanted) == 10 * len(ALL)
 
 
 # Costs against counting on the emitted graphs and by hand.
@@ -311,7 +314,7 @@ def counted(graph: Graph) -> dict[str, int]:
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("chunk", parts(2, 4))
+@pytest.mark.parametrize("chunk", parts(4, 10))
 def test_costs_are_those_of_the_emitted_graph(form: str, chunk: int) -> None:
     seen = 0
     for k in range(600):
@@ -332,7 +335,7 @@ def test_costs_are_those_of_the_emitted_graph(form: str, chunk: int) -> None:
             assert costs == counted(low), (form, layer)
         assert row.cost.macs == record.macs_lowered
         seen += 1
-        if seen == 50:
+        if seen == 20:
             return
     pytest.fail(f"{form} took only {seen} layers")
 

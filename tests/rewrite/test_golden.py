@@ -135,9 +135,9 @@ for verb in (
 
 @pytest.mark.thorough
 def test_same_bytes(tmp_path: Path) -> None:
-    """Three processes with other hash seeds and numbers of threads write the same files."""
+    """Two processes with other hash seeds and numbers of threads write the same files."""
     written = []
-    for seed, threads in (("0", "1"), ("1", "2"), ("4242", "1")):
+    for seed, threads in (("0", "1"), ("4242", "2")):
         place = tmp_path / seed
         place.mkdir()
         env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)}
@@ -145,4 +145,4 @@ def test_same_bytes(tmp_path: Path) -> None:
         subprocess.run(command, cwd=place, env=env, check=True, capture_output=True, timeout=300)
         written.append({p.name: p.read_bytes() for p in sorted(place.iterdir())})
     assert set(written[0]) >= {"low.xml", "low.bin", "low.json", "low.html", "outputs.npz"}
-    assert written[0] == written[1] == written[2]
+    assert written[0] == written[1]

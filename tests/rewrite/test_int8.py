@@ -52,16 +52,15 @@ def beyond(layers: list[QuantizedLayer]) -> dict[tuple[QuantizedLayer, str], flo
     return {which: off for which, off in int8_differences(layers, FORMS).items() if off > TOLERANCE}
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
+@pytest.mark.parametrize("zero_point", ZERO_POINTS)
 @pytest.mark.parametrize("strides", STRIDES, ids=str)
-def test_grid(strides: tuple[int, ...]) -> None:
+def test_grid(strides: tuple[int, ...], zero_point: int) -> None:
     size = SIZES[len(strides)]
-    grid = itertools.product(kernels(strides), ZERO_POINTS)
-    layers = [QuantizedLayer(size, kernel, strides, zero) for kernel, zero in grid]
-    assert not beyond(layers)
+    assert not beyond([QuantizedLayer(size, k, strides, zero_point) for k in kernels(strides)])
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("strides", [(2,), (1, 2), (2, 2), (2, 1, 1)], ids=str)
 def test_other_quantizations(strides: tuple[int, ...]) -> None:
     size, kernel = SIZES[len(strides)], tuple(2 * s for s in strides)

@@ -79,7 +79,7 @@ def require_contract(seed: int) -> str:
     return "lowered"
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.thorough
 @pytest.mark.parametrize("part", parts(8, MANY))
 def test_random_targets_are_met_or_refused(part: int) -> None:
@@ -387,10 +387,10 @@ def test_files_that_are_something_else(text: str, message: str) -> None:
 
 
 def test_hostile_files_are_reported_in_part() -> None:
-    found = mistakes("".join(f"key{n} = {n}\n" for n in range(100_000)))
+    found = mistakes("".join(f"key{n} = {n}\n" for n in range(10_000)))
     assert len(found) == 101
     assert found[0].message == "unknown key 'key0'"
-    assert "99900 more" in found[-1].message
+    assert "9900 more" in found[-1].message
     conditions = ", ".join(f'"x{n} == 1"' for n in range(MOST_CONDITIONS))
     every = "".join(f"{name} = [{conditions}]\n" for name in ("Add", "Pad", "Slice", "Concat"))
     assert "300 more" in mistakes(f"[operations]\n{every}")[-1].message

@@ -39,8 +39,14 @@ def _apart(a: Any, *leading: int) -> Any:
     return a.astype(object if exact else np.float64).reshape(*leading, *a.shape[2:])
 
 
-def _inside(o: Sequence[int], sizes: Sequence[int]) -> bool:
-    return all(0 <= v < size for v, size in zip(o, sizes, strict=True))
+def _pairs(size: int, stride: int, shift: int, bound: int) -> tuple[slice, slice] | None:
+    """Return the positions i of an axis with 0 <= i * stride + shift < bound, and these sums."""
+    inside = [i for i in range(size) if 0 <= i * stride + shift < bound]
+    if not inside:
+        return None
+    first, last = inside[0], inside[-1]
+    sums = slice(first * stride + shift, last * stride + shift + 1, stride)
+    return slice(first, last + 1), sums
 
 
 def deconvolution(
@@ -53,20 +59,22 @@ def deconvolution(
 ) -> Any:
     """Scatter each input element times each tap. x [N,C,*I], w [g,C/g,M/g,*K].
 
-    Batch, groups and output channels are axes of element-wise products and sums.
+    All axes but input channels and taps are axes of element-wise products and sums.
     """
     groups, c_per_group, m_per_group, *kernel = w.shape
     y = _zeros((x.shape[0], groups, m_per_group, *output_size), x)
     xs, ws = _apart(x, x.shape[0], groups, c_per_group), _apart(w, groups, c_per_group)
-    terms = []
-    for site, k in itertools.product(_box(*x.shape[2:]), _box(*kernel)):
-        rows = zip(site, strides, k, dilations, pads_begin, strict=True)
-        o = [s * stride + t * dilation - pad for s, stride, t, dilation, pad in rows]
-        if _inside(o, output_size):
-            terms.append((site, k, o))
-    for c in range(c_per_group):
-        for site, k, o in terms:
-            y[:, :, :, *o] += xs[:, :, c, *site][:, :, None] * ws[:, c, :, *k]
+    ones = (None,) * len(kernel)
+    for k in _box(*kernel):
+        shifts = [
+            t * dilation - pad for t, dilation, pad in zip(k, dilations, pads_begin, strict=True)
+        ]
+        rows = [*map(_pairs, x.shape[2:], strides, shifts, output_size)]
+        if all(rows):
+            sites, places = zip(*rows, strict=True)
+            for c in range(c_per_group):
+                taps = ws[:, c, :, *k][..., *ones]
+                y[:, :, :, *places] += xs[:, :, c, *sites][:, :, None] * taps
     return y.reshape(x.shape[0], groups * m_per_group, *output_size)
 
 
@@ -86,16 +94,17 @@ def convolution(
         sizes.append(room // strides[a] + 1 if room >= 0 else 0)
     y = _zeros((x.shape[0], groups, m_per_group, *sizes), x)
     xs, ws = _apart(x, x.shape[0], groups, c_per_group), _apart(w, groups, m_per_group)
-    for o in _box(*sizes):
-        terms = []
-        for k in _box(*kernel):
-            rows = zip(o, strides, k, dilations, pads_begin, strict=True)
-            site = [v * stride + t * dilation - pad for v, stride, t, dilation, pad in rows]
-            if _inside(site, x.shape[2:]):
-                terms.append((k, site))
-        for c in range(c_per_group):
-            for k, site in terms:
-                y[:, :, :, *o] += xs[:, :, c, *site][:, :, None] * ws[:, :, c, *k]
+    ones = (None,) * len(kernel)
+    for k in _box(*kernel):
+        shifts = [
+            t * dilation - pad for t, dilation, pad in zip(k, dilations, pads_begin, strict=True)
+        ]
+        rows = [*map(_pairs, sizes, strides, shifts, x.shape[2:])]
+        if all(rows):
+            places, sites = zip(*rows, strict=True)
+            for c in range(c_per_group):
+                taps = ws[:, :, c, *k][..., *ones]
+                y[:, :, :, *places] += xs[:, :, c, *sites][:, :, None] * taps
     return y.reshape(x.shape[0], groups * m_per_group, *sizes)
 
 

@@ -6,9 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]  # seconds; unused formats
-from jsonschema import Draft202012Validator  # noqa: E402
-from referencing import Registry, Resource  # noqa: E402
+from referencing import Registry, Resource
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "schemas"
 
@@ -19,8 +17,12 @@ def schemas() -> dict[str, dict[str, Any]]:
 
 
 @cache
-def validator(name: str) -> Draft202012Validator:
+def validator(name: str) -> Any:
     """`error` is what any verb prints if it fails; all others are files."""
+    # jsonschema makes grammars of IRIs for 2 seconds if it can; no format is checked here.
+    sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
+    from jsonschema import Draft202012Validator
+
     resources = [(f"{n}.json", Resource.from_contents(s)) for n, s in schemas().items()]
     registry: Registry[Any] = Registry().with_resources(resources)
     schema = {"$ref": "common.json#/$defs/ErrorDocument"} if name == "error" else schemas()[name]
