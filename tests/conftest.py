@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from irdeconv.cli.console import Console
+from irdeconv.kernels import panels
 from irdeconv.kernels import scratch as blocking
 from support.blocks import SMALL
 from support.ir_text import write_small_net
@@ -146,6 +147,15 @@ def _refuse_skip(report: Any) -> Any:
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Split the work of every kernel into several blocks."""
     monkeypatch.setattr(blocking, "SIZES", SMALL)
+
+
+@pytest.fixture
+def few_tiles(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take three tiles of the micro-kernel but in full sweeps: each stride compiles them anew."""
+    tiles = panels.own_tiles()
+    some = (*tiles[1:3], tiles[-1])  # among them one for each number of rows in turns up to 6
+    if request.node.get_closest_marker("slow") is None:
+        monkeypatch.setattr(panels, "own_tiles", lambda: some)
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from irdeconv.kernels.threads import Threads
 from support.kernels import deconvolved, every_kernel, integers
 from support.sweeps import parts
 
-pytestmark = pytest.mark.thorough
+pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("few_tiles")]
 
 UNIT = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 

@@ -30,7 +30,7 @@ from support.memory import peak_of
 from support.sweeps import parts
 from test_deconvolution_candidates import bound, data, draw, require_exact
 
-pytestmark = pytest.mark.thorough
+pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("few_tiles")]
 
 needs_numba = pytest.mark.skipif(not jit.available(), reason="needs numba")
 linux = pytest.mark.skipif(sys.platform != "linux", reason="protects pages as Linux does")

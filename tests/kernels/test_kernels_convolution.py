@@ -13,6 +13,8 @@ from irdeconv.kernels import candidate, copies, eager
 from support import oracle
 from support.rows import each_row
 
+pytestmark = pytest.mark.usefixtures("few_tiles")
+
 
 @dataclass(frozen=True)
 class Shape:

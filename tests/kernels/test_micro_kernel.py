@@ -19,7 +19,6 @@ from irdeconv.kernels import (
     deconvolution_direct,
     deconvolution_winograd_cuts,
     jit,
-    panels,
 )
 from irdeconv.kernels import scratch as blocking
 from irdeconv.kernels.candidate import Candidate, ConvProblem
@@ -54,13 +53,6 @@ from test_kernels_convolve import data
 
 pytestmark = [pytest.mark.thorough, pytest.mark.skipif(not jit.available(), reason="needs numba")]
 TILES = MANY_REGISTERS if jit.many_registers() else FEW_REGISTERS
-
-
-@pytest.fixture
-def few_tiles(monkeypatch: Patch) -> None:
-    """Take three of the tiles: each is compiled anew for each stride."""
-    some = (*TILES[1:3], TILES[-1])  # among them one for each number of rows in turns up to 6
-    monkeypatch.setattr(panels, "own_tiles", lambda: some)
 
 
 def where(columns: ProductColumns, tile: RegisterTile, copied: bool) -> VectorPlaces:
