@@ -17,6 +17,7 @@ import importlib
 import math
 import re
 import shlex
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -213,6 +214,17 @@ def all_cases() -> dict[str, Case]:
             else:
                 rows += importlib.import_module(f"{__name__}.{family}").CASES
         found |= {f"{family}-{i}-{row.op}": row for i, row in enumerate(rows)}
+    return found
+
+
+def every_third(*, others: bool) -> dict[str, Case]:
+    """Return every third row of each operation, or all the others."""
+    seen: Counter[tuple[str, str]] = Counter()
+    found = {}
+    for name, row in all_cases().items():
+        if bool(seen[row.type, row.version] % 3) == others:
+            found[name] = row
+        seen[row.type, row.version] += 1
     return found
 
 

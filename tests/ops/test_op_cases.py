@@ -40,10 +40,11 @@ from irdeconv.ops.reduction import ReduceSum
 from irdeconv.runtime.fusion import chain_step
 from irdeconv.runtime.plan import build_plan
 from irdeconv.verify.judge import allowed, evaluate, precise, worth_precision
-from op_cases import Case, Tensor, all_cases, count, differs, f32, i64, rows_of, u1
+from op_cases import Case, Tensor, all_cases, count, differs, every_third, f32, i64, rows_of, u1
 from support.commands import command
 from support.live.sample import Given, Sample, build, given
 from support.rows import each_row
+from support.sweeps import parts
 
 # Every row of op_cases through attributes, inference with ever less knowledge, and evaluation.
 
@@ -154,8 +155,12 @@ def within(known: object, value: float) -> bool:
     return low <= value and (high is None or value <= high)
 
 
-@each_case
-def test_inference_with_less_knowledge_holds_the_result(row: Case) -> None:
+@pytest.mark.parametrize("others", parts(1, [False, True]))
+def test_inference_with_less_knowledge_holds_the_result(others: bool) -> None:
+    each_row("row", every_third(others=others))(require_contained)()
+
+
+def require_contained(row: Case) -> None:
     op = built(row)
     for what, specs in loosened(row):
         outs = infer_op(op, specs)

@@ -4,7 +4,6 @@ Every row of op_cases goes there as an IR of one layer; an operation that OpenVI
 irdeconv writes it."""
 
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from irdeconv.ir.op import REGISTRY, as_tuple, lookup
 from irdeconv.ir.packing import decode
 from irdeconv.ir.spec import DYNAMIC, Interval, Spec
 from irdeconv.rewrite.standardize import standardize
-from op_cases import ROUNDING, Case, Tensor, all_cases, differs, f16, f32, i32, i64
+from op_cases import ROUNDING, Case, Tensor, differs, every_third, f16, f32, i32, i64
 from support import body_models as bm
 from support.layers import begun, constant, result
 from support.live.differences import ENLARGED, EXACT, UNUSED, WHOLE, lenient, reason_for
@@ -46,6 +45,7 @@ from support.live.trial import Outcome, attempt
 from support.processors import LACKS_AVX512
 from support.rows import each_row
 from support.runtime_truth import outputs, outputs_of_each
+from support.sweeps import parts
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 from support.live.mutants import mutant
@@ -107,17 +107,6 @@ def difference(row: Case, runtime: Runtime) -> str:
     return "; ".join(f for f in found if f)
 
 
-def every_third(*, others: bool) -> dict[str, Case]:
-    """Return every third row of each operation, or all the others."""
-    seen: Counter[tuple[str, str]] = Counter()
-    found = {}
-    for name, row in all_cases().items():
-        if bool(seen[row.type, row.version] % 3) == others:
-            found[name] = row
-        seen[row.type, row.version] += 1
-    return found
-
-
 def check_rows(rows: dict[str, Case], runtime: Runtime) -> None:
     plain = [row for row in rows.values() if not (row.crash or row.defect)]
     for at in range(0, len(plain), TOGETHER):
@@ -141,13 +130,9 @@ def depends_on_the_processor(row: Case) -> bool:
     return "bf16" in kinds or (row.type == "AvgPool" and "i32" in kinds)
 
 
-def test_openvino_agrees(runtime: Runtime) -> None:
-    check_rows(every_third(others=False), runtime)
-
-
-@pytest.mark.slow
-def test_openvino_agrees_in_the_other_rows(runtime: Runtime) -> None:
-    check_rows(every_third(others=True), runtime)
+@pytest.mark.parametrize("others", parts(1, [False, True]))
+def test_openvino_agrees(runtime: Runtime, others: bool) -> None:
+    check_rows(every_third(others=others), runtime)
 
 
 # Equal scores in live OpenVINO: which boxes come first decides which are kept.

@@ -33,9 +33,10 @@ from irdeconv.verify.judge import (
     terms,
     worth_precision,
 )
-from op_cases import Case, Tensor, all_cases, boolean, differs, f32, i64
+from op_cases import Case, Tensor, all_cases, boolean, differs, every_third, f32, i64
 from support.blocks import SMALL
 from support.rows import each_row
+from support.sweeps import parts
 
 # The bounds of rounding: they hold, they are close, every operation has one rule at most.
 
@@ -132,8 +133,12 @@ def test_errors_without_a_bound_stay_so() -> None:
     assert carried(Add(), (x, x), (0.0, 0.0), (x,)) == [0.0]
 
 
-@each_row("row", all_cases)
-def test_every_operation_stays_within_its_bound(row: Case) -> None:
+@pytest.mark.parametrize("others", parts(1, [False, True]))
+def test_every_operation_stays_within_its_bound(others: bool) -> None:
+    each_row("row", every_third(others=others))(require_bounds)()
+
+
+def require_bounds(row: Case) -> None:
     op, inputs = row.build()[0], [t.values for t in row.inputs]
     try:
         outputs = evaluate(op, inputs)
