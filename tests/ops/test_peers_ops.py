@@ -330,9 +330,9 @@ Make = Callable[[int, int], "Model | None"]
 
 
 def test_a_sample_of_the_operations_agrees() -> None:
-    """Every fifth operation of the newest opset; few samples, so one more may differ."""
+    """Every eighth operation of the newest opset; few samples, so one more may differ."""
     table = Table()
-    for row in sweep([t for t in targets() if t.opset == 16][::5], range(1)):
+    for row in sweep([t for t in targets() if t.opset == 16][::8], range(1)):
         table.add(*row)
     assert table.rate >= LEAST - 0.05, table.found
 
