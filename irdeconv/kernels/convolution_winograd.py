@@ -15,13 +15,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from irdeconv.ir.spec import Array
-from irdeconv.kernels import scratch
+from irdeconv.kernels import jit, scratch
 from irdeconv.kernels.candidate import ROUNDING, Candidate, ConvProblem, Epilogue, Kernel, deliver
 from irdeconv.kernels.convolution import COLUMN, ROW, Blockwise, Conv3d, Work, as_conv3d
 from irdeconv.kernels.convolution_rows import RowBlock, row_block
 from irdeconv.kernels.products import multiply
 from irdeconv.kernels.scratch import Space, pieces
 
+PASSES_OF_MEMORY = 1.3  # times compiled tiles, which take the data in fewer passes
 FAR_CACHE = 1 << 21  # elements; larger data comes from main memory every time
 
 Planes = Sequence[Array] | Array
@@ -121,6 +122,8 @@ def _candidate(conv: Conv3d, m: int) -> Candidate:
 
     candidate = work_of(conv, m, blocks).candidate(f"winograd{m}", prepare)
     cost = candidate.cost * (ROUNDING if m == 4 else 1)  # F(4, 3) costs accuracy
+    if jit.available():
+        cost *= PASSES_OF_MEMORY
     return replace(candidate, cost=cost, transforms=True)
 
 
