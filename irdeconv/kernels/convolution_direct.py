@@ -417,10 +417,11 @@ class DirectConvolution:
         rows = conv.filter(w).reshape(conv.groups, conv.outputs, -1)
         self._items: list[_Share] = []
         places = {size: layout.places(size) for _, size in layout.kinds}
-        # Each sum is computed alike, however the channels are cut.
+        # Each sum is computed alike, however the channels are cut; each piece fills its frame.
         work = nanoseconds(layout, scaled(DIRECT))
-        blocks = len(layout.blocks) * conv.groups
-        step = scratch.shared_step(conv.outputs, layout.outputs, work, layout.tile.rows, blocks)
+        copies, each = len(layout.blocks) * conv.groups, 2 if layout.bare else 1
+        size, most, rows_of_tile = conv.outputs, layout.outputs, layout.tile.rows
+        step = scratch.shared_step(size, most, work, rows_of_tile, copies, each)
         for group, matrix in enumerate(rows):
             for some in pieces(conv.outputs, step):
                 # All blocks share the packed weights: they are as large as the filter.

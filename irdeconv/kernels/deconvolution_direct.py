@@ -92,7 +92,7 @@ class DirectDeconvolution:
         self._calls = 0
         copies = len(full) * len(w)
         work = cut.nanoseconds(scaled(residue_cuts.RESIDUES))
-        step = shared_step(w.shape[2], cut.channels, work, 4, copies)
+        step = shared_step(w.shape[2], cut.channels, work, 4, copies, 2 if cut.bare else 1)
         for g, group in enumerate(w):
             for some in pieces(w.shape[2], step):
                 panels = [_panels(group, p, cut, some) for p in cut.products]

@@ -227,16 +227,19 @@ def shared_by(threads: int) -> Iterator[None]:
         _THREADS.reset(token)
 
 
-def shared_step(size: int, step: int, work: float, whole: int = 1, copies: int = 1) -> int:
+def shared_step(
+    size: int, step: int, work: float, whole: int = 1, copies: int = 1, each: int = 2
+) -> int:
     """Return the length of pieces of a range, at most `step`, that suits the threads.
 
     `work` is the nanoseconds of the range, which is cut `copies` times; only multiples of `whole`
-    are returned, or `step`. Where a range is cut must not change a result.
+    are returned, or `step`. Each thread gets `each` pieces: fewer if each repeats some work. Where a range is cut must not change a
+    result.
     """
     threads = _THREADS.get()
     if threads == 1:
         return step
-    wanted = min(2 * threads / copies, work / SHARED_NS)
+    wanted = min(each * threads, work / SHARED_NS) / copies
     finer = -(-size // max(1, int(wanted)))
     return min(step, -(-finer // whole) * whole)
 
