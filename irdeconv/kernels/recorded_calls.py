@@ -135,8 +135,7 @@ class Repeated:
 class SharedCalls:
     """Compiled calls in phases: threads share the pieces of one and wait for its end.
 
-    They wait by looking, which takes less than a microsecond, where waking a thread up takes some
-    20 or more; see `compiled_records.stand_by`.
+    See `compiled_sharing`.
     """
 
     phases: tuple[tuple[Recorded, ...], ...]
@@ -158,7 +157,7 @@ class SharedCalls:
         team.together(self._job)
 
     def _job(self, space: Space) -> tuple[int, Any]:
-        """Return the address of what a thread has to do, see `compiled_records`, and its memory."""
+        """Return the address of what a thread has to do, see `compiled_sharing`, and its memory."""
         return space.again(self, lambda: self._made(space))
 
     def _made(self, space: Space) -> tuple[int, Any]:

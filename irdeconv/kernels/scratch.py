@@ -233,8 +233,8 @@ def shared_step(
     """Return the length of pieces of a range, at most `step`, that suits the threads.
 
     `work` is the nanoseconds of the range, which is cut `copies` times; only multiples of `whole`
-    are returned, or `step`. Each thread gets `each` pieces: fewer if each repeats some work. Where a range is cut must not change a
-    result.
+    are returned, or `step`. Each thread gets `each` pieces, fewer if they repeat some work. Where a
+    range is cut must not change a result.
     """
     threads = _THREADS.get()
     if threads == 1:

@@ -36,7 +36,10 @@ ALWAYS_SHARED = 2e-3  # seconds of work that is always worth it
 SHARED_TRIALS, TRIALS = 4, 6  # first runs of a kernel, then the faster way is taken
 FADING = 1.1  # by which the least time counts more from run to run, for a lucky one to fade
 WORTH_SHARING = 0.95  # of the time alone, or less
-AGAIN, TRIED = 60, 3  # of so many runs, so many go the other way: the first one wakes threads up
+AGAIN, RUNS_TRIED = (
+    60,
+    3,
+)  # of so many runs, so many go the other way: the first one wakes threads up
 
 
 def processors() -> int:
@@ -168,7 +171,7 @@ def _give_way() -> int:
 
 @cache
 def _sharing() -> tuple[Callable[..., None], Callable[..., None]]:
-    module: Any = import_module("irdeconv.kernels.compiled_records")
+    module: Any = import_module("irdeconv.kernels.compiled_sharing")
     return module.sharing()  # type: ignore[no-any-return]
 
 
@@ -178,7 +181,7 @@ def _stand_by(words: Array, number: int, ticket: int) -> None:
 
 
 class _Post:
-    """Where threads stand by for compiled calls, see `compiled_records`."""
+    """Where threads stand by for compiled calls, see `compiled_sharing`."""
 
     EXPIRED, JOBS = 2, 8  # words
 
@@ -312,7 +315,7 @@ class _CallTimes:
         if self.runs <= TRIALS:
             return self.runs <= SHARED_TRIALS
         share = self.alone > ALWAYS_SHARED or self.shared < WORTH_SHARING * self.alone
-        return share != (self.runs % AGAIN < TRIED)
+        return share != (self.runs % AGAIN < RUNS_TRIED)
 
 
 _ALONE = np.zeros(8, np.int64)  # a post at which nobody stands by
