@@ -51,7 +51,7 @@ def drawing(
     for r in shown:
         for i in r.inputs:
             if i.producer in place:
-                label = f"{i.port}: {i.spec}" if i.producer in several else str(i.spec)
+                label = f"{i.port}: {i.text}" if i.producer in several else i.text
                 wires.append(Wire(place[i.producer], place[r.id], i.port, label, i.producer))
     return draw(items, wires, graph.info.name)
 
@@ -154,11 +154,12 @@ def box_facts(graph: Graph, r: LayerFacts, *, folded: bool) -> Iterator[str]:
             yield f"{_port(node.op, port)} {f'{known[:1]} {known[1:]}' if known else i.spec}"
         if few < len(held):
             yield f"and {count(len(held) - few, 'constant')} more"
-    same: dict[tuple[int, int], list[str]] = {}
+    same: dict[tuple[int, int], list[int]] = {}
     for port, i in enumerate(r.inputs):
         if i.parameters is None:
-            same.setdefault((i.producer, i.port), []).append(_port(node.op, port))
-    yield from (" = ".join(names) for names in same.values() if len(names) > 1)
+            same.setdefault((i.producer, i.port), []).append(port)
+    equal = (at for at in same.values() if len(at) > 1)
+    yield from (" = ".join(_port(node.op, port) for port in at) for at in equal)
     for body in bodies_of(node):
         yield f"{body.tag} of {count(len(body.graph), 'layer')}"
 

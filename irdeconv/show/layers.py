@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cache, cached_property, reduce
 from itertools import islice
 from operator import or_
 from typing import Any, TypedDict
@@ -122,6 +122,11 @@ class InputFacts(Record, keys="producer port name *form"):
         """The JSON form of the spec."""
         return spec_form(self.spec)
 
+    @cached_property
+    def text(self) -> str:
+        """The spec as text; all readers of a value share it."""
+        return str(self.spec)
+
 
 @dataclass(frozen=True)
 class ConsumerFacts:
@@ -210,6 +215,7 @@ class _Reader:
         self._inputs = {n.id: graph.inputs_of(n.id) for n in graph.nodes()}
         self._sources = ConstantSources(graph, self._inputs)
         self._users: dict[Value, list[ConsumerFacts]] = {}
+        self._input = cache(self._input_of)
         self._ports: dict[int, int] = {}
         for node in graph.nodes():
             for port, value in enumerate(self._inputs[node.id]):
@@ -242,7 +248,7 @@ class _Reader:
             location=node.location,
         )
 
-    def _input(self, value: Value) -> InputFacts:
+    def _input_of(self, value: Value) -> InputFacts:
         producer = self._graph.node(value.node)
         constant = value.node in self._sources
         held = self._sources.behind([value.node])[0] if constant else None

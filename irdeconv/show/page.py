@@ -22,6 +22,7 @@ from importlib.resources import files
 from typing import Any
 
 from irdeconv import __version__
+from irdeconv.base import gc_pause
 from irdeconv.base.errors import count, misused
 from irdeconv.base.json_form import Record, json_form
 from irdeconv.base.markup import line, plain
@@ -49,9 +50,8 @@ def node_content(graph: Graph, facts: LayerFacts, kind: str, number: int | None)
     content: dict[str, Any] = {"id": facts.id, "name": facts.name, "type": facts.type}
     more = json_form(
         facts,
-        "version attributes inputs outputs place macs bytes memory parameters deconvolution"
+        "version attributes outputs place macs bytes memory parameters deconvolution"
         " constant origins tensors bodies change",
-        inputs=[[i.producer, i.port, str(i.spec)] for i in facts.inputs],
         outputs=[str(o.spec) for o in facts.outputs],
         memory=memory(facts),
         origins=[n for n in facts.origins if n != facts.name],
@@ -59,6 +59,7 @@ def node_content(graph: Graph, facts: LayerFacts, kind: str, number: int | None)
         bodies=[body.tag for body in bodies_of(graph.node(facts.id))],
         change="" if kind == "same" else kind,
     )
+    more["inputs"] = [[i.producer, i.port, i.text] for i in facts.inputs]
     # None is unknown, 0 is usual
     unknown = [key for key in ("macs", "memory") if more[key] is None]
     content |= {key: value for key, value in more.items() if value or key in unknown}
@@ -94,11 +95,11 @@ class _Shared:
 
     def __init__(self) -> None:
         self.values: list[Any] = []
-        self._numbers: dict[str, int] = {}
+        self._numbers: dict[str | tuple[str], int] = {}
 
     def number(self, value: Any) -> int:
         """Return the number of a value."""
-        key = json.dumps(value)
+        key = value if isinstance(value, str) else (json.dumps(value),)
         if key not in self._numbers:
             self._numbers[key] = len(self.values)
             self.values.append(value)
@@ -263,6 +264,7 @@ class PageContent:
         return f'<iframe srcdoc="{escape(self.to_html())}" style="{style}"></iframe>'
 
 
+@gc_pause.paused()
 def graph_page(
     before: Graph,
     after: Graph | None = None,

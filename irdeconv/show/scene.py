@@ -207,7 +207,8 @@ def scene_of(items: Sequence[LayerBox], wires: Sequence[Wire], title: str = "") 
     """Return a scene with a box for each item and a link for each value that an item reads.
 
     An item that reads a value twice has one link for it. Ports of values that come in are in the
-    first row, ports of values that leave in the last one.
+    first row, ports of values that leave in the last one. Many values with the same many readers
+    meet in one point.
     """
     links = {
         (w.source, w.output, w.source_port, w.target): w for w in wires if w.source != w.target
@@ -215,7 +216,28 @@ def scene_of(items: Sequence[LayerBox], wires: Sequence[Wire], title: str = "") 
     values: dict[tuple[int, int, int], list[Wire]] = {}
     for (source, output, port, _), wire in links.items():
         values.setdefault((source, output, port), []).append(wire)
-    return _Composition(items, list(values.values()), title).scene()
+    return _Composition(*_bundled(items, list(values.values())), title).scene()
+
+
+_BUNDLED = 16  # links are bundled if this leaves fewer than one of so many
+
+
+def _bundled(
+    items: Sequence[LayerBox], values: list[list[Wire]]
+) -> tuple[Sequence[LayerBox], list[list[Wire]]]:
+    """Return items and values with a point for values that the same items read: it is a port."""
+    alike: dict[tuple[int, ...], list[list[Wire]]] = {}
+    for wires in values:
+        alike.setdefault(tuple(w.target for w in wires), []).append(wires)
+    for targets, same in alike.items():
+        plain = all(w.source_port == w.target_port == -1 for ws in same for w in ws)
+        if plain and len(targets) * len(same) > _BUNDLED * (len(targets) + len(same)):
+            point = len(items)
+            items = [*items, LayerBox((), "", kind="port")]
+            values = [ws for ws in values if tuple(w.target for w in ws) != targets]
+            values += [[replace(ws[0], target=point)] for ws in same]
+            values.append([Wire(point, t) for t in targets])
+    return items, values
 
 
 class _Composition:
@@ -243,13 +265,14 @@ class _Composition:
     def _diagram(self) -> Diagram:
         ports = [n for n, item in enumerate(self._items) if item.kind == "port"]
         read = {w.target for wires in self._values for w in wires}
+        written = {wires[0].source for wires in self._values}
         return Diagram(
             widths=[w for w, _ in self._sizes],
             heights=[h for _, h in self._sizes],
             nets=[Net(ws[0].source, tuple(w.target for w in ws)) for ws in self._values],
             labels=[label_width(text) for text in self._labels],
             top=frozenset(n for n in ports if n not in read),
-            bottom=frozenset(n for n in ports if n in read),
+            bottom=frozenset(n for n in ports if n in read and n not in written),
         )
 
     def _shown_labels(self) -> list[str]:
