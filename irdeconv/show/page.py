@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from html import escape
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from irdeconv import __version__
@@ -277,9 +278,9 @@ def graph_page(
     `titles` are those of the two, `report` has the form of each deconvolution, `certificates` its
     proof.
     """
-    title, file = before.info.name, before.info.file
+    title, file = _file_name(before), before.info.file
     if after is None:
-        graphs = tuple(_graphs(before, "graph", title, {}, {}))
+        graphs = tuple(_graphs(before, "graph", before.info.name, {}, {}))
         return PageContent(title, graphs, details=details_of({"graph": before}), file=file)
     compared = list(_compared("before", "after", before, after))
     changes = tuple(_changes(compared, report, certificates))
@@ -293,6 +294,11 @@ def graph_page(
     notes = () if certificates is None else tuple(certificates.remarks)
     details = details_of({"before": before, "after": after}, report, kinds)
     return PageContent(title, graphs, changes, details=details, notes=notes, file=file)
+
+
+def _file_name(graph: Graph) -> str:
+    """Return the name of a model's file, or of the model if there is none."""
+    return Path(graph.info.file or "").name or graph.info.name
 
 
 _Compared = tuple[str, str, Difference]
@@ -422,7 +428,9 @@ def comparison_page(result: Comparison) -> PageContent:
     """
     if result.graph is None:
         raise misused("the comparison does not know its graphs", "compare returns one that does")
-    page = graph_page(result.graph, result.other, titles=("model", "other"))
+    names = _file_name(result.graph), _file_name(result.other or result.graph)
+    titles = names if names[0] != names[1] else ("model", "other")
+    page = graph_page(result.graph, result.other, titles=titles)
     keys = {} if result.other is None else _partners(result.graph, result.other)
     side = page.graphs[0].key
     records = _by_node(result, side, keys)

@@ -172,14 +172,14 @@ def _deconvolution(graph: Graph, node: Node, costs: tuple[FormCost, ...]) -> dic
 
 
 def _axes(e: LayerExplanation) -> dict[str, Any]:
-    """Return the integers of every axis and the sentences of the overlap map."""
+    """Return the numbers of every axis, an open size as text, and the overlap map in sentences."""
     axes = anatomies(e)
     if not axes:
         return {}
-    rows = [[*astuple(a)] for a in axes]
+    rows: list[list[int | str]] = [[*astuple(a)] for a in axes]
     for row, equation in zip(rows, e.axes, strict=True):
-        row[0] = None if isinstance(equation.size, str) else row[0]
-    drawable = all(abs(n) < DRAWABLE for row in rows for n in row if n is not None)
+        row[0] = equation.size if isinstance(equation.size, int) else str(equation.size)
+    drawable = all(abs(n) < DRAWABLE for row in rows for n in row if not isinstance(n, str))
     return {"overlap": overlap(e).sentences(), **({"axes": rows} if drawable else {})}
 
 

@@ -333,6 +333,17 @@ def scene(
     return composition.scene_of(boxes, wires)
 
 
+def test_many_values_with_the_same_many_readers_meet_in_one_point() -> None:
+    found = scene(80, [(a, b) for a in range(40) for b in range(40, 80)], "f32[1]")
+    assert [b.kind for b in found.boxes[80:]] == ["port"]
+    assert {(k.source, k.target) for k in found.links} == {
+        *((n, 80) for n in range(40)),
+        *((80, n) for n in range(40, 80)),
+    }
+    assert [k.label for k in found.links] == ["f32[1]"] * 40 + [""] * 40
+    assert problems(found) == []
+
+
 def centres(found: Scene) -> list[tuple[int, int]]:
     return [(b.x + b.width // 2, b.y + b.height // 2) for b in found.boxes]
 

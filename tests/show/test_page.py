@@ -238,6 +238,10 @@ def constant_row(values: object, dtype: object = np.float32) -> Const:
 def test_a_deconvolution_has_its_integers_and_costs(head: ird.Graph) -> None:
     up1 = details_of({"graph": head})[f"graph/{next(iter(head.find('up1'))).id}"]
     assert up1["axes"] == [[8, 4, 2, 1, 1, 1, 0]] * 2
+    opened = ird.graph_page(ird.infer(ird.read("ir_samples/openvino/dynamic.xml")))
+    assert opened.title == "dynamic.xml"
+    (row,) = (d["axes"] for d in opened.details.values() if "axes" in d)
+    assert row == [["3..9", 4, 2, 1, 1, 1, 0], ["?", 4, 2, 1, 1, 1, 0]]
     assert up1["overlap"][0].startswith("Even: 4 taps")
     forms = {row["form"]: row for row in up1["costs"]}
     assert forms["gemm"]["refused"] == "the kernel [4, 4] is not the stride [2, 2]"

@@ -1,4 +1,4 @@
-// One axis of a deconvolution as rows of cells, of its integers alone. irdeconv/drawing/anatomy.py
+// One axis of a deconvolution as rows of cells, of its integers alone. irdeconv/show/anatomy.py
 // makes the same rows and says what stands where; a test compares the two.
 
 const DRAWN = { elements: 4, positions: 144, stamps: 8, colours: 8, cells: 6, phases: 16, slices: 8 };
@@ -10,7 +10,8 @@ const numbersFrom = (start, stop) => Array.from({ length: Math.max(stop - start,
 class AxisAnatomy {
   // `end` has the output_padding `extra` less already.
   constructor([size, kernel, stride, dilation, begin, end, extra]) {
-    Object.assign(this, { size, kernel, stride, dilation, begin, end, extra });
+    Object.assign(this, { kernel, stride, dilation, begin, end, extra });
+    this.size = typeof size === "string" ? null : size; // an open size is a text
     this.reach = dilation * (kernel - 1);
     this.full = size ? Math.max(stride * (size - 1) + this.reach + 1, 0) : 0;
     this.output = Math.max(stride * (size - 1) + this.reach + 1 - begin - end, 0);
@@ -21,6 +22,17 @@ class AxisAnatomy {
     this.outputs = [begin, begin + this.output];
     this.everything = this.spanned();
     this.shown = this.drawnPart();
+  }
+
+  // What an open axis has instead of numbers: "2n - 1", and the labels of its rows.
+  get outputFormula() {
+    const rest = this.reach + 1 - this.stride - this.begin - this.end;
+    const sign = rest < 0 ? "-" : "+";
+    return `${this.stride === 1 ? "" : this.stride}n${rest ? ` ${sign} ${Math.abs(rest)}` : ""}`;
+  }
+
+  get symbols() {
+    return { inputs: "n inputs", outputs: `${this.outputFormula.replaceAll(" ", "")} outputs` };
   }
 
   sized(size) {

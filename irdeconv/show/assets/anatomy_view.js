@@ -30,7 +30,8 @@ function labelledCells(cells, width) {
 }
 
 class AxisView {
-  constructor(axis, room, say) {
+  // `symbols` are other texts for the labels of rows.
+  constructor(axis, room, say, symbols = {}) {
     Object.assign(this, { axis, say });
     this.first = axis.shown[0];
     const count = axis.shown[1] - this.first;
@@ -45,7 +46,7 @@ class AxisView {
     this.labels = shape("svg", { class: "anatomy axis-labels", width: CELL.gutter });
     this.svg.setAttribute("width", count * this.width + 4);
     for (const svg of [this.svg, this.labels]) svg.setAttribute("height", this.rows.length * (this.height + 3) + 4);
-    this.labels.append(...this.rows.map(([label], at) => shape("text", { class: "soft", x: 0, y: this.base(at) }, label ?? "")));
+    this.labels.append(...this.rows.map(([label], at) => shape("text", { class: "soft", x: 0, y: this.base(at) }, symbols[label] ?? label ?? "")));
     this.groups = this.rows.map((row, at) => this.draw(row, at));
     this.svg.append(...this.groups);
     this.listen();

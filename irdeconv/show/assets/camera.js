@@ -5,8 +5,9 @@ const MOST_ZOOM = 4;
 const COMFORTABLE = 1.0; // the zoom of a layer that somebody looks for
 
 class Camera {
-  constructor() {
-    Object.assign(this, { x: 0, y: 0, zoom: 1, width: 1, height: 1, moving: 0 });
+  // `moved` is called when the reader has moved the picture.
+  constructor(moved) {
+    Object.assign(this, { x: 0, y: 0, zoom: 1, width: 1, height: 1, moving: 0, moved });
   }
 
   get visible() {
@@ -28,6 +29,7 @@ class Camera {
     this.stop();
     this.x -= dx / this.zoom;
     this.y -= dy / this.zoom;
+    this.moved();
   }
 
   // Zooms about a point of the screen, which stays where it is.
@@ -37,6 +39,13 @@ class Camera {
     this.zoom = Math.min(MOST_ZOOM, Math.max(LEAST_ZOOM, this.zoom * factor));
     this.x = planeX - x / this.zoom;
     this.y = planeY - y / this.zoom;
+    this.moved();
+  }
+
+  // The middle and the zoom, those at the end of a movement.
+  get aim() {
+    const { x, y, zoom, width, height } = this;
+    return this.moving ? this.end : { x: x + width / 2 / zoom, y: y + height / 2 / zoom, zoom };
   }
 
   // The zoom at which all of a plane is seen; a small one is not blown up.
@@ -70,6 +79,7 @@ class Camera {
   // Moves between two middles, as the pane may get another size on the way.
   glide(start, end, since) {
     this.stop();
+    this.end = end;
     const step = (now) => {
       const share = Math.min(1, Math.max(0, (now - since) / 180));
       const eased = 1 - (1 - share) ** 3;

@@ -52,6 +52,20 @@ function namedAlike(node, graphKey) {
   return keysByName.get(graphKey).get(node.name) ?? null;
 }
 
+// What differs between a layer and the one that replaced it, as [name, before, after]. Lowering
+// replaces a layer by others, whose attributes mean something else.
+function differencesOf(change) {
+  if (!change || change.form) return [];
+  const sides = ["before", "after"].map((side) => change[side].map(page.node).filter(({ type }) => type !== "Const"));
+  if (sides.some((nodes) => nodes.length !== 1)) return [];
+  const facts = sides.map(([{ type, version, attributes, outputs }]) => (
+    { type, version, ...attributes, output: outputs.join(", ") }));
+  const names = [...new Set(facts.flatMap(Object.keys))].filter((name) => facts[0][name] !== facts[1][name]);
+  return names.map((name) => [name, ...facts.map((fact) => fact[name] || "(none)")]);
+}
+
+const differenceText = ([name, before, after]) => visible(`${name} ${before} → ${after}`);
+
 // The layer at which a change is looked at.
 function startOf(change) {
   const keys = change.before.length ? change.before : change.after;
@@ -92,6 +106,7 @@ function changeNote(container, key) {
     });
     if (byType.size) note.append(line);
   }
+  for (const found of differencesOf(change)) note.append(make("p", "differs", differenceText(found)));
   if (change.form) note.append(make("p", "", `Form: ${change.form}`));
   if (change.reason) note.append(make("p", "", visible(change.reason)));
   if (change.certificate) note.append(make("p", "certificate", visible(change.certificate)));
@@ -104,7 +119,8 @@ function changeList() {
   for (const change of page.data.changes) {
     const item = make("li");
     item.append(layerLink(startOf(change), visible(change.title) || "(no name)"));
-    if (change.form) item.append(make("span", "quiet", ` ${change.form}`));
+    const facts = change.form ?? differencesOf(change).map(differenceText).join("; ");
+    if (facts) item.append(make("span", "quiet", ` ${facts}`));
     list.append(item);
   }
   return [make("h3", "", "Changes (n and p step through them)"), list];

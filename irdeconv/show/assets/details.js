@@ -52,8 +52,9 @@ function attributeList(container, node) {
   const { defaults } = page.data.details;
   const usual = defaults && Object.hasOwn(defaults, kind) ? defaults[kind] : {};
   const list = make("dl", "facts attributes");
+  const changed = new Set(differencesOf(changeOf(node.key)).map(([name]) => name));
   for (const [name, text] of attributes) {
-    const value = make("dd", "", visible(text === "" ? "(empty)" : text));
+    const value = make("dd", changed.has(name) ? "differs" : "", visible(text === "" ? "(empty)" : text));
     if (Object.hasOwn(usual, name) && usual[name] === text) value.append(make("span", "quiet", " (default)"));
     list.append(make("dt", "", visible(name)), value);
   }
@@ -151,6 +152,8 @@ function distinctAxes(rows) {
   return [...found.values()];
 }
 
+const isOpen = (size) => typeof size === "string";
+
 // The drawn axis with its buttons; `room` is how wide it may be.
 function axisSection(rows, node, room = 0) {
   const section = make("div", "axis");
@@ -177,14 +180,29 @@ function axisSection(rows, node, room = 0) {
 }
 
 function axisParts({ whole, drawn, sizes }, room) {
+  const parts = [make("p", "quiet", axisNumbers(drawn, sizes))];
+  if (sizes.some(isOpen)) {
+    const picture = make("div");
+    const draw = (size) => picture.replaceChildren(...axisPicture(whole.sized(size), room, whole.symbols));
+    parts.push(askSize(drawn.size, draw, whole, sizes), picture);
+    draw(drawn.size);
+    return parts;
+  }
+  if (sizes.some((size) => size !== drawn.size)) {
+    const names = [...new Set(sizes.map(grouped))].join(" and ");
+    parts.push(make("p", "quiet", `Drawn with ${drawn.size} of ${names} elements.`));
+  }
+  parts.push(...axisPicture(drawn, room));
+  if (sizes[0] !== drawn.size) parts.push(askOutput(whole));
+  return parts;
+}
+
+// The picture, and the line that explains the cell under the pointer.
+function axisPicture(drawn, room, symbols = {}) {
   const line = make("p", "axis-line");
   line.setAttribute("aria-live", "polite");
-  const view = new AxisView(drawn, room, (text) => { line.textContent = text; });
-  const parts = [make("p", "quiet", axisNumbers(drawn, sizes))];
-  if (sizes.some((size) => size !== drawn.size)) {
-    const names = sizes.map((size) => (size === null ? "an open number of" : grouped(size)));
-    parts.push(make("p", "quiet", `Drawn with ${drawn.size} of ${[...new Set(names)].join(" and ")} elements.`));
-  }
+  const view = new AxisView(drawn, room, (text) => { line.textContent = text; }, symbols);
+  const parts = [];
   const left = drawn.everything[1] - drawn.everything[0] - (drawn.shown[1] - drawn.shown[0]);
   if (left > 0) parts.push(make("p", "quiet", `${grouped(left)} positions are left out.`));
   const frame = scrolled(view.svg);
@@ -192,14 +210,25 @@ function axisParts({ whole, drawn, sizes }, room) {
   both.append(view.labels, frame);
   // In a narrow frame the pads alone would show.
   requestAnimationFrame(() => { frame.scrollLeft = view.middle - frame.clientWidth / 2; });
-  parts.push(both, line);
-  if (sizes[0] !== null && sizes[0] !== drawn.size && sizes.length) parts.push(askOutput(whole));
-  return parts;
+  return [...parts, both, line];
+}
+
+// The number of outputs of an open axis, and the number of elements to draw instead of n.
+function askSize(size, draw, { outputFormula }, sizes) {
+  const form = make("p", "ask-size");
+  const field = make("input");
+  Object.assign(field, { type: "number", min: 1, max: DRAWN.positions, value: size });
+  const label = make("label", "", "Drawn with n = ");
+  field.addEventListener("input", () => field.value && field.checkValidity() && draw(Number(field.value)));
+  label.append(field);
+  const open = [...new Set(sizes)].filter(isOpen).join(" / ");
+  form.append(`n is ${open}; n inputs give ${outputFormula} outputs. `, label);
+  return form;
 }
 
 function axisNumbers(axis, sizes) {
   const { kernel, stride, dilation, begin, end, extra } = axis;
-  const size = [...new Set(sizes.map((n) => n ?? "?"))].join(" / ");
+  const size = [...new Set(sizes.map((n) => (isOpen(n) ? "n" : n)))].join(" / ");
   const padding = extra ? `, output padding ${extra}` : "";
   const [before, behind] = axis.pads;
   return `input ${size}, kernel ${kernel}, stride ${stride}, dilation ${dilation}, pads ${begin} and ${end}${padding}. `

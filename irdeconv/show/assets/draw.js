@@ -35,6 +35,12 @@ function drawView(painter, view, look) {
     drawBadge(painter, box, look.palette);
     drawNumber(painter, box, look);
   }
+  if (look.zoom < TEXT_FROM) return;
+  for (const link of view.links) if (link.begins && inView(link, look)) drawLabel(painter, link, look);
+}
+
+function inView({ bounds: [left, top, right, bottom] }, { visible: [x0, y0, x1, y1] }) {
+  return left <= x1 && top <= y1 && right >= x0 && bottom >= y0;
 }
 
 function inside(box, [left, top, right, bottom]) {
@@ -66,19 +72,13 @@ function stripeOf(box) {
 }
 
 function drawLinks(painter, view, look) {
-  const shown = view.links.filter((link) => {
-    const [left, top, right, bottom] = link.bounds;
-    const [x0, y0, x1, y1] = look.visible;
-    return left <= x1 && top <= y1 && right >= x0 && bottom >= y0;
-  });
+  const shown = view.links.filter((link) => inView(link, look));
   const near = shown.filter((link) => look.isNear(link));
   const width = Math.max(1, 0.7 / look.zoom);
   painter.curves(shown.map((link) => link.points), { stroke: look.palette.edge, width });
   painter.curves(near.map((link) => link.points), { stroke: look.palette.accent, width: 2 * width });
   if (look.zoom < SHAPES_FROM) return;
   for (const link of shown) if (link.ends) drawArrow(painter, link, look);
-  if (look.zoom < TEXT_FROM) return;
-  for (const link of shown) if (link.begins) drawLabel(painter, link, look);
 }
 
 function drawArrow(painter, link, look) {
@@ -90,7 +90,7 @@ function drawArrow(painter, link, look) {
 function drawLabel(painter, link, look) {
   if (!link.label) return;
   const [x, y] = link.points.slice(0, 2);
-  const style = { size: look.font.label, family: look.font.family, fill: look.palette.quiet };
+  const style = { size: look.font.label, family: look.font.family, fill: look.palette.quiet, halo: look.palette.ground };
   painter.text(link.label, x + 4, y + look.font.label + 3, style);
 }
 

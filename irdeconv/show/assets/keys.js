@@ -7,6 +7,7 @@ const KEYS = [
     ["f", "show the whole graph"],
     ["0", "zoom to 100 %"],
     ["c", "show the selected layer in the middle"],
+    ["y", "move both sides together, or each alone"],
   ]],
   ["Walk", [
     ["Shift ↓  j", "to a reader of the selected layer"],
@@ -46,8 +47,8 @@ const ACTIONS = new Map(Object.entries({
   "=": () => zoomBy(1.3),
   "-": () => zoomBy(1 / 1.3),
   "0": () => zoomBy(1 / panes.active.camera.zoom),
-  "f": () => panes.active.camera.fit(panes.active.view),
-  "c": () => page.selected && panes.active.reveal(page.selected, true),
+  "f": () => panes.fit(panes.active),
+  "c": () => page.selected && page.select(page.selected, { always: true }),
   "j": () => walk("down"),
   "k": () => walk("up"),
   "h": () => walk("left"),
@@ -73,6 +74,7 @@ const ACTIONS = new Map(Object.entries({
   "g": () => overlays.toggleScale(),
   "x": () => overlays.walk(1),
   "X": () => overlays.walk(-1),
+  "y": () => panes.toggleLinked(),
   "d": () => theme.toggle(),
   "s": () => downloadSvg(),
   "?": () => toggleHelp(),
@@ -121,6 +123,13 @@ function toggleFolded(name) {
 function partButton(label, title, name) {
   const made = button(label, title, () => toggleFolded(name));
   made.dataset.part = name;
+  made.setAttribute("aria-pressed", "true");
+  return made;
+}
+
+function linkButton() {
+  const made = button("Linked", "Move both sides together (y)", () => panes.toggleLinked());
+  made.id = "linked";
   made.setAttribute("aria-pressed", "true");
   return made;
 }

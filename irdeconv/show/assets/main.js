@@ -1,18 +1,16 @@
 // Puts the page together.
 
 function writeBar() {
-  document.getElementById("title").textContent = visible(page.data.title);
-  const sides = roots();
-  const counts = sides.map((graph) => sums(graph).layers);
-  const layers = `${counts.map(grouped).join(" → ")} ${counts.at(-1) === 1 ? "layer" : "layers"}`;
+  const title = document.getElementById("title");
+  title.textContent = visible(page.data.title);
+  title.title = visible(page.data.file ?? page.data.title);
   const changes = page.data.changes.length;
   const count = changes ? `${changes} ${changes === 1 ? "change" : "changes"}` : "nothing changed";
-  const changed = sides.length > 1 ? `, ${count}` : "";
-  const parts = [make("span", "counts", `${layers}${changed}`)];
-  if (page.data.headline) parts.unshift(make("span", "headline", visible(page.data.headline)));
   const summary = document.getElementById("summary");
-  summary.replaceChildren(...parts);
-  summary.title = parts.map((part) => part.textContent).join("; ");
+  const { headline } = page.data;
+  if (headline) summary.append(make("span", "headline", visible(headline)));
+  else if (roots().length > 1) summary.append(make("span", "quiet", count));
+  summary.title = summary.textContent;
   const tools = document.getElementById("tools");
   if (changes) {
     tools.append(
@@ -20,6 +18,7 @@ function writeBar() {
       button("▸", "Next change (n)", () => stepChange(1)),
     );
   }
+  if (roots().length > 1) tools.append(linkButton());
   tools.append(
     partButton("Table", "Show or hide the table (t)", "no-table"),
     partButton("Details", "Show or hide the details (i)", "no-side"),

@@ -29,6 +29,7 @@ class Minimap {
     camera.stop();
     camera.x = x / this.scale - camera.width / 2 / camera.zoom;
     camera.y = y / this.scale - camera.height / 2 / camera.zoom;
+    camera.moved();
     page.repaint();
   }
 

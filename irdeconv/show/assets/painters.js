@@ -1,5 +1,7 @@
 // Two painters with the same five strokes: one for a canvas, one that writes SVG.
-// A colour that is null is not painted.
+// A colour that is null is not painted. A text with a halo can be read on lines.
+
+const HALO = 3;
 
 class CanvasPainter {
   constructor(context) {
@@ -43,6 +45,11 @@ class CanvasPainter {
     context.fillStyle = style.fill;
     context.textAlign = style.align ?? "left";
     context.textBaseline = "alphabetic";
+    if (style.halo) {
+      Object.assign(context, { strokeStyle: style.halo, lineWidth: HALO, lineJoin: "round" });
+      context.setLineDash([]);
+      context.strokeText(text, x, y);
+    }
     context.fillText(text, x, y);
   }
 
@@ -107,7 +114,8 @@ class SvgPainter {
     const anchor = { left: "start", center: "middle", right: "end" }[style.align ?? "left"];
     const font = `font-family="${xml(style.family)}" font-size="${style.size}"`;
     const look = `${font} font-weight="${style.weight ?? 400}" text-anchor="${anchor}"`;
-    const place = `x="${round(x)}" y="${round(y)}" fill="${xml(style.fill)}"`;
+    const halo = style.halo ? ` stroke="${xml(style.halo)}" stroke-width="${HALO}" stroke-linejoin="round" paint-order="stroke"` : "";
+    const place = `x="${round(x)}" y="${round(y)}" fill="${xml(style.fill)}"${halo}`;
     this.parts.push(`<text ${place} ${look} xml:space="preserve">${xml(text)}</text>`);
   }
 

@@ -6,7 +6,7 @@ const MOST_BOXES = 300; // a graph with more of them is first shown by its group
 class Pane {
   constructor(rootKey, parent) {
     this.rootKey = rootKey;
-    this.camera = new Camera();
+    this.camera = new Camera(() => panes.carry(this));
     this.states = new Map(); // by graph key: the scenes, what is open, where the reader was
     this.build(parent);
     this.minimap = new Minimap(this);
@@ -70,8 +70,7 @@ class Pane {
 
   writeHead() {
     const { graph } = this;
-    const title = roots().length > 1 ? page.graphs.get(this.rootKey).title : "graph";
-    this.head.replaceChildren(make("h2", "", title));
+    this.head.replaceChildren(make("h2", "", visible(page.graphs.get(this.rootKey).title)));
     for (const key of ancestors(graph.key)) {
       const back = button("\u2191 leave the body", "Leave the body (Backspace)", () => this.leave());
       this.head.append(make("span", "crumb", `${shownName(page.node(key))} \u203a ${graph.title}`), back);
@@ -89,7 +88,7 @@ class Pane {
     this.tools.append(
       button("\u2212", "Zoom out (-)", () => { this.camera.zoomBy(1 / 1.3); page.repaint(); }),
       button("+", "Zoom in (+)", () => { this.camera.zoomBy(1.3); page.repaint(); }),
-      button("Fit", "Show the whole graph (f)", () => this.camera.fit(this.view)),
+      button("Fit", "Show the whole graph (f)", () => panes.fit(this)),
     );
   }
 
@@ -183,7 +182,21 @@ class Pane {
     const { open } = this.state;
     const rest = [...open].filter((scene) => scene !== box.scene);
     announce(`${open.has(box.scene) ? "Closed" : "Opened"} ${visible(this.state.scenes.scenes[box.scene].title)}`);
+    const twin = panes.linked ? this.twinGroup(box) : null;
     this.setOpen(open.has(box.scene) ? rest : [...open, box.scene], box);
+    if (twin) twin.pane.setOpen(open.has(box.scene)
+      ? [...twin.pane.state.open].filter((scene) => scene !== twin.scene)
+      : [...twin.pane.state.open, twin.scene]);
+    panes.carry(this);
+  }
+
+  // The group of the other pane around the counterpart of this group's first layer.
+  twinGroup({ scene, members }) {
+    const pane = panes.beside(this);
+    const key = pane && counterpart(members[0]);
+    const way = (key && pane.state.ways.get(key)) ?? [];
+    const twin = way[this.state.ways.get(members[0]).indexOf(scene)];
+    return twin && !pane.state.flat ? { pane, scene: twin } : null;
   }
 
   // All layers without groups, or all groups closed.
@@ -232,9 +245,58 @@ function newState(graph) {
   return { scenes, ways: waysOf(scenes), flat: count <= MOST_BOXES, open: new Set(), camera: null };
 }
 
+// Whether two panes show the same graph of both sides, the whole or one body.
+function alikeGraphs(pane, other) {
+  return pane.graph.key.slice(pane.rootKey.length) === other.graph.key.slice(other.rootKey.length);
+}
+
+// How far the other pane's layers are from those of a pane, row by row from top to bottom.
+function rowOffsets(pane, other) {
+  if (pane.offsets?.from === pane.view && pane.offsets.to === other.view) return pane.offsets.rows;
+  const byRow = new Map();
+  for (const box of pane.view.boxes) {
+    const offset = boxOffset(box, other);
+    const y = box.y + box.height / 2;
+    if (offset) byRow.set(y, [...(byRow.get(y) ?? []), offset]);
+  }
+  const mean = (offsets, axis) => offsets.reduce((sum, offset) => sum + offset[axis], 0) / offsets.length;
+  const rows = [...byRow].map(([y, offsets]) => [y, mean(offsets, 0), mean(offsets, 1)]);
+  rows.sort((a, b) => a[0] - b[0]);
+  pane.offsets = { from: pane.view, to: other.view, rows };
+  return rows;
+}
+
+function boxOffset(box, other) {
+  const key = box.key ?? box.members?.[0];
+  const twin = key && counterpart(key);
+  const place = twin && other.place(twin);
+  if (!place) return null;
+  return [place.x - box.x + (place.width - box.width) / 2, place.y - box.y + (place.height - box.height) / 2];
+}
+
+// The way to the corresponding place: between rows it changes bit by bit, and it is exact for the
+// layer that was selected last.
+function offsetAt(pane, other, y) {
+  const rows = rowOffsets(pane, other);
+  if (!rows.length) return [0, 0];
+  const between = (at) => {
+    const next = rows.findIndex((row) => row[0] >= at);
+    if (next <= 0) return rows.at(next).slice(1);
+    const [a, b] = [rows[next - 1], rows[next]];
+    const share = (at - a[0]) / (b[0] - a[0]);
+    return [1, 2].map((axis) => a[axis] + (b[axis] - a[axis]) * share);
+  };
+  const box = pane.place(panes.anchor(pane));
+  const exact = box && boxOffset({ ...box, key: panes.anchor(pane) }, other);
+  const [usual, here] = [exact && between(box.y + box.height / 2), between(y)];
+  return here.map((offset, axis) => offset + (exact ? exact[axis] - usual[axis] : 0));
+}
+
 const panes = {
   all: [],
   active: null,
+  linked: true,
+  last: null, // the key of the layer that was selected last
 
   open() {
     const parent = make("div", "pane-row");
@@ -251,6 +313,7 @@ const panes = {
       pane.resize();
       pane.begin();
     }
+    this.carry(this.active);
   },
 
   // Both sides show the same, or nobody could compare them.
@@ -269,14 +332,47 @@ const panes = {
   follow(key, how) {
     const node = page.node(key);
     if (!node) return;
-    for (const pane of this.all) {
-      if (pane.holds(node.graph)) {
-        this.activate(pane);
-        if (!how.quiet) pane.reveal(key, how.always);
-      } else {
-        const other = counterpart(key);
-        if (other) pane.reveal(other, true);
-      }
-    }
+    const pane = this.all.find((each) => each.holds(node.graph));
+    this.activate(pane);
+    this.last = node.key;
+    if (!how.quiet) pane.reveal(key, how.always);
+    const twin = this.beside(pane) && counterpart(key);
+    if (twin) this.beside(pane).reveal(twin, true);
+    this.carry(pane);
+  },
+
+  beside(pane) {
+    return this.all.find((each) => each !== pane) ?? null;
+  },
+
+  // The layer of a pane that was selected last, or its counterpart.
+  anchor(pane) {
+    if (!this.last || pane.holds(page.node(this.last).graph)) return this.last;
+    return counterpart(this.last);
+  },
+
+  fit(pane) {
+    const other = this.linked && this.beside(pane);
+    if (!other) return pane.camera.fit(pane.view);
+    const zoom = Math.min(...this.all.map(({ camera, view }) => camera.zoomOf(view)));
+    return this.all.forEach(({ camera, view }) => camera.goTo(view.width / 2, view.height / 2, zoom));
+  },
+
+  toggleLinked() {
+    this.linked = !this.linked;
+    document.getElementById("linked")?.setAttribute("aria-pressed", String(this.linked));
+    this.carry(this.active);
+    page.repaint();
+    announce(this.linked ? "Both sides move together" : "Each side moves alone");
+  },
+
+  // The other pane goes to the place that corresponds to the one that this pane shows.
+  carry(pane) {
+    const other = this.beside(pane);
+    if (!this.linked || !other || !alikeGraphs(pane, other)) return;
+    const { x, y, zoom } = pane.camera.aim;
+    const [right, down] = offsetAt(pane, other, y);
+    const go = pane.camera.moving ? "goTo" : "place";
+    other.camera[go](x + right, y + down, zoom);
   },
 };

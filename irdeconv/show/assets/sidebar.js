@@ -23,9 +23,7 @@ const sidebar = {
   },
 
   overview(container) {
-    container.append(make("h2", "layer-name", visible(page.data.title)));
     if (page.data.file) container.append(make("p", "quiet wrapped", visible(page.data.file)));
-    if (page.data.headline) container.append(make("p", "note", visible(page.data.headline)));
     container.append(totals(), ...overlayRanking());
     for (const note of page.data.notes) container.append(make("p", "quiet note", visible(note)));
     if (page.data.changes.length) container.append(...changeList());
@@ -52,7 +50,6 @@ function sums(graph) {
   const constants = nodes.filter((node) => node.type === "Const");
   const add = (list, field) => list.reduce((total, node) => total + (node[field] ?? 0), 0);
   return {
-    layers: nodes.filter((node) => !node.constant).length,
     deconvolutions: nodes.filter((node) => node.deconvolution).length,
     parameters: add(constants, "parameters"),
     constants: constants.length,
@@ -72,7 +69,6 @@ function totals() {
     for (const title of ["", ...graphs.map((graph) => graph.title)]) head.append(make("th", "", title));
   }
   const rows = [
-    ["layers", (s) => grouped(s.layers)],
     ["deconvolutions", (s) => grouped(s.deconvolutions)],
     ["parameters", (s) => scaled(s.parameters)],
     ["constants", (s) => `${grouped(s.constants)}, ${scaled(s.bytes, "B")}`],

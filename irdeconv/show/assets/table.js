@@ -138,7 +138,8 @@ const table = {
     const sign = down ? -1 : 1;
     const compare = (a, b) => (a < b ? -1 : Number(a > b));
     this.rows.sort((a, b) => sign * compare(column.sort(a), column.sort(b)) || a.id - b.id);
-    this.count.textContent = `${grouped(this.rows.length)} of ${grouped(all.length)}`;
+    const some = this.rows.length < all.length;
+    this.count.textContent = some ? `${grouped(this.rows.length)} of ${grouped(all.length)}` : "";
     this.grid.setAttribute("aria-rowcount", String(this.rows.length + 1));
     this.columns.forEach((each, at) => {
       const state = each === column ? (down ? "descending" : "ascending") : "none";
