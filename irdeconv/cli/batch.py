@@ -24,6 +24,7 @@ from irdeconv.cli.batch_executors import (
     in_processes,
 )
 from irdeconv.cli.batch_items import (
+    PAGE,
     BatchItem,
     Journal,
     Lazy,
@@ -255,9 +256,9 @@ def _item(args: argparse.Namespace, file: str) -> BatchItem:
         "verb": args.task,
         "words": [*given, *_usual(args.task, words)],
         "folder": folder,
-        "made": {} if folder is None else dict(_made(args.task, file, words)),
+        "made": {} if folder is None else dict(_made(args, file, words)),
     }
-    return BatchItem(name, file, payload, own, shared, depends=given)
+    return BatchItem(name, file, payload, own, shared, depends=[*given, *_pages(args)])
 
 
 def _read(args: argparse.Namespace, file: str) -> tuple[list[str], list[str]]:
@@ -300,8 +301,16 @@ def _usual(task: str, words: list[str]) -> Iterator[str]:
         yield "--seed=0"
 
 
-def _made(task: str, file: str, words: list[str]) -> Iterator[tuple[str, str]]:
+def _pages(args: argparse.Namespace) -> list[str]:
+    """Return the option for the graph page of each item, if a report can link to it."""
+    linked = any(path.endswith(".html") for path in args.report)
+    return ["--report"] * (args.task in ("lower", "compare") and linked)
+
+
+def _made(args: argparse.Namespace, file: str, words: list[str]) -> Iterator[tuple[str, str]]:
     """Yield the output options of the verb, and the names of its output files."""
+    task = args.task
+    yield from ((option, PAGE) for option in _pages(args))
     if task == "run":
         yield "--output", "outputs.npz"
     elif task == "lower":

@@ -399,6 +399,7 @@ STATUS = {
     70: "bug",
 }
 GOOD = ("yes", "in part")
+PAGE = "page.html"  # the graph page of an item
 
 
 _KINDS = {k: list if get_origin(t) is list else t for k, t in get_type_hints(BatchOutcome).items()}

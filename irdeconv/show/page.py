@@ -152,17 +152,22 @@ _UNSAFE = re.compile("[<>&]")
 
 def html(data: dict[str, Any]) -> str:
     """Return the page of a content as HTML."""
-    style = _joined(STYLES) + page_style()
-    script = f'(function () {{\n"use strict";\n{_joined(SCRIPTS)}}})();\n'
-    parts = {
-        "policy": _POLICY.format(style=_hash(style), script=_hash(script)),
-        "title": escape(plain(data["title"])),
-        "version": escape(__version__),
-        "style": style,
-        "data": json_text(packed(data)),
-        "script": script,
-    }
-    return re.sub(r"\{\{(\w+)\}\}", lambda m: parts[m.group(1)], _asset("page.html"))
+    title, content = escape(plain(data["title"])), json_text(packed(data))
+    return framed("page.html", STYLES, SCRIPTS, page_style(), title=title, data=content)
+
+
+def framed(
+    template: str, styles: Sequence[str], scripts: Sequence[str], more: str = "", **texts: str
+) -> str:
+    """Return a page made of assets and `texts`; `more` is a part of its style.
+
+    Its policy allows the style and the script by their hashes.
+    """
+    style = "".join(map(_asset, styles)) + more
+    script = f'(function () {{\n"use strict";\n{"".join(map(_asset, scripts))}}})();\n'
+    policy = _POLICY.format(style=_hash(style), script=_hash(script))
+    parts = {"policy": policy, "version": __version__, "style": style, "script": script, **texts}
+    return re.sub(r"\{\{(\w+)\}\}", lambda m: parts[m.group(1)], _asset(template))
 
 
 def json_text(data: Any) -> str:
@@ -176,10 +181,6 @@ def json_text(data: Any) -> str:
 @cache
 def _asset(name: str) -> str:
     return files("irdeconv.show").joinpath("assets", name).read_text("utf-8")
-
-
-def _joined(names: tuple[str, ...]) -> str:
-    return "".join(map(_asset, names))
 
 
 def _hash(text: str) -> str:

@@ -86,8 +86,12 @@ def a_page(browser: Browser, tmp_path: Path) -> Iterator[Open]:
 
     def open_page(model: Any, lowered: Any = None, hash: str = "", **options: Any) -> Shown:
         file = tmp_path / "page.html"
-        content = model if isinstance(model, PageContent) else ird.graph_page(model, lowered)
-        file.write_text(content.to_html(), "utf-8")
+        if isinstance(model, Path) and model.suffix == ".html":
+            text = model.read_text("utf-8")
+        else:
+            content = model if isinstance(model, PageContent) else ird.graph_page(model, lowered)
+            text = content.to_html()
+        file.write_text(text, "utf-8")
         page = context.new_page()
         if options:
             page.emulate_media(**options)

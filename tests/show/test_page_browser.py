@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
+from irdeconv.cli.main import main
 from irdeconv.ir.graph import Graph, Value
 from irdeconv.ops.activation import Elu, ReLU
 from irdeconv.ops.dialect_openvino import ConvolutionBackpropData
@@ -618,6 +619,33 @@ def test_changed_attributes_are_shown(show: Open) -> None:
     assert shown.page.locator(".attributes .differs").all_inner_texts() == ["1,1", "1,1"]
     shown.press("Escape")
     assert "; ".join(changed) in shown.text("#side ol")
+
+
+def test_the_report_of_a_batch_is_filtered_and_sorted(show: Open, tmp_path: Path) -> None:
+    report = tmp_path / "batch.html"
+    models = "ir_samples/openvino", "ir_samples/broken/wrong_channels.xml"
+    main(["batch", "validate", *models, "--jobs", "0", "--report", str(report), "-q"])
+    shown = show(report, color_scheme="dark")
+    rows = shown.page.locator("#items tbody tr:visible")
+    every, bad = rows.count(), shown.page.locator("#items tr.bad").count()
+    assert "bad" in str(rows.nth(bad - 1).get_attribute("class"))  # failures are first
+    assert shown.page.evaluate("document.documentElement.dataset.theme") == "dark"
+    shown.page.get_by_role("button", name="Show the items with the verdict no").click()
+    assert 0 < rows.count() < every
+    shown.page.get_by_role("button", name="Show all items").click()
+    shown.press("/")
+    shown.page.keyboard.type("e302 channels")
+    assert "wrong_channels" in rows.first.inner_text()
+    assert shown.text("#hits") == f"1 of {every}"
+    shown.press("Escape")
+    names = []
+    for _ in range(2):
+        shown.page.get_by_role("button", name="Sort by model").click()
+        names.append(shown.page.locator("#items .model").all_inner_texts())
+    assert (len(names[0]), names[0][::-1]) == (every, names[1])
+    for width in (400, 1600):
+        shown.page.set_viewport_size({"width": width, "height": 800})
+        assert shown.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 def test_an_open_axis_is_drawn_for_any_size(show: Open) -> None:
