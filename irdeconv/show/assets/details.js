@@ -37,8 +37,8 @@ function factList(container, node, found) {
 }
 
 // A path breaks behind its slashes only, or nobody could read the names in it.
-function placeText(place) {
-  const text = make("dd", "place");
+function placeText(place, tag = "dd") {
+  const text = make(tag, "place");
   for (const part of visible(place).match(/[^/]*\/|[^/]+$/g)) {
     text.append(make("span", "", part), make("wbr"));
   }

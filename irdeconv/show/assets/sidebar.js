@@ -23,7 +23,7 @@ const sidebar = {
   },
 
   overview(container) {
-    if (page.data.file) container.append(make("p", "quiet wrapped", visible(page.data.file)));
+    if (page.data.file) container.append(placeText(page.data.file, "p"));
     container.append(totals(), ...overlayRanking());
     for (const note of page.data.notes) container.append(make("p", "quiet note", visible(note)));
     if (page.data.changes.length) container.append(...changeList());
