@@ -12,15 +12,14 @@ from functools import partial
 from html import escape
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import quote
 
 from irdeconv.base import progress
 from irdeconv.base.errors import IrdeconvError, count, misused
 from irdeconv.base.json_form import Record, finite
 from irdeconv.base.markup import plain
 from irdeconv.base.tables import printable
-from irdeconv.cli.batch_answer import MOST_DIAGNOSTICS, RESULT
-from irdeconv.cli.batch_items import CRASHED, GOOD, PAGE, STATUS, BatchRow, Journal, worst
+from irdeconv.cli.batch_answer import MOST_DIAGNOSTICS
+from irdeconv.cli.batch_items import CRASHED, GOOD, STATUS, BatchRow, Journal, worst
 from irdeconv.cli.console import Console
 from irdeconv.cli.diagnostics import JunitCase, json_pieces, junit_report, physical, sarif_log
 from irdeconv.cli.rich_bars import duration
@@ -71,7 +70,7 @@ def _write(paths: list[str], report: BatchReport, folder: str | None) -> None:
     """Write the report in all its formats, or in none; HTML links to the files in `folder`."""
     with together() as files:
         for path in paths:
-            place = folder and Path(os.path.relpath(folder, Path(path).parent)).as_posix()
+            place = Path(os.path.relpath(folder, Path(path).parent)).as_posix() if folder else ""
             write = FORMATS[Path(path).suffix]
             pieces = _html(report, place) if write is _html else write(report)
             files.write(Path(path), (p.encode("utf-8", "backslashreplace") for p in pieces))
@@ -170,42 +169,20 @@ def _result(item: dict[str, Any], d: dict[str, Any]) -> dict[str, Any]:
     return {"level": d["severity"], "message": {"text": printable(text)}, "locations": [place]}
 
 
-def _html(report: BatchReport, place: str | None = None) -> Iterator[str]:
-    """Yield a page that loads nothing, failures first; `place` is the way to the items' folders."""
-    from irdeconv.show.page import framed
+def _html(report: BatchReport, place: str = "") -> Iterator[str]:
+    """Yield a page that loads nothing; `place` is the way to the items' folders, if there are any.
+
+    Its script makes the table of the items, one JSON document a line.
+    """
+    from irdeconv.show.page import framed, json_text
 
     title = escape(plain(" ".join(["irdeconv batch", report.verb, *report.options])))
-    texts = {"title": title, "verdict": escape(verdict(report)), "rows": "\0"}
-    page = framed("batch.html", ("page.css", "batch.css"), ("batch.js",), **texts)
-    head, tail = page.split("\0")
+    texts = {"title": title, "place": escape(place), "data": "\0"}
+    styles, scripts = ("page.css", "batch.css"), ("texts.js", "batch.js")
+    head, tail = framed("batch.html", styles, scripts, **texts).split("\0")
     yield head
-    for good in (False, True):
-        yield from (_html_row(i, place) for i in report.items if (i["status"] in GOOD) is good)
+    yield from (json_text(item) + "\n" for item in report.items)
     yield tail
-
-
-def _html_row(item: dict[str, Any], place: str | None) -> str:
-    name, bad, found = escape(quote(item["item"])), item["status"] not in GOOD, item["diagnostics"]
-    model = f'<a class="model" href="#{name}">{escape(plain(_title(item)))}</a>'
-    # Without a summary that the first diagnostic repeats anyway.
-    answer = "" if item["summary"] in [d["message"] for d in found[:1]] else item["summary"]
-    lines = "".join(f"<li>{_html_line(d, item['file'])}" for d in found)
-    answer, lines = escape(plain(answer)), f'<ul class="diagnostics">{lines}</ul>' * bool(found)
-    if len(found) > 1:
-        head = answer or count(len(found), "diagnostic")
-        answer, lines = "", f"<details{' open' * bad}><summary>{head}</summary>{lines}</details>"
-    ways = {f["name"]: f"{place}/{item['item']}/{f['name']}" for f in item["files"] if place}
-    names = sorted(ways, key=lambda n: (n != PAGE, n != RESULT, n))
-    files = "".join(f'<a href="{escape(quote(ways[n]))}">{escape(n)}</a>' for n in names)
-    cells = (item["status"], model, answer + lines, f'<div class="files">{files}</div>')
-    row = f'<tr id="{name}"{" class=bad" * bad}>'
-    return row + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>\n"
-
-
-def _html_line(d: dict[str, Any], file: str) -> str:
-    hint = f'<div class="quiet">{escape(plain(d["hint"]))}</div>' if d["hint"] else ""
-    own = {**d, "file": None} if d["file"] == file and d["line"] is not None else d
-    return escape(plain(_line(own))) + hint
 
 
 FORMATS: dict[str, Callable[[BatchReport], Iterator[str]]] = {

@@ -1,19 +1,62 @@
-// The report of a batch: choose by verdict and words, sort, light and dark. Without this script the
-// table has all rows, failures first.
+// The report of a batch: choose by verdict and words, sort, light and dark.
+
+const GOOD = ["yes", "in part"];
+const FIRST = ["page.html", "result.json"]; // of the files of an item
 
 const root = document.documentElement;
 const query = document.getElementById("query");
-const body = document.querySelector("#items tbody");
-const rows = [...body.rows].map((element, at) => (
-  { element, at, status: element.cells[0].textContent, text: element.textContent.toLowerCase() }));
+const items = document.getElementById("items");
+const body = items.tBodies[0];
+const lines = document.getElementById("data").textContent.split("\n").filter(Boolean);
+const rows = [false, true].flatMap((good) => lines.map(JSON.parse).filter(({ status }) => GOOD.includes(status) === good))
+  .map(readRow);
 const shown = { status: null, column: -1, down: false };
 
-function button(label, title, action) {
-  const made = document.createElement("button");
-  Object.assign(made, { type: "button", textContent: label, title });
-  made.setAttribute("aria-label", title);
-  made.addEventListener("click", action);
-  return made;
+function readRow(item, at) {
+  const element = body.insertRow();
+  element.id = item.item;
+  element.classList.toggle("bad", !GOOD.includes(item.status));
+  const model = make("a", "model", visible(item.file) + (item.rows ? `[${item.rows.join(":")}]` : ""));
+  model.href = `#${encodeURIComponent(item.item)}`;
+  const parts = [item.status, model, answerOf(item), filesOf(item)];
+  for (const part of parts) element.insertCell().append(part);
+  return { element, at, status: item.status, text: element.textContent.toLowerCase() };
+}
+
+// The answer, unless the first diagnostic repeats it, and the diagnostics.
+function answerOf({ summary, diagnostics, file, status }) {
+  const answer = diagnostics[0]?.message === summary ? "" : visible(summary);
+  const list = make("ul", "diagnostics");
+  for (const found of diagnostics) {
+    const place = [found.file === file && found.line !== null ? null : found.file, found.line, found.column];
+    const where = place.filter((part) => part !== null).join(":");
+    const text = `${where && `${where}: `}${found.severity}[${found.code}]: ${found.message}`;
+    const line = make("li", "", visible(text));
+    if (found.hint) line.append(make("div", "quiet", visible(found.hint)));
+    list.append(line);
+  }
+  const parts = document.createDocumentFragment();
+  if (diagnostics.length < 2) {
+    parts.append(answer, ...(diagnostics.length ? [list] : []));
+    return parts;
+  }
+  const details = make("details");
+  details.open = !GOOD.includes(status);
+  details.append(make("summary", "", answer || `${diagnostics.length} diagnostics`), list);
+  parts.append(details);
+  return parts;
+}
+
+function filesOf({ item, files }) {
+  const { place } = items.dataset;
+  const cell = make("div", "files");
+  const rank = (name) => (FIRST.indexOf(name) + 1 || FIRST.length + 1);
+  for (const { name } of place ? [...files].sort((a, b) => rank(a.name) - rank(b.name)) : []) {
+    const link = make("a", "", visible(name));
+    link.href = `${place}/${item}/${name}`.split("/").map(encodeURIComponent).join("/");
+    cell.append(link);
+  }
+  return cell;
 }
 
 // All words must be in the row, and its verdict must be the chosen one.
