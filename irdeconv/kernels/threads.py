@@ -36,10 +36,8 @@ ALWAYS_SHARED = 2e-3  # seconds of work that is always worth it
 SHARED_TRIALS, TRIALS = 4, 6  # first runs of a kernel, then the faster way is taken
 FADING = 1.1  # by which the least time counts more from run to run, for a lucky one to fade
 WORTH_SHARING = 0.95  # of the time alone, or less
-AGAIN, RUNS_TRIED = (
-    60,
-    3,
-)  # of so many runs, so many go the other way: the first one wakes threads up
+# Of so many runs so many go the other way. The first of them wakes threads up, so one is too few.
+AGAIN, RUNS_TRIED = 60, 3
 
 
 def processors() -> int:
