@@ -42,10 +42,10 @@ from irdeconv.cli.batch_items import (
     within,
 )
 from irdeconv.cli.batch_report import finish, paced, require_formats
-from irdeconv.cli.checks import check_options, require_folder, runtime_and_file
+from irdeconv.cli.checks import check_options, check_together, require_folder, runtime_and_file
 from irdeconv.cli.console import Console
 from irdeconv.cli.options import limits_around
-from irdeconv.cli.records_tools import JOIN, PASSED
+from irdeconv.cli.records_tools import JOIN, MADE, PASSED
 from irdeconv.cli.verbs import verb_parser, verb_record
 from irdeconv.formats.atomic import failures, folder_beside, require_writable
 from irdeconv.kernels.threads import processors
@@ -53,7 +53,6 @@ from irdeconv.kernels.threads import processors
 CALL = "irdeconv.cli.batch_answer:execute"
 JOURNAL = "batch.journal"
 PLACEHOLDERS = ("{file}", "{folder}", "{stem}", "{item}")
-MADE = {"infer": "inferred", "lower": "lowered"}  # models that verbs write
 
 
 def require_arguments(args: argparse.Namespace) -> None:
@@ -63,7 +62,8 @@ def require_arguments(args: argparse.Namespace) -> None:
         if name not in PASSED.get(task, "").split():
             verbs = [t for t in PASSED if name in PASSED[t].split()]
             raise misused(f'{task} has no option "{name}"', f"it is one of {', '.join(verbs)}")
-        if name in ("--certify", "--dump") and not args.folder:
+    for name in () if args.folder else (*names, task):
+        if name in ("--certify", "--dump", "convert"):
             raise misused(f"{name} needs -o DIR, where the files go", "name a folder")
     if task == "check-certificate" and not args.against:
         hint = "name the folder that batch lower -o has written"
@@ -156,7 +156,8 @@ def still(item: BatchItem, line: Row | None) -> Row:
 
 
 def _results(args: argparse.Namespace, payloads: Sequence[Payload], console: Console) -> Results:
-    jobs = processors() if args.jobs is None else args.jobs
+    usual = 1 if args.task == "bench" else processors()
+    jobs = usual if args.jobs is None else args.jobs
     work = Errand(CALL, str(Path.cwd()), args.memory, args.timeout)
     if args.scheduler or args.cluster:
         from irdeconv.cli.dask_cluster import Cluster
@@ -231,7 +232,9 @@ def _require_apart(args: argparse.Namespace, read: Iterable[str]) -> None:
 def _require_words(args: argparse.Namespace, file: str) -> None:
     """Let the verb's own parser look at the words, before anything is done."""
     second = [file] if args.task == "check-certificate" else []
-    options = verb_parser(args.task).parse([_word(file), *second, *args.words])
+    made = [f"{name}={path}" for name, path in _made(args.task, file, args.words)]
+    options = verb_parser(args.task).parse([_word(file), *second, *args.words, *made])
+    check_together(verb_record(args.task), options)
     for name in ("file", "files", "lowered", "other"):
         setattr(options, name, None)
     if not any(mark in word for word in args.words for mark in PLACEHOLDERS):
@@ -251,14 +254,14 @@ def _item(args: argparse.Namespace, file: str) -> BatchItem:
     models, words = _read(args, file)
     shared = tuple(sources((), args.words))
     own = tuple(path for path in sources(models, words) if path not in shared)
-    given = [*map(_word, models), *words]
+    given, pages = [*map(_word, models), *words], _pages(args)
     payload = {
         "verb": args.task,
         "words": [*given, *_usual(args.task, words)],
         "folder": folder,
-        "made": {} if folder is None else dict(_made(args, file, words)),
+        "made": {} if folder is None else dict(_made(args.task, file, words)) | pages,
     }
-    return BatchItem(name, file, payload, own, shared, depends=[*given, *_pages(args)])
+    return BatchItem(name, file, payload, own, shared, depends=[*given, *pages])
 
 
 def _read(args: argparse.Namespace, file: str) -> tuple[list[str], list[str]]:
@@ -284,41 +287,32 @@ def _filled(text: str, file: str) -> str:
 def _against(where: str, file: str) -> str:
     """Return the second model: of a pattern, or the result of `batch lower -o` for this file."""
     if runtime_and_file(where)[0] is None and os.path.isdir(where):
-        return os.path.join(where, name_of(file), f"{MADE['lower']}{_suffix(file)}")
+        return os.path.join(where, name_of(file), dict(_made("lower", file, []))["--output"])
     return _filled(where, file)
-
-
-def _suffix(file: str) -> str:
-    return ".onnx" if file.endswith(".onnx") else ".xml"
 
 
 def _usual(task: str, words: list[str]) -> Iterator[str]:
     """Yield options for equal results in each run, and for sharing the processors."""
     names = {word.partition("=")[0] for word in words}
-    if task == "run" and "--threads" not in names:
+    if task in ("run", "bench") and "--threads" not in names:
         yield "--threads=1"
     if "--probe" in names and "--seed" not in names:
         yield "--seed=0"
 
 
-def _pages(args: argparse.Namespace) -> list[str]:
+def _pages(args: argparse.Namespace) -> dict[str, str]:
     """Return the option for the graph page of each item, if a report can link to it."""
     linked = any(path.endswith(".html") for path in args.report)
-    return ["--report"] * (args.task in ("lower", "compare") and linked)
+    return {"--report": PAGE} if args.task in ("lower", "compare") and linked else {}
 
 
-def _made(args: argparse.Namespace, file: str, words: list[str]) -> Iterator[tuple[str, str]]:
+def _made(task: str, file: str, words: list[str]) -> Iterator[tuple[str, str]]:
     """Yield the output options of the verb, and the names of its output files."""
-    task = args.task
-    yield from ((option, PAGE) for option in _pages(args))
-    if task == "run":
-        yield "--output", "outputs.npz"
-    elif task == "lower":
-        yield "--output", f"{MADE['lower']}{_suffix(file)}"
-        if "--certify" in words:
-            yield "--certify", "certificates.json"
-    elif task == "infer" and "--no-weights" not in words:
-        yield "--output", f"{MADE['infer']}.xml"
+    if task in MADE and "--no-weights" not in words:
+        suffix = ".onnx" if file.endswith(".onnx") else ".xml"
+        yield "--output", MADE[task].format(suffix=suffix)
+    if "--certify" in words:
+        yield "--certify", "certificates.json"
 
 
 def complete(item: BatchItem, row: Row) -> bool:

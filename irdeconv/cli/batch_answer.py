@@ -147,13 +147,14 @@ def summary(verb: str, document: dict[str, Any]) -> str:
     if "error" in document:
         found = next(diagnostics(document), None)
         return str(found["message"] if found else document["error"].split("\n")[0])
-    if verb == "validate":
-        return f"{count(document['errors'], 'error')}, {count(document['warnings'], 'warning')}"
-    if verb == "run":
-        outputs = document["outputs"]
-        shapes = ", ".join(f"{name} {facts['shape']}" for name, facts in outputs.items())
-        return shapes if len(shapes) < 100 else count(len(outputs), "output")
-    return _of_tensors(document) if verb in ("infer", "compare") else _of_layers(document)
+    return SUMMARIES[verb](document)
+
+
+def _of_outputs(document: dict[str, Any]) -> str:
+    """Return the answer of `run`."""
+    outputs = document["outputs"]
+    shapes = ", ".join(f"{name} {facts['shape']}" for name, facts in outputs.items())
+    return shapes if len(shapes) < 100 else count(len(outputs), "output")
 
 
 def _of_tensors(document: dict[str, Any]) -> str:
@@ -181,6 +182,35 @@ def _of_layers(document: dict[str, Any]) -> str:
     proved = "" if made is None else f", {sum(c['reason'] is None for c in made)} proved"
     return f"{count(done, 'deconvolution')} of {len(layers)} lowered{proved}"
 
+
+def _of_types(document: dict[str, Any]) -> str:
+    """Return the answer of `simplify`."""
+    types, check = document["types"].values(), document["check"]
+    before, after = (sum(n[key] for n in types) for key in ("before", "after"))
+    differs = "" if check is None or check["passed"] else "; the results differ"
+    return f"{count(before, 'layer')} became {after}{differs}"
+
+
+def _of_explanations(document: dict[str, Any]) -> str:
+    """Return the answer of `explain`."""
+    refused = sum(layer["rejected"] is not None for layer in document["layers"])
+    said = f", {refused} refused by the layer's own system" if refused else ""
+    return f"{count(len(document['layers']), 'deconvolution')}{said}"
+
+
+SUMMARIES: dict[str, Callable[[dict[str, Any]], str]] = {
+    "validate": lambda d: f"{count(d['errors'], 'error')}, {count(d['warnings'], 'warning')}",
+    **dict.fromkeys(("infer", "compare"), _of_tensors),
+    **dict.fromkeys(("lower", "check-certificate"), _of_layers),
+    "run": _of_outputs,
+    "convert": lambda d: f"{d['format']}: {count(d['layers'], 'layer')}",
+    "simplify": _of_types,
+    "inspect": lambda d: "{layers:,} layers, {parameters:,} parameters, {macs:,}{0} MACs".format(
+        " + ?" * bool(d["totals"]["unknown"]), **d["totals"]
+    ),
+    "explain": _of_explanations,
+    "bench": lambda d: f"{d['network']['wall']['median'] * 1e3:.3g} ms",
+}
 
 FILES, FOLDERS = (".npy", ".npz"), (".zarr",)
 MOST_PARTS = 10_000_000

@@ -13,6 +13,19 @@ PASSED = {
     "run": f"{ALL} --input --seed --form --threads --no-fuse --max-memory --exact --outputs --dump",
     "compare": f"{ALL} --input --seed --form --target --tolerance --peer-precision",
     "check-certificate": f"{ALL} --certificate --probe --seed --sizes --second",
+    "convert": f"{ALL} --seed",
+    "simplify": f"{ALL} --max-growth --decompress --fuse --check --input --seed",
+    "inspect": f"{ALL} --no-weights --lower --form --target --only --sort",
+    "explain": f"{ALL} --no-weights --solve",
+    "bench": f"{ALL} --input --seed --form --threads --no-fuse --max-memory"
+    " --time --iterations --rounds --warm-up --requests",
+}
+MADE = {  # the file that a verb writes into -o
+    "infer": "inferred.xml",
+    "lower": "lowered{suffix}",
+    "run": "outputs.npz",
+    "convert": "converted.xml",
+    "simplify": "simplified{suffix}",
 }
 JOIN = "join"
 TASKS = (*PASSED, JOIN)
@@ -93,8 +106,8 @@ Exit code: the worst of the items', in this order: 70 (also crashes), 2, 6, 3, 4
         '{{folder}}/{{stem}}_lowered.xml', the folder of -o of a batch lower, or a runtime
         @of compare check-certificate
     = @of {" ".join(PASSED)}
-    --jobs N  processes (default: as many as processors); 0: all in this process, without limits
-        @whole 0 4096
+    --jobs N  processes (default: as many as processors; for bench 1, because they share the
+        processors); 0: all in this process, without limits @whole 0 4096
     --shard K/N  of all items, do only the K-th of N parts of equal size: 1/4, 2/4, 3/4, 4/4
         @shard
     --timeout SECONDS  the time that an item may take @real 0.001 @excludes --jobs=0

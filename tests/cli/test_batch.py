@@ -122,6 +122,31 @@ def test_each_verb(models: Path) -> None:
     require_schema(json.loads(Path("ran", ran["items"][0]["item"], "result.json").read_text()))
 
 
+def test_verbs_that_edit_and_show(models: Path) -> None:
+    onnx = ROOT / "ir_samples/onnx/upscaler.onnx"
+    assert report("convert", onnx, f"models/{HEAD}", "-o", "c")["counts"] == {
+        "unsupported": 1,
+        "unreadable": 1,
+    }
+    simple = report("simplify", f"models/{HEAD}", "-o", "s")["items"][0]
+    names = ["result.json", "simplified.bin", "simplified.xml"]
+    assert [f["name"] for f in simple["files"]] == names
+    plain = f"s/{simple['item']}/simplified.xml"
+    rows = {
+        ("inspect", "--only=up*"): "19 layers, 3,592 parameters, 716,800 MACs",
+        ("explain", "--solve=64"): "2 deconvolutions",
+        ("simplify", "--check=irdeconv"): "19 layers became 19",
+    }
+    for (verb, word), summary in rows.items():
+        assert report(verb, plain, word)["items"][0]["summary"] == summary
+    assert report("inspect", "models/openvino/dynamic.xml")["items"][0]["summary"].endswith(
+        "0 + ? MACs"
+    )
+    assert report("bench", plain, "--time=0.01", "--rounds=1")["items"][0]["summary"].endswith(
+        " ms"
+    )
+
+
 def test_the_report_does_not_depend_on_who_did_it(models: Path) -> None:
     words = ("batch", "lower", "models", "--force", "-q")
     made = []
@@ -343,7 +368,9 @@ def test_kill_and_resume(models: Path) -> None:
         (("validate", "models", "--report", "x.txt"), "its suffix names no format"),
         (("validate", "models", "--shape", "x"), "--shape x"),
         (("validate", "models", "--cluster", "local", "--scheduler", "x"), "exclude each other"),
-        (("bench", "models"), "bench"),
+        (("convert", "models"), "convert needs -o DIR"),
+        (("inspect", "models", "--form", "stacked"), "--form needs --lower"),
+        (("reduce", "models"), "reduce"),
         (("validate", "none"), "cannot read none"),
     ],
 )
