@@ -341,7 +341,7 @@ def _batch_part_run(payload: dict[str, Any], places: Places | None, console: Con
     cut = _named(plan, read_rows(payload["arrays"], rows), payload["arrays"])
     feeds = dict(cut)
     if set(cut) != set(plan.binder.inputs):  # the others as --input says, else random numbers
-        feeds |= gather(plan.graph, args.inputs, args.seed, console, without=cut)
+        feeds |= gather(plan.graph, args.inputs, args.seed, console, without=cut, fill=args.fill)
     arrays = run_rows(plan, feeds, cut)
     outputs = dict(zip(names, arrays.values(), strict=True))
     if places is not None:

@@ -29,7 +29,8 @@ def run(args: argparse.Namespace, console: Console) -> Answer:
     if args.fail_above is not None and not saved:
         raise misused("--fail-above needs a saved report: --against FILE.json")
     graph = inferred_model(args, needed=True)
-    inputs = gather(graph, [*args.inputs, *args.values], args.seed, console, limit=args.max_memory)
+    items = [*args.inputs, *args.values]
+    inputs = gather(graph, items, args.seed, console, limit=args.max_memory, fill=args.fill)
     things = 2 + len(systems) + (args.requests > 1)
     console.log(f"preparing, then measuring for at most about {round(args.time * things, 1):g} s")
     alone = args.file == "-" or Path(args.file).suffix in (".json", ".ird")

@@ -49,7 +49,8 @@ def run(args: argparse.Namespace, console: Console) -> Answer:
                 message = f"--reduce {args.reduce} would overwrite the input {name}"
                 raise misused(message, "name another folder")
     graph = inferred_model(args, needed=True)
-    inputs = gather(graph, args.inputs or _saved_inputs(args.other, graph), args.seed, console)
+    items = args.inputs or _saved_inputs(args.other, graph)
+    inputs = gather(graph, items, args.seed, console, fill=args.fill)
     result = _compare(args, specialize(graph, inputs), inputs)
     if args.report is not None:
         write_text(args.report, ird.graph_page(result).to_html(), console)

@@ -31,11 +31,11 @@ from irdeconv.base.tables import WIDTH, scaled
 from irdeconv.cli import pictures, samples
 from irdeconv.cli.checks import require_folder
 from irdeconv.cli.console import Answer, Console
-from irdeconv.cli.inputs import gather
+from irdeconv.cli.inputs import gather, specialize
 from irdeconv.cli.pictures import Picture, image_of, planes
 from irdeconv.formats.atomic import failures, together
 from irdeconv.ir.graph import Graph
-from irdeconv.ir.spec import Array, Dim, bounds
+from irdeconv.ir.spec import Array
 from irdeconv.rewrite.records import Lowered, LoweredLayer
 from irdeconv.verify.certificates import Certificates
 
@@ -184,26 +184,15 @@ def refused(name: str, path: Path) -> SampleResult:
     }
 
 
-def _closed(graph: Graph) -> Graph:
-    """Return the graph with exact input shapes."""
-
-    def exact(dim: Dim) -> int:
-        low, high = bounds(dim)
-        return low if low == high else max(low, min(OPEN, OPEN if high is None else high))
-
-    specs = {n: p.spec() for n, p in zip(graph.inputs, graph.parameters, strict=True)}
-    open_ones = {n: [exact(d) for d in s.shape or ()] for n, s in specs.items() if not s.static}
-    return ird.infer(graph, shapes=open_ones) if open_ones else graph
-
-
 def demonstrate(name: str, path: Path, folder: Path, args: argparse.Namespace) -> SampleResult:
     """Take one sample through all steps and return what happened."""
     start = time.perf_counter()
     found = ird.validate(path)
     if any(d.severity == "error" for d in found):
         raise InputError(found)
-    graph = _closed(ird.infer(ird.read(path)))
-    inputs = gather(graph, args.inputs, args.seed, Console(quiet=True))
+    graph = ird.infer(ird.read(path))
+    inputs = gather(graph, args.inputs, args.seed, Console(quiet=True), fill=OPEN)
+    graph = specialize(graph, inputs)
     low = ird.lower(graph, args.form or FALLBACK, args.target)
     written = folder / f"{name.replace('/', '_')}.lowered.xml"
     ird.write(low.graph, written)

@@ -120,7 +120,7 @@ def _flowing_in(
                 return {name: typed(array, specs[name]) for name, array in found.items()}
             _require_inputs(whole, piece, arrays, args.inputs_from)
         items = [args.inputs_from]
-    inputs = gather(whole, items, args.seed, console)
+    inputs = gather(whole, items, args.seed, console, fill=args.fill)
     if args.run_in == "onnxruntime":
         names, file = [e.name for e in piece.inputs], model or onnx_model(args, needed=True)
         assert file is not None

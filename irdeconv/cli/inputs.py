@@ -31,7 +31,7 @@ from irdeconv.formats.arrays import SavedArrays, UnreadableArray, read_npy
 from irdeconv.formats.kinds import BEGIN, kind_of
 from irdeconv.formats.onnx_container import OnnxFile
 from irdeconv.ir.graph import Graph
-from irdeconv.ir.spec import Array, Spec, is_static
+from irdeconv.ir.spec import Array, Spec, filled, format_shape, is_static
 from irdeconv.public.reading import reshaped
 from irdeconv.runtime.budget import memory_limit
 from irdeconv.runtime.feeds import GENERATORS, Binder, generate
@@ -48,15 +48,18 @@ def gather(
     *,
     limit: int | None = None,
     without: Collection[str] = (),
+    fill: int | None = None,
 ) -> dict[str, Array]:
     """Return the value of every input; inputs that no item names are random numbers.
 
-    Those in `without` have values already, and may have any number of rows.
+    Those in `without` have values already, and may have any number of rows. `fill` is the size of
+    the open dimensions of random inputs.
 
     Raises UsageError for unknown names, arrays that do not fit and open shapes, LimitError if the
     inputs alone take more than `limit` bytes.
     """
-    _require_room(graph, limit)
+    specs = [_filled(node.spec(), fill) for node in graph.parameters]
+    _require_room(specs, limit)
     found: dict[str, Array | str] = {}
     for item in items:
         for name, value in _assignments(graph, item, found).items():
@@ -64,18 +67,26 @@ def gather(
                 raise misused(f'input "{name}" is given twice', "leave one of them out")
             found[name] = value
     out = {}
-    for index, (name, node) in enumerate(zip(graph.inputs, graph.parameters, strict=True)):
+    for index, (name, spec) in enumerate(zip(graph.inputs, specs, strict=True)):
         if name in without:
             continue
         value = found.get(name, "rand")
         if isinstance(value, str):
-            console.log(f"input {name}: {value}, seed {seed}")
-            out[name] = generate(value, node.spec(), seed, index, name)
+            sizes = "" if fill is None else f", {format_shape(spec.shape)}"
+            console.log(f"input {name}: {value}, seed {seed}{sizes}")
+            out[name] = generate(value, spec, seed, index, name)
         else:
-            out[name] = typed(value, node.spec())
+            out[name] = typed(value, spec)
     if not without:
         _note_changes(out, Binder.of(graph).bind(out), console)
     return out
+
+
+def _filled(spec: Spec, fill: int | None) -> Spec:
+    """Return a spec whose open dimensions have the size of --fill."""
+    if fill is None or spec.shape is None:
+        return spec
+    return Spec(spec.dtype, filled(spec.shape, [fill] * len(spec.shape)))
 
 
 def _note_changes(values: dict[str, Array], bound: list[Array], console: Console) -> None:
@@ -87,14 +98,13 @@ def _note_changes(values: dict[str, Array], bound: list[Array], console: Console
             console.log(f"input {name}: {unknown} of {used.size} values are NaN")
 
 
-def _require_room(graph: Graph, limit: int | None) -> None:
+def _require_room(specs: Iterable[Spec], limit: int | None) -> None:
     """Raise LimitError (E602) before inputs are made that no run within the limit can take.
 
     Without one it is the machine's memory.
     """
     need = 0
-    for node in graph.parameters:
-        spec = node.spec()
+    for spec in specs:
         if is_static(spec.shape) and spec.dtype is not None:
             need += math.prod(spec.shape) * spec.dtype.container.itemsize
     smaller = "give smaller shapes with --shape where they are open"

@@ -7,19 +7,19 @@ import sys
 from collections.abc import Iterable, Mapping
 from io import BufferedReader
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import irdeconv as ird
 from irdeconv.base import gc_pause
-from irdeconv.base.errors import UsageError, count, did_you_mean, misused
+from irdeconv.base.errors import UnsupportedError, UsageError, count, did_you_mean, misused
 from irdeconv.base.json_form import Record
 from irdeconv.base.limits import current
 from irdeconv.cli.checks import parse_shapes, written
 from irdeconv.cli.console import Console
-from irdeconv.formats.models import graph_of
+from irdeconv.formats.models import graph_of, is_onnx
 from irdeconv.ir.geometry import Semantics
 from irdeconv.ir.graph import Graph
-from irdeconv.ir.spec import Shape
+from irdeconv.ir.spec import Shape, filled, format_shape, is_static
 from irdeconv.public.reading import reshaped
 
 if TYPE_CHECKING:
@@ -39,15 +39,37 @@ class WrittenModel(Record):
 def read(args: argparse.Namespace) -> Graph:
     """Read the model that FILE, --weights, --semantics and, for dumps, --seed name.
 
-    Models of other formats are imported with the shapes of --shape. Refuses a -o that would
-    overwrite the data that an .onnx keeps in other files.
+    Models of other formats are imported with the shapes of --shape. --fill adds those of open
+    inputs to --shape if inputs have no arrays, or an importer needs exact sizes. Refuses a -o
+    that would overwrite the data that an .onnx keeps in other files.
     """
-    shapes, seed = parse_shapes(getattr(args, "shape", ())), getattr(args, "seed", 0)
+    source, fill = source_of(args.file), getattr(args, "fill", None)
     left_out = getattr(args, "no_weights", False)
-    weights: str | Literal[False] | None = False if left_out else args.weights
-    graph = read_file(args.file, weights, args.semantics, shapes=shapes, seed=seed)
+    how: dict[str, Any] = {"weights": False if left_out else args.weights, "name": STDIN}
+    how |= {"semantics": args.semantics, "seed": getattr(args, "seed", 0)}
+    try:
+        graph = graph_of(source, **how, shapes=parse_shapes(getattr(args, "shape", ())))
+    except UnsupportedError:  # perhaps for want of exact sizes
+        if fill is None or not is_onnx(source):
+            raise
+        from irdeconv.formats.onnx_container import load_file
+        from irdeconv.formats.onnx_editing import outline
+
+        args.shape = _filled_shapes(outline(load_file(source)), args)
+        graph = graph_of(source, **how, shapes=parse_shapes(args.shape))
+    if fill is not None and "inputs" not in args:  # else `gather` prefers the sizes of arrays
+        args.shape = _filled_shapes(graph, args)
     protect_referred(args, graph.info.files)
     return graph
+
+
+def _filled_shapes(graph: Graph, args: argparse.Namespace) -> list[str]:
+    """Return the texts of --shape, and of all open inputs with the size of --fill."""
+    named = shapes_for(graph, args.shape)
+    own = {n: p.spec().shape for n, p in zip(graph.inputs, graph.parameters, strict=True)}
+    shapes = {k: s for k, s in {**own, **named}.items() if k in named or not is_static(s)}
+    exact = {k: s and filled(s, [args.fill] * len(s)) for k, s in shapes.items()}
+    return [f"{k}:{format_shape(s)}" for k, s in exact.items() if s is not None]
 
 
 def protect_referred(args: argparse.Namespace, files: Iterable[str | Path]) -> None:

@@ -391,7 +391,11 @@ SHARED = {
     "INPUT": """
     -i --input NAME=VALUE ...  an input: x=@file.npy, x=@image.png, x=rand, randn, ones, zeros,
         arange, or an .npz of all (by name or in order); an input that is not given is rand
-        @dest inputs @reads arrays""",
+        @dest inputs @reads arrays
+    + FILL""",
+    "FILL": """
+    --fill N  the size of an input's open dimensions, or the nearest size that they allow, if
+        neither --shape nor an array sets it @whole 1 1000000000""",
     "SEED": """
     --seed SEED  seed of rand and randn (default: %(default)s) @whole 0 @default 0""",
     "VALUES": """

@@ -37,6 +37,7 @@ declared shapes are taken ("declared"), unless they cannot be true for its input
 declared ones, because OpenVINO ignores these.
     + STRUCTURE
     + SHAPE
+    + FILL
     --all  list constants as well
     -o --output FILE  write the IR with inferred shapes here (.xml, .bin beside it)
         @writes model .xml @excludes --no-weights @why the weights are part of the IR
@@ -212,6 +213,7 @@ text or json; --only chooses types.
     + NO_WEIGHTS
     + SEMANTICS
     + SHAPE
+    + FILL
     --lower  compare with the lowered graph, which dot and ir show
     = @needs --lower @why nothing is lowered without it
     + FORM
@@ -250,6 +252,7 @@ reach each output. -o FILE.svg writes the picture.
     --solve SIZE[,SIZE]  list attributes of the layer's dialect that give this output size (one for
         all axes, or one per axis), the smallest changes first
     + SHAPE
+    + FILL
     -o --output FILE  write the result here instead of stdout @writes text
     + FORCE
     --format text|json|svg  how the result is written (default: %(default)s) @default text""",
@@ -427,7 +430,9 @@ irdeconv run PIECE.xml PIECE_inputs.npz.
     --run-in irdeconv|openvino|onnxruntime  the runtime of the whole model, which computes the
         piece's inputs (default: irdeconv); ONNX Runtime needs an .onnx
         @needs --save-inputs --inputs-from --input
+    = @needs --save-inputs --inputs-from --input
     + INPUT
+    =
     + SEED
     -o --output FILE  write the piece here (.xml, .bin beside it), of an ONNX model also as .onnx
         @writes model .xml .onnx @required

@@ -5,20 +5,20 @@ from __future__ import annotations
 from irdeconv.cli.options import FORM_WORDS, Verb
 
 ALL = "--weights --semantics --shape --extension --limit"
+EXECUTED = f"{ALL} --fill --input --seed --form --threads --no-fuse --max-memory"
 # Options for many models at once; the others belong to a single model, or to the batch.
 PASSED = {
     "validate": f"{ALL} --strict --no-weights",
-    "infer": f"{ALL} --no-weights",
+    "infer": f"{ALL} --fill --no-weights",
     "lower": f"{ALL} --form --target --explain-costs --certify",
-    "run": f"{ALL} --input --seed --form --threads --no-fuse --max-memory --exact --outputs --dump",
-    "compare": f"{ALL} --input --seed --form --target --tolerance --peer-precision",
+    "run": f"{EXECUTED} --exact --outputs --dump",
+    "compare": f"{ALL} --fill --input --seed --form --target --tolerance --peer-precision",
     "check-certificate": f"{ALL} --certificate --probe --seed --sizes --second",
     "convert": f"{ALL} --seed",
-    "simplify": f"{ALL} --max-growth --decompress --fuse --check --input --seed",
-    "inspect": f"{ALL} --no-weights --lower --form --target --only --sort",
-    "explain": f"{ALL} --no-weights --solve",
-    "bench": f"{ALL} --input --seed --form --threads --no-fuse --max-memory"
-    " --time --iterations --rounds --warm-up --requests",
+    "simplify": f"{ALL} --max-growth --decompress --fuse --check --fill --input --seed",
+    "inspect": f"{ALL} --fill --no-weights --lower --form --target --only --sort",
+    "explain": f"{ALL} --fill --no-weights --solve",
+    "bench": f"{EXECUTED} --time --iterations --rounds --warm-up --requests",
 }
 MADE = {  # the file that a verb writes into -o
     "infer": "inferred.xml",

@@ -44,7 +44,7 @@ def run(args: argparse.Namespace, console: Console) -> Answer:
     task = _task(args)
     task.require_sense()
     graph = read(args)
-    inputs = gather(inferred(graph, args.shape), args.inputs, args.seed, console)
+    inputs = gather(inferred(graph, args.shape), args.inputs, args.seed, console, fill=args.fill)
     if isinstance(task.compare, Graph):
         other = read_file(args.compare, args.other_weights, args.semantics)
         task = replace(task, compare=ird.infer(other))

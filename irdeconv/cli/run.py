@@ -73,7 +73,7 @@ def run(args: argparse.Namespace, console: Console) -> int | Answer:
     if args.outputs:
         graph, names = with_outputs(whole, args.outputs, "--outputs")
     check_single(args.output, names, args.dump if args.dump_dir is None else ())
-    fed = gather(whole, items, args.seed, console, limit=args.max_memory)
+    fed = gather(whole, items, args.seed, console, limit=args.max_memory, fill=args.fill)
     inputs = {name: fed[name] for name in graph.inputs}
     ready = specialize(graph, inputs)
     plan = ird.compile(ready, exact=args.exact, once=True, **execution(args))

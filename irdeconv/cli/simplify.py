@@ -82,7 +82,7 @@ def _check(
     models: Sequence[OnnxFile | None],
 ) -> OutputCheck:
     """Run both on the same inputs; return the outcome. `models` are those of ONNX Runtime."""
-    inputs = gather(before, args.inputs, args.seed, console)
+    inputs = gather(before, args.inputs, args.seed, console, fill=args.fill)
     graphs = [specialize(graph, inputs) for graph in (before, after)]
     if args.check == "openvino":
         own, other = (outputs_of(graph, inputs) for graph in graphs)

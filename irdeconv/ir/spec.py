@@ -198,9 +198,13 @@ def example_shape(shape: Shape | None) -> str:
     if shape is None:
         return "[1,3,64,64]"
     usual = [1 if len(shape) > 1 else 64, *[64] * (len(shape) - 1)]
-    pairs = zip(shape, usual, strict=False)
-    sizes = [d if isinstance(d, int) else max(d.lo, min(n, d.hi or n)) for d, n in pairs]
-    return format_shape(sizes)
+    return format_shape(filled(shape, usual))
+
+
+def filled(shape: Shape, sizes: Iterable[int]) -> tuple[int, ...]:
+    """Return a shape whose open dimensions have these sizes, or the nearest that they allow."""
+    pairs = zip(map(bounds, shape), sizes, strict=False)
+    return tuple(max(low, n if high is None else min(n, high)) for (low, high), n in pairs)
 
 
 _DIM = re.compile(r"(?P<exact>\d+)$|(?P<lo>\d*)\.\.(?P<hi>\d*)$")

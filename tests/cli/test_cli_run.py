@@ -156,6 +156,34 @@ def test_inputs_that_are_made_in_pieces_are_the_same(
     assert generate(kind, spec, 4, 2, "x").tobytes() == whole.tobytes()
 
 
+def test_open_dimensions_are_filled(tmp_path: Path) -> None:
+    net = "ir_samples/openvino/dynamic.xml"  # x[1,2,?,?]
+    assert "input x: rand, seed 0, [1,2,4,4]" in answer("run", net, "--fill", 4).err
+    np.save(tmp_path / "x.npy", np.ones((1, 2, 5, 6), np.float32))
+    given = answer("run", net, tmp_path / "x.npy", "--fill", 4, "--format", "json").json
+    assert given["outputs"]["deconv"]["shape"] == [1, 3, 10, 12]
+    rows = {("x[1,2,?,7]", "4"): "f32[1,2,4,7]", ("x[1,2,6..9,..3]", "4"): "f32[1,2,6,3]"}
+    for (shape, fill), wanted in rows.items():
+        found = answer("infer", net, "--shape", shape, "--fill", fill, "--format", "json").json
+        assert found["inputs"] == {"x": wanted}
+    for verb in (
+        ["compare"],
+        ["explain"],
+        ["inspect", "--lower"],
+        ["simplify", "--check=irdeconv"],
+    ):
+        answer(*verb, net, "--fill", 4)
+    resize = """<ir_version: 8, opset_import: ["": 13]>
+        g (float[1,1,N,N] x) => (float[1,1,M,M] y) <float[4] s = {1, 1, 0.3, 0.3}> {
+        y = Resize<coordinate_transformation_mode="asymmetric">(x, , s) }"""
+    onnx.save(onnx.parser.parse_model(resize), tmp_path / "resize.onnx")
+    assert "whose size is open" in answer("run", tmp_path / "resize.onnx", code=4).words
+    for verb in ("run", "infer"):  # the importer needs the sizes
+        assert "3, 3" in answer(verb, tmp_path / "resize.onnx", "--fill", 10).words.replace(
+            ",3", ", 3"
+        )
+
+
 def test_generated_inputs_differ_from_each_other() -> None:
     spec = Spec(f32, (8,))
     a, b = (generate("rand", spec, 0, i, "x") for i in (0, 1))
