@@ -34,7 +34,7 @@ from irdeconv.ir.graph import Graph
 from irdeconv.ir.spec import Array, Spec, filled, format_shape, is_static
 from irdeconv.public.reading import reshaped
 from irdeconv.runtime.budget import memory_limit
-from irdeconv.runtime.feeds import GENERATORS, Binder, generate
+from irdeconv.runtime.feeds import GENERATORS, Binder, generate, generator
 from irdeconv.verify.partner import DUMPED, tensors_by_name
 
 SHOWN_ARRAYS = 8  # names of arrays in a message
@@ -144,7 +144,7 @@ def _assignments(graph: Graph, item: str, found: dict[str, Array | str]) -> dict
         if item.startswith(f"{alias}="):
             name = known[alias]
             return {name: _value(item[len(alias) + 1 :], graph, name)}
-    if item in GENERATORS:
+    if generator(item):
         return {name: item for name in graph.inputs if name not in found}
     path = item.removeprefix("@")
     if path.endswith(".npz"):
@@ -178,7 +178,7 @@ def _no_value(item: str, path: str, graph: Graph) -> IrdeconvError:
 
 
 def _value(text: str, graph: Graph, name: str) -> Array | str:
-    if text in GENERATORS:
+    if generator(text):
         return text
     if not text.startswith("@"):
         file = text if re.search(r"[^\d.]", text) else "x.npy"

@@ -128,8 +128,9 @@ assumptions that are listed.
 Run a model with NumPy, and show or save its outputs.
 
 Inputs: x=@file.npy, x=@image.png, x=rand, randn, ones, zeros, arange, or an .npz with all of them.
-An input that is not given is rand. Images are resized to the input, with values from 0 to 1 for
-floats and 0 to 255 for integers.
+'x=rand(-1,1)' is between two numbers, both included for integers. An input that is not given is
+rand: from 0 to 1, integers from 0 to 9. Images are resized to the input, with values from 0 to 1
+for floats and 0 to 255 for integers.
     + MODEL
     + VALUES
     --threads N  threads that share the work (default: the number of processors); results do not

@@ -5,9 +5,10 @@ Arrays of other packages become arrays of NumPy, or an error explains why they c
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,40 @@ GENERATORS: dict[str, Generator] = {
 }
 
 
+def generator(kind: str) -> Generator | None:
+    """Return the generator of a name or of rand(LOW,HIGH), or None.
+
+    Raises UsageError for text in the brackets that is not two finite numbers in order.
+    """
+    if not kind.startswith("rand("):
+        return GENERATORS.get(kind)
+    try:
+        low, high = map(float, kind.removeprefix("rand(").removesuffix(")").split(","))
+    except ValueError:
+        low = high = math.nan
+    if not (kind.endswith(")") and -math.inf < low <= high < math.inf):
+        message = f"{kind}: the brackets need two finite numbers, the lower one first"
+        raise misused(message, "for example: 'x=rand(-1,1)'")
+    return partial(_between, low, high)
+
+
+def _between(
+    low: float, high: float, rng: np.random.Generator, part: slice, dtype: ElementType
+) -> Any:
+    size, top = part.stop - part.start, _top(dtype)
+    least, hint = ~top if dtype.kind == "int" else 0, "it cannot hold these numbers"
+    fits = bool(np.isfinite(np.array([low, high]).astype(dtype.container)).all())
+    if not dtype.is_real:
+        fits = low.is_integer() and high.is_integer() and least <= low <= high <= top
+        hint = f"it has whole numbers from {least} to {top}"
+    if not fits:
+        raise misused(f"rand({low:g},{high:g}) does not fit the element type {dtype}", hint)
+    if dtype.is_real:
+        share = rng.random(size)
+        return low * (1 - share) + high * share
+    return rng.integers(int(low), int(high), size, endpoint=True)
+
+
 def _top(dtype: ElementType) -> int:
     """Return the largest value of an integer or boolean type, as far as int64 goes."""
     if dtype.kind == "bool":
@@ -63,12 +98,14 @@ def generate(kind: str, spec: Spec, seed: int, index: int, name: str) -> Array:
         raise misused(f'input "{name}" is {spec}: its shape is open', hint)
     if spec.dtype.kind == "string":
         raise misused(f'input "{name}" holds strings: give them as {name}=@file.npy')
+    make = generator(kind)
+    assert make is not None, kind
     rng, out = np.random.default_rng([seed, index]), np.empty(spec.shape, spec.dtype.container)
     flat = out.reshape(-1)
     for start in range(0, out.size, MADE_AT_ONCE):
         part = slice(start, min(start + MADE_AT_ONCE, out.size))
         with np.errstate(over="ignore"):  # a narrow type may count to infinity
-            flat[part] = GENERATORS[kind](rng, part, spec.dtype).astype(out.dtype)
+            flat[part] = make(rng, part, spec.dtype).astype(out.dtype)
     return out
 
 

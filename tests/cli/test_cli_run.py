@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 
 import irdeconv as ird
+from irdeconv.base.errors import UsageError
 from irdeconv.cli.console import Console
 from irdeconv.cli.inputs import GENERATORS, gather, generate, typed
 from irdeconv.cli.main import main
@@ -182,6 +183,43 @@ def test_open_dimensions_are_filled(tmp_path: Path) -> None:
         assert "3, 3" in answer(verb, tmp_path / "resize.onnx", "--fill", 10).words.replace(
             ",3", ", 3"
         )
+
+
+@pytest.mark.parametrize("name", [t for t in ELEMENT_TYPES if t not in ("string", "f8e8m0")])
+def test_random_numbers_of_an_interval(name: str) -> None:
+    dtype = ELEMENT_TYPES[name]
+    for low, high in ((0, 1), (1, 1), *(((-2, 3),) if dtype.kind in ("int", "float") else ())):
+        if dtype.is_integral and high >= 2 ** (dtype.bits - (dtype.kind == "int")):
+            continue
+        values = generate(f"rand({low},{high})", Spec(dtype, (600,)), 0, 0, "x").astype(float)
+        assert low <= values.min() <= values.max() <= high
+        if not dtype.is_real:
+            assert {*values} == {*range(low, high + 1)}
+
+
+def test_an_interval_that_cannot_be(tmp_path: Path) -> None:
+    net = "ir_samples/openvino/deconv_3x3_to_5x5.xml"
+    for text in (
+        "rand(",
+        "rand(1)",
+        "rand(1,2",
+        "rand(2,1)",
+        "rand(a,b)",
+        "rand(nan,1)",
+        "rand(0,inf)",
+    ):
+        found = answer("run", net, f"x={text}", code=2)
+        assert f"{text}: the brackets need two finite numbers" in found.words
+        assert found.err.count("error[") == 1
+    for dtype, text in (
+        ("u8", "rand(0,256)"),
+        ("i32", "rand(0,1.5)"),
+        ("u4", "rand(-1,1)"),
+        ("f16", "rand(0,1e5)"),
+        ("f8e8m0", "rand(0,1)"),
+    ):
+        with pytest.raises(UsageError, match="does not fit the element type"):
+            generate(text, Spec(ELEMENT_TYPES[dtype], (3,)), 0, 0, "x")
 
 
 def test_generated_inputs_differ_from_each_other() -> None:
