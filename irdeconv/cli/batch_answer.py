@@ -45,14 +45,14 @@ from irdeconv.cli.batch_items import (
 )
 from irdeconv.cli.console import Console
 from irdeconv.cli.diagnostics import code_of
-from irdeconv.cli.inputs import gather, naming_file, open_npz
+from irdeconv.cli.inputs import gather, naming_file, open_arrays
 from irdeconv.cli.interrupt import EXIT_CODE
 from irdeconv.cli.main import guarded, main
 from irdeconv.cli.model import inferred, read
 from irdeconv.cli.options import execution
 from irdeconv.cli.verbs import verb_parser
 from irdeconv.extension import load
-from irdeconv.formats.arrays import npy_header, read_npy
+from irdeconv.formats.arrays import SAVED, npy_header, read_npy
 from irdeconv.formats.atomic import failures, write_file
 from irdeconv.ir.spec import Array
 
@@ -212,7 +212,7 @@ SUMMARIES: dict[str, Callable[[dict[str, Any]], str]] = {
     "bench": lambda d: f"{d['network']['wall']['median'] * 1e3:.3g} ms",
 }
 
-FILES, FOLDERS = (".npy", ".npz"), (".zarr",)
+FILES, FOLDERS = (".npy", *SAVED), (".zarr",)
 MOST_PARTS = 10_000_000
 TELLING_NOTHING = ("--threads", "--max-memory", "--limit")  # options that change no output
 
@@ -286,8 +286,8 @@ def _shapes(path: str) -> dict[str, tuple[int, ...]]:
     """Return the shapes of a file's arrays; of files just the headers are read."""
     if path.endswith(".zarr"):
         return {name: array.shape for name, array in _zarr(path).items()}
-    if path.endswith(".npz"):
-        with open_npz(path) as arrays:
+    if path.endswith(SAVED):
+        with open_arrays(path) as arrays:
             return {name: arrays.header(name).shape for name in arrays}
     with naming_file(path, ".npy"):
         return {"": npy_header(path).shape}
@@ -298,8 +298,8 @@ def read_rows(path: str, rows: tuple[int, int] | None) -> dict[str, Array]:
     part = slice(None) if rows is None else slice(*rows)
     if path.endswith(".zarr"):
         return {name: np.array(array[part]) for name, array in _zarr(path).items()}
-    if path.endswith(".npz"):
-        with open_npz(path) as arrays:
+    if path.endswith(SAVED):
+        with open_arrays(path) as arrays:
             return {name: array[part].copy() for name, array in arrays.items()}
     with naming_file(path, ".npy"):
         return {"": read_npy(path, rows)}

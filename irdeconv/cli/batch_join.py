@@ -19,7 +19,7 @@ from irdeconv.base.json_form import Record
 from irdeconv.base.opening import missing, read_file, unreadable
 from irdeconv.cli.batch_answer import OUTPUTS, RESULT
 from irdeconv.cli.console import Console
-from irdeconv.cli.inputs import open_npz
+from irdeconv.cli.inputs import open_arrays
 from irdeconv.cli.output import check_array_file, check_single
 from irdeconv.formats.arrays import HEADER_BYTES, ArrayHeader, archived
 from irdeconv.formats.atomic import failures, require_writable, together
@@ -208,7 +208,7 @@ def _outputs(parts: list[Joint]) -> dict[str, ArrayHeader]:
     whole: dict[str, ArrayHeader] = {}
     for part in parts:
         path = os.path.join(part.folder, OUTPUTS)
-        with open_npz(path) as arrays:
+        with open_arrays(path) as arrays:
             found = {name: arrays.header(name) for name in arrays}
         if part is parts[0]:
             whole = {name: replace(h, shape=(0, *h.shape[1:])) for name, h in found.items()}
@@ -253,7 +253,7 @@ def _write_array(file: IO[bytes], parts: list[Joint], name: str, whole: ArrayHea
     descr = np.lib.format.dtype_to_descr(whole.dtype)
     np.lib.format.write_array_header_1_0(file, {**header, "descr": descr})
     for part in parts:
-        with open_npz(os.path.join(part.folder, OUTPUTS)) as arrays:
+        with open_arrays(os.path.join(part.folder, OUTPUTS)) as arrays:
             array: Array = np.ascontiguousarray(arrays[name], whole.dtype)
         file.write(array.reshape(-1).view(np.uint8).data)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from irdeconv.base.errors import Diagnostic, InputError, did_you_mean, misused, no_access
 from irdeconv.base.opening import first_bytes, missing, read_json, unreadable
+from irdeconv.formats.arrays import SAVED
 from irdeconv.formats.kinds import BEGIN, BINARY, Kind, kind_of
 
 if TYPE_CHECKING:
@@ -217,7 +218,7 @@ def _check_model(file: str, args: argparse.Namespace) -> None:
     """Refuse a model that is not there, or that is known to be something else."""
     runtime, rest = runtime_and_file(file)
     file = rest or file
-    if runtime == file or file == "-" or file.endswith((".npz", ".npy")):
+    if runtime == file or file == "-" or file.endswith((*SAVED, ".npy")):
         return
     path = Path(file)
     if path.is_dir():

@@ -14,10 +14,11 @@ from irdeconv.base.json_form import Record
 from irdeconv.cli.checks import is_onnx, read_by, runtime_and_file
 from irdeconv.cli.console import Answer, Console
 from irdeconv.cli.diagnostics import print_diagnostics
-from irdeconv.cli.inputs import gather, open_npz, specialize
+from irdeconv.cli.inputs import gather, open_arrays, specialize
 from irdeconv.cli.model import inferred_model, read_file
 from irdeconv.cli.output import write_text
 from irdeconv.cli.verbs import verb_record
+from irdeconv.formats.arrays import SAVED
 from irdeconv.ir.graph import Graph
 from irdeconv.ir.spec import Array
 from irdeconv.verify.comparison import Comparison
@@ -37,7 +38,7 @@ class CompareDocument(Record, document="compare/1", keys="a b seed *result diagn
 
 def run(args: argparse.Namespace, console: Console) -> Answer:
     """Compare; the exit code is 0 if everything agrees."""
-    if args.file.endswith(".npz"):
+    if args.file.endswith(SAVED):
         return _answer(args, _compare_saved(args), console)
     if args.file == args.other == "-":
         raise misused("stdin holds one model; name a file for the other")
@@ -61,16 +62,16 @@ def run(args: argparse.Namespace, console: Console) -> Answer:
 
 def _saved_inputs(other: str | None, graph: Graph) -> list[str]:
     """Return the saved arrays as the inputs if all inputs are among them."""
-    if other is None or not other.endswith(".npz"):
+    if other is None or not other.endswith(SAVED):
         return []
-    with suppress(UsageError), open_npz(other) as arrays:  # which is an error later
+    with suppress(UsageError), open_arrays(other) as arrays:  # which is an error later
         return [other] if set(graph.inputs) <= set(arrays) else []
     return []
 
 
 def _compare_saved(args: argparse.Namespace) -> Comparison:
     """Compare two files of arrays."""
-    if args.other is None or not args.other.endswith(".npz"):
+    if args.other is None or not args.other.endswith(SAVED):
         message = f"{args.file} holds arrays, not a model"
         raise misused(message, f"irdeconv compare MODEL {args.file}, or compare two .npz")
     given = [o.name for o in verb_record("compare").options if o.is_in(args)]
@@ -106,7 +107,7 @@ def _refuse_idle(args: argparse.Namespace) -> None:
     runtime, file = runtime_and_file(args.other or "")
     if args.peer_precision is not None and runtime != "openvino":
         raise misused("--peer-precision is of openvino", "name openvino as OTHER")
-    if args.other_weights is not None and (not file or file.endswith(".npz")):
+    if args.other_weights is not None and (not file or file.endswith(SAVED)):
         raise misused("--other-weights goes with the .xml of a second model")
 
 
@@ -126,7 +127,7 @@ def _compare(args: argparse.Namespace, a: Graph, inputs: dict[str, Array]) -> Co
         peer = f"{runtime}:{file}" if file else runtime
         precision: Precision = args.peer_precision or "f32"
         return ird.compare(a, peer, inputs, **wanted, weights=weights, peer_precision=precision)
-    if other.endswith(".npz"):
+    if other.endswith(SAVED):
         return ird.compare(a, other, inputs, **wanted)
     b = read_file(other, args.other_weights, args.semantics)
     renamed = matched(b, inputs, other)

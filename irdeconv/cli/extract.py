@@ -13,11 +13,11 @@ from irdeconv.base.errors import count, first_names, misused
 from irdeconv.base.json_form import Record
 from irdeconv.cli.checks import protect, read_by
 from irdeconv.cli.console import Answer, Console
-from irdeconv.cli.inputs import gather, onnx_outputs, open_npz, outputs_of, specialize, typed
+from irdeconv.cli.inputs import gather, onnx_outputs, open_arrays, outputs_of, specialize, typed
 from irdeconv.cli.lower_onnx import graph_to_edit, onnx_model
 from irdeconv.cli.model import inferred, input_names, read
 from irdeconv.cli.verbs import verb_record
-from irdeconv.formats.arrays import npz
+from irdeconv.formats.arrays import packed
 from irdeconv.formats.atomic import together
 from irdeconv.formats.onnx_container import OnnxFile, stage_file
 from irdeconv.formats.onnx_editing import keep_piece, outline
@@ -82,7 +82,7 @@ def run(args: argparse.Namespace, console: Console) -> Answer:
             added = keep_piece(model, piece.graph)
             stage_file(model, added, Path(args.output), files, force=args.force)
         if saved:
-            files.write(Path(saved), npz(arrays))
+            files.write(Path(saved), packed(saved, arrays))
     for path in filter(None, (args.output, saved)):
         console.log(f"wrote {path}")
     document = _document(whole, piece, args, saved)
@@ -113,7 +113,7 @@ def _flowing_in(
     items = args.inputs
     if args.inputs_from:
         specs = {e.name: whole.spec(e.source) for e in piece.inputs}
-        with open_npz(args.inputs_from) as arrays:
+        with open_arrays(args.inputs_from) as arrays:
             found = recorded(whole, piece, arrays)
             if found is not None:
                 console.log(f"what flows into the piece is taken from {args.inputs_from}")

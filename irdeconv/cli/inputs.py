@@ -27,7 +27,7 @@ from irdeconv.base.errors import (
 from irdeconv.base.opening import first_bytes, missing
 from irdeconv.cli.console import Console
 from irdeconv.cli.model import input_names, unknown_input
-from irdeconv.formats.arrays import SavedArrays, UnreadableArray, read_npy
+from irdeconv.formats.arrays import SAVED, SavedArrays, UnreadableArray, read_npy
 from irdeconv.formats.kinds import BEGIN, kind_of
 from irdeconv.formats.onnx_container import OnnxFile
 from irdeconv.ir.graph import Graph
@@ -147,7 +147,7 @@ def _assignments(graph: Graph, item: str, found: dict[str, Array | str]) -> dict
     if generator(item):
         return {name: item for name in graph.inputs if name not in found}
     path = item.removeprefix("@")
-    if path.endswith(".npz"):
+    if path.endswith(SAVED):
         return _npz(path, graph, known, found)
     if not Path(path).exists():
         raise _no_value(item, path, graph)
@@ -185,8 +185,8 @@ def _value(text: str, graph: Graph, name: str) -> Array | str:
         hint = did_you_mean(text, GENERATORS) or f"a file is written as {name}=@{file}"
         raise misused(f"{name}={text}: neither @FILE nor one of {', '.join(GENERATORS)}", hint)
     path = text[1:]
-    if path.endswith(".npz"):
-        with open_npz(path) as arrays:
+    if path.endswith(SAVED):
+        with open_arrays(path) as arrays:
             if name in arrays or len(arrays) == 1:
                 return arrays[name if name in arrays else next(iter(arrays))]
             raise misused(f'{path} has no array "{name}"', did_you_mean(name, arrays))
@@ -197,9 +197,9 @@ def _value(text: str, graph: Graph, name: str) -> Array | str:
 
 
 @contextmanager
-def open_npz(path: str) -> Iterator[SavedArrays]:
-    """Open an .npz for the time of a `with`; UsageError if it is none, or is damaged."""
-    with naming_file(path, ".npz"), SavedArrays(path) as arrays:
+def open_arrays(path: str) -> Iterator[SavedArrays]:
+    """Open a file of arrays for the time of a `with`; UsageError if it is none, or is damaged."""
+    with naming_file(path, Path(path).suffix), SavedArrays(path) as arrays:
         yield arrays
 
 
@@ -222,7 +222,7 @@ def _npz(
 
     Arrays of other names are those of layers, or a mistake if an input is left without a value.
     """
-    with open_npz(path) as arrays:
+    with open_arrays(path) as arrays:
         named: dict[str, Array | str] = {known[k]: arrays[k] for k in arrays if k in known}
         left = [name for name in graph.inputs if name not in named and name not in found]
         plain = all(re.fullmatch(r"arr_\d+", k) for k in arrays)

@@ -390,8 +390,8 @@ SHARED = {
         needs no name""",
     "INPUT": """
     -i --input NAME=VALUE ...  an input: x=@file.npy, x=@image.png, x=rand, randn, ones, zeros,
-        arange, 'x=rand(-1,1)', or an .npz of all (by name or in order); an input that is not given
-        is rand @dest inputs @reads arrays
+        arange, 'x=rand(-1,1)', or an .npz or .safetensors of all (by name or in order); an
+        input that is not given is rand @dest inputs @reads arrays
     + FILL""",
     "FILL": """
     --fill N  the size of an input's open dimensions, or the nearest size that they allow, if

@@ -1,4 +1,4 @@
-"""Write the file of -o: arrays as .npz or .npy, texts; whole files or none."""
+"""Write the file of -o: arrays, texts; whole files or none."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Annotated, TypedDict
 from irdeconv.base.errors import count, misused
 from irdeconv.base.json_form import Real
 from irdeconv.cli.console import Console, discard
-from irdeconv.formats.arrays import npy, npz
+from irdeconv.formats.arrays import SAVED, packed
 from irdeconv.formats.atomic import descriptor_of, write_file
 from irdeconv.ir.spec import Array
 
@@ -49,11 +49,13 @@ def write_text(path: str | None, text: str, console: Console) -> None:
 
 def check_array_file(path: str | None) -> None:
     """Refuse a file for arrays whose suffix names no format; devices and pipes need none."""
-    if path is None or path == "-" or path.endswith((".npz", ".npy")):
+    if path is None or path == "-" or path.endswith((*SAVED, ".npy")):
         return
     device = Path(path).exists() and not Path(path).is_file()
     if not device and descriptor_of(Path(path)) is None:
-        raise misused(f"-o {path}: its suffix names no format for arrays", "write .npz or .npy")
+        raise misused(
+            f"-o {path}: its suffix names no format for arrays", "write .npz, .safetensors or .npy"
+        )
 
 
 def check_text_file(path: str | None, format: str) -> None:
@@ -65,7 +67,7 @@ def check_text_file(path: str | None, format: str) -> None:
     if suffix in (".png", ".pdf"):
         hint = "write .svg and convert that, for example with rsvg-convert or a browser"
         raise misused(f"-o {path}: pictures are not drawn", hint)
-    if suffix in (".xml", ".bin", ".onnx", ".npz", ".npy"):
+    if suffix in (".xml", ".bin", ".onnx", ".npy", *SAVED):
         hint = "infer -o writes an IR; the table goes into a .txt"
         raise misused(f"-o {path}: what is written is {format}, no model", hint)
 
@@ -80,9 +82,8 @@ def check_single(path: str | None, outputs: Sequence[str], dumped: Sequence[str]
 
 
 def save_arrays(path: str, arrays: Mapping[str, Array]) -> None:
-    """Write arrays by name as .npz (also to `-`), or a single one as .npy."""
-    single = path.endswith(".npy")
-    write_bytes(path, npy(next(iter(arrays.values()))) if single else npz(arrays))
+    """Write arrays by name as .npz (also to `-`), .safetensors, or a single one as .npy."""
+    write_bytes(path, packed(path, arrays))
 
 
 class ArrayFacts(TypedDict):

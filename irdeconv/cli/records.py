@@ -80,6 +80,8 @@ assumptions that are listed.
     + SHAPE
     -o --output FILE  write the lowered IR here (.xml, .bin beside it), or the ONNX model (.onnx)
         @writes model .xml .onnx
+    --origins  note in each new layer of the IR which layer it comes from: as fused_names in
+        rt_info, which OpenVINO reads @needs -o
     + FORCE
     --certify [FILE]  prove every rewritten layer and show the certificates, or write them to FILE
         @const - @writes file
@@ -127,10 +129,10 @@ assumptions that are listed.
         """
 Run a model with NumPy, and show or save its outputs.
 
-Inputs: x=@file.npy, x=@image.png, x=rand, randn, ones, zeros, arange, or an .npz with all of them.
-'x=rand(-1,1)' is between two numbers, both included for integers. An input that is not given is
-rand: from 0 to 1, integers from 0 to 9. Images are resized to the input, with values from 0 to 1
-for floats and 0 to 255 for integers.
+Inputs: x=@file.npy, x=@image.png, x=rand, randn, ones, zeros, arange, or an .npz or
+.safetensors with all of them. 'x=rand(-1,1)' is between two numbers, both included for integers.
+An input that is not given is rand: from 0 to 1, integers from 0 to 9. Images are resized to the
+input, with values from 0 to 1 for floats and 0 to 255 for integers.
     + MODEL
     + VALUES
     --threads N  threads that share the work (default: the number of processors); results do not
@@ -148,8 +150,8 @@ for floats and 0 to 255 for integers.
     --dump-dir DIR  folder of .npy files for --dump @needs --dump @writes folder
     --report FILE.html  write a page for a browser here that draws the graph with the values of each
         layer (the layers are executed one by one) @writes page .html
-    -o --output FILE  write all outputs here: .npz, or .npy for a single one; - is stdout
-        @writes arrays
+    -o --output FILE  write all outputs here: .npz, .safetensors, or .npy for a single one; -
+        is stdout        @writes arrays
     + FORCE
     + FORMAT""",
         no="a layer failed while running",
@@ -302,7 +304,7 @@ Run two models on the same inputs and compare every layer and output; exit code 
 OTHER is one of these:
 
   a model            .xml, .onnx, .json or .ird
-  saved.npz          saved arrays, as written by `run --form none --dump all -o saved.npz`
+  saved.npz          saved arrays, or .safetensors, as of `run --form none --dump all -o saved.npz`
   openvino           the same model in OpenVINO's CPU plugin
   openvino:FILE.xml  another model there
   onnxruntime        the same .onnx in ONNX Runtime; onnxruntime:FILE.onnx is another one
@@ -425,9 +427,9 @@ irdeconv run PIECE.xml PIECE_inputs.npz.
     + SHAPE
     --inputs-from FILE.npz  save the piece's inputs: taken from FILE if it has them (run
         --dump all -o FILE.npz makes one), or else computed from the model's inputs in FILE
-        @excludes --input @reads file .npz
+        @excludes --input @reads file .npz .safetensors
     --save-inputs [FILE.npz]  save the piece's inputs, here (default: PIECE_inputs.npz beside
-        -o), computed from --inputs-from or from --input @const - @writes file .npz
+        -o), computed from --inputs-from or from --input @const - @writes file .npz .safetensors
     --run-in irdeconv|openvino|onnxruntime  the runtime of the whole model, which computes the
         piece's inputs (default: irdeconv); ONNX Runtime needs an .onnx
         @needs --save-inputs --inputs-from --input

@@ -97,7 +97,8 @@ Exit code: the worst of the items', in this order: 70 (also crashes), 2, 6, 3, 4
 7, 0.
     VERB  {", ".join(TASKS)} @choices {" ".join(TASKS)} @dest task
     PATH ...  models, folders, patterns; of join: the folders of -o of a batch run --inputs
-    --inputs PATH ...  with run and one model: .npy, .npz or .zarr files, folders, patterns; each is
+    --inputs PATH ...  with run and one model: .npy, .npz, .safetensors or .zarr
+        files, folders, patterns; each is
         an item, and its arrays are the inputs, by name or in order; may be repeated; with join:
         only the outputs of these, in this order @of run {JOIN}
     --rows N  with --inputs: cut each file along the first axis into items of N rows @whole 1

@@ -16,6 +16,7 @@ from irdeconv.cli.console import Answer, Console
 from irdeconv.cli.inputs import gather
 from irdeconv.cli.model import inferred, read, read_file
 from irdeconv.cli.verbs import verb_record
+from irdeconv.formats.arrays import SAVED
 from irdeconv.formats.atomic import together
 from irdeconv.formats.text import dump
 from irdeconv.ir.graph import Graph
@@ -64,7 +65,7 @@ def _refuse_other(other: str | None) -> None:
     """Refuse a second side that cannot be cut."""
     if other is None or other == PEER:
         return
-    if other.endswith((".npz", ".npy")):
+    if other.endswith((*SAVED, ".npy")):
         hint = "compare --reduce DIR cuts out the first layer that differs from saved arrays"
         raise misused(f"--compare {other}: saved arrays cannot be cut", hint)
     if other.startswith(f"{PEER}:"):

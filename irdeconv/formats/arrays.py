@@ -1,4 +1,4 @@
-"""Arrays in `.npy` and `.npz` files.
+"""Arrays in `.npy`, `.npz` and `.safetensors` files.
 
 Nothing is unpickled or executed. Headers are read first, then only the requested arrays. A shape
 must fit the bytes of the file before memory is allocated for it. Members of an archive are listed
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import io
+import json
 import math
 import os
 import re
@@ -20,12 +21,50 @@ from dataclasses import dataclass, replace
 from errno import EINVAL
 from typing import IO, Any, BinaryIO
 
+import ml_dtypes
 import numpy as np
 
-from irdeconv.base.errors import Diagnostic, LimitError
+from irdeconv.base.errors import Diagnostic, LimitError, misused
 from irdeconv.base.limits import current, raise_hint
-from irdeconv.base.opening import PathText, open_file, shown, size_of, unreadable
+from irdeconv.base.opening import PathText, open_file, parse_json, shown, size_of, unreadable
 from irdeconv.ir.spec import Array
+
+SAFETENSORS = ".safetensors"
+SAVED = (".npz", SAFETENSORS)  # suffixes of files of several arrays
+TENSOR_TYPES = {
+    name: np.dtype(getattr(ml_dtypes, dtype, dtype))
+    for name, _, dtype in (
+        word.partition("=")
+        for word in """BOOL=? U8=u1 I8=i1 U16=<u2 I16=<i2 U32=<u4 I32=<i4 U64=<u8 I64=<i8 F16=<f2
+        F32=<f4 F64=<f8 C64=<c8 BF16=bfloat16 F8_E4M3=float8_e4m3fn F8_E5M2=float8_e5m2
+        F8_E8M0=float8_e8m0fnu""".split()
+    )
+}
+
+
+def packed(path: str, arrays: Mapping[str, Array]) -> bytes:
+    """Return arrays by name as the bytes of a file with this suffix; an .npy has only the first."""
+    if path.endswith(".npy"):
+        return npy(next(iter(arrays.values())))
+    return safetensors(arrays) if path.endswith(SAFETENSORS) else npz(arrays)
+
+
+def safetensors(arrays: Mapping[str, Array]) -> bytes:
+    """Return arrays by name as the bytes of a .safetensors; UsageError for texts."""
+    names, data = {dtype: name for name, dtype in TENSOR_TYPES.items()}, bytearray()
+    arrays = {k: a if a.dtype in names else plain(a) for k, a in arrays.items()}
+    header: dict[str, Any] = dict.fromkeys(arrays)
+    for name in sorted(arrays, key=lambda k: -arrays[k].dtype.itemsize):  # each one is aligned
+        array, begin = arrays[name], len(data)
+        if array.dtype not in names or name == "__metadata__":
+            message = f'{SAFETENSORS} cannot hold the array "{name}" of {array.dtype}'
+            raise misused(message, "write .npz")
+        data += array.tobytes()
+        kind, offsets = names[array.dtype], (begin, len(data))
+        header[name] = {"dtype": kind, "shape": array.shape, "data_offsets": offsets}
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text + bytes(data)
 
 
 def npz(arrays: Mapping[str, Array]) -> bytes:
@@ -59,7 +98,7 @@ def plain(array: Array) -> Array:
     """Return types that NumPy files do not know as float32 (exactly), strings as text."""
     if array.dtype == object:
         return array.astype(str)
-    if array.dtype.isbuiltin == 1:
+    if array.dtype.isbuiltin == 1 or array.dtype.kind == "U":
         return array
     return array.astype(np.float32)
 
@@ -236,11 +275,18 @@ def _limit(name: str, message: str, limit: str) -> LimitError:
 
 
 class SavedArrays(Mapping[str, Array], AbstractContextManager["SavedArrays"]):
-    """The arrays of an .npz by name; each is read when it is asked for, and not kept.
+    """The arrays of a file of SAVED by name; each is read when it is asked for, and not kept.
 
     Asking for a damaged one raises UnreadableArray, for one above the limit of unpacked bytes
     LimitError.
     """
+
+    suffix = ".npz"
+
+    def __new__(cls, source: PathText | bytes, name: str = "") -> SavedArrays:
+        """Return the reader of a .safetensors for such a path."""
+        safe = not isinstance(source, bytes) and os.fspath(source).endswith(SAFETENSORS)
+        return super().__new__(_SafeTensors if safe else cls)
 
     def __init__(self, source: PathText | bytes, name: str = "<bytes>") -> None:
         """Open an archive; FileAccessError, UnreadableArray, LimitError for its members."""
@@ -248,10 +294,8 @@ class SavedArrays(Mapping[str, Array], AbstractContextManager["SavedArrays"]):
         file: BinaryIO | None = None
         try:
             file = io.BytesIO(source) if isinstance(source, bytes) else open_file(source)
-            _require_short_list(file, self.name)
-            self._archive = zipfile.ZipFile(file)
             self._file = file
-            self._members = self._listed()
+            self._members = self._listed(file)
         except BaseException as e:
             if file is not None:
                 file.close()
@@ -260,10 +304,12 @@ class SavedArrays(Mapping[str, Array], AbstractContextManager["SavedArrays"]):
             if isinstance(e, OSError) and e.errno != EINVAL:
                 raise unreadable(self.name, e) from None
             if isinstance(e, (OSError, *_DAMAGED)):
-                raise UnreadableArray(f"it is no .npz: {e}") from None
+                raise UnreadableArray(f"it is no {self.suffix}: {e}") from None
             raise
 
-    def _listed(self) -> dict[str, zipfile.ZipInfo]:
+    def _listed(self, file: BinaryIO) -> dict[str, Any]:
+        _require_short_list(file, self.name)
+        self._archive = zipfile.ZipFile(file)
         infos = self._archive.infolist()
         if len(infos) > (most := current().members):
             message = f"it has {len(infos):,} members; the limit is {most:,}"
@@ -281,7 +327,6 @@ class SavedArrays(Mapping[str, Array], AbstractContextManager["SavedArrays"]):
 
     def close(self) -> None:
         """Close the file."""
-        self._archive.close()
         self._file.close()
 
     def __len__(self) -> int:
@@ -337,6 +382,50 @@ class SavedArrays(Mapping[str, Array], AbstractContextManager["SavedArrays"]):
                 f"above {ANY_PACKING:,} bytes the limit is {most} times as many"
             )
             raise _limit(self.name, message, "packing")
+
+
+class _SafeTensors(SavedArrays):
+    """The arrays of a .safetensors: bytes that fill the file, behind a header that is JSON."""
+
+    suffix = SAFETENSORS
+
+    def _listed(self, file: BinaryIO) -> dict[str, Any]:
+        """Return header and place of each array; there is no gap between them, and no overlap."""
+        length, most = int.from_bytes(_exactly(file, 8), "little"), MEMBER_BYTES * current().members
+        if length > most:
+            message = f"its header has {length:,} bytes; the limit is {most:,}"
+            raise _limit(self.name, message, "members")
+        fields = parse_json(_exactly(file, length))
+        entries: dict[str, Any] = fields if isinstance(fields, dict) else {"header": None}
+        found, spans = {}, []
+        for name, entry in entries.items():
+            if name == "__metadata__":
+                continue
+            try:
+                shape, (begin, end) = _shape(tuple(entry["shape"])), entry["data_offsets"]
+                header = ArrayHeader(TENSOR_TYPES[entry["dtype"]], shape, False, 0)
+                fits = type(begin) is type(end) is int and end - begin == header.nbytes
+            except (KeyError, TypeError, ValueError):
+                fits = False
+            if not fits:
+                message = "dtype, shape and data_offsets are missing, unknown, or do not fit"
+                raise UnreadableArray(f"{shown(name)}: {message}")
+            found[name] = header, 8 + length + begin
+            spans.append((begin, end))
+        begins, ends = zip(*sorted(spans), strict=True) if spans else ((), ())
+        if (*begins, size_of(file) - 8 - length) != (0, *ends):
+            raise UnreadableArray("its arrays do not fill it one after the other")
+        return found
+
+    def __getitem__(self, name: str) -> Array:
+        with self._member(name) as (file, header):
+            return _data(file, header, self.name)
+
+    @contextmanager
+    def _member(self, name: str) -> Iterator[tuple[IO[bytes], ArrayHeader]]:
+        header, place = self._members[name]
+        self._file.seek(place)
+        yield self._file, header
 
 
 def _require_short_list(file: BinaryIO, name: str) -> None:

@@ -82,7 +82,7 @@ _SUFFIXES = {
     ".pb": Kind("a TensorFlow graph", "convert it: ovc {}, or tf2onnx"),
     ".pt": Kind("a PyTorch file", "export it: torch.onnx.export"),
     ".pth": Kind("a PyTorch file", "export it: torch.onnx.export"),
-    ".safetensors": Kind("weights without a graph", _EXPORT),
+    ".safetensors": Kind("arrays without a graph (.safetensors)", _EXPORT),
 }
 
 
@@ -100,6 +100,8 @@ def _by_content(begin: bytes, suffix: str) -> Kind:
     if begin.startswith(b"PK\3\4"):
         found = (kind for names, kind in _ZIPS if re.search(names, begin))
         return next(found, Kind("a zip archive", _UNPACK))
+    if begin[8:10] == b'{"':
+        return _SUFFIXES[".safetensors"]
     if begin[257:262] == b"ustar":
         return Kind("a tar archive", _UNPACK)
     if begin[4:8] == b"TFL3":

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.base.errors import UsageError, misused
+from irdeconv.formats.arrays import SAVED
 from irdeconv.formats.models import ModelLike, graph_of, looks_like_a_model
 from irdeconv.ir.graph import Graph
 from irdeconv.public.rewriting import write
@@ -84,7 +85,7 @@ def compare(
 
 
 def _is_saved(side: object) -> bool:
-    return isinstance(side, str | PathLike) and Path(side).suffix == ".npz"
+    return isinstance(side, str | PathLike) and Path(side).suffix in SAVED
 
 
 def _arrays(side: Any) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from irdeconv.base.json_form import Record
 from irdeconv.base.limits import current
 from irdeconv.base.markup import html_table, line
 from irdeconv.base.opening import contents, parse_json, reason_of
-from irdeconv.formats.arrays import SavedArrays, UnreadableArray, npz, read_npy
+from irdeconv.formats.arrays import SAVED, SavedArrays, UnreadableArray, npz, read_npy
 from irdeconv.formats.atomic import failures, write_file
 from irdeconv.ir.dtypes import ELEMENT_TYPES, ElementType
 from irdeconv.ir.spec import Array
@@ -261,7 +261,7 @@ def open_results(source: str | Path | Mapping[str, Any]) -> Iterator[dict[str, R
     if isinstance(source, Mapping):
         yield {case: partial(_in_memory, found) for case, found in source.items()}
     elif path.is_dir():
-        files = (p for p in sorted(path.iterdir()) if p.suffix in (".npz", ".npy"))
+        files = (p for p in sorted(path.iterdir()) if p.suffix in (".npy", *SAVED))
         yield {p.stem: partial(_in_file, p) for p in files}
     elif not path.exists():
         message = f"cannot read {path}: No such file or directory"

@@ -20,12 +20,21 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.base.errors import FileAccessError, InputError, LimitError
+from irdeconv.base.errors import FileAccessError, InputError, LimitError, UsageError
 from irdeconv.base.limits import Limits
 from irdeconv.base.opening import parse_json, parse_toml, read_file, shown
 from irdeconv.cli.main import main
 from irdeconv.formats import arrays as saved_arrays
-from irdeconv.formats.arrays import SavedArrays, UnreadableArray, npy, npy_header, npz, read_npy
+from irdeconv.formats.arrays import (
+    TENSOR_TYPES,
+    SavedArrays,
+    UnreadableArray,
+    npy,
+    npy_header,
+    npz,
+    packed,
+    read_npy,
+)
 from irdeconv.formats.document import WeightsFile
 from irdeconv.ops.elementwise import Add
 from support.commands import answer, command
@@ -487,6 +496,90 @@ def test_json_is_unicode() -> None:
     with pytest.raises(ValueError, match="utf-8"):
         parse_json(b'"\xff"')
     assert parse_json(b'\xef\xbb\xbf{"a": [1]}') == {"a": [1]}
+
+
+TENSOR = {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}
+
+
+def tensors(header: object, data: bytes = DATA.tobytes()) -> bytes:
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + data
+
+
+def test_safetensors_are_read_and_written(tmp_path: Path) -> None:
+    path = tmp_path / "x.safetensors"
+    path.write_bytes(tensors({"__metadata__": {"format": "pt"}, "x": TENSOR}))
+    with SavedArrays(path) as arrays:
+        assert [*arrays] == ["x"]
+        assert np.array_equal(arrays["x"], DATA)
+    many = {f"{k}é": np.arange(5).astype(t).reshape(5, 1) for k, t in TENSOR_TYPES.items()}
+    many |= {"none": np.zeros((0, 3), np.int8), "one": np.array(7), "turned": DATA.T}
+    path.write_bytes(packed(str(path), many))
+    with SavedArrays(path) as arrays:
+        assert [*arrays] == [*many]
+        for name, array in many.items():
+            assert arrays[name].dtype == array.dtype == arrays.header(name).dtype
+            assert arrays[name].tobytes() == array.tobytes()
+    for name in ("text", "__metadata__"):
+        with pytest.raises(UsageError, match="cannot hold the array"):
+            packed("x.safetensors", {name: np.array(["a"]) if name == "text" else DATA})
+
+
+@each_row(
+    "content",
+    [
+        b"",
+        b"\x10",
+        struct.pack("<Q", 1 << 62),
+        tensors(b"{"),
+        tensors(b"[1]"),
+        tensors(b'{"x": {}, "x": {}}'),
+        tensors({"x": TENSOR}, DATA.tobytes()[:-1]),
+        tensors({"x": TENSOR}, DATA.tobytes() + b"!"),
+        tensors({}, b"!"),
+        tensors({"x": TENSOR, "y": TENSOR}),
+        tensors({"x": {**TENSOR, "data_offsets": [1, 25]}}, bytes(25)),
+        *(
+            tensors({"x": {**TENSOR, **change}})
+            for change in (
+                {"dtype": "F33"},
+                {"dtype": ["F32"]},
+                {"shape": [2, -3]},
+                {"shape": [1 << 40, 1 << 40]},
+                {"shape": [2.0, 3]},
+                {"shape": 6},
+                {"data_offsets": [0]},
+                {"data_offsets": [24, 0]},
+                {"data_offsets": [-24, 0]},
+                {"data_offsets": [False, 24]},
+                {"data_offsets": "ab"},
+            )
+        ),
+        tensors({"x": 1}),
+        tensors({"x": None}),
+    ],
+)
+def test_safetensors_that_are_none(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "x.safetensors"
+    path.write_bytes(content)
+    with pytest.raises((UnreadableArray, LimitError)):
+        SavedArrays(path)
+    assert answer("run", MODEL, f"x=@{path}", code=2 if content[:1] != b"\0" else 5).out == ""
+
+
+def test_safetensors_wherever_npz_is(tmp_path: Path) -> None:
+    x, y, again = (tmp_path / f"{name}.safetensors" for name in ("x", "y", "z"))
+    x.write_bytes(packed(str(x), {"x": np.ones((1, 1, 3, 3), np.float32)}))
+    answer("run", MODEL, x, "-o", y, "--dump", "all", "--form", "none")
+    answer("run", MODEL, f"x=@{x}", "-o", again, "--form", "none")
+    assert answer("compare", MODEL, y, "-i", x).words.count("ok ") == 1
+    assert "the same: 1 output" in answer("compare", again, again).words
+    batch = ("batch", "run", MODEL, "--inputs", x, "--rows", 1, "--jobs", 0, "-o", tmp_path / "o")
+    answer(*batch)
+    piece = ("extract", MODEL, "--from", "deconv", "-o", tmp_path / "p.xml", "--inputs-from", x)
+    answer(*piece, "--save-inputs", tmp_path / "p.safetensors")
+    with SavedArrays(tmp_path / "p.safetensors") as arrays:
+        assert arrays["x"].shape == (1, 1, 3, 3)
 
 
 @each_row("text", ["a", "a = " + "9" * 5000, "a = " + "[" * 50_000])
