@@ -15,7 +15,7 @@ from irdeconv.cli.console import Answer, Console
 from irdeconv.cli.model import WrittenModel
 from irdeconv.formats.atomic import Files, together
 from irdeconv.formats.text import dump
-from irdeconv.formats.xml_writer import stage_ir
+from irdeconv.formats.xml_writer import note_origins, stage_ir
 from irdeconv.rewrite.records import Lowered, LoweringReport
 from irdeconv.rewrite.standardize import standardize
 from irdeconv.verify.certificates import Certificate, Certificates, CheckReport, ProbeSummary
@@ -120,7 +120,10 @@ def finish_rewriting(
     def stage_ir_files(files: Files) -> Given:
         if not args.output:
             return Given(rewritten.graph)
-        xml, weights = stage_ir(standardize(rewritten.graph), Path(args.output), files)
+        graph = standardize(rewritten.graph)
+        if getattr(args, "origins", False):
+            note_origins(graph)
+        xml, weights = stage_ir(graph, Path(args.output), files)
         return Given(str(xml), str(weights), staged=True)
 
     made = write_proved(args, console, stage or stage_ir_files, prove, page)

@@ -34,8 +34,9 @@ def stays_onnx(args: argparse.Namespace) -> bool:
     """
     if args.output and Path(args.output).suffix != ".onnx":
         return False
-    if args.fuse and args.output:
-        message = f"-o {args.output}: --fuse writes an IR, no ONNX model"
+    option = "--fuse" if args.fuse else "--origins"
+    if (args.fuse or args.origins) and args.output:
+        message = f"-o {args.output}: {option} writes an IR, no ONNX model"
         raise misused(message, f"name it {Path(args.output).with_suffix('.xml')}")
     if args.file == "-":
         return bool(args.output)

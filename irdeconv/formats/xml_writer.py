@@ -190,6 +190,14 @@ def make_names_safe(graph: Graph, out: Collector, location: Location) -> None:
         out.add("W103", message, location=location)
 
 
+def note_origins(graph: Graph) -> None:
+    """Note in new nodes, as OpenVINO's `fused_names`, which layers of the source they replace."""
+    for node in graph.nodes():
+        if node.origins and not node.rt_info:
+            names = f'name="fused_names" version="0" value={quoted(",".join(node.origins))}'
+            node.rt_info = f"<rt_info><attribute {names}/></rt_info>"
+
+
 def write_ir(graph: Graph, path: Path) -> None:
     """Write an inferred graph of standard operations; both files appear whole, or neither.
 

@@ -64,3 +64,29 @@ def test_another_system_s_node_hides_no_size_that_does_not_fit(tmp_path: Path) -
     assert command("lower", model, "-o", out, "--shape", "x[1,3,33,33]") == 3
     assert not out.exists()
     assert command("lower", model, "-o", out, "--shape", "x[1,3,32,32]") == 0
+
+
+@pytest.mark.oracles
+def test_new_layers_name_their_origin(tmp_path: Path) -> None:
+    import openvino
+
+    model, out = "ir_samples/openvino/segmentation_head.xml", tmp_path / "out.xml"
+    plain, again = tmp_path / "plain.xml", tmp_path / "again.xml"
+    assert command("lower", model, "-o", plain, "--form", "stacked") == 0
+    certify = ("--origins", "--certify", tmp_path / "c.json")
+    assert command("lower", model, "-o", out, "--form", "stacked", *certify) in (0, 7)
+    assert command("validate", "--strict", out) == 0
+    assert command("check-certificate", model, out, "--certificate", tmp_path / "c.json") in (0, 7)
+    noted = {n.name: n.rt_info for n in ird.read(out).nodes()}
+    assert noted["conv1"] is None
+    mark = '<attribute name="fused_names" version="0" value="up1"/>'
+    assert mark in str(noted["up1"])
+    assert mark in str(noted["up1/Convolution"])
+    ird.write(ird.read(out), again)
+    assert again.read_bytes() == out.read_bytes()
+    x = ird.run(plain, np.ones((1, 3, 32, 32), np.float32))
+    read = openvino.Core().read_model(out)
+    found = openvino.Core().compile_model(read, "CPU")([np.ones((1, 3, 32, 32), np.float32)])
+    assert np.allclose(found[0], next(iter(x.values())), atol=1e-5)
+    openvino.serialize(read, again)
+    assert 'name="fused_names" version="0" value="up1"' in again.read_text()
