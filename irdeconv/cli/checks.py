@@ -6,6 +6,7 @@ import argparse
 import errno
 import os
 import re
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 RUNTIMES = ("openvino", "onnxruntime")  # OTHER may be one of these instead of a file
 _SHAPE = re.compile(r"\s*(?P<name>.*?)\s*:?\s*\[(?P<dims>[^\[\]]*)\]\s*(?:,|$)", re.DOTALL)
+Stamps = dict[str, tuple[int, int] | None]  # time and size by path; None: there is no such file
+POLL = 0.2  # seconds between two looks at the files of --watch
 RANDOM = "random"  # --weights may be this for a oneDNN dump
 
 
@@ -104,6 +107,36 @@ def read_by(verb: Verb, args: argparse.Namespace) -> Iterator[str]:
             continue  # a system, random weights, a packaged target
         else:
             yield runtime_and_file(value)[1]
+
+
+def watched(verb: Verb, args: argparse.Namespace) -> Stamps:
+    """Return the files that a verb reads, with weights; UsageError for stdin and for --force."""
+    from irdeconv.cli.batch_items import sources, with_data
+
+    named = [*read_by(verb, args), *getattr(args, "files", ())]
+    if "-" in named or getattr(args, "force", False):
+        message = "--watch reads files again, and no output may replace them"
+        raise misused(message, "name files instead of stdin, and leave --force out")
+    return _stamps(with_data(sources((path for path in named if os.path.basename(path)), ())))
+
+
+def _stamps(paths: Iterable[str]) -> Stamps:
+    out: Stamps = dict.fromkeys(paths)
+    for path in out:
+        with suppress(OSError):
+            found = os.stat(path)
+            out[path] = found.st_mtime_ns, found.st_size
+    return out
+
+
+def wait_for_change(seen: Stamps) -> None:
+    """Return as soon as files are other than `seen`, and were so at the look before."""
+    now = seen
+    while True:
+        time.sleep(POLL)
+        last, now = now, _stamps(seen)
+        if now == last != seen:
+            return
 
 
 def check_outputs(verb: Verb, args: argparse.Namespace) -> None:

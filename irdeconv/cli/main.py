@@ -29,7 +29,6 @@ from irdeconv.cli.verbs import GROUPS, VERBS, module, verb_parser, verb_record
 Consoles = Callable[..., Console]
 
 
-@work.fresh
 def main(
     argv: Sequence[str] | None = None, *, out: TextIO | None = None, err: TextIO | None = None
 ) -> int:
@@ -76,19 +75,23 @@ def _usage() -> str:
 
 def _run_verb(verb: str, args: list[str], consoles: Consoles) -> int:
     console = consoles("json" if wants_json(args) else "text")
+    seen: dict[str, tuple[int, int] | None] = {}  # the files of --watch
 
+    @work.fresh
     def run() -> int:
-        nonlocal console
+        nonlocal console, seen
         if verb not in VERBS:
             raise unknown_verb(args, VERBS)
         try:
             options = verb_parser(verb).parse(args[1:])
         except SystemExit:  # --help
             return 0
-        from irdeconv.cli.checks import check_arguments  # not needed for --version and --help
+        from irdeconv.cli import checks  # not needed for --version and --help
 
         console = consoles(options.format, quiet=options.quiet, color=options.color)
-        check_arguments(verb_record(verb), options)
+        if getattr(options, "watch", False):
+            seen = checks.watched(verb_record(verb), options)
+        checks.check_arguments(verb_record(verb), options)
         for path in getattr(options, "extension", ()):
             import_module("irdeconv.extension").load(path)
         settings = [*limits_around(), *options.limit] if "limit" in options else ()
@@ -97,7 +100,14 @@ def _run_verb(verb: str, args: list[str], consoles: Consoles) -> int:
             return answer if isinstance(answer, int) else answer.shown(console)
 
     name = verb if verb in VERBS else "error"
-    return guarded(name, lambda: console, run, debug="--debug" in args)
+    while True:
+        code = guarded(name, lambda: console, run, debug="--debug" in args)
+        if not seen or code in (2, EXIT_CODE):
+            return code
+        from irdeconv.cli.checks import wait_for_change
+
+        console.log(f"watching {', '.join(filter(seen.get, seen))}; Ctrl-C ends")
+        wait_for_change(seen)
 
 
 def guarded(

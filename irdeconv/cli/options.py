@@ -416,6 +416,8 @@ SHARED = {
         measurements for later runs, without it each run measures anew @measurements @const -
     --max-memory SIZE  refuse (exit code 5) a model that needs more memory for tensors, constants
         and scratch: 4096, 512M, 2G @size""",
+    "WATCH": """
+    --watch  run again whenever one of the files that it reads changes, until Ctrl-C""",
     "FORMAT": """
     --format text|json  how the result is written (default: %(default)s) @default text""",
     "FORCE": """

@@ -20,6 +20,7 @@ Exit code 0: no errors; there may be warnings. 1: there are errors.
     + SHAPE
     --target NAME|FILE.toml  report each layer that this target cannot execute: a packaged target
         (irdeconv lower --list-targets), or a file of your own
+    + WATCH
     --format text|json|sarif|junit  how the result is written (default: %(default)s) @default text
     """,
         no="errors were found; with `--strict` also warnings",
@@ -42,6 +43,7 @@ declared ones, because OpenVINO ignores these.
     -o --output FILE  write the IR with inferred shapes here (.xml, .bin beside it)
         @writes model .xml @excludes --no-weights @why the weights are part of the IR
     + FORCE
+    + WATCH
     + FORMAT""",
         example="irdeconv infer ir_samples/openvino/dynamic.xml --shape 'x[1,2,5,7]'",
     ),
@@ -86,6 +88,7 @@ assumptions that are listed.
     --certify [FILE]  prove every rewritten layer and show the certificates, or write them to FILE
         @const - @writes file
     + PROBE
+    + WATCH
     --format text|json|ir  how the result is written (default: %(default)s) @default text
     --report FILE.html  write a page for a browser here that draws the graph before and after, with
         the replacement of each deconvolution @writes page .html""",
@@ -153,6 +156,7 @@ input, with values from 0 to 1 for floats and 0 to 255 for integers.
     -o --output FILE  write all outputs here: .npz, .safetensors, or .npy for a single one; -
         is stdout        @writes arrays
     + FORCE
+    + WATCH
     + FORMAT""",
         no="a layer failed while running",
         example="irdeconv run ir_samples/openvino/deconv_3x3_to_5x5.xml x=arange",
@@ -236,6 +240,7 @@ text or json; --only chooses types.
         @excludes FILE --lower --sort --shape --format=dot|html|ir|svg
     -o --output FILE  write the result here instead of stdout @writes text
     + FORCE
+    + WATCH
     --format text|json|dot|html|ir|svg  how the result is written (default: %(default)s)
         @default text""",
         example=f"irdeconv inspect {HEAD} --only 'up*'",
@@ -336,6 +341,7 @@ layers beyond the digits that it shows. Saved tensors may be sums in f16.
         error of each layer @writes page .html
     + FORCE_REPORT
     --all  list layers that agree as well
+    + WATCH
     + FORMAT""",
         no="the two sides differ",
         example=f"irdeconv lower {HEAD} -o lowered.xml\nirdeconv compare {HEAD} lowered.xml",
