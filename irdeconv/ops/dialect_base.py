@@ -181,22 +181,11 @@ def check_not_negative(name: str, values: Ints, system: str) -> None:
             raise OpError(text, code="E304", attribute=name)
 
 
-def check_bias(bias: Spec | None, outputs: Dim) -> None:
-    """Require a bias of one value per output channel; E302."""
-    if bias is not None and bias.shape and merge(bias.shape[0], outputs) is None:
-        text = f"the bias has {bias.shape[0]} values for {outputs} output channels"
-        raise OpError(text, code="E302", port=2)
-
-
-def check_kernel(kernel: Sequence[Dim]) -> None:
-    """Require a kernel of at least 1 on every axis; E302."""
+def check_kernel(name: str, said: Sequence[int], kernel: Sequence[Dim]) -> None:
+    """Require at least 1 on every axis, which the attribute of that name repeats; E302, E304."""
     for axis, k in enumerate(kernel):
         if isinstance(k, int) and k < 1:
             raise OpError(f"the kernel has size {k} on spatial axis {axis}", code="E302", port=1)
-
-
-def check_kernel_size(name: str, said: Sequence[int], kernel: Sequence[Dim]) -> None:
-    """Require the attribute that repeats the kernel's size to agree with the filter; E304."""
     if said and any(merge(a, b) is None for a, b in zip(said, kernel, strict=False)):
         text = f"{name} is {list(said)}, the filter's kernel {format_shape(tuple(kernel))}"
         raise OpError(text, code="E304", attribute=name)

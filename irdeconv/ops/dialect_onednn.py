@@ -31,6 +31,7 @@ class OneDnnConvTranspose(DialectDeconvolution):
     [oneDNN Graph ConvTranspose-1]
     """
 
+    keys: ClassVar[tuple[str, str]] = ("onednn", "onednn_document")
     system: ClassVar[str] = "oneDNN Graph"
     signature = "data: f32|f16|bf16 t [?, ?, *I:1..3]; filter: t [?, ?, *K:I]; bias?: t [M]"
     channel_rule: ClassVar[str] = "axis I must equal"
@@ -54,19 +55,11 @@ class OneDnnConvTranspose(DialectDeconvolution):
             text += f"weights_format={self.weights_format} are two names of one attribute"
             yield Problem("E210", text, attribute="weights_format", hint="keep one of them")
 
-    @property
-    def key(self) -> str:
-        return "onednn" if self.semantics == "runtime" else "onednn_document"
-
     def common_terms(self, axes: int) -> CommonTerms:
         return CommonTerms(**self.lists, auto_pad=self.auto_pad.replace("none", "explicit"))
 
     def window(self, t: WindowTerms) -> Window:
         return geometry.onednn(self.auto_pad, t)
-
-    @property
-    def group_count(self) -> int:
-        return self.groups
 
     @property
     def channels_last(self) -> bool:

@@ -6,7 +6,7 @@ And ONNX Runtime's channels-last one, ConvTranspose of com.ms.internal.nhwc.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Literal
 
@@ -41,15 +41,15 @@ from irdeconv.ops.elementwise import Tanh
 AutoPad = Literal["NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"]
 
 
-@dataclass(frozen=True)
-class ConvTranspose(DialectDeconvolution):
-    """Base of all versions: attributes, checks, the window.
+@op("ConvTranspose", "onnx_opset11", standard=False)
+class ConvTranspose11(DialectDeconvolution):
+    """Deconvolution: data (N, C, *I), filter (C, M/g, *K), optional bias (M,); f16, f32, f64.
 
-    `pads` are the begins followed by the ends. `output_shape` takes precedence over SAME_*, that
-    over VALID and pads. `semantics` "runtime" follows ONNX Runtime, which computes the text of
-    version 11 for every version; "document" follows the formula printed for the version.
+    SAME_UPPER puts the smaller half of the total at the begin, everything else the larger one.
+    [ONNX ConvTranspose-11]
     """
 
+    keys: ClassVar[tuple[str, str]] = ("onnxruntime", "onnx_11")
     system: ClassVar[str] = "ONNX"
     signature = "data: f16|f32|f64 t [N, D, *I:1..6]; filter: t [C, M, *K:I]; bias?: t [B]"
     groups_name: ClassVar[str] = "group"
@@ -71,21 +71,17 @@ class ConvTranspose(DialectDeconvolution):
     group: Positive = 1
     kernel_shape: AxisInts = ()
     output_padding: NaturalAxisInts = ()
-    output_shape: NaturalInts = ()
-    pads: NaturalInts = ()
+    output_shape: NaturalInts = ()  # takes precedence over SAME_*, that over VALID and pads
+    pads: NaturalInts = ()  # the begins followed by the ends
     strides: PositiveAxisInts = ()
+    # The runtime is ONNX Runtime, which computes the text of version 11 for every version; the
+    # document is the formula printed for the version.
     semantics: Semantics = attribute("runtime", internal=True)
 
     def check(self) -> Iterator[Problem]:
         if self.pads and self.auto_pad != "NOTSET":
             text = f"pads cannot be given together with auto_pad={self.auto_pad}"
             yield Problem("E210", text, attribute="pads", hint="leave out one of them")
-
-    @property
-    def key(self) -> str:
-        if self.semantics == "runtime":
-            return "onnxruntime"
-        return "onnx_1" if self.mirrored_text else "onnx_11"
 
     def common_terms(self, axes: int) -> CommonTerms:
         pads = filled(self.pads, 2 * axes, 0)
@@ -123,10 +119,6 @@ class ConvTranspose(DialectDeconvolution):
             for full, op, i, stride, dk in rows
         )
         return PadsRule(f"auto_pad {self.auto_pad} wants I*S", totals, larger)
-
-    @property
-    def group_count(self) -> int:
-        return self.group
 
     def padding_limits(self, t: CommonTerms) -> Sequence[int | None]:
         if self.semantics == "runtime":
@@ -205,39 +197,31 @@ class ConvTranspose(DialectDeconvolution):
 
 
 @op("ConvTranspose", "onnx_opset1", standard=False)
-class ConvTranspose1(ConvTranspose):
+class ConvTranspose1(ConvTranspose11):
     """Deconvolution: data (N, C, *I), filter (C, M/g, *K), optional bias (M,); f16, f32, f64.
 
     The formula printed for this version splits an odd total the other way round than its prose and
     than every later version.  [ONNX ConvTranspose-1]
     """
 
+    keys: ClassVar[tuple[str, str]] = ("onnxruntime", "onnx_1")
     mirrored_text: ClassVar[bool] = True
     whole_output_shape: ClassVar[bool] = True
 
 
-@op("ConvTranspose", "onnx_opset11", standard=False)
-class ConvTranspose11(ConvTranspose):
-    """Deconvolution: data (N, C, *I), filter (C, M/g, *K), optional bias (M,); f16, f32, f64.
-
-    SAME_UPPER puts the smaller half of the total at the begin, everything else the larger one.
-    [ONNX ConvTranspose-11]
-    """
-
-
 @op("ConvTranspose", "onnx_opset22", standard=False)
-class ConvTranspose22(ConvTranspose):
+class ConvTranspose22(ConvTranspose11):
     """Deconvolution: data (N, C, *I), filter (C, M/g, *K), optional bias (M,); also bf16.
 
     As version 11.  [ONNX ConvTranspose-22]
     """
 
-    signature = ConvTranspose.signature.replace("f16|f32|f64", "f16|f32|f64|bf16")
+    signature = ConvTranspose11.signature.replace("f16|f32|f64", "f16|f32|f64|bf16")
 
 
 def spelled(
-    version: type[ConvTranspose], semantics: Semantics, s: Setting
-) -> tuple[ConvTranspose, tuple[Spec, ...]]:
+    version: type[ConvTranspose11], semantics: Semantics, s: Setting
+) -> tuple[ConvTranspose11, tuple[Spec, ...]]:
     """Spell a setting in a version; in version 22 if only that has the element type."""
     wanted = s.output_shape or ()
     if not is_static(wanted):
@@ -264,11 +248,15 @@ _Build = Callable[[Builder[Any], Any, Floats], Any]
 UNBOUNDED = 3.4e38  # from here on an upper bound of Relu bounds nothing in f32
 
 
-@dataclass(frozen=True)
-class NhwcConvTranspose(ConvTranspose):
-    """Base of both versions: the data's layout and the activation after the bias."""
+@op("ConvTranspose", "com.ms.internal.nhwc_1", standard=False)
+class NhwcConvTranspose1(ConvTranspose11):
+    """Deconvolution: data (N, *I, C), filter (C, M/g, *K), optional bias (M,) -> (N, *O, M).
 
-    signature = ConvTranspose.signature.replace("[N, D, *I:1..6]", "[N, *I:1..6, D]")
+    Only data and output are channels-last. f16, f32, f64.  [com.ms.internal.nhwc ConvTranspose-1]
+    """
+
+    keys: ClassVar[tuple[str, str]] = ("nhwc", "nhwc_document")
+    signature = ConvTranspose11.signature.replace("[N, D, *I:1..6]", "[N, *I:1..6, D]")
     mirrored_text: ClassVar[bool] = True
     whole_output_shape: ClassVar[bool] = True
     channels_last: ClassVar[bool] = True
@@ -301,10 +289,6 @@ class NhwcConvTranspose(ConvTranspose):
         """The rule by which `compare` judges it: with an activation it is not linear."""
         return SUM if self.activation is None else SCALE
 
-    @property
-    def key(self) -> str:
-        return "nhwc" if self.semantics == "runtime" else "nhwc_document"
-
     def activate(self, b: Builder[Any], y: Any) -> Any:
         if self.activation is None:
             return y
@@ -334,16 +318,8 @@ _ACTIVATIONS: dict[Activation, tuple[_Build, tuple[str, ...]]] = {
 }
 
 
-@op("ConvTranspose", "com.ms.internal.nhwc_1", standard=False)
-class NhwcConvTranspose1(NhwcConvTranspose):
-    """Deconvolution: data (N, *I, C), filter (C, M/g, *K), optional bias (M,) -> (N, *O, M).
-
-    Only data and output are channels-last. f16, f32, f64.  [com.ms.internal.nhwc ConvTranspose-1]
-    """
-
-
 @op("ConvTranspose", "com.ms.internal.nhwc_11", standard=False)
-class NhwcConvTranspose11(NhwcConvTranspose):
+class NhwcConvTranspose11(NhwcConvTranspose1):
     """Deconvolution: data (N, *I, C), filter (C, M/g, *K), optional bias (M,) -> (N, *O, M).
 
     Only data and output are channels-last. f16, f32, f64.  [com.ms.internal.nhwc ConvTranspose-11]

@@ -37,6 +37,7 @@ class BackpropData(DialectDeconvolution):
     results and the document's formulas.
     """
 
+    keys: ClassVar[tuple[str, str]] = ("openvino_runtime", "openvino_document")
     system: ClassVar[str] = "OpenVINO"
     least_size: ClassVar[int] = 0
 
@@ -47,10 +48,6 @@ class BackpropData(DialectDeconvolution):
     auto_pad: AutoPad = "explicit"
     output_padding: AxisInts = ()
     semantics: Semantics = attribute("runtime", internal=True)
-
-    @property
-    def key(self) -> str:
-        return f"openvino_{self.semantics}"
 
     def common_terms(self, axes: int) -> CommonTerms:
         return CommonTerms(**self.lists, auto_pad=self.auto_pad)

@@ -15,7 +15,7 @@ from irdeconv.base.errors import OpError, Problem
 from irdeconv.base.limits import Limits, current
 from irdeconv.ir.attributes import Ints, axis_lists
 from irdeconv.ir.dtypes import i64
-from irdeconv.ir.geometry import IntVector, Vector, Window, WindowTerms
+from irdeconv.ir.geometry import IntVector, Semantics, Vector, Window, WindowTerms
 from irdeconv.ir.op import Builder, Op, SpecBuilder, SugarOp, attributes, ports, require_fit
 from irdeconv.ir.ports import declaration, fit
 from irdeconv.ir.spec import DYNAMIC, Dim, Interval, Shape, Spec, dims, ints, is_static, merge
@@ -38,25 +38,22 @@ class DialectDeconvolution(SugarOp):
     """A deconvolution as a system spells it.
 
     A dialect declares its ports, data, filter, and `bias` or `output_shape` by these names, states
-    its limits as class variables, and overrides the hooks; those below `key` have a default.
+    its limits as class variables, and overrides the hooks.
     """
 
     deconvolution: ClassVar[bool] = True
     system: ClassVar[str] = ""  # its name in messages
     channel_rule: ClassVar[str] = "first axis must equal"  # the filter's relation to the channels
     padding_hint: ClassVar[str | None] = None  # about the limits of output_padding
-    groups_name: ClassVar[str] = "groups"
+    keys: ClassVar[tuple[str, str]]  # of its readings: as the runtime, as the document
+    semantics: Semantics = "runtime"
+    groups_name: ClassVar[str] = "groups"  # an attribute; a system without it has one group
     kernel_name: ClassVar[str] = ""  # the attribute that repeats the kernel's size
     least_size: ClassVar[int] = 1  # of an output axis
     # The attributes that decide the window, the mode first.
     window_attributes: ClassVar[tuple[str, ...]] = ("auto_pad", *PADS)
 
     # Hooks that every dialect overrides -----------------------------------------------------
-
-    @property
-    def key(self) -> str:
-        """The key of the system's reading that the layer follows."""
-        raise NotImplementedError
 
     def common_terms(self, axes: int) -> CommonTerms:
         """Return the attributes in common terms; absent lists may be empty."""
@@ -71,7 +68,8 @@ class DialectDeconvolution(SugarOp):
     @property
     def group_count(self) -> int | None:
         """The number of groups; None if the filter has a leading axis of groups."""
-        return 1
+        groups: int = getattr(self, self.groups_name, 1)
+        return groups
 
     @property
     def channels_last(self) -> bool:
@@ -114,6 +112,11 @@ class DialectDeconvolution(SugarOp):
         return iter(())
 
     # Common steps ---------------------------------------------------------------------------
+
+    @property
+    def key(self) -> str:
+        """The key of the system's reading that the layer follows."""
+        return self.keys[0 if self.semantics == "runtime" else 1]
 
     @property
     def lists(self) -> dict[str, Ints]:
@@ -198,10 +201,12 @@ class DialectDeconvolution(SugarOp):
         self.check_attributes(data, filter, axes)
         groups, channels, outputs, kernel = self._filter_parts(filter.shape, axes)
         self.check_channels(data, filter, channels, outputs)
-        dialect_base.check_bias(bias, self.output_channels(groups * outputs))
-        dialect_base.check_kernel(kernel)
+        outputs = self.output_channels(groups * outputs)
+        if bias is not None and bias.shape and merge(bias.shape[0], outputs) is None:
+            text = f"the bias has {bias.shape[0]} values for {outputs} output channels"
+            raise OpError(text, code="E302", port=2)
         said = self.lists.get(self.kernel_name, ())
-        dialect_base.check_kernel_size(self.kernel_name, said, kernel)
+        dialect_base.check_kernel(self.kernel_name, said, kernel)
         s = self.setting(data, filter)
         if s is not None:
             self.check_setting(s)

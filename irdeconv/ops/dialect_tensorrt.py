@@ -34,7 +34,7 @@ class TensorRtDeconvolution(DialectDeconvolution):
     a multiple of 4, for input and output.  [IDeconvolutionLayer]
     """
 
-    key: ClassVar[str] = "tensorrt"
+    keys: ClassVar[tuple[str, str]] = ("tensorrt", "tensorrt")
     layout: ClassVar[str] = "CKRS = [C, M/g, *K]"
     system: ClassVar[str] = "TensorRT"
     signature = "data: f32|f16|bf16|i8 t [N, D, *I:2..3]; kernel: t [C, M, *K:I]; bias?: t [B]"
@@ -85,10 +85,6 @@ class TensorRtDeconvolution(DialectDeconvolution):
 
     def window(self, t: WindowTerms) -> Window:
         return geometry.tensorrt(self.mode, t)
-
-    @property
-    def group_count(self) -> int:
-        return self.num_groups
 
     def padding_limits(self, t: CommonTerms) -> Sequence[int | None]:
         return (0,) * len(t.strides)
