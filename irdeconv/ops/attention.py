@@ -17,7 +17,6 @@ from irdeconv.ir.spec import (
     Dim,
     Shape,
     Spec,
-    broadcast,
     broadcasts_into,
     format_shape,
     is_static,
@@ -26,7 +25,7 @@ from irdeconv.ir.spec import (
 from irdeconv.kernels.attention import Attention
 from irdeconv.kernels.recorded_calls import Repeated
 from irdeconv.kernels.threads import Threads
-from irdeconv.ops.checks import inferred_shape, is_computed
+from irdeconv.ops.checks import inferred_shape, is_computed, joint_shape
 
 _NAMES = ("query", "key", "value", "attention_mask", "scale", "sink")
 
@@ -36,6 +35,10 @@ def _agree(wanted: Dim, found: Dim, what: str) -> None:
     if merge(wanted, found) is None and merge(found, 1) is None:
         text = f"attention_mask has {found} {what}, the inputs before it have {wanted}"
         raise OpError(text, code="E302", port=3)
+
+
+def _joint_batch(batch: Shape | None, more: Shape | None, port: int) -> Shape | None:
+    return joint_shape(batch, more, f"{_NAMES[port]} has batch axes {format_shape(more)}", port)
 
 
 @op("ScaledDotProductAttention", since=13)
@@ -66,12 +69,12 @@ class ScaledDotProductAttention(Op):
         batch: Shape | None = ()
         for port, spec in enumerate(inputs[:3]):
             shape = None if spec is None else spec.shape
-            batch = self._batch(batch, None if shape is None else shape[:-2], port)
+            batch = _joint_batch(batch, None if shape is None else shape[:-2], port)
         if mask is not None and not self.causal:
             if mask.shape is None:
                 return
             if mask.shape:
-                batch = self._batch(batch, mask.shape[:-2], 3)
+                batch = _joint_batch(batch, mask.shape[:-2], 3)
                 _agree(at["L"], mask.shape[-2], "queries")
                 _agree(at["S"], mask.shape[-1], "keys")
         if batch is not None and sink is not None and sink.shape is not None:
@@ -85,13 +88,6 @@ class ScaledDotProductAttention(Op):
         mask = inputs[3].dtype if len(inputs) > 3 and inputs[3] is not None else None
         kind = "any" if mask is None or mask.kind == "bool" else "t"
         return self.signature.replace("attention_mask?: any", f"attention_mask?: {kind}")
-
-    def _batch(self, batch: Shape | None, more: Shape | None, port: int) -> Shape | None:
-        try:
-            return broadcast(batch, more)
-        except ValueError as e:
-            text = f"{_NAMES[port]} has batch axes {format_shape(more)}: {e}"
-            raise OpError(text, code="E302", port=port) from None
 
     def evaluate(self, *inputs: Array) -> Array:
         dtype = inputs[0].dtype
@@ -135,7 +131,6 @@ class _AttentionCall:
         self.op._compute(arrays[:3], arrays[3:], out, team)
 
     def fixed(self, *arrays: Array, out: Array) -> Repeated | None:
-        """See `FixedCall`."""
         if len(arrays) > 3:
             return None
         query, key, value = arrays

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from irdeconv.ir.spec import (
     is_small,
     merge_shapes,
 )
+from irdeconv.ops.checks import joint_shape
 
 
 @op("Parameter")
@@ -145,12 +147,8 @@ class VariableOp(Op):
     """Base of the operations on a variable."""
 
     rounding = MOVES
+    pure: ClassVar[bool] = False  # the value is not the input's alone
     variable_id: str
-
-    @property
-    def pure(self) -> bool:
-        """False: the value is not the input's alone."""
-        return False
 
     def check(self) -> Iterator[Problem]:
         if not self.variable_id:
@@ -276,11 +274,8 @@ class StringTensorPack(Op):
 
     def infer(self, begins: Spec, ends: Spec, symbols: Spec) -> Spec:
         fit(self, begins, ends, symbols)
-        try:
-            return Spec(string, merge_shapes(begins.shape, ends.shape))
-        except ValueError as e:
-            a, b = format_shape(begins.shape), format_shape(ends.shape)
-            raise OpError(f"begins {a} and ends {b} differ: {e}", code="E302", port=1) from None
+        text = f"begins {format_shape(begins.shape)} and ends {format_shape(ends.shape)} differ"
+        return Spec(string, joint_shape(begins.shape, ends.shape, text, 1, merge_shapes))
 
     def evaluate(self, begins: Array, ends: Array, symbols: Array) -> Array:
         text = symbols.tobytes()

@@ -384,7 +384,11 @@ def leaving(body: Body, inputs: Sequence[Spec], trips: Dim) -> Iterator[Spec]:
         spec = body.graph.node(output.result).spec().without_value()
         first = firsts.get(output.result)
         if output.slicing is not None:
-            yield _joined_parts(spec, output.slicing, trips)
+            if spec.shape is not None:
+                axis = axis_of(output.slicing.axis, len(spec.shape))
+                joint = (*spec.shape[:axis], trips * spec.shape[axis], *spec.shape[axis + 1 :])
+                spec = Spec(spec.dtype, joint)
+            yield spec
         elif low > 0 or first is None:
             yield spec
         else:
@@ -401,13 +405,6 @@ def first_values(body: Body) -> dict[int, BodyInput]:
         if entry.parameter in carried:
             found.setdefault(carried[entry.parameter], entry)
     return found
-
-
-def _joined_parts(spec: Spec, slicing: Slicing, trips: Dim) -> Spec:
-    if spec.shape is None:
-        return spec
-    axis = axis_of(slicing.axis, len(spec.shape))
-    return Spec(spec.dtype, (*spec.shape[:axis], trips * spec.shape[axis], *spec.shape[axis + 1 :]))
 
 
 def parts_of(body: Body, inputs: Sequence[Spec]) -> Dim | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -226,20 +226,23 @@ class BatchToSpace(MovingOp):
     )
 
     def complete(self, at: Fit, data: Spec, *lists: Spec) -> None:
-        parts = _checked(at, data, "block_shape", "crops_begin", "crops_end")
-        if not parts:
-            return
-        block, begin, end = parts
-        shape = (DYNAMIC,) * len(block) if data.shape is None else data.shape
-        out = [_over(shape[0], math.prod(block), "the batch")]
-        for axis in range(1, len(shape)):
-            size = shape[axis] * block[axis] - begin[axis] - end[axis]
-            high = bounds(size)[1]
-            if high is not None and high < 0:
-                text = f"crops of {begin[axis]} and {end[axis]} exceed axis {axis}"
-                raise OpError(text, code="E302", port=2)
-            out.append(non_negative(size))
-        at.groups["O"] = tuple(out)
+        parts = _checked(at, data, *(p.name for p in at.declared.inputs[1:]))
+        if parts:
+            shape = (DYNAMIC,) * len(parts[0]) if data.shape is None else data.shape
+            rows = zip(shape, *parts, strict=True)
+            spaces = [self._space(axis, *row) for axis, row in enumerate(rows) if axis]
+            at.groups["O"] = (self._batch(shape[0], math.prod(parts[0])), *spaces)
+
+    def _batch(self, size: Dim, blocks: Dim) -> Dim:
+        return _over(size, blocks, "the batch")
+
+    def _space(self, axis: int, size: Dim, block: Dim, begin: Dim, end: Dim) -> Dim:
+        out = size * block - begin - end
+        high = bounds(out)[1]
+        if high is not None and high < 0:
+            text = f"crops of {begin} and {end} exceed axis {axis}"
+            raise OpError(text, code="E302", port=2)
+        return non_negative(out)
 
     def evaluate(self, data: Array, *lists: Array) -> Array:
         block, begin, end = (v.tolist() for v in lists)
@@ -256,7 +259,7 @@ class BatchToSpace(MovingOp):
 
 
 @op("SpaceToBatch", since=2)
-class SpaceToBatch(MovingOp):
+class SpaceToBatch(BatchToSpace):
     """Pad with 0 and gather elements of one remainder as a batch, the inverse of BatchToSpace.
 
     [N, *S] -> [N * prod(b), *((S + begin + end) / b)]; block_shape b, pads_begin, pads_end:
@@ -265,17 +268,11 @@ class SpaceToBatch(MovingOp):
 
     signature = BatchToSpace.signature.replace("crops", "pads")
 
-    def complete(self, at: Fit, data: Spec, *lists: Spec) -> None:
-        parts = _checked(at, data, "block_shape", "pads_begin", "pads_end")
-        if not parts:
-            return
-        block, begin, end = parts
-        shape = (DYNAMIC,) * len(block) if data.shape is None else data.shape
-        out = [shape[0] * math.prod(block)]
-        for axis in range(1, len(shape)):
-            padded = shape[axis] + begin[axis] + end[axis]
-            out.append(_over(padded, block[axis], f"axis {axis} with its pads"))
-        at.groups["O"] = tuple(out)
+    def _batch(self, size: Dim, blocks: Dim) -> Dim:
+        return size * blocks
+
+    def _space(self, axis: int, size: Dim, block: Dim, begin: Dim, end: Dim) -> Dim:
+        return _over(size + begin + end, block, f"axis {axis} with its pads")
 
     def evaluate(self, data: Array, *lists: Array) -> Array:
         block, begin, end = (v.tolist() for v in lists)
@@ -380,6 +377,7 @@ class Split(ViewOp):
     [movement/Split-1]
     """
 
+    moves: ClassVar[bool] = False
     signature = "data: any t; axis: integer [] of data"
     num_splits: Positive
 
@@ -410,6 +408,7 @@ class VariadicSplit(ViewOp):
     [movement/VariadicSplit-1]
     """
 
+    moves: ClassVar[bool] = False
     signature = "data: any t; axis: integer one of data; split_lengths: integer [?]"
 
     def infer(self, data: Spec, axis: Spec, split_lengths: Spec) -> tuple[Spec, ...]:
@@ -456,9 +455,5 @@ def _lengths(size: Dim, lengths: tuple[Dim, ...]) -> list[Dim]:
         text = f"split_lengths {list(lengths)} do not fit an axis of {size}: {total} are named"
         raise OpError(text, code="E305", port=2)
     left = Interval.of(max(low, 0), None if high is None else max(high, 0))
-    return [left if v == -1 else _part(v) for v in lengths]
-
-
-def _part(v: Dim) -> Dim:
     # A value that may be -1 may result in any size.
-    return DYNAMIC if isinstance(v, Interval) and v.lo < 0 else v
+    return [left if v == -1 else DYNAMIC if bounds(v)[0] < 0 else v for v in lengths]

@@ -136,6 +136,17 @@ AutoBroadcast = Literal["numpy", "none", "pdpd"]
 D = TypeVar("D", bound=Dim)
 
 
+def joint_shape(
+    a: Shape | None, b: Shape | None, text: str, port: int, rule: Any = broadcast
+) -> Shape | None:
+    """Return the broadcast of two shapes, or what another rule makes of them; E302 with a text."""
+    try:
+        joint: Shape | None = rule(a, b)
+    except ValueError as e:
+        raise OpError(f"{text}: {e}", code="E302", port=port) from None
+    return joint
+
+
 def broadcast_shapes(a: Shape | None, b: Shape | None, rule: str, port: int = 1) -> Shape | None:
     """Return the shape of an element-wise result under an `auto_broadcast` rule; E302."""
     try:
@@ -237,6 +248,7 @@ class ViewOp(Op):
     """Base of operations whose outputs are views of the first input."""
 
     partial: ClassVar[bool] = True
+    moves: ClassVar[bool] = True
     rounding = MOVES
 
     def view(self, shape: tuple[int, ...], *others: Any) -> Callable[[Array], Any]:

@@ -38,11 +38,9 @@ class LoopBase(BodyOp):
         return self.most(inputs)
 
     def inferred(self, inputs: Sequence[Spec], walk: Walk) -> BodyOp:
-        """Return the operation with the body inferred for these inputs."""
         return replace(self, bodies=(settled(self.bodies[0], inputs, self.most(inputs), walk),))
 
     def results(self, inputs: Sequence[Spec]) -> tuple[Spec, ...]:
-        """Return the specs of the outputs, the body being inferred."""
         return tuple(leaving(self.bodies[0], inputs, self.trips(inputs)))
 
 
@@ -69,7 +67,6 @@ class TensorIterator(LoopBase):
     def execute(
         self, inputs: Sequence[Array], run: Callable[[Body], Run], limit: int | None = None
     ) -> tuple[Array, ...]:
-        """See `BodyOp.execute`."""
         trips = self.most([Spec.of(x, keep=False) for x in inputs])
         assert isinstance(trips, int)
         return iterate(self.bodies[0], inputs, run(self.bodies[0]), trips, limit)
@@ -120,7 +117,6 @@ class Loop(LoopBase):
     def execute(
         self, inputs: Sequence[Array], run: Callable[[Body], Run], limit: int | None = None
     ) -> tuple[Array, ...]:
-        """See `BodyOp.execute`."""
         count = int(one(inputs[0], "trip_count"))
         going = bool(one(inputs[1], "condition"))
         trips = None if count < 0 else count
@@ -145,13 +141,11 @@ class If(BodyOp):
             yield Problem("E211", "its bodies do not give the same outputs")
 
     def inferred(self, inputs: Sequence[Spec], walk: Walk) -> BodyOp:
-        """Return the operation with its bodies inferred for these inputs."""
         want_type(inputs[0], "boolean", 0, "condition")
         made = (with_specs(b, entering(b, inputs), walk) for b in self.bodies)
         return replace(self, bodies=tuple(made))
 
     def results(self, inputs: Sequence[Spec]) -> tuple[Spec, ...]:
-        """Return the specs of the outputs, the bodies being inferred."""
         sides = [self._outputs(tag) for tag in self.tags]
         chosen = inputs[0].known
         if chosen is not None:
@@ -166,7 +160,6 @@ class If(BodyOp):
     def execute(
         self, inputs: Sequence[Array], run: Callable[[Body], Run], limit: int | None = None
     ) -> tuple[Array, ...]:
-        """See `BodyOp.execute`."""
         body = self.body(self.tags[0 if one(inputs[0], "condition") else 1])
         given = {i.parameter: inputs[i.port] for i in body.inputs if i.port is not None}
         made = run(body)(given)

@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from irdeconv.base.errors import OpError
-from irdeconv.ir import geometry
 from irdeconv.ir.attributes import Ints, PositiveAxisInts
 from irdeconv.ir.op import MOVES, SUM, Op, op
 from irdeconv.ir.ports import Fit
@@ -103,24 +102,20 @@ class Deconvolution(_Strided):
         at["O"], at.groups["P"] = at["G"] * at["M"], (DYNAMIC,) * n
         if sizes is None or kernel is None or begin is None or end is None:
             return
-        rows = zip(sizes, self.strides, kernel, self.dilations, begin, end, strict=True)
-        spatial = [(i - 1) * s + (k - 1) * d + 1 - p - q for i, s, k, d, p, q in rows]
-        check_output(spatial, 0)
-        at.groups["P"] = tuple(map(non_negative, spatial))
+        at.groups["P"] = tuple(map(non_negative, self._sizes(sizes, kernel, begin, end)))
+
+    def _sizes(self, data: Shape, kernel: Shape, begin: Shape, end: Shape) -> Shape:
+        """Return the spatial sizes of the output; E306 if one is negative."""
+        rows = zip(data, self.strides, kernel, self.dilations, begin, end, strict=True)
+        sizes = tuple((i - 1) * s + (k - 1) * d + 1 - p - q for i, s, k, d, p, q in rows)
+        check_output(sizes, 0)
+        return sizes
 
     def evaluate(self, data: Array, filter: Array, pads_begin: Array, pads_end: Array) -> Array:
-        full = geometry.full_size(
-            geometry.IntVector(data.shape[2:]),
-            geometry.IntVector(self.strides),
-            geometry.IntVector(filter.shape[3:]),
-            geometry.IntVector(self.dilations),
-        )
-        begin = tuple(int(p) for p in pads_begin)
-        end = geometry.IntVector(tuple(int(p) for p in pads_end))
-        size = full - geometry.IntVector(begin) - end
-        assert isinstance(size, geometry.IntVector)
-        check_output(size.values, 0)
-        problem = self.problem(data.shape, filter.shape, begin, size.values, data.dtype.name)
+        begin, end = (tuple(map(int, pads)) for pads in (pads_begin, pads_end))
+        sizes = self._sizes(data.shape[2:], filter.shape[3:], begin, end)
+        assert is_static(sizes)
+        problem = self.problem(data.shape, filter.shape, begin, sizes, data.dtype.name)
         return deconvolution(np.asarray(data), filter, problem)
 
     def problem(

@@ -12,10 +12,10 @@ import numpy as np
 from irdeconv.base.errors import OpError, Problem
 from irdeconv.ir.op import SUM, Bound, Op, op
 from irdeconv.ir.ports import Fit
-from irdeconv.ir.spec import Array, Dim, Shape, Spec, broadcast, format_shape, is_static, merge
+from irdeconv.ir.spec import Array, Dim, Shape, Spec, format_shape, is_static, merge
 from irdeconv.kernels.attention import MatrixProduct
 from irdeconv.kernels.eager import accumulator
-from irdeconv.ops.checks import is_computed, shape_of, widened
+from irdeconv.ops.checks import is_computed, joint_shape, shape_of, widened
 
 MANY_PRODUCTS = 1 << 12  # products of integers, from which on converting takes less
 
@@ -37,29 +37,21 @@ class MatMul(Op):
     def complete(self, at: Fit, a: Spec, b: Spec) -> None:
         if a.shape is None or b.shape is None:
             return
-        left, right = self._left(a.shape), self._right(b.shape)
+        left = _matrix(a.shape, (1, *a.shape), self.transpose_a)
+        right = _matrix(b.shape, (*b.shape, 1), self.transpose_b)
         if merge(left[-1], right[-2]) is None:
             text = f"a {format_shape(a.shape)} has {left[-1]} columns and "
             text += f"b {format_shape(b.shape)} has {right[-2]} rows; they must be equal"
             raise OpError(text, code="E302", port=1)
-        try:
-            batch = broadcast(left[:-2], right[:-2]) or ()
-        except ValueError as e:
-            text = f"batch axes of a {format_shape(a.shape)} and b {format_shape(b.shape)}: {e}"
-            raise OpError(text, code="E302", port=1) from None
+        text = f"batch axes of a {format_shape(a.shape)} and b {format_shape(b.shape)}"
+        batch = joint_shape(left[:-2], right[:-2], text, 1) or ()
         rows: Shape = () if len(a.shape) == 1 else (left[-2],)
         columns: Shape = () if len(b.shape) == 1 else (right[-1],)
         at.groups["O"] = (*batch, *rows, *columns)
 
-    def _left(self, shape: Shape) -> Shape:
-        if len(shape) == 1:
-            return (1, *shape)
-        return _swapped(shape) if self.transpose_a else shape
-
-    def _right(self, shape: Shape) -> Shape:
-        if len(shape) == 1:
-            return (*shape, 1)
-        return _swapped(shape) if self.transpose_b else shape
+    def _depth(self, a: tuple[int, ...]) -> int:
+        """Return K for the shape of `a`."""
+        return a[-2 if self.transpose_a and len(a) > 1 else -1]
 
     def evaluate(self, a: Array, b: Array) -> Array:
         if self.transpose_a and a.ndim > 1:
@@ -85,20 +77,20 @@ class MatMul(Op):
         return Bound(MatrixProduct((swap_a, swap_b), inputs[1].known))
 
     def terms(self, inputs: Sequence[Array], output: Array) -> int:
-        a = inputs[0]
-        return int(a.shape[-2 if self.transpose_a and a.ndim > 1 else -1])
+        return self._depth(inputs[0].shape)
 
     def macs(self, inputs: tuple[Spec, ...], outputs: tuple[Spec, ...]) -> int | None:
         shape, out = inputs[0].shape, outputs[0].shape
         if not is_static(shape) or not is_static(out):
             return None
-        depth = self._left(shape)[-1]
-        assert isinstance(depth, int)
-        return math.prod(out) * depth
+        return math.prod(out) * self._depth(shape)
 
 
-def _swapped(shape: Shape) -> Shape:
-    return (*shape[:-2], shape[-1], shape[-2])
+def _matrix(shape: Shape, of_vector: Shape, swap: bool) -> Shape:
+    """Return the shape of a factor: that of a vector, or with the last two axes swapped."""
+    if len(shape) == 1:
+        return of_vector
+    return (*shape[:-2], shape[-1], shape[-2]) if swap else shape
 
 
 _TERM = re.compile(r"[A-Za-z]*(?:\.\.\.[A-Za-z]*)?")
@@ -150,7 +142,8 @@ class Einsum(Op):
                 continue
             _check_diagonals(term, s.shape, port)
             for name, axes in _named(term, s.shape, port):
-                sizes[name] = _joined(sizes.get(name, ()), axes, name, port)
+                have = sizes.get(name, ())
+                sizes[name] = joint_shape(have, axes, f'the sizes of "{name}"', port) or ()
         if ("..." in out and open_rank) or any(s.shape is None for s in inputs):
             return
         dims: list[Dim] = []
@@ -194,13 +187,6 @@ def _check_diagonals(term: str, shape: Shape, port: int) -> None:
         if merge(sizes.setdefault(name, axes[0]), axes[0]) is None:
             text = f'the diagonal of "{name}" in "{term}" has the sizes {sizes[name]} and {axes[0]}'
             raise OpError(text, code="E302", port=port)
-
-
-def _joined(have: Shape, axes: Shape, name: str, port: int) -> Shape:
-    try:
-        return broadcast(have, axes) or ()
-    except ValueError as e:
-        raise OpError(f'the sizes of "{name}": {e}', code="E302", port=port) from None
 
 
 def _inverses(x: Array) -> Array:

@@ -18,7 +18,6 @@ from irdeconv.ir.spec import (
     Dim,
     Shape,
     Spec,
-    broadcast,
     format_shape,
     ints,
     is_static,
@@ -26,7 +25,7 @@ from irdeconv.ir.spec import (
     merge,
 )
 from irdeconv.kernels.copies import ConcatKernel, tiled
-from irdeconv.ops.checks import ViewOp, axes_of, shape_of
+from irdeconv.ops.checks import ViewOp, axes_of, inferred_shape, joint_shape, shape_of
 
 
 @op("Concat")
@@ -106,8 +105,6 @@ class Transpose(ViewOp):
     An order counts from the front only: the runtime refuses negative axes.  [movement/Transpose-1]
     """
 
-    moves: ClassVar[bool] = True
-
     signature = "data: any t; order: integer [?] -> t [*O]"
 
     def complete(self, at: Fit, data: Spec, order: Spec) -> None:
@@ -155,7 +152,8 @@ class _Broadcast(Op):
         if sizes is None:
             return
         if self.mode == "bidirectional":
-            at.groups["O"] = self._both(data.shape, sizes)
+            text = f"data {format_shape(data.shape)} and target_shape {format_shape(sizes)}"
+            at.groups["O"] = joint_shape(data.shape, sizes, text, 1)
         elif data.shape is not None and not self.is_explicit:
             _check_into(data.shape, sizes, range(len(sizes) - len(data.shape), len(sizes)))
         elif data.shape is not None:
@@ -168,13 +166,6 @@ class _Broadcast(Op):
             text = f'mode="{self.mode}": axes_mapping is {"" if given else "not "}given; there is '
             text += f'{rule} mode="explicit"'
             raise OpError(text, code="E300", attribute="mode")
-
-    def _both(self, shape: Shape | None, target: Shape) -> Shape | None:
-        try:
-            return broadcast(shape, target)
-        except ValueError as e:
-            text = f"data {format_shape(shape)} and target_shape {format_shape(target)}: {e}"
-            raise OpError(text, code="E302", port=1) from None
 
     def _check_axes(self, shape: Shape, target: Shape, axes: Sequence[Dim] | None) -> None:
         chosen = exact(axes)
@@ -216,10 +207,7 @@ class _Broadcast(Op):
             return None
         size = self._placed(shape_of(inputs[0]), len(shape_of(outputs[0])), axes)
 
-        def call(x: Array, *_: Array, out: Array, team: Any) -> None:
-            np.copyto(out, x.reshape(size))
-
-        return Bound(call)
+        return Bound(lambda x, *_, out, team: np.copyto(out, x.reshape(size)))
 
 
 def _check_into(shape: Shape, target: Shape, axes: Sequence[int]) -> None:
@@ -283,10 +271,7 @@ class Tile(Op):
     def evaluate(self, data: Array, repeats: Array) -> Array:
         times = [max(int(n), 0) for n in repeats.reshape(-1)]
         if 0 in times:  # the axes in front of it are not repeated for nothing
-            rank = max(data.ndim, len(times))
-            shape = (1,) * (rank - data.ndim) + data.shape
-            counts = [1] * (rank - len(times)) + times
-            return np.empty([d * n for d, n in zip(shape, counts, strict=True)], data.dtype)
+            return np.empty(inferred_shape(self, data, repeats), data.dtype)
         return np.tile(data, times)
 
     def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
@@ -298,7 +283,4 @@ class Tile(Op):
         size = (1,) * (rank - len(size)) + size
         inside, result = tiled(size, (1,) * (rank - len(repeats)) + repeats)
 
-        def call(x: Array, *_: Array, out: Array, team: Any) -> None:
-            np.copyto(out.reshape(result), x.reshape(inside))
-
-        return Bound(call)
+        return Bound(lambda x, *_, out, team: np.copyto(out.reshape(result), x.reshape(inside)))

@@ -26,6 +26,7 @@ from irdeconv.ir.spec import (
     is_static,
     merge,
 )
+from irdeconv.ops import ranges
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class _TopK(Op):
     def complete(self, at: Fit, data: Spec, k: Spec) -> None:
         if data.shape is not None:
             axis = axis_of(self.axis, len(data.shape), attribute="axis")
-            size = _taken(data.shape[axis], at["N"])
+            size = ranges.minimum(data.shape[axis], at["N"])
             at.groups["K"] = (*data.shape[:axis], size, *data.shape[axis + 1 :])
 
     def evaluate(self, data: Array, k: Array) -> tuple[Array, Array]:
@@ -61,14 +62,6 @@ class _TopK(Op):
         return np.moveaxis(np.take_along_axis(moved, chosen, -1), -1, axis), places
 
 
-def _taken(size: Dim, k: Dim) -> Dim:
-    """Return the number of elements taken: k, but not more than there are."""
-    high = bounds(size)[1]
-    least, most = bounds(k)
-    tops = [top for top in (most, high) if top is not None]
-    return Interval.of(min(least, bounds(size)[0]), min(tops, default=None))
-
-
 @op("TopK", until=2)
 class TopK1(_TopK):
     """The k largest or smallest values along `axis` and their indices.  [sort/TopK-1]"""
@@ -77,10 +70,8 @@ class TopK1(_TopK):
 
 
 @op("TopK", since=3, until=10)
-class TopK3(_TopK):
+class TopK3(TopK1):
     """The k largest or smallest values along `axis` and their indices.  [sort/TopK-3]"""
-
-    index_element_type: IndexType = i32
 
 
 @op("TopK", since=11)
@@ -243,9 +234,7 @@ class Unique(Op):
         if not self.sorted:
             order = np.argsort(first, kind="stable")
             found, first, counts = found.take(order, at or 0), first[order], counts[order]
-            rank = np.empty_like(order)
-            rank[order] = np.arange(len(order))
-            inverse = rank[inverse]
+            inverse = np.argsort(order)[inverse]
         index = self.index_element_type.container
         return (
             found,

@@ -8,6 +8,7 @@ are floats. Rounding to f32 keeps such bounds, because they are representable.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -16,10 +17,12 @@ import numpy as np
 from irdeconv.ir.spec import Array, Dim, Interval, bounds, distinct
 
 Scalar = Any  # int, float, NumPy float (which rounds as its tensor does) or Interval
+Function = Callable[[Scalar, Scalar], Scalar]
+Ends = tuple[float, float]
 _REAL = (float, np.floating)
 
 
-def _ends(v: Scalar) -> tuple[float, float]:
+def _ends(v: Scalar) -> Ends:
     if isinstance(v, Interval):
         return -math.inf if v.lo <= -(2**62) else v.lo, math.inf if v.hi is None else v.hi
     return v, v
@@ -42,27 +45,20 @@ def _is_real(a: Scalar, b: Scalar) -> bool:
     return isinstance(a, _REAL) or isinstance(b, _REAL)
 
 
-def add(a: Scalar, b: Scalar) -> Scalar:
-    """a + b."""
-    if _is_real(a, b) and (isinstance(a, Interval) or isinstance(b, Interval)):
-        (al, ah), (bl, bh) = _ends(a), _ends(b)
-        return _around([al + bl, ah + bh])
-    return a + b
+def _monotone(exact: Callable[[Any, Any], Any], corners: Callable[[Ends, Ends], Any]) -> Function:
+    """Return the function; of an interval and a real number by the values at its `corners`."""
+
+    def compute(a: Scalar, b: Scalar) -> Scalar:
+        if _is_real(a, b) and (isinstance(a, Interval) or isinstance(b, Interval)):
+            return _around(corners(_ends(a), _ends(b)))
+        return exact(a, b)
+
+    return compute
 
 
-def subtract(a: Scalar, b: Scalar) -> Scalar:
-    """a - b."""
-    if _is_real(a, b) and (isinstance(a, Interval) or isinstance(b, Interval)):
-        (al, ah), (bl, bh) = _ends(a), _ends(b)
-        return _around([al - bh, ah - bl])
-    return a - b
-
-
-def multiply(a: Scalar, b: Scalar) -> Scalar:
-    """a * b."""
-    if _is_real(a, b) and (isinstance(a, Interval) or isinstance(b, Interval)):
-        return _around([_times(x, y) for x in _ends(a) for y in _ends(b)])
-    return a * b
+add = _monotone(operator.add, lambda a, b: [a[0] + b[0], a[1] + b[1]])
+subtract = _monotone(operator.sub, lambda a, b: [a[0] - b[1], a[1] - b[0]])
+multiply = _monotone(operator.mul, lambda a, b: [_times(x, y) for x in a for y in b])
 
 
 def divide_real(a: Scalar, b: Scalar) -> Scalar:
@@ -90,26 +86,20 @@ def divide_truncate(a: Scalar, b: Scalar) -> Scalar:
     return Interval.of(low, -(-a // b) if low < 0 else low)
 
 
-def maximum(a: Scalar, b: Scalar) -> Scalar:
-    """The larger one."""
-    if isinstance(a, Interval) or isinstance(b, Interval):
-        (al, ah), (bl, bh) = _ends(a), _ends(b)
-        return _whole(max(al, bl), max(ah, bh))
-    return max(a, b)
+def _chosen(pick: Callable[..., Any]) -> Function:
+    """Return the function that picks one of two."""
+
+    def compute(a: Scalar, b: Scalar) -> Scalar:
+        if not isinstance(a, Interval) and not isinstance(b, Interval):
+            return pick(a, b)
+        low, high = map(pick, _ends(a), _ends(b))
+        # An exact element keeps its type: int in integer tensors, else float.
+        return low if low == high else _around([low, high])
+
+    return compute
 
 
-def minimum(a: Scalar, b: Scalar) -> Scalar:
-    """The smaller one."""
-    if isinstance(a, Interval) or isinstance(b, Interval):
-        (al, ah), (bl, bh) = _ends(a), _ends(b)
-        return _whole(min(al, bl), min(ah, bh))
-    return min(a, b)
-
-
-def _whole(low: float, high: float) -> Scalar:
-    if low == high:
-        return low  # an exact element keeps its type: int in integer tensors, else float
-    return _around([low, high])
+maximum, minimum = _chosen(max), _chosen(min)
 
 
 def floor_modulo(a: Scalar, b: Scalar) -> Scalar:

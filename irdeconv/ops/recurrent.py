@@ -36,7 +36,6 @@ Loops = tuple[recurrent.CompiledScan, ...]
 class Recurrent(Op):
     """Base of all cells: activations (in the order of the formula), clipping before them."""
 
-    usual: ClassVar[Strings] = ()
     cell: ClassVar[recurrent.Cell]
     gates: ClassVar[int] = 1
     halves: ClassVar[bool] = False  # whether each direction may have its own activations
@@ -52,7 +51,7 @@ class Recurrent(Op):
             text = f"clip is {self.clip}; a negative one does not clip"
             yield Problem("W301", text, attribute="clip")
         names = [a.lower() for a in self.activations]
-        need = len(self.usual)
+        need = len(type(self).activations)
         if len(names) not in (0, need, 2 * need if self.halves else need):
             twice = f", or {2 * need} for two directions" if self.halves else ""
             text = f"there are {len(names)} activations; {need} are needed{twice}"
@@ -68,7 +67,8 @@ class Recurrent(Op):
 
     def _names(self) -> list[str]:
         """Return the names of the activations; of those of two directions the first half."""
-        return [a.lower() for a in self.activations[: len(self.usual)] or self.usual]
+        usual = type(self).activations
+        return [a.lower() for a in self.activations[: len(usual)] or usual]
 
     def functions(self) -> list[recurrent.Activation]:
         """Return the activations."""
@@ -80,7 +80,7 @@ class Recurrent(Op):
     def evaluator(self, used: frozenset[int], inputs: Sequence[Spec]) -> Callable[..., Any]:
         """Return a function that computes the outputs, compiled if the weights are constants."""
         r = inputs[ports(type(self)).names.index("r")].value
-        usual = self._names() == list(self.usual)
+        usual = self._names() == list(type(self).activations)
         if r is None or r.dtype != np.float32 or not usual or not jit.available():
             return self.evaluate
         linear = bool(getattr(self, "linear_before_reset", False))
@@ -98,7 +98,8 @@ class Recurrent(Op):
 
     def step(self, r: Array, bias: Array) -> tuple[recurrent.Step, Array]:
         """Return the cell with the recurrent weights, and the bias of the projected input."""
-        raise NotImplementedError
+        cell = recurrent.lstm if self.cell == "lstm" else recurrent.rnn
+        return cell(r, self.functions(), self.clipped), bias
 
     @property
     def bias_gates(self) -> int:
@@ -133,17 +134,12 @@ class Recurrent(Op):
 @dataclass(frozen=True)
 class _Rnn(Recurrent):
     cell = "rnn"
-    usual = RNN
     activations: Strings = RNN
-
-    def step(self, r: Array, bias: Array) -> tuple[recurrent.Step, Array]:
-        return recurrent.rnn(r, self.functions(), self.clipped), bias
 
 
 @dataclass(frozen=True)
 class _Gru(Recurrent):
     cell = "gru"
-    usual = GRU
     gates = 3
     activations: Strings = GRU
     linear_before_reset: bool = False
@@ -161,12 +157,8 @@ class _Gru(Recurrent):
 @dataclass(frozen=True)
 class _Lstm(Recurrent):
     cell = "lstm"
-    usual = LSTM
     gates = 4
     activations: Strings = LSTM
-
-    def step(self, r: Array, bias: Array) -> tuple[recurrent.Step, Array]:
-        return recurrent.lstm(r, self.functions(), self.clipped), bias
 
 
 _INPUT_AND_STATE = "x: real t [N, I]; initial_hidden_state: t [N, hidden_size]"

@@ -11,7 +11,7 @@ import numpy as np
 from irdeconv.base.errors import Problem
 from irdeconv.ir.op import JUMPS, MOVES, SUM, Bound, Op, op
 from irdeconv.ir.ports import Fit, Types, axis_of
-from irdeconv.ir.spec import DYNAMIC, Array, Shape, Spec
+from irdeconv.ir.spec import DYNAMIC, Array, Spec
 from irdeconv.kernels import reductions
 from irdeconv.kernels.elementwise import saturated
 from irdeconv.kernels.reductions import rows_of
@@ -45,19 +45,15 @@ class Reduction(Op):
         shape, gone = data.shape, at.axes("axes")
         if shape is None:
             return
-        if gone is None:
-            at.groups["O"] = self._unknown(shape, at.values("axes"))
+        if gone is None and self.keep_dims:
+            at.groups["O"] = tuple(union(d, 1) for d in shape)
+        elif gone is None:
+            single = len(at.values("axes") or ()) == 1 and len(shape) > 0
+            at.groups["O"] = (DYNAMIC,) * (len(shape) - 1) if single else None
         elif self.keep_dims:
             at.groups["O"] = tuple(1 if i in gone else d for i, d in enumerate(shape))
         else:
             at.groups["O"] = tuple(d for i, d in enumerate(shape) if i not in gone)
-
-    def _unknown(self, shape: Shape, values: tuple[Any, ...] | None) -> Shape | None:
-        """Return the known part of the shape for unknown axes: with keep_dims the rank."""
-        if not self.keep_dims:
-            single = values is not None and len(values) == 1 and len(shape) > 0
-            return (DYNAMIC,) * (len(shape) - 1) if single else None
-        return tuple(union(d, 1) for d in shape)
 
     def remarks(self, data: Spec, axes: Spec) -> Iterator[Problem]:
         if self.norm and axes.known is not None and not axes.known.size:
@@ -157,16 +153,7 @@ def _extreme(fn: Reducer, lowest: bool) -> Reducer:
     return reduce
 
 
-def _l1(x: Array, axes: Any, keep: bool) -> Array:
-    return np.asarray(np.sum(np.abs(x), axis=axes, keepdims=keep))
-
-
-def _squares(x: Array, axes: Any, keep: bool) -> Array:
-    return np.asarray(np.sum(x * x, axis=axes, keepdims=keep))
-
-
-def _root(total: Array, count: int) -> Array:
-    return np.asarray(np.sqrt(total))
+_sum = _numpy(np.sum)
 
 
 def reduction(
@@ -185,12 +172,10 @@ def reduction(
     return op(name, since=since)(type(name, (Reduction,), body))
 
 
-ReduceSum = reduction(
-    "ReduceSum", _wide(_numpy(np.sum)), "Sum", partial=True, rounding=SUM, ufunc=np.add
-)
+ReduceSum = reduction("ReduceSum", _wide(_sum), "Sum", partial=True, rounding=SUM, ufunc=np.add)
 ReduceMean = reduction(
     "ReduceMean",
-    _wide(_numpy(np.sum), _divided),
+    _wide(_sum, _divided),
     "Arithmetic mean (integers: towards zero)",
     rounding=SUM,
     ufunc=np.add,
@@ -206,10 +191,19 @@ ReduceMin = reduction(
     "ReduceMin", _extreme(np.min, False), "Smallest value", rounding=JUMPS, ufunc=np.minimum
 )
 ReduceL1 = reduction(
-    "ReduceL1", _wide(_l1), "Sum of absolute values", since=4, rounding=SUM, norm=True
+    "ReduceL1",
+    _wide(lambda x, *how: _sum(np.abs(x), *how)),
+    "Sum of absolute values",
+    since=4,
+    rounding=SUM,
+    norm=True,
 )
 ReduceL2 = reduction(
-    "ReduceL2", _wide(_squares, _root), "Root of the sum of squares", since=4, norm=True
+    "ReduceL2",
+    _wide(lambda x, *how: _sum(x * x, *how), lambda total, _: np.sqrt(total)),
+    "Root of the sum of squares",
+    since=4,
+    norm=True,
 )
 ReduceLogicalAnd = reduction(
     "ReduceLogicalAnd", _numpy(np.all), "Whether all are true", accepts="boolean", rounding=JUMPS

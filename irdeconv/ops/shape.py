@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -27,11 +27,12 @@ from irdeconv.ir.spec import (
 from irdeconv.ops.checks import ViewOp, axes_of
 
 
-class _ShapeOf(Op):
-    """Base of the two versions."""
+@op("ShapeOf", until=2)
+class ShapeOf1(Op):
+    """The shape as a vector: any tensor of rank r -> i64 [r].  [shape/ShapeOf-1]"""
 
     rounding = JUMPS
-    output_type: ElementType = i64
+    output_type = i64
 
     def infer(self, data: Spec) -> Spec:
         dtype = self.output_type
@@ -48,13 +49,8 @@ class _ShapeOf(Op):
         return np.array(data.shape, self.output_type.container)
 
 
-@op("ShapeOf", until=2)
-class ShapeOf1(_ShapeOf):
-    """The shape as a vector: any tensor of rank r -> i64 [r].  [shape/ShapeOf-1]"""
-
-
 @op("ShapeOf", since=3, until=17)
-class ShapeOf(_ShapeOf):
+class ShapeOf(ShapeOf1):
     """The shape as a vector: any tensor of rank r -> `output_type` [r].  [shape/ShapeOf-3]"""
 
     output_type: ElementType = attribute(i64, required=True)
@@ -67,7 +63,6 @@ class Reshape(ViewOp):
     With `special_zero` a 0 copies the dimension of the input at that place.  [shape/Reshape-1]
     """
 
-    moves: ClassVar[bool] = True
     signature = "data: any t; shape: integer [?] -> t [*O]"
     special_zero: bool = False
 
@@ -90,7 +85,8 @@ class Reshape(ViewOp):
         size = math.prod(shape)
         if -1 in pattern:
             at = list(pattern).index(-1)
-            out[at], fits = self._fill(shape, pattern, out, at)
+            own, rest = self._others(shape, pattern, out, at)
+            out[at], fits = (own // rest, own % rest == 0) if rest else (1, own == 0)
         else:
             fits = math.prod(out) == size
         if not fits:
@@ -98,16 +94,16 @@ class Reshape(ViewOp):
             raise OpError(text, code="E305", port=1)
         return tuple(out)
 
-    def _fill(
-        self, shape: tuple[int, ...], pattern: Sequence[int], out: list[int], at: int
-    ) -> tuple[int, bool]:
-        """Return the size of -1 and whether it is whole; copied dimensions cancel, even 0."""
+    def _others(
+        self, shape: Shape, pattern: Sequence[Dim], out: Sequence[Dim], at: int
+    ) -> tuple[Any, Any]:
+        """Return the elements and the product of the dimensions but that at a place.
+
+        Copied ones cancel, even 0 and unknown ones.
+        """
         copied = {i for i, v in enumerate(pattern) if self.special_zero and v == 0}
         size = math.prod(d for i, d in enumerate(shape) if i not in copied)
-        rest = math.prod(d for i, d in enumerate(out) if i not in copied and i != at)
-        if rest == 0:
-            return 1, size == 0
-        return size // rest, size % rest == 0
+        return size, math.prod(d for i, d in enumerate(out) if i not in copied and i != at)
 
     def _check(self, pattern: Sequence[int]) -> None:
         if list(pattern).count(-1) > 1 or any(v < -1 for v in pattern):
@@ -144,10 +140,8 @@ class Reshape(ViewOp):
         return shape[i] if shape is not None and i < len(shape) else DYNAMIC
 
     def _left_over(self, shape: Shape, pattern: tuple[Dim, ...], out: list[Dim], at: int) -> Dim:
-        """Divide the elements by the other dimensions; copied ones cancel, even unknown."""
-        copied = {i for i, v in enumerate(pattern) if self.special_zero and v == 0}
-        size = math.prod(d for i, d in enumerate(shape) if i not in copied)
-        rest = math.prod(d for i, d in enumerate(out) if i not in copied and i != at)
+        """Divide the elements by the other dimensions."""
+        size, rest = self._others(shape, pattern, out, at)
         (slo, shi), (rlo, rhi) = bounds(size), bounds(rest)
         if rlo == 0:
             return 1 if rhi == 0 else DYNAMIC
@@ -156,12 +150,12 @@ class Reshape(ViewOp):
         return DYNAMIC if high is not None and high < low else Interval.of(low, high)
 
 
-class _Squeeze(ViewOp):
-    """Base of the two versions."""
+@op("Squeeze", until=14)
+class Squeeze1(ViewOp):
+    """Remove the given axes of size 1 (all of them without `axes`).  [shape/Squeeze-1]"""
 
-    moves: ClassVar[bool] = True
     signature = "data: any t; axes?: integer [*A:1] -> t [*O]"
-    allow_axis_skip: bool = False
+    allow_axis_skip = False
 
     def complete(self, at: Fit, data: Spec, axes: Spec | None = None) -> None:
         skip, values = self.allow_axis_skip, at.values("axes")
@@ -169,8 +163,8 @@ class _Squeeze(ViewOp):
         if axes is None or values == ():
             at.groups["O"] = _squeeze_all(data.shape)
         elif data.shape is not None and chosen is None:
-            count = None if values is None else len(values)
-            at.groups["O"] = _squeeze_some(data.shape, count, skip)
+            if values is not None and not skip and len(values) <= len(data.shape):
+                at.groups["O"] = (DYNAMIC,) * (len(data.shape) - len(values))
         elif data.shape is not None and chosen is not None:
             at.groups["O"] = _squeeze(data.shape, chosen, skip)
 
@@ -192,13 +186,6 @@ def _squeeze_all(shape: Shape | None) -> Shape | None:
     return tuple(d for d in shape if d != 1)
 
 
-def _squeeze_some(shape: Shape, count: int | None, skip: bool) -> Shape | None:
-    """Return the shape without `count` unknown axes of size 1."""
-    if count is None or skip or count > len(shape):
-        return None
-    return (DYNAMIC,) * (len(shape) - count)
-
-
 def _squeeze(shape: Shape, axes: Sequence[int], skip: bool) -> Shape | None:
     gone = {axis_of(a, len(shape), port=1) for a in axes}  # repeated axes are allowed
     for a in sorted(gone):
@@ -214,13 +201,8 @@ def _squeeze(shape: Shape, axes: Sequence[int], skip: bool) -> Shape | None:
     return tuple(d for i, d in enumerate(shape) if i not in gone)
 
 
-@op("Squeeze", until=14)
-class Squeeze1(_Squeeze):
-    """Remove the given axes of size 1 (all of them without `axes`).  [shape/Squeeze-1]"""
-
-
 @op("Squeeze", since=15)
-class Squeeze(_Squeeze):
+class Squeeze(Squeeze1):
     """Remove the given axes of size 1 (all of them without `axes`).
 
     With `allow_axis_skip` a given axis of another size stays.  [shape/Squeeze-15]
@@ -233,7 +215,6 @@ class Squeeze(_Squeeze):
 class Unsqueeze(ViewOp):
     """Insert axes of size 1 at the given places of the output.  [shape/Unsqueeze-1]"""
 
-    moves: ClassVar[bool] = True
     signature = "data: any t; axes: integer [*A:1] -> t [*O]"
 
     def complete(self, at: Fit, data: Spec, axes: Spec) -> None:

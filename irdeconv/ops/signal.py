@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -68,15 +68,21 @@ def require_length(size: int, name: str, port: int) -> None:
         raise OpError(text, code="E306", port=port, hint=hint)
 
 
-class _Fourier(Op):
-    """Base: data, axes, and the sizes to which those axes are cut or filled up with zeros first."""
+@op("DFT", since=7)
+class DFT(Op):
+    """Discrete Fourier transform along `axes`: data [*I, 2] -> [*O, 2], floating-point pairs.
+
+    sum over n of x[n] exp(-2 pi i n k / N). A negative axis counts from the axis before the pairs.
+    `signal_size` has a length for each axis, to which the data is cut or filled up with zeros; -1
+    keeps it.  [signals/DFT-7]
+    """
 
     signature = (
         "data: f64|f32|f16|bf16 t [*I, ?, 2]; axes: i32|i64 [?]; signal_size?: i32|i64 [?] "
         "-> t [*O]"
     )
     complex_input: ClassVar[int] = 1  # the last axis of the data holds pairs
-    transform: ClassVar[Callable[..., Any]]
+    transform: ClassVar[Callable[..., Any]] = np.fft.fftn
 
     def complete(self, at: Fit, data: Spec, axes: Spec, signal_size: Spec | None = None) -> None:
         chosen, sizes = at.values("axes"), at.values("signal_size")
@@ -87,23 +93,19 @@ class _Fourier(Op):
             return
         shape = data.shape[:-1] if self.complex_input else data.shape
         places = exact(chosen)
-        resized: Shape = (DYNAMIC,) * len(shape)
+        resized: list[Dim] = [DYNAMIC] * len(shape)
         if places is not None:
             places = axes_of(places, len(shape), 1)
             new = (UNKNOWN,) * len(places) if signal_size is not None and sizes is None else sizes
-            resized = self._resized(shape, places, new)
-        at.groups["O"] = self._pairs(resized)
+            resized = list(shape)
+            for i, axis in enumerate(places):
+                size = -1 if new is None else new[i]
+                resized[axis] = self._size(shape[axis], size, last=i == len(places) - 1)
+        at.groups["O"] = self._pairs(tuple(resized))
 
     def _pairs(self, shape: Shape) -> Shape:
         """Return the shape of the output for a shape of complex numbers."""
         return (*shape, 2)
-
-    def _resized(self, shape: Shape, axes: tuple[int, ...], sizes: Shape | None) -> Shape:
-        out = list(shape)
-        for i, axis in enumerate(axes):
-            size = -1 if sizes is None else sizes[i]
-            out[axis] = self._size(shape[axis], size, last=i == len(axes) - 1)
-        return tuple(out)
 
     def _size(self, length: Dim, size: Dim, *, last: bool) -> Dim:
         """Return the length of a transformed axis; a `size` of -1 keeps it."""
@@ -121,36 +123,20 @@ class _Fourier(Op):
         shape = inferred_shape(self, data, axes, signal_size)
         if 0 in data.shape or 0 in shape:
             return np.zeros(shape, data.dtype)
-        sizes = self._lengths(x.shape, places, signal_size)
+        sizes = [shape[a] for a in places]
+        if sizes and not self.complex_input:  # of which the output has half
+            last = -1 if signal_size is None else int(signal_size[-1])
+            sizes[-1] = x.shape[places[-1]] if last == -1 else last
         with np.errstate(all="ignore"):
             return self.computed(x, sizes, places).astype(data.dtype, copy=False)
 
-    def _lengths(
-        self, shape: tuple[int, ...], axes: Sequence[int], signal_size: Array | None
-    ) -> list[int]:
-        """Return how long each axis is that is transformed."""
-        sizes = [-1] * len(axes) if signal_size is None else signal_size.tolist()
-        return [shape[a] if s == -1 else s for a, s in zip(axes, sizes, strict=True)]
-
     def computed(self, x: Array, sizes: list[int], axes: tuple[int, ...]) -> Array:
-        """Return the transform, pairs or real numbers."""
+        """Return the transform, pairs or real numbers, of these lengths of the axes."""
         return pairs(type(self).transform(x, sizes, axes) if axes else x, x.real.dtype)
 
 
-@op("DFT", since=7)
-class DFT(_Fourier):
-    """Discrete Fourier transform along `axes`: data [*I, 2] -> [*O, 2], floating-point pairs.
-
-    sum over n of x[n] exp(-2 pi i n k / N). A negative axis counts from the axis before the pairs.
-    `signal_size` has a length for each axis, to which the data is cut or filled up with zeros; -1
-    keeps it.  [signals/DFT-7]
-    """
-
-    transform = np.fft.fftn
-
-
 @op("IDFT", since=7)
-class IDFT(_Fourier):
+class IDFT(DFT):
     """Inverse DFT along `axes`: data [*I, 2] -> [*O, 2], 1/N sum of x[k] exp(2 pi i n k / N).
 
     Axes and `signal_size` as for DFT.  [signals/IDFT-7]
@@ -160,28 +146,24 @@ class IDFT(_Fourier):
 
 
 @op("RDFT", since=9)
-class RDFT(_Fourier):
+class RDFT(DFT):
     """DFT of real data along `axes`: [*I] -> [*O, 2]; the last of `axes` keeps N / 2 + 1 values.
 
     The others follow by symmetry. Axes count from all of the data's. `signal_size` cuts or fills up
     with zeros (the runtime computes neither longer signals nor a size of -1).  [signals/RDFT-9]
     """
 
-    signature = _Fourier.signature.replace("[*I, ?, 2]", "[*I, ?]")
+    signature = DFT.signature.replace("[*I, ?, 2]", "[*I, ?]")
     complex_input: ClassVar[int] = 0
+    transform = np.fft.rfftn
 
     def _size(self, length: Dim, size: Dim, *, last: bool) -> Dim:
         n = super()._size(length, size, last=last)
         return n // 2 + 1 if last else n
 
-    def computed(self, x: Array, sizes: list[int], axes: tuple[int, ...]) -> Array:
-        if not axes:
-            return pairs(x.astype(np.result_type(x, np.complex64)), x.dtype)
-        return pairs(np.fft.rfftn(x, sizes, axes), x.dtype)
-
 
 @op("IRDFT", since=9)
-class IRDFT(_Fourier):
+class IRDFT(DFT):
     """Inverse of RDFT: data [*I, 2] -> real [*O]; the last of `axes` grows to 2 (I - 1).
 
     Elements beyond the pairs of that axis are assumed symmetric. `signal_size` gives other lengths
@@ -198,14 +180,6 @@ class IRDFT(_Fourier):
         if last and isinstance(size, Interval) and size.lo < 0:
             return DYNAMIC
         return super()._size(length, size, last=last)
-
-    def _lengths(
-        self, shape: tuple[int, ...], axes: Sequence[int], signal_size: Array | None
-    ) -> list[int]:
-        sizes = super()._lengths(shape, axes, signal_size)
-        if sizes and (signal_size is None or signal_size[-1] == -1):
-            sizes[-1] = 2 * (shape[axes[-1]] - 1)
-        return sizes
 
     def computed(self, x: Array, sizes: list[int], axes: tuple[int, ...]) -> Array:
         return np.asarray(np.fft.irfftn(x, sizes, axes) if axes else x.real)

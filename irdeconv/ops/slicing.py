@@ -85,7 +85,6 @@ class Slice(ViewOp):
     steps may be negative. data: any type.  [movement/Slice-8]
     """
 
-    moves: ClassVar[bool] = True
     signature = (
         "data: any t; start: integer [L]; stop: integer [L]; step: integer [L]; "
         "axes?: integer [L] -> t [*O]"
@@ -136,13 +135,18 @@ def nonzero(step: int, port: int = 3) -> int:
     return step
 
 
-class _Gather(MovingOp):
-    """Base of the three versions; with `wraps` negative indices count from the end."""
+@op("Gather", until=6)
+class Gather1(MovingOp):
+    """Take `indices` along `axis` (a scalar input): [.., A, ..] -> [.., *indices, ..].
+
+    Indices outside the axis, negative ones too, give 0.
+    [movement/Gather-1]
+    """
 
     partial: ClassVar[bool] = True
-    wraps: ClassVar[bool] = False
+    wraps: ClassVar[bool] = False  # whether negative indices count from the end
     signature = "data: any t; indices: integer; axis: integer one of data -> t [*O]"
-    batch_dims: int = 0  # of the versions before opset7
+    batch_dims = 0
 
     def complete(self, found: Fit, data: Spec, indices: Spec, axis: Spec) -> None:
         if data.shape is None or indices.shape is None:
@@ -160,7 +164,10 @@ class _Gather(MovingOp):
         at = axis_of(int(axis.reshape(-1)[0]), data.ndim, port=2)
         if indices.dtype == object:
             raise TypeError("Gather with unknown indices")
-        places = indices if self.wraps else _outside(indices)
+        # Versions before opset8 read negative indices as ones beyond every axis.
+        places = indices
+        if not self.wraps and indices.size and indices.min() < 0:
+            places = np.where(indices < 0, np.iinfo(np.int64).max, indices)
         dims = self._batch(indices.ndim, data.ndim)
         self._check_batch(data.shape, indices.shape, dims, at)
         return gather(data, places.astype(np.int64, copy=False), at, dims)
@@ -238,24 +245,8 @@ def _gather_batched(data: Array, indices: Array, axis: int, batch: int) -> Array
     return out
 
 
-def _outside(indices: Array) -> Array:
-    """Replace negative indices by one beyond every axis, as versions before opset8 read them."""
-    if not indices.size or indices.min() >= 0:
-        return indices
-    return np.where(indices < 0, np.iinfo(np.int64).max, indices)
-
-
-@op("Gather", until=6)
-class Gather1(_Gather):
-    """Take `indices` along `axis` (a scalar input): [.., A, ..] -> [.., *indices, ..].
-
-    Indices outside the axis, negative ones too, give 0.
-    [movement/Gather-1]
-    """
-
-
 @op("Gather", since=7, until=7)
-class Gather7(_Gather):
+class Gather7(Gather1):
     """Take `indices` along `axis`, separately for each of the first `batch_dims` axes.
 
     Indices outside the axis, negative ones too, give 0.  [movement/Gather-7]
@@ -265,14 +256,13 @@ class Gather7(_Gather):
 
 
 @op("Gather", since=8)
-class Gather(_Gather):
+class Gather(Gather7):
     """Take `indices` along `axis`, separately for each of the first `batch_dims` axes.
 
     Negative indices count from the end; those outside the axis give 0.  [movement/Gather-8]
     """
 
     wraps: ClassVar[bool] = True
-    batch_dims: int = 0
 
 
 @dataclass(frozen=True)
@@ -300,7 +290,6 @@ class StridedSlice(ViewOp):
     [movement/StridedSlice-1]
     """
 
-    moves: ClassVar[bool] = True
     signature = "data: any t; begin: integer [L]; end: integer [L]; strides?: integer [L] -> t [*O]"
 
     begin_mask: _Mask = ()

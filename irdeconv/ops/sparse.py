@@ -42,9 +42,9 @@ class _Embedding(Op):
         bag: Array,
         count: int,
         weights: Array | None,
-        default: int = -1,
+        default_index: Array | None = None,
     ) -> Array:
-        """Return `count` reduced bags; lookup i belongs to bag[i], an empty one gets `default`."""
+        """Return `count` reduced bags; lookup i belongs to bag[i], an empty one a row."""
         wide = widened(table)
         found = wide[_checked(indices, len(table))]
         if weights is not None:
@@ -56,8 +56,8 @@ class _Embedding(Op):
             if self.reduction == "mean":
                 counts = np.maximum(sizes, 1).reshape(-1, *(1,) * (out.ndim - 1))
                 out = (out / counts).astype(out.dtype)
-        if default >= 0:
-            out[sizes == 0] = wide[_checked(np.array(default), len(table))]
+        if default_index is not None and (row := default_index.reshape(-1)[0]) >= 0:
+            out[sizes == 0] = wide[_checked(np.asarray(row), len(table))]
         return out.astype(table.dtype, copy=False)
 
 
@@ -70,12 +70,14 @@ def _checked(indices: Array, rows: int) -> Array:
     return indices.astype(np.int64)
 
 
-def _default(value: Array | None) -> int:
-    return -1 if value is None else int(value.reshape(-1)[0])
+@op("EmbeddingBagOffsetsSum", since=3)
+class EmbeddingBagOffsetsSum(_Embedding):
+    """Sum rows of a table for each bag: [E, *W], indices [L], offsets [B] -> [B, *W].
 
-
-class _Offsets(_Embedding):
-    """Base: a bag begins at each offset and ends before the next one."""
+    Bag b has the indices from offsets[b] to offsets[b + 1]; an empty one is the row
+    `default_index`, 0 without it or if that is -1. per_sample_weights [L] multiply the rows.
+    [sparse/EmbeddingBagOffsetsSum-3]
+    """
 
     signature = (
         "emb_table: number t [E, *W]; indices: i32|i64 i [L]; offsets: i [B]; "
@@ -91,22 +93,11 @@ class _Offsets(_Embedding):
         first = int(offsets[0]) if len(offsets) else len(indices)
         bag = np.repeat(np.arange(len(offsets)), sizes)
         weights = None if per_sample_weights is None else per_sample_weights[first:]
-        default = _default(default_index)
-        return self.bags(emb_table, indices[first:], bag, len(offsets), weights, default)
-
-
-@op("EmbeddingBagOffsetsSum", since=3)
-class EmbeddingBagOffsetsSum(_Offsets):
-    """Sum rows of a table for each bag: [E, *W], indices [L], offsets [B] -> [B, *W].
-
-    Bag b has the indices from offsets[b] to offsets[b + 1]; an empty one is the row
-    `default_index`, 0 without it or if that is -1. per_sample_weights [L] multiply the rows.
-    [sparse/EmbeddingBagOffsetsSum-3]
-    """
+        return self.bags(emb_table, indices[first:], bag, len(offsets), weights, default_index)
 
 
 @op("EmbeddingBagOffsets", since=15)
-class EmbeddingBagOffsets(_Offsets):
+class EmbeddingBagOffsets(EmbeddingBagOffsetsSum):
     """EmbeddingBagOffsetsSum with the sum or the mean of each bag.
 
     [sparse/EmbeddingBagOffsets-15]
@@ -115,8 +106,12 @@ class EmbeddingBagOffsets(_Offsets):
     reduction: Reduction = "sum"  # type: ignore[misc]
 
 
-class _Packed(_Embedding):
-    """Base: every bag has the same number of rows."""
+@op("EmbeddingBagPackedSum", since=3)
+class EmbeddingBagPackedSum(_Embedding):
+    """Sum rows of a table for each bag: [E, *W], indices [B, L] -> [B, *W].
+
+    per_sample_weights [B, L] multiply the rows.  [sparse/EmbeddingBagPackedSum-3]
+    """
 
     signature = (
         "emb_table: number t [E, *W]; indices: i32|i64 [B, L]; per_sample_weights?: t -> t [B, *W]"
@@ -131,16 +126,8 @@ class _Packed(_Embedding):
         return self.bags(emb_table, indices.reshape(-1), bag, count, weights)
 
 
-@op("EmbeddingBagPackedSum", since=3)
-class EmbeddingBagPackedSum(_Packed):
-    """Sum rows of a table for each bag: [E, *W], indices [B, L] -> [B, *W].
-
-    per_sample_weights [B, L] multiply the rows.  [sparse/EmbeddingBagPackedSum-3]
-    """
-
-
 @op("EmbeddingBagPacked", since=15)
-class EmbeddingBagPacked(_Packed):
+class EmbeddingBagPacked(EmbeddingBagPackedSum):
     """EmbeddingBagPackedSum with the sum or the mean of each bag.
 
     [sparse/EmbeddingBagPacked-15]
@@ -173,8 +160,7 @@ class EmbeddingSegmentsSum(_Embedding):
         if bag.size and bag[-1] >= count:
             text = f"a segment id is {bag[-1]}; there are {count} segments"
             raise OpError(text, code="E305", port=2)
-        default = _default(default_index)
-        return self.bags(emb_table, indices, bag, count, per_sample_weights, default)
+        return self.bags(emb_table, indices, bag, count, per_sample_weights, default_index)
 
 
 def check_growing(ids: Array, port: int) -> None:
@@ -211,9 +197,8 @@ class SparseFillEmptyRows(Op):
     ) -> Dim:
         """Return the number of elements of the result: each row has one at least."""
         if indices is not None and isinstance(rows, int):
-            filled = _rows_of(indices, rows)
-            if dense_shape is not None:
-                _require_columns(indices, int(dense_shape[1]))
+            columns = () if dense_shape is None else (int(dense_shape[1]),)
+            filled = _rows_of(indices, rows, *columns)
             return len(filled) + rows - len(np.unique(filled))
         given = DYNAMIC if values.shape is None else values.shape[0]
         (low, high), (least, most) = bounds(given), bounds(rows)
@@ -223,8 +208,7 @@ class SparseFillEmptyRows(Op):
         self, values: Array, dense_shape: Array, indices: Array, default_value: Array
     ) -> tuple[Array, ...]:
         rows = int(dense_shape[0])
-        filled = _rows_of(indices, rows)
-        _require_columns(indices, int(dense_shape[1]))
+        filled = _rows_of(indices, rows, int(dense_shape[1]))
         empty = np.bincount(filled, minlength=rows) == 0
         added = np.flatnonzero(empty)
         order = np.argsort(np.concatenate([filled, added]), kind="stable")
@@ -234,20 +218,14 @@ class SparseFillEmptyRows(Op):
         return every[order], numbers[order], empty
 
 
-def _rows_of(indices: Array, rows: int) -> Array:
-    """Return the row of each element; E305 if there is no such row."""
-    out: Array = indices[:, 0].astype(np.int64)
-    worst = outside(out, rows - 1)
-    if worst is not None:
-        raise OpError(f"an element is in row {worst} of {rows}", code="E305", port=2)
-    return out
-
-
-def _require_columns(indices: Array, columns: int) -> None:
-    """Raise OpError E305 if an element is in a column that does not exist."""
-    worst = outside(indices[:, 1].astype(np.int64), columns - 1)
-    if worst is not None:
-        raise OpError(f"an element is in column {worst} of {columns}", code="E305", port=2)
+def _rows_of(indices: Array, *sizes: int) -> Array:
+    """Return the row of each element; E305 if there is no such row or column."""
+    for axis, (what, size) in enumerate(zip(("row", "column"), sizes, strict=False)):
+        worst = outside(indices[:, axis].astype(np.int64), size - 1)
+        if worst is not None:
+            raise OpError(f"an element is in {what} {worst} of {size}", code="E305", port=2)
+    rows: Array = indices[:, 0].astype(np.int64)
+    return rows
 
 
 @op("SegmentMax", since=16)
@@ -280,8 +258,7 @@ class SegmentMax(Op):
         check_growing(ids, 1)
         last = int(ids[-1]) + 1 if ids.size else 0
         count = last if num_segments is None else int(num_segments.reshape(-1)[0])
-        low = _lowest(data.dtype)
-        fill = low if self.fill_mode == "lowest" else 0
+        fill = _lowest(data.dtype) if self.fill_mode == "lowest" else 0
         out = np.full((count, *data.shape[1:]), fill, data.dtype)
         starts = np.flatnonzero(np.diff(ids, prepend=-1))
         kept = starts[ids[starts] < count]
