@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Literal
 
@@ -101,11 +100,9 @@ class Gelu2(UnaryFunction):
 
 
 @op("Gelu", since=7)
-class Gelu(UnaryFunction):
+class Gelu(Gelu2):
     """x * Phi(x) by the error function or its tanh approximation.  [activation/Gelu-7]"""
 
-    rounding = COMPOSITE
-    signature = "data: real t [*I] -> t [*I]"
     approximation_mode: Literal["ERF", "TANH"] = attribute("ERF", documented=True)
 
     def formula(self) -> tuple[Rule, tuple[Any, ...]]:
@@ -235,9 +232,9 @@ def log_softmax(x: Array, axis: int) -> Any:
     return shifted - np.log(np.sum(np.exp(shifted), axis, keepdims=True))
 
 
-@dataclass(frozen=True)
-class _AlongAxis(Op):
-    """Base: floating-point data, a valid axis, the shape stays."""
+@op("SoftMax", since=8, aliases=("Softmax",))
+class SoftMax(Op):
+    """exp(x) / sum of exp along `axis` (may be negative).  [activation/SoftMax-8]"""
 
     rounding = Rounding("softmax")
     signature = "data: real t [*I] -> t [*I]"
@@ -263,7 +260,7 @@ class _AlongAxis(Op):
 
 
 @op("SoftMax", until=7, aliases=("Softmax",))
-class SoftMax1(_AlongAxis):
+class SoftMax1(SoftMax):
     """exp(x) / sum of exp along `axis` (not negative), floating-point.
 
     Absent, it is 0 in the runtime, 1 in the specification.  [activation/SoftMax-1]
@@ -277,13 +274,8 @@ class SoftMax1(_AlongAxis):
             yield Problem("E210", message, attribute="axis")
 
 
-@op("SoftMax", since=8, aliases=("Softmax",))
-class SoftMax(_AlongAxis):
-    """exp(x) / sum of exp along `axis` (may be negative).  [activation/SoftMax-8]"""
-
-
 @op("LogSoftmax", since=5)
-class LogSoftmax(_AlongAxis):
+class LogSoftmax(SoftMax):
     """x - log(sum of exp) along `axis`, floating-point.  [activation/LogSoftmax-5]"""
 
     rounding = Rounding("log_softmax")

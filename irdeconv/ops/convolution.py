@@ -117,7 +117,7 @@ class FilterWindows(WindowOp):
     def terms(self, inputs: Sequence[Array], output: Array) -> int:
         return int(inputs[1].size // max(output.shape[1], 1))
 
-    def remarks(self, data: Spec, filter: Spec) -> Iterator[Problem]:
+    def remarks(self, *inputs: Spec) -> Iterator[Problem]:
         for name, pads in (("pads_begin", self.pads_begin), ("pads_end", self.pads_end)):
             if self.auto_pad == "explicit" and any(p < 0 for p in pads):
                 text = f"{name} has negative values: they crop here, OpenVINO infers a dynamic "
@@ -126,7 +126,7 @@ class FilterWindows(WindowOp):
 
     def macs(self, inputs: tuple[Spec, ...], outputs: tuple[Spec, ...]) -> int | None:
         """Return N * prod(O) * elements of the filter."""
-        shape, weights = outputs[0].shape, inputs[1].size
+        shape, weights = outputs[0].shape, inputs[self.filter_port].size
         if not is_static(shape) or weights is None:
             return None
         return shape[0] * math.prod(shape[2:]) * weights
@@ -210,10 +210,16 @@ _NAMES = ("data", "offsets", "filter", "mask")
 _DEFORMED = "data: real t [?, ?, ?, ?]; offsets: t [?, ?, ?, ?]; filter: t [?, ?, ?, ?]"
 
 
-@dataclass(frozen=True)
-class _Deformable(FilterWindows):
-    """Base of the two versions: a convolution of two axes whose taps are moved by `offsets`."""
+@op("DeformableConvolution", until=7)
+class DeformableConvolution1(FilterWindows):
+    """Convolution whose taps are moved: data (N, C, H, W), offsets, filter -> (N, M, *O).
 
+    offsets (N, 2 d K, *O): y and x for each of K taps and of d = `deformable_group` groups of
+    channels; filter (M, C / `group`, *K). Floating-point. A tap between elements is interpolated,
+    one outside of the data is 0.  [convolution/DeformableConvolution-1]
+    """
+
+    signature = f"{_DEFORMED} -> t [*O]"
     rounding = SCALE
     filter_layout: ClassVar[str] = "[M, C / group, *K]"
     filter_port: ClassVar[int] = 2
@@ -267,27 +273,9 @@ class _Deformable(FilterWindows):
             out = convolve(arrays[0], arrays[1], arrays[2], scaled, windows, groups)
         return out.astype(data.dtype, copy=False)
 
-    def remarks(self, *inputs: Spec) -> Iterator[Problem]:
-        yield from super().remarks(inputs[0], inputs[2])
-
-    def macs(self, inputs: tuple[Spec, ...], outputs: tuple[Spec, ...]) -> int | None:
-        return super().macs((inputs[0], inputs[2]), outputs)
-
-
-@op("DeformableConvolution", until=7)
-class DeformableConvolution1(_Deformable):
-    """Convolution whose taps are moved: data (N, C, H, W), offsets, filter -> (N, M, *O).
-
-    offsets (N, 2 d K, *O): y and x for each of K taps and of d = `deformable_group` groups of
-    channels; filter (M, C / `group`, *K). Floating-point. A tap between elements is interpolated,
-    one outside of the data is 0.  [convolution/DeformableConvolution-1]
-    """
-
-    signature = f"{_DEFORMED} -> t [*O]"
-
 
 @op("DeformableConvolution", since=8)
-class DeformableConvolution(_Deformable):
+class DeformableConvolution(DeformableConvolution1):
     """DeformableConvolution-1 with an optional mask (N, d K, *O), by which each tap is multiplied.
 
     data (N, C, H, W), offsets (N, 2 d K, *O), filter (M, C / group, *K) -> (N, M, *O). With

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from sys import float_info
 from typing import Annotated, Any, Literal
 
@@ -40,9 +40,13 @@ def _matching(size: Dim, wanted: Dim, port: int, what: str) -> None:
         raise OpError(text, code="E302", port=port)
 
 
-@dataclass(frozen=True)
-class _DetectionOutput(Op):
-    """Base of the two versions."""
+@op("DetectionOutput", since=8)
+class DetectionOutput(Op):
+    """Detections of an SSD network, as DetectionOutput-1: boxes (N, 4PL), scores (N, PC), priors
+    (1 or N, 2, 4P) -> (1, 1, K, 7).
+
+    The number of classes C follows from the shapes.  [detection/DetectionOutput-8]
+    """
 
     signature = (
         "box_logits: real t [N, B]; class_preds: t [N, C]; proposals: real [P, R, V]; "
@@ -63,10 +67,6 @@ class _DetectionOutput(Op):
     input_height: int = 1
     input_width: int = 1
     objectness_score: float = 0.0
-
-    def declared_classes(self) -> int | None:
-        """Return the number of classes if it is an attribute."""
-        return None
 
     def check(self) -> Iterator[Problem]:
         if self.decrease_label_id and self.background_label_id != 0:
@@ -101,7 +101,7 @@ class _DetectionOutput(Op):
         priors = _divided(at["V"], 4 if self.normalized else 5, 2, "the numbers of a prior")
         if priors == 0:
             raise OpError("there are no proposals; one is needed", code="E302", port=2)
-        known = self.declared_classes()
+        known: int | None = getattr(self, "num_classes", None)  # an attribute of version 1
         classes: Dim = DYNAMIC if known is None else known
         if isinstance(classes, int) and not isinstance(priors, int):
             priors = _divided(at["C"], classes, 1, "a score of each class")
@@ -178,7 +178,7 @@ class _DetectionOutput(Op):
 
 
 @op("DetectionOutput", until=7)
-class DetectionOutput1(_DetectionOutput):
+class DetectionOutput1(DetectionOutput):
     """Detections of an SSD network: boxes (N, 4PL), scores (N, PC), priors (1 or N, 2, 4P)
     -> (1, 1, K, 7).
 
@@ -197,18 +197,6 @@ class DetectionOutput1(_DetectionOutput):
     """
 
     num_classes: Positive = field(kw_only=True)
-
-    def declared_classes(self) -> int | None:
-        return self.num_classes
-
-
-@op("DetectionOutput", since=8)
-class DetectionOutput(_DetectionOutput):
-    """Detections of an SSD network, as DetectionOutput-1: boxes (N, 4PL), scores (N, PC), priors
-    (1 or N, 2, 4P) -> (1, 1, K, 7).
-
-    The number of classes C follows from the shapes.  [detection/DetectionOutput-8]
-    """
 
 
 _LARGEST = float(np.finfo(np.float32).max)
@@ -256,9 +244,22 @@ _DESCRIBED = (
 )
 
 
-@dataclass(frozen=True)
-class _PriorBox(_Priors):
-    """Base of the two versions."""
+@op("PriorBox", until=7)
+class PriorBox1(_Priors):
+    """Boxes around each cell of a grid: sizes [H, W] of grid and image -> (2, 4 * H * W * B), f32.
+
+    The first row has the boxes as left, top, right, bottom in fractions of the image, the second
+    their variances. A cell has, for each `fixed_size`, a square of `density` by `density` boxes of
+    each `fixed_ratio` (or of each aspect ratio), then for each `min_size` a square, a square of
+    side sqrt(min * max), and a box of each aspect ratio, with `flip` of its reciprocal too. Centres
+    are (offset + i) * step; a step of 0 divides the image evenly, from the middle of the first
+    cell. With `scale_all_sizes` off `min_size` and `step` are fractions of the image's height, -1
+    is a step of one cell, and only the last `min_size` has aspect ratios, those of the first.
+    If attributes describe more boxes than the rule of the shape counts, the runtime writes them
+    one after the other until the row is full; so does this. If the runtime folds a constant, its
+    boxes of an odd `fixed_size` are half a pixel further right and down.
+    [detection/PriorBox-1]
+    """
 
     min_size: _Sides = ()
     max_size: _Sides = ()
@@ -316,26 +317,8 @@ class _PriorBox(_Priors):
         return kernels.grid(width, x, offset), kernels.grid(height, y, offset)
 
 
-@op("PriorBox", until=7)
-class PriorBox1(_PriorBox):
-    """Boxes around each cell of a grid: sizes [H, W] of grid and image -> (2, 4 * H * W * B), f32.
-
-    The first row has the boxes as left, top, right, bottom in fractions of the image, the second
-    their variances. A cell has, for each `fixed_size`, a square of `density` by `density` boxes of
-    each `fixed_ratio` (or of each aspect ratio), then for each `min_size` a square, a square of
-    side sqrt(min * max), and a box of each aspect ratio, with `flip` of its reciprocal too. Centres
-    are (offset + i) * step; a step of 0 divides the image evenly, from the middle of the first
-    cell. With `scale_all_sizes` off `min_size` and `step` are fractions of the image's height, -1
-    is a step of one cell, and only the last `min_size` has aspect ratios, those of the first.
-    If attributes describe more boxes than the rule of the shape counts, the runtime writes them
-    one after the other until the row is full; so does this. If the runtime folds a constant, its
-    boxes of an odd `fixed_size` are half a pixel further right and down.
-    [detection/PriorBox-1]
-    """
-
-
 @op("PriorBox", since=8)
-class PriorBox(_PriorBox):
+class PriorBox(PriorBox1):
     """Boxes around each cell of a grid, as PriorBox-1: sizes [H, W] of grid and image -> (2, N).
 
     With `min_max_aspect_ratios_order` off the square up to `max_size` comes after the aspect

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
@@ -336,10 +336,15 @@ _PROPOSED = (
 _Ratios = Annotated[Floats, ValueRange(0, above=True, needed=True)]
 
 
-@dataclass(frozen=True)
-class _Proposal(Op):
-    """Base of the two versions."""
+@op("Proposal", since=4)
+class Proposal(Op):
+    """Regions of interest, as Proposal-1, and their scores: scores (N, 2A, H, W), shifts
+    (N, 4A, H, W), image -> (N * post, 5) and (N * post).
 
+    Scores of free rows are 0; the runtime leaves them unwritten.  [detection/Proposal-4]
+    """
+
+    signature = f"{_PROPOSED}; t [post_nms_topn*N]"
     base_size: Positive = attribute(0, documented=True)
     pre_nms_topn: Natural = attribute(0, documented=True)
     post_nms_topn: Positive = attribute(0, documented=True)
@@ -363,11 +368,11 @@ class _Proposal(Op):
     def complete(self, at: Fit, *inputs: Spec) -> None:
         _three_or_four(at["I"], f"image_shape has {at['I']} numbers", 2)
 
-    def _propose(self, class_probs: Array, bbox_deltas: Array, info: Array) -> tuple[Array, Array]:
-        """Return the proposals (N * post, 5) and their scores."""
-        height, width, *scales = info.astype(np.float32).tolist()
+    def evaluate(self, class_probs: Array, bbox_deltas: Array, image_shape: Array) -> Any:
+        height, width, *scales = image_shape.astype(np.float32).tolist()
         if not (0 < height < np.inf and 0 < width < np.inf and 0 <= min(scales) < np.inf):
-            text = f"image_shape is {info.tolist()}; sizes must be positive, scales not negative"
+            text = f"image_shape is {image_shape.tolist()}; "
+            text += "sizes must be positive, scales not negative"
             raise OpError(text, code="E305", port=2)
         tensorflow = self.framework == "tensorflow"
         image = (height, width) if tensorflow else (width, height)
@@ -386,7 +391,8 @@ class _Proposal(Op):
             rows[n, : len(kept), 1:] = self._shown(moved[kept], image)
             rows[n, len(kept) : len(kept) + 1, 0] = -1
             probabilities[n, : len(kept)] = scores[kept]
-        return rows.reshape(-1, 5), probabilities.reshape(-1)
+        kind = class_probs.dtype
+        return rows.reshape(-1, 5).astype(kind), probabilities.reshape(-1).astype(kind)
 
     def _boxes(self, deltas: Array, image: tuple[float, float]) -> Array:
         """Return the shifted anchors (N, H * W * A, 4); `image` is its extent along x and y."""
@@ -410,7 +416,7 @@ class _Proposal(Op):
 
 
 @op("Proposal", until=3)
-class Proposal1(_Proposal):
+class Proposal1(Proposal):
     """Regions of interest: scores (N, 2A, H, W), shifts (N, 4A, H, W), image -> (N * post, 5).
 
     A = ratios times scales anchors at each cell of `feat_stride` pixels; the second half of the
@@ -424,22 +430,5 @@ class Proposal1(_Proposal):
 
     signature = _PROPOSED
 
-    def evaluate(self, class_probs: Array, bbox_deltas: Array, image_shape: Array) -> Array:
-        return self._propose(class_probs, bbox_deltas, image_shape)[0].astype(class_probs.dtype)
-
-
-@op("Proposal", since=4)
-class Proposal(_Proposal):
-    """Regions of interest, as Proposal-1, and their scores: scores (N, 2A, H, W), shifts
-    (N, 4A, H, W), image -> (N * post, 5) and (N * post).
-
-    Scores of free rows are 0; the runtime leaves them unwritten.  [detection/Proposal-4]
-    """
-
-    signature = f"{_PROPOSED}; t [post_nms_topn*N]"
-
-    def evaluate(
-        self, class_probs: Array, bbox_deltas: Array, image_shape: Array
-    ) -> tuple[Array, Array]:
-        rows, scores = self._propose(class_probs, bbox_deltas, image_shape)
-        return rows.astype(class_probs.dtype), scores.astype(class_probs.dtype)
+    def evaluate(self, class_probs: Array, bbox_deltas: Array, image_shape: Array) -> Any:
+        return super().evaluate(class_probs, bbox_deltas, image_shape)[0]

@@ -49,8 +49,14 @@ def _range(inputs: tuple[Array, ...], dtype: ElementType) -> Array:
 _READ = "f64|f32|f16|bf16|i64|i32|i16|i8|i4|u64|u32|u16|u8|u4"
 
 
-class _Range(Op):
-    """Base of the two versions."""
+@op("Range", until=3)
+class Range1(Op):
+    """start, start + step, ... before stop; three scalars of one type -> a vector.
+
+    [generation/Range-1]
+    """
+
+    signature = f"start: {_READ} t []; stop: t []; step: t [] -> t [N]"
 
     def complete(self, at: Fit, start: Spec, stop: Spec, step: Spec) -> None:
         for port, spec in enumerate((start, stop, step)):
@@ -65,22 +71,12 @@ class _Range(Op):
     def _dtype(self, at: Fit) -> ElementType | None:
         return at.types.get("t")
 
-
-@op("Range", until=3)
-class Range1(_Range):
-    """start, start + step, ... before stop; three scalars of one type -> a vector.
-
-    [generation/Range-1]
-    """
-
-    signature = f"start: {_READ} t []; stop: t []; step: t [] -> t [N]"
-
     def evaluate(self, start: Array, stop: Array, step: Array) -> Array:
         return _range((start, stop, step), of_numpy(start.dtype))
 
 
 @op("Range", since=4)
-class Range(_Range):
+class Range(Range1):
     """start, start + step, ... before stop, as `output_type`; three scalars -> a vector.
 
     For an integer result real inputs are truncated first.  [generation/Range-4]
@@ -145,7 +141,6 @@ class _Drawn(Op):
 
     @property
     def rounding(self) -> Rounding:  # type: ignore[override]
-        """The rule by which `compare` judges it."""
         return JUMPS if self.global_seed or self.op_seed else DRAWN
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -107,7 +106,6 @@ class Resizing(Op):
 
     @property
     def rounding(self) -> Rounding:  # type: ignore[override]
-        """The rule by which `compare` judges it."""
         return SCALE if "cubic" in self.mode else Rounding("scale", carry="averages")
 
     def complete(self, at: Fit, image: Spec, *others: Spec) -> None:
@@ -145,10 +143,18 @@ class Resizing(Op):
         return Bound(Interpolation(shape, image.dtype.container, *self.resizes(shape, *others)))
 
 
-@dataclass(frozen=True)
-class InterpolateBase(Resizing):
-    """Base of Interpolate-4 and -11."""
+_IMAGES, _SIZES, _SCALES = "f32|f16|bf16|f64|i8|u8|i32|i64", "i32|i64|u32|u64", "f32|f16|bf16"
 
+
+@op("Interpolate", since=11)
+class Interpolate11(Resizing):
+    """Resize axes: image (any rank), sizes or scales (k,), optional axes (k,) -> same rank.
+
+    Sizes are integers, scales floating-point: O = floor(padded I * scale). The image is padded by
+    zeros first. Without axes all of them are resized.  [image/Interpolate-11]
+    """
+
+    signature = f"image: {_IMAGES} t; scales_or_sizes: number [?]; axes?: {_SIZES} [?] -> t [*O]"
     mode: Mode = attribute("nearest", documented=True)
     shape_calculation_mode: Literal["sizes", "scales"] = attribute("sizes", documented=True)
     coordinate_transformation_mode: Transformation = "half_pixel"
@@ -157,6 +163,10 @@ class InterpolateBase(Resizing):
     pads_begin: NaturalInts = (0,)
     pads_end: NaturalInts = (0,)
     cube_coeff: float = -0.75
+
+    def signature_for(self, inputs: tuple[Any, ...]) -> str:
+        kind = _SCALES if self.by_scales else _SIZES
+        return self.signature.replace("number [?]", f"{kind} [?]")
 
     @property
     def by_scales(self) -> bool:
@@ -221,26 +231,8 @@ class InterpolateBase(Resizing):
             yield Problem("W303", text, attribute="cube_coeff")
 
 
-_IMAGES, _SIZES, _SCALES = "f32|f16|bf16|f64|i8|u8|i32|i64", "i32|i64|u32|u64", "f32|f16|bf16"
-
-
-@op("Interpolate", since=11)
-class Interpolate11(InterpolateBase):
-    """Resize axes: image (any rank), sizes or scales (k,), optional axes (k,) -> same rank.
-
-    Sizes are integers, scales floating-point: O = floor(padded I * scale). The image is padded by
-    zeros first. Without axes all of them are resized.  [image/Interpolate-11]
-    """
-
-    signature = f"image: {_IMAGES} t; scales_or_sizes: number [?]; axes?: {_SIZES} [?] -> t [*O]"
-
-    def signature_for(self, inputs: tuple[Any, ...]) -> str:
-        kind = _SCALES if self.by_scales else _SIZES
-        return self.signature.replace("number [?]", f"{kind} [?]")
-
-
 @op("Interpolate", since=4, until=10)
-class Interpolate4(InterpolateBase):
+class Interpolate4(Interpolate11):
     """Resize axes: image, output_shape (k,), scales (k,), optional axes (k,) -> same rank.
 
     `shape_calculation_mode` chooses output_shape or scales. Otherwise as Interpolate-11, without
@@ -341,8 +333,13 @@ class GridSample(Op):
         wide = np.result_type(data.dtype, np.float32) if data.dtype.kind not in "iu" else np.float64
         places = grid.astype(wide)
         height, width = data.shape[2:]
+        shape = (*data.shape[:2], *grid.shape[1:3])
         if not height or not width:
-            return self._of_nothing(data, grid)
+            if self.padding_mode != "zeros" and 0 not in shape:
+                text = f"the image has {height} x {width} elements; "
+                text += f'padding_mode="{self.padding_mode}" needs one'
+                raise OpError(text, code="E302", port=0)
+            return np.zeros(shape, data.dtype)
         x = sampling.source(places[..., 0], width, align_corners=self.align_corners)
         y = sampling.source(places[..., 1], height, align_corners=self.align_corners)
         extend: dict[str, sampling.Extend] = {
@@ -353,14 +350,6 @@ class GridSample(Op):
         weights = WEIGHTS[self.mode]
         read = sampling.sample(data.astype(wide), y, x, weights, extend[self.padding_mode])
         return np.asarray(read.astype(data.dtype))
-
-    def _of_nothing(self, data: Array, grid: Array) -> Array:
-        shape = (*data.shape[:2], *grid.shape[1:3])
-        if self.padding_mode != "zeros" and 0 not in shape:
-            text = f"the image has {data.shape[2]} x {data.shape[3]} elements; "
-            text += f'padding_mode="{self.padding_mode}" needs one'
-            raise OpError(text, code="E302", port=0)
-        return np.zeros(shape, data.dtype)
 
 
 ONE, ZERO = (1, 1), (0, 0)
@@ -547,8 +536,14 @@ class _Colours(Op):
         return np.ascontiguousarray(out).astype(y.dtype)
 
 
-class _NV12(_Colours):
-    """Base: the differences of a pixel side by side, in rows as wide as the image."""
+@op("NV12toRGB", since=8)
+class NV12toRGB(_Colours):
+    """Colours of luma and interleaved differences: (N, 3H/2, W, 1), or (N, H, W, 1) and
+    (N, H/2, W/2, 2) -> (N, H, W, 3), red first.
+
+    y = 1.164 (Y - 16), red = y + 1.596 (V - 128), green = y - 0.391 (U - 128) - 0.813 (V - 128),
+    blue = y + 2.018 (U - 128), in 0 to 255; u8 is rounded.  [image/NV12toRGB-8]
+    """
 
     signature = "arg: any t [N, H, W, 1]; arg_uv?: t [N, R, S, 2] -> t [N, H, W, 3]"
 
@@ -556,8 +551,11 @@ class _NV12(_Colours):
         return small[..., ::2], small[..., 1::2]
 
 
-class _I420(_Colours):
-    """Base: one difference behind the other."""
+@op("I420toRGB", since=8)
+class I420toRGB(_Colours):
+    """Colours of luma and two planes of differences, as NV12toRGB: (N, 3H/2, W, 1), or (N, H, W, 1)
+    and twice (N, H/2, W/2, 1) -> (N, H, W, 3), red first.  [image/I420toRGB-8]
+    """
 
     signature = (
         "arg: any t [N, H, W, 1]; arg_u?: t [N, R, S, 1]; arg_v?: t [N, R, S, 1] -> t [N, H, W, 3]"
@@ -574,32 +572,15 @@ class _I420(_Colours):
         return both[:, 0], both[:, 1]
 
 
-@op("NV12toRGB", since=8)
-class NV12toRGB(_NV12):
-    """Colours of luma and interleaved differences: (N, 3H/2, W, 1), or (N, H, W, 1) and
-    (N, H/2, W/2, 2) -> (N, H, W, 3), red first.
-
-    y = 1.164 (Y - 16), red = y + 1.596 (V - 128), green = y - 0.391 (U - 128) - 0.813 (V - 128),
-    blue = y + 2.018 (U - 128), in 0 to 255; u8 is rounded.  [image/NV12toRGB-8]
-    """
-
-
 @op("NV12toBGR", since=8)
-class NV12toBGR(_NV12):
+class NV12toBGR(NV12toRGB):
     """Colours of luma and interleaved differences, as NV12toRGB, blue first: (N, 3H/2, W, 1), or
     (N, H, W, 1) and (N, H/2, W/2, 2) -> (N, H, W, 3).  [image/NV12toBGR-8]
     """
 
 
-@op("I420toRGB", since=8)
-class I420toRGB(_I420):
-    """Colours of luma and two planes of differences, as NV12toRGB: (N, 3H/2, W, 1), or (N, H, W, 1)
-    and twice (N, H/2, W/2, 1) -> (N, H, W, 3), red first.  [image/I420toRGB-8]
-    """
-
-
 @op("I420toBGR", since=8)
-class I420toBGR(_I420):
+class I420toBGR(I420toRGB):
     """Colours of luma and two planes of differences, as NV12toRGB, blue first: (N, 3H/2, W, 1), or
     (N, H, W, 1) and twice (N, H/2, W/2, 1) -> (N, H, W, 3).  [image/I420toBGR-8]
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from operator import mul
 from typing import Any, ClassVar, Literal
@@ -58,9 +58,12 @@ class GatherElements(Op):
         return np.take_along_axis(data, places_of(indices, data.shape[axis], axis), axis)
 
 
-@dataclass(frozen=True)
-class _GatherND(Op):
-    """Base of the two versions."""
+@op("GatherND", since=8)
+class GatherND(Op):
+    """Take data[indices[.., :]], separately for each of the first `batch_dims` axes.
+
+    Negative indices count from the end.  [movement/GatherND-8]
+    """
 
     rounding = MOVES
     signature = "data: any t [?, *I]; indices: integer [?, *N] -> t [*O]"
@@ -112,7 +115,7 @@ def _places(data: Array, indices: Array, first: int = 0) -> list[Array]:
 
 
 @op("GatherND", since=5, until=7)
-class GatherND5(_GatherND):
+class GatherND5(GatherND):
     """Take data[indices[.., :]], for each of the first `batch_dims` axes, which become one axis.
 
     [movement/GatherND-5]
@@ -120,14 +123,6 @@ class GatherND5(_GatherND):
 
     def lead(self, batch: Shape) -> Shape:
         return (reduce(mul, batch),) if batch else ()
-
-
-@op("GatherND", since=8)
-class GatherND(_GatherND):
-    """Take data[indices[.., :]], separately for each of the first `batch_dims` axes.
-
-    Negative indices count from the end.  [movement/GatherND-8]
-    """
 
 
 Reduction = Literal["none", "sum", "prod", "min", "max", "mean", "sub"]
@@ -186,16 +181,20 @@ class ScatterUpdate(Op):
         return out
 
 
-class _ScatterElements(Op):
-    """Base of the two versions."""
+@op("ScatterElementsUpdate", since=3, until=11)
+class ScatterElementsUpdate3(Op):
+    """Write updates[.., i, ..] to place indices[.., i, ..] along `axis` (a scalar input).
+
+    [movement/ScatterElementsUpdate-3]
+    """
 
     rounding = MOVES
     signature = (
         "data: any t [*I]; indices: integer [*J:I]; updates: t [*J:I]; axis: integer one of data "
         "-> t [*I]"
     )
-    reduction: str = "none"
-    use_init_val: bool = True
+    reduction = "none"
+    use_init_val = True
 
     def complete(self, found: Fit, data: Spec, indices: Spec, updates: Spec, axis: Spec) -> None:
         for at in found.axes("axis") or ():
@@ -243,16 +242,8 @@ def _neutral(mode: str, dtype: np.dtype[Any]) -> Any:
     return np.inf if mode == "min" else -np.inf
 
 
-@op("ScatterElementsUpdate", since=3, until=11)
-class ScatterElementsUpdate3(_ScatterElements):
-    """Write updates[.., i, ..] to place indices[.., i, ..] along `axis` (a scalar input).
-
-    [movement/ScatterElementsUpdate-3]
-    """
-
-
 @op("ScatterElementsUpdate", since=12)
-class ScatterElementsUpdate(_ScatterElements):
+class ScatterElementsUpdate(ScatterElementsUpdate3):
     """Write or combine updates[.., i, ..] at place indices[.., i, ..] along `axis`.
 
     With `use_init_val` the `reduction` includes the data itself.
@@ -263,12 +254,13 @@ class ScatterElementsUpdate(_ScatterElements):
     use_init_val: bool = True
 
 
-class _ScatterND(Op):
-    """Base of the two versions."""
+@op("ScatterNDUpdate", since=4, until=14)
+class ScatterNDUpdate3(Op):
+    """Replace data[indices[.., :]] by updates.  [movement/ScatterNDUpdate-3]"""
 
     rounding = MOVES
     signature = "data: any t [*I]; indices: i32|i64 [*N, ?]; updates: t -> t [*I]"
-    reduction: str = "none"
+    reduction = "none"
 
     def complete(self, at: Fit, data: Spec, indices: Spec, updates: Spec) -> None:
         if data.shape is None or indices.shape is None:
@@ -289,13 +281,8 @@ class _ScatterND(Op):
         return out
 
 
-@op("ScatterNDUpdate", since=4, until=14)
-class ScatterNDUpdate3(_ScatterND):
-    """Replace data[indices[.., :]] by updates.  [movement/ScatterNDUpdate-3]"""
-
-
 @op("ScatterNDUpdate", since=15)
-class ScatterNDUpdate(_ScatterND):
+class ScatterNDUpdate(ScatterNDUpdate3):
     """Replace data[indices[.., :]] by updates or combine both.  [movement/ScatterNDUpdate-15]"""
 
     reduction: Literal["none", "sum", "sub", "prod", "min", "max"] = "none"
@@ -319,14 +306,16 @@ class NonZero(Op):
             at["N"] = Interval.of(0, data.size) if count is None else count
 
     def evaluate(self, data: Array) -> Array:
-        found = np.nonzero(np.atleast_1d(data))
-        shape = (data.ndim, -1 if data.ndim else len(found[0]))
-        return np.array(found if data.ndim else (), self.output_type.container).reshape(shape)
+        return np.ascontiguousarray(np.argwhere(data).T, self.output_type.container)
 
 
-@dataclass(frozen=True)
-class _OneHot(Op):
-    """Base of the two versions."""
+@op("OneHot", until=15)
+class OneHot1(Op):
+    """A new `axis` of `depth` elements: on_value at the index, off_value elsewhere.
+
+    indices: integers, those outside 0..depth-1 give no on_value; depth, values: scalars.
+    [sequence/OneHot-1]
+    """
 
     rounding = JUMPS
     signature = (
@@ -352,17 +341,8 @@ class _OneHot(Op):
         return np.asarray(out, on_value.dtype)
 
 
-@op("OneHot", until=15)
-class OneHot1(_OneHot):
-    """A new `axis` of `depth` elements: on_value at the index, off_value elsewhere.
-
-    indices: integers, those outside 0..depth-1 give no on_value; depth, values: scalars.
-    [sequence/OneHot-1]
-    """
-
-
 @op("OneHot", since=16)
-class OneHot(_OneHot):
+class OneHot(OneHot1):
     """A new `axis` of `depth` elements: on_value at the index, off_value elsewhere.
 
     Negative indices give no on_value or, normalized, count from the end.  [sequence/OneHot-16]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -153,12 +152,19 @@ def _batch_norm(x: Array, parameters: tuple[Array, ...], epsilon: float) -> Any:
     return (x - mean) / np.sqrt(variance + x.dtype.type(epsilon)) * gamma + beta
 
 
-@dataclass(frozen=True)
-class _BatchNorm(Op):
-    """Base of the two versions; `first` is the data's port, the parameters keep their order."""
+@op("BatchNormInference", since=5)
+class BatchNormInference(Op):
+    """(x - mean) / sqrt(variance + epsilon) * gamma + beta for each channel (axis 1).
 
-    first: ClassVar[int] = 0
+    data: [N, C, ...]; the others: vectors of C values, one floating-point type.
+    [normalization/BatchNormInference-5]
+    """
 
+    first: ClassVar[int] = 0  # the data's port; the parameters keep their order
+    signature = (
+        "data: real t [N, C, *I]; gamma: t [C]; beta: t [C]; mean: t [C]; variance: t [C] "
+        "-> t [N, C, *I]"
+    )
     epsilon: Annotated[float, ValueRange(0, high=math.inf)] = attribute(0.0, documented=True)
 
     def evaluate(self, *inputs: Array) -> Array:
@@ -180,7 +186,7 @@ class _BatchNorm(Op):
 
 
 @op("BatchNormInference", until=4)
-class BatchNormInference1(_BatchNorm):
+class BatchNormInference1(BatchNormInference):
     """(x - mean) / sqrt(variance + epsilon) * gamma + beta for each channel (axis 1).
 
     Inputs gamma, beta, data, mean, variance: one floating-point type, vectors of C values.
@@ -190,20 +196,6 @@ class BatchNormInference1(_BatchNorm):
     first: ClassVar[int] = 2
     signature = (
         "gamma: real t [C]; beta: t [C]; data: t [N, C, *I]; mean: t [C]; variance: t [C] "
-        "-> t [N, C, *I]"
-    )
-
-
-@op("BatchNormInference", since=5)
-class BatchNormInference(_BatchNorm):
-    """(x - mean) / sqrt(variance + epsilon) * gamma + beta for each channel (axis 1).
-
-    data: [N, C, ...]; the others: vectors of C values, one floating-point type.
-    [normalization/BatchNormInference-5]
-    """
-
-    signature = (
-        "data: real t [N, C, *I]; gamma: t [C]; beta: t [C]; mean: t [C]; variance: t [C] "
         "-> t [N, C, *I]"
     )
 

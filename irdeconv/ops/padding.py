@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -28,15 +27,27 @@ def pad_indices(mode: PadMode, size: int, begin: int, end: int) -> Array:
     return np.where(at >= size, 2 * (size - 1) - at + shift, at)
 
 
-@dataclass(frozen=True)
-class PadBase(Op):
-    """Base of the two versions."""
+@op("Pad", until=11)
+class Pad1(Op):
+    """Extend each axis by pads_begin and pads_end elements by the rule `pad_mode`.
+
+    data: any type; pads: integer vectors, one value an axis; pad_value: a scalar of the data's
+    type, 0 by default. Negative pads crop as from opset12 on, which the runtime accepts although
+    the document does not.  [movement/Pad-1]
+    """
 
     rounding = MOVES
     signature = (
         "data: any t; pads_begin: integer [?]; pads_end: integer [?]; pad_value?: t [] -> t [*O]"
     )
     pad_mode: PadMode = "constant"
+
+    def remarks(self, *inputs: Spec) -> Iterator[Problem]:
+        for port, pads in enumerate(inputs[1:3], 1):
+            values = ints(pads)
+            if values is not None and any(v < 0 for v in values):
+                text = f"pads {list(values)} are negative, which Pad allows from opset12 on"
+                yield Problem("W301", text, port=port)
 
     def complete(self, at: Fit, data: Spec, *others: Spec) -> None:
         begin, end = at.values("pads_begin"), at.values("pads_end")
@@ -124,27 +135,13 @@ class PadBase(Op):
         return Bound(OwnBorderKernel.of(shape, begin, indices))
 
 
-@op("Pad", until=11)
-class Pad1(PadBase):
-    """Extend each axis by pads_begin and pads_end elements by the rule `pad_mode`.
-
-    data: any type; pads: integer vectors, one value an axis; pad_value: a scalar of the data's
-    type, 0 by default. Negative pads crop as from opset12 on, which the runtime accepts although
-    the document does not.  [movement/Pad-1]
-    """
-
-    def remarks(self, *inputs: Spec) -> Iterator[Problem]:
-        for port, pads in enumerate(inputs[1:3], 1):
-            values = ints(pads)
-            if values is not None and any(v < 0 for v in values):
-                text = f"pads {list(values)} are negative, which Pad allows from opset12 on"
-                yield Problem("W301", text, port=port)
-
-
 @op("Pad", since=12)
-class Pad12(PadBase):
+class Pad12(Pad1):
     """Extend each axis by pads_begin and pads_end elements by `pad_mode`; negative pads crop.
 
     data: any type; pads: integer vectors, one value an axis; pad_value: a scalar of the data's
     type, 0 by default. All modes are windows on the endlessly extended data.  [movement/Pad-12]
     """
+
+    def remarks(self, *inputs: Spec) -> Iterator[Problem]:
+        return iter(())

@@ -164,9 +164,12 @@ class MaxPool1(Pool):
         return pooling.max_pool(data, self.windows(data.shape)[0])
 
 
-@dataclass(frozen=True)
-class IndexedMaxPool(Pool):
-    """Max pooling with a second output."""
+@op("MaxPool", since=14)
+class MaxPool14(Pool):
+    """MaxPool-8 with `rounding_type` ceil_torch: no window starts behind data and begin padding.
+
+    data (N, C, *I) -> two of (N, C, *O).  [pooling/MaxPool-14]
+    """
 
     rounding = MOVES
     signature = f"{Pool.signature}; index_element_type [N, C, *O]"
@@ -194,7 +197,7 @@ class IndexedMaxPool(Pool):
 
 
 @op("MaxPool", since=8, until=13)
-class MaxPool8(IndexedMaxPool):
+class MaxPool8(MaxPool14):
     """Maxima of dilated windows and their indices: data (N, C, *I) -> two of (N, C, *O).
 
     The second output counts elements of data flattened from `axis` on; the first of equal maxima
@@ -202,14 +205,6 @@ class MaxPool8(IndexedMaxPool):
     """
 
     rounding_type: Literal["floor", "ceil"] = "floor"
-
-
-@op("MaxPool", since=14)
-class MaxPool14(IndexedMaxPool):
-    """MaxPool-8 with `rounding_type` ceil_torch: no window starts behind data and begin padding.
-
-    data (N, C, *I) -> two of (N, C, *O).  [pooling/MaxPool-14]
-    """
 
 
 class _Adaptive(Op):
@@ -247,10 +242,8 @@ class AdaptiveAvgPool(_Adaptive):
         return wide(pooling.means)(data, shape[2:])
 
     def terms(self, inputs: Sequence[Array], output: Array) -> int:
-        taps = 1
-        for size, count in zip(inputs[0].shape[2:], output.shape[2:], strict=True):
-            taps *= size // max(count, 1) + 2
-        return taps + 1
+        pairs = zip(inputs[0].shape[2:], output.shape[2:], strict=True)
+        return int(math.prod(size // max(count, 1) + 2 for size, count in pairs)) + 1
 
 
 @op("AdaptiveMaxPool", since=8)

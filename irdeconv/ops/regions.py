@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -72,9 +73,16 @@ def limited_axes(
     return y, x
 
 
-@dataclass(frozen=True)
-class _Straight(_Regions):
-    """Base of the two versions of ROIAlign."""
+@op("ROIAlign", since=3, until=8)
+class ROIAlign3(_Regions):
+    """Pool regions [left, top, right, bottom] at samples: data (N, C, H, W), rois (R, 4), images
+    (R) -> (R, C, pooled_h, pooled_w).
+
+    A bin has `sampling_ratio` squared samples, or for 0 one per element, interpolated linearly.
+    Those more than an element outside are 0. The result is their mean; "max" is at least 0, as in
+    the runtime. Regions from the first with the image -1 on are 0; the runtime leaves them
+    unwritten. A side is at least 1 long.  [detection/ROIAlign-3]
+    """
 
     aligned_mode = "asymmetric"
     mode: Literal["avg", "max"] = attribute("avg", documented=True)
@@ -89,20 +97,8 @@ class _Straight(_Regions):
         return (regions.largest if self.mode == "max" else regions.average)(image, y, x)
 
 
-@op("ROIAlign", since=3, until=8)
-class ROIAlign3(_Straight):
-    """Pool regions [left, top, right, bottom] at samples: data (N, C, H, W), rois (R, 4), images
-    (R) -> (R, C, pooled_h, pooled_w).
-
-    A bin has `sampling_ratio` squared samples, or for 0 one per element, interpolated linearly.
-    Those more than an element outside are 0. The result is their mean; "max" is at least 0, as in
-    the runtime. Regions from the first with the image -1 on are 0; the runtime leaves them
-    unwritten. A side is at least 1 long.  [detection/ROIAlign-3]
-    """
-
-
 @op("ROIAlign", since=9)
-class ROIAlign(_Straight):
+class ROIAlign(ROIAlign3):
     """Pool regions at samples, as ROIAlign-3: data (N, C, H, W), rois (R, 4), images (R)
     -> (R, C, pooled_h, pooled_w).
 
@@ -379,10 +375,8 @@ class RegionYolo(Op):
     def _flat(self, shape: Shape) -> Shape:
         begin = axis_of(self.axis, 4, attribute="axis")
         end = axis_of(self.end_axis, 4, attribute="end_axis")
-        joined: Dim = shape[begin]
-        for size in shape[begin + 1 : end + 1]:
-            joined = joined * size
-        return (*shape[:begin], joined, *shape[max(begin, end) + 1 :])
+        last = max(begin, end)
+        return (*shape[:begin], math.prod(shape[begin : last + 1]), *shape[last + 1 :])
 
     def evaluate(self, data: Array) -> Array:
         images, _, height, width = data.shape

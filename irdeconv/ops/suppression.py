@@ -72,18 +72,19 @@ _CHOSEN = "-> t [M, 6]; output_type [M, 1]; output_type [N]"
 _SHARED = "boxes: f32|f16|bf16 t [N, B, 4]; scores: t [N, C, B]"
 
 
+@dataclass(frozen=True)
 class _ByClass(Op):
     """Base: boxes and scores to rows of class, score and box, their places, and counts by image."""
 
     signature = f"{_SHARED} {_CHOSEN}"
-    sort_result_type: Order
-    sort_result_across_batch: bool
-    output_type: ElementType
-    score_threshold: float
-    nms_top_k: int
-    keep_top_k: int
-    background_class: int
-    normalized: bool
+    sort_result_type: Order = "none"
+    output_type: IndexType = i64
+    nms_top_k: Unlimited = -1
+    keep_top_k: Unlimited = -1
+    sort_result_across_batch: bool = False
+    score_threshold = 0.0
+    background_class = -1
+    normalized = True
 
     @property
     def unit(self) -> float:
@@ -170,11 +171,6 @@ class MatrixNms(_ByClass):
     the runtime. Equal scores have the order of its partial sorting.  [sort/MatrixNms-8]
     """
 
-    sort_result_type: Order = "none"
-    output_type: IndexType = i64
-    nms_top_k: Unlimited = -1
-    keep_top_k: Unlimited = -1
-    sort_result_across_batch: bool = False
     score_threshold: float = 0.0
     background_class: Annotated[int, ValueRange(-1, hint="-1 is none")] = -1
     decay_function: Literal["linear", "gaussian"] = "linear"
@@ -192,13 +188,13 @@ class MatrixNms(_ByClass):
         return which[kept], lowered[kept]
 
 
-@dataclass(frozen=True)
-class _Multiclass(_ByClass):
-    sort_result_type: Order = "none"
-    output_type: IndexType = i64
-    nms_top_k: Unlimited = -1
-    keep_top_k: Unlimited = -1
-    sort_result_across_batch: bool = False
+@op("MulticlassNms", since=8, until=8)
+class MulticlassNms8(_ByClass):
+    """Keep the best of overlapping boxes: boxes (N, B, 4), scores (N, C, B) -> three outputs.
+
+    As version 9 with two inputs.  [sort/MulticlassNonMaxSuppression-8]
+    """
+
     iou_threshold: float = 0.0
     score_threshold: float = 0.0
     background_class: Annotated[int, ValueRange(-1, hint="-1 is none")] = -1
@@ -217,16 +213,8 @@ class _Multiclass(_ByClass):
         return super().ordered(found)
 
 
-@op("MulticlassNms", since=8, until=8)
-class MulticlassNms8(_Multiclass):
-    """Keep the best of overlapping boxes: boxes (N, B, 4), scores (N, C, B) -> three outputs.
-
-    As version 9 with two inputs.  [sort/MulticlassNonMaxSuppression-8]
-    """
-
-
 @op("MulticlassNms", since=9)
-class MulticlassNms(_Multiclass):
+class MulticlassNms(MulticlassNms8):
     """Keep the best of overlapping boxes: boxes (N, B, 4), scores (N, C, B) -> three outputs.
 
     Rows (M, 6) of class, score and the box [x1, y1, x2, y2]; its index (M, 1) among all N * B; the
@@ -301,8 +289,10 @@ class _Suppression(Op):
         return self.outputs(self._rows(*inputs))
 
     def outputs(self, rows: list[Row]) -> Any:
-        """Return the outputs for the boxes that are kept."""
-        raise NotImplementedError
+        """Return places, scores and their number for the boxes that are kept."""
+        found = np.array([(row[0], row[1], row[3]) for row in rows], np.float32)
+        count = np.array([len(rows)], self.output_type.container)
+        return self.places(rows), found.reshape(-1, 3), count
 
     def _rows(self, boxes: Array, scores: Array, *limits: Array) -> list[Row]:
         """Return the boxes kept in all batches and classes; absent limits are 0."""
@@ -321,65 +311,8 @@ class _Suppression(Op):
         return np.array([row[:3] for row in rows], self.output_type.container).reshape(-1, 3)
 
 
-class _ThreeOutputs(_Suppression):
-    """Base: places, scores and their number."""
-
-    def outputs(self, rows: list[Row]) -> tuple[Array, ...]:
-        found = np.array([(row[0], row[1], row[3]) for row in rows], np.float32)
-        count = np.array([len(rows)], self.output_type.container)
-        return self.places(rows), found.reshape(-1, 3), count
-
-
-@dataclass(frozen=True)
-class _Upright(_Suppression):
-    """Base: boxes whose sides are parallel to the axes."""
-
-    box_encoding: Literal["corner", "center"] = "corner"
-    sort_result_descending: bool = True
-    output_type: IndexType = i64
-
-    def chosen(
-        self, boxes: Array, scores: Array, limit: int, *thresholds: float
-    ) -> list[tuple[float, int]]:
-        ready = suppression.corners(boxes, center=self.box_encoding == "center")
-        return suppression.select(ready, scores, limit, *thresholds)
-
-
-class _PlacesOnly(_Upright):
-    """Base of the versions that return places alone; scalars are no vectors here."""
-
-    signature = (
-        f"{_BOXES}; max_output_boxes_per_class?: integer []; iou_threshold?: real []; "
-        "score_threshold?: real [] -> output_type [M, 3]"
-    )
-
-    def outputs(self, rows: list[Row]) -> Array:
-        return self.places(rows)
-
-
-@op("NonMaxSuppression", until=2)
-class NonMaxSuppression1(_PlacesOnly):
-    """Keep the best of overlapping boxes: boxes (N, B, 4), scores (N, C, B) -> places (M, 3), i64.
-
-    As version 3, without a choice of the element type.  [sort/NonMaxSuppression-1]
-    """
-
-    output_type: IndexType = attribute(i64, internal=True)
-
-
-@op("NonMaxSuppression", since=3, until=4)
-class NonMaxSuppression3(_PlacesOnly):
-    """Keep the best of overlapping boxes: boxes (N, B, 4), scores (N, C, B) -> places (M, 3).
-
-    Places are batch, class and box. Optional scalars, 0 by default: the most boxes of a class, the
-    overlap from which a box is removed, the score that all must exceed. M is the number of boxes
-    that are kept: the specification fills up with -1 to a fixed size (and to another one in version
-    4), the runtime does not.  [sort/NonMaxSuppression-3]
-    """
-
-
 @op("NonMaxSuppression", since=5)
-class NonMaxSuppression(_Upright, _ThreeOutputs):
+class NonMaxSuppression(_Suppression):
     """Keep the best of overlapping boxes: boxes (N, B, 4), scores (N, C, B) -> three outputs.
 
     Places (M, 3) as batch, class, box; scores (M, 3) as batch, class, score; M (1,). Optional
@@ -395,10 +328,48 @@ class NonMaxSuppression(_Upright, _ThreeOutputs):
         "score_threshold?: real one; soft_nms_sigma?: real one "
         "-> output_type [M, 3]; f32 [M, 3]; output_type [1]"
     ).replace("real", "f32|f16|bf16")
+    box_encoding: Literal["corner", "center"] = "corner"
+    sort_result_descending: bool = True
+    output_type: IndexType = i64
+
+    def chosen(
+        self, boxes: Array, scores: Array, limit: int, *thresholds: float
+    ) -> list[tuple[float, int]]:
+        ready = suppression.corners(boxes, center=self.box_encoding == "center")
+        return suppression.select(ready, scores, limit, *thresholds)
+
+
+@op("NonMaxSuppression", since=3, until=4)
+class NonMaxSuppression3(NonMaxSuppression):
+    """Keep the best of overlapping boxes: boxes (N, B, 4), scores (N, C, B) -> places (M, 3).
+
+    Places are batch, class and box. Optional scalars, 0 by default: the most boxes of a class, the
+    overlap from which a box is removed, the score that all must exceed. M is the number of boxes
+    that are kept: the specification fills up with -1 to a fixed size (and to another one in version
+    4), the runtime does not.  [sort/NonMaxSuppression-3]
+    """
+
+    signature = (
+        f"{_BOXES}; max_output_boxes_per_class?: integer []; iou_threshold?: real []; "
+        "score_threshold?: real [] -> output_type [M, 3]"
+    )
+
+    def outputs(self, rows: list[Row]) -> Array:
+        return self.places(rows)
+
+
+@op("NonMaxSuppression", until=2)
+class NonMaxSuppression1(NonMaxSuppression3):
+    """Keep the best of overlapping boxes: boxes (N, B, 4), scores (N, C, B) -> places (M, 3), i64.
+
+    As version 3, without a choice of the element type.  [sort/NonMaxSuppression-1]
+    """
+
+    output_type: IndexType = attribute(i64, internal=True)
 
 
 @op("NMSRotated", since=13)
-class NMSRotated(_ThreeOutputs):
+class NMSRotated(_Suppression):
     """Keep the best of overlapping rotated boxes: (N, B, 5), scores (N, C, B) -> three outputs.
 
     Boxes are [x, y, width, height, angle] with the angle in radians, turning from x to y;

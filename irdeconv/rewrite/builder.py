@@ -23,7 +23,7 @@ from irdeconv.ir.op import Op, SugarOp, as_tuple, effort, infer_op, kept
 from irdeconv.ir.spec import Array, Spec, is_static
 from irdeconv.ops.basic import Const, Opaque
 from irdeconv.ops.checks import ViewOp
-from irdeconv.ops.padding import PadBase
+from irdeconv.ops.padding import Pad1
 from irdeconv.rewrite.compressed_filters import (
     FilterParameter,
     constant,
@@ -217,7 +217,7 @@ class GraphBuilder:
 
     def _as_stored(self, op: Op, inputs: tuple[Value, ...]) -> Value | None:
         """Apply a movement to a filter stored in few bits, then again the steps behind it."""
-        pads = isinstance(op, PadBase) and op.pad_mode == "constant" and len(inputs) == 3
+        pads = isinstance(op, Pad1) and op.pad_mode == "constant" and len(inputs) == 3
         if not inputs or not (op.moves or pads):
             return None
         dtype = self.graph.spec(inputs[0]).dtype

@@ -28,7 +28,7 @@ from irdeconv.ops.checks import axes_of
 from irdeconv.ops.convert import Convert
 from irdeconv.ops.elementwise import Multiply, Subtract
 from irdeconv.ops.movement import Transpose
-from irdeconv.ops.padding import Pad12, PadBase, PadMode, pad_indices
+from irdeconv.ops.padding import Pad1, Pad12, PadMode, pad_indices
 from irdeconv.ops.shape import Reshape, Squeeze1, Unsqueeze
 from irdeconv.ops.slicing import Gather, Slice, taken
 
@@ -68,7 +68,7 @@ def _moved(op: Op, data: MovedData, rest: tuple[Array, ...]) -> MovedData | None
         axes = axes_of(_numbers(rest[3]), len(shape), 4)
         for axis, *bounds in zip(axes, *map(_numbers, rest[:3]), strict=True):
             index[axis] = np.arange(shape[axis])[taken(shape[axis], *bounds)]
-    elif isinstance(op, PadBase) and len(rest) == 2:
+    elif isinstance(op, Pad1) and len(rest) == 2:
         for axis, pads in enumerate(zip(*map(_numbers, rest), strict=True)):
             index[axis] = _padded(op.pad_mode, shape[axis], *pads)
     else:
@@ -250,7 +250,7 @@ def _stored_moved(
     """Move a parameter with the filter; axes along which it does not change have one element."""
     if p.values.size == 1:
         return replace(p, values=p.values.reshape(()))
-    if isinstance(op, PadBase):
+    if isinstance(op, Pad1):
         op = Pad12("edge")
     dtype = p.dtype or of_numpy(p.values.dtype)
     held = moved_data(op, MovedData.broadcast(p.values, dtype, shape), dtype, shape, *rest)

@@ -29,7 +29,7 @@ from irdeconv.ops.bodies import change_bodies, every_node
 from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.ops.dialect_openvino import BackpropData, backprop_data
 from irdeconv.ops.elementwise import Maximum, Multiply, Subtract
-from irdeconv.ops.padding import Pad1, Pad12, PadBase
+from irdeconv.ops.padding import Pad1, Pad12
 from irdeconv.ops.shape import Reshape, ShapeOf, Squeeze1, Unsqueeze
 from irdeconv.ops.slicing import StridedSlice
 from irdeconv.ops.vectors import vector
@@ -157,7 +157,7 @@ def _source(graph: Graph, reshape: Node, insertion: core.ZeroInsertion) -> Value
     """
     value, axes = Value(reshape.id), len(insertion.strides)
     for _ in range(MOST_MOVEMENTS):
-        if not isinstance(graph.node(value.node).op, Reshape | PadBase | Unsqueeze | StridedSlice):
+        if not isinstance(graph.node(value.node).op, Reshape | Pad1 | Unsqueeze | StridedSlice):
             return None
         value = graph.inputs_of(value.node)[0]
         if graph.spec(value).rank != axes + 2:
@@ -195,7 +195,7 @@ def _same(graph: Graph, a: Value, b: Value, source: Value) -> bool:
     ops = graph.node(a.node).op, graph.node(b.node).op
     inputs = graph.inputs_of(a.node), graph.inputs_of(b.node)
     same = ops[0] == ops[1]
-    if isinstance(ops[0], PadBase) and isinstance(ops[1], PadBase):
+    if isinstance(ops[0], Pad1) and isinstance(ops[1], Pad1):
         same = ops[0].pad_mode == ops[1].pad_mode  # all versions compute the same with zeros
     same = same and len(inputs[0]) == len(inputs[1])
     return same and all(_same(graph, *pair, source) for pair in zip(*inputs, strict=True))
