@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 import numpy as np
+from lxml import etree
 
 from irdeconv.base import work
 from irdeconv.base.errors import (
@@ -52,6 +53,7 @@ from irdeconv.ops.basic import Const, Opaque, Section
 from irdeconv.ops.bodies import every_node
 
 Pairs = tuple[tuple[str, str], ...]
+SAFE_PARSER = etree.XMLParser(resolve_entities=False, no_network=True)  # of a part of a file
 
 
 class XmlPort(NamedTuple):

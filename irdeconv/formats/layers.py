@@ -18,7 +18,7 @@ from lxml import etree
 from irdeconv.base.errors import Collector, Diagnostic, OpError, Problem, did_you_mean
 from irdeconv.base.limits import current
 from irdeconv.formats.constants import ConstantReader
-from irdeconv.formats.document import Context, XmlLayer, integer
+from irdeconv.formats.document import SAFE_PARSER, Context, XmlLayer, integer
 from irdeconv.ir.attributes import per_class
 from irdeconv.ir.constant import FileData
 from irdeconv.ir.dtypes import u8
@@ -349,7 +349,7 @@ def _sections(layer: XmlLayer) -> tuple[Section, ...]:
 
 
 def _renumbered(xml: bytes, sides: dict[str, dict[int | None, int]]) -> bytes:
-    root = etree.fromstring(xml, etree.XMLParser(resolve_entities=False, no_network=True))
+    root = etree.fromstring(xml, SAFE_PARSER)
     for entry in root:
         number = sides.get(str(entry.tag), {}).get(integer(entry.get("external_port_id")))
         if number is not None:

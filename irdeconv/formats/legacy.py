@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from os import PathLike
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
-from irdeconv.base.errors import InferenceError, InputError
+from irdeconv.base.errors import InputError
 from irdeconv.base.limits import Limits, current
 from irdeconv.base.source import Location, SourceFile
 from irdeconv.formats import (  # noqa: F401 -- importing fills RULES
@@ -58,7 +58,7 @@ from irdeconv.ops.bodies import Body, BodyInput, BodyOutput, Slicing
 from irdeconv.ops.control import TensorIterator
 from irdeconv.ops.elementwise import Subtract
 from irdeconv.ops.movement import Concat
-from irdeconv.rewrite.infer_specs import ShapeLike, infer_specs, input_shapes
+from irdeconv.rewrite.infer_specs import ShapeLike, input_shapes, require_specs
 
 _NO_OPERATION = "no operation of OpenVINO computes it"
 _STATE = "networks with state are not covered"
@@ -113,8 +113,8 @@ _HINT = "use the framework's model, or Model Optimizer of a release that still r
 
 
 @dataclass
-class LegacyLayersReader(ModelReader):
-    """Builds the layers of a file, or of a body in it, one after the other.
+class LegacyReader(ModelReader):
+    """Builds the graph of a file, or the layers of a body in it, one after the other.
 
     `fed` are values of input ports that no edge feeds, by layer and port: those of a body.
     """
@@ -126,6 +126,52 @@ class LegacyLayersReader(ModelReader):
     fed: dict[Value, Value] = field(default_factory=dict)
     kinds: Counter[str] = field(default_factory=Counter)
 
+    def read(self, reported: Report) -> Imported:
+        """Import all layers; raise all errors at once."""
+        document, context, found = self.found.document, self.context, self.found
+        done = self.start(document.name or "model", f"IR version {found.version}")
+        self.out, self.kinds = reported, done.kinds
+        self._missing()
+        wiring = wire(document, context)
+        cyclic = find_cycles(wiring, context)
+        for index, row in enumerate(wiring.sources):
+            for port, value in enumerate(row):
+                if value is None and index not in wiring.doubtful:
+                    text = f"nothing feeds input port {wiring.layers[index].inputs[port].id}"
+                    context.add("E204", text, layer=wiring.layers[index])
+        if not self.out.errors and not cyclic:
+            self.consumed = {v for row in wiring.sources for v in row if v is not None}
+            self.layers(wiring)
+            self._results(wiring)
+        if found.calibrated and not self.out.errors:
+            text = "the statistics for 8-bit inference are not read"
+            text += ": the model stays as it was trained"
+            hint = "quantise the converted model"
+            self.out.add("W100", text, location=self.location, hint=hint)
+        return self.finish(done)
+
+    def _missing(self) -> None:
+        """Report a missing weights file once."""
+        weights = self.source.weights
+        expected = self.source.seed is None and weights.reason not in (LEFT_OUT, UNREADABLE)
+        if weights.size is None and expected:
+            layer = next((x for x in self.found.document.layers if x.sections), None)
+            if layer is not None:
+                self.context.add("E120", weights.reason, layer=layer)
+
+    def _results(self, wiring: Wiring) -> None:
+        """Make an output of each tensor that nothing reads, as the Inference Engine did."""
+        self.builder.begin("outputs")
+        for index, xml in enumerate(wiring.layers):
+            if (xml.type or "").lower() in ("input", "const"):
+                continue
+            for port in range(len(xml.outputs)):
+                value = self.values.get(Value(index, port))
+                if Value(index, port) in self.consumed or value is None:
+                    continue
+                name = xml.name or f"layer {xml.id}"
+                self.builder.result(value, name if len(xml.outputs) == 1 else f"{name}.{port}")
+
     def layers(self, wiring: Wiring, fed: Mapping[Value, Value] | None = None) -> None:
         """Build all layers; record their errors."""
         self.fed = dict(fed or {})
@@ -133,7 +179,7 @@ class LegacyLayersReader(ModelReader):
         for index in producers_first(sources):
             self._layer(wiring, index)
 
-    def inner(self) -> LegacyLayersReader:
+    def inner(self) -> LegacyReader:
         """Return the reader of a body: an empty graph, the same file."""
         made = replace(self, values={}, fed={}, kinds=self.kinds)
         made.out, made.graph = self.out, Graph(Info(name="body"))
@@ -251,7 +297,7 @@ _INTERNAL = ("internal_layer_id", "internal_port_id")
 
 
 def tensor_iterator(
-    n: LegacyLayer, b: ImportBuilder, xml: XmlLayer, inner: LegacyLayersReader, context: Context
+    n: LegacyLayer, b: ImportBuilder, xml: XmlLayer, inner: LegacyReader, context: Context
 ) -> Outputs:
     """Read the body, the port map and the back edges of a layer."""
     if len(xml.bodies) != 1:
@@ -281,28 +327,22 @@ def tensor_iterator(
 
 
 def _slicing(entry: Mapping[str, str]) -> Slicing | None:
-    def number(name: str, usual: int) -> int:
-        found = integer(entry.get(name, str(usual)))
+    numbers: dict[str, int] = {}
+    names = (f.name for f in fields(Slicing) if f.name in entry)  # the axis comes first
+    for name in names if "axis" in entry else ():
+        found = integer(entry[name])
         if found is None:
             raise Refusal(f'its port map has {name}="{entry[name]}"')
-        return found
-
-    axis = number("axis", -1)
-    if axis < 0:
-        return None
-    return Slicing(
-        axis,
-        start=number("start", 0),
-        end=number("end", -1),
-        stride=number("stride", 1),
-        part_size=number("part_size", 1),
-    )
+        numbers[name] = found
+        if numbers["axis"] < 0:
+            return None
+    return Slicing(**numbers) if numbers else None
 
 
 class _BodyEnds:
     """The inputs and outputs of a body by the layer and port that the maps name."""
 
-    def __init__(self, wiring: Wiring, inner: LegacyLayersReader, n: LegacyLayer) -> None:
+    def __init__(self, wiring: Wiring, inner: LegacyReader, n: LegacyLayer) -> None:
         self._wiring, self._inner, self._layer = wiring, inner, n
         self._parameters: dict[Value, int] = {}
         self._results: dict[Value, int] = {}
@@ -325,10 +365,9 @@ class _BodyEnds:
             if at is None or at in self.fed or self._source(at) is not None:
                 continue
             port = self._wiring.layers[at.node].inputs[at.port]
-            dims = exact_shape(port)
-            dtype = precision_of(port.precision) if port.precision else self._layer.precision
+            spec = _declared(port, self._layer.precision)
             name = f"{self._layer.name}/in{len(self.fed)}"
-            self.fed[at] = self._inner.builder.parameter(name, computed(dtype) or f32, dims)
+            self.fed[at] = self._inner.builder.parameter(name, spec.dtype or f32, spec.shape)
 
     def _source(self, at: Value) -> Value | None:
         return self._wiring.sources[at.node][at.port]
@@ -388,60 +427,7 @@ def _reshape(done: Imported, shapes: Mapping[str, ShapeLike]) -> None:
         done.graph.node(node).op = Parameter(shape=shape, element_type=op.element_type)
     for made in done.graph.nodes():
         made.declared = ()
-    problems = infer_specs(done.graph)
-    if any(p.severity == "error" for p in problems):
-        raise InferenceError(problems)
-
-
-@dataclass
-class LegacyReader(LegacyLayersReader):
-    """Builds the graph of one file."""
-
-    def read(self, reported: Report) -> Imported:
-        """Import all layers; raise all errors at once."""
-        document, context, found = self.found.document, self.context, self.found
-        done = self.start(document.name or "model", f"IR version {found.version}")
-        self.out, self.kinds = reported, done.kinds
-        self._missing()
-        wiring = wire(document, context)
-        cyclic = find_cycles(wiring, context)
-        for index, row in enumerate(wiring.sources):
-            for port, value in enumerate(row):
-                if value is None and index not in wiring.doubtful:
-                    text = f"nothing feeds input port {wiring.layers[index].inputs[port].id}"
-                    context.add("E204", text, layer=wiring.layers[index])
-        if not self.out.errors and not cyclic:
-            self.consumed = {v for row in wiring.sources for v in row if v is not None}
-            self.layers(wiring)
-            self._results(wiring)
-        if found.calibrated and not self.out.errors:
-            text = "the statistics for 8-bit inference are not read"
-            text += ": the model stays as it was trained"
-            hint = "quantise the converted model"
-            self.out.add("W100", text, location=self.location, hint=hint)
-        return self.finish(done)
-
-    def _missing(self) -> None:
-        """Report a missing weights file once."""
-        weights = self.source.weights
-        expected = self.source.seed is None and weights.reason not in (LEFT_OUT, UNREADABLE)
-        if weights.size is None and expected:
-            layer = next((x for x in self.found.document.layers if x.sections), None)
-            if layer is not None:
-                self.context.add("E120", weights.reason, layer=layer)
-
-    def _results(self, wiring: Wiring) -> None:
-        """Make an output of each tensor that nothing reads, as the Inference Engine did."""
-        self.builder.begin("outputs")
-        for index, xml in enumerate(wiring.layers):
-            if (xml.type or "").lower() in ("input", "const"):
-                continue
-            for port in range(len(xml.outputs)):
-                value = self.values.get(Value(index, port))
-                if Value(index, port) in self.consumed or value is None:
-                    continue
-                name = xml.name or f"layer {xml.id}"
-                self.builder.result(value, name if len(xml.outputs) == 1 else f"{name}.{port}")
+    require_specs(done.graph)
 
 
 def read_legacy_files(

@@ -221,14 +221,11 @@ def norm(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     sizes = [n.integer(a) for a in ("local-size", "local_size", "size") if a in n]
     if len(sizes) != 1:
         raise Refusal("its size is not given" if not sizes else f"it has the sizes {sizes}")
-    op = standard(
-        "LRN",
-        "opset1",
-        alpha=n.number("alpha"),
-        beta=n.number("beta"),
-        bias=float(math.trunc(n.finite("k", 1))),
-        size=sizes[0],
-    )
+    alpha, beta, k = n.number("alpha"), n.number("beta"), n.number("k", 1)
+    if not math.isfinite(k):
+        raise Refusal(f"k is {k}")
+    bias = float(math.trunc(k))
+    op = standard("LRN", "opset1", alpha=alpha, beta=beta, bias=bias, size=sizes[0])
     axes = (1,) if across else range(2, b.rank(n[0]))
     return b.add(op, n[0], b.ints(*axes))
 

@@ -6,7 +6,6 @@ Filters are blobs. Sizes of poolings round up by default; means divide in three 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 import numpy as np
@@ -23,7 +22,7 @@ from irdeconv.formats.legacy_layer import (
     standard,
 )
 from irdeconv.ir.dtypes import f32, i32, i64
-from irdeconv.ir.geometry import AutoPad, pads
+from irdeconv.ir.geometry import AutoPad, extent, pads
 from irdeconv.ir.graph import Value
 from irdeconv.ir.op import Op
 from irdeconv.ir.spec import Array
@@ -40,29 +39,10 @@ from irdeconv.ops.slicing import Slice
 _LETTERS = "yx"  # version 2 names the axes of an image
 
 
-@dataclass(frozen=True)
-class WindowLists:
-    """The attributes of windows, a value for each spatial axis."""
-
-    kernel: Ints
-    strides: Ints
-    pads_begin: Ints
-    pads_end: Ints
-    dilations: Ints
-
-    @property
-    def lists(self) -> dict[str, Any]:
-        """The attributes of a convolution."""
-        names = ("strides", "pads_begin", "pads_end", "dilations")
-        return {name: getattr(self, name) for name in names}
-
-    @property
-    def extents(self) -> Ints:
-        """How far a dilated kernel reaches."""
-        return tuple(d * (k - 1) + 1 for k, d in zip(self.kernel, self.dilations, strict=True))
+Lists = dict[str, Any]  # attributes of windows, a value for each spatial axis
 
 
-def windows(n: LegacyLayer, sizes: Ints, *, transposed: bool = False) -> WindowLists:
+def windows(n: LegacyLayer, sizes: Ints, *, transposed: bool = False) -> Lists:
     """Return kernel, strides, pads and dilations; pads follow from auto_pad if it is given.
 
     `sizes` are the spatial ones of the data. Pads at the end are those at the begin unless given.
@@ -80,8 +60,9 @@ def windows(n: LegacyLayer, sizes: Ints, *, transposed: bool = False) -> WindowL
         dilations = tuple(n.integer(f"dilation-{a}", 1) for a in _LETTERS)
     # 0 means 1, as in the Inference Engine.
     steps, spread = (tuple(v or 1 for v in values) for values in (strides, dilations))
-    found = WindowLists(kernel, steps, begin, end, spread)
-    for name, values in vars(found).items():
+    names = ("kernel", "strides", "pads_begin", "pads_end", "dilations")
+    found = dict(zip(names, (kernel, steps, begin, end, spread), strict=True))
+    for name, values in found.items():
         if len(values) != len(sizes):
             raise Refusal(f"{name} has {len(values)} values for {len(sizes)} spatial axes")
     auto = n.text("auto_pad", "").lower() or "explicit"
@@ -90,7 +71,7 @@ def windows(n: LegacyLayer, sizes: Ints, *, transposed: bool = False) -> WindowL
     # A deconvolution pads as if the data were one stride long.
     over = steps if transposed else sizes
     begin, end = pads(auto, over, kernel, steps, spread, (begin, end))
-    return replace(found, pads_begin=begin, pads_end=end)
+    return found | {"pads_begin": begin, "pads_end": end}
 
 
 def _image(n: LegacyLayer, b: ImportBuilder) -> Ints:
@@ -117,13 +98,14 @@ def _biased(n: LegacyLayer, b: ImportBuilder, y: Value, at: int, shape: Ints) ->
 
 def _filtered(
     n: LegacyLayer, b: ImportBuilder, *, transposed: bool = False
-) -> tuple[int, int, int, WindowLists]:
-    """Return input and output channels, groups and windows."""
+) -> tuple[int, int, int, Ints, Lists]:
+    """Return input and output channels, groups, the kernel and the other lists of windows."""
     _, channels, *sizes = _image(n, b)
     outputs, groups = n.integer("output"), n.integer("group", 1)
     if groups < 1 or channels % groups or outputs % groups:
         raise Refusal(f"{channels} and {outputs} channels do not divide into {groups} groups")
-    return channels, outputs, groups, windows(n, tuple(sizes), transposed=transposed)
+    lists = windows(n, tuple(sizes), transposed=transposed)
+    return channels, outputs, groups, lists.pop("kernel"), lists
 
 
 def _with_bias(n: LegacyLayer, b: ImportBuilder, y: Value, at: int) -> Value:
@@ -134,11 +116,11 @@ def _with_bias(n: LegacyLayer, b: ImportBuilder, y: Value, at: int) -> Value:
 @layer("Convolution")
 def convolution(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """Convolve with a filter [g, M/g, C/g, *K] and add a value for each output channel."""
-    channels, outputs, groups, w = _filtered(n, b)
+    channels, outputs, groups, kernel, lists = _filtered(n, b)
     n.accept("input")
     lead = (groups,) if groups > 1 else ()
-    shape = (*lead, outputs // groups, channels // groups, *w.kernel)
-    op = (GroupConvolution if lead else Convolution)(**w.lists)
+    shape = (*lead, outputs // groups, channels // groups, *kernel)
+    op = (GroupConvolution if lead else Convolution)(**lists)
     return _with_bias(n, b, b.add(op, n[0], _weights(n, b, 1, shape)), 2)
 
 
@@ -148,16 +130,16 @@ def deconvolution(n: LegacyLayer, b: ImportBuilder) -> Outputs:
 
     Sizes are S * (I - 1) + D * (K - 1) + 1 - pads, under same_upper and same_lower S * I.
     """
-    channels, outputs, groups, w = _filtered(n, b, transposed=True)
+    channels, outputs, groups, kernel, lists = _filtered(n, b, transposed=True)
     n.accept("input")
     # Under same_upper and same_lower a stride longer than the kernel leaves zeros at the end.
     same = n.text("auto_pad", "").lower().startswith("same")
-    spare = tuple(max(s - e, 0) for s, e in zip(w.strides, w.extents, strict=True))
-    lists: dict[str, Any] = w.lists
+    rows = zip(lists["strides"], kernel, lists["dilations"], strict=True)
+    spare = tuple(max(s - extent(k, d), 0) for s, k, d in rows)
     if same and any(spare):
         lists["output_padding"] = spare
     lead = (groups,) if groups > 1 else ()
-    shape = (*lead, channels // groups, outputs // groups, *w.kernel)
+    shape = (*lead, channels // groups, outputs // groups, *kernel)
     op = backprop_data(groups)(**lists, semantics=n.semantics)
     return _with_bias(n, b, b.add(op, n[0], _weights(n, b, 1, shape)), 2)
 
@@ -165,11 +147,10 @@ def deconvolution(n: LegacyLayer, b: ImportBuilder) -> Outputs:
 @layer("DeformableConvolution")
 def deformable_convolution(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """Convolve at places that the second input moves; a filter [M, C/g, *K] and a bias."""
-    channels, outputs, groups, w = _filtered(n, b)
-    deformable = n.integer("deformable_group", 1)
-    lists: dict[str, Any] = w.lists | {"group": groups, "deformable_group": deformable}
+    channels, outputs, groups, kernel, lists = _filtered(n, b)
+    lists |= {"group": groups, "deformable_group": n.integer("deformable_group", 1)}
     op = standard("DeformableConvolution", "opset1", **lists)
-    shape = (outputs, channels // groups, *w.kernel)
+    shape = (outputs, channels // groups, *kernel)
     return _with_bias(n, b, b.add(op, n[0], n[1], _weights(n, b, 2, shape)), 3)
 
 
@@ -207,12 +188,13 @@ def pooling(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     w = windows(n, sizes)
     method = n.word("pool-method", "max", "max avg")
     excludes = n.flag("exclude-pad", False)
-    if any(d != 1 for d in w.dilations):
-        raise Refusal(f"dilations {list(w.dilations)} of a pooling")
+    if any(d != 1 for d in w["dilations"]):
+        raise Refusal(f"dilations {list(w['dilations'])} of a pooling")
+    del w["dilations"]
     found = _sizes(n, w, sizes)
     if method == "max":
         return b.add(MaxPool1(**_lists(w, found, sizes)), n[0])
-    if excludes or not any(w.pads_begin):
+    if excludes or not any(w["pads_begin"]):
         return b.add(AvgPool1(exclude_pad=True, **_lists(w, found, sizes)), n[0])
     return _padded(b, n[0], w, found, sizes)
 
@@ -220,14 +202,14 @@ def pooling(n: LegacyLayer, b: ImportBuilder) -> Outputs:
 _WindowCounts = tuple[Ints, Ints]  # windows on each axis, how far they reach behind the data
 
 
-def _sizes(n: LegacyLayer, w: WindowLists, sizes: Ints) -> _WindowCounts:
+def _sizes(n: LegacyLayer, w: Lists, sizes: Ints) -> _WindowCounts:
     """Return the number of windows by the rule of the Inference Engine."""
     texts = {n.text(a).lower() for a in ("rounding_type", "rounding-type") if a in n}
     if texts - {"ceil", "floor"} or len(texts) > 1:
         raise Refusal(f"the rounding {', '.join(sorted(texts))} is not covered")
     up, auto = texts != {"floor"}, n.text("auto_pad", "").lower()
     outputs, ends = [], []
-    for size, k, s, p, q in zip(sizes, w.kernel, w.strides, w.pads_begin, w.pads_end, strict=True):
+    for size, k, s, p, q in zip(sizes, *w.values(), strict=True):
         if auto.startswith("same"):
             count = -(-size // s)
         else:
@@ -239,30 +221,29 @@ def _sizes(n: LegacyLayer, w: WindowLists, sizes: Ints) -> _WindowCounts:
     return tuple(outputs), tuple(ends)
 
 
-def _lists(w: WindowLists, found: _WindowCounts, sizes: Ints) -> dict[str, Any]:
+def _lists(w: Lists, found: _WindowCounts, sizes: Ints) -> Lists:
     """Return the attributes of a pooling that has these windows, as plain as they can be."""
     outputs, ends = found
-    lists: dict[str, Any] = {k: v for k, v in vars(w).items() if k != "dilations"}
-    rows = zip(sizes, w.pads_begin, w.pads_end, w.kernel, w.strides, strict=True)
-    rooms = [(i + p + q - k, s) for i, p, q, k, s in rows]
+    rooms = [(i + p + q - k, s) for i, k, s, p, q in zip(sizes, *w.values(), strict=True)]
     if tuple(r // s + 1 for r, s in rooms) == outputs:
-        return lists
+        return w
     if tuple(-(-r // s) + 1 for r, s in rooms) == outputs:
-        return {**lists, "rounding_type": "ceil"}
+        return {**w, "rounding_type": "ceil"}
     # Neither way of rounding has this many windows: pads extend to the end of the last one.
-    return {**lists, "pads_end": tuple(max(e, 0) for e in ends)}
+    return {**w, "pads_end": tuple(max(e, 0) for e in ends)}
 
 
-def _padded(b: ImportBuilder, x: Value, w: WindowLists, found: _WindowCounts, sizes: Ints) -> Value:
+def _padded(b: ImportBuilder, x: Value, w: Lists, found: _WindowCounts, sizes: Ints) -> Value:
     """Return means over the data and as many zeros behind as in front."""
-    if all(e <= p for e, p in zip(found[1], w.pads_begin, strict=True)):
+    front = w["pads_begin"]
+    if all(e <= p for e, p in zip(found[1], front, strict=True)):
         # No window reaches beyond these zeros: all means divide by the whole kernel.
         return b.add(AvgPool1(exclude_pad=False, **_lists(w, found, sizes)), x)
-    pads = b.ints(0, 0, *w.pads_begin)
+    pads = b.ints(0, 0, *front)
     padded = b.add(Pad12(pad_mode="constant"), x, pads, pads)
-    within = tuple(s + 2 * p for s, p in zip(sizes, w.pads_begin, strict=True))
-    ends = tuple(max(e - p, 0) for e, p in zip(found[1], w.pads_begin, strict=True))
-    moved = WindowLists(w.kernel, w.strides, (0,) * len(sizes), ends, w.dilations)
+    within = tuple(s + 2 * p for s, p in zip(sizes, front, strict=True))
+    ends = tuple(max(e - p, 0) for e, p in zip(found[1], front, strict=True))
+    moved = {**w, "pads_begin": (0,) * len(sizes), "pads_end": ends}
     return b.add(AvgPool1(exclude_pad=True, **_lists(moved, found, within)), padded)
 
 

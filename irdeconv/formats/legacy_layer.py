@@ -36,6 +36,7 @@ from irdeconv.formats.importing import (
     registrar,
 )
 from irdeconv.formats.xml_layer import LayerReader, Parts, raw_section
+from irdeconv.ir.attributes import Ints as Ints
 from irdeconv.ir.attributes import attributes
 from irdeconv.ir.constant import ArrayData, ConstantData, FileData
 from irdeconv.ir.dtypes import BY_PRECISION, ElementType, boolean, f16, f32, i32, i64
@@ -208,7 +209,6 @@ def _listed(e: Element) -> dict[str, str]:
 
 X = TypeVar("X")
 Outputs = Value | tuple[Value, ...]
-Ints = tuple[int, ...]
 Usual = Mapping[str, Any]
 Rule = Callable[["LegacyLayer", ImportBuilder], Outputs]
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
@@ -265,13 +265,6 @@ class LegacyLayer(SourceNode):
     def number(self, name: str, default: float | None = None) -> float:
         """Return a floating-point attribute."""
         return self._parsed(name, self.text(name, default), spelling.real)
-
-    def finite(self, name: str, default: float | None = None) -> float:
-        """Return a floating-point attribute that is neither infinite nor NaN."""
-        found = self.number(name, default)
-        if not math.isfinite(found):
-            raise Refusal(f"{name} is {found}")
-        return found
 
     def integer(self, name: str, default: int | None = None) -> int:
         """Return an integer attribute; a number without a fraction is one."""

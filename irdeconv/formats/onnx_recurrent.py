@@ -53,21 +53,32 @@ StepActivation = tuple[str, *tuple[float, ...]]  # its name, alpha and beta as f
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stepwise:
-    """One direction: x (N, T, G) already multiplied by its weights, mask (N, T), states (N, H).
+class RecurrentLayer:
+    """A recurrent layer: attributes, x (N, T, I), states (N, D, H), lengths (N,), weights.
 
-    r is (G, H), its bias (G,), gates as OpenVINO orders them; peepholes (3H,) are for i, o, f.
+    For steps, one direction: x (N, T, G) is multiplied by its weights, states are (N, H), lengths a
+    mask (N, T), weights r (G, H) and its bias (G,), peepholes (3H,) for i, o, f. Gates are ordered
+    as in OpenVINO.
     """
 
-    whole: RecurrentLayer
-    activations: Sequence[StepActivation]
+    type: str
+    direction: str
+    activations: tuple[tuple[StepActivation, ...], ...]
+    common: dict[str, Any]
     x: Value
-    mask: Value
     states: tuple[Value, ...]
-    r: Value
-    bias: Value
+    lengths: Value
+    weights: tuple[Value, ...]
     peepholes: Value | None = None
-    backward: bool = False
+    coupled: bool = False
+    quantized: bool = False  # the state that the product reads
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether OpenVINO has a sequence for it."""
+        names = {name for group in self.activations for name, *_ in group}
+        special = self.peepholes or self.coupled or self.quantized
+        return not special and names <= set(SEQUENCE_ACTIVATIONS)
 
 
 @dataclass
@@ -93,16 +104,16 @@ class _StepBody:
         return made
 
 
-def stepwise(b: ImportBuilder, layer: Stepwise) -> tuple[Value, ...]:
+def stepwise(b: ImportBuilder, layer: RecurrentLayer) -> tuple[Value, ...]:
     """Return the outputs (N, T, H), then the last states (N, H)."""
     graph = Graph(Info(name=b.source.name, file=b.graph.info.file))
     inner = ImportBuilder(graph, source_node(b.source.name, b.source.location))
     inside = _StepBody(b, inner)
-    slicing = part_by_part(1, layer.backward)
-    parts = [_part(inside, v, slicing) for v in (layer.x, layer.mask)]
+    slicing = part_by_part(1, layer.direction == "reverse")
+    parts = [_part(inside, v, slicing) for v in (layer.x, layer.lengths)]
     specs = [b.spec(s).without_value() for s in layer.states]
     states = [inside.enter(s, spec) for s, spec in zip(layer.states, specs, strict=True)]
-    made = CELLS[layer.whole.type](inside, layer, parts[0], states)
+    made = CELLS[layer.type](inside, layer, parts[0], states)
     there = inner.add(Unsqueeze(), parts[1], inner.ints(1))
     kept = [inner.add(Select(), there, n, s) for n, s in zip(made, states, strict=True)]
     y = inner.add(Select(), there, made[0], inner.like(0, made[0]))
@@ -124,12 +135,12 @@ def _part(inside: _StepBody, value: Value, slicing: Slicing) -> Value:
     return inside.b.add(Squeeze1(), inside.enter(value, one, slicing), inside.b.ints(1))
 
 
-def _gates(inside: _StepBody, layer: Stepwise, x: Value, h: Value, count: int) -> list[Value]:
+def _gates(inside: _StepBody, layer: RecurrentLayer, x: Value, h: Value, count: int) -> list[Value]:
     """Return x + h R^T + bias, a value for each gate."""
     b = inside.b
-    h = _on_grid(b, h) if layer.whole.quantized else h
-    both = b.add(MatMul(transpose_b=True), h, inside.enter(layer.r))
-    total = b.add(Add(), x, b.add(Add(), both, inside.enter(layer.bias)))
+    h = _on_grid(b, h) if layer.quantized else h
+    both = b.add(MatMul(transpose_b=True), h, inside.enter(layer.weights[0]))
+    total = b.add(Add(), x, b.add(Add(), both, inside.enter(layer.weights[1])))
     return list(b.outputs(Split(count), total, b.scalar(1))) if count > 1 else [total]
 
 
@@ -138,14 +149,16 @@ def _on_grid(b: ImportBuilder, x: Value) -> Value:
     return dequantized(b, *dynamic(b, x))
 
 
-def _activated(b: ImportBuilder, layer: Stepwise, at: int, x: Value, clips: bool = True) -> Value:
-    clip, (name, *parameters) = layer.whole.common["clip"], layer.activations[at]
+def _activated(
+    b: ImportBuilder, layer: RecurrentLayer, at: int, x: Value, clips: bool = True
+) -> Value:
+    clip, (name, *parameters) = layer.common["clip"], layer.activations[0][at]
     if clips and clip > 0:
         x = b.add(Clamp(-clip, clip), x)
     return ACTIVATIONS[name](b, x, *parameters)
 
 
-def _rnn(inside: _StepBody, layer: Stepwise, x: Value, states: list[Value]) -> list[Value]:
+def _rnn(inside: _StepBody, layer: RecurrentLayer, x: Value, states: list[Value]) -> list[Value]:
     (total,) = _gates(inside, layer, x, states[0], 1)
     return [_activated(inside.b, layer, 0, total)]
 
@@ -156,9 +169,9 @@ def _mixed(b: ImportBuilder, gate: Value, one: Value, other: Value) -> Value:
     return b.add(Add(), b.add(Multiply(), gate, one), rest)
 
 
-def _gru(inside: _StepBody, layer: Stepwise, x: Value, states: list[Value]) -> list[Value]:
+def _gru(inside: _StepBody, layer: RecurrentLayer, x: Value, states: list[Value]) -> list[Value]:
     b, (h,) = inside.b, states
-    r, bias = inside.enter(layer.r), inside.enter(layer.bias)
+    r, bias = map(inside.enter, layer.weights)
     thirds = [b.outputs(Split(3), v, b.scalar(axis)) for v, axis in ((x, 1), (r, 0), (bias, 0))]
 
     def product(at: int, state: Value) -> Value:
@@ -168,7 +181,7 @@ def _gru(inside: _StepBody, layer: Stepwise, x: Value, states: list[Value]) -> l
     z, reset = (
         _activated(b, layer, 0, b.add(Add(), thirds[0][at], product(at, h))) for at in (0, 1)
     )
-    if layer.whole.common["linear_before_reset"]:  # the reset gate acts behind the product
+    if layer.common["linear_before_reset"]:  # the reset gate acts behind the product
         late = b.add(Multiply(), reset, product(2, h))
     else:
         late = product(2, b.add(Multiply(), reset, h))
@@ -176,7 +189,7 @@ def _gru(inside: _StepBody, layer: Stepwise, x: Value, states: list[Value]) -> l
     return [_mixed(b, z, h, new)]
 
 
-def _lstm(inside: _StepBody, layer: Stepwise, x: Value, states: list[Value]) -> list[Value]:
+def _lstm(inside: _StepBody, layer: RecurrentLayer, x: Value, states: list[Value]) -> list[Value]:
     b, (h, c) = inside.b, states
     f, i, new, o = _gates(inside, layer, x, h, 4)
     peeps: Sequence[Value | None] = (None, None, None)
@@ -189,7 +202,7 @@ def _lstm(inside: _StepBody, layer: Stepwise, x: Value, states: list[Value]) -> 
 
     i = _activated(b, layer, 0, seen(i, 0, c))
     new = _activated(b, layer, 1, new)
-    if layer.whole.coupled:
+    if layer.coupled:
         cell = _mixed(b, i, new, c)
     else:
         f = _activated(b, layer, 0, seen(f, 2, c))
@@ -198,7 +211,7 @@ def _lstm(inside: _StepBody, layer: Stepwise, x: Value, states: list[Value]) -> 
     return [b.add(Multiply(), o, _activated(b, layer, 2, cell, clips=False)), cell]
 
 
-StepCell = Callable[[_StepBody, Stepwise, Value, list[Value]], list[Value]]
+StepCell = Callable[[_StepBody, RecurrentLayer, Value, list[Value]], list[Value]]
 CELLS: dict[str, StepCell] = {"RNN": _rnn, "GRU": _gru, "LSTM": _lstm}
 
 
@@ -211,30 +224,6 @@ CLASSES: dict[str, Callable[..., Op]] = {
     "LSTM": LSTMSequence,
 }
 DIRECTIONS = {"forward": 1, "reverse": 1, "bidirectional": 2}
-
-
-@dataclass(frozen=True, kw_only=True)
-class RecurrentLayer:
-    """A recurrent layer: attributes, x (N, T, I), states (N, D, H), lengths (N,), weights."""
-
-    type: str
-    direction: str
-    activations: tuple[tuple[StepActivation, ...], ...]
-    common: dict[str, Any]
-    x: Value
-    states: tuple[Value, ...]
-    lengths: Value
-    weights: tuple[Value, ...]
-    peepholes: Value | None = None
-    coupled: bool = False
-    quantized: bool = False  # the state that the product reads
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether OpenVINO has a sequence for it."""
-        names = {name for group in self.activations for name, *_ in group}
-        special = self.peepholes or self.coupled or self.quantized
-        return not special and names <= set(SEQUENCE_ACTIVATIONS)
 
 
 @rule("DynamicQuantizeLSTM", "1", "com.microsoft")
@@ -401,16 +390,15 @@ def _steps(b: ImportBuilder, layer: RecurrentLayer, direction: str, at: int) -> 
         zeros = b.const(np.zeros(2 * hidden, b.dtype(x).container), b.dtype(x))
         x = b.add(Add(), x, b.add(Concat(0), zeros, new))
         bias = b.add(Gather(), bias, b.const(np.concatenate([*rows[:2], rows[3]])), b.scalar(0))
-    steps = Stepwise(
-        whole=layer,
-        activations=layer.activations[at],
+    steps = replace(
+        layer,
+        direction=direction,
+        activations=(layer.activations[at],),
         x=x,
-        mask=_mask(b, layer),
+        lengths=_mask(b, layer),
         states=tuple(pick(s, 1) for s in layer.states),
-        r=r,
-        bias=bias,
+        weights=(r, bias),
         peepholes=None if layer.peepholes is None else pick(layer.peepholes, 0),
-        backward=direction == "reverse",
     )
     return tuple(b.add(Unsqueeze(), v, b.ints(1)) for v in stepwise(b, steps))
 

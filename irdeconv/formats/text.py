@@ -24,7 +24,7 @@ from lxml import etree
 from irdeconv import ops
 from irdeconv.base.errors import did_you_mean
 from irdeconv.base.limits import current, raise_hint
-from irdeconv.formats.document import integer
+from irdeconv.formats.document import SAFE_PARSER, integer
 from irdeconv.formats.text_values import (
     DEPTH,
     Lexer,
@@ -241,7 +241,8 @@ def _section(section: Section, op: Opaque) -> str | None:
         size: int | None = 0
         if op.weights is not None:
             size = len(op.weights.raw()) if op.weights.available else None
-        problem = next(filter(None, (_outside(e, size) for e in _root(section.xml).iter())), None)
+        root = etree.fromstring(section.xml, SAFE_PARSER)
+        problem = next(filter(None, (_outside(e, size) for e in root.iter())), None)
     return problem
 
 
@@ -259,7 +260,7 @@ def _element(xml: str | bytes, tag: str) -> str | None:
     """Return the error of a text that must be one element."""
     try:
         text = xml if isinstance(xml, str) else str(xml, "utf-8")
-        root = _root(xml)
+        root = etree.fromstring(xml, SAFE_PARSER)
     except (etree.XMLSyntaxError, ValueError) as e:
         return f"it is no XML element: {e}"
     if root.tag != tag:
@@ -267,10 +268,6 @@ def _element(xml: str | bytes, tag: str) -> str | None:
     if any(etree.iterwalk(root, events=("start-ns",))):
         return "an IR has no XML namespaces"
     return None if text.lstrip().startswith(f"<{tag}") else f"something stands before <{tag}>"
-
-
-def _root(xml: str | bytes) -> Any:
-    return etree.fromstring(xml, etree.XMLParser(resolve_entities=False, no_network=True))
 
 
 T = TypeVar("T")

@@ -40,13 +40,11 @@ class Prolog(NamedTuple):
         return int(version) if self.tag == "net" and version in LEGACY_VERSIONS else None
 
 
-class _RootSeen(Exception):
-    def __init__(self, prolog: Prolog) -> None:
+class _Seen(Exception):
+    """The begin of the document: its root, or a DOCTYPE (None)."""
+
+    def __init__(self, prolog: Prolog | None) -> None:
         self.prolog = prolog
-
-
-class _DoctypeSeen(Exception):
-    pass
 
 
 def scan_prolog(source: SourceFile, out: Collector) -> Prolog | None:
@@ -62,9 +60,9 @@ def scan_prolog(source: SourceFile, out: Collector) -> Prolog | None:
         for start in range(0, len(source.data), _LOOKED_AT_ONCE):
             last = start + _LOOKED_AT_ONCE >= len(source.data)
             parser.Parse(source.data[start : start + _LOOKED_AT_ONCE], last)
-    except _RootSeen as seen:
-        return seen.prolog
-    except _DoctypeSeen:
+    except _Seen as seen:
+        if seen.prolog is not None:
+            return seen.prolog
         what = "which an IR never needs and which can pull in other files"
         hint = "remove the <!DOCTYPE ...> and write entities as plain text"
         place = _doctype_place(source, parser)
@@ -80,15 +78,15 @@ def legacy_version(begin: bytes) -> int | None:
     parser.StartElementHandler = _root
     try:
         parser.Parse(begin, False)
-    except _RootSeen as seen:
-        return seen.prolog.legacy
+    except _Seen as seen:
+        return seen.prolog and seen.prolog.legacy
     except (expat.ExpatError, LookupError, ValueError):
         pass  # it gets a diagnostic when it is read
     return None
 
 
 def _doctype(*_: object) -> None:
-    raise _DoctypeSeen
+    raise _Seen(None)
 
 
 def _doctype_place(source: SourceFile, parser: expat.XMLParserType) -> Location:
@@ -102,7 +100,7 @@ def _doctype_place(source: SourceFile, parser: expat.XMLParserType) -> Location:
 
 
 def _root(tag: str, attributes: dict[str, str]) -> None:
-    raise _RootSeen(Prolog(tag, attributes))
+    raise _Seen(Prolog(tag, attributes))
 
 
 def report_namespace(source: SourceFile, out: Collector) -> None:

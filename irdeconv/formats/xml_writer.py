@@ -25,7 +25,7 @@ from irdeconv.base.source import Location
 from irdeconv.formats.atomic import Files, failures, require_writable, together
 from irdeconv.formats.bodies import as_version_10
 from irdeconv.formats.constants import no_data
-from irdeconv.formats.document import integer, marked, sources_of
+from irdeconv.formats.document import SAFE_PARSER, integer, marked, sources_of
 from irdeconv.formats.layers import unkept
 from irdeconv.ir.attributes import attributes, fits_64_bits
 from irdeconv.ir.constant import FileData
@@ -282,7 +282,8 @@ def _has_data(op: Op) -> bool:
         return op.data.available
     if not isinstance(op, Opaque) or (op.weights is not None and op.weights.available):
         return True
-    return not any(list(_stored(_parsed(s))) for s in op.sections if s.tag.endswith("body"))
+    bodies = (etree.fromstring(s.xml, SAFE_PARSER) for s in op.sections if s.tag.endswith("body"))
+    return not any(list(_stored(body)) for body in bodies)
 
 
 def _document(graph: Graph, blobs: Blobs) -> Iterator[str]:
@@ -457,7 +458,7 @@ def _section(section: Section, op: object, blobs: Blobs) -> str:
     """Return a kept section; constants of bodies move into the new `.bin`."""
     if not section.tag.endswith("body"):
         return f"\t\t\t{section.xml.decode('utf-8').strip()}\n"
-    root = _parsed(section)
+    root = etree.fromstring(section.xml, SAFE_PARSER)
     for data in _stored(root):
         assert isinstance(op, Opaque)
         assert isinstance(op.weights, FileData)
@@ -467,10 +468,6 @@ def _section(section: Section, op: object, blobs: Blobs) -> str:
         offset, size = blobs.add([op.weights.source.read(start, length)])
         data.attrib["offset"], data.attrib["size"] = str(offset), str(size)
     return f"\t\t\t{etree.tostring(root, encoding='unicode').strip()}\n"
-
-
-def _parsed(section: Section) -> Any:
-    return etree.fromstring(section.xml, etree.XMLParser(resolve_entities=False, no_network=True))
 
 
 def _stored(body: Any) -> Iterator[Any]:

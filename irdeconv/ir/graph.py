@@ -10,7 +10,8 @@ from __future__ import annotations
 import heapq
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 from irdeconv.base import gc_pause
@@ -82,22 +83,7 @@ class Node:
 
     def copy(self) -> Node:
         """Return an independent node; its parts are immutable and shared."""
-        return Node(
-            self.id,
-            self.op,
-            self.name,
-            self.location,
-            self.origins,
-            self.tensor_names,
-            self.declared,
-            self.declared_inputs,
-            self.specs,
-            self.rt_info,
-            self.extra,
-            self.extra_data,
-            self.port_rt_info,
-            self.port_elements,
-        )
+        return Node(*_PARTS(self))
 
     def __repr__(self) -> str:
         outputs = ", ".join(str(self.spec(port)) for port in range(self.outputs))
@@ -154,6 +140,9 @@ class Node:
         if self.location is None or port >= len(elements):
             return self.location
         return self.location.within(elements[port])
+
+
+_PARTS = attrgetter(*(f.name for f in fields(Node)))
 
 
 @dataclass

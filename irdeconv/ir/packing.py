@@ -112,30 +112,24 @@ def _columns(*columns: Bytes) -> Bytes:
     return np.stack(columns, axis=1).reshape(-1)
 
 
+def _bits(low: int) -> Array:
+    """Return the place of each element's bits, the highest first, in a group of three bytes.
+
+    Two bytes have `low` bits of each element, the third one has half as many above them.
+    """
+    places = np.arange(16).reshape(-1, low), np.arange(16, 24).reshape(-1, low // 2)
+    return np.hstack(places[::-1])
+
+
 def _unpack_split(raw: Bytes, low: int) -> Bytes:
-    """Unpack two bytes of `low` bits of each element, and one byte of half as many above them."""
-    a, b, top = raw.reshape(-1, 3).T
-    high = low // 2
-    lows = [x >> s & (1 << low) - 1 for x in (a, b) for s in range(8 - low, -1, -low)]
-    highs = [top >> s & (1 << high) - 1 for s in range(8 - high, -1, -high)]
-    return _columns(*(x | y << low for x, y in zip(lows, highs, strict=True)))
-
-
-def _join(parts: Sequence[Bytes], bits: int) -> Bytes:
-    """Join columns into bytes, the first one at the most significant bits."""
-    out = np.zeros_like(parts[0])
-    for part in parts:
-        out = out << bits | part
-    return out
+    bits: Bytes = np.unpackbits(raw).reshape(-1, 24)[:, _bits(low)]
+    codes: Bytes = np.packbits(bits, axis=-1).reshape(-1) >> (8 - bits.shape[-1])
+    return codes
 
 
 def _pack_split(v: Bytes, low: int) -> Bytes:
-    """Pack as `_unpack_split` unpacks."""
-    count = 16 // low
-    e = list(v.reshape(-1, count).T)
-    lows, highs = [x & (1 << low) - 1 for x in e], [x >> low for x in e]
-    first, second = lows[: count // 2], lows[count // 2 :]
-    return _columns(_join(first, low), _join(second, low), _join(highs, low // 2))
+    bits = np.unpackbits(v[:, None], axis=1)[:, -_bits(low).shape[-1] :].reshape(-1, 24)
+    return np.packbits(bits[:, np.argsort(_bits(low).reshape(-1))])
 
 
 _NIBBLES = ("u4", "i4", "nf4", "f4e2m1")

@@ -39,6 +39,7 @@ from irdeconv.ops.vectors import sizes
 from irdeconv.rewrite.builder import Skip
 from irdeconv.rewrite.emit import (
     FormBuilder,
+    Ints,
     Option,
     X,
     container_of,
@@ -51,7 +52,6 @@ from irdeconv.rewrite.emit import (
     zeros_beside,
 )
 
-Ints = tuple[int, ...]
 ONE = IntVector((1,))
 MOST_BLOCK_STEPS = 3  # of DepthToSpace, unless the blocks are primes
 LARGEST_BLOCK = 64
@@ -59,14 +59,15 @@ Mode = Literal["blocks_first", "depth_first"]
 
 
 @dataclass(frozen=True)
-class ChannelOrder:
-    """The order of residues and channels in the channel axis of a stack.
+class StackLayout:
+    """The order of residues and channels in the channel axis of a stack, and its interleaving.
 
-    `blocks` are the sizes of successive DepthToSpace steps, by axis. With `residues_first` the
-    channels are (first step, ..., last step, M), otherwise (M, last step, ..., first step); with
-    `last_axis_first` the residue of the last axis varies the slowest.
+    `name` is the operation that interleaves. `blocks` are the sizes of successive DepthToSpace
+    steps, by axis. With `residues_first` the channels are (first step, ..., last step, M), else (M,
+    last step, ..., first step); with `last_axis_first` the residue of the last axis varies slowest.
     """
 
+    name: str
     residues_first: bool
     blocks: tuple[Ints, ...]
     last_axis_first: bool = False
@@ -85,23 +86,15 @@ class ChannelOrder:
             out = (out[:, None] + step).reshape(-1, axes)
         return [tuple(row) for row in out.tolist()]
 
-
-@dataclass(frozen=True)
-class StackLayout:
-    """A channel order of a stack, and the interleaving that it allows."""
-
-    name: str
-    order: ChannelOrder
-
     def interleave(self, b: FormBuilder[X], y: X, strides: Ints, outputs: Vector) -> X:
         """(N, M * R, *I) in this order -> (N, M, *(R I)); `outputs` is M."""
         if self.name == "DepthToSpace":
-            mode: Mode = "blocks_first" if self.order.residues_first else "depth_first"
-            steps = (DepthToSpace(mode, block[0]) for block in self.order.blocks)
+            mode: Mode = "blocks_first" if self.residues_first else "depth_first"
+            steps = (DepthToSpace(mode, block[0]) for block in self.blocks)
             return reduce(lambda x, op: b.add(op, x), steps, y)
         sizes = _OutputSizes.of(b, y, outputs, strides)
         if self.name == "Transpose":
-            return (_by_batch if self.order.residues_first else _by_transposes)(b, y, sizes)
+            return (_by_batch if self.residues_first else _by_transposes)(b, y, sizes)
         count, parts = outputs.values[0], []  # type: ignore[attr-defined]
         axes = [0] * (len(strides) + 1)
         for r in range(math.prod(strides)):
@@ -116,13 +109,12 @@ def stack_layouts(strides: Ints, groups: int, blocks: bool) -> list[StackLayout]
     In a grouped stack the residues of an output channel stay beside it.
     """
     steps = list(_block_steps(strides)) if blocks else []
-    orders = [ChannelOrder(True, s) for s in steps if groups == 1]
-    orders += [ChannelOrder(False, s) for s in steps]
-    layouts = [StackLayout("DepthToSpace", order) for order in orders]
+    layouts = [StackLayout("DepthToSpace", True, s) for s in steps if groups == 1]
+    layouts += [StackLayout("DepthToSpace", False, s) for s in steps]
     if groups == 1:
-        layouts.append(StackLayout("Transpose", ChannelOrder(True, (strides,), True)))
-        layouts.append(StackLayout("Concat", ChannelOrder(True, (strides,))))
-    layouts.append(StackLayout("Transpose", ChannelOrder(False, (strides,))))
+        layouts.append(StackLayout("Transpose", True, (strides,), True))
+        layouts.append(StackLayout("Concat", True, (strides,)))
+    layouts.append(StackLayout("Transpose", False, (strides,)))
     return layouts
 
 
@@ -133,13 +125,13 @@ def interleave_parts(
     number = {r: i for i, r in enumerate(itertools.product(*map(range, strides)))}
 
     def stacked(layout: StackLayout) -> X:
-        y = b.add(Concat(1), *(parts[number[r]] for r in layout.order.residues))
+        y = b.add(Concat(1), *(parts[number[r]] for r in layout.residues))
         return layout.interleave(b, y, strides, outputs)
 
     def by_concat() -> X:
         return _by_concat(b, parts, _OutputSizes.of(b, parts[0], outputs, strides))
 
-    layouts = [w for w in stack_layouts(strides, 1, blocks) if w.order.residues_first]
+    layouts = [w for w in stack_layouts(strides, 1, blocks) if w.residues_first]
     layouts = [w for w in layouts if w.name != "Concat"]
     options = [Option(w.name, partial(stacked, w), needs(w.name)) for w in layouts]
     return b.choose([*options, Option("Concat", by_concat, needs("Concat"))])

@@ -21,6 +21,7 @@ from irdeconv.ops.vectors import sizes
 from irdeconv.rewrite.emit import (
     ConvolutionLayer,
     FormBuilder,
+    Ints,
     Option,
     X,
     container_of,
@@ -37,7 +38,6 @@ from irdeconv.rewrite.interleaving import ONE
 from irdeconv.rewrite.target_conditions import Facts
 from irdeconv.rewrite.target_facts import Tensors, WindowFacts, slicing
 
-Ints = tuple[int, ...]
 Layer = ConvolutionLayer[X]
 AnyLayer = Any  # a convolution, or a deconvolution of native.py
 

@@ -24,11 +24,10 @@ from functools import partial
 from typing import Any
 
 from irdeconv.rewrite import layer_rules
-from irdeconv.rewrite.emit import RuleCall
+from irdeconv.rewrite.emit import Ints, RuleCall
 from irdeconv.rewrite.layer_rules import LayerLimits
 from irdeconv.rewrite.native import proposals as native_proposals
 
-Ints = tuple[int, ...]
 MOST_FILLED = 8  # zeros that join a kernel on an axis
 MOST_KERNEL_PARTS = 64  # of a kernel
 MOST_CANDIDATES = 3  # of each rule

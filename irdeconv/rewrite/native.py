@@ -33,6 +33,7 @@ from irdeconv.rewrite.emit import (
     ConvolutionLayer,
     DeconvolutionInputs,
     FormBuilder,
+    Ints,
     Option,
     RuleCall,
     X,
@@ -43,7 +44,6 @@ from irdeconv.rewrite.emit import (
 )
 from irdeconv.rewrite.layer_rules import LayerLimits
 
-Ints = tuple[int, ...]
 _Ends = tuple[Ints, Ints, Ints]  # pads_begin, pads_end, output_padding
 MOST_NATIVE_PARTS, LARGEST_PART = 16, 40  # of a kernel; taps of a part
 LARGEST_COPY = 2**19  # elements of a filter that copies

@@ -101,10 +101,6 @@ class PlannedOperation:
     failures: tuple[str, ...] = ()
     times: int = 1
 
-    def again(self) -> PlannedOperation:
-        """Return a copy for one operation, as many times."""
-        return PlannedOperation(**vars(self))
-
 
 @dataclass
 class _Segment:
@@ -199,7 +195,7 @@ class Planner:
         value, made = found
         if made is None:
             return value
-        made = made.again()
+        made = PlannedOperation(**vars(made))
         self._join_bias(made, inputs)
         sizes = value.spec.dtype == i64 and (value.spec.rank or 0) <= 1
         if sizes and (isinstance(op, ShapeOf) or all(v.deferred for v in inputs if not v.constant)):
@@ -289,7 +285,7 @@ class Planner:
         known = self.memo.layers.get(key)
         if isinstance(known, _Segment):
             later = len(self.operations) - known.operation
-            self.operations += [o.again() for o in known.operations]
+            self.operations += [PlannedOperation(**vars(o)) for o in known.operations]
             value = self._again(known, layer.x.buffer)
             return replace(value, maker=value.maker + later)
         if known is not None and slack <= known[0] and self.legal >= known[1]:
@@ -304,7 +300,7 @@ class Planner:
         segment = self._segment(value, mark)
         # Copies: a bias that joins a recorded convolution, or a repetition, changes it later.
         if self.memo.room > 0:
-            made = [o.again() for o in segment.operations]
+            made = [PlannedOperation(**vars(o)) for o in segment.operations]
             self.memo.layers[key] = replace(segment, operations=made)
         return value
 

@@ -12,13 +12,13 @@ from functools import cached_property
 
 import numpy as np
 
+from irdeconv.ir.attributes import Ints
 from irdeconv.ir.graph import Graph, Node
 from irdeconv.ir.spec import DYNAMIC, Array, Dim, bounds, ints, is_static
 from irdeconv.ops import core
 from irdeconv.rewrite.compressed_filters import stored
 from irdeconv.rewrite.subpixel import AxisResidues, analyse
 
-Ints = tuple[int, ...]
 STAND_IN = 32  # for a size that is known only at run time
 
 

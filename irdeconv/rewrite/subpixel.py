@@ -334,10 +334,10 @@ def _stack(b: Builder[X], w: X, widened: list[Widened], layout: StackLayout) -> 
     pairs = [k for v in widened for k in (len(v.taps), v.span)]
     w = reshaped(b, w, IntVector((shape[0] * shape[1], shape[2], *pairs)))
     blocks, spans = range(2, 2 + 2 * n, 2), range(3, 3 + 2 * n, 2)
-    first = layout.order.residues_first
+    first = layout.residues_first
     w = transposed(b, w, (0, *blocks, 1, *spans) if first else (0, 1, *blocks, *spans))
     span = [v.span for v in widened]
-    places = np.ravel_multi_index(tuple(np.transpose(layout.order.residues)), residues).tolist()
+    places = np.ravel_multi_index(tuple(np.transpose(layout.residues)), residues).tolist()
     count = math.prod(residues)
     if places != [*range(count)]:
         parts = (count, shape[2]) if first else (shape[2], count)
@@ -349,8 +349,8 @@ def _stack(b: Builder[X], w: X, widened: list[Widened], layout: StackLayout) -> 
 
 def _repeated(b: Builder[X], bias: X, layout: StackLayout, axes: int) -> X:
     """[1, M, 1, ...] -> [1, M * R, 1, ...]: the bias of each channel of a stack."""
-    count, ones = len(layout.order.residues), (1,) * axes
-    if layout.order.residues_first:
+    count, ones = len(layout.residues), (1,) * axes
+    if layout.residues_first:
         return b.add(Tile(), bias, b.const(np.array((1, count, *ones), np.int64)))
     outputs = sizes(b, bias, 1, 1)
     column = reshaped(b, bias, outputs, IntVector((1,)))
