@@ -45,10 +45,9 @@ from irdeconv.base.errors import (
 from irdeconv.base.limits import LARGEST_INT, Limits, raise_hint
 from irdeconv.base.opening import open_file, size_of
 from irdeconv.base.source import Anchor, Location, SourceFile
-from irdeconv.ir.constant import FileData
+from irdeconv.ir.constant import FileData, MovedData
 from irdeconv.ir.geometry import Semantics
 from irdeconv.ir.graph import Graph
-from irdeconv.ir.lazy_filter import MovedData
 from irdeconv.ops.basic import Const, Opaque, Section
 from irdeconv.ops.bodies import every_node
 

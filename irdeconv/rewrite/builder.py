@@ -15,10 +15,9 @@ import numpy as np
 from irdeconv.base import work
 from irdeconv.base.errors import Diagnostic, LimitError, OpError
 from irdeconv.base.limits import current, raise_hint
-from irdeconv.ir.constant import ArrayData
+from irdeconv.ir.constant import ArrayData, MovedData
 from irdeconv.ir.dtypes import ElementType, of_numpy
 from irdeconv.ir.graph import FreshNames, Graph, Node, Value
-from irdeconv.ir.lazy_filter import MovedData
 from irdeconv.ir.op import Op, SugarOp, as_tuple, effort, infer_op, kept
 from irdeconv.ir.spec import Array, Spec, is_static
 from irdeconv.ops.basic import Const, Opaque

@@ -16,10 +16,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from irdeconv.base.errors import OpError
-from irdeconv.ir.constant import ArrayData, ConstantData
+from irdeconv.ir.constant import NO_ELEMENT, ArrayData, ConstantData, MovedData
 from irdeconv.ir.dtypes import ElementType, of_numpy
 from irdeconv.ir.graph import Graph, Node, Value
-from irdeconv.ir.lazy_filter import NO_ELEMENT, MovedData
 from irdeconv.ir.op import Op, as_tuple
 from irdeconv.ir.ports import axis_of
 from irdeconv.ir.spec import Array, is_static

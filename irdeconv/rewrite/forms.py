@@ -1,25 +1,47 @@
-"""The lowering forms of core.Deconvolution, and a lower bound on the nodes that they make."""
+"""The lowering forms of core.Deconvolution, a lower bound on the nodes that they make, bad values.
+
+How far an infinity or a NaN spreads is predicted from geometry. By the definition a bad tap spoils
+the outputs it reaches from an input element. A zero that was inserted or padded, times an infinity
+or a NaN, is NaN. So a form spreads it further, as far as the
+form's record defines:
+
+    form              a bad tap spoils, of an axis
+    definition, gemm  o with o + pads_begin = s*S + k*D, s in 0..I
+    zero-insertion    every output
+    phases, stacked   every output of the tap's residue
+
+If gemm joins zeros to data that may be too short (subpixel.py), a bad tap spoils their outputs too.
+In several dimensions an output is spoilt if it is along every axis. For finite data the prediction
+for bad constants is exact unless sums overflow. Kernels with padding of their own (running without
+lowering) may behave like phases at the border; exact mode is the definition.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+
 from irdeconv.base.errors import OpError
 from irdeconv.base.form_names import FALLBACK, GEMM, PHASES, STACKED
+from irdeconv.base.json_form import Record
 from irdeconv.base.limits import current
 from irdeconv.ir import geometry
 from irdeconv.ir.geometry import IntVector
-from irdeconv.ir.graph import Graph, Node
+from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.ir.op import Op, SpecBuilder, SugarOp
-from irdeconv.ir.spec import Spec
+from irdeconv.ir.spec import Array, Spec
 from irdeconv.ops import core
 from irdeconv.ops.bodies import bodies_of
 from irdeconv.ops.dialect_template import DialectDeconvolution
+from irdeconv.ops.elementwise import Add
 from irdeconv.ops.vectors import sizes, vector
-from irdeconv.rewrite import site, subpixel
+from irdeconv.rewrite import subpixel
 from irdeconv.rewrite.builder import NodeBudget, Skip
+from irdeconv.rewrite.compressed_filters import constant_of, stored
 from irdeconv.rewrite.emit import (
     ConvolutionLayer,
     DeconvolutionInputs,
@@ -30,6 +52,7 @@ from irdeconv.rewrite.emit import (
 )
 from irdeconv.rewrite.interleaving import insert_zeros
 from irdeconv.rewrite.native import OPERATIONS, native
+from irdeconv.rewrite.subpixel import AxisReach, DeconvolutionSite, site_of, tap_by_definition
 from irdeconv.rewrite.targets import Target
 
 
@@ -56,7 +79,7 @@ class Form:
 
     name: str
     rule: FormRule
-    reach: site.AxisReach
+    reach: AxisReach
     skips: FormCheck = lambda *_: None
     least_nodes: Callable[[core.Deconvolution, Spec], int] = lambda *_: 0
 
@@ -84,25 +107,25 @@ def zero_insertion(op: core.Deconvolution, b: FormBuilder[X], of: DeconvolutionI
 
 
 _FORMS = (
-    Form(name=FALLBACK, rule=zero_insertion, reach=site.every_output),
+    Form(name=FALLBACK, rule=zero_insertion, reach=subpixel.every_output),
     Form(
         name=PHASES,
         rule=subpixel.phases,
         skips=subpixel.skip_open_axes,
         least_nodes=subpixel.least_nodes,
-        reach=site.outputs_of_residue,
+        reach=subpixel.outputs_of_residue,
     ),
     Form(
         name=STACKED,
         rule=subpixel.stacked,
         skips=subpixel.skip_stacked,
-        reach=site.outputs_of_residue,
+        reach=subpixel.outputs_of_residue,
     ),
-    Form(name=GEMM, rule=subpixel.gemm, skips=subpixel.skip_gemm, reach=site.tap_by_definition),
+    Form(name=GEMM, rule=subpixel.gemm, skips=subpixel.skip_gemm, reach=tap_by_definition),
 )
 FORMS = {form.name: form for form in _FORMS}
 # For targets that have a deconvolution of their own; it is never chosen without a target.
-NATIVE = Form(name="native", rule=native, reach=site.tap_by_definition)
+NATIVE = Form(name="native", rule=native, reach=tap_by_definition)
 
 
 def forms_for(target: Target) -> dict[str, Form]:
@@ -164,3 +187,120 @@ def _foreseen_least(op: Op, inputs: tuple[Spec, ...], form: Form) -> int:
         return 0
     core_op, (_, filter, begin, end) = finder.found
     return 0 if form.skips(core_op, filter, begin, end) else form.least_nodes(core_op, filter)
+
+
+DEFINITION = "definition"
+COUNTED = 2**24  # outputs that differ, or products of outputs and taps: more are not looked at
+REACHES = {DEFINITION: tap_by_definition, **{name: form.reach for name, form in FORMS.items()}}
+
+
+class NonFiniteReport(Record):
+    """The non-finite constants of one deconvolution and the outputs that they spoil."""
+
+    filter_bad: int  # values of the filter that are not finite
+    filter_size: int  # all values of the filter
+    bias_bad: int  # values of the bias that are not finite
+    bias_size: int  # all values of the bias
+    outputs: int | None  # elements of the output
+    # how many of them are spoiled, by form and by the definition; empty if that is not counted
+    affected: dict[str, int]
+    assumed: bool = False  # whether sizes stand in for unknown ones
+
+
+def examine(graph: Graph, node: Node) -> NonFiniteReport | None:
+    """Scan the filter and bias of a core.Deconvolution; None if all of it is finite."""
+    value = graph.inputs_of(node.id)[1]
+    filter = None if _is_finite(graph, value) else _bad(constant_of(graph, value))
+    bias = _bad(_bias(graph, node))
+    filter_bad, bias_bad = (0 if bad is None else int(bad.sum()) for bad in (filter, bias))
+    if not filter_bad and not bias_bad:
+        return None
+    filter = _bad(constant_of(graph, value)) if filter is None else filter
+    site, affected = site_of(graph, node), {}
+    if site is not None and _countable(site):
+        for form, reach in REACHES.items():
+            affected[form] = site.batch * _count(reach, site, filter, bias)
+    return NonFiniteReport(
+        filter_bad=filter_bad,
+        filter_size=0 if filter is None else filter.size,
+        bias_bad=bias_bad,
+        bias_size=0 if bias is None else bias.size,
+        outputs=None if site is None else site.batch * site.outputs * int(np.prod(site.output)),
+        affected=affected,
+        assumed=site is not None and site.assumed,
+    )
+
+
+def _countable(site: DeconvolutionSite) -> bool:
+    """Whether there are few enough outputs that differ, and products that decide it."""
+    numbers = [site.class_number(axis) for axis in range(site.rank)]
+    pairs = sum(n * k for n, k in zip(numbers, site.kernel, strict=True))
+    return max(pairs, site.outputs * math.prod(numbers)) <= COUNTED
+
+
+def _count(reach: AxisReach, site: DeconvolutionSite, w: Array | None, bias: Array | None) -> int:
+    """Return the number of spoilt outputs (M, *O); outputs that are alike are computed once."""
+    places, counts = zip(*map(site.classes, range(site.rank)), strict=True)
+    spoilt: Array = footprint(reach, site, w, bias, places).astype(np.int64)
+    for each in reversed(counts):
+        spoilt = (spoilt * each).sum(-1)
+    return int(spoilt.sum())
+
+
+@np.errstate(all="ignore")  # BLAS may raise flags on elements that it reads beyond short rows
+def footprint(
+    reach: AxisReach,
+    site: DeconvolutionSite,
+    filter: Array | None,
+    bias: Array | None = None,
+    places: Sequence[Array] | None = None,
+) -> Array:
+    """Return a mask of spoilt outputs [M, *O] of finite data, or of those at `places` of each axis.
+
+    `filter` [g, C/g, M/g, *K] and `bias` ([M] or broadcast) are true for non-finite values.
+    """
+    at = places or [np.arange(size) for size in site.output]
+    spoilt: Array = np.zeros((site.outputs, *map(len, at)), bool)
+    if filter is not None and filter.any():
+        taps: Array = filter.any(axis=1).reshape(site.outputs, *site.kernel).astype(np.float32)
+        for axis in range(site.rank):
+            # Counts of spoiling taps; the axis in front moves to the end.
+            taps = np.tensordot(taps, reach(site, axis, at[axis]), ((1,), (1,)))
+        spoilt = spoilt | (taps > 0)
+    if bias is not None and bias.any():
+        per_channel = bias.reshape(-1) if bias.size > 1 else np.repeat(bias, site.outputs)
+        spoilt = spoilt | per_channel.reshape(-1, *(1,) * site.rank)
+    return spoilt
+
+
+def _is_finite(graph: Graph, value: Value) -> bool:
+    """Whether all of a constant filter is finite; it is scanned part by part."""
+    found = stored(graph, value)
+    if found is None:
+        return False
+    finite = all(p.dtype.kind in "biuO" or np.isfinite(p).all() for p in found.parts())
+    found.data.release()
+    return bool(finite)
+
+
+def _bad(values: Array | None) -> Array | None:
+    if values is None:
+        return None
+    if values.dtype.kind in "biuO":
+        return np.zeros(values.shape, bool)
+    bad: Array = ~np.isfinite(values)
+    return bad
+
+
+def _bias(graph: Graph, node: Node) -> Array | None:
+    """Return the constant that an Add right behind a deconvolution adds to its channels."""
+    users = graph.users(Value(node.id))
+    if len(users) != 1 or not isinstance(graph.node(users[0][0]).op, Add):
+        return None
+    other = graph.inputs_of(users[0][0])[1 - users[0][1]]
+    values, output = constant_of(graph, other), node.spec()
+    if values is None or output.rank is None or values.size == 0:
+        return None
+    shape = (1,) * (output.rank - values.ndim) + values.shape
+    per_channel = len(shape) == output.rank and values.size == shape[1]
+    return values if per_channel and (output.shape or ())[1] in (shape[1], values.size) else None

@@ -43,10 +43,16 @@ from irdeconv.rewrite.emit import (
     Style,
     X,
 )
-from irdeconv.rewrite.forms import FORMS, forms_for, require_room
+from irdeconv.rewrite.forms import (
+    DEFINITION,
+    FORMS,
+    NonFiniteReport,
+    examine,
+    forms_for,
+    require_room,
+)
 from irdeconv.rewrite.infer_specs import beyond, infer_specs, inferred, is_stale, report, warning
 from irdeconv.rewrite.native import OPERATIONS as NATIVE_OPERATIONS
-from irdeconv.rewrite.nonfinite import DEFINITION, NonFiniteReport, examine
 from irdeconv.rewrite.planning import (
     FormCost,
     PlannedValue,

@@ -54,11 +54,10 @@ from irdeconv.ops.elementwise import Add
 from irdeconv.ops.shape import Reshape, ShapeOf, Squeeze1, Unsqueeze
 from irdeconv.rewrite.builder import Skip
 from irdeconv.rewrite.emit import Decision, DeconvolutionInputs, Option, Style
-from irdeconv.rewrite.forms import NATIVE, Form, forms_for
+from irdeconv.rewrite.forms import NATIVE, Form, NonFiniteReport, forms_for
 from irdeconv.rewrite.interleaving import spell_zero_insertion
 from irdeconv.rewrite.legalising import proposals
-from irdeconv.rewrite.nonfinite import NonFiniteReport
-from irdeconv.rewrite.site import DeconvolutionSite, site_of
+from irdeconv.rewrite.subpixel import DeconvolutionSite, site_of
 from irdeconv.rewrite.target_conditions import Facts
 from irdeconv.rewrite.target_facts import facts_of, operation_of
 from irdeconv.rewrite.targets import ScoreWeights, Target

@@ -17,8 +17,8 @@ from irdeconv.base.tables import printable
 from irdeconv.ir.graph import Graph
 from irdeconv.rewrite.channel_folding import FusedLayer
 from irdeconv.rewrite.emit import Style
+from irdeconv.rewrite.forms import NonFiniteReport
 from irdeconv.rewrite.infer_specs import layer_count
-from irdeconv.rewrite.nonfinite import NonFiniteReport
 from irdeconv.rewrite.planning import FormCost
 from irdeconv.rewrite.targets import Target, load_target
 

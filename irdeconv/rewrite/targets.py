@@ -16,8 +16,7 @@ from typing import Any
 
 from irdeconv.base.errors import did_you_mean, misused
 from irdeconv.base.limits import current
-from irdeconv.base.opening import read_file, shown
-from irdeconv.base.toml_reading import TomlReader
+from irdeconv.base.opening import TomlReader, read_file, shown
 from irdeconv.ir.dtypes import ELEMENT_TYPES
 from irdeconv.rewrite.target_conditions import ALIASES, OPERATIONS, Condition, ConditionError, Facts
 

@@ -10,8 +10,7 @@ from typing import Any
 
 from irdeconv.base.errors import UsageError, count, did_you_mean
 from irdeconv.base.limits import current
-from irdeconv.base.opening import read_file, shown
-from irdeconv.base.toml_reading import TomlReader
+from irdeconv.base.opening import TomlReader, read_file, shown
 from irdeconv.verify import suite_layer
 from irdeconv.verify.suite_cases import CHOSEN, SuiteCase, chosen_dialects, cover
 

@@ -16,8 +16,8 @@ from irdeconv.ir.graph import Graph, Node
 from irdeconv.rewrite.builder import Skip
 from irdeconv.rewrite.forms import FORMS, Form
 from irdeconv.rewrite.planning import FormCost, PlanningTask, cost_of, planned
-from irdeconv.rewrite.site import DeconvolutionSite
 from irdeconv.rewrite.standardize import standardize
+from irdeconv.rewrite.subpixel import DeconvolutionSite
 from irdeconv.rewrite.targets import load_target
 from support.forms_grid import ALL, check_case, form_layer
 from support.layers import Layer, build, expected, numbers

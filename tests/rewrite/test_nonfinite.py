@@ -19,12 +19,10 @@ from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.rewrite import nonfinite
 from irdeconv.rewrite.builder import GraphBuilder, replace_node
 from irdeconv.rewrite.emit import pad_spatial
-from irdeconv.rewrite.forms import FORMS
+from irdeconv.rewrite.forms import DEFINITION, FORMS, REACHES, footprint
 from irdeconv.rewrite.lower_deconv import canonicalize
-from irdeconv.rewrite.nonfinite import DEFINITION, REACHES, footprint
-from irdeconv.rewrite.site import DeconvolutionSite, site_of
 from irdeconv.rewrite.standardize import standardize
-from irdeconv.rewrite.subpixel import narrowest
+from irdeconv.rewrite.subpixel import DeconvolutionSite, narrowest, site_of
 from irdeconv.rewrite.targets import Target
 from support import oracle
 from support.forms_grid import form_layer

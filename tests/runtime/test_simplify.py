@@ -21,10 +21,9 @@ import irdeconv as ird
 from irdeconv.base.errors import InputError
 from irdeconv.cli.main import main
 from irdeconv.formats.xml_writer import Blobs
-from irdeconv.ir.constant import ArrayData
+from irdeconv.ir.constant import NO_ELEMENT, ArrayData, MovedData
 from irdeconv.ir.dtypes import f16, f32, i32, i64
 from irdeconv.ir.graph import Graph, Value
-from irdeconv.ir.lazy_filter import NO_ELEMENT, MovedData
 from irdeconv.ir.op import REGISTRY
 from irdeconv.ir.spec import Array
 from irdeconv.kernels import candidate, divided
@@ -388,7 +387,7 @@ def test_movements_are_those_of_numpy(data: Any) -> None:
     assert moved.shape == values.shape
     np.testing.assert_array_equal(moved.array(), values)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("irdeconv.ir.lazy_filter.PART_BYTES", draw(st.integers(4, 200)))
+        patch.setattr("irdeconv.ir.constant.PART_BYTES", draw(st.integers(4, 200)))
         assert b"".join(moved.pieces()) == values.tobytes()
 
 
