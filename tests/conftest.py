@@ -27,6 +27,7 @@ if os.environ.get("PYTEST_XDIST_WORKER"):
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 os.environ["IRDECONV_CALIBRATED"] = "0"  # kernels are chosen alike on every developer's machine
+COMPUTING = {"ir", "kernels", "ops", "rewrite", "runtime"}  # folders of tests
 NO_SKIPS = bool(os.environ.get("IRDECONV_NO_SKIPS"))
 
 
@@ -149,13 +150,15 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocking, "SIZES", SMALL)
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def few_tiles(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take three tiles of the micro-kernel but in full sweeps: each stride compiles them anew."""
+    """Take one tile of the micro-kernel but in full sweeps: each stride compiles it anew."""
     tiles = panels.own_tiles()
-    some = (*tiles[1:3], tiles[-1])  # among them one for each number of rows in turns up to 6
-    if request.node.get_closest_marker("slow") is None:
-        monkeypatch.setattr(panels, "own_tiles", lambda: some)
+    some = tiles[2], tiles[1], tiles[-1]  # the first that has whole turns, of up to 6 rows
+    if not request.node.get_closest_marker("slow") and request.path.parent.name in COMPUTING:
+        monkeypatch.setattr(
+            panels, "_best_of", lambda *size: next(t for t in some if t.rows % size[-1] == 0)
+        )
 
 
 @pytest.fixture

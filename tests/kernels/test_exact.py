@@ -34,7 +34,7 @@ def floats(rng: np.random.Generator, shape: Any, dtype: Any) -> Any:
     return values.astype(dtype)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("chunk", parts(4, 10))
 def test_all_forms_give_the_same_bits(dtype: Any, chunk: int) -> None:

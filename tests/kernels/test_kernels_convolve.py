@@ -19,7 +19,7 @@ from support.fixtures import Patch
 from support.kernels import convolved, every_kernel, integers, run
 from support.sweeps import parts
 
-pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("few_tiles")]
+pytestmark = pytest.mark.thorough
 
 
 def draw(seed: int) -> ConvProblem:
@@ -111,7 +111,7 @@ def check(
     return names
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", parts(75, 150))
 def test_every_candidate_computes_the_convolution(seed: int) -> None:
     check(seed)
 
@@ -125,7 +125,7 @@ def test_kernels_of_deconvolutions_compute_the_convolution(first: int) -> None:
 
 
 @pytest.mark.usefixtures("small_blocks")
-@pytest.mark.parametrize("seed", range(150, 300))
+@pytest.mark.parametrize("seed", parts(75, range(150, 300)))
 def test_every_candidate_computes_the_convolution_in_blocks(seed: int) -> None:
     check(seed)
 
@@ -137,7 +137,7 @@ def test_the_grid_reaches_every_kernel() -> None:
     assert names >= {"zero", "columns", "pointwise", "interleaved", "winograd2", "winograd4"}
 
 
-@pytest.mark.sampled(60)
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16"])
 @pytest.mark.parametrize("seed", range(300, 340))
 def test_other_float_types(seed: int, dtype: str) -> None:
@@ -156,7 +156,7 @@ def test_other_float_types(seed: int, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-@pytest.mark.parametrize("seed", range(340, 400))
+@pytest.mark.parametrize("seed", parts(30, range(340, 400)))
 def test_scratch_memory_is_what_the_candidate_says(seed: int, dtype: str) -> None:
     w = replace(draw(seed), dtype=dtype)
     x, f = data(w)
@@ -171,7 +171,7 @@ def test_a_large_layer_works_in_blocks() -> None:
     assert all(c.scratch < 1 << 24 for c in every_kernel(convolution_candidates, w))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("groups", "kernel", "stride"), [(1, 3, 1), (1, 1, 1), (1, 5, 2), (64, 3, 1), (64, 3, 2)]
 )

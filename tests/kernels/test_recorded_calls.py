@@ -22,6 +22,7 @@ from irdeconv.ops.pooling import AvgPool1, MaxPool1
 from irdeconv.ops.reduction import ReduceMean, ReduceSum
 from irdeconv.ops.shape import Reshape
 from support.plan_graphs import Builder, plans, randn, same
+from support.sweeps import parts
 
 pytestmark = [pytest.mark.thorough, pytest.mark.skipif(not jit.available(), reason="needs numba")]
 
@@ -247,7 +248,7 @@ LAYERS = {
 }
 
 
-@pytest.mark.parametrize("images", [1, 2, 5])
+@pytest.mark.parametrize("images", parts(2, [1, 5, 2]))
 @pytest.mark.parametrize("name", LAYERS)
 def test_layers_that_are_one_call_compute_what_their_operations_say(name, images):
     b, x = Builder.of((images, 6, 17, 19))

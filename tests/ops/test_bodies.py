@@ -322,6 +322,7 @@ def changed(graph: Graph) -> Graph:
     return out
 
 
+@pytest.mark.sampled(1)
 @each_model
 @forms
 def test_another_filter_in_a_body_is_refused(text: str, shape: tuple[int, ...], form: str) -> None:

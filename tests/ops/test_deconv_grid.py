@@ -54,7 +54,7 @@ def run_case(rng: np.random.Generator) -> str:
     return source if layer.output_shape is not None else "none"
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("chunk", parts(50, CHUNKS))
 def test_definition_direct_and_lowered_agree(chunk: int) -> None:
     seen = [run_case(np.random.default_rng([SEED, chunk, k])) for k in range(CASES)]

@@ -98,7 +98,7 @@ def run_case(rng: np.random.Generator, version: str) -> str:
 
 
 @each_version
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("chunk", parts(4, CHUNKS))
 def test_definition_and_every_way_agree(version: str, chunk: int) -> None:
     seen = [
@@ -154,7 +154,7 @@ def resized(layer: DialectLayer, rng: np.random.Generator) -> DialectLayer:
     return DialectLayer(**{**vars(layer), "batch": int(rng.integers(1, 4)), "size": size})
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @each_version
 @pytest.mark.parametrize("chunk", parts(1, DYNAMIC_CHUNKS))
 def test_layers_of_unknown_size_run_at_any(version: str, chunk: int) -> None:
@@ -200,6 +200,7 @@ def loose(rng: np.random.Generator, shape: tuple[int, ...], level: float) -> Spe
     ))  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @each_version
 def test_less_knowledge_gives_compatible_shapes(version: str) -> None:
     known = 0

@@ -61,7 +61,7 @@ def written(rng: np.random.Generator, version: str, folder: Path) -> list[Writte
     return [(path, arrays[0], want, layer) for path in paths]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("chunk", parts(1, CHUNKS))
 @pytest.mark.parametrize("version", VERSIONS)
 def test_openvino_runs_what_is_written(version: str, chunk: int, tmp_path: Path) -> None:

@@ -121,8 +121,7 @@ def summary(graph: ird.Graph) -> dict[str, Any]:
     }
 
 
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize("chunk", parts(6, CHUNKS))
+@pytest.mark.parametrize("chunk", parts(1, CHUNKS))
 def test_openvino_computes_the_same(chunk: int, tmp_path: Path) -> None:
     rng = np.random.default_rng([31, chunk])
     made = [written(rng, tmp_path / str(case)) for case in range(CASES)]

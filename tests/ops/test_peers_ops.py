@@ -21,7 +21,7 @@ from irdeconv.ir.op import REGISTRY, as_tuple, lookup
 from irdeconv.ir.packing import decode
 from irdeconv.ir.spec import DYNAMIC, Interval, Spec
 from irdeconv.rewrite.standardize import standardize
-from op_cases import ROUNDING, Case, Tensor, differs, every_third, f16, f32, i32, i64
+from op_cases import ROUNDING, Case, Tensor, differs, f16, f32, first_rows, i32, i64
 from support import body_models as bm
 from support.layers import begun, constant, result
 from support.live.differences import ENLARGED, EXACT, UNUSED, WHOLE, lenient, reason_for
@@ -132,7 +132,7 @@ def depends_on_the_processor(row: Case) -> bool:
 
 @pytest.mark.parametrize("others", parts(1, [False, True]))
 def test_openvino_agrees(runtime: Runtime, others: bool) -> None:
-    check_rows(every_third(others=others), runtime)
+    check_rows(first_rows(others=others), runtime)
 
 
 # Equal scores in live OpenVINO: which boxes come first decides which are kept.
@@ -405,9 +405,9 @@ def outcomes(runtime: Runtime, make: Make, numbers: range) -> list[Outcome]:
 
 
 def test_random_graphs_agree(runtime: Runtime) -> None:
-    found = outcomes(runtime, random_model, range(12))
+    found = outcomes(runtime, random_model, range(8))
     assert not [o for o in found if not o.settled]
-    assert sum(o.kind == "agree" for o in found) > 7
+    assert sum(o.kind == "agree" for o in found) > 4
 
 
 def test_mutants_agree_or_are_refused(runtime: Runtime) -> None:

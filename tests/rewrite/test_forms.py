@@ -27,7 +27,7 @@ from targets import lacking
 pytestmark = pytest.mark.thorough
 
 SEED = 20250117
-CHUNKS, CASES = 24, 25
+CASES = 25
 # The full sweep: more than 20,000 results, half of them proved. `pytest -m slow` runs it.
 SLOW_CHUNKS, SLOW_CASES = 40, 100
 
@@ -45,11 +45,9 @@ def graph_of(layer: Layer, **more: Any) -> tuple[Graph, dict[str, Any], Any]:
     return graph, feeds, expected(layer, x, w)
 
 
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize("chunk", parts(2, CHUNKS))
-def test_every_form_equals_the_definition(chunk: int) -> None:
+def test_every_form_equals_the_definition() -> None:
     seen: Counter[str] = Counter()
-    runs = sum(check_case(np.random.default_rng([SEED, chunk, k]), seen) for k in range(CASES))
+    runs = sum(check_case(np.random.default_rng([SEED, 0, k]), seen) for k in range(CASES))
     assert runs >= CASES * len(ALL)
     for form in ALL[:-1]:
         assert seen[f"{form}: {form}"] >= 2, seen
@@ -180,7 +178,7 @@ def test_a_stacked_filter_is_made_by_a_node_per_axis_not_per_residue() -> None:
     assert np.array_equal(ird.run(low.graph, feeds, form=None, fuse=False)["y"], want)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("form", ["zero-insertion", "phases", "stacked"])
 @pytest.mark.parametrize("kernel", [1, 2, 3])
 @pytest.mark.parametrize("stride", [1, 2])

@@ -455,7 +455,7 @@ def convolution_rules(rule: Rule, low: Written) -> list[str]:
     return [d.rule.__name__ for d in plan.decisions if isinstance(d, RuleCall)]
 
 
-@pytest.mark.sampled(60)
+@pytest.mark.sampled(40)
 @pytest.mark.thorough
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("dialect", DIALECTS)

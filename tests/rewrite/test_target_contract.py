@@ -79,7 +79,7 @@ def require_contract(seed: int) -> str:
     return "lowered"
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.thorough
 @pytest.mark.parametrize("part", parts(8, MANY))
 def test_random_targets_are_met_or_refused(part: int) -> None:

@@ -331,6 +331,7 @@ def max_pool_2x2(x):
     return np.maximum(y[..., 1:], y[..., :-1])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("fuse", [True, False])
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
 def test_a_wide_stride_needs_no_large_scratch(dtype, fuse):
@@ -363,6 +364,7 @@ def heavy(path, kind):
     ird.write(b.done(*found), path)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", ["float32", "float16"])
 @pytest.mark.parametrize("form", ["zero-insertion", None])
 def test_weights_are_held_once(tmp_path, kind, form):

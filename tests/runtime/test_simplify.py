@@ -374,7 +374,7 @@ def reshape(draw: Any, data: Array, moved: MovedData) -> tuple[Array, MovedData 
 
 
 @given(st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_movements_are_those_of_numpy(data: Any) -> None:
     draw = data.draw
     shape = draw(st.lists(st.integers(1, 6), min_size=1, max_size=4))
@@ -448,7 +448,7 @@ LARGE = Layer(1, (2, 2), None, 1024, 512, (4, 4), (2, 2), (1, 1), (1, 1), (1, 1)
 SAME = Layer(1, (2, 2), None, 1024, 512, (4, 4), (4, 4), (1, 1), (0, 0), (0, 0), (0, 0))
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("form", [*FORMS, "auto"])
 @pytest.mark.parametrize("kind", ["f32", "i8"])
 def test_lowering_and_writing_need_a_part_of_the_weights(
