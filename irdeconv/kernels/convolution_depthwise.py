@@ -110,6 +110,7 @@ class Depthwise(convolution.FixedBlockwise[ImageChannels]):
         """Return the call that computes the channels from `first` on of those of `weights`."""
         taps, shape, size, kind = self.offsets, self._shape, self._size, self.conv.compute
         more, depthwise = self._more(total, first), compiled().depthwise
+        x, weights = readable(x), readable(weights)
 
         def work(space: Space) -> None:
             depthwise(x, weights, taps, space.array((size,), kind), shape, *more)
@@ -148,6 +149,13 @@ def vectors(conv: convolution.Conv3d) -> tuple[int, tuple[Array, Array]]:
     more = -reads.size % (8 if lanes == 16 else 4)
     both = np.pad(reads, (0, more), "edge"), np.pad(writes, (0, more), "edge")
     return (-lanes if skip == 2 and lanes > 1 else lanes), both
+
+
+def readable(x: Array) -> Array:
+    """Return a view that may only be read: loops are compiled for one kind of arrays, not two."""
+    view = x.view()
+    view.flags.writeable = False
+    return view
 
 
 @cache
