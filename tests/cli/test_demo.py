@@ -204,6 +204,9 @@ def test_what_does_not_hold_is_said(tmp_path: Path, monkeypatch: Patch) -> None:
     text = MODEL.read_text("utf-8").replace('pads_begin="7,7"', 'pads_begin="6,6"')
     (tmp_path / "other.xml").write_text(text.replace('pads_end="7,7"', 'pads_end="8,8"'))
     (tmp_path / "other.bin").write_bytes(MODEL.with_suffix(".bin").read_bytes())
+    with Image.open(MODEL.with_name("coffee.png")) as image:
+        image.crop((0, 0, 120, 90)).save(tmp_path / "small.png")
+    monkeypatch.setattr("irdeconv.cli.demo.PICTURE", str(tmp_path / "small.png"))
     other, write = ird.lower("other.xml").graph, ird.write
     monkeypatch.setattr("irdeconv.write", lambda graph, path: write(other, path))
     said = answer("demo", code=1).out
