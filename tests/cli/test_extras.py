@@ -201,23 +201,7 @@ def fresh(code: str) -> None:
 
 
 @needs_numba
-def test_kernels_are_listed_and_chosen_without_numba() -> None:
-    fresh("""
-from irdeconv.kernels.eager import for_convolution, for_deconvolution
-from irdeconv.kernels.candidate import ConvProblem
-w = ConvProblem((1, 8, 9, 9), 8, 8, (3, 3), (1, 1), (1, 1), (1, 1), (9, 9))
-found = {c.name: c for c in for_convolution(w)}
-assert "depthwise" in found
-assert found["depthwise"].cost > 0
-assert for_deconvolution(w)
-assert not loaded()
-found["depthwise"].prepare(np.ones((8, 1, 1, 3, 3), np.float32))
-assert loaded()
-""")
-
-
-@needs_numba
-def test_what_runs_once_and_is_small_does_without_numba(tmp_path: Path) -> None:
+def test_kernels_are_chosen_and_small_networks_run_without_numba(tmp_path: Path) -> None:
     path = tmp_path / "net.xml"
     ird.write(network(), path)
     fresh(f"""
@@ -226,8 +210,15 @@ for form in (None, "zero-insertion", "phases", "stacked", "gemm"):
     ird.run(network(), image(), form)
 ird.compare(network(), ird.lower(network()).graph, image())
 assert main(["run", {str(path)!r}, "-q"]) == 0
+from irdeconv.kernels.eager import for_convolution, for_deconvolution
+from irdeconv.kernels.candidate import ConvProblem
+w = ConvProblem((1, 8, 9, 9), 8, 8, (3, 3), (1, 1), (1, 1), (1, 1), (9, 9))
+found = {{c.name: c for c in for_convolution(w)}}
+assert "depthwise" in found
+assert found["depthwise"].cost > 0
+assert for_deconvolution(w)
 assert not loaded()
-assert main(["run", {str(path)!r}, "-q", "--tune"]) == 0
+found["depthwise"].prepare(np.ones((8, 1, 1, 3, 3), np.float32))
 assert loaded()
 """)
 

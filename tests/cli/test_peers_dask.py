@@ -18,7 +18,6 @@ from irdeconv.base.errors import UsageError
 from irdeconv.cli.batch_executors import Errand
 from irdeconv.cli.dask_cluster import Cluster, kept_whole
 from support.commands import command
-from support.sweeps import parts
 
 distributed = pytest.importorskip("distributed")
 da = pytest.importorskip("dask.array")
@@ -233,34 +232,19 @@ def test_a_worker_that_stops_in_an_item_loses_nothing_and_may_come_back(
     assert said[1:] in ([], [f"the worker {address} of Dask answers again"])
 
 
-@pytest.mark.parametrize("kills", parts(1, [{5}, {5, 20}]))
-def test_killed_workers_lose_nothing(cluster: Any, kills: set[int], tmp_path: Path) -> None:
-    """Items may begin twice, and end once."""
-    payloads = [
-        {"how": "mark", "folder": str(tmp_path), "name": str(i), "seconds": 0.05} for i in range(30)
-    ]
-    results = Cluster(errand(), cluster.scheduler_address, 2, 50, None).results(payloads)
-    rows: dict[int, Any] = {}
-    for index, row in results:
-        assert index not in rows
-        rows[index] = row["summary"]
-        if len(rows) in kills:
-            victim = next(iter(cluster.workers.values()))
-            os.kill(victim.pid, signal.SIGKILL)
-    assert rows == dict.fromkeys(range(30), "mark")
-    assert len({path.name.split("-")[0] for path in tmp_path.iterdir()}) == 30
-
-
 def test_an_item_that_takes_its_worker_along_ends_as_crashed(cluster: Any, tmp_path: Path) -> None:
-    payloads: list[dict[str, Any]] = [
-        {"how": "mark", "folder": str(tmp_path), "name": "0", "seconds": 30},
-        {"how": "crash"},
-    ]
+    """Other items may begin twice, and end once."""
+    mine, others = tmp_path / "mine", tmp_path / "others"
+    mine.mkdir()
+    others.mkdir()
+    mark = {"how": "mark", "folder": str(others), "seconds": 0.05}
+    payloads: list[dict[str, Any]] = [{**mark, "folder": str(mine), "name": "0", "seconds": 30}]
+    payloads += [{"how": "crash"}, *({**mark, "name": str(i)} for i in range(10))]
     over = threading.Event()
 
     def hunt() -> None:
         while not over.wait(0.05):
-            for path in tmp_path.iterdir():  # its worker's child has begun
+            for path in mine.iterdir():  # its worker's child has begun
                 child = int(path.name.split("-")[1])
                 path.unlink()
                 status = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2]
@@ -269,9 +253,13 @@ def test_an_item_that_takes_its_worker_along_ends_as_crashed(cluster: Any, tmp_p
     hunter = threading.Thread(target=hunt)
     hunter.start()
     try:
-        rows = dict(Cluster(errand(), cluster.scheduler_address, 2, 1, None).results(payloads))
+        found = list(Cluster(errand(), cluster.scheduler_address, 2, 1, None).results(payloads))
     finally:
         over.set()
         hunter.join()
+    rows = dict(found)
+    assert len(found) == len(rows) == 12
+    assert {rows[i]["summary"] for i in range(2, 12)} == {"mark"}
+    assert len({path.name.split("-")[0] for path in others.iterdir()}) == 10
     assert rows[0]["summary"] == "2 workers of Dask died or fell silent while they had this item"
     assert rows[1]["summary"] == "the process of this item was ended by signal 9"

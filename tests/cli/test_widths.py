@@ -48,7 +48,7 @@ ROWS: dict[str, list[str]] = {
         "M --pattern s/o/0/ -o renamed.xml",
     ],
     "simplify": ["M -o simple.xml"],
-    "suite": ["list", "make suite --only 'openvino-edge*'"],
+    "suite": ["list", "make suite --only 'openvino-edge-b*'"],
     "demo": ["--list", "--samples openvino/dynamic"],
     "doctor": [""],
     "codes": ["", "E302"],

@@ -41,16 +41,16 @@ def vectors(tmp_path_factory: pytest.TempPathFactory) -> Suite:
     )
 
 
-@pytest.mark.parametrize("share", parts(1, ["a quarter", "all", "all lowered"]))
+@pytest.mark.parametrize("share", parts(1, ["a few", "all", "all lowered"]))
 def test_openvino_passes(vectors: Suite, share: str) -> None:
-    """A quarter of the cases has each defect at least once."""
-    few, lowered = share == "a quarter", "lowered" in share
+    """A few of the cases have each defect at least once."""
+    few, lowered = share == "a few", "lowered" in share
     defects = {k["text"]: c for c in vectors.cases for k in c.known if k["peer"] == "openvino"}
-    cases = {c.name: c for c in (*vectors.cases[:: 4 if few else 1], *defects.values())}
+    cases = {c.name: c for c in (*vectors.cases[:: 16 if few else 1], *defects.values())}
     some = Suite(vectors.folder, vectors.facts, tuple(cases.values()))
     report = judged(some, "openvino", lowered=lowered)
     explained(report)
-    assert report.counts["passed"] > (30 if few else 150)
+    assert report.counts["passed"] > (8 if few else 150)
 
 
 def test_onnx_runtime_passes(vectors: Suite) -> None:
