@@ -115,7 +115,7 @@ def test_openvino_agrees(name: str, tmp_path: Path) -> None:
     truth(KINDS[name], tmp_path)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(3)
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", list(KINDS)[::6])
 def test_openvino_agrees_on_some(name: str, tmp_path: Path) -> None:

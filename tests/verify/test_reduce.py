@@ -417,7 +417,7 @@ def test_nothing_to_reduce(model: Path, body: str, options: tuple[str, ...], mes
 @pytest.mark.thorough
 def test_a_command_that_hangs_is_a_fault_too(model: Path) -> None:
     check = command("time.sleep(30 if 'type=\"Sigmoid\"' in text else 0)")
-    limits = ("--timeout", "1", "--max-checks", "4")
+    limits = ("--timeout", "0.5", "--max-checks", "4")
     reduce("--check", check, "--fails-with", "timeout", *limits)
     assert "Sigmoid" in Path("small.xml").read_text()
 

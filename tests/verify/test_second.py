@@ -73,27 +73,27 @@ def test_every_form_of_every_system(form: str, system: str) -> None:
 
 @pytest.mark.sampled(1)
 @pytest.mark.thorough
-@pytest.mark.parametrize("block", parts(2, 44))
+@pytest.mark.parametrize("block", parts(2, 110))
 def test_random_layers(block: int) -> None:
-    verdicts = [check_random(seed) for seed in range(20 * block, 20 * block + 20)]
-    assert verdicts.count(AGREES) >= 18
+    verdicts = [check_random(seed) for seed in range(8 * block, 8 * block + 8)]
+    assert verdicts.count(AGREES) >= 6
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("step", parts(1, range(18)))
+@pytest.mark.parametrize("step", parts(1, range(36)))
 def test_mutants_are_never_called_equal(step: int) -> None:
     """Every fault of `support.mutants` changes the result; nearly all are called different."""
     verdicts = []
     for name, source, low in mutable()[step % 3 :: 3]:
         assert second_answer(source, low)[0] == AGREES
-        for text, mutant in list(mutants(low))[step // 3 :: 6]:
+        for text, mutant in list(mutants(low))[step // 3 :: 12]:
             try:
                 verdict, reason = second_answer(source, mutant)
             except ird.InferenceError:
                 continue  # a mutant that no file can contain
             assert verdict != AGREES, (name, text, reason)
             verdicts.append(verdict)
-    assert verdicts.count(DIFFERS) >= 0.9 * len(verdicts) > 10
+    assert verdicts.count(DIFFERS) >= 0.9 * len(verdicts) > 5
 
 
 def layer(**changes: Any) -> layers.Layer:

@@ -241,8 +241,8 @@ def check_expected(case: SuiteCase, data: Any) -> None:
 
 
 def test_expected_outputs_are_those_of_the_definition() -> None:
-    cases = [c for c in packaged(ALL, ["pairs", "edges"])[::5] if small(c)]
-    assert len(cases) > 30
+    cases = [c for c in packaged(ALL, ["pairs", "edges"])[::12] if small(c)]
+    assert len(cases) > 10
     for case in cases:
         with np.errstate(all="ignore"):
             check_expected(case, "integers")
@@ -258,7 +258,7 @@ def test_all_expected_outputs_are_those_of_the_definition(dialect: str, data: st
             check_expected(case, data)
 
 
-@pytest.mark.parametrize("step", parts(1, (9, 1)))
+@pytest.mark.parametrize("step", parts(1, (27, 1)))
 def test_integers_are_exact_wherever_nothing_rounds(step: int) -> None:
     for case in packaged(ALL, ["pairs", "edges", "networks"])[::step]:
         made = vectors(case.layer, case.name, "integers", 0, case.spoil)
