@@ -13,14 +13,14 @@ from irdeconv.base.errors import count, first_names, misused
 from irdeconv.base.json_form import Record
 from irdeconv.cli.checks import protect, read_by
 from irdeconv.cli.console import Answer, Console
-from irdeconv.cli.inputs import gather, onnx_outputs, open_arrays, outputs_of, specialize, typed
+from irdeconv.cli.inputs import gather, open_arrays, outputs_of, specialize, typed
 from irdeconv.cli.lower_onnx import graph_to_edit, onnx_model
 from irdeconv.cli.model import inferred, input_names, read
 from irdeconv.cli.verbs import verb_record
 from irdeconv.formats.arrays import packed
 from irdeconv.formats.atomic import together
 from irdeconv.formats.onnx_container import OnnxFile, stage_file
-from irdeconv.formats.onnx_editing import keep_piece, outline
+from irdeconv.formats.onnx_editing import keep_piece
 from irdeconv.formats.xml_writer import stage_ir
 from irdeconv.ir.graph import Graph, Value
 from irdeconv.ir.spec import Array
@@ -35,6 +35,7 @@ from irdeconv.runtime.extract import (
     recorded,
     with_specs,
 )
+from irdeconv.runtime.peers import onnx_outputs, outlined
 from irdeconv.runtime.selection import Selection
 
 
@@ -72,7 +73,7 @@ def run(args: argparse.Namespace, console: Console) -> Answer:
         protect(saved, read_too, force=args.force, option="--save-inputs")
     model = onnx_model(args)
     # A mistake elsewhere in the model is no reason to refuse the piece.
-    whole = _whole(args) if model is None else outline(model)
+    whole = _whole(args) if model is None else outlined(model)
     piece = cut_out(whole, args.begin, args.end, args.add)
     arrays = _flowing_in(whole, piece, args, console, model) if saved else {}
     with together() as files:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
@@ -29,7 +29,6 @@ from irdeconv.cli.console import Console
 from irdeconv.cli.model import input_names, unknown_input
 from irdeconv.formats.arrays import SAVED, SavedArrays, UnreadableArray, read_npy
 from irdeconv.formats.kinds import BEGIN, kind_of
-from irdeconv.formats.onnx_container import OnnxFile
 from irdeconv.ir.graph import Graph
 from irdeconv.ir.spec import Array, Spec, filled, format_shape, is_static
 from irdeconv.public.reading import reshaped
@@ -290,24 +289,3 @@ def outputs_of(graph: Graph, inputs: Mapping[str, Array]) -> list[Array]:
             message = f"OpenVINO does not run the model: {openvino.problem}"
             raise UnsupportedError(Diagnostic("E506", "error", message))
         return [array.copy() for array in openvino.run()]
-
-
-def onnx_outputs(
-    model: OnnxFile, inputs: Mapping[str, Array], names: Sequence[str] = ()
-) -> list[Array]:
-    """Return the outputs that ONNX Runtime computes, or the tensors of `names`; as `outputs_of`."""
-    from irdeconv.formats.onnx_opaque import loaded
-    from irdeconv.runtime.peers import in_order, last_line, onnx_session, require_peer
-
-    require_peer("onnxruntime")
-    proto = loaded(model)
-    for name in {*names}.difference(o.name for o in proto.graph.output):
-        proto.graph.output.add(name=name)
-    try:
-        session = onnx_session(proto.SerializeToString())
-        ends = [i.name for i in session.get_inputs()]
-        feeds = dict(zip(ends, in_order([{name} for name in ends], inputs), strict=True))
-        return list(session.run(list(names) or None, feeds))
-    except Exception as e:  # of any class
-        message = f"ONNX Runtime does not run the model: {last_line(str(e))}"
-        raise UnsupportedError(Diagnostic("E506", "error", message)) from None

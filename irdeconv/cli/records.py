@@ -356,15 +356,18 @@ the .xml (its .bin lies beside it), {inputs} an .npz of its inputs. Exit codes h
 `git bisect run`: 0 is good, 125 is undecided, any other code or a signal is the failure. Only the
 failure that the whole model shows counts, or the one that --fails-with names.
 
-Three checks are built in. --compare openvino: OpenVINO computes other numbers than irdeconv.
---compare OTHER.xml: a second model, whose layers have the same names, computes other numbers.
---verb VERB: irdeconv itself fails.
+Three checks are built in. --compare openvino or onnxruntime: that runtime computes other numbers
+than irdeconv. --compare OTHER.xml: a second model, whose layers have the same names, computes other
+numbers. --verb VERB: irdeconv itself fails.
 
 -o FILE.xml gets the small model, with its .bin and an .npz of its inputs. With --compare OTHER.xml,
 FILE_other.xml is the other side. Ctrl-C ends the search and keeps the smallest model so far.
+
+-o FILE.onnx gets a piece of an ONNX model, with operations that irdeconv does not know, too. {} is
+then an .onnx. Nodes stay the same byte for byte, so sizes, attributes and weights stay.
     + MODEL
     --check COMMAND  a command that fails on the model
-    --compare OTHER  openvino, or a second model @reads file
+    --compare OTHER  openvino, onnxruntime, or a second model @reads file
     --verb VERB  lower, raise, run or write raises an error
     --fails-with TEXT|CODE  the failure that counts: an exit code, a signal (SIGSEGV), timeout, any
         (any code but 0 and 125), or a text that the command prints
@@ -377,7 +380,8 @@ FILE_other.xml is the other side. Ctrl-C ends the search and keeps the smallest 
     --timeout SECONDS  of one run of the command (default: %(default)g) @real 0.1 1e6 @default 300
     --max-checks N  stop after N checks @whole 1 1000000000
     --time SECONDS  stop after this time @real 0 1e9
-    -o --output FILE  write the small model here (.xml, .bin and .npz) @writes model .xml @required
+    -o --output FILE  write the small model here: .xml, .bin and .npz, or the .onnx and .npz of an
+        ONNX model @writes model .xml .onnx @required
     + FORCE
     + FORMAT""",
         no="the check does not fail on the whole model",

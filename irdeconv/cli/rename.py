@@ -9,7 +9,6 @@ from irdeconv.cli.console import Answer, Console
 from irdeconv.cli.lower_onnx import onnx_model, write_onnx
 from irdeconv.cli.model import WrittenModel, inferred, read, write_model
 from irdeconv.formats.onnx_editing import outline, rename_parts
-from irdeconv.formats.onnx_node import title_of
 from irdeconv.ir.graph import Graph
 from irdeconv.runtime.rename import KINDS, Renaming, rename
 
@@ -32,10 +31,7 @@ def run(args: argparse.Namespace, console: Console) -> Answer:
     if model is None:
         write_model(done.graph, args, console)
     else:
-        nodes = {title_of(n) for n in model.proto.graph.node}  # no other layers have names there
-        changes = tuple(c for c in changes if c.kind == "tensor" or c.old in nodes)
-        new = ({c.old: c.new for c in changes if c.kind == kind} for kind in KINDS)
-        rename_parts(model, *new)
+        rename_parts(model, *done.new_names)
         write_onnx(model, (), args, console)
 
     def text() -> None:

@@ -12,7 +12,7 @@ from irdeconv.base.errors import count
 from irdeconv.base.json_form import Real, Record
 from irdeconv.base.tables import number, scaled, table
 from irdeconv.cli.console import Answer, Console
-from irdeconv.cli.inputs import gather, onnx_outputs, outputs_of, specialize
+from irdeconv.cli.inputs import gather, outputs_of, specialize
 from irdeconv.cli.lower_onnx import graph_to_edit, onnx_model, write_onnx
 from irdeconv.cli.model import WrittenModel, write_model
 from irdeconv.formats.onnx_container import OnnxFile
@@ -20,7 +20,7 @@ from irdeconv.formats.onnx_editing import rewritten
 from irdeconv.formats.onnx_lowering import SUFFIX
 from irdeconv.ir.graph import Graph
 from irdeconv.rewrite.channel_folding import fused_lines
-from irdeconv.runtime.peers import difference
+from irdeconv.runtime.peers import difference, onnx_outputs
 from irdeconv.runtime.simplify import SimplificationReport, simplify
 
 # Of an output's largest value: the effect that other fusions may have in OpenVINO.

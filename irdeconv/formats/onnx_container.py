@@ -29,7 +29,14 @@ from irdeconv.base.opening import open_file, read_file, shown, size_of
 from irdeconv.base.source import Location, SourceFile
 from irdeconv.formats.atomic import Files, failures
 from irdeconv.formats.importing import malformed
-from irdeconv.formats.onnx_node import STANDARD, bodies, onnx_module, opsets_of, title_of
+from irdeconv.formats.onnx_node import (
+    STANDARD,
+    bodies,
+    initializers,
+    onnx_module,
+    opsets_of,
+    title_of,
+)
 
 CONSTANT_STEPS = frozenset(["Identity", "Transpose", "Reshape", "Squeeze", "Unsqueeze"])
 
@@ -72,7 +79,7 @@ class Scope:
         if self.is_function:
             return {}
         defaults = {i.name for i in self.body.input} if self.overridable else set()
-        return {t.name: t for t in self.body.initializer if t.name not in defaults}
+        return {n: t for n, t in initializers(self.body).items() if n not in defaults}
 
     @cached_property
     def producers(self) -> dict[str, Any]:

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 from irdeconv.base.errors import Diagnostic, OpError, UnsupportedError, misused
 from irdeconv.formats.importing import malformed
-from irdeconv.formats.onnx_container import OnnxFile, every_body, names, scopes, uses
-from irdeconv.formats.onnx_lowering import delete, end_with
+from irdeconv.formats.models import ModelLike, is_onnx
+from irdeconv.formats.onnx_container import (
+    OnnxFile,
+    every_body,
+    load_file,
+    names,
+    scopes,
+    uses,
+)
+from irdeconv.formats.onnx_lowering import SUFFIX, delete, end_with
 from irdeconv.formats.onnx_node import (
     bodies,
     element_type,
@@ -25,6 +35,18 @@ from irdeconv.ir.constant import ArrayData
 from irdeconv.ir.graph import FreshNames, Graph, Info, Value
 from irdeconv.ir.spec import Spec
 from irdeconv.ops.basic import ONNX, Const, Opaque, Result
+
+
+def to_edit(model: ModelLike, path: str | PathLike[str] | None) -> OnnxFile | None:
+    """Load an ONNX model that is edited as such: if `path` names an .onnx, else return None.
+
+    Raises UsageError for a model of another format, and the errors of `load_file`.
+    """
+    if path is None or Path(path).suffix != SUFFIX:
+        return None
+    if not is_onnx(model):
+        raise misused(f"{path}: only an ONNX model becomes an .onnx", "write an .xml")
+    return load_file(model)
 
 
 def outline(model: OnnxFile) -> Graph:
@@ -48,7 +70,7 @@ def outline(model: OnnxFile) -> Graph:
     try:
         for item in (i for i in body.input if i.name not in scope.initializers):
             add("Parameter", item.name, [item.name])
-        for name in (*scope.initializers, *(s.values.name for s in body.sparse_initializer)):
+        for name in scope.initializers:
             add("Const", name, [name])
         nodes = list(body.node)
         numbers = {id(n): at for at, n in enumerate(nodes)}
@@ -65,16 +87,19 @@ def outline(model: OnnxFile) -> Graph:
 
 
 def keep_piece(model: OnnxFile, piece: Graph) -> list[Any]:
-    """Reduce a model to a piece of its outline, in place; return the tensors that are new."""
+    """Reduce a model to a piece of its outline, in place; return the tensors that are new.
+
+    Raises UsageError (E507) for an output of unknown type.
+    """
     body, nodes = model.proto.graph, dict[int, Any]()
     fresh = FreshNames(names(body))
     for layer in piece.nodes():
         at = dict(layer.op.data).get("at") if isinstance(layer.op, Opaque) else None
         if at is not None:
             node = nodes[int(at)] = body.node[int(at)]
-            for port, (old, own) in enumerate(zip(node.output, layer.tensor_names, strict=True)):
+            for port, old in enumerate(node.output):
                 # A tensor that flows into the piece is no longer an output of the layer.
-                name = own[0] if own else fresh.fresh(old) if old else ""
+                name = next(iter(layer.names_of(port)), old and fresh.fresh(old))
                 if name != old:
                     node.output[port] = name
     made = piece.nodes("Const")
@@ -95,12 +120,18 @@ def _tensor(name: str, op: Const) -> Any:
 
 
 def _end(said: Mapping[str, Any], name: str, spec: Spec) -> Any:
-    """Return the declaration of an input or output: that of the model, else its spec."""
+    """Return the declaration of an input or output: that of the model, else its spec.
+
+    Raises UsageError (E507) if there is neither.
+    """
     out, tensor = onnx_module().ValueInfoProto(name=name), tensor_type(spec)
     if name in said:
         out.CopyFrom(said[name])
-    elif tensor is not None:
+    if not out.HasField("type") and tensor is not None:
         out.type.tensor_type.CopyFrom(tensor)
+    elif name not in said and tensor is None:
+        text = f'the piece would end at the tensor "{name}", whose type is unknown'
+        raise misused(text, "end it elsewhere, or declare the type in the model", code="E507")
     return out
 
 

@@ -350,6 +350,7 @@ def _remove(scope: Scope, gone: Set[str]) -> None:
     if scope.is_function:
         return
     delete(body.initializer, lambda item: item.name in gone)
+    delete(body.sparse_initializer, lambda item: item.values.name in gone)
     delete(body.input, lambda item: item.name in gone)
     delete(body.value_info, lambda item: item.name in gone)
     delete(body.quantization_annotation, lambda item: item.tensor_name in gone)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from irdeconv.base import work
 from irdeconv.base.extras import needed
 from irdeconv.formats.importing import ImportBuilder, MakeOp, Refusal, SourceNode, one_operation
 from irdeconv.ir.dtypes import ELEMENT_TYPES, ElementType
@@ -85,6 +88,24 @@ def to_array(tensor: Any) -> tuple[Array, ElementType]:
         out[:] = text
         return out.reshape(values.shape), dtype
     return np.asarray(values).astype(dtype.container, copy=False), dtype
+
+
+def initializers(graph: Any) -> dict[str, Any]:
+    """Return the initializers of a GraphProto as TensorProtos; sparse ones filled with zeros.
+
+    A sparse one has no data if they cannot be read, or take more work than is left.
+    """
+    out = {t.name: t for t in graph.initializer}
+    for sparse in graph.sparse_initializer:
+        name, kind, dims = sparse.values.name, sparse.values.data_type, list(sparse.dims)
+        out[name] = onnx_module().TensorProto(name=name, data_type=kind, dims=dims)
+        with suppress(Refusal, ValueError, IndexError):
+            (values, dtype), (at, _) = to_array(sparse.values), to_array(sparse.indices)
+            if min(dims) >= 0 and work.room(math.prod(dims) * dtype.container.itemsize):
+                full = np.zeros(dims, values.dtype)
+                full[tuple(at.T) if at.ndim == 2 else np.unravel_index(at, dims)] = values
+                out[name] = onnx_module("onnx.numpy_helper").from_array(full, name)
+    return out
 
 
 def declared_shape(tensor: Any) -> Shape | None:

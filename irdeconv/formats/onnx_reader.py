@@ -47,6 +47,7 @@ from irdeconv.formats.onnx_node import (
     element_type,
     first_output,
     in_order,
+    initializers,
     onnx_module,
     opsets_of,
     plain_attribute,
@@ -91,7 +92,7 @@ class NodeReader(ModelReader):
             for name, times in Counter(one.name for one in kind).items():
                 if times > 1:
                     self.out.malformed(f'"{shown(name)}" exists already', "E203")
-        return {t.name: t for t in graph.initializer}
+        return initializers(graph)
 
     def value(self, names: Names, name: str) -> Found | None:
         """Return a tensor by name, making the constant of an initializer at its first use."""
@@ -510,8 +511,6 @@ class OnnxReader(NodeReader):
 
     def import_inputs(self, graph: Any, names: Names) -> None:
         """Import the inputs of the model's own graph."""
-        if graph.sparse_initializer:
-            self.out.uncovered("", "sparse initializers are not covered")
         inputs = [i for i in graph.input if i.name not in names.tensors]
         given = [i.name for i in inputs]
         if "" in self.shapes and len(given) == 1:

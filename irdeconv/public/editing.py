@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
 
 from irdeconv.base import work
+from irdeconv.formats.atomic import together
 from irdeconv.formats.models import ModelLike, graph_of
+from irdeconv.formats.onnx_container import OnnxFile, stage_file
+from irdeconv.formats.onnx_editing import keep_piece, outline, rename_parts, rewritten, to_edit
+from irdeconv.formats.onnx_opaque import loaded
+from irdeconv.formats.xml_writer import write_ir
 from irdeconv.ir.graph import Graph
+from irdeconv.rewrite.infer_specs import inferred
+from irdeconv.rewrite.standardize import standardize
 from irdeconv.runtime.extract import extract as _extract
+from irdeconv.runtime.peers import outlined
 from irdeconv.runtime.rename import Substitution
 from irdeconv.runtime.rename import rename as _rename
 from irdeconv.runtime.simplify import MAX_GROWTH, Simplified
@@ -22,6 +33,7 @@ def extract(
     to: str | Sequence[str] = (),
     *,
     add: str | Sequence[str] = (),
+    path: str | PathLike[str] | None = None,
 ) -> Graph:
     """Return a piece of a model as a graph of its own, constants included.
 
@@ -34,6 +46,9 @@ def extract(
     Any other tensor that the piece reads from outside becomes an input as well. New inputs have the
     inferred element types and shapes, and the names of the tensors.
 
+    `path` is where the piece is written. An .onnx gets nodes of an ONNX model as they are, of any
+    operation; the layers of the graph are these nodes.
+
     Raises UsageError for an unknown name (E503) and if there is nothing to cut out (E507),
     InferenceError if the layers of the piece do not fit together, and the errors of `read`.
 
@@ -42,7 +57,11 @@ def extract(
     >>> part.inputs, part.outputs
     (['pool2', 'pool1'], ['up2'])
     """
-    return _extract(graph_of(model), _texts(from_), _texts(to), _texts(add))
+    source = to_edit(model, path)
+    graph = graph_of(model) if source is None else outlined(source)
+    piece = _extract(graph, _texts(from_), _texts(to), _texts(add))
+    write_edited(piece, path, source, lambda onnx: keep_piece(onnx, piece))
+    return piece
 
 
 def rename(
@@ -50,13 +69,15 @@ def rename(
     names: Mapping[str, str] | None = None,
     *,
     pattern: tuple[str, str] | None = None,
+    path: str | PathLike[str] | None = None,
 ) -> Graph:
     """Return a copy of a model with other names of layers and tensors.
 
     `names` maps old names to new ones; all renaming happens at once. An old name means both the
     layer and the tensor that have it, `layer:OLD` and `tensor:OLD` only one of them. Inputs and
     outputs are tensors. `pattern` is a regular expression and a replacement, applied to all other
-    names as `re.sub` does.
+    names as `re.sub` does. `path` is where the model is written. An .onnx gets the ONNX model with
+    other names; the layers of the graph are its nodes.
 
     Raises UsageError for an unknown old name (E503), for new names that are empty or not unique
     (E508), and the errors of `read`.
@@ -66,12 +87,21 @@ def rename(
     ['photo']
     """
     substitutions = [Substitution(re.compile(pattern[0]), pattern[1], True)] if pattern else []
-    return _rename(graph_of(model), names, substitutions).graph
+    source = to_edit(model, path)
+    graph = graph_of(model) if source is None else outline(source)
+    done = _rename(graph, names, substitutions)
+    write_edited(done.graph, path, source, lambda onnx: rename_parts(onnx, *done.new_names))
+    return done.graph
 
 
 @work.counted
 def simplify(
-    model: ModelLike, *, max_growth: int = MAX_GROWTH, decompress: bool = False, fuse: bool = False
+    model: ModelLike,
+    *,
+    max_growth: int = MAX_GROWTH,
+    decompress: bool = False,
+    fuse: bool = False,
+    path: str | PathLike[str] | None = None,
 ) -> Simplified:
     """Return the same model with fewer layers, and a report of the removed: `graph, report = ...`.
 
@@ -83,7 +113,8 @@ def simplify(
     give the same bits.
 
     `fuse` also folds batch normalization, scale and bias into convolutions, deconvolutions and
-    matrix products. This rounds weights: `report.fused` has a bound for each layer.
+    matrix products. This rounds weights: `report.fused` has a bound for each layer. `path` is where
+    the model is written. An .onnx gets the ONNX model, whose other nodes stay as they are.
 
     Raises InferenceError if the graph does not fit together, and the errors of `read`.
 
@@ -91,7 +122,35 @@ def simplify(
     >>> report.steps["dead"]
     0
     """
-    return _simplify(graph_of(model), max_growth=max_growth, decompress=decompress, fuse=fuse)
+    source = to_edit(model, path)
+    graph = imported(model, source)
+    done = _simplify(graph, max_growth=max_growth, decompress=decompress, fuse=fuse)
+
+    def edit(onnx: OnnxFile) -> list[Any]:
+        return rewritten(onnx, graph, done.graph, max_growth, decompress=decompress)
+
+    write_edited(done.graph, path, source, edit)
+    return done
+
+
+def imported(model: ModelLike, source: OnnxFile | None) -> Graph:
+    """Return the graph of a model, inferred if it is an ONNX `source`."""
+    return graph_of(model) if source is None else inferred(graph_of(loaded(source)))
+
+
+def write_edited(
+    graph: Graph,
+    path: str | PathLike[str] | None,
+    source: OnnxFile | None,
+    edit: Callable[[OnnxFile], list[Any] | None],
+) -> None:
+    """Write a graph to `path`, if there is one; an ONNX `source` is edited in place and written."""
+    if source is not None and path is not None:
+        added = edit(source)
+        with together() as files:
+            stage_file(source, added or (), Path(path), files)
+    elif path is not None:
+        write_ir(standardize(graph), Path(path))
 
 
 def _texts(given: str | Sequence[str]) -> Sequence[str]:

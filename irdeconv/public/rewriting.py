@@ -9,7 +9,9 @@ from typing import Any
 
 from irdeconv.base import work
 from irdeconv.formats.models import ModelLike, graph_of, openvino_model
+from irdeconv.formats.onnx_editing import rewritten, to_edit
 from irdeconv.formats.xml_writer import write_ir
+from irdeconv.public.editing import imported, write_edited
 from irdeconv.rewrite.lower_deconv import lower as _lower
 from irdeconv.rewrite.records import Lowered
 from irdeconv.rewrite.standardize import standardize
@@ -60,13 +62,19 @@ def lower(
 
 
 @work.counted
-def raise_(model: ModelLike, only: Sequence[str] | None = None) -> Raised:
+def raise_(
+    model: ModelLike,
+    only: Sequence[str] | None = None,
+    *,
+    path: str | PathLike[str] | None = None,
+) -> Raised:
     """Return a copy in which decompositions are deconvolutions again: `graph, report = ...`.
 
     The patterns are zero-insertion, phases, depth-to-space, resize, and upsample (a resize alone).
     `only` names the ones to look for; upsample is found only if it is named. Filters must be finite
     constants. A pattern that is not proved equal for every size of the data stays as it is, and the
-    report says why. The bodies of loops and branches are not searched.
+    report says why. The bodies of loops and branches are not searched. `path` is where the model is
+    written. An .onnx gets the ONNX model, whose other nodes stay as they are.
 
     Raises UsageError for an unknown pattern, InferenceError if the graph does not fit together.
 
@@ -76,7 +84,11 @@ def raise_(model: ModelLike, only: Sequence[str] | None = None) -> Raised:
     up1: zero-insertion -> ConvolutionBackpropData
     up2: zero-insertion -> GroupConvolutionBackpropData
     """
-    return raise_deconvolutions(graph_of(model), only, unproved)
+    source = to_edit(model, path)
+    graph = imported(model, source)
+    done = raise_deconvolutions(graph, only, unproved)
+    write_edited(done.graph, path, source, lambda onnx: rewritten(onnx, graph, done.graph))
+    return done
 
 
 def write(model: ModelLike, path: str | PathLike[str]) -> None:

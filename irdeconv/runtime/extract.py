@@ -408,8 +408,8 @@ class _Extraction:
                 hint = f"begin in front of its ReadValue, or end in front of {node.label}"
                 self.problems.add_at(node, "E507", text, hint=hint)
         for value in sorted(region.inputs):
-            if self.graph.spec(value).dtype is None:
-                node = self.graph.node(value.node)
+            node = self.graph.node(value.node)
+            if self.graph.spec(value).dtype is None and node.type != "Parameter":
                 output = f"output {value.port} of {node.label}, whose element type is unknown"
                 hint = "cut elsewhere, or declare the element type of its port"
                 text = f"the piece would begin at {output}"

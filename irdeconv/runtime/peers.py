@@ -4,20 +4,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
-from irdeconv.base.errors import IrdeconvError, did_you_mean, misused
+from irdeconv.base.errors import (
+    Diagnostic,
+    IrdeconvError,
+    UnsupportedError,
+    did_you_mean,
+    misused,
+)
 from irdeconv.base.extras import ExtraError, extra, lacking
+from irdeconv.formats.onnx_container import OnnxFile
+from irdeconv.formats.onnx_editing import outline
+from irdeconv.formats.onnx_node import SCHEMA_TYPES
+from irdeconv.formats.onnx_opaque import loaded
 from irdeconv.formats.xml_writer import write_ir
-from irdeconv.ir.graph import Graph
-from irdeconv.ir.spec import Array
+from irdeconv.ir.graph import Graph, Value
+from irdeconv.ir.spec import DYNAMIC, Array, Spec
 from irdeconv.kernels.machine import installed
+from irdeconv.ops.basic import Opaque
 from irdeconv.ops.core import Deconvolution
 from irdeconv.rewrite.infer_specs import inferred
 from irdeconv.rewrite.lower_deconv import canonicalized
@@ -178,6 +189,58 @@ def onnx_session(model: str | bytes) -> Any:
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 4
     return ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def onnx_outputs(
+    model: OnnxFile, inputs: Mapping[str, Array], names: Sequence[str] = ()
+) -> list[Array]:
+    """Return the outputs that ONNX Runtime computes, or the tensors of `names`, in order.
+
+    Raises UnsupportedError (E506) if it cannot, or is missing.
+    """
+    require_peer("onnxruntime")
+    try:
+        session = _session_of(model, names)
+        ends = [i.name for i in session.get_inputs()]
+        feeds = dict(zip(ends, in_order([{name} for name in ends], inputs), strict=True))
+        return list(session.run(list(names) or None, feeds))
+    except Exception as e:  # of any class
+        message = f"ONNX Runtime does not run the model: {last_line(str(e))}"
+        raise UnsupportedError(Diagnostic("E506", "error", message)) from None
+
+
+def _session_of(model: OnnxFile, names: Iterable[str]) -> Any:
+    """Load a model into ONNX Runtime; tensors of `names` become outputs, too."""
+    proto = loaded(model)
+    for name in {*names}.difference(o.name for o in proto.graph.output):
+        proto.graph.output.add(name=name)
+    return onnx_session(proto.SerializeToString())
+
+
+def outlined(model: OnnxFile) -> Graph:
+    """Return `outline`; ONNX Runtime, if it is installed, adds the types of unknown operations."""
+    graph = outline(model)
+    other = {i.name for i in model.proto.graph.value_info if not i.type.HasField("tensor_type")}
+    values = {name: v for name, v in outputs_by_name(graph).items() if name not in other}
+    unknown = {name for name, v in values.items() if graph.spec(v).dtype is None}
+    ends: list[Any] = []
+    with suppress(Exception):  # of any class; or it is not installed
+        ends += _session_of(model, unknown).get_outputs() if unknown else []
+    for end in (e for e in ends if e.name in unknown and e.type in SCHEMA_TYPES):
+        node, port = graph.node(values[end.name].node), values[end.name].port
+        shape = tuple(d if isinstance(d, int) else DYNAMIC for d in end.shape)
+        specs = list(node.specs or ())
+        specs[port] = Spec(SCHEMA_TYPES[end.type], shape)
+        node.specs = tuple(specs)
+        if isinstance(node.op, Opaque):
+            graph.replace_op(node.id, replace(node.op, declared=node.specs))
+    return graph
+
+
+def outputs_by_name(graph: Graph) -> dict[str, Value]:
+    """Return the tensors of a graph by each of their names."""
+    ports = ((n.id, p, names) for n in graph.nodes() for p, names in enumerate(n.tensor_names))
+    return {name: Value(node, port) for node, port, names in ports for name in names}
 
 
 def _conv_transpose(graph: Graph, inputs: Mapping[str, Array]) -> bytes:

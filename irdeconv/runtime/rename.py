@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from irdeconv.base.errors import Collector, UsageError, did_you_mean, first_names
 from irdeconv.ir.graph import Graph, Node, Value
+from irdeconv.ops.basic import Opaque
 
 Kind = Literal["layer", "tensor"]
 KINDS: tuple[Kind, Kind] = ("layer", "tensor")
@@ -43,6 +44,11 @@ class Renamed:
 
     graph: Graph
     changes: tuple[Renaming, ...]
+
+    @property
+    def new_names(self) -> list[dict[str, str]]:
+        """The new names by the old ones, of layers and of tensors."""
+        return [{c.old: c.new for c in self.changes if c.kind == kind} for kind in KINDS]
 
 
 _NewNames = dict[Kind, dict[str, str]]  # the new names by the old ones, of layers and of tensors
@@ -80,8 +86,10 @@ def rename(
 
 def _counted(graph: Graph, kind: Kind, names: Mapping[str, str]) -> Counter[str]:
     """Return the names of layers or tensors after renaming, with how many of them have each."""
-    if kind == "layer":
-        return Counter(names.get(n.name, n.name) for n in graph.nodes())
+    if kind == "layer":  # the ends and initializers of an ONNX model are only tensors
+        ops = ((n, n.op) for n in graph.nodes())
+        own = (n for n, op in ops if not isinstance(op, Opaque) or op.declares or op.data)
+        return Counter(names.get(n.name, n.name) for n in own)
     ports = (port for node in graph.nodes() for port in node.tensor_names)
     return Counter(name for port in ports for name in {names.get(t, t) for t in port})
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,14 +21,17 @@ from irdeconv.base.markup import html_text, html_title, line
 from irdeconv.base.tables import printable
 from irdeconv.formats.arrays import npz
 from irdeconv.formats.atomic import failures, together
+from irdeconv.formats.models import ModelLike
+from irdeconv.formats.onnx_container import OnnxFile
 from irdeconv.formats.xml_writer import stage_ir
-from irdeconv.ir.graph import Graph, Node, Value, unique
+from irdeconv.ir.geometry import Semantics
+from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.ir.spec import Array
 from irdeconv.kernels.blas import one_blas_thread
-from irdeconv.rewrite.infer_specs import inferred
 from irdeconv.rewrite.lower_deconv import lower
 from irdeconv.rewrite.standardize import standardize
-from irdeconv.runtime.feeds import Binder, Feeds
+from irdeconv.runtime.feeds import Feeds
+from irdeconv.runtime.peers import require_peer
 from irdeconv.runtime.plan import Plan
 from irdeconv.verify import reduce_search
 from irdeconv.verify.comparison import Comparison
@@ -42,20 +45,22 @@ from irdeconv.verify.reduce_checks import (
     Check,
     CommandCheck,
     ComparingCheck,
-    OpenVinoCheck,
     Outcome,
     PairCheck,
+    RuntimeCheck,
     VerbCheck,
     parse_command,
     plan_of,
 )
-from irdeconv.verify.reduce_pieces import Knife, ModelSize, Unit, Variant, guess
+from irdeconv.verify.reduce_onnx import OnnxVariant, WholeOnnx
+from irdeconv.verify.reduce_pieces import Knife, ModelSize, Unit, Variant, guess, variant_of
 from irdeconv.verify.reduce_search import Exhausted, Search
 
 ROUNDS = 3  # of all stages; an omission in one may allow more in another
 
 STAGES: Mapping[str, Callable[[Search], None]] = {
     "leaving out layers": reduce_search.fewer_layers,
+    "bypassing layers": reduce_search.bypass,
     "shrinking sizes": reduce_search.smaller,
     "simplifying attributes": reduce_search.plainer_attributes,
     "simplifying numbers": reduce_search.simpler_numbers,
@@ -151,10 +156,14 @@ def shrink(search: Search) -> Reduced:
 
 
 def _search(search: Search) -> None:
-    reduce_search.exact_shapes(search)
+    stages = [*STAGES.items()]
+    if search.best.editable:
+        reduce_search.exact_shapes(search)
+    else:
+        stages = stages[:1]
     for number in range(ROUNDS):
         before = search.best
-        for label, stage in STAGES.items():
+        for label, stage in stages:
             with progress.stage(f"{label}, round {number + 1}") as step:
                 search.step = step
                 stage(search)
@@ -167,44 +176,6 @@ def nothing_to_reduce(message: str, hint: str) -> IrdeconvError:
     return NothingToReduceError(Diagnostic("E509", "error", message, hint=hint))
 
 
-def variant_of(graphs: Sequence[Graph], feeds: Feeds) -> Variant:
-    """Return models as a variant: names that are unique, inputs by name, everything inferred.
-
-    The inputs of a second graph take the names of the first one's: the same name, else in order.
-    Raises InferenceError if a graph does not fit together, UsageError for other inputs.
-    """
-    first, *others = (_named(inferred(g)) for g in graphs)
-    arrays = Binder.of(inferred(graphs[0])).bind(feeds)
-    names = [n.name for n in first.parameters]
-    for graph in others:
-        _take_names(graph, names)
-    return Variant((first, *others), dict(zip(names, arrays, strict=True)))
-
-
-def _named(graph: Graph) -> Graph:
-    """Give every node a unique name in place, inputs first; declarations of sizes go."""
-    nodes = sorted(graph.nodes(), key=lambda n: n.type != "Parameter")
-    for node, name in zip(nodes, unique(n.name for n in nodes), strict=True):
-        node.name = name
-        node.declared, node.declared_inputs, node.port_elements = (), (), ((), ())
-        node.tensor_names = node.tensor_names if any(node.tensor_names) else ()
-    graph.info = replace(graph.info, file=None)
-    return graph
-
-
-def _take_names(graph: Graph, names: Sequence[str]) -> None:
-    """Give a graph's inputs these names, in order unless they are the same; others make room."""
-    mine = graph.parameters
-    if len(mine) != len(names):
-        has = f"{count(len(mine), 'input')}, the first model {len(names)}"
-        raise misused(f"the second model has {has}")
-    if {n.name for n in mine} != set(names):
-        others = [n for n in graph.nodes() if n.type != "Parameter"]
-        renamed = unique([*names, *(n.name for n in others)])
-        for node, name in zip([*mine, *others], renamed, strict=True):
-            node.name = name
-
-
 def guessed_feeds(graph: Graph, seed: int) -> dict[str, Array]:
     """Return an array per input: reals in [0, 1), others 0; open sizes are the smallest ones."""
     pairs = zip(graph.inputs, graph.parameters, strict=True)
@@ -213,7 +184,7 @@ def guessed_feeds(graph: Graph, seed: int) -> dict[str, Array]:
 
 TIMEOUT = 300.0  # seconds
 NOT_RUN = (126, 127)  # exit codes
-PEER = "openvino"
+PEER, ONNX_PEER = "openvino", "onnxruntime"
 VERBS: Mapping[str, Callable[[Variant], Any]] = {
     "lower": lambda c: lower(c.graph),
     "raise": lambda c: raise_deconvolutions(c.graph, prove=unproved),
@@ -226,13 +197,14 @@ VERBS: Mapping[str, Callable[[Variant], Any]] = {
 class Task:
     """The task of `reduce`: one of `check`, `compare` and `verb`, and its limits.
 
-    `check` is a command or a function, `compare` "openvino" or the second model, `verb` one of
+    `check` is a command or a function, `compare` a runtime or the second model, `verb` one of
     VERBS. `fails_with` and `timeout` (seconds) belong to a command, `tolerance` to a comparison.
-    `file` is the path of the original file for a command.
+    `file` is the path of the original file for a command. `models` are the ONNX models whose
+    `layers_of` the graphs are, if they stay ONNX; a function then checks an onnx.ModelProto.
     """
 
-    check: str | Callable[[Graph, dict[str, Array]], Any] | None = None
-    compare: str | Graph | None = None
+    check: str | Callable[[Any, dict[str, Array]], Any] | None = None
+    compare: ModelLike | None = None
     verb: str | None = None
     fails_with: str | None = None
     timeout: float = TIMEOUT
@@ -240,6 +212,8 @@ class Task:
     max_checks: int | None = None
     seconds: float | None = None
     file: Path | None = None
+    models: tuple[OnnxFile, ...] = ()
+    semantics: Semantics = "runtime"
 
     def require_sense(self) -> None:
         """Raise UsageError if the task is none."""
@@ -257,8 +231,13 @@ class Task:
             raise misused(f'verb is "{self.verb}"; it is one of {", ".join(VERBS)}')
         if self.compare == PEER:
             openvino()
+        elif self.compare == ONNX_PEER:
+            require_peer(ONNX_PEER)
+            if not self.models:
+                hint = "write the piece of an ONNX model to an .onnx"
+                raise misused("ONNX Runtime reads only an .onnx", hint)
         elif isinstance(self.compare, str):
-            raise misused(f'compare is "{self.compare}"; it is "{PEER}" or a model')
+            raise misused(f'compare is "{self.compare}"; it is "{PEER}", "{ONNX_PEER}" or a model')
 
     def made_check(self) -> Check:
         """Return the check."""
@@ -270,7 +249,7 @@ class Task:
             return VerbCheck(VERBS[self.verb])
         if isinstance(self.compare, Graph):
             return PairCheck(self.tolerance)
-        return OpenVinoCheck(self.tolerance)
+        return RuntimeCheck(self.tolerance, onnx=self.compare == ONNX_PEER)
 
 
 def reduce_model(graph: Graph, inputs: Feeds, task: Task) -> Reduced:
@@ -282,9 +261,14 @@ def reduce_model(graph: Graph, inputs: Feeds, task: Task) -> Reduced:
     task.require_sense()
     graphs = [graph, task.compare] if isinstance(task.compare, Graph) else [graph]
     original, check = variant_of(graphs, inputs), task.made_check()
+    if task.models:
+        whole = WholeOnnx(task.models, original.inputs, task.semantics)
+        original = OnnxVariant(original.graphs, original.feeds, whole=whole)
+        if isinstance(check, ComparingCheck | VerbCheck):
+            original.imported.graph.lint()  # raises errors of the whole model
     outcome = _seen_to_fail(task, check, original)
     done = shrink(Search(check, original, outcome, task.max_checks, task.seconds))
-    return replace(done, in_one_piece=isinstance(check, OpenVinoCheck) and check.whole)
+    return replace(done, in_one_piece=isinstance(check, RuntimeCheck) and check.whole)
 
 
 def _seen_to_fail(task: Task, check: Check, original: Variant) -> Outcome:
@@ -294,7 +278,7 @@ def _seen_to_fail(task: Task, check: Check, original: Variant) -> Outcome:
     """
     if isinstance(check, ComparingCheck):
         result = check.compare(original)
-        if isinstance(check, OpenVinoCheck):
+        if isinstance(check, RuntimeCheck):
             check.whole = result.passed
     outcome = check(original)
     if isinstance(check, CommandCheck | CallCheck):

@@ -1,4 +1,4 @@
-"""Checks of a reduction: commands, functions, comparisons with OpenVINO or of two models."""
+"""Checks of a reduction: commands, functions, comparisons with a runtime or of two models."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ import numpy as np
 from irdeconv.base.errors import IrdeconvError, misused
 from irdeconv.formats.arrays import npz
 from irdeconv.formats.atomic import Files, together
+from irdeconv.formats.onnx_container import load_file, stage_file
+from irdeconv.formats.onnx_lowering import SUFFIX
 from irdeconv.formats.xml_writer import stage_ir, write_ir
 from irdeconv.ir.graph import Graph, Node
 from irdeconv.ir.spec import Array
@@ -28,12 +30,14 @@ from irdeconv.kernels.threads import Threads
 from irdeconv.ops.basic import Parameter
 from irdeconv.rewrite.infer_specs import infer_specs
 from irdeconv.rewrite.standardize import standardize
-from irdeconv.runtime.peers import last_line
+from irdeconv.runtime.peers import last_line, onnx_outputs
 from irdeconv.runtime.plan import Plan, build_plan
 from irdeconv.runtime.schedule import Settings
 from irdeconv.verify.comparison import Comparison, compare_plan
+from irdeconv.verify.onnxruntime import OnnxRuntimePartner
 from irdeconv.verify.openvino import AS_STATED, OpenVinoPartner, openvino, refused
 from irdeconv.verify.partner import Fetched, Partner, PlanPartner
+from irdeconv.verify.reduce_onnx import OnnxVariant
 from irdeconv.verify.reduce_pieces import Variant
 
 
@@ -100,7 +104,7 @@ class ComparingCheck:
             return Outcome(bool(result.missing), said)
         kind = _NUMBERS.sub("", found.kind or "")
         if self.kind is None:
-            self.kind = kind
+            self.kind = kind if variant.editable else ""  # else sizes and numbers stay
         suspects = (found.name, found.name.rpartition(".")[0])
         return Outcome(self.kind in ("", kind), str(found), suspects)
 
@@ -114,34 +118,42 @@ class PairCheck(ComparingCheck):
 
     def compare(self, variant: Variant) -> Comparison:
         """Return the comparison; raises the errors of `compare`."""
-        a, b = (plan_of(g, variant.feeds) for g in variant.graphs)
-        start = partial(PlanPartner, a.graph, b, variant.feeds)
-        return compare_plan(a, start, variant.feeds, self.tolerance)
+        own = variant.imported
+        a, b = (plan_of(g, own.feeds) for g in own.graphs)
+        start = partial(PlanPartner, a.graph, b, own.feeds)
+        return compare_plan(a, start, own.feeds, self.tolerance)
 
 
 @dataclass
-class OpenVinoCheck(ComparingCheck):
-    """The sides are a graph here and in OpenVINO.
+class RuntimeCheck(ComparingCheck):
+    """The sides are a graph here and in OpenVINO, or in ONNX Runtime if `onnx` is set.
 
-    First every layer is looked at by itself. If all of them agree, `whole` lets OpenVINO execute
+    First every layer is looked at by itself. If all of them agree, `whole` lets the runtime execute
     the graph in one piece, with its fusions, and looks at the outputs.
     """
 
+    onnx: bool = False
     whole: bool = False
 
     def compare(self, variant: Variant) -> Comparison:
         """Return the comparison; raises the errors of `compare`."""
-        plan = plan_of(variant.graph, variant.feeds)
+        own = variant.imported
+        plan = plan_of(own.graph, own.feeds)
         with TemporaryDirectory(prefix="irdeconv-") as folder:
-            file = Path(folder, "model.xml")
-            write_ir(standardize(plan.graph), file)
-            arrays = plan.binder.bind(variant.feeds)
-            if self.whole:
-                start: Callable[[], Partner] = partial(OutputsOnly, _outputs(file, arrays))
+            file = Path(folder, "model.onnx" if self.onnx else "model.xml")
+            if self.onnx:
+                with together() as files:
+                    stage_variant(variant, file, files)
             else:
-                feeds = dict(zip(plan.graph.inputs, arrays, strict=True))
+                write_ir(standardize(plan.graph), file)
+            feeds = dict(zip(plan.graph.inputs, plan.binder.bind(own.feeds), strict=True))
+            if self.whole:
+                start: Callable[[], Partner] = partial(OutputsOnly, _outputs(file, feeds))
+            elif self.onnx:
+                start = partial(OnnxRuntimePartner, plan, file, feeds)
+            else:
                 start = partial(OpenVinoPartner, plan, file, feeds)
-            return compare_plan(plan, start, variant.feeds, self.tolerance)
+            return compare_plan(plan, start, own.feeds, self.tolerance)
 
 
 @dataclass
@@ -162,28 +174,35 @@ class OutputsOnly(Partner):
         """Nothing is open."""
 
 
-def _outputs(file: Path, arrays: list[Array]) -> list[Array | None]:
-    """Execute a file in OpenVINO as it stands; UnsupportedError if OpenVINO refuses."""
+def _outputs(file: Path, feeds: dict[str, Array]) -> list[Array | None]:
+    """Execute a file in its runtime as it stands; UnsupportedError if that refuses."""
+    if file.suffix == SUFFIX:
+        return [*onnx_outputs(load_file(file), feeds)]
     core: Any = openvino().Core()
     try:
         compiled = core.compile_model(core.read_model(str(file)), "CPU", AS_STATED)
-        found = compiled(arrays)
+        found = compiled([*feeds.values()])
         return [np.array(found[i]) for i in range(len(compiled.outputs))]
     except RuntimeError as e:
         raise refused(f"OpenVINO does not execute {file}: {e}") from None
 
 
 def stage_variant(variant: Variant, path: Path, files: Files) -> list[Path]:
-    """Write `path` (.xml), its .bin, an .npz of the inputs, and the other side's model if any.
+    """Write `path`, its .bin, an .npz of the inputs, and the other side's model if any.
 
-    Returns the files that exist once `files` are put. Raises the errors of `stage_ir`, and
-    UnsupportedError for operations without a standard spelling.
+    Pieces of ONNX models are .onnx, without a .bin. Returns the files that exist once `files` are
+    put. Raises the errors of `stage_ir` and `keep_piece`, and UnsupportedError for operations
+    without a standard spelling.
     """
     paths = [path, other_path(path)][: len(variant.graphs)]
-    for graph, target in zip(variant.graphs, paths, strict=True):
-        stage_ir(standardize(graph), target, files)
     inputs = path.with_suffix(".npz")
     files.write(inputs, npz(variant.inputs))
+    if isinstance(variant, OnnxVariant):
+        for (model, added), target in zip(variant.models, paths, strict=True):
+            stage_file(model, added, target, files)
+        return [*paths, inputs]
+    for graph, target in zip(variant.graphs, paths, strict=True):
+        stage_ir(standardize(graph), target, files)
     models = [p.with_suffix(suffix) for p in paths for suffix in (".xml", ".bin")]
     return [*models, inputs]
 
@@ -281,7 +300,7 @@ class CommandCheck:
     def __call__(self, variant: Variant) -> Outcome:
         """Write the variant and run the command."""
         with TemporaryDirectory(prefix="irdeconv-") as folder:
-            path = Path(folder, "model.xml")
+            path = Path(folder, "model.xml" if variant.editable else "model.onnx")
             try:
                 with together() as files:
                     stage_variant(variant, path, files)
@@ -345,19 +364,19 @@ def _mentioned(text: str, variant: Variant) -> tuple[str, ...]:
 
 @dataclass
 class CallCheck:
-    """Calls a function with the variant's graph and inputs; true says that the fault shows.
+    """Calls a function with the variant's model and inputs; true says that the fault shows.
 
     If it raises, the variant says nothing, once the whole model has been `seen` to fail.
     """
 
-    function: Callable[[Graph, dict[str, Array]], Any]
+    function: Callable[[Any, dict[str, Array]], Any]
     seen: bool = False
     hint: str = "the function has to be true for the model itself"
 
     def __call__(self, variant: Variant) -> Outcome:
         """Call the function."""
         try:
-            fails = bool(self.function(variant.graph.copy(), variant.inputs))
+            fails = bool(self.function(variant.subject, variant.inputs))
         except Exception as e:
             if not self.seen:
                 raise
@@ -379,7 +398,7 @@ class VerbCheck:
     def __call__(self, variant: Variant) -> Outcome:
         """Call the function; the first error seen is the one that is looked for."""
         try:
-            self.function(variant)
+            self.function(variant.imported)
         except Exception as e:
             diagnostics = getattr(e, "diagnostics", ())
             seen = type(e), {d.code for d in diagnostics}

@@ -11,19 +11,21 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from irdeconv.base import progress
+from irdeconv.base.errors import count, misused
 from irdeconv.base.json_form import NamedLayer
 from irdeconv.ir.constant import ArrayData
-from irdeconv.ir.graph import Graph, Node, Value, upstream
+from irdeconv.ir.graph import Graph, Node, Value, unique, upstream
 from irdeconv.ir.op import Op, as_tuple
 from irdeconv.ir.spec import Array, Interval, Spec
 from irdeconv.kernels.blas import one_blas_thread
 from irdeconv.ops.basic import Const, Opaque, Parameter, Result
-from irdeconv.rewrite.infer_specs import infer_specs
+from irdeconv.rewrite.infer_specs import infer_specs, inferred
+from irdeconv.runtime.feeds import Binder, Feeds
 from irdeconv.verify.partner import matched
 
 PASSIVE = ("Parameter", "Const", "Result")  # no layers of their own
@@ -47,6 +49,7 @@ class Variant:
 
     graphs: tuple[Graph, ...]
     feeds: dict[str, Array]
+    editable = True  # whether there may be variants with other layers and numbers
 
     def __repr__(self) -> str:
         return f"Variant({', '.join(map(repr, self.graphs))})"
@@ -55,6 +58,20 @@ class Variant:
     def graph(self) -> Graph:
         """The first graph."""
         return self.graphs[0]
+
+    @property
+    def imported(self) -> Variant:
+        """The variant that irdeconv executes."""
+        return self
+
+    @property
+    def subject(self) -> Any:
+        """The model for a function that checks it."""
+        return self.graph.copy()
+
+    def flow(self) -> Flow:
+        """Return the values of the first graph's tensors."""
+        return Flow(self.graph, self.feeds)
 
     @property
     def layers(self) -> list[Node]:
@@ -178,6 +195,44 @@ def guess(spec: Spec, *seed: int) -> Array:
     return np.full(shape, "" if dtype.kind == "O" else 0, dtype)
 
 
+def variant_of(graphs: Sequence[Graph], feeds: Feeds) -> Variant:
+    """Return models as a variant: names that are unique, inputs by name, everything inferred.
+
+    The inputs of a second graph take the names of the first one's: the same name, else in order.
+    Raises InferenceError if a graph does not fit together, UsageError for other inputs.
+    """
+    first, *others = (_named(inferred(g)) for g in graphs)
+    arrays = Binder.of(inferred(graphs[0])).bind(feeds)
+    names = [n.name for n in first.parameters]
+    for graph in others:
+        _take_names(graph, names)
+    return Variant((first, *others), dict(zip(names, arrays, strict=True)))
+
+
+def _named(graph: Graph) -> Graph:
+    """Give every node a unique name in place, inputs first; declarations of sizes go."""
+    nodes = sorted(graph.nodes(), key=lambda n: n.type != "Parameter")
+    for node, name in zip(nodes, unique(n.name for n in nodes), strict=True):
+        node.name = name
+        node.declared, node.declared_inputs, node.port_elements = (), (), ((), ())
+        node.tensor_names = node.tensor_names if any(node.tensor_names) else ()
+    graph.info = replace(graph.info, file=None)
+    return graph
+
+
+def _take_names(graph: Graph, names: Sequence[str]) -> None:
+    """Give a graph's inputs these names, in order unless they are the same; others make room."""
+    mine = graph.parameters
+    if len(mine) != len(names):
+        has = f"{count(len(mine), 'input')}, the first model {len(names)}"
+        raise misused(f"the second model has {has}")
+    if {n.name for n in mine} != set(names):
+        others = [n for n in graph.nodes() if n.type != "Parameter"]
+        renamed = unique([*names, *(n.name for n in others)])
+        for node, name in zip([*mine, *others], renamed, strict=True):
+            node.name = name
+
+
 Unit = tuple[int, ...]  # a layer: its node in every graph
 Port = tuple[Unit, int]  # an output of a unit
 
@@ -199,7 +254,7 @@ class Knife:
     flow: Flow = field(init=False)
 
     def __post_init__(self) -> None:
-        self.flow = Flow(self.base.graph, self.base.feeds)
+        self.flow = self.base.flow()
 
     @cached_property
     def units(self) -> list[Unit]:
@@ -236,7 +291,8 @@ class Knife:
             return None
         built = [s.build(inputs, wanted, o) for s, o in zip(sides, self._orders, strict=True)]
         fitting = tuple(g for g in built if g is not None and is_valid(g))
-        return Variant(fitting, inputs.feeds) if len(fitting) == len(graphs) else None
+        same = len(fitting) == len(graphs)
+        return replace(self.base, graphs=fitting, feeds=inputs.feeds) if same else None
 
     def borders(self, kept: Sequence[Unit]) -> list[Value]:
         """Return the tensors of the first graph at which a piece is cut off in front."""

@@ -183,7 +183,6 @@ def fewer_layers(search: Search) -> None:
     fewer_outputs(search)
     cut_begin(search)
     leave_out(search)
-    bypass(search)
 
 
 def try_suspects(search: Search) -> None:

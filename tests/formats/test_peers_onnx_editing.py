@@ -9,6 +9,10 @@ import onnx
 import pytest
 from onnx import numpy_helper, parser
 
+import irdeconv as ird
+from irdeconv.ops.activation import ReLU
+from irdeconv.ops.channels import Split
+from irdeconv.ops.movement import Concat, Transpose
 from support.commands import answer
 from support.onnx_models import Layer, checked, run_onnx, types
 
@@ -177,5 +181,82 @@ def test_what_an_onnx_file_cannot_have(net: tuple[Any, dict[str, Any]]) -> None:
     for verb in ("simplify", "rename a=b", "extract --from a", "raise"):
         said = answer(*verb.split()[:1], "net.xml", *verb.split()[1:], "-o", "b.onnx", code=2).words
         assert "net.xml is no ONNX model" in said
-    options = ["--compare", "onnxruntime", "-o", "small.xml"]
-    assert "cannot read" in answer("reduce", "net.onnx", *options, code=2).words
+    for other, out in (("", "small.xml"), (":b.onnx", "small.onnx")):
+        options = ["--compare", f"onnxruntime{other}", "-o", out]
+        said = answer("reduce", "net.onnx", *options, code=2).words
+        assert "executes the same model" in said if other else "-o small.onnx writes pieces" in said
+
+
+def test_tensors_that_irdeconv_knows_little_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    made = parser.parse_model("""<ir_version: 8, opset_import: ["": 17, "com.microsoft": 1]>
+      g (float[2,2,2] x) => (float[2,2,2] y) {
+        [x] turned = com.microsoft.Inverse(x)  sum = Add(turned, few)  y = Neg(sum) }""")
+    few = made.graph.sparse_initializer.add(dims=[2])
+    few.values.CopyFrom(numpy_helper.from_array(np.array([3], np.float32), "few"))
+    few.indices.CopyFrom(numpy_helper.from_array(np.array([1]), "at"))
+    onnx.save(made, "net.onnx")
+    answer("rename", "net.onnx", "x=photo", "-o", "new.onnx")
+    graph = onnx.load("new.onnx").graph
+    assert graph.input[0].name == graph.node[0].name == "photo"
+    answer("extract", "net.onnx", "--to", "turned", "-o", "new.onnx")
+    assert types(checked(onnx.load("new.onnx"))) == ["Inverse"]  # ONNX Runtime knows its type
+    answer("extract", "net.onnx", "--from", "sum", "-o", "new.onnx")
+    assert onnx.load("new.onnx").graph.sparse_initializer == made.graph.sparse_initializer
+    answer("simplify", "new.onnx", "--check", "onnxruntime", "-o", "newer.onnx")
+    assert onnx.load("newer.onnx") == onnx.load("new.onnx")
+    command = ["--check", "sh -c '! grep -q Inverse {}'", "-o", "small.onnx"]
+    assert "3 -> 1: Inverse" in answer("reduce", "net.onnx", *command).words
+    made.graph.node[0].domain = "own"
+    onnx.save(made, "net.onnx")
+    said = answer("extract", "net.onnx", "--to", "turned", "-o", "a.onnx", code=2).words
+    assert 'end at the tensor "turned", whose type is unknown' in said
+
+
+@pytest.mark.parametrize(
+    ("broken", "left"), [(ReLU, "a"), (Transpose, "turned"), (Split, "left"), (Concat, "cat")]
+)
+def test_reduce(
+    net: tuple[Any, dict[str, Any]], broken: Any, left: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mistake of our own, which ONNX Runtime does not make, is reduced to its node."""
+    made, tensors = net
+    real = broken.evaluate
+
+    def wrong(self: Any, *arrays: Any) -> Any:
+        found = real(self, *arrays)
+        factor = 2 if arrays[0].dtype == np.float32 else 1
+        return tuple(factor * a for a in found) if type(found) is tuple else factor * found
+
+    inputs = {name: tensors[name] for name in ("image", "flag")}
+    with monkeypatch.context() as patch:
+        patch.setattr(broken, "evaluate", wrong)
+        patch.setattr(broken, "bind", lambda *_: None)
+        done = ird.reduce("net.onnx", inputs=inputs, compare="onnxruntime", path="new.onnx")
+    small = onnx.load("new.onnx")
+    assert [n.name for n in done.layers] == [left]
+    assert set(texts(small)) <= set(texts(made))
+    onnx.checker.check_model(small)
+    with np.load("new.npz") as arrays:
+        assert len(run_onnx(small, dict(arrays))) == len(small.graph.output)
+    with pytest.raises(ird.NothingToReduceError, match="both sides agree"):
+        ird.reduce("net.onnx", compare="onnxruntime", path="new.onnx")
+
+
+def test_python_functions_write_what_the_verbs_write(net: tuple[Any, dict[str, Any]]) -> None:
+    calls: dict[str, Any] = {
+        "extract --from left --to cat": lambda f, p: ird.extract(f, "left", "cat", path=p),
+        "rename image=photo": lambda f, p: ird.rename(f, {"image": "photo"}, path=p),
+        "simplify": lambda f, p: ird.simplify(f, path=p),
+        "raise": lambda f, p: ird.raise_(f, path=p),
+    }
+    for text, call in calls.items():
+        verb, *options = text.split()
+        answer(verb, "net.onnx", *options, "-o", "new.onnx")
+        wanted = Path("new.onnx").read_bytes()
+        call("net.onnx", "new.onnx")
+        assert Path("new.onnx").read_bytes() == wanted
+        with pytest.raises(ird.UsageError, match="only an ONNX model becomes"):
+            call(ird.read("net.onnx"), "again.onnx")

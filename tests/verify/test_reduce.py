@@ -282,10 +282,10 @@ def test_what_only_a_fused_model_gets_wrong(monkeypatch: pytest.MonkeyPatch) -> 
     """Layer by layer OpenVINO agrees; as a whole it makes a mistake with two layers in a row."""
     real = comparing._outputs
 
-    def fused(file: Path, arrays: list[np.ndarray]) -> list[np.ndarray | None]:
+    def fused(file: Path, feeds: dict[str, np.ndarray]) -> list[np.ndarray | None]:
         types = [n.type for n in ird.read(file).topological()]
         wrong = "ReLU" in types[types.index("Convolution") :] if "Convolution" in types else False
-        return [None if y is None else y + wrong for y in real(file, arrays)]
+        return [None if y is None else y + wrong for y in real(file, feeds)]
 
     monkeypatch.setattr(comparing, "_outputs", fused)
     small = ird.reduce(network(), compare="openvino")
@@ -435,7 +435,7 @@ def test_a_command_that_hangs_is_a_fault_too(model: Path) -> None:
         (("--compare", "net.xml", "-o", "net.xml"), 2, "would overwrite the input"),
         (("--compare", "openvno"), 2, 'did you mean "openvino"?'),
         (("--compare", "saved.npz"), 2, "saved arrays cannot be cut"),
-        (("--compare", "openvino:net.xml"), 2, "OpenVINO executes the same model"),
+        (("--compare", "openvino:net.xml"), 2, "openvino executes the same model"),
         (("--verb", "run", "-o", "nowhere/small.xml"), 6, "No such file"),
         ((), 2, "reduce needs --check, --compare or --verb"),
     ],
