@@ -57,11 +57,11 @@ def gather(
     Raises UsageError for unknown names, arrays that do not fit and open shapes, LimitError if the
     inputs alone take more than `limit` bytes.
     """
-    specs = [_filled(node.spec(), fill) for node in graph.parameters]
+    specs = [filled_spec(node.spec(), fill) for node in graph.parameters]
     _require_room(specs, limit)
     found: dict[str, Array | str] = {}
     for item in items:
-        for name, value in _assignments(graph, item, found).items():
+        for name, value in assignments(graph, item, found).items():
             if name in found:
                 raise misused(f'input "{name}" is given twice', "leave one of them out")
             found[name] = value
@@ -81,7 +81,7 @@ def gather(
     return out
 
 
-def _filled(spec: Spec, fill: int | None) -> Spec:
+def filled_spec(spec: Spec, fill: int | None) -> Spec:
     """Return a spec whose open dimensions have the size of --fill."""
     if fill is None or spec.shape is None:
         return spec
@@ -136,7 +136,8 @@ def specialize(graph: Graph, inputs: dict[str, Array], *, every: bool = False) -
     return reshaped(graph, shapes, needed=True) if shapes else graph
 
 
-def _assignments(graph: Graph, item: str, found: dict[str, Array | str]) -> dict[str, Array | str]:
+def assignments(graph: Graph, item: str, found: dict[str, Array | str]) -> dict[str, Array | str]:
+    """Return the inputs that an item of --input sets, each with an array or a kind of numbers."""
     known = input_names(graph)
     # Names may contain "=": the longest known name that fits wins.
     for alias in sorted(known, key=len, reverse=True):

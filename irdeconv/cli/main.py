@@ -96,6 +96,10 @@ def _run_verb(verb: str, args: list[str], consoles: Consoles) -> int:
             import_module("irdeconv.extension").load(path)
         settings = [*limits_around(), *options.limit] if "limit" in options else ()
         with of_settings(settings).applied(), drawn(console):
+            if getattr(options, "print_python", False):
+                python = import_module("irdeconv.cli.python_script")
+                console.raw(python.script(verb, options))
+                return 0
             answer: int | Answer = module(verb).run(options, console)
             return answer if isinstance(answer, int) else answer.shown(console)
 

@@ -418,6 +418,8 @@ SHARED = {
         and scratch: 4096, 512M, 2G @size""",
     "WATCH": """
     --watch  run again whenever one of the files that it reads changes, until Ctrl-C""",
+    "PYTHON": """
+    --print-python  print a Python script that does the same, instead of doing it""",
     "FORMAT": """
     --format text|json  how the result is written (default: %(default)s) @default text""",
     "FORCE": """

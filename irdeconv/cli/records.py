@@ -43,6 +43,7 @@ declared ones, because OpenVINO ignores these.
     -o --output FILE  write the IR with inferred shapes here (.xml, .bin beside it)
         @writes model .xml @excludes --no-weights @why the weights are part of the IR
     + FORCE
+    + PYTHON
     + WATCH
     + FORMAT""",
         example="irdeconv infer ir_samples/openvino/dynamic.xml --shape 'x[1,2,5,7]'",
@@ -88,6 +89,7 @@ assumptions that are listed.
     --certify [FILE]  prove every rewritten layer and show the certificates, or write them to FILE
         @const - @writes file
     + PROBE
+    + PYTHON
     + WATCH
     --format text|json|ir  how the result is written (default: %(default)s) @default text
     --report FILE.html  write a page for a browser here that draws the graph before and after, with
@@ -156,6 +158,7 @@ input, with values from 0 to 1 for floats and 0 to 255 for integers.
     -o --output FILE  write all outputs here: .npz, .safetensors, or .npy for a single one; -
         is stdout        @writes arrays
     + FORCE
+    + PYTHON
     + WATCH
     + FORMAT""",
         no="a layer failed while running",
@@ -341,6 +344,7 @@ layers beyond the digits that it shows. Saved tensors may be sums in f16.
         error of each layer @writes page .html
     + FORCE_REPORT
     --all  list layers that agree as well
+    + PYTHON
     + WATCH
     + FORMAT""",
         no="the two sides differ",
