@@ -11,6 +11,7 @@ import pytest
 from eager import convolution, deconvolution
 from irdeconv.kernels import candidate, copies, eager
 from support import oracle
+from support.rows import each_row
 
 
 @dataclass(frozen=True)
@@ -152,6 +153,30 @@ def test_integer_deconvolutions_are_exact(seed: int, dtype: Any) -> None:
     assert y.dtype == dtype
     assert y.shape == want.shape
     assert (y == want).all()
+
+
+ONE, DEPTHWISE = ((2, 4, 1, 1), (2, 2, 3, 3, 2)), ((2, 3, 3, 2), (3, 1, 1, 5, 32))
+CASES: list[Any] = [  # shapes, strides, dilations, begin, sizes
+    *((ONE, [2, 1], [d, 1], [b, -1], [6, 4]) for d in (1, 2) for b in (-2, 0, 1, 9)),
+    (DEPTHWISE, [4, 16], [1, 1], [1, 8], [12, 32]),
+    *(
+        (((1, c, 9, 8), (1, c, m, 4, 3)), strides, [1, 1], [1, 1], [12, 11])
+        for c, m in ((1, 8), (8, 1), (4, 4))
+        for strides in ([1, 1], [2, 2], [2, 1], [5, 5])
+    ),
+]
+
+
+@pytest.mark.slow
+@each_row("shapes, strides, dilations, begin, sizes", CASES)
+def test_every_choice_of_kernel_agrees_with_the_oracle(
+    shapes: Any, strides: Any, dilations: Any, begin: Any, sizes: Any
+) -> None:
+    """Inputs of one position, wide depthwise strides, few or many channels."""
+    r = np.random.default_rng(0)
+    x, w = (r.integers(-9, 9, shape) for shape in shapes)
+    args = strides, dilations, begin, sizes
+    assert (deconvolution(x, w, *args) == oracle.deconvolution(x, w, *args)).all()
 
 
 @pytest.mark.parametrize("dtype", [np.int64, np.uint64])

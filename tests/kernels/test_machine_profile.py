@@ -42,7 +42,7 @@ from irdeconv.runtime.machine import profile_text
 from irdeconv.runtime.measure import Clock
 from support.fixtures import Capture, Patch
 from support.ir_text import write_small_net
-from support.kernels import deconvolved, integers, run
+from support.kernels import convolved, deconvolved, integers, run
 
 INSTALLED = {"version": "1.0", "problem": None}
 RECORDS = (
@@ -328,6 +328,17 @@ def test_nobodys_home(monkeypatch: Patch, home: Path) -> None:
     assert main(["doctor", "--calibrate"]) == 6
 
 
+@pytest.mark.slow
+def test_convolutions_by_the_definition_whatever_the_profile() -> None:
+    problem = ConvProblem((1, 6, 11, 9), 4, 2, (3, 2), (2, 1), (1, 1), (1, 0), (6, 8))
+    x, w = integers(problem, top=4, convolution=True)
+    for profile in PACKAGED.values():
+        with machine.using(profile):
+            out = np.empty(problem.out_shape, np.float32)
+            run(for_convolution(problem)[0], x, w, out)
+        np.testing.assert_array_equal(out, convolved(problem, x, w))
+
+
 @pytest.mark.skipif(not jit.available(), reason="needs numba")
 @pytest.mark.parametrize("name", ["winograd-4x4", "direct"])
 def test_compiled_loops_take_longer_with_vectors_of_fewer_elements(
@@ -434,6 +445,30 @@ def test_cuts_that_threads_cannot_share_are_left_out() -> None:
     assert [c.items for c in every_cut([best_of(cuts[3], cuts)])] == [8, 4, 16]
     assert [c.items for c in every_cut([best_of(cuts[1], cuts)])] == [2, 4, 8, 16]
     assert [c.items for c in every_cut([best_of(cuts[0], cuts)])] == [1, 2, 4, 8, 16]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_every_cut_computes_the_definition(dtype: str) -> None:
+    strided = ConvProblem((2, 6, 7, 9), 4, 2, (3, 4), (2, 2), (1, 1), (1, 1), (13, 18), dtype)
+    plain = ConvProblem((2, 6, 9, 8), 4, 2, (3, 3), (1, 1), (1, 1), (1, 1), (9, 8), dtype)
+    deep = ConvProblem((1, 40, 12, 12), 40, 1, (2, 2), (2, 2), (1, 1), (0, 0), (24, 24), dtype)
+    for problem in (strided, plain, deep):
+        x, w = integers(problem, top=3)
+        want = deconvolved(problem, x, w)
+        for cut in every_cut(for_deconvolution(problem)):
+            require_near(cut, problem, x, w, want)
+    point = replace(deep, kernel=(1, 1), strides=(1, 1), sizes=(12, 12))
+    x, w = integers(point, top=3, convolution=True)
+    want = convolved(point, x, w)
+    for cut in every_cut(for_convolution(point)):
+        require_near(cut, point, x, w, want)
+
+
+def require_near(cut: Candidate, problem: ConvProblem, x: Any, w: Any, want: Any) -> None:
+    out = np.empty(problem.out_shape, problem.dtype)
+    run(cut, x, w, out)
+    assert np.abs(out - want).max() <= 2e-2, cut.label
 
 
 # doctor --warm: what it compiles, for whom, and where that is kept.
