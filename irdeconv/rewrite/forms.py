@@ -2,8 +2,7 @@
 
 How far an infinity or a NaN spreads is predicted from geometry. By the definition a bad tap spoils
 the outputs it reaches from an input element. A zero that was inserted or padded, times an infinity
-or a NaN, is NaN. So a form spreads it further, as far as the
-form's record defines:
+or a NaN, is NaN. So a form spreads it further, as far as the form's record defines:
 
     form              a bad tap spoils, of an axis
     definition, gemm  o with o + pads_begin = s*S + k*D, s in 0..I

@@ -16,7 +16,7 @@ from irdeconv.ir.geometry import IntVector
 from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.ir.op import REGISTRY
 from irdeconv.ops.convolution import ConvolutionBase
-from irdeconv.rewrite import nonfinite
+from irdeconv.rewrite import forms
 from irdeconv.rewrite.builder import GraphBuilder, replace_node
 from irdeconv.rewrite.emit import pad_spatial
 from irdeconv.rewrite.forms import DEFINITION, FORMS, REACHES, footprint
@@ -252,7 +252,7 @@ def test_outputs_that_are_alike_are_counted_once() -> None:
             places, counts = one.classes(axis)
             assert (len(places), counts.sum()) == (one.class_number(axis), one.output[axis])
         for reach in REACHES.values():
-            assert nonfinite._count(reach, one, filter, None) == footprint(reach, one, filter).sum()
+            assert forms._count(reach, one, filter, None) == footprint(reach, one, filter).sum()
         wanted = sum(
             0 <= s * one.strides[0] + k * one.dilations[0] - one.begin[0] < one.output[0]
             for s in range(one.size[0])
