@@ -1,5 +1,7 @@
 """Declared ports: what a signature says, and what inputs that do not fit it are told."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -68,15 +70,6 @@ f32[2,3] i32[2] f32[6] f32[] f32[2] f32[1,3] | E302 5 axis 1 of more 1 has size 
 """
 
 
-@pytest.mark.parametrize("line", REFUSED.strip().splitlines())
-def test_what_does_not_fit(line: str) -> None:
-    inputs, want = line.split(" | ")
-    with pytest.raises(OpError) as caught:
-        inferred(*inputs.split())
-    found = caught.value.problem
-    assert f"{found.code} {found.port} {found.message}" == want
-
-
 class Counted(Op):
     """Groups with as many axes as others have, and a choice of element types."""
 
@@ -92,16 +85,6 @@ f32[2,3,4] f32[1,2,3] | E301 1 filter has rank 3; it must be 4, [M, C, *K], for 
 f32[2,3] f32[1,2,3] i8[3,1] | E303 2 signs is i8; it must be u1
 f32[2,3] f32[1,2,3] u1[1] | E301 2 signs has rank 1; it must be 2, as in filter
 """
-
-
-@pytest.mark.parametrize("line", COUNTED.strip().splitlines())
-def test_groups_of_as_many_axes(line: str) -> None:
-    inputs, want = line.split(" | ")
-    with pytest.raises(OpError) as caught:
-        fit(Counted(), *map(spec, inputs.split()))
-    found = caught.value.problem
-    assert f"{found.code} {found.port} {found.message}" == want
-    fit(Counted(), spec("f32[2,3,4]"), spec("f32[1,2,9,9]"), spec("u1[9,9,7]"))
 
 
 class Valued(Op):
@@ -147,13 +130,26 @@ f32[2,3] 0 =4 5 | E208 None it has 4 inputs, but needs 5: data, axes, size, shap
 """
 
 
-@pytest.mark.parametrize("line", VALUED.strip().splitlines())
-def test_values_that_do_not_fit(line: str) -> None:
+TABLES: list[tuple[str, Callable[..., object]]] = [
+    (REFUSED, inferred),
+    (COUNTED, lambda *inputs: fit(Counted(), *map(spec, inputs))),
+    (VALUED, lambda *inputs: infer_op(Valued(), tuple(map(valued, inputs)))),
+]
+
+
+@pytest.mark.parametrize(
+    ("line", "check"), [(row, f) for text, f in TABLES for row in text.strip().splitlines()]
+)
+def test_what_does_not_fit(line: str, check: Callable[..., object]) -> None:
     inputs, want = line.split(" | ")
     with pytest.raises(OpError) as caught:
-        infer_op(Valued(), tuple(map(valued, inputs.split())))
+        check(*inputs.split())
     found = caught.value.problem
     assert f"{found.code} {found.port} {found.message}" == want
+
+
+def test_groups_of_as_many_axes() -> None:
+    fit(Counted(), spec("f32[2,3,4]"), spec("f32[1,2,9,9]"), spec("u1[9,9,7]"))
 
 
 @pytest.mark.parametrize("port", [2, 3])

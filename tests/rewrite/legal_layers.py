@@ -175,10 +175,15 @@ def onnx_subject(
     """An ONNX model of the same."""
     x, w = numbers(rng, layer.data_shape, "f4"), numbers(rng, layer.filter_shape, "f4")
     y, row = _biased(rng, expected(layer, x, w), bias)
+    made = deconvolution_model(layer, x, w, row, free)
+    return Subject(made, {"x": x}, y, f"ONNX {layer} {bias} {free}")
+
+
+def deconvolution_model(layer: Layer, x: Any, w: Any, row: Any, free: Ints = ()) -> Any:
+    """A ConvTranspose alone, with its bias, if any, as an input of its own."""
     flat = w.reshape(-1, *w.shape[1 if layer.groups is None else 2 :])
     extra = list(layer.output_padding)
-    made = _onnx_model("ConvTranspose", layer, x, flat, row, free, output_padding=extra)
-    return Subject(made, {"x": x}, y, f"ONNX {layer} {bias} {free}")
+    return _onnx_model("ConvTranspose", layer, x, flat, row, free, output_padding=extra)
 
 
 def _biased(rng: np.random.Generator, y: Any, bias: bool) -> tuple[Any, Any]:

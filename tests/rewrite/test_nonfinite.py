@@ -24,7 +24,6 @@ from irdeconv.rewrite.lower_deconv import canonicalize
 from irdeconv.rewrite.standardize import standardize
 from irdeconv.rewrite.subpixel import DeconvolutionSite, narrowest, site_of
 from irdeconv.rewrite.targets import Target
-from support import oracle
 from support.forms_grid import form_layer
 from support.layers import Layer, build, constant, expected, numbers, result
 from support.runtime_truth import outputs_of_each
@@ -418,36 +417,6 @@ def test_what_is_no_bias_stays_behind_the_interleaving(form: str) -> None:
 # ONNX ----------------------------------------------------------------------------------------
 
 
-def onnx_model(layer: Layer, x: Any, w: Any, bias: Any) -> Any:
-    """A ConvTranspose alone, with its bias as an input of its own, if any."""
-    import onnx
-    from onnx import helper, numpy_helper
-
-    filter = w if layer.groups is None else w.reshape(-1, *w.shape[2:])
-    tensors = {"w": filter} | ({} if bias is None else {"b": bias})
-    node = helper.make_node(
-        "ConvTranspose",
-        ["x", *tensors],
-        ["y"],
-        "deconv",
-        group=layer.groups or 1,
-        kernel_shape=layer.kernel,
-        strides=layer.strides,
-        dilations=layer.dilations,
-        pads=[*layer.pads_begin, *layer.pads_end],
-        output_padding=layer.output_padding,
-    )
-    info = helper.make_tensor_value_info
-    graph = helper.make_graph(
-        [node],
-        "g",
-        [info("x", onnx.TensorProto.FLOAT, x.shape)],
-        [info("y", onnx.TensorProto.FLOAT, [None] * x.ndim)],
-        [numpy_helper.from_array(v, k) for k, v in tensors.items()],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
-
-
 @pytest.mark.oracles
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("bias", [False, True])
@@ -455,19 +424,16 @@ def onnx_model(layer: Layer, x: Any, w: Any, bias: Any) -> Any:
 def test_onnx_runtime_computes_the_same_with_few_axes(form: str, bias: bool) -> None:
     onnx = pytest.importorskip("onnx")
     pytest.importorskip("onnxruntime")
+    from legal_layers import deconvolution_model
     from support.onnx_models import checked, run_onnx
 
     for layer in layers(form):
         x, w = arrays(layer)
-        grouped = w if layer.groups else w[np.newaxis]
-        begins = [b for b, _ in layer.window()]
-        want = oracle.deconvolution(
-            x, grouped, layer.strides, layer.dilations, begins, layer.output_size
-        ).astype(np.float32)
+        want = expected(layer, x, w)
         b = numbers(np.random.default_rng(2), (want.shape[1],), np.float32) if bias else None
         if b is not None:
             want = want + b.reshape(per_channel(layer))
-        low = ird.lower_onnx(onnx_model(layer, x, w, b).SerializeToString(), form=form)
+        low = ird.lower_onnx(deconvolution_model(layer, x, w, b).SerializeToString(), form=form)
         assert [(r.form, r.reason) for r in low.report] == [(form, None)]
         (found,) = run_onnx(checked(low.proto), {"x": x})
         np.testing.assert_array_equal(found, want, strict=True, err_msg=str(layer))
