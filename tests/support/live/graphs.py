@@ -1,6 +1,7 @@
 """Random graphs: several layers, branches, shared constants, several inputs and outputs."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -13,7 +14,7 @@ from irdeconv.ir.graph import Graph, Value
 from irdeconv.ir.op import Op, lookup, parse_attributes, ports
 from irdeconv.ir.spec import Array
 from irdeconv.rewrite.infer_specs import inferred
-from support.live.making import Held, Making, fitted, layer
+from support.live.making import Held, Making, NothingFitsError, fitted, layer
 from support.live.mutate import LISTS, numbers, pick
 from support.live.sample import Given, Model, Sample
 from support.live.sweep import Target, sample_of, targets
@@ -34,15 +35,13 @@ REDUCTIONS = "ReduceSum ReduceMean ReduceMax ReduceMin ReduceL1 ReduceL2 ReduceP
 
 def unary(m: Making) -> list[Held] | None:
     kind = pick(m.rng, UNARY)
-    held = m.some(*(SIGNED if kind in ANY_TYPE else REALS))
-    return m.add(layer(kind, 4 if kind in ("HSwish", "SoftPlus") else 1), [held]) if held else None
+    held = m.take(*(SIGNED if kind in ANY_TYPE else REALS))
+    return m.add(layer(kind, 4 if kind in ("HSwish", "SoftPlus") else 1), [held])
 
 
 def binary(m: Making) -> list[Held] | None:
     kind = pick(m.rng, BINARY + COMPARED)
-    a = m.some(*(SIGNED if kind in BINARY else NUMBERS))
-    if a is None:
-        return None
+    a = m.take(*(SIGNED if kind in BINARY else NUMBERS))
     b = _beside(m, a)
     return m.add(layer(kind, 1), [a, b] if m.chance(0.7) else [b, a])
 
@@ -71,9 +70,7 @@ def select(m: Making) -> list[Held] | None:
 
 
 def concat(m: Making) -> list[Held] | None:
-    a = m.some(least=1)
-    if a is None:
-        return None
+    a = m.take(least=1)
     axis = m.below(a.array.ndim)
     fits = [h for h in m.held if h.dtype is a.dtype and _differ_at_most(h, a, axis)]
     others = [fits[m.below(len(fits))] for _ in range(1 + m.below(2))]
@@ -91,9 +88,7 @@ def _differ_at_most(a: Held, b: Held, axis: int) -> bool:
 
 
 def split(m: Making) -> list[Held] | None:
-    a = m.some(least=1)
-    if a is None:
-        return None
+    a = m.take(least=1)
     axis = m.below(a.array.ndim)
     size = a.array.shape[axis]
     if m.chance(0.5):
@@ -109,17 +104,13 @@ def split(m: Making) -> list[Held] | None:
 
 
 def transpose(m: Making) -> list[Held] | None:
-    a = m.some(least=2)
-    if a is None:
-        return None
+    a = m.take(least=2)
     return m.add(layer("Transpose", 1), [a, m.constant(m.rng.permutation(a.array.ndim))])
 
 
 def reshape(m: Making) -> list[Held] | None:
     """Two neighbours become one, or an axis two; sizes that stay are 0."""
-    a = m.some(least=2)
-    if a is None:
-        return None
+    a = m.take(least=2)
     at = m.below(a.array.ndim - 1)
     sizes = [0] * a.array.ndim
     sizes[at : at + 2] = [-1]
@@ -135,9 +126,7 @@ def reshape(m: Making) -> list[Held] | None:
 
 def by_shape(m: Making) -> list[Held] | None:
     """A shape that is computed: of another value, in part, in another order."""
-    a, like = m.some(least=1), m.some(least=1)
-    if a is None or like is None:
-        return None
+    a, like = m.take(least=1), m.take(least=1)
     kind = pick(m.rng, ("i64", "i32"))
     made = m.add(layer("ShapeOf", 3, output_type=ELEMENT_TYPES[kind]), [like])
     if not made:
@@ -155,9 +144,7 @@ def by_shape(m: Making) -> list[Held] | None:
 
 
 def reduction(m: Making) -> list[Held] | None:
-    a = m.some(*SIGNED, least=1)
-    if a is None:
-        return None
+    a = m.take(*SIGNED, least=1)
     kind = pick(m.rng, REDUCTIONS)
     count = 1 + m.below(min(2, a.array.ndim))
     axes = m.rng.permutation(a.array.ndim)[:count]
@@ -166,16 +153,12 @@ def reduction(m: Making) -> list[Held] | None:
 
 
 def softmax(m: Making) -> list[Held] | None:
-    a = m.some(*REALS, least=1)
-    if a is None:
-        return None
+    a = m.take(*REALS, least=1)
     return m.add(layer("SoftMax", 8, axis=m.below(a.array.ndim)), [a])
 
 
 def matmul(m: Making) -> list[Held] | None:
-    a = m.some(*REALS, least=2)
-    if a is None:
-        return None
+    a = m.take(*REALS, least=2)
     across = m.chance(0.4)
     rows = a.array.shape[-1]
     columns = 1 + m.below(4)
@@ -184,9 +167,7 @@ def matmul(m: Making) -> list[Held] | None:
 
 
 def pad(m: Making) -> list[Held] | None:
-    a = m.some(*NUMBERS, least=1)
-    if a is None:
-        return None
+    a = m.take(*NUMBERS, least=1)
     rank = a.array.ndim
     begin, end = m.rng.integers(0, 3, rank), m.rng.integers(0, 3, rank)
     mode = pick(m.rng, ("constant", "edge", "reflect", "symmetric"))
@@ -203,8 +184,8 @@ def convert(m: Making) -> list[Held] | None:
 
 
 def convolution(m: Making) -> list[Held] | None:
-    a = m.some(*REALS, least=3)
-    if a is None or a.array.ndim > 5 or 0 in a.array.shape:
+    a = m.take(*REALS, least=3)
+    if a.array.ndim > 5 or 0 in a.array.shape:
         return None
     c, size = a.array.shape[1], a.array.shape[2:]
     n = len(size)
@@ -226,8 +207,8 @@ def convolution(m: Making) -> list[Held] | None:
 
 
 def pooling(m: Making) -> list[Held] | None:
-    a = m.some("f32", "f16", least=3)
-    if a is None or a.array.ndim > 5 or 0 in a.array.shape:
+    a = m.take("f32", "f16", least=3)
+    if a.array.ndim > 5 or 0 in a.array.shape:
         return None
     size = a.array.shape[2:]
     kernel = tuple(1 + m.below(min(3, s)) for s in size)
@@ -252,8 +233,8 @@ MAKERS: tuple[Maker, ...] = (
 
 def deconvolution(m: Making) -> list[Held] | None:
     """Add a deconvolution of a value with one to three spatial axes."""
-    held = m.some("f32", "f16", "bf16", "f64", least=3)
-    if held is None or held.array.ndim > 5 or 0 in held.array.shape:
+    held = m.take("f32", "f16", "bf16", "f64", least=3)
+    if held.array.ndim > 5 or 0 in held.array.shape:
         return None
     n, channels = held.array.ndim - 2, held.array.shape[1]
     kernel = _ints(m, n, 1, 4 if n < 3 else 3)
@@ -439,12 +420,13 @@ def random_graph(seed: int, number: int) -> RandomGraph:
     while len(m.graph) - before < 2 * wanted and tries < TRIES * wanted:
         tries += 1
         share = m.rng.random()
-        if deconvolutes and share < 0.3:
-            deconvolution(m)
-        elif share < 0.6:
-            add_sampled(m)
-        else:
-            pick(rng, MAKERS)(m)
+        with suppress(NothingFitsError):
+            if deconvolutes and share < 0.3:
+                deconvolution(m)
+            elif share < 0.6:
+                add_sampled(m)
+            else:
+                pick(rng, MAKERS)(m)
     m.finish(float(pick(rng, (0.0, 0.2, 1.0))))
     return RandomGraph(_tidied(m), m.feeds)
 

@@ -24,6 +24,10 @@ FEW = 64  # elements of a value that inference may look at
 MOST_INPUTS = 6
 
 
+class NothingFitsError(Exception):
+    """No value of a graph suits a layer."""
+
+
 @dataclass(frozen=True)
 class Held:
     """An output of a layer, and what it is when the graph runs."""
@@ -136,6 +140,12 @@ class Making:
         if not fits:
             return None
         return fits[max(self.below(len(fits)), self.below(len(fits)))]
+
+    def take(self, *names: str, least: int = 0) -> Held:
+        """Choose a value in the same way; raise NothingFitsError where there is none."""
+        if (found := self.some(*names, least=least)) is None:
+            raise NothingFitsError
+        return found
 
     def fresh(self, dtype: ElementType, shape: Sequence[int]) -> Held:
         """Add an input or a constant of small numbers."""
