@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from op_cases import Tensor, i64, tensor
-from support.live.drawn import FLAGS, Drawn, flag, generates, index, kind, sample, text
+from support.live.drawn import FLAGS, Drawing, Drawn, flag, generates, index, kind, makes, text
 from support.live.mutate import Rng, numbers, pick
 from support.live.sample import Sample, given
 
@@ -19,8 +19,8 @@ def _ints(rng: Rng, count: int, low: int, high: int) -> list[int]:
     return [int(v) for v in rng.integers(low, high + 1, count)]
 
 
-@generates("Convolution GroupConvolution ConvolutionBackpropData GroupConvolutionBackpropData")
-def convolution(rng: Rng, name: str, version: str) -> Sample:
+@makes("Convolution GroupConvolution ConvolutionBackpropData GroupConvolutionBackpropData")
+def convolution(rng: Rng, name: str, version: str) -> Drawing:
     """All four; the data is as large as the dilated kernel at least."""
     n, dtype = int(rng.integers(1, 4)), kind(rng, *REAL)
     kernel, strides, dilations = _ints(rng, n, 1, 3), _ints(rng, n, 1, 3), _ints(rng, n, 1, 2)
@@ -42,14 +42,11 @@ def convolution(rng: Rng, name: str, version: str) -> Sample:
         "output_padding": text([int(rng.integers(0, s)) for s in strides]),
     }
     data = numbers(rng, dtype, (int(rng.integers(1, 3)), groups * c, *spatial), 3)
-    return sample(
-        rng, name, version, texts, [data, numbers(rng, dtype, filter_shape, 3)],
-        [1] if rng.random() < 0.6 else [],
-    )  # fmt: skip
+    return texts, [data, numbers(rng, dtype, filter_shape, 3)], [1] if rng.random() < 0.6 else []
 
 
-@generates("MaxPool AvgPool")
-def pooling(rng: Rng, name: str, version: str) -> Sample:
+@makes("MaxPool AvgPool")
+def pooling(rng: Rng, name: str, version: str) -> Drawing:
     n, number = int(rng.integers(1, 4)), int(version[5:])
     kernel, strides = _ints(rng, n, 1, 3), _ints(rng, n, 1, 3)
     dilated = number >= (8 if name == "MaxPool" else 16)
@@ -77,11 +74,11 @@ def pooling(rng: Rng, name: str, version: str) -> Sample:
     dtype = kind(rng, "f32", "f32", "f16")
     data = Tensor(dtype, rng.permutation(whole).reshape(size).astype(dtype.container))
     outputs = 2 if name == "MaxPool" and number >= 8 else 1
-    return sample(rng, name, version, texts, [data], (), outputs)
+    return texts, [data], (), outputs
 
 
-@generates("AdaptiveAvgPool AdaptiveMaxPool")
-def adaptive(rng: Rng, name: str, version: str) -> Sample:
+@makes("AdaptiveAvgPool AdaptiveMaxPool")
+def adaptive(rng: Rng, name: str, version: str) -> Drawing:
     n = int(rng.integers(1, 4))
     size = (2, 3, *_ints(rng, n, 1, 6))
     target = _ints(rng, n, 1, 4)
@@ -90,11 +87,11 @@ def adaptive(rng: Rng, name: str, version: str) -> Sample:
         kind(rng, "f32"), rng.permutation(int(np.prod(size))).reshape(size).astype(np.float32)
     )
     outputs = 2 if "Max" in name else 1
-    return sample(rng, name, version, texts, [data, index(rng, target)], [1], outputs)
+    return texts, [data, index(rng, target)], [1], outputs
 
 
-@generates("Interpolate")
-def interpolate(rng: Rng, name: str, version: str) -> Sample:
+@makes("Interpolate")
+def interpolate(rng: Rng, name: str, version: str) -> Drawing:
     """Versions 4 and 11 on the last one or two axes of images; version 1 with its own modes."""
     n, number, dtype = int(rng.integers(1, 3)), int(version[5:]), kind(rng, "f32", "f32", "f16")
     size = (int(rng.integers(1, 3)), int(rng.integers(1, 3)), *_ints(rng, 2, 1, 5))
@@ -105,7 +102,7 @@ def interpolate(rng: Rng, name: str, version: str) -> Sample:
         texts = {"axes": text(chosen), "mode": pick(rng, ("nearest", "linear")),
                  "align_corners": flag(rng), "antialias": "false",
                  "pads_begin": "0", "pads_end": "0"}  # fmt: skip
-        return sample(rng, name, version, texts, [image, i64(target)], [1])
+        return texts, [image, i64(target)], [1]
     by = pick(rng, ("sizes", "scales"))
     texts = {
         "mode": pick(rng, ("nearest", "linear", "linear_onnx", "cubic")),
@@ -128,15 +125,14 @@ def interpolate(rng: Rng, name: str, version: str) -> Sample:
     scales = np.array([pick(rng, (0.5, 1, 1.5, 2, 0.75, 3)) for _ in chosen], np.float32)
     if number >= 11:
         which = i64(target) if by == "sizes" else Tensor(floats, scales)
-        return sample(rng, name, version, texts, [image, which, i64(chosen)], [1, 2])
+        return texts, [image, which, i64(chosen)], [1, 2]
     if by == "sizes":
         scales = np.array([t / size[a] for t, a in zip(target, chosen, strict=True)], np.float32)
-    inputs = [image, i64(target), Tensor(floats, scales), i64(chosen)]
-    return sample(rng, name, version, texts, inputs, [1, 2, 3])
+    return texts, [image, i64(target), Tensor(floats, scales), i64(chosen)], [1, 2, 3]
 
 
-@generates("GridSample")
-def grid_sample(rng: Rng, name: str, version: str) -> Sample:
+@makes("GridSample")
+def grid_sample(rng: Rng, name: str, version: str) -> Drawing:
     batch, dtype = int(rng.integers(1, 3)), kind(rng, "f32")
     data = numbers(rng, dtype, (batch, 2, *_ints(rng, 2, 1, 5)))
     places = rng.integers(-11, 12, (batch, *_ints(rng, 2, 1, 4), 2)) / 8
@@ -146,7 +142,7 @@ def grid_sample(rng: Rng, name: str, version: str) -> Sample:
         "padding_mode": pick(rng, ("zeros", "border", "reflection")),
     }
     grid = Tensor(dtype, places.astype(np.float32))
-    return sample(rng, name, version, texts, [data, grid])
+    return texts, [data, grid]
 
 
 # Recurrent cells and sequences, whose matrices belong together.
@@ -155,8 +151,8 @@ GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 FUNCTIONS = {"RNN": 1, "GRU": 2, "LSTM": 3}
 
 
-@generates("RNNCell RNNSequence GRUCell GRUSequence LSTMCell LSTMSequence")
-def cell(rng: Rng, name: str, version: str) -> Sample:
+@makes("RNNCell RNNSequence GRUCell GRUSequence LSTMCell LSTMSequence")
+def cell(rng: Rng, name: str, version: str) -> Drawing:
     family = next(f for f in GATES if name.startswith(f))
     batch, wide, hidden, steps = (int(v) for v in rng.integers(1, 5, 4))
     gates, dtype = GATES[family], kind(rng, "f32", "f32", "f16")
@@ -188,7 +184,7 @@ def cell(rng: Rng, name: str, version: str) -> Sample:
     inputs.append(small(*lead, (gates + reset) * hidden))
     first = 1 + states + whole
     lists = [first, first + 1, first + 2] if rng.random() < 0.7 else []
-    return sample(rng, name, version, texts, inputs, lists, states + whole)
+    return texts, inputs, lists, states + whole
 
 
 # Detectors: boxes that are boxes, sizes that fit each other, images that there are.

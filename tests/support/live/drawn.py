@@ -83,6 +83,15 @@ def sample(
     return Sample(name, version, texts, tuple(made), outputs, "generated")
 
 
+# Attributes, inputs, and perhaps the ports of constants and the number of outputs, as above.
+Drawing = tuple[Any, ...]
+
+
+def makes(kinds: str) -> Callable[[Callable[[Rng, str, str], Drawing]], Generator]:
+    """Return the decorator that registers a function of what `sample` takes."""
+    return lambda rule: generates(kinds)(lambda rng, *kind: sample(rng, *kind, *rule(rng, *kind)))
+
+
 FLAGS = ("true", "false")
 
 

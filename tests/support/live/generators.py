@@ -9,19 +9,18 @@ import numpy as np
 from irdeconv.ir.dtypes import ELEMENT_TYPES
 from op_cases import Tensor
 from support.live.drawn import (
+    Drawing,
     anything,
     axes,
     axis,
     flag,
-    generates,
     index,
     kind,
-    sample,
+    makes,
     shape,
     text,
 )
 from support.live.mutate import Rng, cast, numbers, pick, type_for
-from support.live.sample import Sample
 
 # Element-wise operations, reductions, normalizations, products of matrices.
 
@@ -39,8 +38,8 @@ REAL = ("f32", "f32", "f32", "f16", "bf16", "f64")
 BITS = ("i32", "u8", "i8", "i64", "u32", "boolean", "i16", "u16")
 
 
-@generates(UNARY)
-def unary(rng: Rng, name: str, version: str) -> Sample:
+@makes(UNARY)
+def unary(rng: Rng, name: str, version: str) -> Drawing:
     dtype = kind(rng, *BITS) if name == "BitwiseNot" else type_for(rng, name)
     if dtype.kind == "bool" and name not in ("LogicalNot", "BitwiseNot", "Identity"):
         dtype = ELEMENT_TYPES["f32"]
@@ -55,7 +54,7 @@ def unary(rng: Rng, name: str, version: str) -> Sample:
         "detect_negative": flag(rng),
         "detect_positive": flag(rng),
     }
-    return sample(rng, name, version, texts, [numbers(rng, dtype, shape(rng))])
+    return texts, [numbers(rng, dtype, shape(rng))]
 
 
 def _partner(rng: Rng, whole: tuple[int, ...]) -> tuple[int, ...]:
@@ -68,8 +67,8 @@ def _no_zeros(t: Tensor) -> Tensor:
     return replace(t, values=np.where(t.values == 0, np.array(1).astype(t.values.dtype), t.values))
 
 
-@generates(BINARY)
-def binary(rng: Rng, name: str, version: str) -> Sample:
+@makes(BINARY)
+def binary(rng: Rng, name: str, version: str) -> Drawing:
     dtype = kind(rng, *BITS) if name.startswith("Bitwise") else type_for(rng, name)
     if dtype.kind == "bool" and not name.startswith(("Logical", "Xor", "Bitwise")):
         dtype = kind(rng, *REAL, "i32", "i64")
@@ -86,42 +85,42 @@ def binary(rng: Rng, name: str, version: str) -> Sample:
         y = _no_zeros(y)
     if name == "Power":
         y = cast(np.abs(np.trunc(y.values.astype(np.float64))), dtype)
-    return sample(rng, name, version, {"auto_broadcast": mode}, [x, y])
+    return {"auto_broadcast": mode}, [x, y]
 
 
-@generates("Select")
-def select(rng: Rng, name: str, version: str) -> Sample:
+@makes("Select")
+def select(rng: Rng, name: str, version: str) -> Drawing:
     whole, dtype = shape(rng), type_for(rng, name)
     cond = numbers(rng, ELEMENT_TYPES["boolean"], _partner(rng, whole))
     both = [numbers(rng, dtype, _partner(rng, whole)) for _ in range(2)]
-    return sample(rng, name, version, {}, [cond, *both])
+    return {}, [cond, *both]
 
 
-@generates("Convert ConvertLike")
-def convert(rng: Rng, name: str, version: str) -> Sample:
+@makes("Convert ConvertLike")
+def convert(rng: Rng, name: str, version: str) -> Drawing:
     source, target = type_for(rng, name), type_for(rng, name)
     x = numbers(rng, source, shape(rng), 100)
     if name == "ConvertLike":
-        return sample(rng, name, version, {}, [x, numbers(rng, target, (2,))])
-    return sample(rng, name, version, {"destination_type": target}, [x])
+        return {}, [x, numbers(rng, target, (2,))]
+    return {"destination_type": target}, [x]
 
 
-@generates(
+@makes(
     "ReduceL1 ReduceL2 ReduceLogicalAnd ReduceLogicalOr ReduceMax ReduceMean ReduceMin "
     "ReduceProd ReduceSum"
 )
-def reduction(rng: Rng, name: str, version: str) -> Sample:
+def reduction(rng: Rng, name: str, version: str) -> Drawing:
     dtype = type_for(rng, name)
     if dtype.kind == "bool" and "Logical" not in name:
         dtype = ELEMENT_TYPES["f32"]
     size = shape(rng, 1, 4)
     x = numbers(rng, dtype, size, 2)
     chosen = index(rng, axes(rng, len(size), 1))
-    return sample(rng, name, version, {"keep_dims": flag(rng)}, [x, chosen], [1])
+    return {"keep_dims": flag(rng)}, [x, chosen], [1]
 
 
-@generates("SoftMax LogSoftmax MVN NormalizeL2 LRN GRN CumSum")
-def normalized(rng: Rng, name: str, version: str) -> Sample:
+@makes("SoftMax LogSoftmax MVN NormalizeL2 LRN GRN CumSum")
+def normalized(rng: Rng, name: str, version: str) -> Drawing:
     size = shape(rng, 2, 4)
     x = numbers(rng, kind(rng, *REAL), size)
     texts = {
@@ -138,19 +137,19 @@ def normalized(rng: Rng, name: str, version: str) -> Sample:
         "reverse": flag(rng),
     }
     if name in ("SoftMax", "LogSoftmax", "GRN"):
-        return sample(rng, name, version, texts, [x])
+        return texts, [x]
     if name == "CumSum":
-        return sample(rng, name, version, texts, [x, index(rng, axis(rng, len(size)))], [1])
+        return texts, [x, index(rng, axis(rng, len(size)))], [1]
     if name == "MVN" and int(version[5:]) < 6:
-        return sample(rng, name, version, texts, [x])
+        return texts, [x]
     chosen = sorted({a % len(size) for a in axes(rng, len(size), 1)})
     if name == "LRN":
         chosen = [1] if rng.random() < 0.6 or len(size) < 3 else list(range(2, len(size)))
-    return sample(rng, name, version, texts, [x, index(rng, chosen)], [1])
+    return texts, [x, index(rng, chosen)], [1]
 
 
-@generates("BatchNormInference")
-def batch_norm(rng: Rng, name: str, version: str) -> Sample:
+@makes("BatchNormInference")
+def batch_norm(rng: Rng, name: str, version: str) -> Drawing:
     dtype, size = kind(rng, "f32", "f16", "f64"), shape(rng, 2, 4)
     data = numbers(rng, dtype, size)
     gamma, beta, mean, variance = (numbers(rng, dtype, size[1:2]) for _ in range(4))
@@ -159,11 +158,11 @@ def batch_norm(rng: Rng, name: str, version: str) -> Sample:
         inputs = [gamma, beta, data, mean, variance]
     else:
         inputs = [data, gamma, beta, mean, variance]
-    return sample(rng, name, version, {"epsilon": pick(rng, (0.5, 0.001))}, inputs)
+    return {"epsilon": pick(rng, (0.5, 0.001))}, inputs
 
 
-@generates("MatMul")
-def matmul(rng: Rng, name: str, version: str) -> Sample:
+@makes("MatMul")
+def matmul(rng: Rng, name: str, version: str) -> Drawing:
     dtype = kind(rng, *REAL, "i32")
     m, k, n = (int(v) for v in rng.permutation([1, 2, 3, 4, 5])[:3])
     batch = shape(rng, 0, 2, 3)
@@ -173,22 +172,21 @@ def matmul(rng: Rng, name: str, version: str) -> Sample:
     if rng.random() < 0.1:
         a, ta = (k,), False
     texts = {"transpose_a": str(ta).lower(), "transpose_b": str(tb).lower()}
-    return sample(rng, name, version, texts, [numbers(rng, dtype, a, 3), numbers(rng, dtype, b, 3)])
+    return texts, [numbers(rng, dtype, a, 3), numbers(rng, dtype, b, 3)]
 
 
 # Operations that move elements: shapes, pieces, padding, repetition.
 
 
-@generates("Transpose")
-def transpose(rng: Rng, name: str, version: str) -> Sample:
+@makes("Transpose")
+def transpose(rng: Rng, name: str, version: str) -> Drawing:
     size = shape(rng, 1)
     order = [] if rng.random() < 0.2 else [int(a) for a in rng.permutation(len(size))]
-    inputs = [numbers(rng, anything(rng), size), index(rng, order)]
-    return sample(rng, name, version, {}, inputs, [1])
+    return {}, [numbers(rng, anything(rng), size), index(rng, order)], [1]
 
 
-@generates("Reshape")
-def reshape(rng: Rng, name: str, version: str) -> Sample:
+@makes("Reshape")
+def reshape(rng: Rng, name: str, version: str) -> Drawing:
     size = shape(rng, 1, 4)
     total, target = math.prod(size), []
     for _ in range(int(rng.integers(0, 3))):
@@ -202,38 +200,35 @@ def reshape(rng: Rng, name: str, version: str) -> Sample:
     elif rng.random() < 0.4 and math.prod(size):
         target[int(rng.integers(len(target)))] = -1
     inputs = [numbers(rng, anything(rng), size), index(rng, target)]
-    return sample(rng, name, version, {"special_zero": str(special).lower()}, inputs, [1])
+    return {"special_zero": str(special).lower()}, inputs, [1]
 
 
-@generates("Squeeze")
-def squeeze(rng: Rng, name: str, version: str) -> Sample:
+@makes("Squeeze")
+def squeeze(rng: Rng, name: str, version: str) -> Drawing:
     size = [1 if rng.random() < 0.5 else d for d in shape(rng, 1)]
     ones = [a for a, d in enumerate(size) if d == 1]
     chosen = [a - (len(size) if rng.random() < 0.3 else 0) for a in ones if rng.random() < 0.6]
     x = numbers(rng, anything(rng), size)
-    inputs = [x, index(rng, chosen)] if chosen else [x]
-    return sample(rng, name, version, {}, inputs, [1])
+    return {}, [x, index(rng, chosen)] if chosen else [x], [1]
 
 
-@generates("Unsqueeze")
-def unsqueeze(rng: Rng, name: str, version: str) -> Sample:
+@makes("Unsqueeze")
+def unsqueeze(rng: Rng, name: str, version: str) -> Drawing:
     size, more = shape(rng, 0, 3), int(rng.integers(1, 3))
     rank = len(size) + more
     chosen = [int(a) - (rank if rng.random() < 0.3 else 0) for a in rng.permutation(rank)[:more]]
-    inputs = [numbers(rng, anything(rng), size), index(rng, chosen)]
-    return sample(rng, name, version, {}, inputs, [1])
+    return {}, [numbers(rng, anything(rng), size), index(rng, chosen)], [1]
 
 
-@generates("Tile")
-def tile(rng: Rng, name: str, version: str) -> Sample:
+@makes("Tile")
+def tile(rng: Rng, name: str, version: str) -> Drawing:
     size = shape(rng, 1, 4)
     repeats = [int(v) for v in rng.integers(1, 4, int(rng.integers(1, len(size) + 2)))]
-    inputs = [numbers(rng, anything(rng), size), index(rng, repeats)]
-    return sample(rng, name, version, {}, inputs, [1])
+    return {}, [numbers(rng, anything(rng), size), index(rng, repeats)], [1]
 
 
-@generates("Broadcast")
-def broadcast(rng: Rng, name: str, version: str) -> Sample:
+@makes("Broadcast")
+def broadcast(rng: Rng, name: str, version: str) -> Drawing:
     target = shape(rng, 1, 4)
     first = int(rng.integers(0, len(target)))
     size = tuple(1 if rng.random() < 0.3 else d for d in target[first:])
@@ -241,24 +236,23 @@ def broadcast(rng: Rng, name: str, version: str) -> Sample:
     if rng.random() < 0.3:
         mapping = sorted(int(a) for a in rng.permutation(len(target))[: len(size)])
         x = numbers(rng, anything(rng), [target[a] for a in mapping])
-        inputs = [x, index(rng, target), index(rng, mapping)]
-        return sample(rng, name, version, {"mode": "explicit"}, inputs, [1, 2])
+        return {"mode": "explicit"}, [x, index(rng, target), index(rng, mapping)], [1, 2]
     mode = "numpy" if int(version[5:]) < 3 else pick(rng, ("numpy", "bidirectional"))
-    return sample(rng, name, version, {"mode": mode}, [x, index(rng, target)], [1])
+    return {"mode": mode}, [x, index(rng, target)], [1]
 
 
-@generates("Concat")
-def concat(rng: Rng, name: str, version: str) -> Sample:
+@makes("Concat")
+def concat(rng: Rng, name: str, version: str) -> Drawing:
     size, dtype = list(shape(rng, 1, 4)), anything(rng)
     at, parts = axis(rng, len(size)), []
     for _ in range(int(rng.integers(1, 5))):
         size[at] = int(rng.integers(0 if rng.random() < 0.1 else 1, 4))
         parts.append(numbers(rng, dtype, size))
-    return sample(rng, name, version, {"axis": at}, parts)
+    return {"axis": at}, parts
 
 
-@generates("Split VariadicSplit")
-def split(rng: Rng, name: str, version: str) -> Sample:
+@makes("Split VariadicSplit")
+def split(rng: Rng, name: str, version: str) -> Drawing:
     size, count = list(shape(rng, 1, 4)), int(rng.integers(2, 4))
     at = axis(rng, len(size))
     lengths = [int(v) for v in rng.integers(0 if rng.random() < 0.1 else 1, 4, count)]
@@ -270,11 +264,11 @@ def split(rng: Rng, name: str, version: str) -> Sample:
         if rng.random() < 0.3:
             lengths[int(rng.integers(count))] = -1
         inputs, lists = [x, index(rng, at), index(rng, lengths)], [1, 2]
-    return sample(rng, name, version, {"num_splits": count}, inputs, lists, count)
+    return {"num_splits": count}, inputs, lists, count
 
 
-@generates("Pad")
-def pad(rng: Rng, name: str, version: str) -> Sample:
+@makes("Pad")
+def pad(rng: Rng, name: str, version: str) -> Drawing:
     size = shape(rng, 1, 4)
     mode = pick(rng, ("constant", "edge", "reflect", "symmetric"))
     low = -1 if int(version[5:]) >= 12 and rng.random() < 0.3 else 0
@@ -289,11 +283,11 @@ def pad(rng: Rng, name: str, version: str) -> Sample:
     inputs = [numbers(rng, dtype, size), index(rng, begin), index(rng, end)]
     if mode == "constant" and rng.random() < 0.6:
         inputs.append(numbers(rng, dtype, ()))
-    return sample(rng, name, version, {"pad_mode": mode}, inputs, [1, 2, 3])
+    return {"pad_mode": mode}, inputs, [1, 2, 3]
 
 
-@generates("StridedSlice Slice")
-def strided(rng: Rng, name: str, version: str) -> Sample:
+@makes("StridedSlice Slice")
+def strided(rng: Rng, name: str, version: str) -> Drawing:
     """StridedSlice, and Slice with the axes named."""
     size = shape(rng, 1, 4, 6)
     count = int(rng.integers(1, len(size) + 1))
@@ -309,18 +303,18 @@ def strided(rng: Rng, name: str, version: str) -> Sample:
     same = inputs[1].dtype
     inputs[2:] = [type(t)(same, t.values.astype(same.container)) for t in inputs[2:]]
     if name == "Slice":
-        return sample(rng, name, version, {}, [*inputs, index(rng, chosen)], [1, 2, 3, 4])
+        return {}, [*inputs, index(rng, chosen)], [1, 2, 3, 4]
     masks = {
         f"{what}_mask": text([int(rng.random() < chance) for _ in chosen])
         for what, chance in (
             ("begin", 0.3), ("end", 0.3), ("new_axis", 0.1), ("shrink_axis", 0.1), ("ellipsis", 0),
         )
     }  # fmt: skip
-    return sample(rng, name, version, masks, inputs, [1, 2, 3])
+    return masks, inputs, [1, 2, 3]
 
 
-@generates("DepthToSpace SpaceToDepth ShuffleChannels")
-def channels(rng: Rng, name: str, version: str) -> Sample:
+@makes("DepthToSpace SpaceToDepth ShuffleChannels")
+def channels(rng: Rng, name: str, version: str) -> Drawing:
     block, spatial = int(rng.integers(1, 4)), int(rng.integers(1, 3))
     sizes = [int(v) for v in rng.integers(1, 4, spatial)]
     mode = pick(rng, ("blocks_first", "depth_first"))
@@ -331,11 +325,11 @@ def channels(rng: Rng, name: str, version: str) -> Sample:
         size = (2, 2 * block**spatial, *sizes)
     else:
         size = (2, 2 * block, 3, 2)
-    return sample(rng, name, version, texts, [numbers(rng, anything(rng), size)])
+    return texts, [numbers(rng, anything(rng), size)]
 
 
-@generates("SpaceToBatch BatchToSpace")
-def blocks(rng: Rng, name: str, version: str) -> Sample:
+@makes("SpaceToBatch BatchToSpace")
+def blocks(rng: Rng, name: str, version: str) -> Drawing:
     steps = [1, int(rng.integers(1, 3)), int(rng.integers(1, 4))]
     begin, end = [0, int(rng.integers(0, 2)), 0], [0, 0, int(rng.integers(0, 2))]
     sizes = [int(rng.integers(2, 4)) * s for s in steps[1:]]
@@ -346,32 +340,29 @@ def blocks(rng: Rng, name: str, version: str) -> Sample:
     lists = [index(rng, v) for v in (steps, begin, end)]
     kept = lists[0].dtype
     lists = [type(t)(kept, t.values.astype(kept.container)) for t in lists]
-    return sample(rng, name, version, {}, [numbers(rng, anything(rng), size), *lists], [1, 2, 3])
+    return {}, [numbers(rng, anything(rng), size), *lists], [1, 2, 3]
 
 
-@generates("Roll")
-def roll(rng: Rng, name: str, version: str) -> Sample:
+@makes("Roll")
+def roll(rng: Rng, name: str, version: str) -> Drawing:
     size = shape(rng, 1, 4)
     chosen = axes(rng, len(size), 1)
     shifts = [int(v) for v in rng.integers(-5, 6, len(chosen))]
-    inputs = [numbers(rng, anything(rng), size), index(rng, shifts), index(rng, chosen)]
-    return sample(rng, name, version, {}, inputs, [1, 2])
+    return {}, [numbers(rng, anything(rng), size), index(rng, shifts), index(rng, chosen)], [1, 2]
 
 
-@generates("ReverseSequence")
-def reverse_sequence(rng: Rng, name: str, version: str) -> Sample:
+@makes("ReverseSequence")
+def reverse_sequence(rng: Rng, name: str, version: str) -> Drawing:
     size = [int(v) for v in rng.integers(1, 5, 3)]
     batch, along = (int(a) for a in rng.permutation(3)[:2])
     lengths = [int(v) for v in rng.integers(1, size[along] + 1, size[batch])]
     texts = {"batch_axis": batch, "seq_axis": along}
-    inputs = [numbers(rng, anything(rng), size), index(rng, lengths)]
-    return sample(rng, name, version, texts, inputs, [1])
+    return texts, [numbers(rng, anything(rng), size), index(rng, lengths)], [1]
 
 
-@generates("ShapeOf")
-def shape_of(rng: Rng, name: str, version: str) -> Sample:
-    texts = {"output_type": pick(rng, ("i64", "i32"))}
-    return sample(rng, name, version, texts, [numbers(rng, anything(rng), shape(rng))])
+@makes("ShapeOf")
+def shape_of(rng: Rng, name: str, version: str) -> Drawing:
+    return {"output_type": pick(rng, ("i64", "i32"))}, [numbers(rng, anything(rng), shape(rng))]
 
 
 # Operations that read or write at computed places: gather, scatter, sort, count.
@@ -389,8 +380,8 @@ def _not_empty(rng: Rng, low: int, high: int) -> tuple[int, ...]:
     return tuple(max(d, 1) for d in shape(rng, low, high))
 
 
-@generates("Gather")
-def gather(rng: Rng, name: str, version: str) -> Sample:
+@makes("Gather")
+def gather(rng: Rng, name: str, version: str) -> Drawing:
     size, number = _not_empty(rng, 1, 4), int(version[5:])
     at, batch = axis(rng, len(size)), 0
     if number >= 7 and rng.random() < 0.3:
@@ -398,43 +389,41 @@ def gather(rng: Rng, name: str, version: str) -> Sample:
     of = (*size[:batch], *shape(rng, 0, 2, 3))
     places = _below(rng, size[at], of, negative=number >= 8)
     inputs = [numbers(rng, anything(rng), size), index(rng, places), index(rng, at)]
-    return sample(rng, name, version, {"batch_dims": batch}, inputs, [2])
+    return {"batch_dims": batch}, inputs, [2]
 
 
-@generates("GatherElements")
-def gather_elements(rng: Rng, name: str, version: str) -> Sample:
+@makes("GatherElements")
+def gather_elements(rng: Rng, name: str, version: str) -> Drawing:
     size = _not_empty(rng, 1, 4)
     at = axis(rng, len(size))
     of = list(size)
     of[at] = int(rng.integers(1, 5))
     inputs = [numbers(rng, anything(rng), size), index(rng, _below(rng, size[at], tuple(of)))]
-    return sample(rng, name, version, {"axis": at}, inputs)
+    return {"axis": at}, inputs
 
 
-@generates("GatherND")
-def gather_nd(rng: Rng, name: str, version: str) -> Sample:
+@makes("GatherND")
+def gather_nd(rng: Rng, name: str, version: str) -> Drawing:
     size = _not_empty(rng, 1, 4)
     batch = int(rng.integers(0, len(size)))
     depth = int(rng.integers(1, len(size) - batch + 1))
     of = (*size[:batch], *shape(rng, 0, 2, 3), depth)
     places = _below(rng, np.array(size[batch : batch + depth]), of)
-    inputs = [numbers(rng, anything(rng), size), index(rng, places)]
-    return sample(rng, name, version, {"batch_dims": batch}, inputs)
+    return {"batch_dims": batch}, [numbers(rng, anything(rng), size), index(rng, places)]
 
 
-@generates("ScatterUpdate")
-def scatter(rng: Rng, name: str, version: str) -> Sample:
+@makes("ScatterUpdate")
+def scatter(rng: Rng, name: str, version: str) -> Drawing:
     """ScatterUpdate: distinct places on an axis."""
     size, dtype = _not_empty(rng, 1, 4), anything(rng)
     at = axis(rng, len(size)) % len(size)
     places = rng.permutation(size[at])[: int(rng.integers(1, size[at] + 1))]
     updates = numbers(rng, dtype, (*size[:at], len(places), *size[at + 1 :]))
-    inputs = [numbers(rng, dtype, size), index(rng, places), updates, index(rng, at)]
-    return sample(rng, name, version, {}, inputs, [3])
+    return {}, [numbers(rng, dtype, size), index(rng, places), updates, index(rng, at)], [3]
 
 
-@generates("ScatterElementsUpdate")
-def scatter_elements(rng: Rng, name: str, version: str) -> Sample:
+@makes("ScatterElementsUpdate")
+def scatter_elements(rng: Rng, name: str, version: str) -> Drawing:
     size, dtype = _not_empty(rng, 1, 3), kind(rng, *NUMBERS)
     at = axis(rng, len(size))
     how = pick(rng, ("none", "sum", "prod", "min", "max", "mean"))
@@ -444,12 +433,11 @@ def scatter_elements(rng: Rng, name: str, version: str) -> Sample:
     places = _below(rng, size[at], tuple(of))
     updates = numbers(rng, dtype, of, 3)
     inputs = [numbers(rng, dtype, size, 3), index(rng, places), updates, index(rng, at)]
-    texts = {"reduction": how, "use_init_val": flag(rng)}
-    return sample(rng, name, version, texts, inputs, [3])
+    return {"reduction": how, "use_init_val": flag(rng)}, inputs, [3]
 
 
-@generates("ScatterNDUpdate")
-def scatter_nd(rng: Rng, name: str, version: str) -> Sample:
+@makes("ScatterNDUpdate")
+def scatter_nd(rng: Rng, name: str, version: str) -> Drawing:
     size, dtype = _not_empty(rng, 1, 3), kind(rng, *NUMBERS)
     depth = int(rng.integers(1, len(size) + 1))
     whole = math.prod(size[:depth])
@@ -457,22 +445,21 @@ def scatter_nd(rng: Rng, name: str, version: str) -> Sample:
     places = np.stack(np.unravel_index(flat, size[:depth]), -1)
     updates = numbers(rng, dtype, (len(flat), *size[depth:]), 3)
     texts = {"reduction": pick(rng, ("none", "sum", "sub", "prod", "min", "max"))}
-    inputs = [numbers(rng, dtype, size, 3), index(rng, places), updates]
-    return sample(rng, name, version, texts, inputs)
+    return texts, [numbers(rng, dtype, size, 3), index(rng, places), updates]
 
 
-@generates("OneHot")
-def one_hot(rng: Rng, name: str, version: str) -> Sample:
+@makes("OneHot")
+def one_hot(rng: Rng, name: str, version: str) -> Drawing:
     size, depth = shape(rng, 0, 3), int(rng.integers(1, 5))
     dtype = kind(rng, "f32", "i32", "i64", "f16", "u8", "boolean")
     places = index(rng, rng.integers(-1, depth + 1, size))
     on, off = (Tensor(dtype, np.array(v).astype(dtype.container)) for v in (1, 0))
     texts = {"axis": axis(rng, len(size) + 1), "negative_indices_mode": "ignore_negative"}
-    return sample(rng, name, version, texts, [places, index(rng, depth), on, off], [1, 2, 3])
+    return texts, [places, index(rng, depth), on, off], [1, 2, 3]
 
 
-@generates("TopK")
-def top_k(rng: Rng, name: str, version: str) -> Sample:
+@makes("TopK")
+def top_k(rng: Rng, name: str, version: str) -> Drawing:
     """Distinct values, so that the order is defined."""
     size, dtype = _not_empty(rng, 1, 3), kind(rng, "f32", "f32", "f16", "i32", "f64")
     at = axis(rng, len(size))
@@ -487,17 +474,17 @@ def top_k(rng: Rng, name: str, version: str) -> Sample:
     if texts["stable"] == "true":
         texts["sort"] = "value"
     k = index(rng, int(rng.integers(1, size[at] + 1)))
-    return sample(rng, name, version, texts, [Tensor(dtype, values), k], [1], 2)
+    return texts, [Tensor(dtype, values), k], [1], 2
 
 
-@generates("NonZero")
-def non_zero(rng: Rng, name: str, version: str) -> Sample:
+@makes("NonZero")
+def non_zero(rng: Rng, name: str, version: str) -> Drawing:
     texts = {"output_type": pick(rng, ("i64", "i32"))}
-    return sample(rng, name, version, texts, [numbers(rng, anything(rng), shape(rng, 1, 4), 1)])
+    return texts, [numbers(rng, anything(rng), shape(rng, 1, 4), 1)]
 
 
-@generates("Unique")
-def unique(rng: Rng, name: str, version: str) -> Sample:
+@makes("Unique")
+def unique(rng: Rng, name: str, version: str) -> Drawing:
     size, dtype = _not_empty(rng, 1, 3), kind(rng, "f32", "i32", "i64", "u8", "f16")
     texts = {
         "sorted": flag(rng),
@@ -507,49 +494,46 @@ def unique(rng: Rng, name: str, version: str) -> Sample:
     inputs = [numbers(rng, dtype, size, 2)]
     if rng.random() < 0.5:
         inputs.append(index(rng, axis(rng, len(size))))
-    return sample(rng, name, version, texts, inputs, [1], 4)
+    return texts, inputs, [1], 4
 
 
-@generates("Range")
-def ranges(rng: Rng, name: str, version: str) -> Sample:
+@makes("Range")
+def ranges(rng: Rng, name: str, version: str) -> Drawing:
     dtype = kind(rng, "i64", "i32", "f32")
     start, step = int(rng.integers(-5, 6)), int(pick(rng, (1, 2, 3, -1, -2)))
     stop = start + step * int(rng.integers(0, 6)) + int(rng.integers(0, 2))
     kept = [Tensor(dtype, np.array(v).astype(dtype.container)) for v in (start, stop, step)]
-    texts = {"output_type": dtype}
-    return sample(rng, name, version, texts, kept, [0, 1, 2] if rng.random() < 0.5 else [2])
+    return {"output_type": dtype}, kept, [0, 1, 2] if rng.random() < 0.5 else [2]
 
 
-@generates("Eye")
-def eye(rng: Rng, name: str, version: str) -> Sample:
+@makes("Eye")
+def eye(rng: Rng, name: str, version: str) -> Drawing:
     rows, columns, at = (int(v) for v in rng.integers((1, 1, -3), (5, 5, 4)))
     inputs = [index(rng, v) for v in (rows, columns, at)]
     if rng.random() < 0.4:
         inputs.append(index(rng, shape(rng, 1, 2)))
-    texts = {"output_type": pick(rng, ("f32", "i32", "i64", "u8", "f16"))}
-    return sample(rng, name, version, texts, inputs, [0, 1, 2, 3])
+    return {"output_type": pick(rng, ("f32", "i32", "i64", "u8", "f16"))}, inputs, [0, 1, 2, 3]
 
 
-@generates("Bucketize")
-def bucketize(rng: Rng, name: str, version: str) -> Sample:
+@makes("Bucketize")
+def bucketize(rng: Rng, name: str, version: str) -> Drawing:
     dtype = kind(rng, "f32", "i32", "i64")
     edges = np.sort(rng.permutation(9)[: int(rng.integers(1, 6))]).astype(dtype.container)
     texts = {"output_type": pick(rng, ("i64", "i32")), "with_right_bound": flag(rng)}
-    inputs = [numbers(rng, dtype, shape(rng)), Tensor(dtype, edges)]
-    return sample(rng, name, version, texts, inputs)
+    return texts, [numbers(rng, dtype, shape(rng)), Tensor(dtype, edges)]
 
 
-@generates("SearchSorted")
-def search_sorted(rng: Rng, name: str, version: str) -> Sample:
+@makes("SearchSorted")
+def search_sorted(rng: Rng, name: str, version: str) -> Drawing:
     dtype, size = kind(rng, "f32", "i32", "i64"), list(_not_empty(rng, 1, 3))
     edges = np.sort(numbers(rng, dtype, size).values, -1)
     size[-1] = int(rng.integers(1, 5))
     texts = {"right_mode": flag(rng), "output_type": pick(rng, ("i64", "i32"))}
-    return sample(rng, name, version, texts, [Tensor(dtype, edges), numbers(rng, dtype, size)])
+    return texts, [Tensor(dtype, edges), numbers(rng, dtype, size)]
 
 
-@generates("EmbeddingBagOffsets EmbeddingBagOffsetsSum EmbeddingBagPacked EmbeddingBagPackedSum")
-def bags(rng: Rng, name: str, version: str) -> Sample:
+@makes("EmbeddingBagOffsets EmbeddingBagOffsetsSum EmbeddingBagPacked EmbeddingBagPackedSum")
+def bags(rng: Rng, name: str, version: str) -> Drawing:
     """EmbeddingBag*, of offsets or packed."""
     dtype = kind(rng, "f32", "f16")
     rows = int(rng.integers(2, 6))
@@ -570,12 +554,12 @@ def bags(rng: Rng, name: str, version: str) -> Sample:
     if texts["reduction"] == "sum" and rng.random() < 0.5:
         inputs.append(weights)
     lists = range(1, len(inputs)) if rng.random() < 0.5 else [3]
-    return sample(rng, name, version, texts, inputs, list(lists))
+    return texts, inputs, list(lists)
 
 
-@generates("BitwiseLeftShift BitwiseRightShift")
-def shifts(rng: Rng, name: str, version: str) -> Sample:
+@makes("BitwiseLeftShift BitwiseRightShift")
+def shifts(rng: Rng, name: str, version: str) -> Drawing:
     dtype, size = kind(rng, "i32", "u8", "i64", "u32"), shape(rng)
     a = numbers(rng, dtype, size)
     by = rng.integers(0, 4, size).astype(dtype.container)
-    return sample(rng, name, version, {}, [a, Tensor(dtype, by)])
+    return {}, [a, Tensor(dtype, by)]
