@@ -27,7 +27,7 @@ from irdeconv.ir.dtypes import f32
 from irdeconv.ir.graph import Graph, Value
 from irdeconv.ops.basic import Const, Result
 from irdeconv.rewrite.builder import GraphBuilder
-from support.commands import answer, command, printed
+from support.commands import answer, command, printed, write_files
 from support.fixtures import Capture, Patch
 from support.memory import peak_of
 
@@ -141,18 +141,7 @@ def test_a_name_with_a_line_break_stays_on_its_line() -> None:
 WITHOUT_CODE_IN_TEXT = {"E504"}
 # What no file alone can provoke.
 WITHOUT_EXAMPLE = {"E125", "E401", "E402", "E506", "E520", "E610", "W502"}
-TYPES = {"f32": np.float32, "i64": np.int64}
 REPORTED = re.compile(r"\b(?:error|warning|note)\[([EW]\d{3})\]")
-
-
-def write_files(page: CodePage, folder: Path) -> None:
-    for name, body in page.files.items():
-        file, _, element_type = name.partition(" ")
-        if element_type:
-            numbers = np.array(body.split(), TYPES[element_type])
-            (folder / file).write_bytes(numbers.tobytes())
-        else:
-            (folder / file).write_text(body, "utf-8")
 
 
 def raised(program: str) -> str:
@@ -167,7 +156,7 @@ def test_an_example_reports_its_code_and_no_other(
     code: str, tmp_path: Path, monkeypatch: Patch, update: bool
 ) -> None:
     page = code_page(code)
-    write_files(page, tmp_path)
+    write_files(page.files, tmp_path)
     monkeypatch.chdir(tmp_path)
     assert page.steps
     found = [raised(s.what) if s.python else printed(s.what) for s in page.steps]
@@ -193,7 +182,7 @@ def test_where_the_text_has_no_code_the_document_has(
     tmp_path: Path, monkeypatch: Patch, capsys: Capture
 ) -> None:
     page = code_page("E504")
-    write_files(page, tmp_path)
+    write_files(page.files, tmp_path)
     monkeypatch.chdir(tmp_path)
     (step,) = page.steps
     main([*shlex.split(step.what)[1:], "--format", "json"])
@@ -275,7 +264,7 @@ def test_limits_in_the_texts_are_those_of_the_code() -> None:
 def test_validate_points_to_the_codes_at_a_terminal(
     terminal: bool, arguments: list[str], tmp_path: Path, monkeypatch: Patch
 ) -> None:
-    write_files(code_page("E213"), tmp_path)
+    write_files(code_page("E213").files, tmp_path)
     monkeypatch.chdir(tmp_path)
     out, err = io.StringIO(), io.StringIO()
     monkeypatch.setattr(out, "isatty", lambda: terminal)

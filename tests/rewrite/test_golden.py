@@ -7,7 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import irdeconv
@@ -16,6 +15,7 @@ from irdeconv import __version__
 from irdeconv.cli.main import main
 from irdeconv.ir.op import REGISTRY, SugarOp
 from irdeconv.rewrite.forms import FORMS
+from support.commands import write_files
 
 # What each form emits for layers of every dialect: the files of tests/golden/forms.
 
@@ -71,17 +71,6 @@ def joined(command: str, parts: dict[str, str]) -> str:
     return "".join([f"$ {command}\n", *bodies])
 
 
-def write_inputs(folder: Path, parts: dict[str, str]) -> None:
-    """Write the embedded input files."""
-    for name, body in parts.items():
-        file, _, dtype = name.partition(" ")
-        if dtype:
-            numbers = np.array(body.split(), {"f32": np.float32, "i64": np.int64}[dtype])
-            (folder / file).write_bytes(numbers.tobytes())
-        else:
-            (folder / file).write_text(body + "\n")
-
-
 def run(command: str, capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
     """Run the command and return what it printed and its exit code."""
     code = main(shlex.split(command)[1:])
@@ -103,7 +92,7 @@ def test_golden(
 ) -> None:
     command, parts = sections(file.read_text("utf-8"))
     inputs = {k: v for k, v in parts.items() if k not in EXPECTED}
-    write_inputs(tmp_path, inputs)
+    write_files({name: f"{body}\n" for name, body in inputs.items()}, tmp_path)
     monkeypatch.chdir(tmp_path)
     text = joined(command, inputs | run(command, capsys))
     if update:

@@ -13,10 +13,10 @@ import pytest
 import irdeconv as ird
 from irdeconv.base.errors import UsageError
 from irdeconv.cli.main import main
-from irdeconv.ir.graph import Graph
 from irdeconv.ops.activation import Elu
 from irdeconv.runtime.machine import Ceilings
 from irdeconv.verify.difference import TensorDifference
+from shown import named
 from support.fixtures import Capture, Patch
 
 HEAD = "ir_samples/openvino/segmentation_head.xml"
@@ -34,11 +34,6 @@ def data_of(file: Path) -> Any:
     found = re.search(r'id="data">(.*?)</script>', file.read_text("utf-8"), re.S)
     assert found
     return json.loads(found.group(1))
-
-
-def named(graph: Graph, name: str) -> int:
-    (node,) = graph.find(name)
-    return node.id
 
 
 def test_a_step_gives_its_time_to_all_layers_that_it_covers() -> None:

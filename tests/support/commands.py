@@ -5,11 +5,14 @@ import json
 import shlex
 import sys
 from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 
 from irdeconv.cli.main import main
+from irdeconv.ir.dtypes import ELEMENT_TYPES
 
 
 def command(*args: object) -> int:
@@ -61,3 +64,14 @@ def answer(*args: object, code: int = 0) -> Answer:
     out, err = (screen.buffer.getvalue().decode() for screen in screens)  # type: ignore[attr-defined]
     assert found == code, f"exit code {found}, not {code}: {err}"
     return Answer(out, err)
+
+
+def write_files(files: dict[str, str], folder: Path) -> None:
+    """Write files by their names; one with an element type behind it is of numbers."""
+    for name, body in files.items():
+        file, _, element_type = name.partition(" ")
+        if element_type:
+            numbers = np.array(body.split(), ELEMENT_TYPES[element_type].container)
+            (folder / file).write_bytes(numbers.tobytes())
+        else:
+            (folder / file).write_text(body, "utf-8")

@@ -57,25 +57,8 @@ def deconvolution(
     pads_begin: Sequence[int],
     output_size: Sequence[int],
 ) -> Any:
-    """Scatter each input element times each tap. x [N,C,*I], w [g,C/g,M/g,*K].
-
-    All axes but input channels and taps are axes of element-wise products and sums.
-    """
-    groups, c_per_group, m_per_group, *kernel = w.shape
-    y = _zeros((x.shape[0], groups, m_per_group, *output_size), x)
-    xs, ws = _apart(x, x.shape[0], groups, c_per_group), _apart(w, groups, c_per_group)
-    ones = (None,) * len(kernel)
-    for k in _box(*kernel):
-        shifts = [
-            t * dilation - pad for t, dilation, pad in zip(k, dilations, pads_begin, strict=True)
-        ]
-        rows = [*map(_pairs, x.shape[2:], strides, shifts, output_size)]
-        if all(rows):
-            sites, places = zip(*rows, strict=True)
-            for c in range(c_per_group):
-                taps = ws[:, c, :, *k][..., *ones]
-                y[:, :, :, *places] += xs[:, :, c, *sites][:, :, None] * taps
-    return y.reshape(x.shape[0], groups * m_per_group, *output_size)
+    """Scatter each input element times each tap. x [N,C,*I], w [g,C/g,M/g,*K]."""
+    return _summed(x, w, output_size, strides, (dilations, pads_begin), scatters=True)
 
 
 def convolution(
@@ -86,24 +69,34 @@ def convolution(
     pads_begin: Sequence[int],
     pads_end: Sequence[int],
 ) -> Any:
-    """Sum each window. x [N,C,*I], w [g,M/g,C/g,*K]; pads may be negative. Axes as above."""
-    groups, m_per_group, c_per_group, *kernel = w.shape
+    """Sum each window. x [N,C,*I], w [g,M/g,C/g,*K]; pads may be negative."""
     sizes = []
     for a, size in enumerate(x.shape[2:]):
-        room = size + pads_begin[a] + pads_end[a] - (dilations[a] * (kernel[a] - 1) + 1)
+        room = size + pads_begin[a] + pads_end[a] - (dilations[a] * (w.shape[3 + a] - 1) + 1)
         sizes.append(room // strides[a] + 1 if room >= 0 else 0)
+    w = w.swapaxes(1, 2)
+    return _summed(x, w, sizes, strides, (dilations, pads_begin), scatters=False)
+
+
+def _summed(
+    x: Any, w: Any, sizes: Sequence[int], strides: Sequence[int], window: Any, *, scatters: bool
+) -> Any:
+    """Add up the products with each tap; w [g,C/g,M/g,*K].
+
+    All axes but input channels and taps are axes of element-wise products and sums.
+    """
+    groups, c_per_group, m_per_group, *kernel = w.shape
     y = _zeros((x.shape[0], groups, m_per_group, *sizes), x)
-    xs, ws = _apart(x, x.shape[0], groups, c_per_group), _apart(w, groups, m_per_group)
+    xs, ws = _apart(x, x.shape[0], groups, c_per_group), _apart(w, groups, c_per_group)
     ones = (None,) * len(kernel)
+    ends = (x.shape[2:], sizes) if scatters else (sizes, x.shape[2:])
     for k in _box(*kernel):
-        shifts = [
-            t * dilation - pad for t, dilation, pad in zip(k, dilations, pads_begin, strict=True)
-        ]
-        rows = [*map(_pairs, sizes, strides, shifts, x.shape[2:])]
+        shifts = [t * dilation - pad for t, dilation, pad in zip(k, *window, strict=True)]
+        rows = [*map(_pairs, ends[0], strides, shifts, ends[1])]
         if all(rows):
-            places, sites = zip(*rows, strict=True)
+            sites, places = zip(*(r if scatters else r[::-1] for r in rows if r), strict=True)
             for c in range(c_per_group):
-                taps = ws[:, :, c, *k][..., *ones]
+                taps = ws[:, c, :, *k][..., *ones]
                 y[:, :, :, *places] += xs[:, :, c, *sites][:, :, None] * taps
     return y.reshape(x.shape[0], groups * m_per_group, *sizes)
 
@@ -120,16 +113,12 @@ def _windows(sizes: Sequence[int], *lists: Sequence[int]) -> list[list[list[int]
     return axes
 
 
-def max_pool(
-    x: Any,
-    kernel: Sequence[int],
-    strides: Sequence[int],
-    dilations: Sequence[int],
-    pads_begin: Sequence[int],
-    sizes: Sequence[int],
-) -> tuple[Any, Any]:
-    """Return maxima (None without data) and flat positions in the whole input (first wins)."""
-    axes = _windows(x.shape[2:], kernel, strides, dilations, pads_begin, sizes)
+def max_pool(x: Any, *lists: Sequence[int]) -> tuple[Any, Any]:
+    """Return maxima (None without data) and flat positions in the whole input (first wins).
+
+    `lists` are those of `_windows`.
+    """
+    axes, sizes = _windows(x.shape[2:], *lists), lists[-1]
     y = np.empty((*x.shape[:2], *sizes), object)
     where = np.empty(y.shape, object)
     for n, c, *o in _box(*y.shape):
@@ -142,16 +131,9 @@ def max_pool(
     return y, where
 
 
-def avg_pool(
-    x: Any,
-    kernel: Sequence[int],
-    strides: Sequence[int],
-    dilations: Sequence[int],
-    pads_begin: Sequence[int],
-    sizes: Sequence[int],
-) -> tuple[Any, Any]:
+def avg_pool(x: Any, *lists: Sequence[int]) -> tuple[Any, Any]:
     """Return the sums of the windows and how many positions of each lie inside the data."""
-    axes = _windows(x.shape[2:], kernel, strides, dilations, pads_begin, sizes)
+    axes, sizes = _windows(x.shape[2:], *lists), lists[-1]
     y = _zeros((*x.shape[:2], *sizes), x)
     count = np.zeros(tuple(sizes), np.int64)
     for n, c, *o in _box(*y.shape):
