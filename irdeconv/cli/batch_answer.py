@@ -52,8 +52,9 @@ from irdeconv.cli.model import inferred, read
 from irdeconv.cli.options import execution
 from irdeconv.cli.verbs import verb_parser
 from irdeconv.extension import load
-from irdeconv.formats.arrays import SAVED, npy_header, read_npy
+from irdeconv.formats.arrays import npy_header, read_npy
 from irdeconv.formats.atomic import failures, write_file
+from irdeconv.formats.kinds import SAVED
 from irdeconv.ir.spec import Array
 
 if TYPE_CHECKING:

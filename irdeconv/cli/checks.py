@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 from irdeconv.base.errors import Diagnostic, InputError, did_you_mean, misused, no_access
 from irdeconv.base.opening import first_bytes, missing, read_json, unreadable
-from irdeconv.formats.arrays import SAVED
-from irdeconv.formats.kinds import BEGIN, BINARY, Kind, kind_of
+from irdeconv.formats.kinds import BEGIN, BINARY, SAVED, Kind, kind_of
 
 if TYPE_CHECKING:
     from irdeconv.cli.options import Verb

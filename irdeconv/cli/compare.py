@@ -18,7 +18,7 @@ from irdeconv.cli.inputs import gather, open_arrays, specialize
 from irdeconv.cli.model import inferred_model, read_file
 from irdeconv.cli.output import write_text
 from irdeconv.cli.verbs import verb_record
-from irdeconv.formats.arrays import SAVED
+from irdeconv.formats.kinds import SAVED
 from irdeconv.ir.graph import Graph
 from irdeconv.ir.spec import Array
 from irdeconv.verify.comparison import Comparison

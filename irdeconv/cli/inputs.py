@@ -27,8 +27,8 @@ from irdeconv.base.errors import (
 from irdeconv.base.opening import first_bytes, missing
 from irdeconv.cli.console import Console
 from irdeconv.cli.model import input_names, unknown_input
-from irdeconv.formats.arrays import SAVED, SavedArrays, UnreadableArray, read_npy
-from irdeconv.formats.kinds import BEGIN, kind_of
+from irdeconv.formats.arrays import SavedArrays, UnreadableArray, read_npy
+from irdeconv.formats.kinds import BEGIN, SAVED, kind_of
 from irdeconv.ir.graph import Graph
 from irdeconv.ir.spec import Array, Spec, filled, format_shape, is_static
 from irdeconv.public.reading import reshaped

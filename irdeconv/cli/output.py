@@ -10,8 +10,9 @@ from typing import Annotated, TypedDict
 from irdeconv.base.errors import count, misused
 from irdeconv.base.json_form import Real
 from irdeconv.cli.console import Console, discard
-from irdeconv.formats.arrays import SAVED, packed
+from irdeconv.formats.arrays import packed
 from irdeconv.formats.atomic import descriptor_of, write_file
+from irdeconv.formats.kinds import SAVED
 from irdeconv.ir.spec import Array
 
 # The value of --format, by the suffix of -o.

@@ -447,7 +447,7 @@ irdeconv run PIECE.xml PIECE_inputs.npz.
     --run-in irdeconv|openvino|onnxruntime  the runtime of the whole model, which computes the
         piece's inputs (default: irdeconv); ONNX Runtime needs an .onnx
         @needs --save-inputs --inputs-from --input
-    = @needs --save-inputs --inputs-from --input
+    = @needs --save-inputs --inputs-from
     + INPUT
     =
     + SEED

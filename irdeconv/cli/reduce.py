@@ -17,8 +17,8 @@ from irdeconv.cli.inputs import gather
 from irdeconv.cli.lower_onnx import onnx_model
 from irdeconv.cli.model import inferred, read, read_file
 from irdeconv.cli.verbs import verb_record
-from irdeconv.formats.arrays import SAVED
 from irdeconv.formats.atomic import together
+from irdeconv.formats.kinds import SAVED
 from irdeconv.formats.onnx_editing import to_edit
 from irdeconv.formats.onnx_lowering import SUFFIX
 from irdeconv.formats.text import dump

@@ -27,10 +27,9 @@ import numpy as np
 from irdeconv.base.errors import Diagnostic, LimitError, misused
 from irdeconv.base.limits import current, raise_hint
 from irdeconv.base.opening import PathText, open_file, parse_json, shown, size_of, unreadable
+from irdeconv.formats.kinds import SAFETENSORS
 from irdeconv.ir.spec import Array
 
-SAFETENSORS = ".safetensors"
-SAVED = (".npz", SAFETENSORS)  # suffixes of files of several arrays
 TENSOR_TYPES = {
     name: np.dtype(getattr(ml_dtypes, dtype, dtype))
     for name, _, dtype in (

@@ -7,6 +7,8 @@ from pathlib import PurePath
 from typing import Literal, NamedTuple
 
 BEGIN = 4096  # bytes that are examined
+SAFETENSORS = ".safetensors"
+SAVED = (".npz", SAFETENSORS)  # suffixes of files of several arrays
 
 
 Format = Literal["xml", "onnx", "json", "ird"]

@@ -127,7 +127,9 @@ def _stand_by(post: int, number: int, ticket: int, give_way: int) -> None:
             continue
         seen, looks = now, 0
         add(post + INSIDE, 1)
-        if load(post + OPENED) == now:
+        # Both are asked again: from here on the job waits for this thread, unless another one has
+        # been sent in its place.
+        if load(post + OPENED) == now and load(post + EXPIRED) < ticket:
             _do_job(load(post + POSTED + 8 * number), give_way)
         add(post + INSIDE, -1)
 

@@ -356,8 +356,13 @@ class Chain:
             arrays = self._all(inputs)
             program = self.program(tuple(a.dtype for a in arrays), out.dtype, None)
             work = self._finished(arrays, out) if len(program.code) > SHORT_PROGRAM else None
-            pairs = tiles_of(arrays, out, _shared_elements(out))
-            work = work or Repeated.of(recorded_program_of(program, i, o) for o, i in pairs)
+            # Threads must not decide whether it is compiled, so first come pieces of one size.
+            for size in () if work else (SHARED_ELEMENTS, _shared_elements(out)):
+                pairs = tiles_of(arrays, out, size)
+                finer = Repeated.of(recorded_program_of(program, i, o) for o, i in pairs)
+                work = finer or work
+                if work is None:
+                    break
             if work is not None:
                 return work
         return self.prepare(inputs, out)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -271,11 +272,13 @@ class Pooling:
         plane = math.prod(shape[2:]) * self.kind.itemsize
         group = max(1, scratch.SIZES.pooling_bytes // max(1, plane))
         planes = math.prod(shape[:2])
-        group = scratch.shared_step(planes, group, POOLED_NS * math.prod(shape))
         last = self.axes[-1]
         self.single = len(self.axes) == 2 and last.plain and last.size == 1
         self.windows = self._windows() if jit.available() else None
         self.parts = pieces(planes, group)
+        # BLAS sums rows in another order if there are others, so only compiled pieces are finer.
+        step = scratch.shared_step(planes, group, POOLED_NS * math.prod(shape))
+        self.compiled_parts = pieces(planes, step)
 
     def __call__(self, x: Array, out: Array, team: Team) -> None:
         """Pool `x` (any strides) into `out` (C-contiguous)."""
@@ -300,10 +303,9 @@ class Pooling:
         arguments, reach = self.windows
         planes, results = self._rows(planes), self._rows(results)
         lines = ScratchPlan().array((ROWS_TOGETHER, reach + ROW_SLACK), np.float32)
-        calls = (
-            Recorded.of("pool_planes", planes[p], results[p], lines, *arguments) for p in self.parts
-        )
-        return Repeated(tuple(calls))
+        call = partial(Recorded.of, "pool_planes")
+        parts = self.compiled_parts
+        return Repeated(tuple(call(planes[p], results[p], lines, *arguments) for p in parts))
 
     def _windows(self) -> tuple[Any, int] | None:
         """Return the compiled loop's arguments on f32 planes for common windows, see `call_of`."""

@@ -185,21 +185,26 @@ class _Post:
 
     def __init__(self, pool: ThreadPoolExecutor, count: int) -> None:
         self.words, self.pool = np.zeros(self.JOBS + count, np.int64), pool
-        self._ticket = 1
+        self._ticket, self._sending = 1, False
         self._standing: list[Future[None] | None] = [None] * count
 
     def lead(self, jobs: Sequence[int]) -> None:
         """Do the first job, while those who stand by do the others."""
+        do, _ = _sharing()  # compiled here, once
         self.words[self.JOBS :] = jobs[1:]
         self.stand_by()
-        _sharing()[0](jobs[0], address(self.words), _give_way())
+        do(jobs[0], address(self.words), _give_way())
 
     def stand_by(self) -> None:
         """Let threads that have nothing else to do wait for jobs."""
+        if self._sending:  # an exception came between, so some thread may stand there unknown
+            self.leave()
+        self._sending = True
         for number, thread in enumerate(self._standing):
             if thread is None or thread.done():
                 given = self.words, number, self._ticket
                 self._standing[number] = self.pool.submit(_stand_by, *given)
+        self._sending = False
 
     def leave(self) -> bool:
         """Let them do something else; returns whether they stood there."""
@@ -305,14 +310,17 @@ class _CallTimes:
     shared: float = math.inf
     runs: int = 0
 
-    def share(self) -> bool:
-        """Whether to share it now: always long work, else the faster way; both are tried again."""
+    def share(self, always: float) -> bool:
+        """Whether to share it now: always work of so many seconds, else the faster way.
+
+        Both are tried again.
+        """
         self.runs += 1
         if self.alone < NEVER_SHARED * relative().wake:
             return False
         if self.runs <= TRIALS:
             return self.runs <= SHARED_TRIALS
-        share = self.alone > ALWAYS_SHARED or self.shared < WORTH_SHARING * self.alone
+        share = self.alone > always or self.shared < WORTH_SHARING * self.alone
         return share != (self.runs % AGAIN < RUNS_TRIED)
 
 
@@ -343,19 +351,19 @@ class _Member:
         if len(blocks) < 2:
             self._team.run(blocks, work, 1)
         else:
-            self._measured(lambda threads: self._team.run(blocks, work, threads))
+            self._measured(lambda threads: self._team.run(blocks, work, threads), ALWAYS_SHARED)
 
     def together(self, job: Callable[[Space], tuple[int, Any]]) -> None:
         """See `Team`."""
-        self._measured(lambda threads: self._team.together(job, threads))
+        self._measured(lambda threads: self._team.together(job, threads), math.inf)
 
-    def _measured(self, run: Callable[[int], None]) -> None:
+    def _measured(self, run: Callable[[int], None], always: float) -> None:
         """Run with all threads or with one."""
         if self._calls == len(self._times):
             self._times.append(_CallTimes())
         times = self._times[self._calls]
         self._calls += 1
-        share, start = times.share(), perf_counter()
+        share, start = times.share(always), perf_counter()
         run(self._team.threads if share else 1)
         seconds = perf_counter() - start
         if share:

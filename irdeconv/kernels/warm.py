@@ -53,6 +53,7 @@ def compile_kernels() -> None:
     import_module("irdeconv.kernels.compiled_recurrent")
     steps = import_module("irdeconv.kernels.compiled_records")
     steps.compile_all(map(step_name, own_tiles()))
+    import_module("irdeconv.kernels.compiled_sharing").sharing()
     work = [(layer, c) for layer in CONVOLUTIONS for c in for_convolution(layer)]
     turned = [(layer, c) for layer in DECONVOLUTIONS for c in for_deconvolution(layer)]
     for layer, candidate in progress.each("trying kernels", work, name=_name):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.base.errors import UsageError, misused
-from irdeconv.formats.arrays import SAVED
+from irdeconv.formats.kinds import SAVED
 from irdeconv.formats.models import ModelLike, graph_of, looks_like_a_model
 from irdeconv.ir.graph import Graph
 from irdeconv.public.rewriting import write

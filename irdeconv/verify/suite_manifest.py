@@ -20,8 +20,9 @@ from irdeconv.base.json_form import Record
 from irdeconv.base.limits import current
 from irdeconv.base.markup import html_table, line
 from irdeconv.base.opening import contents, parse_json, reason_of
-from irdeconv.formats.arrays import SAVED, SavedArrays, UnreadableArray, npz, read_npy
+from irdeconv.formats.arrays import SavedArrays, UnreadableArray, npz, read_npy
 from irdeconv.formats.atomic import failures, write_file
+from irdeconv.formats.kinds import SAVED
 from irdeconv.ir.dtypes import ELEMENT_TYPES, ElementType
 from irdeconv.ir.spec import Array
 from irdeconv.verify.difference import Allowed

@@ -64,7 +64,7 @@ def test_npy_output(net: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["y.txt", "y", "y.npz.gz", "y.NPZ"])
 def test_a_suffix_that_names_no_format(net: Path, tmp_path: Path, name: str) -> None:
-    assert ".npz or .npy" in answer("run", net, "-o", tmp_path / name, code=2).err
+    assert ".npz, .safetensors or .npy" in answer("run", net, "-o", tmp_path / name, code=2).err
     assert not (tmp_path / name).exists()
 
 

@@ -128,7 +128,8 @@ def test_no_inline_handlers_styles_or_addresses() -> None:
 
 def test_every_asset_is_used() -> None:
     names = {f.name for f in files("irdeconv.show").joinpath("assets").iterdir()}
-    assert names == {"page.html", "anatomy.css", *SCRIPTS, *STYLES}
+    batch = {"batch.html", "batch.css", "batch.js"}
+    assert names == {"page.html", "anatomy.css", *batch, *SCRIPTS, *STYLES}
 
 
 def test_data_has_nothing_that_ends_a_script() -> None:
