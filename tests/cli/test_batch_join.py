@@ -145,7 +145,7 @@ def test_parts_that_do_not_fit(more: dict[str, Any], message: str) -> None:
     ("words", "message"),
     [
         (("o",), "join needs -o FILE"),
-        (("o", "-o", "y.txt"), "write .npz or .npy"),
+        (("o", "-o", "y.txt"), "write .npz, .safetensors or .npy"),
         (("o", "-o", "o"), "it is no regular file"),
         (("models", "-o", "y.npy"), "cannot read models"),
         ((".", "-o", "y.npy"), "there are no outputs in ."),
