@@ -10,10 +10,10 @@ import pytest
 
 import irdeconv as ird
 from browser import chromium, missing
-from irdeconv.ir.graph import Graph
+from irdeconv.ir.graph import Graph, Value
 from irdeconv.ops.activation import ReLU
 from irdeconv.show.page import PageContent
-from support.layers import sequential
+from support.layers import begun, result
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -114,4 +114,8 @@ def head() -> tuple[Graph, Any]:
 
 def chain(names: tuple[str, ...]) -> Graph:
     """Return layers of these names, one behind the other."""
-    return ird.infer(sequential((1, 2, 4), *((name, ReLU()) for name in names)))
+    g, y = begun((1, 2, 4), name=names[0])
+    for name in names[1:]:
+        y = Value(g.add(ReLU(), [y], name=name).id)
+    result(g, y)
+    return ird.infer(g)
