@@ -51,6 +51,8 @@ def _reading(*, writes: bool) -> Iterator[str]:
             if option.key in ("form", "format") and option.name not in command:
                 words = ["{f}"] if option.key == "form" else option.value.split("|")
                 yield from (f"{command} {option.name} {word}" for word in words)
+            elif option.name == "--watch":  # which never ends
+                continue
             elif not (option.value or option.needs or "FILE" in option.excludes.split()):
                 yield f"{command} {option.name}"
 
