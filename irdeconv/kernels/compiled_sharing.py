@@ -103,8 +103,8 @@ def _do_job(job: int, give_way: int) -> None:
 def _lead(job: int, post: int, give_way: int) -> None:
     """Do a job, together with the threads that stand by at a post.
 
-    The post is open while its first word is odd. Nobody enters later, and who is inside is waited
-    for, so the job's counters can be cleared for the next time.
+    The post is open while its first word is odd. No thread enters a closed post, and the job ends
+    when the last one has left it; so its counters can be cleared before the next run.
     """
     for k in range(2 * load(job + COUNT)):
         counter = load(job + COUNTERS) + 8 * k

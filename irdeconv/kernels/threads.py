@@ -174,7 +174,7 @@ def _sharing() -> tuple[Callable[..., None], Callable[..., None]]:
 
 
 def _stand_by(words: Array, number: int, ticket: int) -> None:
-    # The memory is an argument, as it has to outlive a team that nobody uses any more.
+    # An argument keeps the memory alive: the team may be deleted while this thread still runs.
     _sharing()[1](address(words), number, ticket, _give_way())
 
 
@@ -324,7 +324,7 @@ class _CallTimes:
         return share != (self.runs % AGAIN < RUNS_TRIED)
 
 
-_ALONE = np.zeros(8, np.int64)  # a post at which nobody stands by
+_ALONE = np.zeros(8, np.int64)  # a post without threads
 
 
 class _Member:
