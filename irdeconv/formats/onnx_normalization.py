@@ -1,39 +1,29 @@
-"""ONNX's normalizations, softmax, matrix products, reductions and cumulative sums.
-
-Of ai.onnx.ml: linear models, and trees, all walked at once. ONNX Runtime settles what ONNX leaves
-open.
-"""
+"""ONNX's normalizations, softmax, matrix products, reductions and cumulative sums."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from irdeconv.formats.importing import ImportBuilder, OpenSizeRefusal, Refusal, named_operations
+from irdeconv.formats.importing import ImportBuilder, OpenSizeRefusal, Refusal
 from irdeconv.formats.onnx_elementwise import limits
 from irdeconv.formats.onnx_node import OnnxNode, Outputs, plain, rule
-from irdeconv.ir.dtypes import f32, f64, i32, i64, string
+from irdeconv.ir.dtypes import f32, i32, i64
 from irdeconv.ir.graph import Value
 from irdeconv.ir.op import Op
-from irdeconv.ir.spec import Array, is_static
+from irdeconv.ir.spec import is_static
 from irdeconv.ops import reduction
-from irdeconv.ops.activation import LogSoftmax, Sigmoid, SoftMax
+from irdeconv.ops.activation import LogSoftmax, SoftMax
 from irdeconv.ops.elementwise import (
     Add,
     Divide,
     Equal,
     Exp,
-    Greater,
     IsFinite,
-    IsNaN,
     Log,
-    LogicalAnd,
-    LogicalOr,
     Multiply,
     Select,
     Sqrt,
@@ -48,10 +38,9 @@ from irdeconv.ops.indexing import (
 )
 from irdeconv.ops.indexing import GatherND as GatherNDOp
 from irdeconv.ops.matrix import MatMul
-from irdeconv.ops.movement import Broadcast, Concat
 from irdeconv.ops.normalization import LRN, MVN, BatchNormInference, GroupNormalization
 from irdeconv.ops.ordering import CumSum, TopK
-from irdeconv.ops.reduction import ReduceL1, ReduceL2, ReduceMax, ReduceMean, ReduceSum
+from irdeconv.ops.reduction import ReduceL1, ReduceL2, ReduceMean
 from irdeconv.ops.shape import Reshape, Squeeze1
 from irdeconv.ops.slicing import Gather, Slice
 
@@ -407,182 +396,3 @@ for _type, _versions in (("Scatter", "9 11"), ("ScatterElements", "11 13 16 18")
         lambda n, b: _scatter(n, b, ScatterElementsUpdate, b.scalar(n.axis(b, n[0])))
     )
 rule("ScatterND", "11 13 16 18")(lambda n, b: _scatter(n, b, ScatterNDUpdate))
-
-
-ML = "ai.onnx.ml"
-_COMPARISONS = "LEQ=LessEqual LT=Less GTE=GreaterEqual GT=Greater EQ=Equal NEQ=NotEqual"
-COMPARISONS = {f"BRANCH_{word}": op for word, op in named_operations(_COMPARISONS)}
-DEEPEST_TREE = 128  # levels, of which each becomes some ten operations
-
-
-def _numbers(n: OnnxNode, b: ImportBuilder, name: str, *shape: int) -> Value:
-    return b.const(np.array(n.numbers(name), np.float32).reshape(shape or (-1,)))
-
-
-def _rows(n: OnnxNode, b: ImportBuilder) -> Value:
-    """Return the data (N, features); a vector is one row."""
-    return n[0] if b.rank(n[0]) > 1 else b.reshape(n[0], (1, -1))
-
-
-rule("ArrayFeatureExtractor", "1", ML)(  # along the last axis
-    lambda n, b: b.add(Gather(), _rows(n, b), b.reshape(n[1], (-1,)), b.scalar(-1))
-)
-
-
-@rule("Binarizer", "1", ML)
-def binarizer(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """1 if x is above the threshold, else 0."""
-    above = b.add(Greater(), n[0], b.like(n.number("threshold", 0.0), n[0]))
-    return b.add(Select(), above, b.like(1, n[0]), b.like(0, n[0]))
-
-
-@rule("Scaler", "1", ML)
-def scaler(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """(x - offset) * scale, numbers for all features or one for each."""
-    centred = b.add(Subtract(), b.convert(n[0], f32), _numbers(n, b, "offset"))
-    return b.add(Multiply(), centred, _numbers(n, b, "scale"))
-
-
-@rule("Normalizer", "1", ML)
-def normalizer(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """Divide rows by their maximum or norm, unless it is 0."""
-    x, norms = b.convert(n[0], f32), {"MAX": ReduceMax, "L1": ReduceL1, "L2": ReduceL2}
-    size = b.add(n.meaning("norm", "MAX", norms)(keep_dims=True), x, b.ints(-1))
-    empty = b.add(Equal(), size, b.like(0, size))
-    return b.add(Divide(), x, b.add(Select(), empty, b.like(1, size), size))
-
-
-@rule("ZipMap", "1", ML)
-def zip_map(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """The probabilities as they are: a tensor instead of a sequence of maps by label."""
-    n.accept("classlabels_int64s", "classlabels_strings")
-    n.remarks.append("the output is the tensor of probabilities; ONNX Runtime returns maps of them")
-    return n[0]
-
-
-def _after(n: OnnxNode, b: ImportBuilder, y: Value) -> Value:
-    ops = {"NONE": None, "LOGISTIC": Sigmoid(), "SOFTMAX": SoftMax(1)}
-    op = n.meaning("post_transform", "NONE", ops)
-    return y if op is None else b.add(op, y)
-
-
-def _labels(n: OnnxNode, b: ImportBuilder, integers: str) -> Value:
-    texts, numbers = n.texts("classlabels_strings"), n.ints(integers)
-    return b.const(np.array(texts, object), string) if texts else b.ints(*numbers)
-
-
-def _best(b: ImportBuilder, labels: Value, scores: Value) -> Value:
-    """Return the label of the highest score, of equal ones the first."""
-    place = b.outputs(TopK(1, "max", "value", True, i64), scores, b.scalar(1))[1]
-    return b.add(Gather(), labels, b.add(Squeeze1(), place, b.ints(1)), b.scalar(0))
-
-
-def _classified(n: OnnxNode, b: ImportBuilder, y: Value, labels: Value, *ends: float) -> Outputs:
-    """Return labels and scores; of two classes by the second's score: its threshold, both's sum."""
-
-    def both(total: float) -> Value:
-        return b.add(Concat(1), b.add(Subtract(), b.like(total, y), y), y)
-
-    count, columns = b.size(labels, 0), b.size(y, 1)
-    if (columns, count) == (1, 2):
-        logistic = n.choice("post_transform", "NONE SOFTMAX LOGISTIC") == "LOGISTIC"
-        scores = b.add(Sigmoid(), both(0)) if logistic else both(ends[1])
-        return _best(b, labels, both(2 * ends[0])), scores
-    if columns != count or count < 2:
-        raise Refusal(f"{columns} scores for {count} labels")
-    return _best(b, labels, y), _after(n, b, y)
-
-
-def _linear(n: OnnxNode, b: ImportBuilder, rows: int) -> Value:
-    x, weights = b.convert(_rows(n, b), f32), _numbers(n, b, "coefficients", rows, -1)
-    y = b.add(MatMul(transpose_b=True), x, weights)
-    return b.add(Add(), y, _numbers(n, b, "intercepts")) if n.numbers("intercepts") else y
-
-
-rule("LinearRegressor", "1", ML)(lambda n, b: _after(n, b, _linear(n, b, n.integer("targets", 1))))
-
-
-@rule("LinearClassifier", "1", ML)
-def linear_classifier(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """Labels and scores: linear functions of the features, one for each class or of the second."""
-    n.accept("multi_class")
-    labels = _labels(n, b, "classlabels_ints")
-    y = _linear(n, b, len(n.numbers("intercepts")) or b.size(labels, 0))
-    return _classified(n, b, y, labels, 0, 1)
-
-
-def _votes(n: OnnxNode, b: ImportBuilder, kind: str, columns: int) -> tuple[Value, Array]:
-    """Return the sums (N, columns) of the weights of the leaves that rows reach; all weights."""
-    n.accept("nodes_hitrates")
-    trees, modes = n.ints("nodes_treeids"), n.texts("nodes_modes")
-    number = {key: at for at, key in enumerate(zip(trees, n.ints("nodes_nodeids"), strict=True))}
-    leaf, nexts = np.array(modes) == "LEAF", []
-    for side in ("nodes_truenodeids", "nodes_falsenodeids"):
-        nodes = enumerate(zip(leaf, trees, n.ints(side), strict=True))
-        # A leaf follows itself.
-        nexts.append(np.array([at if end else number[t, to] for at, (end, t, to) in nodes]))
-    level = np.setdiff1d(np.arange(leaf.size), [side[~leaf] for side in nexts])
-    step, depth = _step(n, b, nexts), 0
-    rows = b.add(Gather(), b.shape_of(_rows(n, b)), b.ints(0), b.scalar(0))
-    place = b.add(Broadcast("numpy"), b.const(level), b.add(Concat(0), rows, b.ints(level.size)))
-    while (level := level[~leaf[level]]).size:
-        if (depth := depth + 1) > DEEPEST_TREE:
-            raise Refusal(f"trees of more than {DEEPEST_TREE} levels")
-        place, level = step(place), np.unique([side[level] for side in nexts])
-    weights = np.zeros((leaf.size, columns), np.float32)
-    keys = zip(n.ints(f"{kind}_treeids"), n.ints(f"{kind}_nodeids"), strict=True)
-    cells = [number[key] for key in keys], list(n.ints(f"{kind}_ids"))
-    leaves = Counter(zip(trees, modes, strict=True))
-    votes = Counter(zip(n.ints(f"{kind}_treeids"), cells[1], strict=True))
-    partial = any(count != leaves[tree, "LEAF"] for (tree, _), count in votes.items())
-    if partial and (n.numbers("base_values") or min(n.numbers(f"{kind}_weights")) < 0):
-        raise Refusal("leaves of one tree with weights of different classes or targets")
-    np.add.at(weights, cells, n.numbers(f"{kind}_weights"))
-    if n.choice("aggregate_function", "SUM AVERAGE") == "AVERAGE":
-        weights /= len(set(trees))
-    found = b.add(Gather(), b.const(weights), place, b.scalar(0))
-    y = b.add(ReduceSum(keep_dims=False), found, b.ints(1))
-    base = _numbers(n, b, "base_values") if n.numbers("base_values") else None
-    return b.plus(y, base), weights
-
-
-def _step(n: OnnxNode, b: ImportBuilder, nexts: Sequence[Array]) -> Callable[[Value], Value]:
-    """Return the function from nodes (N, trees) to those that follow."""
-    kinds = {*n.texts("nodes_modes")} - {"LEAF"}
-    if len(kinds) > 1:
-        raise Refusal(f"the comparisons {', '.join(sorted(kinds))} in one ensemble")
-    wide = f64 if b.dtype(n[0]) == f64 else f32
-    x, edges = (b.convert(v, wide) for v in (_rows(n, b), _numbers(n, b, "nodes_values")))
-    missing = np.array(n.ints("nodes_missing_value_tracks_true"), bool)
-    feature = b.ints(*n.ints("nodes_featureids"))
-    tables = [edges, *map(b.const, nexts), b.const(missing)]
-
-    def step(place: Value) -> Value:
-        def of(table: Value) -> Value:
-            return b.add(Gather(), table, place, b.scalar(0))
-
-        found = b.add(GatherElements(1), x, of(feature))
-        goes = b.add(COMPARISONS[min(kinds)], found, of(tables[0]))
-        if missing.any():
-            lost = b.add(LogicalAnd(), b.add(IsNaN(), found), of(tables[3]))
-            goes = b.add(LogicalOr(), goes, lost)
-        return b.add(Select(), goes, of(tables[1]), of(tables[2]))
-
-    return step
-
-
-rule("TreeEnsembleRegressor", "1 3", ML)(
-    lambda n, b: _after(n, b, _votes(n, b, "target", n.integer("n_targets", 1))[0])
-)
-
-
-@rule("TreeEnsembleClassifier", "1 3", ML)
-def tree_classifier(n: OnnxNode, b: ImportBuilder) -> Outputs:
-    """Labels and scores: sums of the trees' weights, of each class or the second of two."""
-    labels, classes = _labels(n, b, "classlabels_int64s"), set(n.ints("class_ids"))
-    count, base = b.size(labels, 0), len(n.numbers("base_values"))
-    columns = 1 if count == 2 else count
-    if classes != set(range(columns)) or base not in (0, columns):
-        raise Refusal("systems differ in labels for these class_ids and base_values")
-    y, weights = _votes(n, b, "class", columns)
-    return _classified(n, b, y, labels, *((0.5, 1) if (weights >= 0).all() else (0, 0)))

@@ -19,6 +19,7 @@ from irdeconv.formats import (  # noqa: F401 -- importing fills RULES
     onnx_convolution,
     onnx_elementwise,
     onnx_microsoft,
+    onnx_ml,
     onnx_normalization,
     onnx_recurrent,
     onnx_shape,

@@ -598,6 +598,36 @@ def linear_models(rng: Rng) -> list[Any]:
     return rows
 
 
+def support_vectors(rng: Rng) -> list[Any]:
+    """Return regressors and classifiers of 2 to 5 classes, with and without probabilities."""
+    rows, x = [], {"x": real(rng, 7, 3)}
+    kernels = ("LINEAR", "POLY", "RBF", "SIGMOID")
+    for at, kind in enumerate(kernels):
+        row = {"domain": ML, "kernel_type": kind, "kernel_params": [0.3, 0.5, 2.0 + at % 2]}
+        vectors = {"support_vectors": real(rng, 15).tolist(), "n_supports": 5, "rho": [0.1]}
+        vectors |= {"coefficients": real(rng, 5).tolist(), "one_class": int(at == 3)}
+        rows.append(made("SVMRegressor", x, **row, **vectors))
+        counts = [3, 1, 2, 4, 2][: 2 + at]
+        total, pairs = sum(counts), (2 + at) * (1 + at) // 2
+        row |= {"outputs": LABELS, "classlabels_ints": [7, 3, 9, 4, 1][: 2 + at]}
+        row |= {"vectors_per_class": counts, "support_vectors": real(rng, 3 * total).tolist()}
+        row |= {"coefficients": real(rng, total * (1 + at)).tolist()}
+        row |= {"rho": real(rng, pairs).tolist()}
+        chances = {"prob_a": (-1 - rng.random(pairs)).tolist(), "prob_b": real(rng, pairs).tolist()}
+        posts = ("NONE", "LOGISTIC", "SOFTMAX")
+        rows += [made("SVMClassifier", x, **row, post_transform=post) for post in posts[: 4 - at]]
+        if at < 2:
+            rows.append(made("SVMClassifier", x, **row, **chances, post_transform=posts[at]))
+    row = {"domain": ML, "kernel_params": [0.0, 0.0, 3.0]}
+    linear = {"coefficients": real(rng, 3).tolist(), "rho": [0.2], "n_supports": 0}
+    rows.append(made("SVMRegressor", x, **row, **linear))
+    for count, low in ((2, -1), (2, 0), (3, -1)):
+        numbers = {"coefficients": rng.uniform(low, 1, 3 * count).tolist(), "rho": [-0.1]}
+        numbers |= {"classlabels_ints": [5, 8, 2][:count]}
+        rows.append(made("SVMClassifier", x, outputs=LABELS, **row, **numbers))
+    return rows
+
+
 def trees(rng: Rng, *, every: bool = False) -> list[Any]:
     """Return a regressor of each mode, and with it one of six classifiers or every one."""
     rows, x = [], rng.integers(-3, 4, (9, 4)).astype(np.float32)
@@ -627,7 +657,15 @@ def all_trees(rng: Rng) -> list[Any]:
     return trees(rng, every=True)
 
 
-REAL = (plain_functions, fused, matrix_products, normalizations, linear_models, trees)
+REAL = (
+    plain_functions,
+    fused,
+    matrix_products,
+    normalizations,
+    linear_models,
+    trees,
+    support_vectors,
+)
 
 
 @pytest.mark.parametrize(
