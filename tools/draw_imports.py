@@ -56,7 +56,7 @@ WALLS = {
 }
 
 # What is imported there is known when it runs: packages that the caller asks for.
-COMPUTED = ("base.extras", "cli.child_main", "cli.doctor", "formats.onnx_node")
+COMPUTED = ("base.extras", "cli.about", "cli.batch_executors", "formats.onnx_node")
 
 
 class Sources:

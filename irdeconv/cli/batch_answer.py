@@ -48,7 +48,7 @@ from irdeconv.cli.diagnostics import code_of
 from irdeconv.cli.inputs import gather, naming_file, open_arrays
 from irdeconv.cli.interrupt import EXIT_CODE
 from irdeconv.cli.main import guarded, main
-from irdeconv.cli.model import inferred, read
+from irdeconv.cli.model import inferred_model, save_arrays, statistics
 from irdeconv.cli.options import execution
 from irdeconv.cli.verbs import verb_parser
 from irdeconv.extension import load
@@ -333,8 +333,7 @@ def execute_part(payload: dict[str, Any], places: Places | None) -> Row:
 
 
 def _batch_part_run(payload: dict[str, Any], places: Places | None, console: Console) -> int:
-    from irdeconv.cli.output import save_arrays, statistics
-    from irdeconv.cli.run import RunDocument
+    from irdeconv.cli.running import RunDocument
     from irdeconv.runtime.plan import run_rows
 
     args, plan, names = compiled(payload["model"], tuple(payload["words"]))
@@ -346,7 +345,7 @@ def _batch_part_run(payload: dict[str, Any], places: Places | None, console: Con
     arrays = run_rows(plan, feeds, cut)
     outputs = dict(zip(names, arrays.values(), strict=True))
     if places is not None:
-        save_arrays(os.path.join(places.made, OUTPUTS), outputs)
+        save_arrays(os.path.join(places.made, OUTPUTS), outputs, console)
     facts = {name: statistics(array) for name, array in outputs.items()}
     console.json(RunDocument(payload["arrays"], args.seed, facts, **_rows(payload, cut)))
     return 0
@@ -365,16 +364,13 @@ def _rows(payload: dict[str, Any], cut: dict[str, Array]) -> dict[str, Any]:
 @lru_cache(maxsize=1)
 def compiled(model: str, words: tuple[str, ...]) -> tuple[argparse.Namespace, Plan, list[str]]:
     """Return the options, the plan and the names of its outputs; the last ones are kept."""
-    from irdeconv.runtime.selection import with_outputs
+    from irdeconv.cli.running import chosen
 
     args = verb_parser("run").parse([model, "--threads=1", *words])
     for path in args.extension:
         load(path)
     with of_settings(args.limit).applied():
-        graph = inferred(read(args), args.shape, needed=True)
-        names = graph.outputs
-        if args.outputs:
-            graph, names = with_outputs(graph, args.outputs, "--outputs")
+        graph, names = chosen(inferred_model(args, needed=True), args)
         return args, ird.compile(graph, exact=args.exact, **execution(args)), list(names)
 
 

@@ -18,9 +18,9 @@ from irdeconv.base.errors import Diagnostic, UsageError, count, misused
 from irdeconv.base.json_form import Record
 from irdeconv.base.opening import missing, read_file, unreadable
 from irdeconv.cli.batch_answer import OUTPUTS, RESULT
+from irdeconv.cli.checks import require_array_file, require_single
 from irdeconv.cli.console import Console
 from irdeconv.cli.inputs import open_arrays
-from irdeconv.cli.output import check_array_file, check_single
 from irdeconv.formats.arrays import HEADER_BYTES, ArrayHeader, archived
 from irdeconv.formats.atomic import failures, require_writable, together
 from irdeconv.ir.spec import Array
@@ -76,7 +76,7 @@ def join(args: argparse.Namespace, console: Console) -> int:
     parts = list(_ordered(*_found(args.paths), args.inputs))
     _require_one_origin(parts)
     outputs = _outputs(parts)
-    check_single(args.folder, [*outputs], [])
+    require_single(args.folder, [*outputs], [])
     with together() as files:
         require_writable(target)
         with failures(target):
@@ -89,7 +89,7 @@ def join(args: argparse.Namespace, console: Console) -> int:
 def _target(path: str | None) -> Path:
     if path is None or path == "-":
         raise misused("join needs -o FILE, where the arrays go", "name an .npz, or an .npy")
-    check_array_file(path)
+    require_array_file(path)
     if Path(path).exists() and not Path(path).is_file():
         raise misused(f"-o {path}: it is no regular file", "name a new .npz or .npy")
     return Path(path)

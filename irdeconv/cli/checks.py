@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from irdeconv.base.errors import Diagnostic, InputError, did_you_mean, misused, no_access
+from irdeconv.base.errors import Diagnostic, InputError, count, did_you_mean, misused, no_access
 from irdeconv.base.opening import first_bytes, missing, read_json, unreadable
 from irdeconv.formats.kinds import BEGIN, BINARY, SAVED, Kind, kind_of
 
@@ -25,6 +25,16 @@ _SHAPE = re.compile(r"\s*(?P<name>.*?)\s*:?\s*\[(?P<dims>[^\[\]]*)\]\s*(?:,|$)",
 Stamps = dict[str, tuple[int, int] | None]  # time and size by path; None: there is no such file
 POLL = 0.2  # seconds between two looks at the files of --watch
 RANDOM = "random"  # --weights may be this for a oneDNN dump
+# The value of --format, by the suffix of -o.
+TEXT_FORMATS = {
+    ".json": "json",
+    ".html": "html",
+    ".htm": "html",
+    ".dot": "dot",
+    ".gv": "dot",
+    ".svg": "svg",
+    ".ird": "ir",
+}
 
 
 def check_arguments(verb: Verb, args: argparse.Namespace) -> None:
@@ -154,13 +164,46 @@ def check_outputs(verb: Verb, args: argparse.Namespace) -> None:
             message = f"{option.name} {path} would overwrite what {taken[file]} writes"
             raise misused(message, "name another file")
         taken |= dict.fromkeys(files, f"{option.name} {path}")
-        if kind in ("arrays", "text"):
-            from irdeconv.cli import output
+        if kind == "arrays":
+            require_array_file(path)
+        elif kind == "text":
+            _require_text_file(path, args.format)
 
-            if kind == "arrays":
-                output.check_array_file(path)
-            else:
-                output.check_text_file(path, args.format)
+
+def require_array_file(path: str) -> None:
+    """Refuse a file for arrays whose suffix names no format; devices and pipes need none."""
+    if path == "-" or path.endswith((*SAVED, ".npy")):
+        return
+    from irdeconv.formats.atomic import descriptor_of
+
+    device = Path(path).exists() and not Path(path).is_file()
+    if not device and descriptor_of(Path(path)) is None:
+        raise misused(
+            f"-o {path}: its suffix names no format for arrays", "write .npz, .safetensors or .npy"
+        )
+
+
+def _require_text_file(path: str, format: str) -> None:
+    """Refuse a file for a text whose suffix names another format, or a model."""
+    suffix = Path(path).suffix.lower()
+    wanted = TEXT_FORMATS.get(suffix, format)
+    if wanted != format:
+        raise misused(f"-o {path}: what is written is {format}", f"add --format {wanted}")
+    if suffix in (".png", ".pdf"):
+        hint = "write .svg and convert that, for example with rsvg-convert or a browser"
+        raise misused(f"-o {path}: pictures are not drawn", hint)
+    if suffix in (".xml", ".bin", ".onnx", ".npy", *SAVED):
+        hint = "infer -o writes an IR; the table goes into a .txt"
+        raise misused(f"-o {path}: what is written is {format}, no model", hint)
+
+
+def require_single(path: str | None, outputs: Sequence[str], dumped: Sequence[str]) -> None:
+    """Refuse an .npy file for anything but a single array."""
+    if path is None or not path.endswith(".npy") or (len(outputs) == 1 and not dumped):
+        return
+    more = " beside the dumped layers" if dumped else ""
+    number = f"the model has {count(len(outputs), 'output')}{more}"
+    raise misused(f"-o {path}: .npy holds one array, {number}", "write .npz")
 
 
 def written(output: str | Path) -> set[Path]:

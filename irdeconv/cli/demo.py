@@ -28,7 +28,8 @@ from irdeconv.base.form_names import FALLBACK
 from irdeconv.base.json_form import Record
 from irdeconv.base.opening import read_json
 from irdeconv.base.tables import WIDTH, scaled
-from irdeconv.cli import pictures, samples
+from irdeconv.cli import pictures
+from irdeconv.cli.about import sample_folder, samples
 from irdeconv.cli.checks import require_folder
 from irdeconv.cli.console import Answer, Console
 from irdeconv.cli.inputs import gather, specialize
@@ -114,12 +115,12 @@ OPEN = 8  # the size at which open dimensions are run
 MARKS = {True: ("ok  ", "green"), False: ("FAIL", "bold red")}
 
 
-def run(args: argparse.Namespace, console: Console) -> int:
+def run_demo(args: argparse.Namespace, console: Console) -> int:
     """Run the demonstration."""
     if args.all or args.list:
         return run_samples(args, console)
     for word in args.samples:  # a word that stands alone is a sample, or a picture
-        if word in samples.samples():
+        if word in samples():
             raise misused(f'"{word}" is a sample', f"irdeconv demo --samples {word}")
         hint = f"a picture is named by --input: irdeconv demo --input {word}"
         raise misused(f'"{word}" is neither an option nor a sample', hint)
@@ -158,7 +159,7 @@ def run_samples(args: argparse.Namespace, console: Console) -> int:
 
 
 def _choose(names: list[str]) -> dict[str, Path]:
-    known = samples.samples()
+    known = samples()
     if not known:
         raise misused("this installation has no samples", "install irdeconv anew with pip")
     for name in names:
@@ -495,7 +496,7 @@ def _start(
     args: argparse.Namespace, given: str | None, folder: Path, steps: Steps
 ) -> Demonstration:
     """Read the picture; that of the package is halved, and its original is the reference."""
-    root = samples.folder()
+    root = sample_folder()
     if root is None or not (root / NETWORK).is_file():
         raise misused("this installation has no samples", "install irdeconv anew with pip")
     with steps.step("picture") as step:

@@ -19,12 +19,11 @@ from irdeconv import __version__
 from irdeconv.base import work
 from irdeconv.base.errors import Diagnostic, IrdeconvError, LimitError, Spelling
 from irdeconv.base.limits import of_settings
-from irdeconv.cli.console import Answer, Console
+from irdeconv.cli.console import Console, drawn
 from irdeconv.cli.interrupt import EXIT_CODE, PROCESS
 from irdeconv.cli.options import limits_around
-from irdeconv.cli.progress_bars import drawn
 from irdeconv.cli.usage import unknown_verb, wants_json
-from irdeconv.cli.verbs import GROUPS, VERBS, module, verb_parser, verb_record
+from irdeconv.cli.verbs import GROUPS, VERBS, function_of, verb_parser, verb_record
 
 Consoles = Callable[..., Console]
 
@@ -100,7 +99,7 @@ def _run_verb(verb: str, args: list[str], consoles: Consoles) -> int:
                 python = import_module("irdeconv.cli.python_script")
                 console.raw(python.script(verb, options))
                 return 0
-            answer: int | Answer = module(verb).run(options, console)
+            answer = function_of(verb)(options, console)
             return answer if isinstance(answer, int) else answer.shown(console)
 
     name = verb if verb in VERBS else "error"

@@ -1,26 +1,33 @@
-"""Read models for the verbs: files or stdin, shapes from --shape, protected inputs of -o."""
+"""Read models for the verbs, with the shapes of --shape; write models, arrays and texts."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from io import BufferedReader
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import irdeconv as ird
 from irdeconv.base import gc_pause
 from irdeconv.base.errors import UnsupportedError, UsageError, count, did_you_mean, misused
-from irdeconv.base.json_form import Record
+from irdeconv.base.json_form import Real, Record
 from irdeconv.base.limits import current
-from irdeconv.cli.checks import parse_shapes, written
-from irdeconv.cli.console import Console
+from irdeconv.cli import checks
+from irdeconv.cli.checks import parse_shapes, protect
+from irdeconv.cli.console import Console, discard
+from irdeconv.formats.arrays import packed
+from irdeconv.formats.atomic import together, write_file
 from irdeconv.formats.models import graph_of, is_onnx
+from irdeconv.formats.onnx_container import OnnxFile, load_file, stage_file
+from irdeconv.formats.onnx_opaque import loaded
+from irdeconv.formats.onnx_types import set_shapes
 from irdeconv.ir.geometry import Semantics
 from irdeconv.ir.graph import Graph
-from irdeconv.ir.spec import Shape, filled, format_shape, is_static
+from irdeconv.ir.spec import Array, Shape, filled, format_shape, is_static
 from irdeconv.public.reading import reshaped
+from irdeconv.rewrite import infer_specs
 
 if TYPE_CHECKING:
     from irdeconv.verify.certificates import Certificates
@@ -52,7 +59,6 @@ def read(args: argparse.Namespace) -> Graph:
     except UnsupportedError:  # perhaps for want of exact sizes
         if fill is None or not is_onnx(source):
             raise
-        from irdeconv.formats.onnx_container import load_file
         from irdeconv.formats.onnx_editing import outline
 
         args.shape = _filled_shapes(outline(load_file(source)), args)
@@ -75,7 +81,7 @@ def _filled_shapes(graph: Graph, args: argparse.Namespace) -> list[str]:
 def protect_referred(args: argparse.Namespace, files: Iterable[str | Path]) -> None:
     """Refuse a -o that would overwrite a file that the model refers to."""
     output = getattr(args, "output", None)
-    if output and not args.force and written(output) & {Path(f).resolve() for f in files}:
+    if output and not args.force and checks.written(output) & {Path(f).resolve() for f in files}:
         message = f"-o {output} would overwrite a file that {args.file} refers to"
         raise misused(message, "--force allows it")
 
@@ -92,23 +98,16 @@ def read_stdin() -> bytes:
     return bytes(data)
 
 
-def read_file(
-    file: str,
-    weights: str | Literal[False] | None = None,
-    semantics: Semantics = "runtime",
-    *,
-    shapes: Mapping[str, Shape | None] | None = None,
-    seed: int = 0,
-) -> Graph:
+def read_file(file: str, weights: str | None = None, semantics: Semantics = "runtime") -> Graph:
     """Read one model; `-` is stdin."""
-    return graph_of(source_of(file), weights, semantics, shapes=shapes, seed=seed, name=STDIN)
+    return graph_of(source_of(file), weights, semantics, name=STDIN)
 
 
-def given(file: str, weights: str | None, semantics: Semantics = "runtime", seed: int = 0) -> Given:
+def given(file: str, weights: str | None, semantics: Semantics = "runtime") -> Given:
     """Return a file as a side of a proof takes it; `-` is stdin."""
     from irdeconv.verify.proving import Given
 
-    return Given(source_of(file), weights, semantics, STDIN, seed)
+    return Given(source_of(file), weights, semantics, STDIN)
 
 
 @gc_pause.paused()
@@ -171,28 +170,117 @@ def inferred_model(args: argparse.Namespace, *, needed: bool = False) -> Graph:
     return inferred(read(args), args.shape, needed=needed)
 
 
-def write_model(graph: Graph, args: argparse.Namespace, console: Console) -> None:
-    """Write the model to -o."""
-    ird.write(graph, args.output)
+def onnx_model(args: argparse.Namespace, *, needed: bool = False) -> OnnxFile | None:
+    """Load FILE, with the shapes of --shape, if -o names an .onnx or ONNX Runtime needs one.
+
+    Raises UsageError for a model of another format.
+    """
+    if not needed and Path(args.output or "").suffix != ".onnx":
+        return None
+    if args.file != "-" and not checks.is_onnx(args.file):
+        what = "ONNX Runtime does not read it" if needed else f"so {args.output} is none either"
+        hint = None if needed else f"name it {Path(args.output).with_suffix('.xml')}"
+        raise misused(f"{args.file} is no ONNX model, {what}", hint)
+    model = load_file(source_of(args.file))
+    protect_onnx(args, model)
+    shapes = onnx_shapes(parse_shapes(getattr(args, "shape", ())), model)
+    set_shapes(model, shapes)
+    if shapes:
+        del model.proto.graph.value_info[:]
+    return model
+
+
+def graph_to_edit(args: argparse.Namespace, model: OnnxFile | None) -> Graph:
+    """Return the inferred graph of FILE, or of an ONNX model, which has its shapes already."""
+    if model is None:
+        return inferred_model(args)
+    return infer_specs.inferred(graph_of(loaded(model), semantics=args.semantics))
+
+
+def onnx_shapes(shapes: Mapping[str, Shape | None], model: OnnxFile) -> dict[str, Shape | None]:
+    """Return shapes by input name; an unnamed shape belongs to a single input."""
+    constants = {t.name for t in model.proto.graph.initializer}
+    inputs = [i.name for i in model.proto.graph.input if i.name not in constants]
+    if "" in shapes and len(inputs) != 1:
+        raise misused(f"--shape needs a name: the model's inputs are {', '.join(inputs)}")
+    return {name or inputs[0]: shape for name, shape in shapes.items()}
+
+
+def protect_onnx(args: argparse.Namespace, model: OnnxFile) -> None:
+    """Refuse outputs that would overwrite files that the model refers to."""
+    if args.weights is not None:
+        raise misused("--weights: an ONNX model contains its own, or names their files")
+    external = [*model.external_files()]
+    if args.output:
+        protect(args.output, external, force=False)
+    if getattr(args, "certify", None):
+        protect(args.certify, external, force=args.force, option="--certify")
+
+
+def write_model(
+    model: Graph | OnnxFile, args: argparse.Namespace, console: Console, added: Sequence[Any] = ()
+) -> None:
+    """Write the model to -o; `added` are the new tensors of an edited ONNX model."""
+    if isinstance(model, Graph):
+        ird.write(model, args.output)
+    else:
+        with together() as files:
+            stage_file(model, added, Path(args.output), files, force=args.force)
     console.log(f"wrote {args.output}")
 
 
-class ModelEnds(Record):
-    """The ends of a model."""
-
-    inputs: dict[str, str]  # element type and shape by name
-    outputs: dict[str, str]  # element type and shape by name
-
-
-def ends(graph: Graph) -> ModelEnds:
-    """Return the specs of the model's inputs and outputs by name."""
-    sides = ((graph.inputs, graph.parameters), (graph.outputs, graph.results))
-    specs = ({k: str(n.spec()) for k, n in zip(*side, strict=True)} for side in sides)
-    return ModelEnds(*specs)
+def write_bytes(path: str, data: bytes) -> None:
+    """Write a file atomically; `-` is stdout, for which a closed pipe is quiet."""
+    if path == "-":
+        try:
+            sys.stdout.buffer.write(data)
+            sys.stdout.buffer.flush()
+        except BrokenPipeError:
+            discard(sys.stdout)
+        return
+    write_file(Path(path), data)
 
 
-def print_ends(graph: Graph, console: Console) -> None:
-    """Write a line for each input and output."""
-    for side, specs in ends(graph).to_dict().items():
-        for name, spec in specs.items():
-            console.text(f"{side[:-1]} {name}: {spec}")
+def write_text(path: str | None, text: str, console: Console) -> None:
+    """Write a text to a file, or to stdout without one."""
+    if path is None or path == "-":
+        console.raw(text)
+    else:
+        write_bytes(path, text.encode("utf-8", "backslashreplace"))
+        console.log(f"wrote {path}")
+
+
+def save_arrays(path: str, arrays: Mapping[str, Array], console: Console) -> None:
+    """Write arrays by name as .npz (also to `-`), .safetensors, or a single one as .npy."""
+    write_bytes(path, packed(path, arrays))
+    console.log(f"wrote {path}")
+
+
+class ArrayFacts(Record):
+    """One output."""
+
+    shape: list[int]  # of the array
+    element_type: str  # NumPy's name
+    non_finite: int  # elements that are infinite or NaN
+    min: Annotated[float | None, Real]  # least finite element
+    max: Annotated[float | None, Real]  # largest finite element
+    mean: Annotated[float | None, Real]  # of the finite elements
+
+
+def statistics(array: Array) -> ArrayFacts:
+    """Return shape, element type, the number of non-finite elements and statistics of the others.
+
+    Least, greatest and mean value are None if there are no finite numbers.
+    """
+    from irdeconv.show.page_values import array_statistics
+
+    seen = array_statistics(array)
+    shape, kind, odd = [*array.shape], str(array.dtype), seen.nan + seen.infinite
+    return ArrayFacts(shape, kind, odd, seen.low, seen.high, seen.mean)
+
+
+def note_tuning(path: str | None, console: Console) -> None:
+    """Say that --tune has measured nothing if the file that it names was not made."""
+    if path not in (None, "-") and not Path(path).exists():
+        reason = "no layer has several kernels that are worth measuring"
+        console.log(f"{path} is not written: {reason}")

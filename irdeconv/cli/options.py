@@ -273,13 +273,14 @@ def rows(text: str) -> Iterator[VerbOption]:
     """Yield the options of a text.
 
     A row is the usage of an option, two spaces, and its help; lines that are indented more continue
-    it. Fields of `Option` and parsers follow as `@name value`. `+ NAME` stands for rows of SHARED.
+    it. Fields of `Option` and parsers follow as `@name value`. `+ NAME ...` is for rows of SHARED.
     After `= @name value` all rows have these fields, until the next `=`.
     """
     common: dict[str, Any] = {}
     for line in re.sub(r"\n {4,}", " ", re.sub(r"(?m)^    ", "", text)).strip("\n ").split("\n"):
         if line.startswith("+ "):
-            yield from (o._replace(**common) for o in rows(SHARED[line[2:]]))
+            shared = (option for name in line[2:].split() for option in rows(SHARED[name]))
+            yield from (option._replace(**common) for option in shared)
             continue
         plain, *tags = _TAG.split(line)
         fields: dict[str, Any] = dict(zip(tags[::2], map(str.strip, tags[1::2]), strict=True))
@@ -362,14 +363,9 @@ SHARED = {
     "FILE": f"""
     FILE  {_MODEL}""",
     "MODEL": """
-    + FILE
-    + WEIGHTS
-    + SEMANTICS""",
+    + FILE WEIGHTS SEMANTICS""",
     "STRUCTURE": """
-    + FILE
-    + WEIGHTS
-    + NO_WEIGHTS
-    + SEMANTICS""",
+    + FILE WEIGHTS NO_WEIGHTS SEMANTICS""",
     "PROBE": """
     --probe  with --certify: also evaluate both models on random data, modulo primes
         @needs --certify""",
@@ -400,10 +396,7 @@ SHARED = {
     --seed SEED  seed of rand and randn (default: %(default)s) @whole 0 @default 0""",
     "VALUES": """
     [NAME=VALUE ...]  the same as --input @dest values @reads arrays
-    + INPUT
-    + SEED
-    + SHAPE
-    + FORM_OR_NONE""",
+    + INPUT SEED SHAPE FORM_OR_NONE""",
     "FORM": f"{_FORM} @words {FORM_WORDS}",
     "FORM_OR_NONE": f"{_FORM}. none: not at all @words {FORM_WORDS} none",
     "TARGET": """
@@ -427,6 +420,33 @@ SHARED = {
     "FORCE_REPORT": """
     --force  let --report overwrite an input file""",
 }
+
+
+ALL = "--weights --semantics --shape --extension --limit"
+EXECUTED = f"{ALL} --fill --input --seed --form --threads --no-fuse --max-memory"
+# Options for many models at once; the others belong to a single model, or to the batch.
+PASSED = {
+    "validate": f"{ALL} --strict --no-weights",
+    "infer": f"{ALL} --fill --no-weights",
+    "lower": f"{ALL} --form --target --explain-costs --certify",
+    "run": f"{EXECUTED} --exact --outputs --dump",
+    "compare": f"{ALL} --fill --input --seed --form --target --tolerance --peer-precision",
+    "check-certificate": f"{ALL} --certificate --probe --seed --sizes --second",
+    "convert": f"{ALL} --seed",
+    "simplify": f"{ALL} --max-growth --decompress --fuse --check --fill --input --seed",
+    "inspect": f"{ALL} --fill --no-weights --lower --form --target --only --sort",
+    "explain": f"{ALL} --fill --no-weights --solve",
+    "bench": f"{EXECUTED} --time --iterations --rounds --warm-up --requests",
+}
+MADE = {  # the file that a verb writes into -o
+    "infer": "inferred.xml",
+    "lower": "lowered{suffix}",
+    "run": "outputs.npz",
+    "convert": "converted.xml",
+    "simplify": "simplified{suffix}",
+}
+JOIN = "join"
+TASKS = (*PASSED, JOIN)
 
 
 def execution(args: argparse.Namespace) -> dict[str, Any]:

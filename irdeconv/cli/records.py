@@ -1,8 +1,8 @@
-"""Records of the verbs that read, run, rewrite and compare models."""
+"""The records of the verbs."""
 
 from __future__ import annotations
 
-from irdeconv.cli.options import HEAD, Verb
+from irdeconv.cli.options import FORM_WORDS, HEAD, JOIN, PASSED, TASKS, Verb
 
 RECORDS = {
     "validate": Verb(
@@ -15,9 +15,7 @@ Exit code 0: no errors; there may be warnings. 1: there are errors.
     FILE ...  a model: .xml, .onnx, .json, .ird; - reads stdin
     --weights FILE  the .bin file of a single FILE @reads weights
     --strict  warnings count as errors
-    + NO_WEIGHTS
-    + SEMANTICS
-    + SHAPE
+    + NO_WEIGHTS SEMANTICS SHAPE
     --target NAME|FILE.toml  report each layer that this target cannot execute: a packaged target
         (irdeconv lower --list-targets), or a file of your own
     + WATCH
@@ -36,16 +34,11 @@ declared shapes are taken ("declared"), unless they cannot be true for its input
 
 -o writes the model with the inferred shapes. The exit code is 0 even if shapes differ from the
 declared ones, because OpenVINO ignores these.
-    + STRUCTURE
-    + SHAPE
-    + FILL
+    + STRUCTURE SHAPE FILL
     --all  list constants as well
     -o --output FILE  write the IR with inferred shapes here (.xml, .bin beside it)
         @writes model .xml @excludes --no-weights @why the weights are part of the IR
-    + FORCE
-    + PYTHON
-    + WATCH
-    + FORMAT""",
+    + FORCE PYTHON WATCH FORMAT""",
         example="irdeconv infer ir_samples/openvino/dynamic.xml --shape 'x[1,2,5,7]'",
     ),
     "lower": Verb(
@@ -67,11 +60,7 @@ With --target every new layer meets the conditions of a device, or nothing is wr
 Exit code 4: a deconvolution could not be lowered. 1: a layer is not proved, or the target cannot
 execute the lowered form of a deconvolution. 7: a layer is proved for some sizes only, or under the
 assumptions that are listed.
-    + OPTIONAL_FILE
-    + WEIGHTS
-    + SEMANTICS
-    + FORM
-    + TARGET
+    + OPTIONAL_FILE WEIGHTS SEMANTICS FORM TARGET
     --explain-costs  show the cost of each form for each deconvolution, and why a form is refused
     --only PATTERN  lower only deconvolutions whose names match, such as 'decoder/*'
     --convolutions  also rewrite ordinary convolutions that the target cannot run as they are
@@ -88,9 +77,7 @@ assumptions that are listed.
     + FORCE
     --certify [FILE]  prove every rewritten layer and show the certificates, or write them to FILE
         @const - @writes file
-    + PROBE
-    + PYTHON
-    + WATCH
+    + PROBE PYTHON WATCH
     --format text|json|ir  how the result is written (default: %(default)s) @default text
     --report FILE.html  write a page for a browser here that draws the graph before and after, with
         the replacement of each deconvolution @writes page .html""",
@@ -138,8 +125,7 @@ Inputs: x=@file.npy, x=@image.png, x=rand, randn, ones, zeros, arange, or an .np
 .safetensors with all of them. 'x=rand(-1,1)' is between two numbers, both included for integers.
 An input that is not given is rand: from 0 to 1, integers from 0 to 9. Images are resized to the
 input, with values from 0 to 1 for floats and 0 to 255 for integers.
-    + MODEL
-    + VALUES
+    + MODEL VALUES
     --threads N  threads that share the work (default: the number of processors); results do not
         depend on it @whole 1 1024
     + EXECUTION
@@ -157,10 +143,7 @@ input, with values from 0 to 1 for floats and 0 to 255 for integers.
         layer (the layers are executed one by one) @writes page .html
     -o --output FILE  write all outputs here: .npz, .safetensors, or .npy for a single one; -
         is stdout        @writes arrays
-    + FORCE
-    + PYTHON
-    + WATCH
-    + FORMAT""",
+    + FORCE PYTHON WATCH FORMAT""",
         no="a layer failed while running",
         example="irdeconv run ir_samples/openvino/deconv_3x3_to_5x5.xml x=arange",
     ),
@@ -170,8 +153,7 @@ Measure how long a model takes: the network, each step with its kernel, other ru
 
 Inputs are given as for `run`. A table of steps shows the shortest time of each. Processor time is
 the cost of the work, wall time its duration; the two differ on a machine that is busy.
-    + MODEL
-    + VALUES
+    + MODEL VALUES
     --threads N  threads that share the work (default: the number of processors, 1 with runtimes of
         --against); results do not depend on it @whole 1 1024
     + EXECUTION
@@ -218,12 +200,7 @@ layers that read them, or as layers with --constants.
 
 --operations needs no model: it lists OpenVINO's operations and irdeconv's support of each, as
 text or json; --only chooses types.
-    + OPTIONAL_FILE
-    + WEIGHTS
-    + NO_WEIGHTS
-    + SEMANTICS
-    + SHAPE
-    + FILL
+    + OPTIONAL_FILE WEIGHTS NO_WEIGHTS SEMANTICS SHAPE FILL
     --lower  compare with the lowered graph, which dot and ir show
     = @needs --lower @why nothing is lowered without it
     + FORM
@@ -242,8 +219,7 @@ text or json; --only chooses types.
     --operations  list irdeconv's support of OpenVINO's operations: execution, inference, keeping
         @excludes FILE --lower --sort --shape --format=dot|html|ir|svg
     -o --output FILE  write the result here instead of stdout @writes text
-    + FORCE
-    + WATCH
+    + FORCE WATCH
     --format text|json|dot|html|ir|svg  how the result is written (default: %(default)s)
         @default text""",
         example=f"irdeconv inspect {HEAD} --only 'up*'",
@@ -262,8 +238,7 @@ reach each output. -o FILE.svg writes the picture.
     [LAYER]  the name of a deconvolution
     --solve SIZE[,SIZE]  list attributes of the layer's dialect that give this output size (one for
         all axes, or one per axis), the smallest changes first
-    + SHAPE
-    + FILL
+    + SHAPE FILL
     -o --output FILE  write the result here instead of stdout @writes text
     + FORCE
     --format text|json|svg  how the result is written (default: %(default)s) @default text""",
@@ -297,8 +272,7 @@ know. 1: something is not proved, or there is nothing to prove.
     --sizes NAME=DIMS ...  prove for exactly this shape of an input (repeatable), such as
         x=1,3,64,64
     --second  also compare both models by relations between elements, with isl (extra isl)
-    + SHAPE
-    + FORMAT""",
+    + SHAPE FORMAT""",
         no="something is not proved, or there is nothing to prove",
         example=f"irdeconv lower {HEAD} -o lowered.xml\n"
         f"irdeconv check-certificate {HEAD} lowered.xml",
@@ -328,11 +302,7 @@ layers beyond the digits that it shows. Saved tensors may be sums in f16.
     + MODEL
     [OTHER]  a model, .npz, openvino, onnxruntime, or one of these with :FILE @reads model
     --other-weights FILE  the second model's .bin @reads weights
-    + INPUT
-    + SEED
-    + SHAPE
-    + FORM
-    + TARGET
+    + INPUT SEED SHAPE FORM TARGET
     --tolerance TOLERANCE ...  allowed difference relative to a tensor's largest value: 1e-3, or
         NAME=1e-3 for one output or layer; may be repeated (default: the bounds of rounding, layer
         by layer) @tolerance
@@ -344,9 +314,7 @@ layers beyond the digits that it shows. Saved tensors may be sums in f16.
         error of each layer @writes page .html
     + FORCE_REPORT
     --all  list layers that agree as well
-    + PYTHON
-    + WATCH
-    + FORMAT""",
+    + PYTHON WATCH FORMAT""",
         no="the two sides differ",
         example=f"irdeconv lower {HEAD} -o lowered.xml\nirdeconv compare {HEAD} lowered.xml",
         guide="compare",
@@ -376,9 +344,7 @@ then an .onnx. Nodes stay the same byte for byte, so sizes, attributes and weigh
     --fails-with TEXT|CODE  the failure that counts: an exit code, a signal (SIGSEGV), timeout, any
         (any code but 0 and 125), or a text that the command prints
     --other-weights FILE  the second model's .bin @reads weights
-    + INPUT
-    + SEED
-    + SHAPE
+    + INPUT SEED SHAPE
     --tolerance TOLERANCE  of --compare: allowed difference relative to a tensor's largest value
         (default: the bounds of rounding) @real 0
     --timeout SECONDS  of one run of the command (default: %(default)g) @real 0.1 1e6 @default 300
@@ -386,8 +352,7 @@ then an .onnx. Nodes stay the same byte for byte, so sizes, attributes and weigh
     --time SECONDS  stop after this time @real 0 1e9
     -o --output FILE  write the small model here: .xml, .bin and .npz, or the .onnx and .npz of an
         ONNX model @writes model .xml .onnx @required
-    + FORCE
-    + FORMAT""",
+    + FORCE FORMAT""",
         no="the check does not fail on the whole model",
         example=f"irdeconv reduce {HEAD} --check \"sh -c '! grep -q GroupConvolutionB {{}}'\" "
         "-o small.xml",
@@ -406,11 +371,9 @@ covered, all such operations are listed, the exit code is 4, and nothing is writ
     --weights FILE  the .bin of an old IR, the one beside it by default; of a oneDNN dump an .npz by
         tensor id or name, other tensors without a producer become inputs; or random @reads weights
     --seed SEED  seed of random weights (default: %(default)s) @whole 0 @default 0
-    + SHAPE
-    + SEMANTICS
+    + SHAPE SEMANTICS
     -o --output FILE  write the IR here (.xml, .bin beside it) @writes model .xml @required
-    + FORCE
-    + FORMAT""",
+    + FORCE FORMAT""",
         example="irdeconv convert ir_samples/onnx/upscaler.onnx -o upscaler.xml",
         guide="onnx",
     ),
@@ -453,8 +416,7 @@ irdeconv run PIECE.xml PIECE_inputs.npz.
     + SEED
     -o --output FILE  write the piece here (.xml, .bin beside it), of an ONNX model also as .onnx
         @writes model .xml .onnx @required
-    + FORCE
-    + FORMAT""",
+    + FORCE FORMAT""",
         no="with `--save-inputs`: a layer failed while running",
         example=f"irdeconv extract {HEAD} --from up1 --to up2 -o part.xml",
         guide="extract",
@@ -475,8 +437,7 @@ expression to all other names, as sed does. Layers in bodies keep their names.
     --only layers|tensors  which names --pattern applies to (default: both) @needs --pattern
     -o --output FILE  write the model here (.xml, .bin beside it), an ONNX model also as .onnx
         @writes model .xml .onnx @required
-    + FORCE
-    + FORMAT""",
+    + FORCE FORMAT""",
         example=f"irdeconv rename {HEAD} image=picture -o renamed.xml",
         guide="extract",
     ),
@@ -495,8 +456,7 @@ differ, the exit code is 1 and nothing is written.
 --fuse rounds weights once, so it changes results a little; the report has a bound for each layer.
 Only constants that are the same along all axes but the channels are folded, between layers that
 nothing else reads. A bias in front of padding stays.
-    + MODEL
-    + SHAPE
+    + MODEL SHAPE
     --max-growth SIZE  fold no constant that takes more bytes than this beyond those it is computed
         of: 4096, 512K (default: 1M) @size @default 1M
     --decompress  fold the Convert of weights that are stored in fewer bits, too: f16 becomes f32
@@ -512,10 +472,195 @@ nothing else reads. A bias in front of padding stays.
     + SEED
     -o --output FILE  write the simplified model here (.xml, .bin beside it), an ONNX model also as
         .onnx @writes model .xml .onnx
-    + FORCE
-    + FORMAT""",
+    + FORCE FORMAT""",
         no="with `--check`: the two models differ",
         example=f"irdeconv simplify {HEAD} -o small.xml",
         guide="extract",
+    ),
+    "suite": Verb(
+        f"""
+Test vectors for hardware and compilers: make them, run them, judge the results.
+
+  suite make DIR             write layers as IR, with inputs and expected outputs
+  suite check DIR RESULTS    judge the results of a device; exit code 1 unless all pass
+  suite run DIR --with PEER  run the layers in a runtime on this machine, and judge the results
+  suite list [DIR]           list the cases that make would write, or those of a suite
+
+RESULTS is a folder of CASE.npz or CASE.npy, or one .npz with CASE/y for every case. Each case has
+model.xml (the layer in OpenVINO's operations, for every dialect), inputs.npz, constants.npz and
+expected.npz. manifest.json has attributes, shapes, allowed differences with their rules, and known
+differences of runtimes.
+    ACTION  make, check, run, list @choices make check run list
+    [DIR]  the folder of the suite
+    [RESULTS]  check: a folder or an .npz @of check
+    = @group make and list @of make list
+    --dialect LIST  openvino (default), onednn, onnx, ort-nhwc, tensorrt, or all @list @default
+    --set LIST  quick (every value once), pairs (every pair of values), edges, networks, or full:
+        all but quick (default) @list @default
+    --only PATTERN ...  cases by name: '*-edge-*'
+    --layers FILE.toml  layers of your own
+    --full-size  layers of networks with all channels and elements
+    = @group make @of make
+    --data integers|floats  integers so small that results are exact (default), or floats with
+        bounds @default integers
+    --seed SEED  seed of the data (default: %(default)s) @whole 0 @default 0 @group
+    --form FORM  also write each case lowered, as lowered.xml: {FORM_WORDS.replace(" ", ", ")}
+        @words {FORM_WORDS}
+    --onnx  also write model.onnx of the cases of ONNX
+    --max-size SIZE  refuse (exit code 5) to write more: 512M, 4G (default: 1G) @size
+    --force  replace a suite, or the results of run @of make run
+    = @group run and check @of run
+    --with PEER  irdeconv, openvino, onnxruntime (needs --onnx) @dest peer
+    --lowered  run: the lowered models @dest lowered_models
+    -o --output RESULTS  run: keep the results here
+    --all  list cases that pass as well @of run check
+    =
+    --format text|json|junit  how the result is written (default: %(default)s) @default text""",
+        no="a case did not pass",
+        example="irdeconv suite list --dialect onnx --set quick",
+        guide="suite",
+    ),
+    "batch": Verb(
+        f"""
+Run a verb on many models, or on many inputs of one model, on several workers.
+
+PATH is a model, a folder (all .xml, .onnx and .ird below it) or a pattern. Each item is done in a
+process of a pool: one that fails, crashes, takes too long or too much memory gets its line in the
+report, and the others go on. --jobs 0 does all in this process. With --scheduler or --cluster, Dask
+spreads the items over machines (extra "distributed").
+
+-o keeps the results of each item in a folder of its own: the verb's JSON document, models,
+certificates, arrays. Results stand in the order of PATH, and the report has the same bytes with
+any number of workers. --resume goes on after an interruption: finished items, with the same
+files and options, are not done again.
+
+--inputs runs one model on many files, or on parts of large ones (--rows). `batch join DIR... -o
+FILE` puts their outputs together. --shard K/N does only a part of the items, as one of N machines.
+
+In --against and in the options of the verb, {{file}}, {{folder}}, {{stem}} and {{item}}
+stand for the model, its folder, its name without suffix, and the item's folder below -o.
+
+Exit code: the worst of the items', in this order: 70 (also crashes), 2, 6, 3, 4, 5 (also time), 1,
+7, 0.
+    VERB  {", ".join(TASKS)} @choices {" ".join(TASKS)} @dest task
+    PATH ...  models, folders, patterns; of join: the folders of -o of a batch run --inputs
+    --inputs PATH ...  with run and one model: .npy, .npz, .safetensors or .zarr
+        files, folders, patterns; each is
+        an item, and its arrays are the inputs, by name or in order; may be repeated; with join:
+        only the outputs of these, in this order @of run {JOIN}
+    --rows N  with --inputs: cut each file along the first axis into items of N rows @whole 1
+        @needs --inputs @of run
+    --against WHERE  the other model for compare and check-certificate: a file name such as
+        '{{folder}}/{{stem}}_lowered.xml', the folder of -o of a batch lower, or a runtime
+        @of compare check-certificate
+    = @of {" ".join(PASSED)}
+    --jobs N  processes (default: as many as processors; for bench 1, because they share the
+        processors); 0: all in this process, without limits @whole 0 4096
+    --shard K/N  of all items, do only the K-th of N parts of equal size: 1/4, 2/4, 3/4, 4/4
+        @shard
+    --timeout SECONDS  the time that an item may take @real 0.001 @excludes --jobs=0
+    --memory SIZE  the address space that an item may take beyond that of an idle process: 512M, 2G
+        (Linux) @size @excludes --jobs=0
+    --scheduler ADDRESS  a scheduler of Dask, such as tcp://host:8786 @excludes --cluster --jobs
+    --cluster local  start a scheduler of Dask and --jobs workers here @excludes --jobs=0
+    --retries N  how often an item is given to another worker of Dask when its worker dies or falls
+        silent, before it counts as crashed (default: %(default)s) @whole 0 1000 @default 10
+    =
+    -o --output DIR  a folder for the items' results; of join: the .npz or .npy @dest folder
+    = @of {" ".join(PASSED)}
+    --report FILE ...  write the report here: .json, .junit (or .xml), .sarif, .html; may be
+        repeated
+    --resume  go on with the rows of the journal @needs -o --report --journal @excludes --force
+    --force  begin anew, also if there are earlier results
+    --journal FILE  keep finished items here (default: batch.journal in DIR, or beside the report)
+    --all  list items that are well, too
+    =
+    + FORMAT""",
+        no="the worst answer of an item is no",
+        example="irdeconv batch validate ir_samples --jobs 2 --report report.html",
+        guide="batch",
+        partly=True,
+        passes=True,
+    ),
+    "codes": Verb(
+        """
+Explain diagnostic codes: meaning, cause, fix and an example.
+
+Without CODE all codes are listed. CODE is one such as E302, or the beginning of several: E3 lists
+those of inference, W all warnings.
+    [CODE ...]  a code such as E302, or its beginning: E3, W
+    + FORMAT""",
+        example="irdeconv codes W3",
+        guide="codes",
+        models=False,
+    ),
+    "demo": Verb(
+        """
+Enlarge a picture with a small network, and check the network without its deconvolutions.
+
+The network enlarges pictures twofold and has two deconvolutions. The demo validates it, lowers it,
+proves that both are equal, runs both on a picture and compares every layer. The picture that comes
+with irdeconv is first made smaller, so the result can be measured: its PSNR has to be better than
+that of bicubic interpolation. The enlarged picture, the lowered network and a page that shows both
+networks are written into a folder.
+
+--input takes your own picture, of at most 16,000,000 pixels. Each million takes some 5 s. A large
+picture is enlarged in pieces by the lowered network; the other one checks a single piece.
+
+With --samples the demo takes the packaged sample models instead: it validates, infers, lowers,
+writes, reads back, runs and compares each. Those in `broken` have to be refused. An open dimension
+is run with 8, or the nearest size that is allowed.
+
+The exit code is 0 only if every step succeeds.
+    [SAMPLE ...]  with --samples: the samples to take (default: all)
+    -i --input FILE ...  the picture to enlarge: PNG, JPEG, WebP, GIF, TIFF, BMP or PPM; with
+        --samples an input of theirs, NAME=VALUE as in run @dest inputs
+    -o --output DIR  the folder to write into (default: irdeconv_demo); with --samples it gets the
+        lowered IRs, and without -o nothing is kept
+    --force  overwrite files that no demo has written
+    --samples  take the sample models instead of a picture @dest all
+    --list  list the samples and stop
+    + FORM TARGET
+    --seed SEED  seed of rand and randn, with --samples (default: %(default)s) @whole 0 @default 0
+    + FORMAT""",
+        no="a step did not give the expected result",
+        example="irdeconv demo",
+        differs=True,
+        models=False,
+    ),
+    "completion": Verb(
+        """
+Print a script with which a shell completes verbs, options, choices and files.
+
+bash, in ~/.bashrc: eval "$(irdeconv completion bash)".
+zsh: irdeconv completion zsh > "${fpath[1]}/_irdeconv".
+fish: irdeconv completion fish > ~/.config/fish/completions/irdeconv.fish.
+    SHELL  bash, zsh or fish @choices bash zsh fish
+    + FORMAT""",
+        example='eval "$(irdeconv completion bash)"',
+        differs=True,
+        models=False,
+    ),
+    "doctor": Verb(
+        """
+Show the versions of all packages, the abilities of this installation and the profile of the
+machine by which kernels are chosen; or the limits.
+
+--calibrate measures the machine, in a few seconds if it is idle, and keeps the numbers in a folder
+that only the user may write to; from then on kernels are chosen by them. IRDECONV_CALIBRATED=0 in
+the environment ignores them.
+
+--warm compiles the kernels of the extra `fast` for this processor, or those that the given models
+take, so that no first run waits for it. IRDECONV_FAST=0 in the environment does without them.
+    --limits  show the limits for models instead: each with its name, which --limit takes
+    --calibrate  measure how fast this machine is, for the choice of kernels, and show the numbers
+        beside those of the packaged profile
+    --warm [MODEL ...]  compile the kernels of this processor, or only what these models take
+    + FORMAT LIMIT""",
+        no="a required package is missing or broken",
+        example="irdeconv doctor",
+        differs=True,
+        models=False,
+        one_of="--limits --calibrate --warm",
     ),
 }

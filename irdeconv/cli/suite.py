@@ -14,8 +14,8 @@ from irdeconv.base.tables import scaled, wrap
 from irdeconv.cli.checks import require_folder
 from irdeconv.cli.console import Answer, Console
 from irdeconv.cli.diagnostics import JunitCase, junit_report
+from irdeconv.verify import suite as vectors
 from irdeconv.verify.suite import file_of, gathered
-from irdeconv.verify.suite import run as run_suite
 from irdeconv.verify.suite_cases import SuiteCase
 from irdeconv.verify.suite_layer import base, label, terms
 from irdeconv.verify.suite_manifest import Suite, require_place, save_results
@@ -23,7 +23,7 @@ from irdeconv.verify.suite_report import CaseReport, SuiteReport, check
 from irdeconv.verify.suite_writing import MAX_SIZE, Recipe, make, require_room
 
 
-class PlannedCase(TypedDict):
+class PlannedCase(Record):
     """A case of a suite."""
 
     name: str  # of the case
@@ -62,7 +62,7 @@ class SuiteVerdict(Record, document="suite/1", keys="folder results *report"):
     report: SuiteReport
 
 
-def run(args: argparse.Namespace, console: Console) -> Answer:
+def run_suite(args: argparse.Namespace, console: Console) -> Answer:
     """Perform ACTION; UsageError without its arguments."""
     action = args.action
     if args.dir is None and action != "list":
@@ -114,7 +114,7 @@ def _run(args: argparse.Namespace, console: Console) -> Answer:
         if not args.output.endswith(".npz"):
             require_folder(Path(args.output))
     suite = Suite.open(Path(args.dir))
-    arrays, problems = run_suite(suite, args.peer, lowered=args.lowered_models)
+    arrays, problems = vectors.run(suite, args.peer, lowered=args.lowered_models)
     if args.output is not None:
         save_results(Path(args.output), arrays)
         console.log(f"wrote {args.output}")
@@ -139,19 +139,17 @@ def _report(report: SuiteReport, args: argparse.Namespace, console: Console) -> 
 
 
 def _list(args: argparse.Namespace, console: Console) -> Answer:
-    if args.dir is not None:
-        stored = Suite.open(Path(args.dir)).cases
-        cases = [(c.name, c.facts["set"], c.facts["tests"], c.layer) for c in stored]
+    if args.dir is None:
+        planned = _gathered(args, console)
+        rows = [PlannedCase(c.name, c.set, c.tests, terms(c.layer)) for c in planned]
     else:
-        cases = [(c.name, c.set, c.tests, c.layer) for c in _gathered(args, console)]
-    rows: list[PlannedCase] = [
-        {"name": name, "set": set_, "tests": tests, "layer": terms(layer)}
-        for name, set_, tests, layer in cases
-    ]
+        cases = Suite.open(Path(args.dir)).cases
+        facts = ((c.name, c.facts["set"], c.facts["tests"], terms(c.layer)) for c in cases)
+        rows = [PlannedCase(*fact) for fact in facts]
 
     def text() -> None:
         for row in rows:
-            console.text((row["name"], "bold"))
+            console.text((row.name, "bold"))
             console.text(_described(row, console.width))
         console.text(count(len(rows), "case"))
 
@@ -160,14 +158,14 @@ def _list(args: argparse.Namespace, console: Console) -> Answer:
 
 def _described(row: PlannedCase, width: int) -> str:
     """Return the purpose of a case and its layer's unusual attributes."""
-    usual = base(row["layer"]["dialect"])
+    usual = base(row.layer["dialect"])
     unusual = [
         f"{name} {value}"
-        for name, value in row["layer"].items()
+        for name, value in row.layer.items()
         if name in ("size", "kernel", "strides") or (name in usual and value != label(usual[name]))
     ]
     layer = ", ".join(text.replace(" ", "\0") for text in unusual)  # kept on one line
-    lines = (wrap(f"  {text}", width, indent=2) for text in (row["tests"], layer))
+    lines = (wrap(f"  {text}", width, indent=2) for text in (row.tests, layer))
     return "\n".join(lines).replace("\0", " ")
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from argparse import SUPPRESS, Action, ArgumentParser, Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
-from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
-from irdeconv.cli.options import SHARED, OptionParser, Verb, VerbOption, rows
+from irdeconv.cli.console import Answer, Console
+from irdeconv.cli.options import PASSED, SHARED, OptionParser, Verb, VerbOption, rows
 from irdeconv.cli.usage import option_names
 
 GROUPS = {
@@ -47,18 +47,33 @@ GROUPS = {
 VERBS = {verb: text for group in GROUPS.values() for verb, text in group.items()}
 
 
-def module(verb: str) -> ModuleType:
-    """Return the module of a verb."""
-    name = "raise_" if verb == "raise" else verb.replace("-", "_")  # `raise` is a keyword
-    return import_module(f"irdeconv.cli.{name}")
+# The verbs of each module, which has a function such as `run_lower` for each.
+MODULES = {
+    "about": "codes completion doctor",
+    "batch": "batch",
+    "comparing": "compare reduce",
+    "demo": "demo",
+    "editing": "extract rename simplify",
+    "lowering": "lower raise",
+    "proofs": "check-certificate",
+    "reports": "validate infer convert inspect explain",
+    "running": "run bench",
+    "suite": "suite",
+}
+
+
+def function_of(verb: str) -> Callable[[Namespace, Console], int | Answer]:
+    """Return the function of a verb."""
+    name = next(name for name, verbs in MODULES.items() if verb in verbs.split())
+    found = getattr(import_module(f"irdeconv.cli.{name}"), f"run_{verb.replace('-', '_')}")
+    return cast("Callable[[Namespace, Console], int | Answer]", found)
 
 
 def verb_record(verb: str) -> Verb:
     """Return the record of a verb."""
     from irdeconv.cli.records import RECORDS
-    from irdeconv.cli.records_tools import RECORDS as TOOLS
 
-    return RECORDS[verb] if verb in RECORDS else TOOLS[verb]
+    return RECORDS[verb]
 
 
 def verb_parser(verb: str) -> OptionParser:
@@ -119,8 +134,6 @@ class _Passed(Action):
 
 def _add_passed(parser: ArgumentParser) -> None:
     """Add the options of the verbs that a batch passes on; each says which verbs have it."""
-    from irdeconv.cli.records_tools import PASSED
-
     parser.set_defaults(words=[])
     seen: dict[str, VerbOption] = {}
     for task, names in PASSED.items():

@@ -9,8 +9,7 @@ import pytest
 
 from irdeconv.base import progress
 from irdeconv.base.tables import columns, printable, table, wrap
-from irdeconv.cli.console import Console
-from irdeconv.cli.progress_bars import Drawing, drawn
+from irdeconv.cli.console import Console, Drawing, drawn
 from irdeconv.cli.rich_bars import duration
 
 # Tables and sentences that fit a width; names that somebody pastes stay whole.

@@ -137,7 +137,7 @@ def test_an_interruption_is_told(monkeypatch: Patch, capsys: Capture) -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("irdeconv.cli.batch_report._write", interrupt)
+    monkeypatch.setattr("irdeconv.cli.batch._write", interrupt)
     assert command(*[word for word in WORDS if word != "-q"], "--report", "r.json") == 130
     said = "interrupted: 1 of 1 item done; the same command with --resume goes on\n"
     assert capsys.readouterr().err == said

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from irdeconv.cli.completion import SHELLS, script
+from irdeconv.cli.about import SHELLS, script
 from irdeconv.cli.verbs import VERBS
 from support.commands import answer
 

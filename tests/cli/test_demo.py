@@ -13,9 +13,9 @@ import pytest
 from PIL import Image
 
 import irdeconv as ird
+from irdeconv.cli.about import samples
 from irdeconv.cli.demo import CUT_MARGIN, FILES, MOST_PIXELS, NETWORK, enlarge, spans
 from irdeconv.cli.pictures import image_of, planes, png, psnr, read, resized
-from irdeconv.cli.samples import samples
 from irdeconv.ir.graph import Graph
 from support.commands import answer, command
 from support.fixtures import Capture, Patch
@@ -253,7 +253,7 @@ def folder(net: Path, monkeypatch: Patch) -> Path:
     (net.parent / "samples" / "deep").mkdir(parents=True)
     for name in ("net", "deep/other"):
         write_ir(net.parent / "samples" / f"{name}.xml", LAYER, W)
-    monkeypatch.setattr("irdeconv.cli.samples.folder", lambda: net.parent / "samples")
+    monkeypatch.setattr("irdeconv.cli.about.sample_folder", lambda: net.parent / "samples")
     monkeypatch.setenv("COLUMNS", "9999")  # the paths of some folders are long
     return net.parent
 

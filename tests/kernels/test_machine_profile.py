@@ -254,7 +254,7 @@ def test_the_doctor_does_one_thing_at_a_time(two: tuple[str, str], capsys: Captu
 
 
 def test_the_doctor_tells_that_numba_is_switched_off(monkeypatch: Patch, capsys: Capture) -> None:
-    monkeypatch.setattr("irdeconv.cli.doctor._package", lambda name, required=True: INSTALLED)
+    monkeypatch.setattr("irdeconv.cli.about._package", lambda name, required=True: INSTALLED)
     for value, said in (("1", False), ("0", True)):
         monkeypatch.setenv("IRDECONV_FAST", value)
         assert main(["doctor"]) == 0

@@ -13,7 +13,7 @@ import pytest
 
 import irdeconv as ird
 from irdeconv.base.form_names import CONDITIONS
-from irdeconv.cli.certificates import proof_code
+from irdeconv.cli.proofs import proof_code
 from irdeconv.ir.dtypes import ELEMENT_TYPES
 from irdeconv.ir.graph import Graph, Value
 from irdeconv.ir.op import REGISTRY

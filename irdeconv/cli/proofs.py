@@ -1,33 +1,154 @@
-"""`check-certificate`: prove every rewritten layer of a lowered model equal to the original."""
+"""Certificates on the command line: `check-certificate`; the end of `lower` and `raise`."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Annotated, Any
 
 from irdeconv.base.errors import count, misused
 from irdeconv.base.extras import needed
-from irdeconv.cli.certificates import SOME_SIZES, CheckDocument, read_certificates
+from irdeconv.base.json_form import Record
+from irdeconv.base.limits import current
+from irdeconv.base.opening import read_text
 from irdeconv.cli.checks import is_onnx, parse_shapes
 from irdeconv.cli.console import Answer, Console
 from irdeconv.cli.diagnostics import print_diagnostics
-from irdeconv.cli.model import given
+from irdeconv.cli.model import WrittenModel, given, onnx_shapes, source_of
+from irdeconv.formats.atomic import Files, together
 from irdeconv.formats.models import graph_of
+from irdeconv.formats.onnx_container import load_file
+from irdeconv.formats.onnx_types import set_shapes
+from irdeconv.formats.text import dump
 from irdeconv.formats.text_values import format_dim
 from irdeconv.formats.xml_writer import ir_bytes
+from irdeconv.ir.graph import Graph
 from irdeconv.ir.spec import Shape, is_static
 from irdeconv.proof.reader import weights_beside
-from irdeconv.verify.certificates import CheckReport
+from irdeconv.rewrite.records import LoweringReport
+from irdeconv.verify.certificates import (
+    Certificate,
+    Certificates,
+    CheckReport,
+    ProbeSummary,
+    Stamp,
+)
 from irdeconv.verify.check import checked
 from irdeconv.verify.check import probed as probe
-from irdeconv.verify.proving import both_sides
+from irdeconv.verify.proving import both_sides, stamp_of
+from irdeconv.verify.raising import RaisingReport
 from irdeconv.verify.second_reading import SecondAnswer, SecondModel, Unfollowed
 
+
+class Certified(Record):
+    """The certificates of a rewriting."""
+
+    certificates: tuple[Certificate, ...]  # one for each rewritten layer, with --certify
+    # the evaluation at random points, with --probe
+    probe: Annotated[Mapping[str, Any] | None, ProbeSummary | None]
+
+
+class LowerDocument(WrittenModel, document="lower/1", keys="file output *report *certified?"):
+    """The rewritten layers."""
+
+    report: LoweringReport
+    certified: Certified | None = None
+
+
+class RaiseDocument(WrittenModel, document="raise/1", keys="file output *report *certified?"):
+    """The deconvolutions that were found."""
+
+    report: RaisingReport
+    certified: Certified | None = None
+
+
+class CheckDocument(Record, document="check-certificate/1"):
+    """The verdict on a lowered model."""
+
+    file: str  # the original model
+    lowered: str  # the lowered model
+    passed: bool  # whether everything is proved for every size, without assumptions
+    proof: CheckReport  # the verdict of the proof
+    probe: CheckReport | None  # the verdict of --probe; null without it
+    # of --second, one for each rewritten deconvolution, and one for the model; null without it
+    second: list[SecondAnswer] | None
+
+
+SOME_SIZES = 7  # exit code: equal, but not for every size, or only under assumptions
 WARNINGS = 5  # so many false declarations are shown
 
 
-def run(args: argparse.Namespace, console: Console) -> Answer:
+def finish_rewriting(
+    args: argparse.Namespace,
+    report: LoweringReport | RaisingReport,
+    console: Console,
+    *,
+    stage: Callable[[Files], Any],
+    prove: Callable[[Any], Certificates],
+    show: Callable[[], None],
+    page: Callable[[Certificates], str | None] | None = None,
+    graph: Graph | None = None,
+) -> Answer:
+    """Write the outputs; answer with the report, the text form of `graph` and the certificates.
+
+    `stage` writes the model to a temporary place and returns it as it is read back, `prove` makes
+    certificates of that, `page` the page of --report, or None if it cannot; `show` writes the
+    report. The exit code is 0 if all layers are proved for every size, 7 for some sizes or under
+    assumptions, 1 if one is not proved.
+    """
+    made = _write_proved(args, console, stage, prove, page)
+
+    def document() -> LowerDocument | RaiseDocument:
+        certified = Certified(made.all, made.probe) if args.certify else None
+        if isinstance(report, LoweringReport):
+            return LowerDocument(args.file, args.output, report, certified)
+        return RaiseDocument(args.file, args.output, report, certified)
+
+    def text() -> None:
+        show()
+        if console.format == "ir" and graph is not None:
+            console.raw(dump(graph, elide=0))
+        for paragraph in (*map(str, made), *made.remarks):
+            console.text(paragraph)
+
+    return Answer(document, text, proof_code(made))
+
+
+def _write_proved(
+    args: argparse.Namespace,
+    console: Console,
+    stage: Callable[[Files], Any],
+    prove: Callable[[Any], Certificates],
+    page: Callable[[Certificates], str | None] | None,
+) -> Certificates:
+    """Write the files of -o, --certify and --report, all or none; return the certificates."""
+    made = Certificates(())
+    with together() as files:
+        written = stage(files)
+        if args.certify:
+            made = prove(written)
+        if args.certify and args.certify != "-":
+            files.write(Path(args.certify), made.to_json().encode("utf-8"))
+        text = page(made) if page is not None and args.report else None
+        if text is not None:
+            files.write(Path(args.report), text.encode("utf-8"))
+        targets = [one.target for one in files.opened]
+    for path in targets:
+        if path.suffix != ".bin":
+            console.log(f"wrote {path}")
+    return made
+
+
+def proof_code(made: Certificates) -> int:
+    """Return the exit code of certificates."""
+    differs = made.probe is not None and made.probe["differs"]
+    if made.refused or differs or not all(c.proved for c in made):
+        return 1
+    return 0 if all(made) and not made.assumed else SOME_SIZES
+
+
+def run_check_certificate(args: argparse.Namespace, console: Console) -> Answer:
     """Check; the exit code is 0 if everything is proved."""
     if args.file == args.lowered == "-":
         raise misused("stdin holds one model", "name a file for the other")
@@ -37,15 +158,11 @@ def run(args: argparse.Namespace, console: Console) -> Answer:
     if args.second:
         needed("--second", "islpy", "Map")
     shapes = _shapes(args)
-    if is_onnx(args.lowered) and (args.file == "-" or is_onnx(args.file)):
-        from irdeconv.cli.lower_onnx import check_files
-
-        report, probed = check_files(args, shapes)
-    else:
-        report, probed = _check_graphs(args, shapes)
+    onnx = is_onnx(args.lowered) and (args.file == "-" or is_onnx(args.file))
+    report, probed = (_check_onnx if onnx else _check_graphs)(args, shapes)
     second = _second(args, shapes)
     differs = any(s.verdict == "differs" for s in second or ())
-    code = 1 if differs else exit_code(report, probed)
+    code = 1 if differs else _exit_code(report, probed)
 
     def text() -> None:
         print_diagnostics(console, report.warnings[:WARNINGS])  # of wrong declarations
@@ -65,7 +182,7 @@ def run(args: argparse.Namespace, console: Console) -> Answer:
     return Answer(lambda: CheckDocument(*files, code == 0, report, probed, second), text, code)
 
 
-def exit_code(report: CheckReport, probed: CheckReport | None) -> int:
+def _exit_code(report: CheckReport, probed: CheckReport | None) -> int:
     """Return 0 for every size, 7 for some or on assumptions, 1 for no.
 
     If a probe cannot decide, that is no difference.
@@ -94,6 +211,15 @@ def _shapes(args: argparse.Namespace) -> dict[str, Shape | None]:
     return {**shapes, **asked}
 
 
+def read_certificates(path: str) -> Certificates:
+    """Read certificates as `lower --certify` writes them; UsageError if the file holds none."""
+    try:
+        return Certificates.from_json(read_text(path, current().json_bytes))
+    except ValueError as e:
+        hint = "irdeconv lower MODEL --certify FILE writes them"
+        raise misused(f"{path} holds no certificates: {e}", hint) from e
+
+
 def _check_graphs(
     args: argparse.Namespace, shapes: Mapping[str, Shape | None]
 ) -> tuple[CheckReport, CheckReport | None]:
@@ -105,6 +231,27 @@ def _check_graphs(
     )
     report = checked(*sides, certificates)
     return report, probe(*sides, seed=args.seed) if args.probe else None
+
+
+def stamp(file: str) -> Stamp | None:
+    """Return a certificate's record of an ONNX file; None for stdin."""
+    return None if file == "-" else stamp_of(Path(file), "onnx")
+
+
+def _check_onnx(
+    args: argparse.Namespace, shapes: Mapping[str, Shape | None]
+) -> tuple[CheckReport, CheckReport | None]:
+    """Return the verdicts of `check-certificate` on two ONNX files: the proof, the probe."""
+    from irdeconv.verify.onnx_check import check_models, compare_models, probe_models
+
+    certificates = None if args.certificate is None else read_certificates(args.certificate)
+    models = [load_file(source_of(f)) for f in (args.file, args.lowered)]
+    for model in models:
+        set_shapes(model, onnx_shapes(shapes, model))
+    proof = compare_models(models[0], models[1], args.semantics)
+    probed = probe_models(proof, seed=args.seed) if args.probe else None
+    stamps = stamp(args.file), stamp(args.lowered)
+    return check_models(proof, certificates, stamps), probed
 
 
 def _nothing(args: argparse.Namespace, report: CheckReport) -> str:

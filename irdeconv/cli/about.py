@@ -1,10 +1,11 @@
-"""`doctor`: show versions, and the abilities of this installation."""
+"""Verbs about irdeconv itself: `codes`, `completion`, `doctor`; the packaged sample models."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import platform
+import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -13,22 +14,172 @@ from errno import EACCES
 from functools import partial
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
+from importlib.resources import files
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
 
+import irdeconv as ird
 from irdeconv import __version__
 from irdeconv.base import limits, progress
+from irdeconv.base.code_pages import GROUPS, CodePage, CodeTitle, code_page
+from irdeconv.base.codes import CODES
 from irdeconv.base.errors import misused
 from irdeconv.base.extras import INSTALLED_BY, needed
 from irdeconv.base.json_form import Record
-from irdeconv.base.limits import shown
 from irdeconv.base.opening import unwritable
+from irdeconv.base.tables import wrap
 from irdeconv.cli.console import Answer, Console, has_colour
+from irdeconv.cli.options import FORM_WORDS
+from irdeconv.cli.verbs import VERBS, configure, verb_record
 from irdeconv.kernels.jit import FILE_MODE, private_folder
 
 if TYPE_CHECKING:
     from irdeconv.kernels.machine import MachineProfile
+
+
+def sample_folder() -> Path | None:
+    """Return the folder of the samples, None if the installation has none."""
+    packaged = Path(str(files("irdeconv").joinpath("_samples")))
+    checkout = Path(ird.__file__).resolve().parent.parent / "ir_samples"
+    return next((f for f in (packaged, checkout) if any(f.glob("**/*.xml"))), None)
+
+
+def samples() -> dict[str, Path]:
+    """Return the samples by name (the path without `.xml`), sorted."""
+    root = sample_folder()
+    found = sorted(root.glob("**/*.xml")) if root is not None else []
+    return {f.relative_to(root).with_suffix("").as_posix(): f for f in found if root is not None}
+
+
+class CodeList(Record, document="codes/1"):
+    """All codes."""
+
+    codes: list[CodeTitle]  # in order
+
+
+class CodePages(Record, document="codes/1"):
+    """The requested codes."""
+
+    codes: list[CodePage]  # in order
+
+
+def run_codes(args: argparse.Namespace, console: Console) -> Answer:
+    """List codes, or explain those that are named in full."""
+    chosen = _chosen_codes(args.codes)
+    if any(text.upper() in CODES for text in args.codes):
+        pages = [code_page(code) for code in chosen]
+        return Answer(lambda: CodePages(pages), partial(_code_pages, pages, console))
+    titles = [CodeTitle(c, CODES[c].title) for c in chosen]
+    return Answer(lambda: CodeList(titles), partial(_code_titles, chosen, console))
+
+
+def _chosen_codes(texts: list[str]) -> list[str]:
+    """Return the codes that begin with a text; UsageError if one fits none."""
+    for text in texts:
+        if not text or not any(c.startswith(text.upper()) for c in CODES):
+            raise misused(f'there is no diagnostic code "{text}"', _near_codes(text.upper()))
+    starts = tuple(text.upper() for text in texts) or ("",)
+    return [c for c in CODES if c.startswith(starts)]
+
+
+def _near_codes(text: str) -> str:
+    """Say which codes have the same digits, or begin alike."""
+    same = [c for c in CODES if text and c.endswith(text)]
+    if same:
+        return f"did you mean {' or '.join(same)}?"
+    for end in range(len(text) - 1, 1, -1):
+        near = [c for c in CODES if c.startswith(text[:end])]
+        if near:
+            return f"there are {', '.join(near)}"
+    return "irdeconv codes lists all of them"
+
+
+def _code_titles(chosen: list[str], console: Console) -> None:
+    """Print codes and titles below the headings of their groups."""
+    for group, title in GROUPS.items():
+        codes = [c for c in chosen if c.startswith(group)]
+        if codes:
+            console.text((title, "bold"))
+            for code in codes:
+                console.text(f"  {code}  {CODES[code].title}")
+    console.text("\nirdeconv codes CODE explains one, with an example")
+
+
+def _code_pages(pages: list[CodePage], console: Console) -> None:
+    for number, page in enumerate(pages):
+        console.text("\n" if number else "", (page.code, "bold"), f": {page.title}\n")
+        console.text(wrap(page.why, console.width, 0) + "\n")
+        console.text(wrap(f"How to fix it: {page.fix}", console.width, 0))
+        if page.when:
+            console.text("\n" + wrap(f"When it appears: {page.when}", console.width, 0))
+        for name, body in page.files.items():
+            file, _, element_type = name.partition(" ")
+            console.text(f"\n{file} ({element_type}):\n" if element_type else f"\n{file}:\n")
+            console.raw("".join(f"    {line}\n" for line in body.splitlines()))
+        for step in page.steps:  # not indented: it is as wide as a pipe
+            shown = f"{step.what}\nraises\n\n" if step.python else f"$ {step.what}\n"
+            console.raw(f"\n{shown}{step.printed}")
+
+
+SHELLS = ("bash", "zsh", "fish")
+_FILES = re.compile(r"FILE|LOWERED|OTHER")  # placeholders of files in the usage
+
+
+class CompletionDocument(Record, document="completion/1"):
+    """The script."""
+
+    shell: str  # its name
+    script: str  # its text
+
+
+def run_completion(args: argparse.Namespace, console: Console) -> Answer:
+    """Print the script."""
+    text = script(args.shell)
+    return Answer(lambda: CompletionDocument(args.shell, text), lambda: console.raw(text))
+
+
+def script(shell: str) -> str:
+    """Return the script for a shell: that of one parser, each verb a command below it."""
+    import shtab
+
+    whole = argparse.ArgumentParser(prog="irdeconv", description="OpenVINO-style IR")
+    whole.add_argument("-V", "--version", action="store_true", help="show the version")
+    verbs = whole.add_subparsers(dest="verb")
+    for verb, text in VERBS.items():
+        parser = verbs.add_parser(verb, help=text, description=text)
+        configure(parser, verb)
+        own = (o.words for o in verb_record(verb).options if o.key == "form")
+        forms = next(own, FORM_WORDS)
+        for action in parser._actions:
+            _describe(action, forms)
+    verbs.add_parser("help", help="show the help of a verb").add_argument("verb", choices=[*VERBS])
+    made: str = shtab.complete(whole, shell)
+    return made if made.endswith("\n") else f"{made}\n"
+
+
+def _describe(action: Any, forms: str) -> None:
+    """Add the values that an option or argument may have."""
+    import shtab
+
+    from irdeconv.rewrite.targets import target_names
+
+    action.help = re.split("[:;] ", action.help or "")[0]  # a shell has little room
+    known = {
+        "--form": forms.split(),
+        "--target": target_names(),
+        "SAMPLE": sorted(samples()),
+        "CODE": [*CODES],
+    }
+    names = [*action.option_strings, str(action.metavar)]
+    choices = next((known[n] for n in names if n in known), None)
+    if choices is not None and action.choices is None:
+        action.choices = choices
+    elif _FILES.search(str(action.metavar)):
+        action.complete = shtab.FILE
+    elif action.metavar == "DIR":
+        action.complete = shtab.DIRECTORY
+
 
 REQUIRED = "numpy filelock networkx lxml ml_dtypes pillow rich shtab threadpoolctl".split()
 EXTRAS = {
@@ -134,7 +285,7 @@ class WarmDocument(Record, document="doctor/1"):
     warm: WarmFacts  # the models, and the folder
 
 
-def run(args: argparse.Namespace, console: Console) -> Answer:
+def run_doctor(args: argparse.Namespace, console: Console) -> Answer:
     """Report; exit code 1 if a required package is missing or does not import."""
     if args.limits:
         return _limits(args, console)
@@ -142,7 +293,7 @@ def run(args: argparse.Namespace, console: Console) -> Answer:
         return _calibrate(console)
     if args.warm is not None:
         return _warm(args.warm, console)
-    facts = gather()
+    facts = installation()
     broken = [n for n, p in facts["required"].items() if p["problem"]]
     document = DoctorDocument(not broken, facts)
     return Answer(lambda: document, lambda: _text(facts, broken, console), 1 if broken else 0)
@@ -157,20 +308,18 @@ def _limits(args: argparse.Namespace, console: Console) -> Answer:
 
     def text() -> None:
         name = max(len(row["name"]) for row in rows)
-        value = max(len(shown(row)) for row in rows)
+        value = max(len(limits.shown(row)) for row in rows)
         for row in rows:
             code = row["code"] and f" ({row['code']})"
             source = "" if row["source"] == "default" else f"; set by {row['source']}"
-            begin = f"{row['name']:<{name}}  {shown(row):>{value}}"
+            begin = f"{row['name']:<{name}}  {limits.shown(row):>{value}}"
             console.text(f"{begin}  {row['what']}{code}{source}")
 
     return Answer(lambda: LimitsDocument([{k: row[k] for k in keys} for row in rows]), text)
 
 
-def gather() -> InstallationFacts:
+def installation() -> InstallationFacts:
     """Return versions, the platform and the state of every package."""
-    from irdeconv.cli.samples import samples
-
     required = {name: _package(name) for name in REQUIRED}
     return {
         "irdeconv": __version__,
@@ -297,7 +446,6 @@ def _warm(models: Sequence[str], console: Console) -> Answer:
         raise misused("--warm compiles nothing: IRDECONV_FAST=0 is set", "unset it")
     start = perf_counter()
     if models:  # each is run once, with random inputs and the kernels of a plan that runs often
-        import irdeconv as ird
         from irdeconv.cli.inputs import gather, specialize
         from irdeconv.cli.model import inferred, read_file
 
