@@ -74,11 +74,10 @@ def _lower(args: argparse.Namespace, console: Console) -> tuple[LoweringReport, 
     source = inferred(model, args.shape)
     low = ird.lower(source, args.form, args.target, **lowering_options(args))
 
-    def page(made: Certificates) -> str:
+    def page(made: Certificates | None) -> str:
         from irdeconv.show.page import graph_page
 
-        proofs = made if args.certify else None
-        return graph_page(source, low.graph, low.report, proofs).to_html()
+        return graph_page(source, low.graph, low.report, made).to_html()
 
     return low.report, finish_rewriting(
         args,
@@ -262,7 +261,7 @@ def _page(
     console: Console,
     low: LoweredOnnx,
     source: str | bytes,
-    made: Certificates,
+    made: Certificates | None,
 ) -> str | None:
     """Return the page of both models, drawn as the graphs that their nodes become.
 
@@ -277,5 +276,4 @@ def _page(
         print_diagnostics(console, (replace(d, severity="warning") for d in e.diagnostics))
         console.error(f"{args.report} is not written: the page cannot draw this model")
         return None
-    certificates = made if args.certify else None
-    return graph_page(before, after, low.report, certificates).to_html()
+    return graph_page(before, after, low.report, made).to_html()

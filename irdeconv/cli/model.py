@@ -229,30 +229,29 @@ def write_model(
     console.log(f"wrote {args.output}")
 
 
-def write_bytes(path: str, data: bytes) -> None:
-    """Write a file atomically; `-` is stdout, for which a closed pipe is quiet."""
-    if path == "-":
-        try:
-            sys.stdout.buffer.write(data)
-            sys.stdout.buffer.flush()
-        except BrokenPipeError:
-            discard(sys.stdout)
-        return
-    write_file(Path(path), data)
-
-
 def write_text(path: str | None, text: str, console: Console) -> None:
     """Write a text to a file, or to stdout without one."""
     if path is None or path == "-":
         console.raw(text)
     else:
-        write_bytes(path, text.encode("utf-8", "backslashreplace"))
+        write_file(Path(path), text.encode("utf-8", "backslashreplace"))
         console.log(f"wrote {path}")
 
 
 def save_arrays(path: str, arrays: Mapping[str, Array], console: Console) -> None:
-    """Write arrays by name as .npz (also to `-`), .safetensors, or a single one as .npy."""
-    write_bytes(path, packed(path, arrays))
+    """Write arrays by name as .npz, .safetensors, or a single one as .npy.
+
+    `-` is stdout, which takes an .npz, and for which a closed pipe is quiet.
+    """
+    data = packed(path, arrays)
+    if path != "-":
+        write_file(Path(path), data)
+    else:
+        try:
+            sys.stdout.buffer.write(data)
+            sys.stdout.buffer.flush()
+        except BrokenPipeError:
+            discard(sys.stdout)
     console.log(f"wrote {path}")
 
 

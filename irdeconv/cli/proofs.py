@@ -87,7 +87,7 @@ def finish_rewriting(
     stage: Callable[[Files], Any],
     prove: Callable[[Any], Certificates],
     show: Callable[[], None],
-    page: Callable[[Certificates], str | None] | None = None,
+    page: Callable[[Certificates | None], str | None] | None = None,
     graph: Graph | None = None,
 ) -> Answer:
     """Write the outputs; answer with the report, the text form of `graph` and the certificates.
@@ -120,7 +120,7 @@ def _write_proved(
     console: Console,
     stage: Callable[[Files], Any],
     prove: Callable[[Any], Certificates],
-    page: Callable[[Certificates], str | None] | None,
+    page: Callable[[Certificates | None], str | None] | None,
 ) -> Certificates:
     """Write the files of -o, --certify and --report, all or none; return the certificates."""
     made = Certificates(())
@@ -130,7 +130,8 @@ def _write_proved(
             made = prove(written)
         if args.certify and args.certify != "-":
             files.write(Path(args.certify), made.to_json().encode("utf-8"))
-        text = page(made) if page is not None and args.report else None
+        proofs = made if args.certify else None
+        text = page(proofs) if page is not None and args.report else None
         if text is not None:
             files.write(Path(args.report), text.encode("utf-8"))
         targets = [one.target for one in files.opened]
