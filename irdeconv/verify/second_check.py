@@ -17,6 +17,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial, reduce
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import islpy as isl
@@ -329,10 +330,16 @@ def _compare(*ends: tuple[SecondSide, SecondPort]) -> None:
     if first != second:
         raise SecondDiffers(f"the activations are {second} instead of {first}")
     for taps in groups.values():
+        # Regions in which the same taps read an element, with the places of these.
+        regions: list[tuple[isl.Set, tuple[int, ...]]] = []
         for i, tap in enumerate(taps):
-            before = (one.relation.domain() for one in taps[:i])
-            domain = reduce(isl.Set.subtract, before, tap.relation.domain())
-            _check_taps(domain, (tap,), taps[i + 1 :])
+            own, before = tap.relation.domain(), regions
+            pairs = [(domain.intersect(own), (*chosen, i)) for domain, chosen in before]
+            pairs += [(domain.subtract(own), chosen) for domain, chosen in before]
+            pairs.append((reduce(isl.Set.subtract, (domain for domain, _ in before), own), (i,)))
+            regions = [row for row in pairs if not row[0].is_empty()]
+        for domain, chosen in sorted(regions, key=itemgetter(1)):
+            _compare_sums(domain, [taps[i] for i in chosen])
 
 
 def _taps(term: SecondTerm) -> Iterator[tuple[tuple[int, ...], SecondTerm]]:
@@ -357,30 +364,16 @@ def _taps(term: SecondTerm) -> Iterator[tuple[tuple[int, ...], SecondTerm]]:
     raise Unfollowed("too many taps read one element")
 
 
-def _check_taps(domain: isl.Set, chosen: tuple[SecondTerm, ...], others: list[SecondTerm]) -> None:
-    """Compare sums over the elements that all of the chosen taps, and any of the others, read."""
-    more = []
-    for i, tap in enumerate(others):
-        own = tap.relation.domain()
-        both = domain.intersect(own)
-        if not both.is_empty():
-            more.append((both, (*chosen, tap), others[i + 1 :]))
-            domain = domain.subtract(own)
-    if not domain.is_empty():
-        _compare_sums(domain, chosen)
-    for row in more:
-        _check_taps(*row)
-
-
 def _compare_sums(domain: isl.Set, taps: Sequence[SecondTerm]) -> None:
     """Compare the sums of weights over the elements that these taps, and no others, read."""
-    taps = [t._replace(relation=t.relation.intersect_domain(domain)) for t in taps]
+    relations = [tap.relation.intersect_domain(domain) for tap in taps]
+    positions = _positions(relations, taps)
     rows: tuple[list[Array], list[Array]] = ([], [])
-    for tap, places in zip(taps, _positions(taps), strict=True):
+    for tap in taps:
         weights: Any = 1.0
         for array in tap.factors:
-            place, places = places[: array.ndim], places[array.ndim :]
-            weights = normal(weights * normal(array[tuple(place)]))
+            place = tuple(next(positions) for _ in range(array.ndim))
+            weights = normal(weights * normal(array[place]))
         rows[tap.side].append(weights)
     exact, near = np.broadcast_arrays(*(sum(row, np.zeros(1)) for row in rows))
     off = exact != near
@@ -392,15 +385,14 @@ def _compare_sums(domain: isl.Set, taps: Sequence[SecondTerm]) -> None:
         raise SecondDiffers(f"a weight is {texts}, such as for {domain.sample_point()}")
 
 
-def _positions(taps: Sequence[SecondTerm]) -> list[list[Array]]:
-    """Return all combinations of positions of weights: one of them decides the others."""
-    every = reduce(isl.Map.flat_range_product, (tap.relation for tap in taps))
-    for tap in reversed(taps):
-        back = tap.relation.reverse().apply_range(every).project_out_all_params()
+def _positions(relations: Sequence[isl.Map], taps: Sequence[SecondTerm]) -> Iterator[Array]:
+    """Return the axes of all combinations of weights: those of one tap decide the others."""
+    every = reduce(isl.Map.flat_range_product, relations)
+    for relation, tap in zip(reversed(relations), reversed(taps), strict=True):
+        back = relation.reverse().apply_range(every).project_out_all_params()
         if back.is_single_valued():
             there, values = tabulate(back, tuple(n for a in tap.factors for n in a.shape))
-            rest = iter([v[there] for v in values])
-            return [[next(rest) for _ in range(t.relation.dim(isl.dim_type.out))] for t in taps]
+            return (v[there] for v in values)
     raise Unfollowed("an element of a filter stands for several of the other one")
 
 

@@ -105,13 +105,10 @@ class SecondFacts:
 
     def within(self, text: str) -> isl.Set:
         """Return the limits of the open sizes in a text, and of those that these follow from."""
-        made, names, seen = isl.Set("{ : }"), NAMES.findall(text), set[str]()
-        for name in names:
-            if name not in seen:
-                made = made.intersect(self.limits[name])
-                names += NAMES.findall(self.cases.get(name, ""))
-                seen.add(name)
-        return made.coalesce()
+        names = NAMES.findall(text)
+        names += NAMES.findall("".join(self.cases.get(name, "") for name in names))
+        limits = (self.limits[name] for name in dict.fromkeys(names))
+        return reduce(isl.Set.intersect, limits, isl.Set("{ : }")).coalesce()
 
     def read(self, kind: Any, text: str) -> Any:
         """Return an object of isl by its text, in which names of open sizes are parameters."""
@@ -539,7 +536,9 @@ class Attributes:
 
     def __init__(self, op: SecondOperation, axes: int) -> None:
         y = op.layer
-        self.system, self.document = y.system, op.side.model.document
+        self.system, document = y.system, op.side.model.document
+        # Of OpenVINO's document, what is cut off may be negative.
+        self.documented = document and self.system == "openvino"
         self.strides = y.ints("strides stride stride_nd", axes, 1)
         self.dilations = y.ints("dilations dilation dilation_nd", axes, 1)
         both = "padding_nd padding"
@@ -570,7 +569,7 @@ class Attributes:
             pads = y.ints("pads", 2 * axes)
             self.before, self.after = pads[:axes], pads[axes:]
             self.asked, self.last = y.ints("output_shape")[-axes:], "nhwc" in y.version
-            self.inverted = self.document and (self.last or y.version == "onnx_opset1")
+            self.inverted = document and (self.last or y.version == "onnx_opset1")
         name = y.attributes.get("activation", "").strip()
         texts = [t for t in y.text("activation_params").split(",") if t.strip() and name != "Relu"]
         numbers = tuple(float(np.float32(t)) for t in texts)
@@ -581,21 +580,20 @@ class Attributes:
         reach, stride = self.dilations[a] * (kernel - 1) + 1, self.strides[a]
         longest = f"({size} - 1) * {stride} + {reach + self.extra[a]}"
         asked = self.asked[a] if self.asked else None
-        same, total = self.mode.startswith("same"), ""
         begin: Size = self.before[a] if self.mode == "explicit" else 0
         end: Size = self.after[a] if self.mode == "explicit" else 0
-        if self.system == CONVOLUTION and same:
-            total = f"floor(({size} - 1)/{stride}) * {stride} + {reach} - {size}"
-        elif self.system in ("onednn", "tensorrt") and same:
-            total = f"{reach - stride}"
-        elif self.system == "onnx" and (same or asked is not None):
-            total = f"{longest} - {f'{size} * {stride}' if asked is None else asked}"
-        elif self.system == "openvino" and asked is not None and self.document:
-            return f"floor(({longest} - {asked} + {int(self.mode == 'same_upper')})/2)", asked
-        elif self.system == "openvino" and asked is not None and same:
+        same, total = self.mode.startswith("same"), ""
+        if asked is not None and (same or self.documented or self.system == "onnx"):
             total = f"{longest} - {asked}"
+        elif same and self.system == CONVOLUTION:
+            total = f"floor(({size} - 1)/{stride}) * {stride} + {reach} - {size}"
+        elif same and self.system == "onnx":
+            total = f"{longest} - {size} * {stride}"
+        elif same and self.system != "openvino":
+            total = f"{reach - stride}"
         if total:  # it is cut off, or padded, in halves
-            begin, end = (f"floor((max({total}, 0) + {more})/2)" for more in (0, 1))
+            total = total if self.documented else f"max({total}, 0)"
+            begin, end = (f"floor(({total} + {more})/2)" for more in (0, 1))
             if (self.mode == "same_upper") == self.inverted:
                 begin, end = end, begin
         if self.system == CONVOLUTION:
