@@ -41,7 +41,7 @@ from irdeconv.rewrite.standardize import standardize
 from irdeconv.rewrite.targets import load_target, target_names
 from irdeconv.show.inspection import ratio
 from irdeconv.verify.certificates import Certificates
-from irdeconv.verify.check import with_probe
+from irdeconv.verify.check import probed, with_probe
 from irdeconv.verify.proving import Given, stamp_of
 from irdeconv.verify.raising import Raised
 
@@ -220,7 +220,7 @@ def _raised_text(raised: Raised, args: argparse.Namespace, console: Console) -> 
 def _lower_onnx(args: argparse.Namespace, console: Console) -> tuple[LoweringReport, Answer]:
     """Lower an ONNX file, which stays one."""
     from irdeconv.formats.onnx_lowering import lower_model, stage_onnx
-    from irdeconv.verify.onnx_check import certify_models, compare_models, probe_models
+    from irdeconv.verify.onnx_check import compare_models
 
     source = source_of(args.file)
     model = load_file(source)
@@ -242,10 +242,10 @@ def _lower_onnx(args: argparse.Namespace, console: Console) -> tuple[LoweringRep
         original = load_file(source)
         set_shapes(original, onnx_shapes(parse_shapes(args.shape), original))
         proof = compare_models(original, written, args.semantics)
-        made = replace(certify_models(proof), source=stamps[0], lowered=stamps[1])
+        made = replace(proof.made, source=stamps[0], lowered=stamps[1])
         if proof.problems:
             raise RuntimeError("; ".join(proof.problems))  # a bug, so nothing is written
-        return with_probe(made, probe_models(proof)) if args.probe else made
+        return with_probe(made, probed(proof.source, proof.lowered)) if args.probe else made
 
     def show() -> None:
         _text(low.report, count(len(model.proto.graph.node), "node"), args, console)

@@ -243,16 +243,16 @@ def _check_onnx(
     args: argparse.Namespace, shapes: Mapping[str, Shape | None]
 ) -> tuple[CheckReport, CheckReport | None]:
     """Return the verdicts of `check-certificate` on two ONNX files: the proof, the probe."""
-    from irdeconv.verify.onnx_check import check_models, compare_models, probe_models
+    from irdeconv.verify.onnx_check import check_models, compare_models
 
     certificates = None if args.certificate is None else read_certificates(args.certificate)
     models = [load_file(source_of(f)) for f in (args.file, args.lowered)]
     for model in models:
         set_shapes(model, onnx_shapes(shapes, model))
     proof = compare_models(models[0], models[1], args.semantics)
-    probed = probe_models(proof, seed=args.seed) if args.probe else None
     stamps = stamp(args.file), stamp(args.lowered)
-    return check_models(proof, certificates, stamps), probed
+    report = check_models(proof, certificates, stamps)
+    return report, probe(proof.source, proof.lowered, seed=args.seed) if args.probe else None
 
 
 def _nothing(args: argparse.Namespace, report: CheckReport) -> str:

@@ -22,26 +22,33 @@ from irdeconv.ir.spec import Shape, compatible, format_shape, merge_shapes
 from irdeconv.rewrite.infer_specs import inferred
 from irdeconv.verify.adapter import ProofSide, side_of, unnamed
 from irdeconv.verify.certificates import Certificate, Certificates, CheckReport, Stamp
-from irdeconv.verify.check import examined, judged, probed
+from irdeconv.verify.check import examined, judged
 from irdeconv.verify.shape_vectors import spelled_alike
 
 FIRST_WITH_CONSTANTS = 4  # IR version; before it each initializer is an input
+
+
+class OnnxReport(CheckReport):
+    """The verdict on two ONNX models, which may be equal without a rewritten layer."""
+
+    @property
+    def equal(self) -> bool:
+        """Whether the models are equal, possibly for some sizes only or under assumptions."""
+        return not self.problems and all(r.reason is None for r in self.layers)
 
 
 @dataclass(frozen=True)
 class OnnxProof:
     """Two models as sides of a proof, with their certificates and the report.
 
-    `problems` are the differences that no graph has; `assumed` are the declarations that both
-    graphs rest on.
+    `problems` are the differences that no graph has.
     """
 
     source: ProofSide
     lowered: ProofSide
     made: Certificates
-    report: CheckReport
+    report: OnnxReport
     problems: tuple[str, ...]
-    assumed: tuple[str, ...]
 
 
 def compare_models(a: OnnxFile, b: OnnxFile, semantics: Semantics = "runtime") -> OnnxProof:
@@ -59,10 +66,9 @@ def compare_models(a: OnnxFile, b: OnnxFile, semantics: Semantics = "runtime") -
             if not found:
                 raise
             continue
-        report = OnnxReport(**vars(proof.report))
-        if report.passed and not proof.assumed:
+        if proof.report.passed:
             return proof
-        found.append((not report.equal, len(found), proof))
+        found.append((not proof.report.equal, len(found), proof))
     return min(found, key=lambda row: row[:2])[-1]
 
 
@@ -93,8 +99,11 @@ def _compared(
     if new:
         more.problems.append(f"{count(new.total(), 'new node')} that no output needs")
     made, report = examined(*sides)
-    assumed = [*dict.fromkeys([*assumed, *more.assumed])]
-    return OnnxProof(sides[0], sides[1], made, report, tuple(more.problems), tuple(assumed))
+    # Both graphs rest on the declarations, too.
+    every = tuple(dict.fromkeys([*made.assumed, *assumed, *more.assumed]))
+    report = OnnxReport(**vars(replace(report, assumed=every)))
+    made = replace(made, assumed=every)
+    return OnnxProof(sides[0], sides[1], made, report, tuple(more.problems))
 
 
 @dataclass
@@ -193,21 +202,6 @@ _ENDS: dict[str, Callable[[Any], dict[str, str]]] = {
 }
 
 
-class OnnxReport(CheckReport):
-    """The verdict on two ONNX models, which may be equal without a rewritten layer."""
-
-    @property
-    def equal(self) -> bool:
-        """Whether the models are equal, possibly for some sizes only or under assumptions."""
-        return not self.problems and all(r.reason is None for r in self.layers)
-
-
-def certify_models(proof: OnnxProof) -> Certificates:
-    """Return a certificate for every rewritten layer; one that is not proved has a reason."""
-    assumed = (*proof.made.assumed, *proof.assumed)
-    return replace(proof.made, assumed=tuple(dict.fromkeys(assumed)))
-
-
 def check_models(
     proof: OnnxProof,
     certificates: Sequence[Certificate] | None = None,
@@ -218,12 +212,9 @@ def check_models(
     With `certificates` there must be exactly one for each rewritten layer, which states the
     contents of the two models; `stamps` are those of the files.
     """
-    made = replace(certify_models(proof), source=stamps[0], lowered=stamps[1])
+    made = replace(proof.made, source=stamps[0], lowered=stamps[1])
     problems = (*proof.problems, *proof.report.problems)
-    report = replace(proof.report, problems=problems, assumed=made.assumed)
-    if certificates is not None:
-        report = judged(made, certificates, report)
-    return OnnxReport(**vars(report))
+    return judged(made, certificates, replace(proof.report, problems=problems))
 
 
 def check_onnx(
@@ -252,8 +243,3 @@ def check_onnx(
     return check_models(
         compare_models(load_file(original), load_file(lowered), semantics), certificates
     )
-
-
-def probe_models(proof: OnnxProof, *, seed: int | None = None) -> CheckReport:
-    """Evaluate every rewritten layer of both models modulo primes on random data and compare."""
-    return probed(proof.source, proof.lowered, seed=seed)
