@@ -31,7 +31,7 @@ from irdeconv.rewrite import builder
 from irdeconv.rewrite.infer_specs import infer_specs, inferred, layer_count
 from irdeconv.verify.adapter import side_of
 from irdeconv.verify.check import checked
-from irdeconv.verify.raising_compose import Decomposition, Raising, resize_unproved, upsampling
+from irdeconv.verify.raising_compose import Decomposition, resize_unproved, upsampling
 from irdeconv.verify.raising_site import RaisingSite, known_type
 
 PATTERNS = {
@@ -220,26 +220,26 @@ def _raise_one(
 def _pattern(core: Node, decomposition: Decomposition) -> str:
     if core.type == "Interpolate":
         return "upsample"
-    if decomposition.raising.repeats:
+    if decomposition.repeats:
         return "resize"
     if core.type == "Concat":
         return PHASES
-    return "depth-to-space" if decomposition.raising.interleaves else FALLBACK
+    return "depth-to-space" if decomposition.interleaves else FALLBACK
 
 
 def _replace(
-    graph: Graph, core: Node, decomposition: Decomposition, named: set[int]
+    graph: Graph, core: Node, made: Decomposition, named: set[int]
 ) -> tuple[RaisedLayer, int | None]:
     """Put the deconvolution in the place of the last node of its decomposition.
 
     Raises OpError if it would not be a valid one, or OpenVINO would not accept it.
     """
-    end, made = graph.node(decomposition.end), decomposition.raising
+    end = graph.node(made.end)
     names = ("strides", "pads_begin", "pads_end", "dilations", "output_padding")
     op = backprop_data(made.filter.shape[0])(**{name: getattr(made, name) for name in names})
     require_fit(op)  # of OpenVINO
-    before = builder.products(graph, decomposition.convolutions)
-    change = builder.replace_node(graph, end, _building(decomposition, op, end.spec()))
+    before = builder.products(graph, made.convolutions)
+    change = builder.replace_node(graph, end, _building(made, op, end.spec()))
     if change.skipped:
         return RaisedLayer(core.name, core.type, None, change.skipped), None
     new = next(n for n in map(graph.node, change.made) if n.type == op.type)
@@ -247,9 +247,9 @@ def _replace(
     if end.type in CONVOLUTIONS:
         new.name = new.name.replace(end.type, op.type)
     record = RaisedLayer(
-        name=new.name if decomposition.bias is None else end.name,
+        name=new.name if made.bias is None else end.name,
         type=op.type,
-        pattern=_pattern(core, decomposition),
+        pattern=_pattern(core, made),
         attributes=tuple(op.to_attributes().items()),
         macs_before=before,
         macs_raised=builder.products(graph, [new]),
@@ -260,19 +260,18 @@ def _replace(
 
 
 def _building(
-    decomposition: Decomposition, op: BackpropData, wanted: Spec
+    made: Decomposition, op: BackpropData, wanted: Spec
 ) -> Callable[..., Value | builder.Skip]:
     """Return a function that adds the deconvolution and its bias for a value of spec `wanted`."""
-    made = decomposition.raising
 
     def build(_: Any, b: builder.GraphBuilder, *__: Any) -> Value | builder.Skip:
         filter = made.filter[0] if made.filter.shape[0] == 1 else made.filter
-        y = b.add(op, decomposition.data, _constant(b, filter, decomposition.compressed))
+        y = b.add(op, made.data, _constant(b, filter, made.compressed))
         if not compatible(b.spec(y).shape, wanted.shape):
             return builder.Skip(f"the output would be {b.spec(y)} in the place of {wanted}")
-        if decomposition.bias is None:
+        if made.bias is None:
             return y
-        bias = decomposition.bias.reshape(1, -1, *(1,) * len(made.strides))
+        bias = made.bias.reshape(1, -1, *(1,) * len(made.strides))
         return b.add(Add(), y, b.const(bias))
 
     return build
@@ -288,7 +287,7 @@ def _constant(b: builder.GraphBuilder, filter: Array, compressed: ElementType | 
     return b.const(filter)
 
 
-def _note(made: Raising) -> str | None:
+def _note(made: Decomposition) -> str | None:
     """Describe the rounding of sums in the filter."""
     if made.summed == 1:
         return None

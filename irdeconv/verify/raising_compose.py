@@ -100,15 +100,19 @@ def _two_sum(a: Array, b: Array) -> tuple[Array, Array]:
 LARGEST_FILTER = 1 << 28  # elements of a raised filter
 
 
-@dataclass(frozen=True)
-class Raising:
-    """A deconvolution: `filter` is [g, C/g, M/g, *K].
+@dataclass(frozen=True, kw_only=True)
+class Decomposition:
+    """A deconvolution from the value `data` to the output of node `end`, and what it replaces.
 
-    `exact` says that every element of the filter is an element of the old one, or an exact sum.
-    `summed` is the largest number of old elements in a new one. `repeats` says that elements of
-    the data were repeated, `interleaves` that channels were moved into space.
+    `filter` is [g, C/g, M/g, *K]. `exact` says that every element of it is an element of the old
+    one, or an exact sum. `summed` is the largest number of old elements in a new one. `repeats`
+    says that elements of the data were repeated, `interleaves` that channels were moved into space.
+    `bias` has one value per output channel. `convolutions` are those that it replaces,
+    `compressed` is the element type in which their filters are stored.
     """
 
+    data: Value
+    end: int
     filter: Array
     strides: Ints
     dilations: Ints
@@ -119,19 +123,6 @@ class Raising:
     summed: int = 1
     repeats: bool = True
     interleaves: bool = False
-
-
-@dataclass(frozen=True)
-class Decomposition:
-    """A deconvolution: from the value `data` to the output of node `end`.
-
-    `bias` has one value per output channel. `convolutions` are those that it replaces,
-    `compressed` is the element type in which their filters are stored.
-    """
-
-    data: Value
-    end: int
-    raising: Raising
     bias: Array | None = None
     convolutions: Sequence[Node] = ()
     compressed: ElementType | None = None
@@ -204,8 +195,8 @@ class ViewReading:
         ]  # fmt: skip
         return all(map(self.case.implies, itertools.chain(*ends)))
 
-    def compose(self) -> Raising:
-        """Return the deconvolution."""
+    def compose(self, data: Value, end: int) -> Decomposition:
+        """Return the deconvolution of the data, which ends at a node."""
         first = self.blocks[0]
         for b in self.blocks:
             own = np.arange(b.channels.size).reshape(b.channels.shape)
@@ -218,13 +209,15 @@ class ViewReading:
         same = all((self._filter(parts, lines, p)[0] == filter).all() for p in phases if any(p))
         need(same, "the convolution's stride gives elements of the data different filters")
         interleaves = any(axis.radix > 1 for axis in self.out)
-        filter, dilations, begin, end, extra = _trimmed(filter, lines, all_taps=not interleaves)
-        return Raising(
+        filter, dilations, front, back, extra = _trimmed(filter, lines, all_taps=not interleaves)
+        return Decomposition(
+            data=data,
+            end=end,
             filter=filter,
             strides=tuple(line.stride for line in lines),
             dilations=dilations,
-            pads_begin=begin,
-            pads_end=end,
+            pads_begin=front,
+            pads_end=back,
             output_padding=extra,
             exact=sums.exact,
             summed=sums.count,
@@ -402,8 +395,16 @@ def upsampling(graph: Graph, node: Node) -> Decomposition:
     need(exact, f"its weights are no numbers of {dtype}")
     tiled = np.tile(filter, (shape[1], 1, 1, *(1,) * kernel.ndim))
     _, dilations, begin, end, extra = zip(*spellings, strict=True)
-    strides = tuple(line.stride for line, _ in lines)
-    return Decomposition(data, node.id, Raising(tiled, strides, dilations, begin, end, extra))
+    return Decomposition(
+        data=data,
+        end=node.id,
+        filter=tiled,
+        strides=tuple(line.stride for line, _ in lines),
+        dilations=dilations,
+        pads_begin=begin,
+        pads_end=end,
+        output_padding=extra,
+    )
 
 
 def _line(name: str, rows: list[Weights], size: int, rule: str) -> tuple[TapAxis, Weights]:

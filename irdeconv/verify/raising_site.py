@@ -189,8 +189,9 @@ class RaisingCandidate:
 
     def built(self, site: RaisingSite) -> Decomposition:
         """Return the deconvolution; Unproved if it is none."""
-        made, bias = self.reading.compose(), self._bias(self.reading.bias)
-        return Decomposition(self.data, self.end, made, bias, site.convolutions, site.compressed)
+        made = self.reading.compose(self.data, self.end)
+        bias, compressed = self._bias(self.reading.bias), site.compressed
+        return replace(made, bias=bias, convolutions=site.convolutions, compressed=compressed)
 
     def _bias(self, numbers: Array | None) -> Array | None:
         """Return the bias by output channels; Unproved if it is not one value for each."""
