@@ -18,7 +18,7 @@ import numpy as np
 
 from irdeconv.base.errors import Diagnostic
 from irdeconv.base.form_names import FALLBACK, GEMM, PHASES, STACKED
-from irdeconv.ir.graph import Graph, Node, Value
+from irdeconv.ir.graph import Graph, Node
 from irdeconv.ir.spec import Dim, Interval, Spec, format_shape
 from irdeconv.ir.spec import Shape as SpecShape
 from irdeconv.proof.definition import CONVOLUTIONS, OWN, define, is_deconvolution
@@ -146,11 +146,8 @@ def layer_of(graph: Graph, node: Node, places: Mapping[int, int]) -> Layer:
         elements = TypedArray(_elements(op), op.element_type.name)
     ports = range(max(node.outputs, graph.highest_port(node.id) + 1))
     names = [node.names_of(port) for port in ports]
-    outputs = [fact_of(node.spec(port)) for port in ports]
-    if node.type == "Parameter" and typed and node.specs is None:
-        outputs = [fact_of(Spec(op.element_type, op.shape))]
+    outputs = [] if node.type == "Result" else [_fact(node, port) for port in ports]
     if node.type == "Result":
-        outputs.clear()
         source = graph.inputs_of(node.id)[0]
         said = next((text for key, text in node.extra if key == "output_names" and text), None)
         names = [tuple(said.split(",")) if said else graph.node(source.node).names_of(source.port)]
@@ -214,6 +211,14 @@ def fact_of(spec: Spec) -> Fact:
     return Fact(spec.dtype.name if spec.dtype else None, shape)
 
 
+def _fact(node: Node, port: int) -> Fact:
+    """Return the facts of an output; an input that is not inferred has those that it declares."""
+    op: Any = node.op
+    if node.type == "Parameter" and node.specs is None and hasattr(op, "element_type"):
+        return fact_of(Spec(op.element_type, op.shape))
+    return fact_of(node.spec(port))
+
+
 def _dim(dim: Dim) -> int | tuple[int, int | None]:
     return (dim.lo, dim.hi) if isinstance(dim, Interval) else dim
 
@@ -225,10 +230,7 @@ def facts(graph: Graph, nodes: Mapping[int, int], adapted: Model | None = None) 
         node = nodes.get(port.layer)
         if node is None:
             return adapted.of(port).outputs[port.port] if adapted else Fact(None, None)
-        op: Any = graph.node(node).op
-        if op.type == "Parameter" and graph.node(node).specs is None:
-            return fact_of(Spec(op.element_type, op.shape))
-        return fact_of(graph.spec(Value(node, port.port)))
+        return _fact(graph.node(node), port.port)
 
     return fact
 
@@ -376,15 +378,15 @@ def rewritten(ob: Obligation) -> list[Layer]:
     return [ob.lowered.layers[i] for i in places if ob.lowered.layers[i].type != "Const"]
 
 
-def originals(ob: Obligation) -> list[int]:
-    """Return the places of the source's layers that were rewritten, in order."""
+def source_region(ob: Obligation) -> tuple[list[int], list[Port]]:
+    """Return the places of the rewritten layers of the source, in order, and what they read."""
     images = frozenset(ob.twins.values())
-    return region(ob.source, ob.wanted, lambda p, _: p in images)[0]
+    return region(ob.source, ob.wanted, lambda p, _: p in images)
 
 
 def subject(ob: Obligation) -> Layer:
     """Return the deconvolution that an obligation is of; without one the layer to be shown."""
-    layers = (ob.source.layers[i] for i in reversed(originals(ob)))
+    layers = (ob.source.layers[i] for i in reversed(source_region(ob)[0]))
     return next(filter(is_deconvolution, layers), ob.source.of(ob.wanted))
 
 
@@ -456,8 +458,7 @@ class AskedProver:
         except Unproved as e:
             self.unproved[key] = str(e)
             # A value that both models compute may be read by one of them only.
-            images = frozenset(task.twins.values())
-            _, read = region(task.source, task.wanted, lambda p, _: p in images)
+            _, read = source_region(task)
             fewer = {output: wanted for output, wanted in task.twins.items() if wanted in read}
             if fewer == task.twins:
                 raise

@@ -22,8 +22,8 @@ from irdeconv.verify.adapter import (
     AskedProver,
     ProofSide,
     form_of,
-    originals,
     rewritten,
+    source_region,
     subject,
 )
 from irdeconv.verify.certificates import Certificate, Certificates, CheckReport, LayerCheck
@@ -109,7 +109,7 @@ def _changed(source: ProofSide, lowered: ProofSide, verdict: ProofVerdict) -> di
 def _reason(task: Obligation, said: str | None, changed: Collection[int]) -> str:
     """Return why a layer is not proved; one that follows from another's failure says so."""
     layer = subject(task)
-    read = ((i, task.source.layers[i]) for i in originals(task))
+    read = ((i, task.source.layers[i]) for i in source_region(task)[0])
     before = [y.name for i, y in read if y is not layer and (i in changed or is_deconvolution(y))]
     if before:
         return f'what it reads is not proved to be equal, because of "{before[-1]}"'
@@ -299,7 +299,7 @@ def _sizes(ob: Obligation, proof: Proof) -> str:
 def _parameters(ob: Obligation) -> dict[str, Any]:
     """Return version, attributes and constants of the source's layers, by their names."""
     out = {}
-    for place in originals(ob):
+    for place in source_region(ob)[0]:
         layer = ob.source.layers[place]
         if layer.type == "Const":
             continue

@@ -45,6 +45,7 @@ from irdeconv.proof.model import (
     region,
     whole,
 )
+from irdeconv.verify.adapter import source_region
 
 PART = 11  # bits; 3 parts make up an element
 TERMS = 2**PART
@@ -370,10 +371,9 @@ class _Probe:
 
     def __init__(self, ob: Obligation) -> None:
         self.ob = ob
-        given = frozenset(ob.twins.values())
-        places, read = region(ob.source, ob.wanted, lambda p, _: p in given)
+        places, read = source_region(ob)
         found = [ob.source.layers[i] for i in places if is_deconvolution(ob.source.layers[i])]
-        if len(found) != 1 or found[0].inputs[0] not in given:
+        if len(found) != 1 or found[0].inputs[0] not in read:
             raise Unproved("it is no single deconvolution of data from outside")
         self.layer: Layer = found[0]
         _, ends = region(ob.lowered, ob.output, lambda p, _: p in ob.twins)
