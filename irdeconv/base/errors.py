@@ -240,6 +240,26 @@ class OpError(IrdeconvError):
         return error
 
 
+def size_error(port: int, text: str, hint: str | None = None) -> OpError:
+    """Return the error of an input whose sizes do not fit."""
+    return OpError(text, code="E302", port=port, hint=hint)
+
+
+def value_error(port: int, text: str, hint: str | None = None) -> OpError:
+    """Return the error of an input whose values do not fit."""
+    return OpError(text, code="E305", port=port, hint=hint)
+
+
+def attribute_error(name: str, text: str, hint: str | None = None) -> OpError:
+    """Return the error of an attribute that does not fit the inputs."""
+    return OpError(text, code="E304", attribute=name, hint=hint)
+
+
+def attribute_problem(name: str, text: str, hint: str | None = None) -> Problem:
+    """Return the problem of an attribute that no inputs fit."""
+    return Problem("E210", text, attribute=name, hint=hint)
+
+
 class InputError(IrdeconvError, ValueError, code=3):
     """The file is not a usable model."""
 

@@ -35,14 +35,13 @@ from irdeconv.ir.op import Op
 from irdeconv.ops import elementwise
 from irdeconv.ops.activation import Clamp, LogSoftmax, PReLU, ReLU, SoftMax
 from irdeconv.ops.channels import Split, VariadicSplit
-from irdeconv.ops.elementwise import Add, Divide, Exp, Log, Multiply, Power, Select
+from irdeconv.ops.elementwise import Add, Divide, Exp, FakeQuantize, Log, Multiply, Power, Select
 from irdeconv.ops.generation import Range
 from irdeconv.ops.indexing import ScatterUpdate
 from irdeconv.ops.matrix import MatMul
 from irdeconv.ops.movement import Broadcast, Concat, Tile, Transpose
-from irdeconv.ops.normalization import BatchNormInference, NormalizeL2
 from irdeconv.ops.ordering import TopK3
-from irdeconv.ops.quantize import FakeQuantize
+from irdeconv.ops.reduction import BatchNormInference, NormalizeL2
 from irdeconv.ops.shape import Reshape, ShapeOf, Squeeze1, Unsqueeze
 from irdeconv.ops.slicing import Gather1, Slice, StridedSlice
 

@@ -30,8 +30,7 @@ from irdeconv.ops.convolution import Convolution, GroupConvolution
 from irdeconv.ops.dialect_openvino import backprop_data
 from irdeconv.ops.image import Interpolate4
 from irdeconv.ops.matrix import MatMul
-from irdeconv.ops.movement import Broadcast, Concat
-from irdeconv.ops.padding import Pad12
+from irdeconv.ops.movement import Broadcast, Concat, Pad12
 from irdeconv.ops.pooling import AvgPool1, MaxPool1
 from irdeconv.ops.shape import Reshape, ShapeOf, Unsqueeze
 from irdeconv.ops.slicing import Slice

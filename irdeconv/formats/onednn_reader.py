@@ -45,8 +45,8 @@ from irdeconv.ops.activation import LogSoftmax, SoftMax
 from irdeconv.ops.dialect_onednn import OneDnnConvTranspose
 from irdeconv.ops.matrix import MatMul
 from irdeconv.ops.movement import Concat, Transpose
-from irdeconv.ops.normalization import BatchNormInference
 from irdeconv.ops.pooling import AvgPool14, MaxPool14
+from irdeconv.ops.reduction import BatchNormInference
 from irdeconv.ops.shape import Reshape
 
 

@@ -31,8 +31,7 @@ from irdeconv.ops.channels import VariadicSplit
 from irdeconv.ops.control import If, Loop, TensorIterator
 from irdeconv.ops.elementwise import Add, Cos, Log, Multiply, Sqrt
 from irdeconv.ops.generation import Multinomial, RandomUniform
-from irdeconv.ops.movement import Concat
-from irdeconv.ops.padding import Pad12
+from irdeconv.ops.movement import Concat, Pad12
 from irdeconv.ops.shape import Squeeze1, Unsqueeze
 from irdeconv.ops.signal import DFT, IDFT, IRDFT, RDFT, STFT
 from irdeconv.ops.slicing import Gather, Slice

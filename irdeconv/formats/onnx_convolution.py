@@ -17,8 +17,7 @@ from irdeconv.ir.spec import Shape, bounds, compatible, format_shape, is_static
 from irdeconv.ops.convolution import DeformableConvolution
 from irdeconv.ops.elementwise import Abs, Add, Divide, FloorMod, Multiply, Power, Sqrt, Subtract
 from irdeconv.ops.indexing import ScatterElementsUpdate
-from irdeconv.ops.movement import Broadcast, Concat
-from irdeconv.ops.padding import Pad12
+from irdeconv.ops.movement import Broadcast, Concat, Pad12
 from irdeconv.ops.pooling import AvgPool14, AvgPool16, MaxPool14
 from irdeconv.ops.reduction import ReduceMax, ReduceMean, ReduceSum
 from irdeconv.ops.slicing import Gather, Slice

@@ -35,8 +35,7 @@ from irdeconv.ops.activation import Clamp
 from irdeconv.ops.convert import Convert
 from irdeconv.ops.elementwise import Add, Divide, Multiply, Round, Subtract
 from irdeconv.ops.matrix import MatMul
-from irdeconv.ops.movement import Broadcast
-from irdeconv.ops.padding import Pad12
+from irdeconv.ops.movement import Broadcast, Pad12
 from irdeconv.ops.shape import Reshape, Unsqueeze
 from irdeconv.ops.slicing import Gather
 from irdeconv.rewrite.compressed_filters import constant

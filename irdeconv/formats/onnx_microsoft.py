@@ -33,8 +33,7 @@ from irdeconv.ops.elementwise import (
 )
 from irdeconv.ops.matrix import MatMul
 from irdeconv.ops.movement import Concat, Transpose
-from irdeconv.ops.normalization import MVN, GroupNormalization
-from irdeconv.ops.reduction import ReduceMax, ReduceMean, ReduceMin
+from irdeconv.ops.reduction import MVN, GroupNormalization, ReduceMax, ReduceMean, ReduceMin
 from irdeconv.ops.shape import Reshape, Unsqueeze
 
 MICROSOFT = "com.microsoft"

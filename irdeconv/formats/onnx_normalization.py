@@ -38,9 +38,16 @@ from irdeconv.ops.indexing import (
 )
 from irdeconv.ops.indexing import GatherND as GatherNDOp
 from irdeconv.ops.matrix import MatMul
-from irdeconv.ops.normalization import LRN, MVN, BatchNormInference, GroupNormalization
 from irdeconv.ops.ordering import CumSum, TopK
-from irdeconv.ops.reduction import ReduceL1, ReduceL2, ReduceMean
+from irdeconv.ops.reduction import (
+    LRN,
+    MVN,
+    BatchNormInference,
+    GroupNormalization,
+    ReduceL1,
+    ReduceL2,
+    ReduceMean,
+)
 from irdeconv.ops.shape import Reshape, Squeeze1
 from irdeconv.ops.slicing import Gather, Slice
 

@@ -28,7 +28,7 @@ from irdeconv.ir.attributes import parse_attributes as parse_attributes
 from irdeconv.ir.certainty import MOVED, is_certain, settled
 from irdeconv.ir.dtypes import low_bits
 from irdeconv.ir.ports import Fit, declaration, fit
-from irdeconv.ir.spec import Array, Spec, is_small, simplify
+from irdeconv.ir.spec import Array, Shape, Spec, is_small, simplify
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,16 @@ class Op:
         return self.signature
 
     def complete(self, at: Fit, *inputs: Any) -> None:
-        """Set the sizes that the signature leaves open; raise OpError for errors beyond it."""
+        """Set the sizes that the signature leaves open; raise OpError for errors beyond it.
+
+        By default `resolve` does so if the rank of the first input is known.
+        """
+        shape = inputs[0].shape if inputs and inputs[0] is not None else None
+        if shape is not None:
+            self.resolve(at, shape, *inputs[1:])
+
+    def resolve(self, at: Fit, shape: Shape, *others: Any) -> None:
+        """Do the same from the shape of the first input; `others` are the other inputs."""
 
     def evaluate(self, *inputs: Any) -> Array | tuple[Array, ...]:
         """Compute the outputs; arrays in their element types' NumPy containers."""
@@ -356,7 +365,7 @@ def require_fit(op: Op) -> None:
 
 # Modules of `ops` whose operations may look at every input element for every output element.
 PRODUCTS = frozenset(
-    "attention convolution detection_output detectron image matrix pooling recurrent regions "
+    "convolution detection_output detectron image matrix pooling recurrent regions "
     "signal sparse suppression".split()
 )
 TAPS = 64  # of Interpolate, for each element of input and output

@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any, Literal
 
-from irdeconv.base.errors import OpError
+from irdeconv.base.errors import OpError, value_error
 from irdeconv.ir.dtypes import ELEMENT_TYPES, ElementType
 from irdeconv.ir.spec import (
     DYNAMIC,
@@ -281,7 +281,7 @@ class Fit:
         for v in values or ():
             high = bounds(v)[1]
             if high is not None and high < 0:
-                raise OpError(f"{p.name} has {v}; it must not be negative", code="E305", port=port)
+                raise value_error(port, f"{p.name} has {v}; it must not be negative")
         sizes = None if values is None else tuple(map(non_negative, values))
         if p.means.startswith("*"):
             self.groups[p.means[1:]] = sizes

@@ -448,7 +448,7 @@ def round_half_away(e: Emitter, x: int) -> int:
 def fake_quantize(
     e: Emitter, x: int, low: int, high: int, scale: int, onto: int, first: int, levels: int
 ) -> int:
-    """Quantize as ops.quantize does; `scale` is high - low, `onto` the output's extent."""
+    """Quantize as FakeQuantize does; `scale` is high - low, `onto` the output's extent."""
     inside = e.call(np.minimum, e.call(np.maximum, x, low), high)
     part = e.call(np.divide, e.call(np.subtract, inside, low), scale)
     step = e.call(np.rint, e.call(np.multiply, part, levels - 1.0))

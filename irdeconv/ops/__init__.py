@@ -2,7 +2,6 @@
 
 from irdeconv.ops import (
     activation,
-    attention,
     basic,
     channels,
     control,
@@ -18,11 +17,8 @@ from irdeconv.ops import (
     indexing,
     matrix,
     movement,
-    normalization,
     ordering,
-    padding,
     pooling,
-    quantize,
     ranges,
     recurrent,
     reduction,

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from irdeconv.base.errors import OpError, Problem
+from irdeconv.base.errors import OpError, Problem, attribute_problem, size_error
 from irdeconv.ir.op import (
     COMPOSITE,
     KEEPS,
@@ -27,7 +27,7 @@ from irdeconv.ir.op import (
     roundings,
 )
 from irdeconv.ir.ports import Fit, axis_of
-from irdeconv.ir.spec import Array, Spec, broadcasts_into, format_shape, is_static, merge
+from irdeconv.ir.spec import Array, Shape, Spec, broadcasts_into, format_shape, is_static, merge
 from irdeconv.kernels import elementwise, reductions
 from irdeconv.kernels.elementwise import Rule
 from irdeconv.ops import ranges
@@ -77,7 +77,7 @@ class Clamp(UnaryFunction):
     def check(self) -> Iterator[Problem]:
         if not self.min <= self.max:  # nor is a NaN
             message = f"min is {self.min:g} and max {self.max:g}; min must not be above max"
-            yield Problem("E210", message, attribute="min")
+            yield attribute_problem("min", message)
 
     def formula(self) -> tuple[Rule, tuple[Any, ...]]:
         return elementwise.clamp, (self.min, self.max)
@@ -161,14 +161,14 @@ class PReLU(Op):
         if data.shape is not None and slope.shape is not None:
             self._check(data.shape, slope.shape)
 
-    def _check(self, data: tuple[Any, ...], slope: tuple[Any, ...]) -> None:
+    def _check(self, data: Shape, slope: Shape) -> None:
         along_channels = len(slope) == 1 and len(data) > 1 and merge(data[1], slope[0]) is not None
         if along_channels or all(merge(1, s) is not None for s in slope):
             return
         if not broadcasts_into(slope, data):
             text = f"slope {format_shape(slope)} does not fit data {format_shape(data)}: it must "
             text += "have one value for each channel (axis 1) or broadcast to the data"
-            raise OpError(text, code="E302", port=1)
+            raise size_error(1, text)
 
     def evaluate(self, data: Array, slope: Array) -> Array:
         self._check(data.shape, slope.shape)
@@ -216,8 +216,7 @@ class Selu(_Parametric):
     def complete(self, at: Fit, data: Spec, *numbers: Spec) -> None:
         for port, (s, name) in enumerate(zip(numbers, ("alpha", "lambda"), strict=True), 1):
             if s.size not in (None, 1):
-                text = f"{name} has {s.size} values; it must have one"
-                raise OpError(text, code="E302", port=port)
+                raise size_error(port, f"{name} has {s.size} values; it must have one")
 
 
 def softmax(x: Array, axis: int) -> Any:
@@ -240,9 +239,8 @@ class SoftMax(Op):
     signature = "data: real t [*I] -> t [*I]"
     axis: int = 1
 
-    def complete(self, at: Fit, data: Spec) -> None:
-        if data.shape is not None:
-            axis_of(self.axis, len(data.shape), attribute="axis")
+    def resolve(self, at: Fit, shape: Shape, *others: Spec) -> None:
+        axis_of(self.axis, len(shape), attribute="axis")
 
     def evaluate(self, data: Array) -> Array:
         return wide(softmax)(data, self.axis)
@@ -271,7 +269,7 @@ class SoftMax1(SoftMax):
     def check(self) -> Iterator[Problem]:
         if self.axis < 0:
             message = f"axis is {self.axis}; it must not be negative before opset8"
-            yield Problem("E210", message, attribute="axis")
+            yield attribute_problem("axis", message)
 
 
 @op("LogSoftmax", since=5)

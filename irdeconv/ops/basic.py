@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from irdeconv.base.errors import OpError, Problem
+from irdeconv.base.errors import OpError, Problem, attribute_problem, size_error
 from irdeconv.base.limits import LARGEST_INT
 from irdeconv.ir.constant import ConstantData
 from irdeconv.ir.dtypes import ElementType, string
@@ -152,7 +152,7 @@ class VariableOp(Op):
 
     def check(self) -> Iterator[Problem]:
         if not self.variable_id:
-            yield Problem("E210", "variable_id is empty", attribute="variable_id")
+            yield attribute_problem("variable_id", "variable_id is empty")
 
 
 class ReadingOp(VariableOp):
@@ -189,7 +189,7 @@ class ReadValue6(ReadingOp):
         own = at.groups["V"] = self.variable_shape
         if init_value is not None and not compatible(init_value.shape, own):
             text = f"init_value has shape {format_shape(init_value.shape)}, the variable"
-            raise OpError(f"{text} {format_shape(own)}", code="E302", port=0)
+            raise size_error(0, f"{text} {format_shape(own)}")
 
     def evaluate(self, init_value: Array | None = None) -> Array:
         return self.zeros() if init_value is None else init_value
@@ -295,9 +295,7 @@ def _texts(data: Array) -> list[bytes]:
 
 def macs(op: Op, inputs: tuple[Spec, ...], outputs: tuple[Spec, ...]) -> int | None:
     """Return the multiply-accumulates of a layer; None if they are unknown."""
-    if isinstance(op, Opaque) or type(op).macs is Op.macs:
-        return None if isinstance(op, Opaque) else 0
     try:
-        return op.macs(inputs, outputs)
+        return None if isinstance(op, Opaque) else op.macs(inputs, outputs)
     except (IndexError, OpError):
         return None  # an unfinished graph: ports or declarations are missing

@@ -18,7 +18,7 @@ from typing import ClassVar
 import numpy as np
 
 from irdeconv.base import work
-from irdeconv.base.errors import Diagnostic, OpError, Problem
+from irdeconv.base.errors import Diagnostic, OpError, Problem, size_error
 from irdeconv.base.limits import current, raise_hint
 from irdeconv.ir.graph import Graph, Node
 from irdeconv.ir.op import DRAWN, JUMPS, SCALE, Op, Rounding, as_tuple, attribute, effort, infer_op
@@ -422,7 +422,7 @@ def parts_of(body: Body, inputs: Sequence[Spec]) -> Dim | None:
         both = parts if number is None else merge(number, parts)
         if both is None:
             text = f"input {entry.port} has {parts} parts, others have {number}"
-            raise OpError(text, code="E302", port=entry.port)
+            raise size_error(entry.port, text)
         number = both
     return number
 
@@ -483,8 +483,7 @@ def iterate(
         if not all(one(made[r], "the condition") for r in ends):
             break
         values = {parameter: made[result] for parameter, result in carried.items()}
-    unrun = _Unrun(body, inputs)
-    return tuple(o.value(unrun, made) for o in outputs)
+    return tuple(o.value(body, inputs, made) for o in outputs)
 
 
 def _holds(body: Body, result: int) -> bool:
@@ -517,37 +516,23 @@ def _given(
             if span.start < 0 or span.stop > array.shape[axis]:
                 text = f"iteration {iteration} needs elements {span.start} to {span.stop - 1} of "
                 text += f"axis {axis} of input {entry.port}, which has {array.shape[axis]}"
-                raise OpError(text, code="E302", port=entry.port)
+                raise size_error(entry.port, text)
             out[entry.parameter] = array[(slice(None),) * axis + (span,)]
         else:
             out[entry.parameter] = carried.get(entry.parameter, inputs[entry.port])
     return out
 
 
-@dataclass
-class _Unrun:
-    """The first values and specs of a body that does not run."""
-
-    body: Body
-    inputs: Sequence[Array]
-
-    @cached_property
-    def firsts(self) -> dict[int, BodyInput]:
-        """The inputs that have the Results' values, by Result."""
-        return first_values(self.body)
-
-    def expected(self, result: int) -> Spec:
-        """Return the spec that a Result would have after a first iteration with these inputs."""
-        known = self.body.graph.node(result).spec()
-        return known if known.static else self._inferred.node(result).spec()
-
-    @cached_property
-    def _inferred(self) -> Graph:
-        given = entering(self.body, [Spec.of(a) for a in self.inputs])
-        for parameter, spec in given.items():
-            own = self.body.graph.node(parameter).spec().dtype
-            given[parameter] = Spec(own or spec.dtype, spec.shape, spec.value)
-        return with_specs(self.body, given, infer_plainly).graph
+def _expected(body: Body, inputs: Sequence[Array], result: int) -> Spec:
+    """Return the spec that a Result would have after a first iteration with these inputs."""
+    known = body.graph.node(result).spec()
+    if known.static:
+        return known
+    given = entering(body, [Spec.of(a) for a in inputs])
+    for parameter, spec in given.items():
+        own = body.graph.node(parameter).spec().dtype
+        given[parameter] = Spec(own or spec.dtype, spec.shape, spec.value)
+    return with_specs(body, given, infer_plainly).graph.node(result).spec()
 
 
 @dataclass
@@ -571,22 +556,22 @@ class _Gathered:
             raise OpError(f"{text}{self.limit:,}", code="E602")
         self.parts.append(np.asarray(part))
 
-    def value(self, unrun: _Unrun, made: Mapping[int, Array]) -> Array:
-        """Return the output after the last iteration."""
+    def value(self, body: Body, inputs: Sequence[Array], made: Mapping[int, Array]) -> Array:
+        """Return the output after the last iteration, or if there was none."""
         slicing, result = self.output.slicing, self.output.result
         if slicing is None and made:
             return made[result]
         if slicing is None:
-            first = unrun.firsts.get(result)
+            first = first_values(body).get(result)
             if first is None or first.port is None:
-                name = unrun.body.graph.node(result).name
+                name = body.graph.node(result).name
                 text = f'the loop runs no time, and nothing gives a first value of "{name}"'
                 raise OpError(text, code="E305")
-            return unrun.inputs[first.port]
+            return inputs[first.port]
         if self.parts:
             parts = self.parts[::-1] if slicing.stride < 0 else self.parts
             return np.concatenate(parts, axis_of(slicing.axis, parts[0].ndim))
-        spec = unrun.expected(result)
+        spec = _expected(body, inputs, result)
         if spec.shape is None or spec.dtype is None:
             text = f"the loop runs no time, and the rank of output {self.output.port} is not known"
             raise OpError(text, code="E305")

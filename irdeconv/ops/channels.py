@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from irdeconv.base.errors import OpError, Problem
+from irdeconv.base.errors import OpError, Problem, size_error, value_error
 from irdeconv.base.limits import current, raise_hint
 from irdeconv.ir.attributes import Positive
 from irdeconv.ir.op import Bound, attribute, op
@@ -20,6 +20,7 @@ from irdeconv.ir.spec import (
     Array,
     Dim,
     Interval,
+    Shape,
     Spec,
     bounds,
     compatible,
@@ -80,12 +81,10 @@ class DepthToSpace(_Blocks):
     [movement/DepthToSpace-1]
     """
 
-    def complete(self, at: Fit, data: Spec) -> None:
-        space = at.groups.get("S")
-        if space is not None:
-            b = self.block_size
-            at["D"] = divided(at["C"], b ** len(space), "the channel axis", "block_size")
-            at.groups["O"] = tuple(d * b for d in space)
+    def resolve(self, at: Fit, shape: Shape, *others: Spec) -> None:
+        space, b = shape[2:], self.block_size
+        at["D"] = divided(shape[1], b ** len(space), "the channel axis", "block_size")
+        at.groups["O"] = tuple(d * b for d in space)
 
     def rearrangement(self, shape: tuple[int, ...]) -> tuple[tuple[int, ...], list[int]]:
         n, c, *space = shape
@@ -108,12 +107,11 @@ class SpaceToDepth(_Blocks):
     [movement/SpaceToDepth-1]
     """
 
-    def complete(self, at: Fit, data: Spec) -> None:
-        space, b = at.groups.get("S"), self.block_size
-        if space is not None:
-            at["D"] = at["C"] * b ** len(space)
-            sizes = (divided(d, b, f"axis {i}", "block_size") for i, d in enumerate(space, 2))
-            at.groups["O"] = tuple(sizes)
+    def resolve(self, at: Fit, shape: Shape, *others: Spec) -> None:
+        space, b = shape[2:], self.block_size
+        at["D"] = shape[1] * b ** len(space)
+        sizes = (divided(d, b, f"axis {i}", "block_size") for i, d in enumerate(space, 2))
+        at.groups["O"] = tuple(sizes)
 
     def rearrangement(self, shape: tuple[int, ...]) -> tuple[tuple[int, ...], list[int]]:
         n, c, *space = shape
@@ -135,10 +133,9 @@ class ShuffleChannels(_Rearrangement):
     axis: int = 1
     group: Positive = 1
 
-    def complete(self, at: Fit, data: Spec) -> None:
-        if data.shape is not None:
-            axis = axis_of(self.axis, len(data.shape), attribute="axis")
-            divided(data.shape[axis], self.group, f"axis {axis}", "group")
+    def resolve(self, at: Fit, shape: Shape, *others: Spec) -> None:
+        axis = axis_of(self.axis, len(shape), attribute="axis")
+        divided(shape[axis], self.group, f"axis {axis}", "group")
 
     def rearrangement(self, shape: tuple[int, ...]) -> tuple[tuple[int, ...], list[int]]:
         at = axis_of(self.axis, len(shape))
@@ -160,11 +157,10 @@ class Reverse(MovingOp):
         axes = "boolean [A]" if self.mode == "mask" else "integer [A] of data"
         return self.signature.replace("any [A]", axes)
 
-    def complete(self, at: Fit, data: Spec, axes: Spec) -> None:
-        count = at["A"] if self.mode == "mask" else None
-        if data.shape is not None and isinstance(count, int) and count != len(data.shape):
-            text = f"the mask has {count} values for data {format_shape(data.shape)}"
-            raise OpError(text, code="E302", port=1)
+    def resolve(self, at: Fit, shape: Shape, *others: Spec) -> None:
+        count = at["A"] if self.mode == "mask" else len(shape)
+        if isinstance(count, int) and count != len(shape):
+            raise size_error(1, f"the mask has {count} values for data {format_shape(shape)}")
 
     def evaluate(self, data: Array, axes: Array) -> Array:
         if self.mode == "mask":
@@ -180,11 +176,10 @@ def _checked(at: Fit, data: Spec, *names: str) -> Parts:
     known = at["D"]
     rank = known if data.shape is None else len(data.shape)
     if isinstance(known, int) and rank != known:
-        text = f"block_shape has {known} values for data of rank {rank}"
-        raise OpError(text, code="E302", port=1)
+        raise size_error(1, f"block_shape has {known} values for data of rank {rank}")
     if not isinstance(rank, int):
         return ()
-    found = tuple(at.values(name) or (UNKNOWN,) * rank for name in names)
+    found = [at.values(name) or (UNKNOWN,) * rank for name in names]
     for port, (name, values) in enumerate(zip(names, found, strict=True), 1):
         _check_values(name, values, port)
     return tuple(tuple(map(non_negative, values)) for values in found)
@@ -196,11 +191,9 @@ def _check_values(name: str, values: tuple[Dim, ...], port: int) -> None:
     for axis, v in enumerate(values):
         _, high = bounds(v)
         if high is not None and high < least:
-            text = f"{name} is {v} on axis {axis}; it must be at least {least}"
-            raise OpError(text, code="E305", port=port)
+            raise value_error(port, f"{name} is {v} on axis {axis}; it must be at least {least}")
     if isinstance(values[0], int) and values[0] != least:
-        text = f"{name} is {values[0]} on axis 0, the batch; it must be {least}"
-        raise OpError(text, code="E305", port=port)
+        raise value_error(port, f"{name} is {values[0]} on axis 0, the batch; it must be {least}")
 
 
 def _over(size: Dim, by: Dim, what: str) -> Dim:
@@ -240,8 +233,7 @@ class BatchToSpace(MovingOp):
         out = size * block - begin - end
         high = bounds(out)[1]
         if high is not None and high < 0:
-            text = f"crops of {begin} and {end} exceed axis {axis}"
-            raise OpError(text, code="E302", port=2)
+            raise size_error(2, f"crops of {begin} and {end} exceed axis {axis}")
         return non_negative(out)
 
     def evaluate(self, data: Array, *lists: Array) -> Array:
@@ -299,21 +291,18 @@ class ReverseSequence(MovingOp):
     batch_axis: int = attribute(0, documented=True)
     seq_axis: int = attribute(1, documented=True)
 
-    def complete(self, at: Fit, data: Spec, seq_lengths: Spec) -> None:
-        if data.shape is None:
-            return
-        rank, shape = len(data.shape), list(data.shape)
+    def resolve(self, at: Fit, shape: Shape, *others: Spec) -> None:
+        rank, sizes = len(shape), list(shape)
         batch = axis_of(self.batch_axis, rank, attribute="batch_axis")
         along = axis_of(self.seq_axis, rank, attribute="seq_axis")
         both = merge(shape[batch], at["N"])
         if both is None:
-            text = f"there are {at['N']} lengths for {shape[batch]} sequences"
-            raise OpError(text, code="E302", port=1)
-        shape[batch] = both
-        known, top = seq_lengths.known, bounds(shape[along])[1]
+            raise size_error(1, f"there are {at['N']} lengths for {shape[batch]} sequences")
+        sizes[batch] = both
+        known, top = others[0].known, bounds(sizes[along])[1]
         if known is not None and top != 0:
             _check_lengths(known, top)
-        at.groups["O"] = tuple(shape)
+        at.groups["O"] = tuple(sizes)
 
     def evaluate(self, data: Array, seq_lengths: Array) -> Array:
         batch, along = self.batch_axis % data.ndim, self.seq_axis % data.ndim
@@ -336,7 +325,7 @@ def _check_lengths(lengths: Array, top: int | None) -> None:
     """Require lengths, real ones without their fractions, within the sequence axis; E305."""
     worst = outside(lengths if lengths.dtype.kind in "iu" else np.trunc(lengths), top)
     if worst is not None:
-        raise OpError(f"a length is {worst}; it must be from 0 to {top}", code="E305", port=1)
+        raise value_error(1, f"a length is {worst}; it must be from 0 to {top}")
 
 
 @op("Roll", since=7)
@@ -353,7 +342,7 @@ class Roll(MovingOp):
         shift, axes = inputs[1].shape, inputs[2].shape
         if shift and not compatible(shift, axes):
             text = f"shift has {shift[0]} values for {axes[0] if axes else 'scalar'} axes"
-            raise OpError(text, code="E302", port=1)
+            raise size_error(1, text)
 
     def evaluate(self, data: Array, shift: Array, axes: Array) -> Array:
         places = axes.reshape(-1).tolist()
@@ -417,7 +406,7 @@ class VariadicSplit(ViewOp):
         if lengths is None:
             text = "split_lengths has an unknown number of values, "
             text += "so the number of outputs is unknown"
-            raise OpError(text, code="E305", port=2)
+            raise value_error(2, text)
         if axes is None or data.shape is None:
             return (_unknown(data),) * len(lengths)
         (at,) = axes
@@ -444,7 +433,7 @@ def _lengths(size: Dim, lengths: tuple[Dim, ...]) -> list[Dim]:
     if len(lengths) - len(given) > 1 or any(not isinstance(v, Interval) and v < 0 for v in given):
         text = f"split_lengths is [{', '.join(map(str, lengths))}]; "
         text += "at most one value may be -1 and none below it"
-        raise OpError(text, code="E305", port=2)
+        raise value_error(2, text)
     total: Dim = 0
     for v in given:
         total = total + v
@@ -453,7 +442,7 @@ def _lengths(size: Dim, lengths: tuple[Dim, ...]) -> list[Dim]:
     certain = not any(isinstance(v, Interval) for v in given)
     if certain and ((high is not None and high < 0) or (not wild and low > 0)):
         text = f"split_lengths {list(lengths)} do not fit an axis of {size}: {total} are named"
-        raise OpError(text, code="E305", port=2)
+        raise value_error(2, text)
     left = Interval.of(max(low, 0), None if high is None else max(high, 0))
     # A value that may be -1 may result in any size.
     return [left if v == -1 else DYNAMIC if bounds(v)[0] < 0 else v for v in lengths]

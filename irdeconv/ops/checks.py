@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 
-from irdeconv.base.errors import OpError
+from irdeconv.base.errors import attribute_error, size_error, value_error
 from irdeconv.ir import geometry
 from irdeconv.ir.attributes import Ints, axis_lists
 from irdeconv.ir.op import MOVES, Bound, Op, as_tuple
@@ -59,7 +59,7 @@ def places_of(indices: Array, size: int, axis: int, port: int = 1) -> Array:
     if wrong.size:
         rule = f"{-size} to {size - 1} is allowed" if size else "it has no element"
         text = f"index {wrong.reshape(-1)[0]} is outside axis {axis} of size {size} ({rule})"
-        raise OpError(text, code="E305", port=port)
+        raise value_error(port, text)
     return np.where(at < 0, at + size, at)
 
 
@@ -67,7 +67,7 @@ def axes_of(axes: Sequence[int], rank: int, port: int) -> tuple[int, ...]:
     """Return axes counted from 0 in the given order; a repeated one is E305."""
     out = tuple(axis_of(a, rank, port=port) for a in axes)
     if len(set(out)) != len(out):
-        raise OpError(f"axes {list(axes)} name an axis twice", code="E305", port=port)
+        raise value_error(port, f"axes {list(axes)} name an axis twice")
     return out
 
 
@@ -77,15 +77,14 @@ def at_least(least: int, values: Iterable[Dim], port: int, name: str) -> None:
         high = bounds(value)[1]
         if high is not None and high < least:
             rule = "be positive" if least else "not be negative"
-            raise OpError(f"{name} has {value}; it must {rule}", code="E305", port=port)
+            raise value_error(port, f"{name} has {value}; it must {rule}")
 
 
 def check_lists(op: Op, axes: int) -> None:
     """Require a value for each spatial axis in each list that is not absent; E304."""
     for name, values in axis_lists(op).items():
         if len(values) not in (0, axes):
-            text = f"{name} has {len(values)} values for {axes} spatial axes"
-            raise OpError(text, code="E304", attribute=name)
+            raise attribute_error(name, f"{name} has {len(values)} values for {axes} spatial axes")
 
 
 def union(a: Dim, b: Dim) -> Dim:
@@ -129,7 +128,7 @@ def want_lengths(lengths: Array, steps: int | None, port: int) -> None:
         if (high is not None and high < 0) or (steps is not None and low > steps):
             text = f"sequence_lengths has {length} at {n}; "
             text += f"it must be from 0 to {'the number of steps' if steps is None else steps}"
-            raise OpError(text, code="E305", port=port)
+            raise value_error(port, text)
 
 
 AutoBroadcast = Literal["numpy", "none", "pdpd"]
@@ -143,7 +142,7 @@ def joint_shape(
     try:
         joint: Shape | None = rule(a, b)
     except ValueError as e:
-        raise OpError(f"{text}: {e}", code="E302", port=port) from None
+        raise size_error(port, f"{text}: {e}") from None
     return joint
 
 
@@ -156,7 +155,7 @@ def broadcast_shapes(a: Shape | None, b: Shape | None, rule: str, port: int = 1)
     except ValueError as e:
         text = f"shapes {format_shape(a)} and {format_shape(b)} do not fit "
         text += f'auto_broadcast="{rule}": {e}'
-        raise OpError(text, code="E302", port=port) from None
+        raise size_error(port, text) from None
 
 
 def _into(a: Shape | None, b: Shape | None) -> Shape | None:

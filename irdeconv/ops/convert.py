@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
@@ -154,6 +153,7 @@ class ConvertLike(_Conversion):
         return convert(data, of_numpy(like.dtype))
 
 
+Common = tuple[ElementType, bool]  # of two types, and whether it holds all of their values
 _NOT_PROMOTED = ("string", "f8e8m0", "f4e2m1", "nf4", "u2", "u3", "u6")
 _KINDS = {"bool": 0, "int": 1, "uint": 1, "float": 2}
 
@@ -199,42 +199,37 @@ class ConvertPromoteTypes(Op):
                 return self._allowed(_with_scalar(*((b, a) if left.rank == 0 else (a, b))), a, b)
         return self._allowed(self._promoted(a, b), a, b)
 
-    def _promoted(self, a: ElementType, b: ElementType) -> _Common:
+    def _promoted(self, a: ElementType, b: ElementType) -> Common:
         if _KINDS[a.kind] != _KINDS[b.kind]:
             return _higher(a, b)
         if a.kind == b.kind:
             if a.bits != b.bits:
-                return _Common(max(a, b, key=lambda t: t.bits), safe=True)
-            return _Common(ELEMENT_TYPES[f"f{2 * a.bits}"], safe=False)
+                return (max(a, b, key=lambda t: t.bits), True)
+            return (ELEMENT_TYPES[f"f{2 * a.bits}"], False)
         signed, unsigned = (a, b) if a.kind == "int" else (b, a)
         if unsigned.bits < signed.bits:
-            return _Common(signed, safe=True)
+            return (signed, True)
         if unsigned.bits == 64:
-            return _Common(self.u64_integer_promotion_target, safe=False)
-        return _Common(ELEMENT_TYPES[f"i{2 * unsigned.bits}"], safe=False)
+            return (self.u64_integer_promotion_target, False)
+        return (ELEMENT_TYPES[f"i{2 * unsigned.bits}"], False)
 
-    def _allowed(self, found: _Common, a: ElementType, b: ElementType) -> ElementType:
-        if found.safe or self.promote_unsafe:
-            return found.dtype
+    def _allowed(self, found: Common, a: ElementType, b: ElementType) -> ElementType:
+        dtype, safe = found
+        if safe or self.promote_unsafe:
+            return dtype
         text = f"{a} and {b} have no common type that holds all of their values"
-        raise OpError(text, code="E303", port=1, hint=f'promote_unsafe="true" takes {found.dtype}')
+        raise OpError(text, code="E303", port=1, hint=f'promote_unsafe="true" takes {dtype}')
 
 
-@dataclass(frozen=True)
-class _Common:
-    dtype: ElementType
-    safe: bool
-
-
-def _higher(a: ElementType, b: ElementType) -> _Common:
+def _higher(a: ElementType, b: ElementType) -> Common:
     """Return the type of the higher kind; numbers need fewer bits than a floating-point type."""
     low, high = sorted((a, b), key=lambda t: _KINDS[t.kind])
-    return _Common(high, safe=low.kind == "bool" or low.bits < high.bits)
+    return (high, low.kind == "bool" or low.bits < high.bits)
 
 
-def _with_scalar(tensor: ElementType, scalar: ElementType) -> _Common:
+def _with_scalar(tensor: ElementType, scalar: ElementType) -> Common:
     """Return the tensor's type, or the scalar's if that is of a higher kind."""
     if _KINDS[tensor.kind] != _KINDS[scalar.kind]:
         return _higher(tensor, scalar)
     loses_sign = scalar.kind == "int" and tensor.kind == "uint"
-    return _Common(tensor, safe=scalar.bits <= tensor.bits and not loses_sign)
+    return (tensor, scalar.bits <= tensor.bits and not loses_sign)

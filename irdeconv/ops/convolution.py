@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from irdeconv.base.errors import OpError, Problem
+from irdeconv.base.errors import OpError, Problem, size_error
 from irdeconv.ir import geometry
 from irdeconv.ir.attributes import AxisInts, Ints, Positive, PositiveAxisInts
 from irdeconv.ir.geometry import AutoPad
@@ -77,7 +77,7 @@ class FilterWindows(WindowOp):
         if known and merge(data, wanted) is None:
             text = f"data has {data} channels, the filter wants {text}"
             hint = f"the filter is laid out as {self.filter_layout}"
-            raise OpError(text, code="E302", port=self.filter_port, hint=hint)
+            raise size_error(self.filter_port, text, hint=hint)
         return groups * m
 
     def _spatial(self, sizes: Shape, kernel: Shape) -> list[Dim]:
@@ -85,8 +85,7 @@ class FilterWindows(WindowOp):
         least, out = 0 if self.unrestricted else 1, list[Dim]()
         for a, (i, k) in enumerate(zip(sizes, kernel, strict=True)):
             if k == 0:
-                text = f"the kernel has size 0 on spatial axis {a}"
-                raise OpError(text, code="E302", port=self.filter_port)
+                raise size_error(self.filter_port, f"the kernel has size 0 on spatial axis {a}")
             reach = geometry.dilated(k, dilations[a])
             pad = (begin[a], end[a])
             o = geometry.output_size(self.auto_pad, i, reach, strides[a], pad, least=least)
@@ -246,13 +245,13 @@ class DeformableConvolution1(FilterWindows):
             return out
         if merge(given[1], channels) is None:
             text = f"{_NAMES[port]} has {given[1]} channels; the filter needs {channels}"
-            raise OpError(text, code="E302", port=port)
+            raise size_error(port, text)
         found = [merge(out[i], given[i]) for i in (0, 2, 3)]
         for axis, both in zip((0, 2, 3), found, strict=True):
             if both is None:
                 text = f"{_NAMES[port]} has size {given[axis]}"
                 text += f" on axis {axis}, the output {out[axis]}"
-                raise OpError(text, code="E302", port=port)
+                raise size_error(port, text)
         batch, rows, columns = (DYNAMIC if d is None else d for d in found)
         return batch, out[1], rows, columns
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from irdeconv.base.errors import OpError
+from irdeconv.base.errors import OpError, value_error
 from irdeconv.ir.attributes import Ints, PositiveAxisInts
 from irdeconv.ir.op import MOVES, SUM, Op, op
 from irdeconv.ir.ports import Fit
@@ -150,7 +150,7 @@ def _pads(spec: Spec, axes: int, name: str, port: int) -> Shape | None:
     """Return pads that are known; a pad of unknown value may be anything, so it bounds no size."""
     if spec.shape is not None and (len(spec.shape) != 1 or merge(spec.shape[0], axes) is None):
         text = f"{name} has shape {format_shape(spec.shape)}, {axes} spatial axes want [{axes}]"
-        raise OpError(text, code="E305", port=port)
+        raise value_error(port, text)
     return None if spec.value is None else dims(spec)
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from irdeconv.base.errors import OpError, Problem
+from irdeconv.base.errors import OpError, Problem, attribute_problem, size_error
 from irdeconv.base.limits import current, raise_hint
 from irdeconv.ir.attributes import Floats, Ints, Positive, Unlimited, ValueRange, out_of_range
 from irdeconv.ir.op import SCALE, Op, attribute, op
@@ -30,14 +30,13 @@ def _divided(size: Dim, by: int, port: int, what: str) -> Dim:
         return DYNAMIC
     if by <= 0 or size % by:
         text = f"{_NAMES[port]} has {size} numbers; it must be a multiple of {by}, {what}"
-        raise OpError(text, code="E302", port=port)
+        raise size_error(port, text)
     return size // by
 
 
 def _matching(size: Dim, wanted: Dim, port: int, what: str) -> None:
     if merge(size, wanted) is None:
-        text = f"{_NAMES[port]} has size {size}; it must be {wanted}, {what}"
-        raise OpError(text, code="E302", port=port)
+        raise size_error(port, f"{_NAMES[port]} has size {size}; it must be {wanted}, {what}")
 
 
 @op("DetectionOutput", since=8)
@@ -71,19 +70,18 @@ class DetectionOutput(Op):
     def check(self) -> Iterator[Problem]:
         if self.decrease_label_id and self.background_label_id != 0:
             text = f"background_label_id is {self.background_label_id}; decrease_label_id needs 0"
-            yield Problem("E210", text, attribute="background_label_id")
+            yield attribute_problem("background_label_id", text)
         for name in () if self.normalized else ("input_height", "input_width"):
             if getattr(self, name) < 1:
                 text = f"{name} is {getattr(self, name)}; it must be positive"
-                yield Problem("E210", text, attribute=name)
+                yield attribute_problem(name, text)
 
     def complete(self, at: Fit, *inputs: Spec) -> None:
         if len(inputs) == 4:
             raise OpError("aux_class_preds needs aux_box_preds: 3 or 5 inputs", code="E208", port=3)
         batch = at["N"]
         if merge(at["P"], 1) is None and merge(at["P"], batch) is None:
-            text = f"proposals has a batch of {at['P']}, there are {batch} images"
-            raise OpError(text, code="E302", port=2)
+            raise size_error(2, f"proposals has a batch of {at['P']}, there are {batch} images")
         rows = 1 if self.variance_encoded_in_target else 2
         _matching(at["R"], rows, 2, "boxes, and variances unless they are in the target")
         at["K"] = self._count(batch, *self._sizes(at))
@@ -100,7 +98,7 @@ class DetectionOutput(Op):
         """Return the numbers of priors and of classes; E302 if sizes do not fit them."""
         priors = _divided(at["V"], 4 if self.normalized else 5, 2, "the numbers of a prior")
         if priors == 0:
-            raise OpError("there are no proposals; one is needed", code="E302", port=2)
+            raise size_error(2, "there are no proposals; one is needed")
         known: int | None = getattr(self, "num_classes", None)  # an attribute of version 1
         classes: Dim = DYNAMIC if known is None else known
         if isinstance(classes, int) and not isinstance(priors, int):
@@ -349,7 +347,7 @@ class PriorBoxClustered(_Priors):
     def check(self) -> Iterator[Problem]:
         if len(self.width) != len(self.height):
             text = f"there are {len(self.width)} widths and {len(self.height)} heights"
-            yield Problem("E210", text, attribute="height")
+            yield attribute_problem("height", text)
 
     def per_cell(self) -> int:
         return len(self.width)

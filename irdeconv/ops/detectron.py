@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from irdeconv.base.errors import OpError
+from irdeconv.base.errors import attribute_error, size_error, value_error
 from irdeconv.ir.attributes import (
     Floats,
     IndexType,
@@ -55,7 +55,7 @@ class ExperimentalDetectronPriorGridGenerator(Op):
             value = getattr(self, name)
             if value and merge(value, size) is None:
                 text = f"{name} is {value}, feature_map has {size}; they must be the same"
-                raise OpError(text, code="E304", attribute=name)
+                raise attribute_error(name, text)
         grid = (at["H"], at["W"], at["P"])
         at.groups["G"] = (grid[0] * grid[1] * grid[2],) if self.flatten else grid
 
@@ -116,7 +116,7 @@ class ExperimentalDetectronROIFeatureExtractor(Op):
     def complete(self, at: Fit, input_rois: Spec, *levels: Spec) -> None:
         if len(self.pyramid_scales) < len(levels):
             text = f"pyramid_scales has {len(self.pyramid_scales)} numbers for {len(levels)} levels"
-            raise OpError(text, code="E304", attribute="pyramid_scales")
+            raise attribute_error("pyramid_scales", text)
 
     def evaluate(self, input_rois: Array, *levels: Array) -> tuple[Array, Array]:
         want_shapes(self, input_rois, *levels)
@@ -238,7 +238,7 @@ class _Proposals(Op):
 def _three_or_four(numbers: Dim, text: str, port: int) -> None:
     """Require 3 or 4 numbers of an image; E302."""
     if merge(numbers, 3) is None and merge(numbers, 4) is None:
-        raise OpError(f"{text}; it must have 3 or 4", code="E302", port=port)
+        raise size_error(port, f"{text}; it must have 3 or 4")
 
 
 @op("GenerateProposals", since=9)
@@ -373,7 +373,7 @@ class Proposal(Op):
         if not (0 < height < np.inf and 0 < width < np.inf and 0 <= min(scales) < np.inf):
             text = f"image_shape is {image_shape.tolist()}; "
             text += "sizes must be positive, scales not negative"
-            raise OpError(text, code="E305", port=2)
+            raise value_error(2, text)
         tensorflow = self.framework == "tensorflow"
         image = (height, width) if tensorflow else (width, height)
         least = np.array([scales[-1], scales[0]], np.float32) * np.float32(self.min_size)

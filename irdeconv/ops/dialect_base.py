@@ -1,6 +1,8 @@
 """The common parts of all deconvolutions: common terms, layouts, groups, bias, checks.
 
 How the pads of a layer come about: the rule in words, its total, the split of an odd element.
+
+Vectors of graph values, so that the rules of geometry.py also run on sizes known at run time.
 """
 
 from __future__ import annotations
@@ -11,29 +13,115 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.base.errors import OpError, Problem
+from irdeconv.base.errors import OpError, Problem, attribute_error, size_error, value_error
 from irdeconv.base.json_form import Record
 from irdeconv.ir.attributes import Ints
 from irdeconv.ir.dtypes import ElementType, i64
-from irdeconv.ir.geometry import IntVector, Window, WindowTerms, empty_hint, filled
-from irdeconv.ir.op import Builder
+from irdeconv.ir.geometry import IntVector, Vector, Window, WindowTerms, empty_hint, filled
+from irdeconv.ir.op import Builder, Op
 from irdeconv.ir.spec import (
     DYNAMIC,
+    Array,
     Dim,
     Shape,
     Spec,
     dims,
     format_shape,
+    ints,
     is_static,
     maximum,
     merge,
 )
 from irdeconv.ops import core
-from irdeconv.ops.elementwise import Add
+from irdeconv.ops.elementwise import Add, Divide, Maximum, Multiply, Subtract
 from irdeconv.ops.movement import Concat, Transpose
 from irdeconv.ops.shape import Reshape, ShapeOf, Unsqueeze
 from irdeconv.ops.slicing import Gather
-from irdeconv.ops.vectors import materialize
+
+
+@dataclass(frozen=True)
+class GraphVector:
+    """An i64 vector that a builder computes; arithmetic adds operations."""
+
+    b: Builder[Any]
+    x: Any
+    non_negative: bool = False
+
+    def _apply(self, op: Op, left: Any, right: Any) -> GraphVector:
+        return GraphVector(self.b, self.b.add(op, self._lift(left), self._lift(right)))
+
+    def _lift(self, value: Any) -> Any:
+        if isinstance(value, GraphVector):
+            return value.x
+        return self.b.const(_array(value.values if isinstance(value, IntVector) else (value,)))
+
+    def __add__(self, other: Any) -> GraphVector:
+        return self._apply(Add(), self, other)
+
+    def __radd__(self, other: Any) -> GraphVector:
+        return self._apply(Add(), other, self)
+
+    def __sub__(self, other: Any) -> GraphVector:
+        return self._apply(Subtract(), self, other)
+
+    def __rsub__(self, other: Any) -> GraphVector:
+        return self._apply(Subtract(), other, self)
+
+    def __mul__(self, other: Any) -> GraphVector:
+        return self._apply(Multiply(), self, other)
+
+    def __rmul__(self, other: Any) -> GraphVector:
+        return self._apply(Multiply(), other, self)
+
+    def half(self) -> GraphVector:
+        """Return floor(v / 2) on every axis.
+
+        OpenVINO's integer Divide rounds towards zero, so a vector that may be negative is the
+        difference of two that are not. (OpenVINO bounds FloorMod wrongly if sizes are open.)
+        """
+        if self.non_negative:
+            return self._apply(Divide(), self, 2)
+        over = self.clamp()
+        under = replace(over - self + 1, non_negative=True)
+        return over.half() - under.half()
+
+    def clamp(self) -> GraphVector:
+        """Return max(v, 0) on every axis."""
+        return replace(self._apply(Maximum(), self, 0), non_negative=True)
+
+
+def sizes(b: Builder[Any], x: Any, first: int, axes: int) -> Vector:
+    """Return the sizes of `axes` axes of a tensor from axis `first` on."""
+    shape = b.spec(x).shape
+    part = None if shape is None else shape[first : first + axes]
+    if is_static(part):
+        return IntVector(part)
+    indices = b.const(np.arange(first, first + axes, dtype=np.int64))
+    shape_of = b.add(ShapeOf(i64), x)
+    return GraphVector(b, b.add(Gather(), shape_of, indices, b.const(np.array(0, np.int64))))
+
+
+def _array(values: tuple[int, ...]) -> Array:
+    """Return numbers as i64; E306 if one has more than 64 bits."""
+    try:
+        return np.array(values, np.int64)
+    except OverflowError:
+        raise OpError(f"its sizes and pads reach {max(map(abs, values))}", code="E306") from None
+
+
+def vector(b: Builder[Any], x: Any) -> Vector:
+    """Return an integer vector of the graph: its numbers if they are known."""
+    known = ints(b.spec(x))
+    return GraphVector(b, x) if known is None else IntVector(known)
+
+
+def materialize(b: Builder[Any], v: Vector) -> Any:
+    """Return a vector as an i64 value of the graph."""
+    if isinstance(v, GraphVector):
+        return v.x
+    assert isinstance(v, IntVector)
+    return b.const(_array(v.values))
+
 
 PADS = ("pads_begin", "pads_end", "output_padding")
 PER_AXIS = ("strides", "dilations", *PADS)
@@ -178,17 +266,17 @@ def check_not_negative(name: str, values: Ints, system: str) -> None:
     for axis, v in enumerate(values):
         if v < 0:
             text = f"{name} is {v} at position {axis}; {system} takes no negative value"
-            raise OpError(text, code="E304", attribute=name)
+            raise attribute_error(name, text)
 
 
 def check_kernel(name: str, said: Sequence[int], kernel: Sequence[Dim]) -> None:
     """Require at least 1 on every axis, which the attribute of that name repeats; E302, E304."""
     for axis, k in enumerate(kernel):
         if isinstance(k, int) and k < 1:
-            raise OpError(f"the kernel has size {k} on spatial axis {axis}", code="E302", port=1)
+            raise size_error(1, f"the kernel has size {k} on spatial axis {axis}")
     if said and any(merge(a, b) is None for a, b in zip(said, kernel, strict=False)):
         text = f"{name} is {list(said)}, the filter's kernel {format_shape(tuple(kernel))}"
-        raise OpError(text, code="E304", attribute=name)
+        raise attribute_error(name, text)
 
 
 def check_output_shape(shape: Spec | None, axes: int) -> None:
@@ -198,11 +286,10 @@ def check_output_shape(shape: Spec | None, axes: int) -> None:
     if len(shape.shape) != 1 or merge(shape.shape[0], axes) is None:
         text = f"output_shape has shape {format_shape(shape.shape)}; it needs one value for "
         text += f"each of the {axes} spatial axes"
-        raise OpError(text, code="E305", port=2)
+        raise value_error(2, text)
     for axis, size in enumerate(dims(shape) or ()):
         if isinstance(size, int) and size < 0:
-            text = f"output_shape asks for size {size} on spatial axis {axis}"
-            raise OpError(text, code="E305", port=2)
+            raise value_error(2, f"output_shape asks for size {size} on spatial axis {axis}")
 
 
 def large_padding(s: Setting, words: str) -> Iterator[Problem]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
-from irdeconv.base.errors import OpError, Problem
+from irdeconv.base.errors import Problem, attribute_error, attribute_problem
 from irdeconv.ir import geometry
 from irdeconv.ir.attributes import AxisInts, Ints, Positive, ValueRange
 from irdeconv.ir.geometry import Semantics, Window, WindowTerms
@@ -53,7 +53,7 @@ class OneDnnConvTranspose(DialectDeconvolution):
         if len({self.filter_format, self.weights_format} - {None}) > 1:
             text = f"filter_format={self.filter_format} and "
             text += f"weights_format={self.weights_format} are two names of one attribute"
-            yield Problem("E210", text, attribute="weights_format", hint="keep one of them")
+            yield attribute_problem("weights_format", text, hint="keep one of them")
 
     def common_terms(self, axes: int) -> CommonTerms:
         return CommonTerms(**self.lists, auto_pad=self.auto_pad.replace("none", "explicit"))
@@ -78,7 +78,7 @@ class OneDnnConvTranspose(DialectDeconvolution):
     def padding_limits(self, t: CommonTerms) -> Sequence[int | None]:
         return t.strides if self.semantics == "runtime" else super().padding_limits(t)
 
-    def check_attributes(self, data: Spec, filter: Spec, axes: int | None) -> None:
+    def check_attributes(self, axes: int) -> None:
         dialect_base.check_not_negative("output_padding", self.output_padding, self.system)
         if self.auto_pad != "none":
             return
@@ -91,7 +91,7 @@ class OneDnnConvTranspose(DialectDeconvolution):
                 text = f"pads_end is {pad} on spatial axis {axis}; the library lengthens the "
                 text += f"output by less than the stride {stride} only"
                 hint = "output_padding lengthens the output"
-                raise OpError(text, code="E304", attribute="pads_end", hint=hint)
+                raise attribute_error("pads_end", text, hint=hint)
 
     def warnings(self, s: Setting, inputs: tuple[Spec, ...]) -> Iterator[Problem]:
         if self.weights_format in ("OIX", "XIO") or self.filter_format in ("IOX", "XOI"):

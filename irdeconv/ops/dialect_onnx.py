@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from irdeconv.base.errors import OpError, Problem
+from irdeconv.base.errors import OpError, Problem, attribute_error, attribute_problem
 from irdeconv.ir import geometry
 from irdeconv.ir.attributes import (
     AxisInts,
@@ -81,7 +81,7 @@ class ConvTranspose11(DialectDeconvolution):
     def check(self) -> Iterator[Problem]:
         if self.pads and self.auto_pad != "NOTSET":
             text = f"pads cannot be given together with auto_pad={self.auto_pad}"
-            yield Problem("E210", text, attribute="pads", hint="leave out one of them")
+            yield attribute_problem("pads", text, hint="leave out one of them")
 
     def common_terms(self, axes: int) -> CommonTerms:
         pads = filled(self.pads, 2 * axes, 0)
@@ -125,16 +125,14 @@ class ConvTranspose11(DialectDeconvolution):
             return t.strides
         return [max(s, d) for s, d in zip(t.strides, t.dilations, strict=True)]
 
-    def check_attributes(self, data: Spec, filter: Spec, axes: int | None) -> None:
-        if axes is None:
-            return
+    def check_attributes(self, axes: int) -> None:
         if self.pads and len(self.pads) != 2 * axes:
             text = f"pads has {len(self.pads)} values; {axes} spatial axes need {2 * axes}"
-            raise OpError(text, code="E304", attribute="pads")
+            raise attribute_error("pads", text)
         allowed = (axes, axes + 2) if self.whole_output_shape else (axes,)
         if self.output_shape and len(self.output_shape) not in allowed:
             text = f"output_shape has {len(self.output_shape)} values for {axes} spatial axes"
-            raise OpError(text, code="E304", attribute="output_shape")
+            raise attribute_error("output_shape", text)
 
     def check_setting(self, s: Setting) -> None:
         """Refuse an output_shape that no input of this size gives (ONNX Runtime's rule)."""
@@ -270,7 +268,7 @@ class NhwcConvTranspose1(ConvTranspose11):
         if self.activation is None:
             if parameters:
                 text = f"activation_params {list(parameters)} without an activation"
-                yield Problem("E210", text, attribute="activation_params")
+                yield attribute_problem("activation_params", text)
             return
         _, names = _ACTIVATIONS[self.activation]
         unbounded = (
@@ -282,7 +280,7 @@ class NhwcConvTranspose1(ConvTranspose11):
         if len(parameters) != len(names) and not unbounded:
             text = f"activation {self.activation} has {len(parameters)} parameters; it takes "
             text += f"{len(names)}: {', '.join(names) or 'none'}"
-            yield Problem("E210", text, attribute="activation_params")
+            yield attribute_problem("activation_params", text)
 
     @property
     def rounding(self) -> Rounding:  # type: ignore[override]

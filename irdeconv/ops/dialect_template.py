@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar, Self
 
-from irdeconv.base.errors import OpError, Problem
+from irdeconv.base.errors import OpError, Problem, attribute_error, size_error
 from irdeconv.base.limits import Limits, current
 from irdeconv.ir.attributes import Ints, axis_lists
 from irdeconv.ir.dtypes import i64
@@ -28,10 +28,12 @@ from irdeconv.ops.dialect_base import (
     PadsRule,
     Setting,
     from_extent,
+    materialize,
     part,
     shape_text,
+    sizes,
+    vector,
 )
-from irdeconv.ops.vectors import materialize, sizes, vector
 
 
 class DialectDeconvolution(SugarOp):
@@ -93,7 +95,7 @@ class DialectDeconvolution(SugarOp):
         """Return the first output_padding that is refused on each axis; None: there is no limit."""
         return (None,) * len(t.strides)
 
-    def check_attributes(self, data: Spec, filter: Spec, axes: int | None) -> None:
+    def check_attributes(self, axes: int) -> None:
         """Raise OpError for attributes beyond the system's limits; ranks and lists fit."""
 
     def check_setting(self, s: Setting) -> None:
@@ -131,7 +133,7 @@ class DialectDeconvolution(SugarOp):
         shape = self._port("output_shape", specs)
         axes = self.axes(x, w, shape)
         fit(self, *specs)
-        self.validate(x, w, self._port("bias", specs), shape, axes)
+        self.validate(specs, axes)
         if axes is None:
             if isinstance(b, SpecBuilder):
                 return Spec(x.dtype or w.dtype, None)
@@ -184,27 +186,21 @@ class DialectDeconvolution(SugarOp):
             return length
         return next((len(values) for values in self.lists.values() if values), None)
 
-    def validate(
-        self,
-        data: Spec,
-        filter: Spec,
-        bias: Spec | None,
-        output_shape: Spec | None,
-        axes: int | None,
-    ) -> None:
+    def validate(self, inputs: tuple[Spec, ...], axes: int | None) -> None:
         """Raise OpError if the inputs do not fit the system's limits."""
+        (data, filter), bias = inputs[:2], self._port("bias", inputs)
         if axes is not None:
             self._check_axes(axes)
             check_lists(self, axes)
-            dialect_base.check_output_shape(output_shape, axes)
+            dialect_base.check_output_shape(self._port("output_shape", inputs), axes)
             self._check_padding(self.common_terms(axes).filled(axes))
-        self.check_attributes(data, filter, axes)
+            self.check_attributes(axes)
         groups, channels, outputs, kernel = self._filter_parts(filter.shape, axes)
         self.check_channels(data, filter, channels, outputs)
         outputs = self.output_channels(groups * outputs)
         if bias is not None and bias.shape and merge(bias.shape[0], outputs) is None:
             text = f"the bias has {bias.shape[0]} values for {outputs} output channels"
-            raise OpError(text, code="E302", port=2)
+            raise size_error(2, text)
         said = self.lists.get(self.kernel_name, ())
         dialect_base.check_kernel(self.kernel_name, said, kernel)
         s = self.setting(data, filter)
@@ -226,7 +222,7 @@ class DialectDeconvolution(SugarOp):
             if limit is not None and extra >= limit and extra:
                 text = f"output_padding is {extra} on spatial axis {axis}, of stride {stride}"
                 text += f"; it must be less than {limit}"
-                raise OpError(text, code="E304", attribute="output_padding", hint=self.padding_hint)
+                raise attribute_error("output_padding", text, hint=self.padding_hint)
 
     def check_channels(self, data: Spec, filter: Spec, channels: Dim, outputs: Dim) -> None:
         """Require the data's channels to be the filter's, in whole groups; E302, E304."""
@@ -236,11 +232,11 @@ class DialectDeconvolution(SugarOp):
             product = f" = {w[0]} groups x {w[1]}" if self.group_count is None else ""
             text = f"data has {here} channels, the filter wants {channels}{product}"
             hint = f"the filter's {self.channel_rule} the data's channel axis"
-            raise OpError(text, code="E302", port=1, hint=hint)
+            raise size_error(1, text, hint=hint)
         for name, count in (("data has", here), ("the filter has", channels)):
             if isinstance(count, int) and count % self._groups:
                 text = f"{name} {count} input channels, which {self._groups} groups do not divide"
-                raise OpError(text, code="E304", attribute=self.groups_name)
+                raise attribute_error(self.groups_name, text)
 
     @property
     def _groups(self) -> int:

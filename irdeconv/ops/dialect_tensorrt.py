@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Literal
 
-from irdeconv.base.errors import OpError, Problem
+from irdeconv.base.errors import OpError, Problem, attribute_error, attribute_problem
 from irdeconv.ir import geometry
 from irdeconv.ir.attributes import AxisInts, Ints, Positive, PositiveAxisInts
 from irdeconv.ir.geometry import Window, WindowTerms, filled
@@ -56,12 +56,12 @@ class TensorRtDeconvolution(DialectDeconvolution):
         if self.padding and (self.pre_padding or self.post_padding):
             text = "padding_nd is given besides pre_padding or post_padding"
             hint = "padding_nd sets both; keep one of the two ways"
-            yield Problem("E210", text, attribute="padding_nd", hint=hint)
+            yield attribute_problem("padding_nd", text, hint=hint)
         pre, post = self.pads(len(self.kernel_size))
         if self.mode.startswith("CAFFE") and pre != post:
             text = f"padding_mode={self.mode} with pre_padding {list(pre)} and post_padding "
             text += f"{list(post)} is ambiguous: Caffe pads both sides alike"
-            yield Problem("E210", text, attribute="padding_mode", hint="use an EXPLICIT mode")
+            yield attribute_problem("padding_mode", text, hint="use an EXPLICIT mode")
 
     @property
     def mode(self) -> str:
@@ -92,7 +92,7 @@ class TensorRtDeconvolution(DialectDeconvolution):
     def output_channels(self, outputs: Dim) -> Dim:
         return self.num_output_maps
 
-    def check_attributes(self, data: Spec, filter: Spec, axes: int | None) -> None:
+    def check_attributes(self, axes: int) -> None:
         for name in ("pre_padding", "post_padding", "padding"):
             dialect_base.check_not_negative(name, self.lists[name], self.system)
 
@@ -101,11 +101,11 @@ class TensorRtDeconvolution(DialectDeconvolution):
         groups = self.num_groups
         if self.num_output_maps % groups:
             text = f"{groups} groups do not divide {self.num_output_maps} output maps"
-            raise OpError(text, code="E304", attribute="num_groups")
+            raise attribute_error("num_groups", text)
         if isinstance(outputs, int) and outputs * groups != self.num_output_maps:
             text = f"num_output_maps is {self.num_output_maps}, the kernel gives "
             text += f"{outputs * groups} = {groups} groups x {outputs}"
-            raise OpError(text, code="E304", attribute="num_output_maps")
+            raise attribute_error("num_output_maps", text)
         if data.dtype is None or data.dtype.name != "i8":
             return
         for what, count in (("input", channels), ("output", self.num_output_maps)):

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from irdeconv.base.errors import OpError, Problem
+from irdeconv.base.errors import OpError, Problem, attribute_problem, size_error, value_error
 from irdeconv.base.limits import current, raise_hint
 from irdeconv.ir.attributes import IndexType, ValueRange
 from irdeconv.ir.dtypes import ElementType, i32, of_numpy
@@ -30,7 +30,7 @@ def _scalars(inputs: tuple[Array, ...], dtype: ElementType) -> tuple[float, floa
 
 def _count(start: float, stop: float, step: float) -> int:
     if step == 0:
-        raise OpError("step is 0", code="E305", port=2)
+        raise value_error(2, "step is 0")
     if isinstance(start, int) and isinstance(stop, int) and isinstance(step, int):
         return max(-((start - stop) // step), 0)
     return max(math.ceil((stop - start) / step), 0)
@@ -62,8 +62,7 @@ class Range1(Op):
         for port, spec in enumerate((start, stop, step)):
             value = 1 if spec.known is None else spec.known.item()
             if not math.isfinite(value) or (port == 2 and value == 0):
-                text = f"{('start', 'stop', 'step')[port]} is {value}"
-                raise OpError(text, code="E305", port=port)
+                raise value_error(port, f"{('start', 'stop', 'step')[port]} is {value}")
         values, dtype = known((start, stop, step)), self._dtype(at)
         if values is not None and dtype is not None:
             at["N"] = _count(*_scalars(tuple(values), dtype))
@@ -167,7 +166,7 @@ class Multinomial(_Drawn):
         count, most = at["S"], bounds(at["C"])[1]
         if not self.with_replacement and most is not None and bounds(count)[0] > most:
             text = f"num_samples is {count}; there are {at['C']} classes, each drawn at most once"
-            raise OpError(text, code="E305", port=1)
+            raise value_error(1, text)
 
     def evaluate(self, probs: Array, num_samples: Array) -> Array:
         rows, count = inferred_shape(self, probs, num_samples)
@@ -175,7 +174,7 @@ class Multinomial(_Drawn):
         if 0 in (rows, count):
             return np.zeros((rows, count), kind)
         if not probs.shape[1]:
-            raise OpError("probs has no class to draw", code="E302", port=0)
+            raise size_error(0, "probs has no class to draw")
         words = random_numbers.words_of_sequence((self.global_seed, self.op_seed), rows * count)
         drawn = (words.astype(np.float32) / np.float32(2**32)).reshape(rows, count)
         with np.errstate(all="ignore"):
@@ -218,13 +217,13 @@ class RandomUniform(_Drawn):
         dtype = self.output_type
         if not dtype.is_real and dtype.name not in ("i32", "i64"):
             text = f"output_type is {dtype}; it must be floating-point, i32 or i64"
-            yield Problem("E210", text, attribute="output_type")
+            yield attribute_problem("output_type", text)
 
     def complete(self, at: Fit, output_shape: Spec, min_val: Spec, max_val: Spec) -> None:
         low, high = min_val.known, max_val.known
         if low is not None and high is not None and not low.item() < high.item():
             text = f"min_val is {low.item()}, max_val {high.item()}; it must be larger"
-            raise OpError(text, code="E305", port=2)
+            raise value_error(2, text)
         sizes, limit = at.groups["O"], current().drawn_elements
         if is_static(sizes) and math.prod(sizes) > limit:
             text = f"output_shape {list(sizes)} has more than {limit} elements"

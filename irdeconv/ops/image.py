@@ -9,7 +9,14 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from irdeconv.base.errors import OpError, Problem
+from irdeconv.base.errors import (
+    OpError,
+    Problem,
+    attribute_error,
+    attribute_problem,
+    size_error,
+    value_error,
+)
 from irdeconv.ir.attributes import Ints, NaturalInts, ValueRange
 from irdeconv.ir.dtypes import u8
 from irdeconv.ir.geometry import dilated, extent, output_size, pads, steps
@@ -55,21 +62,6 @@ SCALE_SLACK = 1e-6  # added to scales before O = floor(I * scale), as the runtim
 Targets = Sequence[Dim] | None
 
 
-def _padded(shape: Shape, begin: Ints, end: Ints) -> Shape:
-    """Return the shape after padding; lists shorter than the rank are completed by zeros."""
-    rank = len(shape)
-    for name, amounts in (("pads_begin", begin), ("pads_end", end)):
-        if len(amounts) > rank:
-            text = f"{name} has {len(amounts)} values for a tensor of rank {rank}"
-            raise OpError(text, code="E304", attribute=name)
-    pairs = zip(shape, _complete(begin, rank), _complete(end, rank), strict=True)
-    return tuple(d + b + e for d, b, e in pairs)
-
-
-def _complete(pads: Ints, rank: int) -> Ints:
-    return (*pads, *(0,) * (rank - len(pads)))
-
-
 def _resized(padded: Shape, axes: Sequence[int], sizes: Targets, port: int) -> Shape:
     """Return `padded` with `sizes` along `axes`; E305 if they do not fit each other."""
     out = list(padded)
@@ -77,7 +69,7 @@ def _resized(padded: Shape, axes: Sequence[int], sizes: Targets, port: int) -> S
         out[axis] = DYNAMIC if sizes is None else sizes[i]
         if bounds(out[axis])[0] < 0:
             if isinstance(out[axis], int):
-                raise OpError(f"axis {axis} would get size {out[axis]}", code="E305", port=port)
+                raise value_error(port, f"axis {axis} would get size {out[axis]}")
             out[axis] = DYNAMIC
     return tuple(out)
 
@@ -94,7 +86,7 @@ def _want_values(spec: Spec, name: str, count: int, port: int) -> None:
     top = bounds(spec.shape[0])[1] if spec.shape else None
     if top is not None and top < count:
         text = f"{name} has {top} values for {count} axes"
-        raise OpError(text, code="E305", port=port, hint="one value per interpolated axis")
+        raise value_error(port, text, hint="one value per interpolated axis")
 
 
 class Resizing(Op):
@@ -108,17 +100,26 @@ class Resizing(Op):
     def rounding(self) -> Rounding:  # type: ignore[override]
         return SCALE if "cubic" in self.mode else Rounding("scale", carry="averages")
 
-    def complete(self, at: Fit, image: Spec, *others: Spec) -> None:
-        if image.shape is not None:
-            at.groups["O"] = self.resized(image.shape, *others)
+    def resolve(self, at: Fit, shape: Shape, *others: Spec) -> None:
+        at.groups["O"] = self.resized(shape, *others)
 
     def resized(self, shape: Shape, *others: Spec) -> Shape:
         """Return the output's shape for an image of a shape, which is padded before."""
         raise NotImplementedError
 
+    def pads(self, rank: int) -> tuple[Ints, Ints]:
+        """Return the pads of each axis; lists shorter than the rank are completed by zeros."""
+        begin, end = ((*p, *(0,) * (rank - len(p))) for p in (self.pads_begin, self.pads_end))
+        return begin, end
+
     def padded(self, shape: Shape) -> Shape:
         """Return the shape after padding."""
-        return _padded(shape, self.pads_begin, self.pads_end)
+        rank, (begin, end) = len(shape), self.pads(len(shape))
+        for name, amounts in (("pads_begin", begin), ("pads_end", end)):
+            if len(amounts) > rank:
+                text = f"{name} has {len(amounts)} values for a tensor of rank {rank}"
+                raise attribute_error(name, text)
+        return tuple(d + b + e for d, b, e in zip(shape, begin, end, strict=True))
 
     def resizes(self, shape: Ints, *others: Array) -> tuple[list[Resize], Rules]:
         """Return the resizing of each axis of an image with this shape before padding."""
@@ -128,7 +129,7 @@ class Resizing(Op):
         if self.mode == "area":
             raise OpError("the mode area cannot be executed", code="E502", attribute="mode")
         resizes = self.resizes(image.shape, *others)
-        begin, end = (_complete(p, image.ndim) for p in (self.pads_begin, self.pads_end))
+        begin, end = self.pads(image.ndim)
         if any((*begin, *end)):
             image = copies.padded(image, begin, end)
         return interpolate(image, *resizes)
@@ -180,8 +181,7 @@ class Interpolate11(Resizing):
     def resized(self, shape: Shape, *others: Spec) -> Shape:
         target, axes = self.target(others)
         port = 1 + [other is target for other in others].index(True)
-        padded = self.padded(shape)
-        chosen = self._axes(axes, len(shape), len(others))
+        padded, chosen = self.padded(shape), self._axes(axes, len(shape), len(others))
         if chosen is None:
             return (DYNAMIC,) * len(shape)
         _want_values(target, self.shape_calculation_mode, len(chosen), port)
@@ -201,7 +201,7 @@ class Interpolate11(Resizing):
         factors = [float(f) for f in known.reshape(-1)]
         for f in factors:
             if not 0 < f < math.inf:
-                raise OpError(f"a scale is {f:g}; scales must be positive", code="E305", port=1)
+                raise value_error(1, f"a scale is {f:g}; scales must be positive")
         return [_scaled(padded[a], f) for a, f in zip(axes, factors, strict=False)]
 
     def resizes(self, shape: Ints, *others: Array) -> tuple[list[Resize], Rules]:
@@ -254,7 +254,7 @@ class Interpolate4(Interpolate11):
     def complete(self, at: Fit, *inputs: Spec) -> None:
         for axis in exact(at.values("axes")) or ():
             if axis < 0:
-                raise OpError(f"axis {axis} is negative", code="E305", port=3)
+                raise value_error(3, f"axis {axis} is negative")
         super().complete(at, *inputs)
 
     def target(self, others: Sequence[Any]) -> tuple[Any, Any]:
@@ -283,12 +283,12 @@ class Interpolate1(Resizing):
     def check(self) -> Iterator[Problem]:
         if any(a < 0 for a in self.axes) or len(set(self.axes)) != len(self.axes):
             message = f"axes are {list(self.axes)}; each is named once, counted from 0"
-            yield Problem("E210", message, attribute="axes")
+            yield attribute_problem("axes", message)
 
     def resized(self, shape: Shape, *others: Spec) -> Shape:
         if any(a >= len(shape) for a in self.axes):
             text = f"axes {list(self.axes)} exceed the image's rank {len(shape)}"
-            raise OpError(text, code="E304", attribute="axes")
+            raise attribute_error("axes", text)
         padded = self.padded(shape)
         _want_values(others[0], "output_shape", len(self.axes), 1)
         return _resized(padded, sorted(self.axes), dims(others[0]), 1)
@@ -338,7 +338,7 @@ class GridSample(Op):
             if self.padding_mode != "zeros" and 0 not in shape:
                 text = f"the image has {height} x {width} elements; "
                 text += f'padding_mode="{self.padding_mode}" needs one'
-                raise OpError(text, code="E302", port=0)
+                raise size_error(0, text)
             return np.zeros(shape, data.dtype)
         x = sampling.source(places[..., 0], width, align_corners=self.align_corners)
         y = sampling.source(places[..., 1], height, align_corners=self.align_corners)
@@ -385,8 +385,7 @@ class Col2Im(Op):
         if sizes is not None and exact_kernel is not None:
             windows = math.prod(self._windows(sizes, exact_kernel))
             if merge(columns, windows) is None:
-                text = f"data has {columns} columns; the image has {windows} windows"
-                raise OpError(text, code="E302", port=0)
+                raise size_error(0, f"data has {columns} columns; the image has {windows} windows")
         at.groups["O"] = (*batch, channels, *map(non_negative, size))
 
     def _windows(self, sizes: Sequence[int], kernel: Sequence[int]) -> list[int]:
@@ -398,7 +397,7 @@ class Col2Im(Op):
             count = steps(size, reach, (self.strides or ONE)[axis], pad)
             if count < 1:
                 text = f"no window of {reach} fits {size} with pads of {pad[0]} and {pad[1]}"
-                raise OpError(text, code="E302", port=2)
+                raise size_error(2, text)
             out.append(count)
         return out
 
@@ -476,15 +475,14 @@ class ExtractImagePatches(Op):
 
 def _even(size: Dim, what: str) -> None:
     if not isinstance(size, Interval) and size % 2:
-        raise OpError(f"the image's {what} is {size}; it must be even", code="E302", port=0)
+        raise size_error(0, f"the image's {what} is {size}; it must be even")
 
 
 def _image(height: Dim) -> Dim:
     """Return the image's rows, two of three of the only plane's."""
     if not isinstance(height, Interval):
         if height % 3:
-            text = f"the plane has {height} rows; it must have a multiple of 3"
-            raise OpError(text, code="E302", port=0)
+            raise size_error(0, f"the plane has {height} rows; it must have a multiple of 3")
         return height // 3 * 2
     low, high = bounds(height)
     return Interval.of(low * 2 // 3, None if high is None else high * 2 // 3)
@@ -494,8 +492,7 @@ def _doubled(size: Dim, full: Dim, port: int, axis: int) -> Dim:
     """Merge a size with twice that of a smaller plane; E302."""
     both = merge(size * 2, full)
     if both is None:
-        text = f"axis {axis} has {size} elements; it must have half of {full}"
-        raise OpError(text, code="E302", port=port)
+        raise size_error(port, f"axis {axis} has {size} elements; it must have half of {full}")
     return both
 
 

@@ -10,12 +10,13 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from irdeconv.base.errors import OpError
+from irdeconv.base.errors import OpError, attribute_error, size_error
 from irdeconv.ir.attributes import IndexType
 from irdeconv.ir.dtypes import i64
 from irdeconv.ir.op import JUMPS, MOVES, Op, attribute, op
 from irdeconv.ir.ports import Fit, axis_of
 from irdeconv.ir.spec import (
+    DYNAMIC,
     Array,
     Interval,
     Shape,
@@ -41,14 +42,13 @@ class GatherElements(Op):
     signature = "data: any t [*D]; indices: i32|i64 [*I:D] -> t [*I]"
     axis: int = attribute(0, documented=True)
 
-    def complete(self, at: Fit, data: Spec, indices: Spec) -> None:
-        if data.shape is not None and indices.shape is not None:
-            axis = axis_of(self.axis, len(data.shape), attribute="axis")
-            for i, (d, n) in enumerate(zip(data.shape, indices.shape, strict=True)):
-                if i != axis and merge(d, n) is None:
-                    shapes = f"{format_shape(data.shape)} and indices {format_shape(indices.shape)}"
-                    text = f"data {shapes} differ on axis {i}; only axis {axis} may differ"
-                    raise OpError(text, code="E302", port=1)
+    def resolve(self, at: Fit, shape: Shape, *others: Spec) -> None:
+        reach = others[0].shape
+        axis = axis_of(self.axis, len(shape), attribute="axis") if reach is not None else 0
+        for i, (d, n) in enumerate(zip(shape, reach or (), strict=False)):
+            if i != axis and merge(d, n) is None:
+                text = f"data {format_shape(shape)} and indices {format_shape(reach)} differ on "
+                raise size_error(1, f"{text}axis {i}; only axis {axis} may differ")
 
     def evaluate(self, data: Array, indices: Array) -> Array:
         want_shapes(self, data, indices)
@@ -85,17 +85,17 @@ class GatherND(Op):
         if not 0 <= b < min(len(data.shape), len(indices.shape)):
             text = f"batch_dims {b} is outside data of rank {len(data.shape)} and indices of rank "
             text += f"{len(indices.shape)}"
-            raise OpError(text, code="E304", attribute="batch_dims")
+            raise attribute_error("batch_dims", text)
         if isinstance(depth, Interval):
             return None
         if depth > len(data.shape) - b:
             text = (
                 f"indices name {depth} axes of data of rank {len(data.shape)} with batch_dims {b}"
             )
-            raise OpError(text, code="E302", port=1)
+            raise size_error(1, text)
         if not compatible(batch := indices.shape[:b], data.shape[:b]):
             text = f"batch dimensions {format_shape(batch)} are not those of the data"
-            raise OpError(f"{text}, {format_shape(data.shape[:b])}", code="E302", port=1)
+            raise size_error(1, f"{text}, {format_shape(data.shape[:b])}")
         batch = merge_shapes(batch, data.shape[:b]) or ()
         return batch, (*indices.shape[b:-1], *data.shape[b + depth :])
 
@@ -152,7 +152,7 @@ def _want_updates(
 ) -> None:
     if not compatible(updates, wanted):
         text = f"updates are {format_shape(updates)}; {rule} {format_shape(wanted)}"
-        raise OpError(text, code="E302", port=port)
+        raise size_error(port, text)
 
 
 @op("ScatterUpdate", since=3)
@@ -228,7 +228,7 @@ def _check_reach(data: Shape, indices: Shape, axis: int) -> None:
         if i != axis and high is not None and bounds(n)[0] > high:
             text = f"indices {format_shape(indices)} are longer than data {format_shape(data)} on "
             text += f"axis {i}; only axis {axis} may be"
-            raise OpError(text, code="E302", port=1)
+            raise size_error(1, text)
 
 
 def _neutral(mode: str, dtype: np.dtype[Any]) -> Any:
@@ -262,15 +262,14 @@ class ScatterNDUpdate3(Op):
     signature = "data: any t [*I]; indices: i32|i64 [*N, ?]; updates: t -> t [*I]"
     reduction = "none"
 
-    def complete(self, at: Fit, data: Spec, indices: Spec, updates: Spec) -> None:
-        if data.shape is None or indices.shape is None:
+    def resolve(self, at: Fit, shape: Shape, *others: Spec) -> None:
+        places, updates = (s.shape for s in others)
+        depth = DYNAMIC if places is None else places[-1]
+        if places is None or isinstance(depth, Interval):
             return
-        if isinstance(depth := indices.shape[-1], Interval):
-            return
-        if depth > len(data.shape):
-            text = f"indices name {depth} axes of data of rank {len(data.shape)}"
-            raise OpError(text, code="E302", port=1)
-        _want_updates(updates.shape, (*indices.shape[:-1], *data.shape[depth:]))
+        if depth > len(shape):
+            raise size_error(1, f"indices name {depth} axes of data of rank {len(shape)}")
+        _want_updates(updates, (*places[:-1], *shape[depth:]))
 
     def evaluate(self, data: Array, indices: Array, updates: Array) -> Array:
         want_shapes(self, data, indices, updates)
@@ -301,9 +300,9 @@ class NonZero(Op):
 
     def complete(self, at: Fit, data: Spec) -> None:
         if data.shape is not None:
-            count = None if data.known is None else int(np.count_nonzero(data.known))
-            at["R"] = len(data.shape)
-            at["N"] = Interval.of(0, data.size) if count is None else count
+            at["R"], at["N"] = len(data.shape), Interval.of(0, data.size)
+        if data.known is not None:
+            at["N"] = int(np.count_nonzero(data.known))
 
     def evaluate(self, data: Array) -> Array:
         return np.ascontiguousarray(np.argwhere(data).T, self.output_type.container)
@@ -324,11 +323,9 @@ class OneHot1(Op):
     axis: int = attribute(0, documented=True)
     negative_indices_mode = "ignore_negative"
 
-    def complete(self, found: Fit, indices: Spec, depth: Spec, *values: Spec) -> None:
-        shape = indices.shape
-        if shape is not None:
-            at = axis_of(self.axis, len(shape) + 1, attribute="axis")
-            found.groups["O"] = (*shape[:at], found["D"], *shape[at:])
+    def resolve(self, found: Fit, shape: Shape, *others: Spec) -> None:
+        at = axis_of(self.axis, len(shape) + 1, attribute="axis")
+        found.groups["O"] = (*shape[:at], found["D"], *shape[at:])
 
     def evaluate(self, indices: Array, depth: Array, on_value: Array, off_value: Array) -> Array:
         at = self.axis % (indices.ndim + 1)

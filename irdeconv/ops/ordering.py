@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from irdeconv.base.errors import OpError, Problem
+from irdeconv.base.errors import Problem, attribute_problem, size_error
 from irdeconv.ir.attributes import IndexType
 from irdeconv.ir.dtypes import i32, i64
 from irdeconv.ir.op import JUMPS, SUM, Op, attribute, op
@@ -23,7 +22,6 @@ from irdeconv.ir.spec import (
     Spec,
     bounds,
     format_shape,
-    is_static,
     merge,
 )
 from irdeconv.ops import ranges
@@ -40,11 +38,10 @@ class _TopK(Op):
     sort: Literal["none", "index", "value"] = attribute("none", documented=True)
     index_element_type = i32
 
-    def complete(self, at: Fit, data: Spec, k: Spec) -> None:
-        if data.shape is not None:
-            axis = axis_of(self.axis, len(data.shape), attribute="axis")
-            size = ranges.minimum(data.shape[axis], at["N"])
-            at.groups["K"] = (*data.shape[:axis], size, *data.shape[axis + 1 :])
+    def resolve(self, at: Fit, shape: Shape, *others: Spec) -> None:
+        axis = axis_of(self.axis, len(shape), attribute="axis")
+        size = ranges.minimum(shape[axis], at["N"])
+        at.groups["K"] = (*shape[:axis], size, *shape[axis + 1 :])
 
     def evaluate(self, data: Array, k: Array) -> tuple[Array, Array]:
         axis = axis_of(self.axis, data.ndim, attribute="axis")
@@ -87,7 +84,7 @@ class TopK(_TopK):
     def check(self) -> Iterator[Problem]:
         if self.stable and self.sort == "none":
             message = 'stable is true; then sort is "value" or "index", not "none"'
-            yield Problem("E210", message, attribute="stable")
+            yield attribute_problem("stable", message)
 
 
 @op("CumSum", since=3)
@@ -173,7 +170,7 @@ def _lead(rows: Shape, values: Shape) -> Shape:
     if len(lead) != len(out):
         text = f"values {format_shape(values)} and sorted_sequence {format_shape(rows)} differ in "
         text += "front of the last axis"
-        raise OpError(text, code="E302", port=1)
+        raise size_error(1, text)
     return (*lead, values[-1])
 
 
@@ -202,28 +199,21 @@ class Unique(Op):
     count_element_type: IndexType = i64
 
     def complete(self, found: Fit, data: Spec, axis: Spec | None = None) -> None:
-        at = None if axis is None else found.value("axis")
-        shape, size = self._sizes(data.shape, at)
+        shape, at = data.shape, found.value("axis")
+        around: tuple[Shape, Shape] | None = None if axis is not None else ((), ())
+        size: Dim = DYNAMIC if axis is not None or data.size is None else data.size
+        if shape is not None and isinstance(at, int):
+            place = axis_of(at, len(shape), port=1)
+            around, size = (shape[:place], shape[place + 1 :]), shape[place]
         low, high = bounds(size)
         count: Dim = Interval.of(min(low, 1), high)
         if data.known is not None and (axis is None or axis.known is not None):
             count = len(self.evaluate(data.known, None if axis is None else axis.known)[1])
-        if shape is not None:
-            found.groups["U"] = tuple(count if d is None else d for d in shape)
+        if around is not None:
+            found.groups["U"] = (*around[0], count, *around[1])
+        elif shape is not None:
+            found.groups["U"] = (DYNAMIC,) * len(shape)
         found["U"], found["N"] = count, size
-
-    def _sizes(
-        self, shape: Shape | None, axis: Dim | None
-    ) -> tuple[tuple[Dim | None, ...] | None, Dim]:
-        """Return the shape of the distinct ones, None for their number, and the number read."""
-        if axis is None:
-            return (None,), math.prod(shape) if is_static(shape) else DYNAMIC
-        if shape is None:
-            return None, DYNAMIC
-        if isinstance(axis, Interval):
-            return (DYNAMIC,) * len(shape), DYNAMIC
-        at = axis_of(axis, len(shape), port=1)
-        return (*shape[:at], None, *shape[at + 1 :]), shape[at]
 
     def evaluate(self, data: Array, axis: Array | None = None) -> tuple[Array, ...]:
         at = None if axis is None else axis_of(int(axis.item()), data.ndim, port=1)

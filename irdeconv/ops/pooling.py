@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from irdeconv.base.errors import OpError, Problem
+from irdeconv.base.errors import OpError, Problem, attribute_error, size_error
 from irdeconv.ir import dtypes, geometry
 from irdeconv.ir.attributes import IndexType, Ints, NaturalAxisInts, PositiveAxisInts, ValueRange
 from irdeconv.ir.geometry import AutoPad, Rounding
@@ -64,8 +64,8 @@ class Pool(WindowOp):
         """Return the divisors of the sums over windows; None if there is nothing to divide."""
         return None
 
-    def complete(self, at: Fit, data: Spec) -> None:
-        at.groups["O"] = None if data.shape is None else self.sizes(data.shape)
+    def resolve(self, at: Fit, shape: Shape, *others: Spec) -> None:
+        at.groups["O"] = self.sizes(shape)
 
     def sizes(self, shape: Shape) -> Shape:
         """Return the output's spatial sizes; E304 and E306 if the windows do not fit."""
@@ -107,7 +107,7 @@ class AvgPoolBase(Pool):
                 if pad[axis] >= geometry.extent(k, d):
                     text = f"{name} is {pad[axis]} on spatial axis {axis}, so that windows of size "
                     text += f"{geometry.extent(k, d)} lie wholly in the padding and have no mean"
-                    raise OpError(text, code="E304", attribute=name)
+                    raise attribute_error(name, text)
 
     def evaluate(self, data: Array) -> Array:
         windows, padded = self.windows(data.shape)
@@ -178,10 +178,9 @@ class MaxPool14(Pool):
     index_element_type: IndexType = dtypes.i64
     axis: int = 0
 
-    def complete(self, at: Fit, data: Spec) -> None:
-        super().complete(at, data)
-        if data.shape is not None:
-            axis_of(self.axis, len(data.shape), attribute="axis")
+    def resolve(self, at: Fit, shape: Shape, *others: Spec) -> None:
+        super().resolve(at, shape)
+        axis_of(self.axis, len(shape), attribute="axis")
 
     def evaluate(self, data: Array) -> tuple[Array, Array]:
         windows = self.windows(data.shape)[0]
@@ -212,17 +211,13 @@ class _Adaptive(Op):
 
     signature = "data: number t [N, C, *I:1..3]; output_shape: integer [?] = *O -> t [N, C, *O]"
 
-    def complete(self, at: Fit, data: Spec, output_shape: Spec) -> None:
-        if data.shape is None:
-            return
-        axes, sizes = len(data.shape) - 2, at.groups["O"]
+    def resolve(self, at: Fit, shape: Shape, *others: Spec) -> None:
+        axes, sizes = len(shape) - 2, at.groups["O"]
         if merge(count := at.count("output_shape"), axes) is None:
-            text = f"output_shape has {count} values for {axes} spatial axes"
-            raise OpError(text, code="E302", port=1)
+            raise size_error(1, f"output_shape has {count} values for {axes} spatial axes")
         at.groups["O"] = sizes = (DYNAMIC,) * axes if sizes is None else sizes
-        if 0 in data.shape[2:] and 0 not in (*data.shape[:2], *sizes):
-            text = f"data {format_shape(data.shape)} has no elements to pool"
-            raise OpError(text, code="E302", port=0)
+        if 0 in shape[2:] and 0 not in (*shape[:2], *sizes):
+            raise size_error(0, f"data {format_shape(shape)} has no elements to pool")
 
 
 @op("AdaptiveAvgPool", since=8)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from irdeconv.base.errors import OpError, Problem
+from irdeconv.base.errors import Problem, attribute_problem, size_error, value_error
 from irdeconv.ir.attributes import Floats, IndexType, Positive, Strings
 from irdeconv.ir.dtypes import i32
 from irdeconv.ir.op import JUMPS, Op, attribute, op, ports
@@ -55,7 +55,7 @@ class Recurrent(Op):
         if len(names) not in (0, need, 2 * need if self.halves else need):
             twice = f", or {2 * need} for two directions" if self.halves else ""
             text = f"there are {len(names)} activations; {need} are needed{twice}"
-            yield Problem("E210", text, attribute="activations")
+            yield attribute_problem("activations", text)
         if len(names) == 2 * need and names[:need] != names[need:]:
             text = f"both directions take the first {need} of the activations in the runtime"
             hint = "make two sequences of it, one for each direction"
@@ -63,7 +63,7 @@ class Recurrent(Op):
         for name in names:
             if name not in ACTIVATIONS:
                 text = f'the activation "{name}" is not one of {", ".join(ACTIVATIONS)}'
-                yield Problem("E210", text, attribute="activations")
+                yield attribute_problem("activations", text)
 
     def _names(self) -> list[str]:
         """Return the names of the activations; of those of two directions the first half."""
@@ -335,7 +335,7 @@ class GatherTree(Op):
             bad = active & ((beam < 0) | (beam >= beams))
             if bad.any():
                 text = f"a parent at step {t + 1} is {beam[bad][0]}; there are {beams} beams"
-                raise OpError(text, code="E305", port=1)
+                raise value_error(1, text)
             at = np.where(active, beam, 0)
             out[t] = np.where(active, step_ids[t, rows, at], end_token)
             beam = np.where(active, parent_idx[t, rows, at].astype(np.int64), beam)
@@ -348,7 +348,7 @@ class _OfClasses(Op):
 
     def complete(self, at: Fit, *inputs: Spec) -> None:
         if at["C"] == 0:
-            raise OpError("there are 0 classes; at least one is needed", code="E302", port=0)
+            raise size_error(0, "there are 0 classes; at least one is needed")
 
 
 def _check_lengths(lengths: Array, highest: Array | int, port: int, name: str) -> None:
@@ -357,8 +357,7 @@ def _check_lengths(lengths: Array, highest: Array | int, port: int, name: str) -
     if bad.any():
         n = int(np.flatnonzero(bad)[0])
         top = np.broadcast_to(highest, lengths.shape)[n]
-        text = f"{name} of sequence {n} is {lengths[n]}; it must be 0 to {top}"
-        raise OpError(text, code="E305", port=port)
+        raise value_error(port, f"{name} of sequence {n} is {lengths[n]}; it must be 0 to {top}")
 
 
 @op("CTCGreedyDecoder", since=1)
@@ -440,14 +439,13 @@ class CTCLoss(_OfClasses):
         classes = logits.shape[2]
         blank = int(blank_index[0].item()) if blank_index else classes - 1
         if not 0 <= blank < classes:
-            text = f"blank_index is {blank}; there are {classes} classes"
-            raise OpError(text, code="E305", port=4)
+            raise value_error(4, f"blank_index is {blank}; there are {classes} classes")
         out = np.zeros(len(logits))
         for n, row in enumerate(logits.astype(np.float64)):
             wanted = self._read(labels[n, : label_length[n]])
             if len(wanted) and not 0 <= wanted.min() <= wanted.max() < classes:
                 text = f"labels of sequence {n} reach from {wanted.min()} to {wanted.max()}"
-                raise OpError(f"{text}; there are {classes} classes", code="E305", port=2)
+                raise value_error(2, f"{text}; there are {classes} classes")
             steps = row[: logit_length[n]]
             with np.errstate(all="ignore"):  # logits may be infinite
                 out[n] = recurrent.loss(steps, wanted, blank, merge=self.ctc_merge_repeated)

@@ -1,21 +1,27 @@
-"""Reductions over axes: ReduceSum, ReduceMean, ReduceMax, ..."""
+"""Reductions over axes (ReduceSum, ...) and normalizations: NormalizeL2, MVN, LRN, ..."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from functools import partial
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from irdeconv.base.errors import Problem
-from irdeconv.ir.op import JUMPS, MOVES, SUM, Bound, Op, op
+from irdeconv.base.errors import Problem, value_error
+from irdeconv.ir.attributes import Positive, ValueRange
+from irdeconv.ir.op import JUMPS, MOVES, SUM, Bound, ChainStep, Op, Operand, attribute, op
 from irdeconv.ir.ports import Fit, Types, axis_of
-from irdeconv.ir.spec import DYNAMIC, Array, Spec
-from irdeconv.kernels import reductions
+from irdeconv.ir.spec import DYNAMIC, Array, Spec, bounds
+from irdeconv.kernels import copies, elementwise, reductions
+from irdeconv.kernels.candidate import type_of_sums
 from irdeconv.kernels.elementwise import saturated
-from irdeconv.kernels.reductions import rows_of
-from irdeconv.ops.checks import is_computed, shape_of, union
+from irdeconv.kernels.reductions import GroupNorm, OnRows, Standardize, rows_of
+from irdeconv.ops.channels import divided
+from irdeconv.ops.checks import is_computed, known, shape_of, union
+from irdeconv.ops.elementwise import wide
 from irdeconv.ops.ranges import holds_real
 
 Reducer = Callable[..., Array]
@@ -211,3 +217,271 @@ ReduceLogicalAnd = reduction(
 ReduceLogicalOr = reduction(
     "ReduceLogicalOr", _numpy(np.any), "Whether any is true", accepts="boolean", rounding=JUMPS
 )
+
+
+def _check_axes(at: Fit, data: Spec, axes: Spec) -> None:
+    """Require no more axes than the data have; E305."""
+    least = bounds(at.count("axes"))[0]
+    if data.shape is not None and least > len(data.shape):
+        raise value_error(1, f"axes has {least} values for data of rank {len(data.shape)}")
+
+
+class _OverAxes(Op):
+    """Base of normalizations over axes, which are the second input: any order, negative ones too.
+
+    Axes that are neighbours are normalized by a kernel; `evaluate` does it for all.
+    """
+
+    signature = "data: real t [*I]; axes: integer [*A:1] of data -> t [*I]"
+
+    def axes_in(self, rank: int, *axes: Array) -> tuple[int, ...]:
+        """Return the axes counted from 0 and sorted."""
+        return reduced_axes(axes[0].reshape(-1), rank)
+
+    def normalize(self, x: Array, axes: tuple[int, ...]) -> Any:
+        """Compute f32 or f64."""
+        raise NotImplementedError
+
+    def kernel(self) -> Callable[..., None]:
+        """Return a function that normalizes `[outer, n, inner]` along n: `(x, out, team)`."""
+        raise NotImplementedError
+
+    def evaluate(self, data: Array, *axes: Array) -> Array:
+        return wide(self.normalize)(data, self.axes_in(data.ndim, *axes))
+
+    def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
+        axes, shape = known(inputs[1:]), shape_of(inputs[0])
+        if axes is None or not is_computed(inputs[0]):
+            return None
+        block = rows_of(shape, self.axes_in(len(shape), *axes))
+        return None if block is None else Bound(OnRows(block, self.kernel()))
+
+
+@op("NormalizeL2")
+class NormalizeL2(_OverAxes):
+    """x / sqrt(sum of squares over `axes`, `eps` added or as its lower bound), floating-point.
+
+    Without axes every element but 0 is divided by itself.  [normalization/NormalizeL2-1]
+    """
+
+    eps: float = attribute(0.0, documented=True)
+    eps_mode: Literal["add", "max"] = attribute("add", documented=True)
+
+    def normalize(self, x: Array, axes: tuple[int, ...]) -> Any:
+        if not axes:
+            return np.where(x == 0, x, x.dtype.type(1))
+        eps = x.dtype.type(self.eps)
+        squares = np.sum(x * x, axes, keepdims=True)
+        return x / np.sqrt(squares + eps if self.eps_mode == "add" else np.maximum(squares, eps))
+
+    def kernel(self) -> Callable[..., None]:
+        return partial(reductions.normalize_l2, eps=self.eps, add=self.eps_mode == "add")
+
+
+def standardize(
+    x: Array, axes: tuple[int, ...], *, variance: bool, eps: float, inside: bool
+) -> Any:
+    """Subtract the mean over axes and, with `variance`, divide by the standard deviation."""
+    if x.size == 0:  # nothing has no mean
+        return np.empty_like(x)
+    centred = x - np.mean(x, axes, keepdims=True)
+    if not variance:
+        return centred
+    spread = np.mean(centred * centred, axes, keepdims=True)
+    small = x.dtype.type(eps)
+    return centred / (np.sqrt(spread + small) if inside else np.sqrt(spread) + small)
+
+
+class _MeanVariance(_OverAxes):
+    """Base of the two versions."""
+
+    normalize_variance: bool
+    eps: float
+    eps_mode: str = "inside_sqrt"
+
+    def normalize(self, x: Array, axes: tuple[int, ...]) -> Any:
+        inside = self.eps_mode == "inside_sqrt"
+        return standardize(x, axes, variance=self.normalize_variance, eps=self.eps, inside=inside)
+
+    def kernel(self) -> Callable[..., None]:
+        return Standardize(self.normalize_variance, self.eps, self.eps_mode == "inside_sqrt")
+
+
+@op("MVN", until=5)
+class MVN2(_MeanVariance):
+    """Mean-variance normalization over all axes from 2 on, or from 1 with `across_channels`.
+
+    Divides by sqrt(variance + eps) with `normalize_variance`; floating-point. Absent, `eps` is 0 in
+    the runtime, 1e-9 in the specification.  [normalization/MVN-1]
+    """
+
+    signature = "data: real t [*I] -> t [*I]"
+    across_channels: bool = False
+    normalize_variance: bool = True
+    eps: float = 0.0
+
+    def axes_in(self, rank: int, *axes: Array) -> tuple[int, ...]:
+        return tuple(range(1 if self.across_channels else 2, rank))
+
+
+@op("MVN", since=6)
+class MVN(_MeanVariance):
+    """Mean-variance normalization over `axes` (integers, may be negative), floating-point.
+
+    With `normalize_variance`: / sqrt(variance + eps) or / (sqrt(variance) + eps).
+    [normalization/MVN-6]
+    """
+
+    normalize_variance: bool = attribute(False, documented=True)
+    eps: float = attribute(0.0, documented=True)
+    eps_mode: Literal["inside_sqrt", "outside_sqrt"] = attribute("inside_sqrt", documented=True)
+    signature = _OverAxes.signature.replace("*A:1", "?")
+
+    def complete(self, at: Fit, *inputs: Spec) -> None:
+        _check_axes(at, *inputs)
+
+
+def _batch_norm(x: Array, parameters: tuple[Array, ...], epsilon: float) -> Any:
+    shape = (-1, *(1,) * (x.ndim - 2))
+    gamma, beta, mean, variance = (p.astype(x.dtype).reshape(shape) for p in parameters)
+    return (x - mean) / np.sqrt(variance + x.dtype.type(epsilon)) * gamma + beta
+
+
+@op("BatchNormInference", since=5)
+class BatchNormInference(Op):
+    """(x - mean) / sqrt(variance + epsilon) * gamma + beta for each channel (axis 1).
+
+    data: [N, C, ...]; the others: vectors of C values, one floating-point type.
+    [normalization/BatchNormInference-5]
+    """
+
+    first: ClassVar[int] = 0  # the data's port; the parameters keep their order
+    signature = (
+        "data: real t [N, C, *I]; gamma: t [C]; beta: t [C]; mean: t [C]; variance: t [C] "
+        "-> t [N, C, *I]"
+    )
+    epsilon: Annotated[float, ValueRange(0, high=math.inf)] = attribute(0.0, documented=True)
+
+    def evaluate(self, *inputs: Array) -> Array:
+        parameters = inputs[: self.first] + inputs[self.first + 1 :]
+        return wide(_batch_norm)(inputs[self.first], parameters, self.epsilon)
+
+    def chain_step(self, inputs: Sequence[Spec]) -> ChainStep | None:
+        """Constant parameters."""
+        data = inputs[self.first]
+        parameters = known([*inputs[: self.first], *inputs[self.first + 1 :]])
+        if data.shape is None or data.dtype is None or parameters is None:
+            return None
+        kind = type_of_sums(data.dtype.container)
+        shape = (-1, *(1,) * (len(data.shape) - 2))
+        gamma, beta, mean, variance = (np.asarray(p, kind).reshape(shape) for p in parameters)
+        with np.errstate(all="ignore"):
+            factor = gamma / np.sqrt(variance + kind.type(self.epsilon))
+        return ChainStep(elementwise.affine, (Operand(self.first), mean, factor, beta))
+
+
+@op("BatchNormInference", until=4)
+class BatchNormInference1(BatchNormInference):
+    """(x - mean) / sqrt(variance + epsilon) * gamma + beta for each channel (axis 1).
+
+    Inputs gamma, beta, data, mean, variance: one floating-point type, vectors of C values.
+    [normalization/BatchNormInference-1]
+    """
+
+    first: ClassVar[int] = 2
+    signature = (
+        "gamma: real t [C]; beta: t [C]; data: t [N, C, *I]; mean: t [C]; variance: t [C] "
+        "-> t [N, C, *I]"
+    )
+
+
+@op("GroupNormalization", since=12)
+class GroupNormalization(Op):
+    """Standardize each of `num_groups` groups of channels, then * scale + bias for each channel.
+
+    data: [N, C, ...]; scale, bias: vectors of C values; floating-point, of any types.
+    [normalization/GroupNormalization-12]
+    """
+
+    signature = "data: real t [N, C, *I]; scale: real [C]; bias: real [C] -> t [N, C, *I]"
+    num_groups: Positive
+    epsilon: float = attribute(0.0, documented=True)
+
+    def complete(self, at: Fit, *inputs: Spec) -> None:
+        divided(at["C"], self.num_groups, "the channel axis", "num_groups")
+
+    def evaluate(self, data: Array, scale: Array, bias: Array) -> Array:
+        return wide(self._normalize)(data, scale, bias)
+
+    def _normalize(self, x: Array, scale: Array, bias: Array) -> Any:
+        if not x.size:
+            return x
+        shape = (-1, *(1,) * (x.ndim - 2))
+        grouped = x.reshape(x.shape[0], self.num_groups, -1)
+        whole = standardize(grouped, (2,), variance=True, eps=self.epsilon, inside=True)
+        flat = whole.reshape(x.shape)
+        return flat * scale.astype(x.dtype).reshape(shape) + bias.astype(x.dtype).reshape(shape)
+
+    def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
+        if not is_computed(*inputs):
+            return None
+        shape = shape_of(inputs[0])
+        block = shape[0] * self.num_groups, math.prod(shape[1:]) // self.num_groups, 1
+        rows = OnRows(block, Standardize(True, self.epsilon, True))
+        return Bound(GroupNorm(rows, (shape[0], shape[1], math.prod(shape[2:]))))
+
+
+@op("LRN")
+class LRN(Op):
+    """x / (bias + alpha / size^n * sum of squares)^beta over windows of `size` along n `axes`.
+
+    Any shape, floating-point (integers are computed in double precision). Windows are centred, the
+    even ones one smaller, and end at the border. Beside all spatial axes others do not count, as in
+    the runtime, which computes axis 1 or these only, and cuts `bias` to an integer.
+    [normalization/LRN-1]
+    """
+
+    signature = "data: number t [N, *I]; axes: integer [?] of data -> t [N, *I]"
+    alpha: float
+    beta: float
+    bias: float
+    size: Positive
+
+    def complete(self, at: Fit, *inputs: Spec) -> None:
+        _check_axes(at, *inputs)
+
+    def evaluate(self, data: Array, axes: Array) -> Array:
+        chosen = reduced_axes(axes.reshape(-1), data.ndim)
+        spatial = tuple(range(2, data.ndim))
+        across = not spatial or not set(spatial) <= set(chosen)
+        return wide(self._normalize)(data, chosen if across else spatial)
+
+    def _normalize(self, x: Array, axes: tuple[int, ...]) -> Any:
+        total = x * x
+        for axis in axes:
+            total = copies.sums(total, axis, (self.size - 1) // 2)
+        kind = x.dtype.type
+        base = kind(self.bias) + kind(self.alpha / self.size ** len(axes)) * total
+        if self.beta == 0.5:
+            return x / np.sqrt(base)
+        if self.beta == 0.75:  # a power costs ten times as much
+            root = np.sqrt(base)
+            return x / (root * np.sqrt(root))
+        return x / np.power(base, kind(self.beta))
+
+
+@op("GRN")
+class GRN(Op):
+    """x / sqrt(sum of squares over the channels + bias): data (N, C) to (N, C, H, W).
+
+    Floating-point (integers are computed in double precision).  [normalization/GRN-1]
+    """
+
+    signature = "data: number t [N, C, *I:2] -> t [N, C, *I]"
+    bias: float = attribute(1.0, documented=True)
+
+    def evaluate(self, data: Array) -> Array:
+        return wide(self._normalize)(data)
+
+    def _normalize(self, x: Array) -> Any:
+        return x / np.sqrt(np.sum(x * x, 1, keepdims=True) + x.dtype.type(self.bias))

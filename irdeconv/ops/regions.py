@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from irdeconv.base.errors import OpError, Problem
+from irdeconv.base.errors import Problem, attribute_problem, size_error, value_error
 from irdeconv.base.limits import current, raise_hint
 from irdeconv.ir.attributes import Floats, Ints, Natural, Positive, PositiveScale, ValueRange
 from irdeconv.ir.op import MOVES, Op, attribute, op
@@ -46,7 +46,7 @@ class _Regions(Op):
                 break
             if not 0 <= image < len(data):
                 text = f"batch_indices has {image} at {i}; there are {len(data)} images"
-                raise OpError(text, code="E305", port=2)
+                raise value_error(2, text)
             if out[i].size and wide[0, 0].size:
                 out[i] = self._pool(wide[image], region)
         return out.astype(data.dtype)
@@ -69,7 +69,7 @@ def limited_axes(
     count = max(y.count, 1) * y.bins * max(x.count, 1) * x.bins
     if count > regions.REGION_SAMPLES:
         text = f"a region of {extent[0]} x {extent[1]} elements has {count} samples"
-        raise OpError(text, code="E305", port=port, hint=f"the limit is {regions.REGION_SAMPLES}")
+        raise value_error(port, text, hint=f"the limit is {regions.REGION_SAMPLES}")
     return y, x
 
 
@@ -150,11 +150,11 @@ class _RegionPooling(Op):
                 break
             if not np.isfinite((number, *places)).all():
                 text = f"region {i} is {[float(v) for v in (number, *places)]}, which is not finite"
-                raise OpError(text, code="E305", port=1)
+                raise value_error(1, text)
             image = int(number)
             if not 0 <= image < len(data):
                 text = f"region {i} is of image {image}; there are {len(data)} images"
-                raise OpError(text, code="E305", port=1)
+                raise value_error(1, text)
             if data[image].size:
                 with np.errstate(all="ignore"):  # regions may have any numbers
                     out[i] = pool(i, wide[image], np.array(places))
@@ -183,8 +183,7 @@ class ROIPooling(_RegionPooling):
     def check(self) -> Iterator[Problem]:
         for name, size in zip(("pooled_h", "pooled_w"), self.size(), strict=True):
             if size < 1:
-                text = f"{name} is {size}; it must be positive"
-                yield Problem("E210", text, attribute=name)
+                yield attribute_problem(name, f"{name} is {size}; it must be positive")
 
     def size(self) -> tuple[int, int]:
         """Return height and width of the result."""
@@ -228,7 +227,7 @@ class _Sensitive(_RegionPooling):
         top = bounds(channels)[1]
         if merge(channels, need) is None and (exact or (top is not None and top < need)):
             text = f"data has {channels} channels; {self.output_dim} x {parts} = {need} are needed"
-            raise OpError(text, code="E302", port=0)
+            raise size_error(0, text)
 
 
 @op("PSROIPooling")
@@ -254,7 +253,7 @@ class PSROIPooling(_Sensitive):
         for name in ("spatial_bins_x", "spatial_bins_y") if self.mode == "bilinear" else ():
             if getattr(self, name) < 1:
                 text = f"{name} is {getattr(self, name)}; it must be positive"
-                yield Problem("E210", text, attribute=name)
+                yield attribute_problem(name, text)
 
     def complete(self, at: Fit, *inputs: Spec) -> None:
         bins = self.spatial_bins_x * self.spatial_bins_y
@@ -297,7 +296,7 @@ class DeformablePSROIPooling(_Sensitive):
             limit = current().samples
             if getattr(self, name) > limit:
                 text = f"{name} is {getattr(self, name)}; the limit is {limit}"
-                yield Problem("E210", text, attribute=name, hint=raise_hint("samples"))
+                yield attribute_problem(name, text, hint=raise_hint("samples"))
 
     def complete(self, at: Fit, *inputs: Spec) -> None:
         self._check_channels(at["C"], self.group_size**2, exact=False)
@@ -307,7 +306,7 @@ class DeformablePSROIPooling(_Sensitive):
         ):
             text = f"offsets have {channels} channels for {self.output_dim} outputs"
             hint = "two channels for each class, and classes divide output_dim"
-            raise OpError(text, code="E302", port=2, hint=hint)
+            raise size_error(2, text, hint=hint)
 
     def evaluate(self, data: Array, rois: Array, offsets: Array | None = None) -> Array:
         groups, side = self._groups(), self.group_size
@@ -355,7 +354,7 @@ class RegionYolo(Op):
     def check(self) -> Iterator[Problem]:
         if self.coords + self.classes == 0:
             text = "coords and classes are 0; a region has two channels at least"
-            yield Problem("E210", text, attribute="coords")
+            yield attribute_problem("coords", text)
 
     def _channels(self) -> int:
         return self.coords + 1 + self.classes
@@ -369,7 +368,7 @@ class RegionYolo(Op):
         need = self._regions() * each
         if top is not None and top < need:
             text = f"data has {shape[1]} channels; {self._regions()} regions of {each} need {need}"
-            raise OpError(text, code="E302", port=0)
+            raise size_error(0, text)
         at.groups["Y"] = self._flat(shape) if self.do_softmax else (shape[0], need, *shape[2:])
 
     def _flat(self, shape: Shape) -> Shape:
@@ -419,18 +418,16 @@ class ReorgYolo(Op):
 
     def check(self) -> Iterator[Problem]:
         if not self.stride or self.stride[0] < 1:
-            text = f"stride is {list(self.stride)}; it must be positive"
-            yield Problem("E210", text, attribute="stride")
+            yield attribute_problem("stride", f"stride is {list(self.stride)}; it must be positive")
 
     def complete(self, at: Fit, *inputs: Spec) -> None:
         side, top = self.side, bounds(at["C"])[1]
         if top is not None and top < side**2:
-            text = f"data has {at['C']} channels; a stride of {side} needs {side**2}"
-            raise OpError(text, code="E302", port=0)
+            raise size_error(0, f"data has {at['C']} channels; a stride of {side} needs {side**2}")
         for axis, (size, part) in enumerate((("H", "Y"), ("W", "X")), 2):
             if isinstance(at[size], int) and at[size] % side:
                 text = f"axis {axis} has size {at[size]}, which the stride {side} does not divide"
-                raise OpError(text, code="E302", port=0)
+                raise size_error(0, text)
             at[part] = at[size] // side
 
     def evaluate(self, data: Array) -> Array:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
-from irdeconv.base.errors import OpError
+from irdeconv.base.errors import attribute_error, value_error
 from irdeconv.ir.dtypes import ElementType, i64
 from irdeconv.ir.op import JUMPS, Op, attribute, op
 from irdeconv.ir.ports import Fit, axis_of, exact
@@ -37,8 +36,7 @@ class ShapeOf1(Op):
     def infer(self, data: Spec) -> Spec:
         dtype = self.output_type
         if dtype.name not in ("i32", "i64"):
-            text = f"output_type is {dtype}; it must be i32 or i64"
-            raise OpError(text, code="E304", attribute="output_type")
+            raise attribute_error("output_type", f"output_type is {dtype}; it must be i32 or i64")
         if data.shape is None:
             return Spec(dtype, (DYNAMIC,))
         values = np.empty(len(data.shape), object)
@@ -68,86 +66,57 @@ class Reshape(ViewOp):
 
     def complete(self, at: Fit, data: Spec, shape: Spec) -> None:
         pattern = at.values("shape")
-        known = exact(pattern)
-        if known is not None and is_static(data.shape):
-            at.groups["O"] = self.resolve(data.shape, known)
-        elif pattern is not None:
-            at.groups["O"] = self._estimate(data.shape, pattern)
+        if pattern is not None:
+            at.groups["O"] = self.target(data.shape, pattern)
 
     def view(self, shape: tuple[int, ...], pattern: Array) -> Callable[[Array], Array]:
-        target = self.resolve(shape, tuple(int(v) for v in pattern.reshape(-1)))
+        target = exact(self.target(shape, tuple(int(v) for v in pattern.reshape(-1))))
+        assert target is not None
         return lambda x: x.reshape(target)
 
-    def resolve(self, shape: tuple[int, ...], pattern: Sequence[int]) -> tuple[int, ...]:
-        """Return the exact output shape; E305 if the elements do not fit."""
-        self._check(pattern)
-        out = list(self._copied(shape, pattern))
-        size = math.prod(shape)
-        if -1 in pattern:
-            at = list(pattern).index(-1)
-            own, rest = self._others(shape, pattern, out, at)
-            out[at], fits = (own // rest, own % rest == 0) if rest else (1, own == 0)
-        else:
-            fits = math.prod(out) == size
-        if not fits:
-            text = f"{format_shape(shape)} has {size} elements, which do not fill {list(pattern)}"
-            raise OpError(text, code="E305", port=1)
-        return tuple(out)
-
-    def _others(
-        self, shape: Shape, pattern: Sequence[Dim], out: Sequence[Dim], at: int
-    ) -> tuple[Any, Any]:
-        """Return the elements and the product of the dimensions but that at a place.
-
-        Copied ones cancel, even 0 and unknown ones.
-        """
-        copied = {i for i, v in enumerate(pattern) if self.special_zero and v == 0}
-        size = math.prod(d for i, d in enumerate(shape) if i not in copied)
-        return size, math.prod(d for i, d in enumerate(out) if i not in copied and i != at)
-
-    def _check(self, pattern: Sequence[int]) -> None:
-        if list(pattern).count(-1) > 1 or any(v < -1 for v in pattern):
-            text = f"the shape is {list(pattern)}; at most one value may be -1 and none below it"
-            raise OpError(text, code="E305", port=1)
-
-    def _copied(self, shape: Sequence[int], pattern: Sequence[int]) -> list[int]:
-        if not self.special_zero:
-            return list(pattern)
-        for i, v in enumerate(pattern):
-            if v == 0 and i >= len(shape):
-                text = f"value {i} of the shape {list(pattern)} is 0 (special_zero copies the "
-                text += f"dimension), but the data has rank {len(shape)}"
-                raise OpError(text, code="E305", port=1)
-        return [shape[i] if v == 0 else v for i, v in enumerate(pattern)]
-
-    def _estimate(self, shape: Shape | None, pattern: tuple[Dim, ...]) -> Shape:
-        """Return bounds of the output if the input or the pattern is partly known."""
-        self._check([v for v in pattern if not isinstance(v, Interval)])
-        out = [self._target(shape, i, v) for i, v in enumerate(pattern)]
-        wild = [i for i, v in enumerate(pattern) if v == -1]
+    def target(self, shape: Shape | None, pattern: tuple[Dim, ...]) -> Shape:
+        """Return the output's shape, or bounds of it; E305 if the elements do not fit."""
+        values = [v for v in pattern if not isinstance(v, Interval)]
+        if values.count(-1) > 1 or min(values, default=0) < -1:
+            text = f"the shape is {values}; at most one value may be -1 and none below it"
+            raise value_error(1, text)
+        out = [self._size(shape, i, v) for i, v in enumerate(pattern)]
         certain = not any(isinstance(v, Interval) and v.lo < 0 for v in pattern)
-        if wild and shape is not None and certain:
-            out[wild[0]] = self._left_over(shape, pattern, out, wild[0])
+        if -1 in values and shape is not None and certain:
+            out[pattern.index(-1)] = self._left_over(shape, pattern, out)
+        if len(values) == len(pattern) and is_static(shape):
+            self._check(shape, values, out)
         return tuple(out)
 
-    def _target(self, shape: Shape | None, i: int, v: Dim) -> Dim:
-        if v == -1 or bounds(v)[0] < 0:
-            return DYNAMIC
-        if not self.special_zero or bounds(v)[0] > 0:
-            return v
-        if v != 0:
-            return DYNAMIC  # a 0 among its values would copy
-        return shape[i] if shape is not None and i < len(shape) else DYNAMIC
+    def _size(self, shape: Shape | None, i: int, v: Dim) -> Dim:
+        """Return the dimension that a value of the pattern names; that of a -1 is open."""
+        if self.special_zero and v == 0 and shape is not None and i < len(shape):
+            return shape[i]
+        # A 0 among the values of an interval would copy.
+        return v if bounds(v)[0] >= int(self.special_zero) else DYNAMIC
 
-    def _left_over(self, shape: Shape, pattern: tuple[Dim, ...], out: list[Dim], at: int) -> Dim:
-        """Divide the elements by the other dimensions."""
-        size, rest = self._others(shape, pattern, out, at)
-        (slo, shi), (rlo, rhi) = bounds(size), bounds(rest)
+    def _left_over(self, shape: Shape, pattern: tuple[Dim, ...], out: list[Dim]) -> Dim:
+        """Divide the elements by the other dimensions; copied ones cancel, even unknown ones."""
+        named = {i for i, v in enumerate(pattern) if not self.special_zero or v != 0}
+        others = named - {pattern.index(-1)}
+        size = math.prod(d for i, d in enumerate(shape) if i in named or i >= len(pattern))
+        (slo, shi), (rlo, rhi) = bounds(size), bounds(math.prod(out[i] for i in others))
         if rlo == 0:
             return 1 if rhi == 0 else DYNAMIC
         low = 0 if rhi is None else -(-slo // rhi)
         high = None if shi is None else shi // rlo
         return DYNAMIC if high is not None and high < low else Interval.of(low, high)
+
+    def _check(self, shape: Shape, pattern: list[int], out: list[Dim]) -> None:
+        """Require that exact shapes have the same number of elements."""
+        for i, v in enumerate(pattern) if self.special_zero else ():
+            if v == 0 and i >= len(shape):
+                text = f"value {i} of the shape {pattern} is 0 (special_zero copies the "
+                text += f"dimension), but the data has rank {len(shape)}"
+                raise value_error(1, text)
+        if not is_static(tuple(out)) or math.prod(out) != math.prod(shape):
+            text = f"{format_shape(shape)} has {math.prod(shape)} elements, which do not fill "
+            raise value_error(1, f"{text}{pattern}")
 
 
 @op("Squeeze", until=14)
@@ -196,7 +165,7 @@ def _squeeze(shape: Shape, axes: Sequence[int], skip: bool) -> Shape | None:
             continue
         if not skip:
             text = f"axis {a} has dimension {shape[a]}; only axes of 1 can be squeezed"
-            raise OpError(text, code="E305", port=1)
+            raise value_error(1, text)
         gone.discard(a)
     return tuple(d for i, d in enumerate(shape) if i not in gone)
 
@@ -219,13 +188,13 @@ class Unsqueeze(ViewOp):
 
     def complete(self, at: Fit, data: Spec, axes: Spec) -> None:
         places = at.values("axes")
+        chosen = exact(places)
         if places == ():
-            raise OpError("axes is empty; one at least is needed", code="E305", port=1)
-        if data.shape is None or places is None:
-            return
-        at.groups["O"], chosen = (DYNAMIC,) * (len(data.shape) + len(places)), exact(places)
-        if chosen is not None:
+            raise value_error(1, "axes is empty; one at least is needed")
+        if data.shape is not None and chosen is not None:
             at.groups["O"] = _unsqueeze(data.shape, chosen)
+        elif data.shape is not None and places is not None:
+            at.groups["O"] = (DYNAMIC,) * (len(data.shape) + len(places))
 
     def view(self, shape: tuple[int, ...], axes: Array) -> Callable[[Array], Array]:
         return _reshaping(_unsqueeze(shape, [int(a) for a in axes.reshape(-1)]))

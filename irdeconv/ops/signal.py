@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from irdeconv.base.errors import OpError
+from irdeconv.base.errors import OpError, size_error, value_error
 from irdeconv.base.limits import current, raise_hint
 from irdeconv.ir.op import Op, op
 from irdeconv.ir.ports import Fit, exact
@@ -87,8 +87,7 @@ class DFT(Op):
     def complete(self, at: Fit, data: Spec, axes: Spec, signal_size: Spec | None = None) -> None:
         chosen, sizes = at.values("axes"), at.values("signal_size")
         if chosen is not None and sizes is not None and len(chosen) != len(sizes):
-            text = f"signal_size has {len(sizes)} values for {len(chosen)} axes"
-            raise OpError(text, code="E302", port=2)
+            raise size_error(2, f"signal_size has {len(sizes)} values for {len(chosen)} axes")
         if data.shape is None:
             return
         shape = data.shape[:-1] if self.complex_input else data.shape
@@ -113,7 +112,7 @@ class DFT(Op):
             return size if size.lo >= 0 else DYNAMIC
         if size < -1 or size == 0:
             text = f"signal_size has {size}; it must be positive, or -1 for the whole axis"
-            raise OpError(text, code="E305", port=2)
+            raise value_error(2, text)
         require_length(size, "signal_size", 2)
         return length if size == -1 else size
 
@@ -201,7 +200,7 @@ def _check_window(window: Spec, size: Dim) -> None:
     low, high = bounds(window.shape[0])
     if high == 0 or (top is not None and low > top):
         text = f"window has {window.shape[0]} values; it must have 1 to frame_size, {size}"
-        raise OpError(text, code="E302", port=1)
+        raise size_error(1, text)
 
 
 @op("STFT", since=15)
@@ -229,8 +228,7 @@ class STFT(Op):
         length = signal.shape[-1]
         top = bounds(length)[1]
         if top is not None and top < bounds(size)[0]:
-            text = f"frame_size is {size}; the signal has {length} elements"
-            raise OpError(text, code="E305", port=2)
+            raise value_error(2, f"frame_size is {size}; the signal has {length} elements")
         parts: Shape = (non_negative(length - size) // step + 1, size // 2 + 1)
         ordered = parts[::-1] if self.transpose_frames else parts
         at.groups["O"] = (*signal.shape[:-1], *ordered, 2)
@@ -267,7 +265,7 @@ class ISTFT(Op):
         _check_window(inputs[1], size)
         if merge(at["F"], size // 2 + 1) is None:
             text = f"data has {at['F']} frequencies; frame_size {size} has {size // 2 + 1}"
-            raise OpError(text, code="E302", port=0)
+            raise size_error(0, text)
         if len(inputs) > 4:
             require_length(bounds(at["L"])[0], "signal_length", 4)
             return

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from irdeconv.base.errors import OpError, Problem
+from irdeconv.base.errors import Problem, attribute_error, size_error, value_error
 from irdeconv.ir.attributes import Ints, ValueRange
 from irdeconv.ir.op import Bound, op
 from irdeconv.ir.ports import Fit, axis_of, exact
@@ -131,7 +131,7 @@ def shrunk(d: Dim) -> Dim:
 def nonzero(step: int, port: int = 3) -> int:
     """Return the step; E305 if it is 0."""
     if step == 0:
-        raise OpError("a step is 0", code="E305", port=port)
+        raise value_error(port, "a step is 0")
     return step
 
 
@@ -199,19 +199,18 @@ class Gather1(MovingOp):
         if not 0 <= dims <= min(indices_rank, rank):
             text = f"batch_dims {batch} is outside indices of rank {indices_rank} and data of "
             text += f"rank {rank}"
-            raise OpError(text, code="E304", attribute="batch_dims")
+            raise attribute_error("batch_dims", text)
         return dims
 
     def _check_batch(self, data: Shape, indices: Shape, dims: int, axis: int) -> None:
         if dims > axis:
-            text = f"batch_dims {dims} is above axis {axis}"
-            raise OpError(text, code="E304", attribute="batch_dims")
+            raise attribute_error("batch_dims", f"batch_dims {dims} is above axis {axis}")
         for i in range(dims):
             (alo, ahi), (blo, bhi) = bounds(data[i]), bounds(indices[i])
             if (ahi is not None and blo > ahi) or (bhi is not None and alo > bhi):
                 text = f"data {format_shape(data)} and indices {format_shape(indices)} differ in "
                 text += f"batch dimension {i}"
-                raise OpError(text, code="E302", port=1)
+                raise size_error(1, text)
 
 
 def gather(data: Array, indices: Array, axis: int, batch: int) -> Array:
@@ -316,10 +315,9 @@ class StridedSlice(ViewOp):
     def view(
         self, shape: tuple[int, ...], begin: Array, end: Array, strides: Array | None = None
     ) -> Callable[[Array], Array]:
-        b, e = (tuple(int(v) for v in x) for x in (begin, end))
-        s = (1,) * len(b) if strides is None else tuple(int(v) for v in strides)
+        lists = (begin, end, np.ones_like(begin) if strides is None else strides)
         out: list[int | slice | None] = []
-        for p in self.parts(len(shape), b, e, s):
+        for p in self.parts(len(shape), *(tuple(map(int, values)) for values in lists)):
             if p.axis is None:
                 out.append(None)
             elif p.shrink:
@@ -333,14 +331,19 @@ class StridedSlice(ViewOp):
     ) -> list[_AxisPart]:
         """Return the slice of each axis; the axes that are not named stay whole."""
         count = len(begin)
-        new = _set(self.new_axis_mask, count)
-        ellipsis = sorted(_set(self.ellipsis_mask, count))
+        low, high, new, shrink, ellipsis = (
+            {i for i, bit in enumerate(mask[:count]) if bit == 1}
+            for mask in (
+                *(self.begin_mask, self.end_mask, self.new_axis_mask),
+                *(self.shrink_axis_mask, self.ellipsis_mask),
+            )
+        )
         if len(ellipsis) > 1:
             text = f"ellipsis_mask {list(self.ellipsis_mask)} has more than one 1"
-            raise OpError(text, code="E304", attribute="ellipsis_mask")
-        named = count - len(new | set(ellipsis))
+            raise attribute_error("ellipsis_mask", text)
+        named = count - len(new | ellipsis)
         if named > rank:
-            raise OpError(f"begin names {named} axes of data of rank {rank}", code="E302", port=1)
+            raise size_error(1, f"begin names {named} axes of data of rank {rank}")
         parts: list[_AxisPart] = []
         axis = 0
         for i in range(count):
@@ -350,29 +353,14 @@ class StridedSlice(ViewOp):
             elif i in new:
                 parts.append(_AxisPart(None))
             else:
-                parts.append(self._part(i, axis, begin[i], end[i], steps[i]))
+                step, part = steps[i], _AxisPart(axis, step=None, shrink=i in shrink)
+                if not isinstance(step, Interval):
+                    first = None if i in low else begin[i]
+                    last = None if i in high else end[i]
+                    part = _AxisPart(axis, first, last, nonzero(step), i in shrink)
+                parts.append(part)
                 axis += 1
         return parts + [_AxisPart(a) for a in range(axis, rank)]
-
-    def _part(self, i: int, axis: int, begin: Dim, end: Dim, step: Dim) -> _AxisPart:
-        shrink = _bit(self.shrink_axis_mask, i)
-        if isinstance(step, Interval):
-            return _AxisPart(axis, None, None, None, shrink)
-        return _AxisPart(
-            axis,
-            None if _bit(self.begin_mask, i) else begin,
-            None if _bit(self.end_mask, i) else end,
-            nonzero(step),
-            shrink,
-        )
-
-
-def _bit(mask: tuple[int, ...], i: int) -> bool:
-    return i < len(mask) and mask[i] == 1
-
-
-def _set(mask: tuple[int, ...], count: int) -> set[int]:
-    return {i for i in range(count) if _bit(mask, i)}
 
 
 def _part_size(shape: Shape, part: _AxisPart) -> Dim | None:
@@ -396,6 +384,5 @@ def _element(size: int, part: _AxisPart) -> int:
     index = 0 if part.begin is None else part.begin
     assert not isinstance(index, Interval)
     if not -size <= index < size:
-        text = f"begin {index} is outside axis {part.axis} of size {size}"
-        raise OpError(text, code="E305", port=1)
+        raise value_error(1, f"begin {index} is outside axis {part.axis} of size {size}")
     return index

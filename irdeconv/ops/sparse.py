@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from irdeconv.base.errors import OpError
+from irdeconv.base.errors import OpError, size_error, value_error
 from irdeconv.ir.op import MOVES, SUM, Op, op
 from irdeconv.ir.ports import Fit
 from irdeconv.ir.spec import DYNAMIC, Array, Dim, Interval, Spec, bounds, compatible, non_negative
@@ -33,7 +33,7 @@ class _Embedding(Op):
                 raise OpError(text, code="E300", port=port)
             if not compatible(inputs[1].shape, inputs[port].shape):
                 text = f"per_sample_weights are {inputs[port]}, the indices {inputs[1]}"
-                raise OpError(f"{text}; shapes must be equal", code="E302", port=port)
+                raise size_error(port, f"{text}; shapes must be equal")
 
     def bags(
         self,
@@ -65,8 +65,7 @@ def _checked(indices: Array, rows: int) -> Array:
     """Require indices of rows that the table has; E305."""
     worst = outside(indices, rows - 1)
     if worst is not None:
-        text = f"an index is {worst}; the table has rows 0 to {rows - 1}"
-        raise OpError(text, code="E305", port=1)
+        raise value_error(1, f"an index is {worst}; the table has rows 0 to {rows - 1}")
     return indices.astype(np.int64)
 
 
@@ -89,7 +88,7 @@ class EmbeddingBagOffsetsSum(_Embedding):
         sizes = np.append(offsets[1:], len(indices)).astype(np.int64) - offsets.astype(np.int64)
         if len(offsets) and (offsets.min() < 0 or sizes.min() < 0):
             text = f"offsets {offsets.tolist()} must grow from 0 to {len(indices)} at most"
-            raise OpError(text, code="E305", port=2)
+            raise value_error(2, text)
         first = int(offsets[0]) if len(offsets) else len(indices)
         bag = np.repeat(np.arange(len(offsets)), sizes)
         weights = None if per_sample_weights is None else per_sample_weights[first:]
@@ -158,8 +157,7 @@ class EmbeddingSegmentsSum(_Embedding):
         bag = segment_ids.astype(np.int64)
         check_growing(bag, 2)
         if bag.size and bag[-1] >= count:
-            text = f"a segment id is {bag[-1]}; there are {count} segments"
-            raise OpError(text, code="E305", port=2)
+            raise value_error(2, f"a segment id is {bag[-1]}; there are {count} segments")
         return self.bags(emb_table, indices, bag, count, per_sample_weights, default_index)
 
 
@@ -167,7 +165,7 @@ def check_growing(ids: Array, port: int) -> None:
     """Require segment ids that never fall and are not negative; E305."""
     if ids.size and (ids[0] < 0 or (np.diff(ids) < 0).any()):
         text = f"segment_ids {ids.tolist()[:20]} must not fall, and begin at 0 or above"
-        raise OpError(text, code="E305", port=port)
+        raise value_error(port, text)
 
 
 @op("SparseFillEmptyRows", since=16)
@@ -223,7 +221,7 @@ def _rows_of(indices: Array, *sizes: int) -> Array:
     for axis, (what, size) in enumerate(zip(("row", "column"), sizes, strict=False)):
         worst = outside(indices[:, axis].astype(np.int64), size - 1)
         if worst is not None:
-            raise OpError(f"an element is in {what} {worst} of {size}", code="E305", port=2)
+            raise value_error(2, f"an element is in {what} {worst} of {size}")
     rows: Array = indices[:, 0].astype(np.int64)
     return rows
 

@@ -7,14 +7,14 @@ NonMaxSuppression and NMSRotated: the best of overlapping boxes, class by class.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, repeat
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 
-from irdeconv.base.errors import OpError
+from irdeconv.base.errors import value_error
 from irdeconv.ir.attributes import IndexType, Unlimited, ValueRange
 from irdeconv.ir.dtypes import ElementType, i64
 from irdeconv.ir.op import Op, as_tuple, attribute, op
@@ -108,18 +108,15 @@ class _ByClass(Op):
         """Return which boxes (B, 4) of one class and image are kept, and their scores."""
         raise NotImplementedError
 
-    def of_class(
-        self, image: int, kind: int, boxes: Array, scores: Array, places: Array
-    ) -> Iterator[Found]:
-        """Yield the boxes kept for a class of an image; `places` are their indices."""
-        if kind != self.background_class:
-            which, values = self.select(boxes, scores)
-            same = np.ones(len(which), np.int64)
-            yield Found(same * image, same * kind, values, places[which])
-
-    def best(self, parts: Iterator[Found]) -> Found:
-        """Return the best of an image's boxes."""
-        found = _joined(list(parts))
+    def best(self, image: int, boxes: Iterable[Array], scores: Array, places: Array) -> Found:
+        """Return the best boxes of an image; all are by class, `places` count them."""
+        parts = []
+        for kind, (own, values, where) in enumerate(zip(boxes, scores, places, strict=False)):
+            if kind != self.background_class:
+                which, kept = self.select(own, values)
+                same = np.ones(len(which), np.int64)
+                parts.append(Found(same * image, same * kind, kept, where[which]))
+        found = _joined(parts)
         order = np.lexsort((found.place, found.kind, -found.score))
         return found.take(order[: self.keep_top_k] if self.keep_top_k >= 0 else order)
 
@@ -145,15 +142,10 @@ class _ByClass(Op):
     def evaluate(self, boxes: Array, scores: Array) -> tuple[Array, Array, Array]:
         """Evaluate boxes (N, B, 4), which all classes share, and scores (N, C, B)."""
         want_shapes(self, boxes, scores)
-        wide, number = boxes.astype(np.float32), boxes.shape[1]
-        images = [
-            self.best(
-                part
-                for c, row in enumerate(of_image.astype(np.float32))
-                for part in self.of_class(n, c, wide[n], row, n * number + np.arange(number))
-            )
-            for n, of_image in enumerate(scores)
-        ]
+        wide, values = boxes.astype(np.float32), scores.astype(np.float32)
+        places = np.arange(boxes.shape[0] * boxes.shape[1]).reshape(-1, 1, boxes.shape[1])
+        places = np.broadcast_to(places, scores.shape)
+        images = [self.best(n, repeat(wide[n]), values[n], places[n]) for n in range(len(scores))]
         return self.outputs(images, boxes.reshape(-1, 4))
 
 
@@ -246,23 +238,16 @@ class MulticlassNms(MulticlassNms8):
         counts = [int(v) for v in roisnum]
         if min(counts, default=0) < 0 or sum(counts) > number:
             text = f"roisnum is {counts}; its numbers must be 0 or more and add up to {number}"
-            raise OpError(f"{text} at most", code="E305", port=2)
-        ends = np.cumsum([0, *counts])
+            raise value_error(2, f"{text} at most")
         wide, values = boxes.astype(np.float32), scores.astype(np.float32)
+        places = np.arange(number * classes).reshape(number, classes).T
         images = [
-            self.best(
-                part
-                for c in range(classes)
-                for part in self.of_class(
-                    n, c, wide[c, a:b], values[c, a:b], np.arange(a, b) * classes + c
-                )
-            )
-            for n, (a, b) in enumerate(pairwise(ends))
+            self.best(n, wide[:, a:b], values[:, a:b], places[:, a:b])
+            for n, (a, b) in enumerate(pairwise(np.cumsum([0, *counts])))
         ]
         return self.outputs(images, boxes.transpose(1, 0, 2).reshape(-1, 4))
 
 
-Row = tuple[int, int, int, float]
 _BOXES = "boxes: real [N, B, 4]; scores: real [N, C, B]"
 
 
@@ -284,31 +269,21 @@ class _Suppression(Op):
         """Return (score, box) of the kept boxes of one class, the best first; all in f32."""
         raise NotImplementedError
 
-    def evaluate(self, *inputs: Array) -> Any:
-        want_shapes(self, *inputs)
-        return self.outputs(self._rows(*inputs))
-
-    def outputs(self, rows: list[Row]) -> Any:
-        """Return places, scores and their number for the boxes that are kept."""
-        found = np.array([(row[0], row[1], row[3]) for row in rows], np.float32)
-        count = np.array([len(rows)], self.output_type.container)
-        return self.places(rows), found.reshape(-1, 3), count
-
-    def _rows(self, boxes: Array, scores: Array, *limits: Array) -> list[Row]:
-        """Return the boxes kept in all batches and classes; absent limits are 0."""
+    def evaluate(self, boxes: Array, scores: Array, *limits: Array) -> Any:
+        """Return places, scores and their number for the boxes that are kept; no limit is 0."""
+        want_shapes(self, boxes, scores, *limits)
         count, *numbers = [v.item() for v in limits] + [0] * (4 - len(limits))
-        rows: list[Row] = []
+        rows: list[tuple[int, int, int, float]] = []
         for n, one in enumerate(boxes.astype(np.float32)):
             for c, of_class in enumerate(scores[n].astype(np.float32)):
                 kept = self.chosen(one, of_class, int(count), *map(float, numbers))
                 rows += [(n, c, box, score) for score, box in kept]
         if self.sort_result_descending:
             rows.sort(key=lambda row: (-row[3], *row[:3]))
-        return rows
-
-    def places(self, rows: list[Row]) -> Array:
-        """Return batch, class and box (M, 3)."""
-        return np.array([row[:3] for row in rows], self.output_type.container).reshape(-1, 3)
+        kind = self.output_type.container
+        places = np.array([row[:3] for row in rows], kind).reshape(-1, 3)
+        found = np.array([(row[0], row[1], row[3]) for row in rows], np.float32)
+        return places, found.reshape(-1, 3), np.array([len(rows)], kind)
 
 
 @op("NonMaxSuppression", since=5)
@@ -354,8 +329,8 @@ class NonMaxSuppression3(NonMaxSuppression):
         "score_threshold?: real [] -> output_type [M, 3]"
     )
 
-    def outputs(self, rows: list[Row]) -> Array:
-        return self.places(rows)
+    def evaluate(self, boxes: Array, scores: Array, *limits: Array) -> Any:
+        return super().evaluate(boxes, scores, *limits)[0]
 
 
 @op("NonMaxSuppression", until=2)

@@ -22,7 +22,7 @@ from irdeconv.ir.op import Op, SugarOp, as_tuple, effort, infer_op, kept
 from irdeconv.ir.spec import Array, Spec, is_static
 from irdeconv.ops.basic import Const, Opaque
 from irdeconv.ops.checks import ViewOp
-from irdeconv.ops.padding import Pad1
+from irdeconv.ops.movement import Pad1
 from irdeconv.rewrite.compressed_filters import (
     FilterParameter,
     constant,

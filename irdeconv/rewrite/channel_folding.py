@@ -24,7 +24,7 @@ from irdeconv.ops.convolution import Convolution, GroupConvolution
 from irdeconv.ops.dialect_template import DialectDeconvolution
 from irdeconv.ops.elementwise import Add, Binary, Divide, Multiply, Subtract
 from irdeconv.ops.matrix import MatMul
-from irdeconv.ops.normalization import BatchNormInference, BatchNormInference1
+from irdeconv.ops.reduction import BatchNormInference, BatchNormInference1
 from irdeconv.rewrite.builder import GraphBuilder, replace_node
 from irdeconv.rewrite.compressed_filters import StoredFilter, constant_of, narrowed, stored
 

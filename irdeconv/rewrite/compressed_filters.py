@@ -26,8 +26,7 @@ from irdeconv.ops.basic import Const
 from irdeconv.ops.checks import axes_of
 from irdeconv.ops.convert import Convert
 from irdeconv.ops.elementwise import Multiply, Subtract
-from irdeconv.ops.movement import Transpose
-from irdeconv.ops.padding import Pad1, Pad12, PadMode, pad_indices
+from irdeconv.ops.movement import Pad1, Pad12, PadMode, Transpose, pad_indices
 from irdeconv.ops.shape import Reshape, Squeeze1, Unsqueeze
 from irdeconv.ops.slicing import Gather, Slice, taken
 

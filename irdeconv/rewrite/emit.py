@@ -18,12 +18,11 @@ from irdeconv.ir.geometry import IntVector, Vector, extent
 from irdeconv.ir.op import Builder
 from irdeconv.ir.spec import DYNAMIC, Shape, bounds, is_static
 from irdeconv.ops.convolution import Convolution, GroupConvolution
+from irdeconv.ops.dialect_base import materialize
 from irdeconv.ops.elementwise import Add
-from irdeconv.ops.movement import Concat, Transpose
-from irdeconv.ops.padding import Pad1, Pad12
+from irdeconv.ops.movement import Concat, Pad1, Pad12, Transpose
 from irdeconv.ops.shape import Reshape, Squeeze1
 from irdeconv.ops.slicing import Slice, StridedSlice
-from irdeconv.ops.vectors import materialize
 
 X = TypeVar("X")
 FIRST_ELEMENT = np.iinfo(np.int64).min  # the stop of a backward slice that includes element 0

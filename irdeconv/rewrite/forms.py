@@ -35,9 +35,9 @@ from irdeconv.ir.op import Op, SpecBuilder, SugarOp
 from irdeconv.ir.spec import Array, Spec
 from irdeconv.ops import core
 from irdeconv.ops.bodies import bodies_of
+from irdeconv.ops.dialect_base import sizes, vector
 from irdeconv.ops.dialect_template import DialectDeconvolution
 from irdeconv.ops.elementwise import Add
-from irdeconv.ops.vectors import sizes, vector
 from irdeconv.rewrite import subpixel
 from irdeconv.rewrite.builder import NodeBudget, Skip
 from irdeconv.rewrite.compressed_filters import constant_of, stored

@@ -30,12 +30,11 @@ from irdeconv.ir.op import Builder
 from irdeconv.ir.spec import Array, is_static
 from irdeconv.ops import core
 from irdeconv.ops.channels import DepthToSpace
+from irdeconv.ops.dialect_base import sizes
 from irdeconv.ops.elementwise import Multiply
 from irdeconv.ops.image import Interpolate4
-from irdeconv.ops.movement import Concat
-from irdeconv.ops.padding import Pad1, Pad12
+from irdeconv.ops.movement import Concat, Pad1, Pad12
 from irdeconv.ops.shape import Reshape, ShapeOf, Unsqueeze
-from irdeconv.ops.vectors import sizes
 from irdeconv.rewrite.builder import Skip
 from irdeconv.rewrite.emit import (
     FormBuilder,

@@ -14,10 +14,10 @@ import numpy as np
 from irdeconv.base.errors import OpError
 from irdeconv.ir.geometry import IntVector, extent
 from irdeconv.ir.spec import DYNAMIC, Spec, is_static
+from irdeconv.ops.dialect_base import sizes
 from irdeconv.ops.elementwise import Add
 from irdeconv.ops.movement import Concat
 from irdeconv.ops.slicing import Gather, StridedSlice
-from irdeconv.ops.vectors import sizes
 from irdeconv.rewrite.emit import (
     ConvolutionLayer,
     FormBuilder,

@@ -21,11 +21,11 @@ from irdeconv.base.errors import OpError
 from irdeconv.ir.geometry import IntVector, extent
 from irdeconv.ir.spec import Array, is_static
 from irdeconv.ops import core
+from irdeconv.ops.dialect_base import vector
 from irdeconv.ops.dialect_openvino import backprop_data
 from irdeconv.ops.elementwise import Add
 from irdeconv.ops.movement import Concat
 from irdeconv.ops.shape import Squeeze1
-from irdeconv.ops.vectors import vector
 from irdeconv.rewrite import layer_rules
 from irdeconv.rewrite.builder import Skip
 from irdeconv.rewrite.emit import (

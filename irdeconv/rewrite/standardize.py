@@ -27,12 +27,12 @@ from irdeconv.ops import core
 from irdeconv.ops.activation import ReLU
 from irdeconv.ops.bodies import change_bodies, every_node
 from irdeconv.ops.convolution import ConvolutionBase
+from irdeconv.ops.dialect_base import vector
 from irdeconv.ops.dialect_openvino import BackpropData, backprop_data
 from irdeconv.ops.elementwise import Maximum, Multiply, Subtract
-from irdeconv.ops.padding import Pad1, Pad12
+from irdeconv.ops.movement import Pad1, Pad12
 from irdeconv.ops.shape import Reshape, ShapeOf, Squeeze1, Unsqueeze
 from irdeconv.ops.slicing import StridedSlice
-from irdeconv.ops.vectors import vector
 from irdeconv.rewrite.builder import (
     GraphBuilder,
     Skip,

@@ -23,9 +23,9 @@ from irdeconv.ir.graph import Graph, Node
 from irdeconv.ir.op import Builder
 from irdeconv.ir.spec import DYNAMIC, Array, Dim, Shape, Spec, bounds, ints, is_static
 from irdeconv.ops import core
+from irdeconv.ops.dialect_base import sizes, vector
 from irdeconv.ops.movement import Broadcast, Tile
 from irdeconv.ops.slicing import Gather
-from irdeconv.ops.vectors import sizes, vector
 from irdeconv.rewrite.builder import Skip
 from irdeconv.rewrite.compressed_filters import stored
 from irdeconv.rewrite.emit import (

@@ -23,8 +23,7 @@ from irdeconv.ops.dialect_base import Setting
 from irdeconv.ops.dialect_template import DialectDeconvolution
 from irdeconv.ops.elementwise import Add
 from irdeconv.ops.image import Resizing
-from irdeconv.ops.movement import Concat, Transpose
-from irdeconv.ops.padding import Pad1, Pad12
+from irdeconv.ops.movement import Concat, Pad1, Pad12, Transpose
 from irdeconv.ops.slicing import Slice, StridedSlice
 from irdeconv.rewrite.target_conditions import ALIASES, Facts, Number, Value
 from irdeconv.rewrite.targets import Target

@@ -26,7 +26,7 @@ from irdeconv.ops.checks import shape_of
 from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.ops.core import Deconvolution, ZeroInsertion
 from irdeconv.ops.image import Resizing
-from irdeconv.ops.padding import Pad1, Pad12
+from irdeconv.ops.movement import Pad1, Pad12
 from irdeconv.ops.pooling import Pool
 from irdeconv.ops.slicing import StridedSlice
 

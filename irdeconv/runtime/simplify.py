@@ -27,8 +27,7 @@ from irdeconv.ops.basic import Const, Opaque
 from irdeconv.ops.channels import Split, VariadicSplit
 from irdeconv.ops.convert import Convert, ConvertLike
 from irdeconv.ops.elementwise import Add, Binary, Divide, Multiply, Subtract
-from irdeconv.ops.movement import Broadcast, Broadcast1, Concat, Tile, Transpose
-from irdeconv.ops.padding import Pad1, Pad12
+from irdeconv.ops.movement import Broadcast, Broadcast1, Concat, Pad1, Pad12, Tile, Transpose
 from irdeconv.ops.shape import Reshape, Squeeze, Squeeze1, Unsqueeze
 from irdeconv.rewrite.builder import remove_dead, replace_node, unique_names
 from irdeconv.rewrite.channel_folding import FusedLayer, fuse_channels

@@ -296,10 +296,8 @@ def misfit(dialect: str, row: Mapping[str, Any]) -> tuple[Any, ...]:
         problems = [p for p in layer.op.problems() if p.severity == "error"]
         if problems:
             return 2, len(problems)
-        by_port = dict(zip(layer.port_shapes, layer.specs, strict=True))
-        bias, shape = by_port.get("bias"), by_port.get("output_shape")
         fit(layer.op, *layer.specs)
-        layer.op.validate(by_port["x"], by_port["filter"], bias, shape, layer.axes)
+        layer.op.validate(layer.specs, layer.axes)
     except Refused as e:
         return 3, e.count, str(e)
     except OpError as e:

@@ -36,8 +36,7 @@ from irdeconv.ops.basic import Parameter
 from irdeconv.ops.channels import Split
 from irdeconv.ops.convert import Convert
 from irdeconv.ops.convolution import Convolution
-from irdeconv.ops.movement import Broadcast, Concat, Transpose
-from irdeconv.ops.padding import Pad12
+from irdeconv.ops.movement import Broadcast, Concat, Pad12, Transpose
 from irdeconv.ops.reduction import ReduceProd
 from irdeconv.ops.shape import Reshape, ShapeOf, Squeeze, Unsqueeze
 from irdeconv.ops.slicing import Gather, Slice, StridedSlice

@@ -19,7 +19,7 @@ from irdeconv.kernels.elementwise import Instruction, Rule
 from irdeconv.kernels.elementwise_chain import Chain
 from irdeconv.kernels.scratch import BlockSizes
 from irdeconv.kernels.threads import Threads
-from irdeconv.ops import activation, convert, elementwise, normalization, quantize
+from irdeconv.ops import activation, convert, elementwise, reduction
 from irdeconv.runtime.fusion import chain_step
 
 assert irdeconv.ops
@@ -147,9 +147,9 @@ def test_constants_become_parameters(dtype: str) -> None:
         (activation.HardSigmoid(), [x, half, beta], 1, 0),
         (activation.Selu(), [x, beta, half], 10, 0),
         (activation.Swish(), [x, beta], 2, 0),
-        (quantize.FakeQuantize(17), [x, low, high, low, high], 2, 8),
-        (quantize.FakeQuantize(256), [x, low, high, -high, -low], 2, 8),
-        (normalization.BatchNormInference(1e-3), [x, *c], 4, 100),
+        (elementwise.FakeQuantize(17), [x, low, high, low, high], 2, 8),
+        (elementwise.FakeQuantize(256), [x, low, high, -high, -low], 2, 8),
+        (reduction.BatchNormInference(1e-3), [x, *c], 4, 100),
         (REGISTRY[names](1e-3), [c[0], c[1], x, c[2], c[3]], 4, 100),
     ]
     for op, arrays, ulps, size in rows:
@@ -199,7 +199,7 @@ def test_what_is_no_step() -> None:
     assert chain_step(activation.PReLU(), [Spec(f32, None), known]) is None
     assert chain_step(convert.Convert(i32), [x]) is None
     assert chain_step(convert.Convert(f64), [x]) is None
-    assert chain_step(quantize.FakeQuantize(3), [x, known, known, known, known]) is None
+    assert chain_step(elementwise.FakeQuantize(3), [x, known, known, known, known]) is None
 
 
 def test_conversions_round_where_they_stand() -> None:

@@ -16,8 +16,7 @@ from irdeconv.ops.convolution import Convolution, GroupConvolution
 from irdeconv.ops.core import Deconvolution
 from irdeconv.ops.elementwise import Add, Divide, Erf, Multiply
 from irdeconv.ops.image import Interpolate11
-from irdeconv.ops.movement import Concat, Transpose
-from irdeconv.ops.padding import Pad12
+from irdeconv.ops.movement import Concat, Pad12, Transpose
 from irdeconv.ops.pooling import AvgPool1, MaxPool1
 from irdeconv.ops.reduction import ReduceMean, ReduceSum
 from irdeconv.ops.shape import Reshape

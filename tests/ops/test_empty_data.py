@@ -12,7 +12,7 @@ import irdeconv as ird
 from irdeconv.ir.graph import Graph
 from irdeconv.ir.spec import Interval, bounds
 from irdeconv.ops import core
-from irdeconv.ops.padding import Pad1
+from irdeconv.ops.movement import Pad1
 from irdeconv.rewrite.forms import FORMS
 from support.layers import EMPTY_DATA, Layer, build, expected, numbers
 from support.runtime_truth import outputs

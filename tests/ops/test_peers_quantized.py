@@ -10,7 +10,7 @@ import irdeconv as ird
 from irdeconv.ir.dtypes import f32
 from irdeconv.ir.graph import Graph, Value
 from irdeconv.ir.op import REGISTRY
-from irdeconv.ops.quantize import FakeQuantize
+from irdeconv.ops.elementwise import FakeQuantize
 from irdeconv.verify.judge import allowed
 from support.layers import constant, parameter, result
 from support.processors import fitting

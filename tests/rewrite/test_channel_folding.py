@@ -19,7 +19,7 @@ from irdeconv.ops.convolution import Convolution, GroupConvolution
 from irdeconv.ops.dialect_openvino import ConvolutionBackpropData, GroupConvolutionBackpropData
 from irdeconv.ops.elementwise import Add, Divide, Multiply, Subtract
 from irdeconv.ops.matrix import MatMul
-from irdeconv.ops.normalization import BatchNormInference
+from irdeconv.ops.reduction import BatchNormInference
 from irdeconv.rewrite.compressed_filters import constant_of
 from support import dialect_layers as dialects
 from support import oracle

@@ -18,7 +18,7 @@ from irdeconv.ops.activation import ReLU
 from irdeconv.ops.basic import Result
 from irdeconv.ops.dialect_openvino import ConvolutionBackpropData as Conv
 from irdeconv.ops.dialect_openvino import GroupConvolutionBackpropData as GroupConv
-from irdeconv.ops.padding import Pad1
+from irdeconv.ops.movement import Pad1
 from irdeconv.rewrite import planning
 from irdeconv.rewrite.emit import RuleCall
 from irdeconv.rewrite.forms import FORMS

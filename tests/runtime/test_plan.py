@@ -25,8 +25,7 @@ from irdeconv.ops.convolution import Convolution, GroupConvolution
 from irdeconv.ops.core import Deconvolution, ZeroInsertion
 from irdeconv.ops.dialect_openvino import ConvolutionBackpropData
 from irdeconv.ops.elementwise import Add, Multiply
-from irdeconv.ops.movement import Concat, Transpose
-from irdeconv.ops.padding import Pad12
+from irdeconv.ops.movement import Concat, Pad12, Transpose
 from irdeconv.ops.pooling import MaxPool14
 from irdeconv.ops.shape import Reshape
 from irdeconv.ops.slicing import Slice

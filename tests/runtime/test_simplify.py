@@ -36,8 +36,7 @@ from irdeconv.ops.basic import Const
 from irdeconv.ops.channels import Split
 from irdeconv.ops.convert import Convert
 from irdeconv.ops.elementwise import Add, Divide, Multiply, Subtract
-from irdeconv.ops.movement import Concat, Transpose
-from irdeconv.ops.padding import Pad12
+from irdeconv.ops.movement import Concat, Pad12, Transpose
 from irdeconv.ops.shape import Reshape, ShapeOf, Squeeze1, Unsqueeze
 from irdeconv.ops.slicing import Slice
 from irdeconv.rewrite import compressed_filters as moving

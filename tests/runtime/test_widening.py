@@ -8,17 +8,15 @@ import irdeconv as ird
 from irdeconv.ir.dtypes import f16, f32
 from irdeconv.ir.op import REGISTRY
 from irdeconv.ops.activation import LogSoftmax, ReLU, SoftMax
-from irdeconv.ops.attention import ScaledDotProductAttention
 from irdeconv.ops.basic import Assign6, ReadValue6
 from irdeconv.ops.convert import Convert
 from irdeconv.ops.convolution import GroupConvolution
 from irdeconv.ops.elementwise import Add, Exp, Multiply, Tanh
-from irdeconv.ops.matrix import MatMul
+from irdeconv.ops.matrix import MatMul, ScaledDotProductAttention
 from irdeconv.ops.movement import Concat, Transpose
-from irdeconv.ops.normalization import GRN, LRN, MVN, GroupNormalization, NormalizeL2
 from irdeconv.ops.ordering import CumSum
 from irdeconv.ops.pooling import AvgPool14, MaxPool14
-from irdeconv.ops.reduction import Reduction
+from irdeconv.ops.reduction import GRN, LRN, MVN, GroupNormalization, NormalizeL2, Reduction
 from irdeconv.ops.shape import Reshape
 from irdeconv.runtime.widening import ROUNDED_ONCE
 from support.plan_graphs import Builder, plans, randn

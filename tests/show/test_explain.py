@@ -17,7 +17,7 @@ from irdeconv.ir.graph import Value
 from irdeconv.ops.dialect_base import Setting
 from irdeconv.ops.dialect_openvino import ConvolutionBackpropData
 from irdeconv.ops.dialect_template import Cannot, DialectSystem
-from irdeconv.ops.quantize import FakeQuantize
+from irdeconv.ops.elementwise import FakeQuantize
 from irdeconv.rewrite.runtime_faults import PAD_OF_ONE, ZERO_POINT_OF_DECONVOLUTION
 from irdeconv.show.anatomy import picture
 from irdeconv.show.systems import SEARCHED, SYSTEMS, _candidates, difference, find, rule, verdicts

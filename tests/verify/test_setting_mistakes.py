@@ -12,7 +12,7 @@ from irdeconv.ir.graph import Graph, Value
 from irdeconv.ir.op import REGISTRY, Op
 from irdeconv.ops.channels import ShuffleChannels
 from irdeconv.ops.elementwise import Add
-from irdeconv.ops.padding import Pad1
+from irdeconv.ops.movement import Pad1
 from irdeconv.verify.difference import kind_of
 from irdeconv.verify.judge import evaluate
 from irdeconv.verify.mistakes import filter_mistake, setting_mistake
