@@ -179,13 +179,13 @@ class Op:
     def complete(self, at: Fit, *inputs: Any) -> None:
         """Set the sizes that the signature leaves open; raise OpError for errors beyond it.
 
-        By default `resolve` does so if the rank of the first input is known.
+        By default `complete_from` does so if the rank of the first input is known.
         """
         shape = inputs[0].shape if inputs and inputs[0] is not None else None
         if shape is not None:
-            self.resolve(at, shape, *inputs[1:])
+            self.complete_from(at, shape, *inputs[1:])
 
-    def resolve(self, at: Fit, shape: Shape, *others: Any) -> None:
+    def complete_from(self, at: Fit, shape: Shape, *others: Any) -> None:
         """Do the same from the shape of the first input; `others` are the other inputs."""
 
     def evaluate(self, *inputs: Any) -> Array | tuple[Array, ...]:

@@ -19,6 +19,7 @@ from irdeconv.base.limits import LARGEST_INT, current
 from irdeconv.ir.dtypes import ElementType, of_numpy
 
 Array = NDArray[Any]
+Arrays = tuple[Array, ...]
 _LOWEST = -LARGEST_INT - 1
 
 

@@ -239,7 +239,7 @@ class SoftMax(Op):
     signature = "data: real t [*I] -> t [*I]"
     axis: int = 1
 
-    def resolve(self, at: Fit, shape: Shape, *others: Spec) -> None:
+    def complete_from(self, at: Fit, shape: Shape, *others: Spec) -> None:
         axis_of(self.axis, len(shape), attribute="axis")
 
     def evaluate(self, data: Array) -> Array:

@@ -17,6 +17,7 @@ from irdeconv.ir.ports import Fit, fit
 from irdeconv.ir.spec import (
     DYNAMIC,
     Array,
+    Arrays,
     Interval,
     Shape,
     Spec,
@@ -47,9 +48,8 @@ class Parameter(Op):
             yield Problem("E213", text, "shape")
 
 
-@op("Result")
-class Result(Op):
-    """A model output: passes its input on.  [infrastructure/Result-1]"""
+class PassingOp(Op):
+    """Base of operations whose output is their input."""
 
     rounding = MOVES
 
@@ -58,6 +58,11 @@ class Result(Op):
 
     def evaluate(self, data: Array) -> Array:
         return data
+
+
+@op("Result")
+class Result(PassingOp):
+    """A model output: passes its input on.  [infrastructure/Result-1]"""
 
 
 @op("Const")
@@ -252,7 +257,7 @@ class StringTensorUnpack(Op):
     def complete(self, at: Fit, data: Spec) -> None:
         at["B"] = DYNAMIC if data.known is None else sum(map(len, _texts(data.known)))
 
-    def evaluate(self, data: Array) -> tuple[Array, ...]:
+    def evaluate(self, data: Array) -> Arrays:
         texts = _texts(data)
         ends = np.cumsum([0, *map(len, texts)])
         if ends[-1] >= 2**31:

@@ -23,13 +23,14 @@ from irdeconv.base.limits import current, raise_hint
 from irdeconv.ir.graph import Graph, Node
 from irdeconv.ir.op import DRAWN, JUMPS, SCALE, Op, Rounding, as_tuple, attribute, effort, infer_op
 from irdeconv.ir.ports import axis_of
-from irdeconv.ir.spec import DYNAMIC, Array, Dim, Interval, Shape, Spec, bounds, merge
+from irdeconv.ir.spec import DYNAMIC, Array, Arrays, Dim, Interval, Shape, Spec, bounds, merge
 from irdeconv.ops.checks import union
 
 # Infers a graph in place with these specs of its Parameters; raises if that fails.
 Walk = Callable[[Graph, Mapping[int, Spec]], None]
 # Executes a body once: arrays by Parameter -> arrays by Result, which stay unchanged afterwards.
 Run = Callable[[Mapping[int, Array]], Mapping[int, Array]]
+Runner = Callable[["Body"], Run]
 
 
 @dataclass(frozen=True)
@@ -204,12 +205,10 @@ class BodyOp(Op):
     def infer(self, *inputs: Spec) -> tuple[Spec, ...]:
         return infer_bodies(self, inputs, infer_plainly)[1]
 
-    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+    def evaluate(self, *inputs: Array) -> Arrays:
         return self.execute(inputs, run_plainly)
 
-    def execute(
-        self, inputs: Sequence[Array], run: Callable[[Body], Run], limit: int | None = None
-    ) -> tuple[Array, ...]:
+    def execute(self, inputs: Sequence[Array], run: Runner, limit: int | None = None) -> Arrays:
         """Compute the outputs; `run` returns a function that executes a body once.
 
         OpError E602 if joined outputs need more bytes than the limit, or a loop does not end.
@@ -458,7 +457,7 @@ def run_plainly(body: Body) -> Run:
 
 def iterate(
     body: Body, inputs: Sequence[Array], run: Run, trips: int | None, limit: int | None
-) -> tuple[Array, ...]:
+) -> Arrays:
     """Run a body up to `trips` times, while its condition holds; return the outputs by port.
 
     Raises OpError E602 if there are too many iterations, or an output becomes too large.

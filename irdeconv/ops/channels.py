@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from irdeconv.base.errors import OpError, Problem, size_error, value_error
 from irdeconv.base.limits import current, raise_hint
-from irdeconv.ir.attributes import Positive
+from irdeconv.ir.attributes import Ints, Positive
 from irdeconv.ir.op import Bound, attribute, op
 from irdeconv.ir.ports import Fit, axis_of, exact, fit
 from irdeconv.ir.spec import (
@@ -29,7 +29,7 @@ from irdeconv.ir.spec import (
     non_negative,
 )
 from irdeconv.kernels.copies import ConcatKernel, CopyKernel
-from irdeconv.ops.checks import MovingOp, ViewOp, inferred_shape, outside, shape_of
+from irdeconv.ops.checks import MovingOp, View, ViewOp, inferred_shape, outside, shape_of
 
 BlockMode = Literal["blocks_first", "depth_first"]
 
@@ -81,7 +81,7 @@ class DepthToSpace(_Blocks):
     [movement/DepthToSpace-1]
     """
 
-    def resolve(self, at: Fit, shape: Shape, *others: Spec) -> None:
+    def complete_from(self, at: Fit, shape: Shape, *others: Spec) -> None:
         space, b = shape[2:], self.block_size
         at["D"] = divided(shape[1], b ** len(space), "the channel axis", "block_size")
         at.groups["O"] = tuple(d * b for d in space)
@@ -107,7 +107,7 @@ class SpaceToDepth(_Blocks):
     [movement/SpaceToDepth-1]
     """
 
-    def resolve(self, at: Fit, shape: Shape, *others: Spec) -> None:
+    def complete_from(self, at: Fit, shape: Shape, *others: Spec) -> None:
         space, b = shape[2:], self.block_size
         at["D"] = shape[1] * b ** len(space)
         sizes = (divided(d, b, f"axis {i}", "block_size") for i, d in enumerate(space, 2))
@@ -133,7 +133,7 @@ class ShuffleChannels(_Rearrangement):
     axis: int = 1
     group: Positive = 1
 
-    def resolve(self, at: Fit, shape: Shape, *others: Spec) -> None:
+    def complete_from(self, at: Fit, shape: Shape, *others: Spec) -> None:
         axis = axis_of(self.axis, len(shape), attribute="axis")
         divided(shape[axis], self.group, f"axis {axis}", "group")
 
@@ -157,7 +157,7 @@ class Reverse(MovingOp):
         axes = "boolean [A]" if self.mode == "mask" else "integer [A] of data"
         return self.signature.replace("any [A]", axes)
 
-    def resolve(self, at: Fit, shape: Shape, *others: Spec) -> None:
+    def complete_from(self, at: Fit, shape: Shape, *others: Spec) -> None:
         count = at["A"] if self.mode == "mask" else len(shape)
         if isinstance(count, int) and count != len(shape):
             raise size_error(1, f"the mask has {count} values for data {format_shape(shape)}")
@@ -291,7 +291,7 @@ class ReverseSequence(MovingOp):
     batch_axis: int = attribute(0, documented=True)
     seq_axis: int = attribute(1, documented=True)
 
-    def resolve(self, at: Fit, shape: Shape, *others: Spec) -> None:
+    def complete_from(self, at: Fit, shape: Shape, *others: Spec) -> None:
         rank, sizes = len(shape), list(shape)
         batch = axis_of(self.batch_axis, rank, attribute="batch_axis")
         along = axis_of(self.seq_axis, rank, attribute="seq_axis")
@@ -384,7 +384,7 @@ class Split(ViewOp):
         size = divided(data.shape[at], self.num_splits, f"axis {at}", "num_splits")
         return (_with(data, at, size),) * self.num_splits
 
-    def view(self, shape: tuple[int, ...], axis: Array) -> Callable[[Array], tuple[Array, ...]]:
+    def view(self, shape: Ints, axis: Array) -> View:
         at = axis_of(int(axis.reshape(-1)[0]), len(shape), port=1)
         size = divided(shape[at], self.num_splits, f"axis {at}", "num_splits")
         return _parts((size,) * self.num_splits, at)
@@ -412,14 +412,12 @@ class VariadicSplit(ViewOp):
         (at,) = axes
         return tuple(_with(data, at, d) for d in _lengths(data.shape[at], lengths))
 
-    def view(
-        self, shape: tuple[int, ...], axis: Array, split_lengths: Array
-    ) -> Callable[[Array], tuple[Array, ...]]:
+    def view(self, shape: Ints, axis: Array, split_lengths: Array) -> View:
         at = axis_of(int(axis.reshape(-1)[0]), len(shape), port=1)
         return _parts(_lengths(shape[at], tuple(int(v) for v in split_lengths)), at)
 
 
-def _parts(sizes: Sequence[Dim], axis: int) -> Callable[[Array], tuple[Array, ...]]:
+def _parts(sizes: Sequence[Dim], axis: int) -> View:
     """Return a function that makes the views of parts of exact sizes."""
     lengths = exact(sizes)
     assert lengths is not None

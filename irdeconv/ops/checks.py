@@ -243,6 +243,9 @@ class MovingOp(Op):
     rounding = MOVES
 
 
+View = Callable[[Array], Any]  # makes a view of the data, or several
+
+
 class ViewOp(Op):
     """Base of operations whose outputs are views of the first input."""
 
@@ -250,7 +253,7 @@ class ViewOp(Op):
     moves: ClassVar[bool] = True
     rounding = MOVES
 
-    def view(self, shape: tuple[int, ...], *others: Any) -> Callable[[Array], Any]:
+    def view(self, shape: Ints, *others: Any) -> View:
         """Return a function that makes the views of data of that shape; `others` follow it."""
         raise NotImplementedError
 

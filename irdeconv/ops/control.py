@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
 from irdeconv.base.errors import Problem
 from irdeconv.ir.op import op
 from irdeconv.ir.ports import fit, want_type
-from irdeconv.ir.spec import DYNAMIC, Array, Dim, Interval, Spec, bounds
+from irdeconv.ir.spec import DYNAMIC, Array, Arrays, Dim, Interval, Spec, bounds
 from irdeconv.ops.bodies import (
-    Body,
     BodyOp,
-    Run,
+    Runner,
     Walk,
     entering,
     iterate,
@@ -64,9 +63,7 @@ class TensorIterator(LoopBase):
         parts = parts_of(self.bodies[0], inputs)
         return 1 if parts is None else parts
 
-    def execute(
-        self, inputs: Sequence[Array], run: Callable[[Body], Run], limit: int | None = None
-    ) -> tuple[Array, ...]:
+    def execute(self, inputs: Sequence[Array], run: Runner, limit: int | None = None) -> Arrays:
         trips = self.most([Spec.of(x, keep=False) for x in inputs])
         assert isinstance(trips, int)
         return iterate(self.bodies[0], inputs, run(self.bodies[0]), trips, limit)
@@ -114,9 +111,7 @@ class Loop(LoopBase):
             return None
         return all(k is not None and bool(k.all()) for k in known)
 
-    def execute(
-        self, inputs: Sequence[Array], run: Callable[[Body], Run], limit: int | None = None
-    ) -> tuple[Array, ...]:
+    def execute(self, inputs: Sequence[Array], run: Runner, limit: int | None = None) -> Arrays:
         count = int(one(inputs[0], "trip_count"))
         going = bool(one(inputs[1], "condition"))
         trips = None if count < 0 else count
@@ -157,9 +152,7 @@ class If(BodyOp):
         body = self.body(tag)
         return tuple(body.graph.node(o.result).spec() for o in body.by_port())
 
-    def execute(
-        self, inputs: Sequence[Array], run: Callable[[Body], Run], limit: int | None = None
-    ) -> tuple[Array, ...]:
+    def execute(self, inputs: Sequence[Array], run: Runner, limit: int | None = None) -> Arrays:
         body = self.body(self.tags[0 if one(inputs[0], "condition") else 1])
         given = {i.parameter: inputs[i.port] for i in body.inputs if i.port is not None}
         made = run(body)(given)

@@ -12,7 +12,7 @@ from irdeconv.base.errors import OpError
 from irdeconv.ir.dtypes import ELEMENT_TYPES, ElementType, f32, low_bits, of_numpy
 from irdeconv.ir.op import CONVERSION, Bound, ChainStep, Op, Operand, attribute, op
 from irdeconv.ir.ports import Fit
-from irdeconv.ir.spec import UNKNOWN, Array, Dim, Interval, Spec
+from irdeconv.ir.spec import UNKNOWN, Array, Arrays, Dim, Interval, Spec
 from irdeconv.kernels import elementwise
 from irdeconv.ops import ranges
 
@@ -178,7 +178,7 @@ class ConvertPromoteTypes(Op):
         dtype = self._common(left, right)
         return Spec(dtype, left.shape), Spec(dtype, right.shape)
 
-    def evaluate(self, left: Array, right: Array) -> tuple[Array, ...]:
+    def evaluate(self, left: Array, right: Array) -> Arrays:
         dtype = self._common(*[Spec(of_numpy(x.dtype), x.shape) for x in (left, right)])
         assert dtype is not None
         return convert(left, dtype), convert(right, dtype)

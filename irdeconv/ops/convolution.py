@@ -62,22 +62,18 @@ class FilterWindows(WindowOp):
         check_lists(self, axes)
         x = data or (DYNAMIC,) * (axes + 2)
         w = filter or (DYNAMIC,) * (axes + 2 + self.grouped)
-        channels = self._channels(x[1], w, known=filter is not None)
+        channels = self._channels(x[1], w)
         return (x[0], channels, *self._spatial(x[2:], w[2 + self.grouped :]))
 
-    def _channels(self, data: Dim, filter: Shape, *, known: bool) -> Dim:
+    def _channels(self, data: Dim, filter: Shape) -> Dim:
         """Return M after checking C against the filter."""
-        if self.grouped and known:
-            groups, m, c = filter[:3]
-            wanted = groups * c
-            text = f"{wanted} ({groups} groups of {c})"
-        else:
-            groups, m, wanted = 1, filter[0], filter[1]
-            text = str(wanted)
-        if known and merge(data, wanted) is None:
-            text = f"data has {data} channels, the filter wants {text}"
-            hint = f"the filter is laid out as {self.filter_layout}"
-            raise size_error(self.filter_port, text, hint=hint)
+        groups, m, c = filter[:3] if self.grouped else (1, *filter[:2])
+        if merge(data, groups * c) is None:
+            text = f"data has {data} channels, the filter wants {groups * c}"
+            text += f" ({groups} groups of {c})" if self.grouped else ""
+            raise size_error(
+                self.filter_port, text, hint=f"the filter is laid out as {self.filter_layout}"
+            )
         return groups * m
 
     def _spatial(self, sizes: Shape, kernel: Shape) -> list[Dim]:
@@ -135,7 +131,7 @@ class ConvolutionBase(FilterWindows):
     """Base of Convolution and GroupConvolution: the kernel."""
 
     def evaluate(self, data: Array, filter: Array) -> Array:
-        self._channels(data.shape[1], filter.shape, known=True)
+        self._channels(data.shape[1], filter.shape)
         sizes = tuple(self._spatial(data.shape[2:], filter.shape[2 + self.grouped :]))
         assert is_static(sizes)
         problem = self.problem(data.shape, filter.shape, sizes, data.dtype.name)

@@ -59,11 +59,9 @@ class ZeroInsertion(_Strided):
     strides: PositiveAxisInts
     trailing: bool = False
 
-    def complete(self, at: Fit, data: Spec) -> None:
-        space = at.groups.get("I")
-        if space is not None:
-            rows = zip(space, self.strides, strict=True)
-            at.groups["O"] = tuple(d * s if self.trailing else _spread(d, s) for d, s in rows)
+    def complete_from(self, at: Fit, shape: Shape, *others: Spec) -> None:
+        rows = zip(shape[2:], self.strides, strict=True)
+        at.groups["O"] = tuple(d * s if self.trailing else _spread(d, s) for d, s in rows)
 
     def evaluate(self, data: Array) -> Array:
         return candidate.zero_insert(data, self.strides, self.trailing)

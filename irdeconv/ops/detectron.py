@@ -21,14 +21,14 @@ from irdeconv.ir.attributes import (
 from irdeconv.ir.dtypes import i64
 from irdeconv.ir.op import JUMPS, Op, attribute, op, roundings
 from irdeconv.ir.ports import Fit
-from irdeconv.ir.spec import Array, Dim, Spec, merge
+from irdeconv.ir.spec import Array, Arrays, Dim, Spec, merge
 from irdeconv.kernels import boxes, suppression
 from irdeconv.kernels import regions as sampled
 from irdeconv.kernels.boxes import Anchors
 from irdeconv.kernels.regions import SampledAxis
 from irdeconv.ops.checks import want_shapes
 from irdeconv.ops.regions import limited_axes
-from irdeconv.ops.suppression import known_count, least_of, most
+from irdeconv.ops.suppression import count_of, least_of, most
 
 
 @op("ExperimentalDetectronPriorGridGenerator", since=6)
@@ -174,7 +174,7 @@ class ExperimentalDetectronDetectionOutput(Op):
 
     def evaluate(
         self, input_rois: Array, input_deltas: Array, input_scores: Array, input_im_info: Array
-    ) -> tuple[Array, ...]:
+    ) -> Arrays:
         want_shapes(self, input_rois, input_deltas, input_scores, input_im_info)
         wide = (a.astype(np.float32) for a in (input_rois, input_deltas, input_scores))
         found, scores = self._corrected(*wide)
@@ -267,13 +267,10 @@ class GenerateProposals(_Proposals):
 
     def complete(self, at: Fit, *inputs: Spec) -> None:
         _three_or_four(at["I"], f"im_info has {at['I']} numbers for each image", 0)
-        each = most(at["H"], at["W"], at["A"])
-        exact = known_count(self, *inputs)
-        at["M"] = most(at["N"], least_of(each, *self.counts)) if exact is None else exact
+        each = least_of(most(at["H"], at["W"], at["A"]), *self.counts)
+        at["M"] = count_of(self, inputs, most(at["N"], each))
 
-    def evaluate(
-        self, im_info: Array, anchors: Array, deltas: Array, scores: Array
-    ) -> tuple[Array, ...]:
+    def evaluate(self, im_info: Array, anchors: Array, deltas: Array, scores: Array) -> Arrays:
         want_shapes(self, im_info, anchors, deltas, scores)
         unit = 0.0 if self.normalized else 1.0
         info, fixed = im_info.astype(np.float32), anchors.astype(np.float32).reshape(-1, 4)
@@ -311,9 +308,7 @@ class ExperimentalDetectronGenerateProposalsSingleImage(_Proposals):
         "-> t [post_nms_count, 4]; t [post_nms_count]"
     )
 
-    def evaluate(
-        self, im_info: Array, anchors: Array, deltas: Array, scores: Array
-    ) -> tuple[Array, ...]:
+    def evaluate(self, im_info: Array, anchors: Array, deltas: Array, scores: Array) -> Arrays:
         want_shapes(self, im_info, anchors, deltas, scores)
         image, fixed = im_info.astype(np.float32), anchors.astype(np.float32)
         moved = self.corrected(image, fixed, deltas.astype(np.float32), 1.0)

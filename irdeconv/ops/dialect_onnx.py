@@ -27,14 +27,7 @@ from irdeconv.ir.op import SCALE, SUM, Builder, Rounding, attribute, op
 from irdeconv.ir.spec import Spec, is_static, maximum
 from irdeconv.ops import dialect_base
 from irdeconv.ops.activation import Clamp, HardSigmoid, PReLU, ReLU, Sigmoid
-from irdeconv.ops.dialect_base import (
-    CommonTerms,
-    PadsRule,
-    PadsTotal,
-    Setting,
-    as_given,
-    from_output,
-)
+from irdeconv.ops.dialect_base import CommonTerms, PadsRule, PadsTotal, Setting, from_output
 from irdeconv.ops.dialect_template import BOTH, Cannot, DialectDeconvolution, DialectSystem
 from irdeconv.ops.elementwise import Tanh
 
@@ -108,7 +101,7 @@ class ConvTranspose11(DialectDeconvolution):
             text = f"output_shape takes precedence, split for auto_pad {self.auto_pad}"
             return PadsRule(text, from_output(s, clamp=True), larger)
         if not s.same:
-            return as_given(s)
+            return dialect_base.as_given(s)
         rows = zip(s.full, s.output_padding, s.size, s.strides, s.extent, strict=True)
         totals = tuple(
             PadsTotal(

@@ -13,14 +13,8 @@ from irdeconv.ir.attributes import AxisInts, PositiveAxisInts
 from irdeconv.ir.geometry import Semantics, Window, WindowTerms
 from irdeconv.ir.op import attribute, op
 from irdeconv.ir.spec import Dim, Spec, is_static
-from irdeconv.ops.dialect_base import (
-    CommonTerms,
-    PadsRule,
-    Setting,
-    as_given,
-    from_output,
-    shape_input,
-)
+from irdeconv.ops import dialect_base
+from irdeconv.ops.dialect_base import CommonTerms, PadsRule, Setting
 from irdeconv.ops.dialect_template import BOTH, DialectDeconvolution, DialectSystem
 
 AutoPad = Literal["explicit", "same_upper", "same_lower", "valid"]
@@ -61,7 +55,7 @@ class BackpropData(DialectDeconvolution):
         document = self.semantics == "document"
         if s.output_shape is None:
             unused = f"{s.auto_pad} without output_shape: pads are 0, given ones are ignored"
-            return PadsRule(unused) if s.same else as_given(s)
+            return PadsRule(unused) if s.same else dialect_base.as_given(s)
         if document:
             text += ", the document's formula: given pads are ignored"
         elif s.auto_pad == "explicit":
@@ -69,7 +63,8 @@ class BackpropData(DialectDeconvolution):
             return PadsRule(text)
         elif s.auto_pad == "valid":
             return PadsRule(f"{text}: nothing at the begin, the end follows from the size")
-        return PadsRule(text, from_output(s, clamp=not document), s.auto_pad == "same_upper")
+        totals = dialect_base.from_output(s, clamp=not document)
+        return PadsRule(text, totals, s.auto_pad == "same_upper")
 
     def warnings(self, s: Setting, inputs: tuple[Spec, ...]) -> Iterator[Problem]:
         if s.output_shape is not None:
@@ -163,7 +158,7 @@ def backprop_data(groups: Dim) -> type[BackpropData]:
 def _spelled(semantics: Semantics, s: Setting) -> tuple[BackpropData, tuple[Spec, ...]]:
     auto_pad: Any = s.auto_pad
     op = backprop_data(s.groups)(**s.explicit_lists, auto_pad=auto_pad, semantics=semantics)
-    wanted = () if s.output_shape is None else (shape_input(s.output_shape),)
+    wanted = () if s.output_shape is None else (dialect_base.shape_input(s.output_shape),)
     return op, (s.data_spec(), s.filter_spec(grouped=s.groups > 1), *wanted)
 
 

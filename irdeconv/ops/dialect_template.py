@@ -30,7 +30,6 @@ from irdeconv.ops.dialect_base import (
     from_extent,
     materialize,
     part,
-    shape_text,
     sizes,
     vector,
 )
@@ -296,7 +295,7 @@ class DialectDeconvolution(SugarOp):
         shown = {k: text[k] for k in self.window_attributes if k in text}
         out = {k: v for k, v in shown.items() if v != known[k].default and v.strip("0,")}
         if output_shape is not None and "output_shape" not in known:
-            out["output_shape"] = shape_text(output_shape)
+            out["output_shape"] = dialect_base.shape_text(output_shape)
         return out or dict(list(shown.items())[:1])
 
     def _port(self, name: str, inputs: tuple[Any, ...]) -> Any:

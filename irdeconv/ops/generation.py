@@ -12,14 +12,15 @@ from irdeconv.base.errors import OpError, Problem, attribute_problem, size_error
 from irdeconv.base.limits import current, raise_hint
 from irdeconv.ir.attributes import IndexType, ValueRange
 from irdeconv.ir.dtypes import ElementType, i32, of_numpy
-from irdeconv.ir.op import DRAWN, JUMPS, MOVES, Op, Rounding, op
+from irdeconv.ir.op import DRAWN, JUMPS, Op, Rounding, op
 from irdeconv.ir.ports import Fit, want_type
-from irdeconv.ir.spec import Array, Spec, bounds, is_static
+from irdeconv.ir.spec import Array, Arrays, Spec, bounds, is_static
 from irdeconv.kernels import random_numbers
+from irdeconv.ops.basic import PassingOp
 from irdeconv.ops.checks import inferred_shape, known
 
 
-def _scalars(inputs: tuple[Array, ...], dtype: ElementType) -> tuple[float, float, float]:
+def _scalars(inputs: Arrays, dtype: ElementType) -> tuple[float, float, float]:
     """Return start, stop and step; real ones of an integer range are truncated first."""
     values = [v.reshape(-1)[0].item() for v in inputs]
     if any(math.isnan(v) or math.isinf(v) for v in values):
@@ -36,7 +37,7 @@ def _count(start: float, stop: float, step: float) -> int:
     return max(math.ceil((stop - start) / step), 0)
 
 
-def _range(inputs: tuple[Array, ...], dtype: ElementType) -> Array:
+def _range(inputs: Arrays, dtype: ElementType) -> Array:
     """Return start + i * step."""
     start, stop, step = _scalars(inputs, dtype)
     at: Any = np.arange(_count(start, stop, step))
@@ -118,17 +119,10 @@ class Eye(Op):
 
 
 @op("Identity", since=16)
-class Identity(Op):
+class Identity(PassingOp):
     """The input itself; any type.  [util/Identity-16]"""
 
     partial: ClassVar[bool] = True
-    rounding = MOVES
-
-    def infer(self, data: Spec) -> Spec:
-        return data
-
-    def evaluate(self, data: Array) -> Array:
-        return data
 
 
 class _Drawn(Op):

@@ -100,7 +100,7 @@ class Resizing(Op):
     def rounding(self) -> Rounding:  # type: ignore[override]
         return SCALE if "cubic" in self.mode else Rounding("scale", carry="averages")
 
-    def resolve(self, at: Fit, shape: Shape, *others: Spec) -> None:
+    def complete_from(self, at: Fit, shape: Shape, *others: Spec) -> None:
         at.groups["O"] = self.resized(shape, *others)
 
     def resized(self, shape: Shape, *others: Spec) -> Shape:
@@ -114,7 +114,8 @@ class Resizing(Op):
 
     def padded(self, shape: Shape) -> Shape:
         """Return the shape after padding."""
-        rank, (begin, end) = len(shape), self.pads(len(shape))
+        rank = len(shape)
+        begin, end = self.pads(rank)
         for name, amounts in (("pads_begin", begin), ("pads_end", end)):
             if len(amounts) > rank:
                 text = f"{name} has {len(amounts)} values for a tensor of rank {rank}"

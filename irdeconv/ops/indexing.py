@@ -42,7 +42,7 @@ class GatherElements(Op):
     signature = "data: any t [*D]; indices: i32|i64 [*I:D] -> t [*I]"
     axis: int = attribute(0, documented=True)
 
-    def resolve(self, at: Fit, shape: Shape, *others: Spec) -> None:
+    def complete_from(self, at: Fit, shape: Shape, *others: Spec) -> None:
         reach = others[0].shape
         axis = axis_of(self.axis, len(shape), attribute="axis") if reach is not None else 0
         for i, (d, n) in enumerate(zip(shape, reach or (), strict=False)):
@@ -69,35 +69,28 @@ class GatherND(Op):
     signature = "data: any t [?, *I]; indices: integer [?, *N] -> t [*O]"
     batch_dims: int = 0
 
-    def complete(self, at: Fit, data: Spec, indices: Spec) -> None:
-        shape = self._shape(data, indices)
-        at.groups["O"] = None if shape is None else (*self.lead(shape[0]), *shape[1])
+    def complete_from(self, at: Fit, shape: Shape, *others: Spec) -> None:
+        places, rank, b = others[0].shape, len(shape), self.batch_dims
+        if places is None:
+            return
+        if not 0 <= b < min(rank, len(places)):
+            text = f"batch_dims {b} is outside data of rank {rank} and indices of rank "
+            raise attribute_error("batch_dims", f"{text}{len(places)}")
+        depth, batch = places[-1], places[:b]
+        if isinstance(depth, Interval):
+            return
+        if depth > rank - b:
+            text = f"indices name {depth} axes of data of rank {rank} with batch_dims {b}"
+            raise size_error(1, text)
+        if not compatible(batch, shape[:b]):
+            text = f"batch dimensions {format_shape(batch)} are not those of the data"
+            raise size_error(1, f"{text}, {format_shape(shape[:b])}")
+        lead = self.lead(merge_shapes(batch, shape[:b]) or ())
+        at.groups["O"] = (*lead, *places[b:-1], *shape[b + depth :])
 
     def lead(self, batch: Shape) -> Shape:
         """Return the output's axes for the batch dimensions."""
         return batch
-
-    def _shape(self, data: Spec, indices: Spec) -> tuple[Shape, Shape] | None:
-        """Return batch dimensions and the others; None if they are unknown."""
-        if data.shape is None or indices.shape is None:
-            return None
-        b, depth = self.batch_dims, indices.shape[-1]
-        if not 0 <= b < min(len(data.shape), len(indices.shape)):
-            text = f"batch_dims {b} is outside data of rank {len(data.shape)} and indices of rank "
-            text += f"{len(indices.shape)}"
-            raise attribute_error("batch_dims", text)
-        if isinstance(depth, Interval):
-            return None
-        if depth > len(data.shape) - b:
-            text = (
-                f"indices name {depth} axes of data of rank {len(data.shape)} with batch_dims {b}"
-            )
-            raise size_error(1, text)
-        if not compatible(batch := indices.shape[:b], data.shape[:b]):
-            text = f"batch dimensions {format_shape(batch)} are not those of the data"
-            raise size_error(1, f"{text}, {format_shape(data.shape[:b])}")
-        batch = merge_shapes(batch, data.shape[:b]) or ()
-        return batch, (*indices.shape[b:-1], *data.shape[b + depth :])
 
     def evaluate(self, data: Array, indices: Array) -> Array:
         shape, b = inferred_shape(self, data, indices), self.batch_dims
@@ -262,7 +255,7 @@ class ScatterNDUpdate3(Op):
     signature = "data: any t [*I]; indices: i32|i64 [*N, ?]; updates: t -> t [*I]"
     reduction = "none"
 
-    def resolve(self, at: Fit, shape: Shape, *others: Spec) -> None:
+    def complete_from(self, at: Fit, shape: Shape, *others: Spec) -> None:
         places, updates = (s.shape for s in others)
         depth = DYNAMIC if places is None else places[-1]
         if places is None or isinstance(depth, Interval):
@@ -323,7 +316,7 @@ class OneHot1(Op):
     axis: int = attribute(0, documented=True)
     negative_indices_mode = "ignore_negative"
 
-    def resolve(self, found: Fit, shape: Shape, *others: Spec) -> None:
+    def complete_from(self, found: Fit, shape: Shape, *others: Spec) -> None:
         at = axis_of(self.axis, len(shape) + 1, attribute="axis")
         found.groups["O"] = (*shape[:at], found["D"], *shape[at:])
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from irdeconv.base.errors import OpError, Problem, size_error, value_error
 from irdeconv.base.limits import current
+from irdeconv.ir.attributes import Ints
 from irdeconv.ir.op import MOVES, Bound, Op, attribute, op
 from irdeconv.ir.ports import Fit, axis_of, exact, fit
 from irdeconv.ir.spec import (
@@ -122,7 +123,7 @@ class Transpose(ViewOp):
         if chosen is not None:
             at.groups["O"] = tuple(data.shape[i] for i in _permutation(chosen, rank))
 
-    def view(self, shape: tuple[int, ...], order: Array) -> Callable[[Array], Array]:
+    def view(self, shape: Ints, order: Array) -> Callable[[Array], Array]:
         axes = _permutation(tuple(int(v) for v in order.reshape(-1)), len(shape))
         return lambda x: x.transpose(axes)
 

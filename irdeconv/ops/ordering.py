@@ -13,17 +13,7 @@ from irdeconv.ir.attributes import IndexType
 from irdeconv.ir.dtypes import i32, i64
 from irdeconv.ir.op import JUMPS, SUM, Op, attribute, op
 from irdeconv.ir.ports import Fit, axis_of, want_rank
-from irdeconv.ir.spec import (
-    DYNAMIC,
-    Array,
-    Dim,
-    Interval,
-    Shape,
-    Spec,
-    bounds,
-    format_shape,
-    merge,
-)
+from irdeconv.ir.spec import DYNAMIC, Array, Dim, Interval, Shape, Spec, bounds, format_shape, merge
 from irdeconv.ops import ranges
 
 
@@ -38,7 +28,7 @@ class _TopK(Op):
     sort: Literal["none", "index", "value"] = attribute("none", documented=True)
     index_element_type = i32
 
-    def resolve(self, at: Fit, shape: Shape, *others: Spec) -> None:
+    def complete_from(self, at: Fit, shape: Shape, *others: Spec) -> None:
         axis = axis_of(self.axis, len(shape), attribute="axis")
         size = ranges.minimum(shape[axis], at["N"])
         at.groups["K"] = (*shape[:axis], size, *shape[axis + 1 :])

@@ -64,7 +64,7 @@ class Pool(WindowOp):
         """Return the divisors of the sums over windows; None if there is nothing to divide."""
         return None
 
-    def resolve(self, at: Fit, shape: Shape, *others: Spec) -> None:
+    def complete_from(self, at: Fit, shape: Shape, *others: Spec) -> None:
         at.groups["O"] = self.sizes(shape)
 
     def sizes(self, shape: Shape) -> Shape:
@@ -178,8 +178,8 @@ class MaxPool14(Pool):
     index_element_type: IndexType = dtypes.i64
     axis: int = 0
 
-    def resolve(self, at: Fit, shape: Shape, *others: Spec) -> None:
-        super().resolve(at, shape)
+    def complete_from(self, at: Fit, shape: Shape, *others: Spec) -> None:
+        super().complete_from(at, shape)
         axis_of(self.axis, len(shape), attribute="axis")
 
     def evaluate(self, data: Array) -> tuple[Array, Array]:
@@ -211,7 +211,7 @@ class _Adaptive(Op):
 
     signature = "data: number t [N, C, *I:1..3]; output_shape: integer [?] = *O -> t [N, C, *O]"
 
-    def resolve(self, at: Fit, shape: Shape, *others: Spec) -> None:
+    def complete_from(self, at: Fit, shape: Shape, *others: Spec) -> None:
         axes, sizes = len(shape) - 2, at.groups["O"]
         if merge(count := at.count("output_shape"), axes) is None:
             raise size_error(1, f"output_shape has {count} values for {axes} spatial axes")

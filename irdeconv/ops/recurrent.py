@@ -17,7 +17,7 @@ from irdeconv.ir.attributes import Floats, IndexType, Positive, Strings
 from irdeconv.ir.dtypes import i32
 from irdeconv.ir.op import JUMPS, Op, attribute, op, ports
 from irdeconv.ir.ports import Fit
-from irdeconv.ir.spec import Array, Spec, bounds
+from irdeconv.ir.spec import Array, Arrays, Spec, bounds
 from irdeconv.kernels import elementwise, jit, recurrent
 from irdeconv.ops.checks import want_lengths, want_shapes
 
@@ -74,7 +74,7 @@ class Recurrent(Op):
         """Return the activations."""
         return [ACTIVATIONS[a] for a in self._names()]
 
-    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+    def evaluate(self, *inputs: Array) -> Arrays:
         return self.run((), *inputs)
 
     def evaluator(self, used: frozenset[int], inputs: Sequence[Spec]) -> Callable[..., Any]:
@@ -88,7 +88,7 @@ class Recurrent(Op):
         loops = (recurrent.CompiledScan(self.cell, self.clip, linear, d) for d in directions)
         return partial(self.run, tuple(loops))
 
-    def run(self, loops: Loops, *inputs: Array) -> tuple[Array, ...]:
+    def run(self, loops: Loops, *inputs: Array) -> Arrays:
         """Compute the outputs, by compiled loops if there is one for each direction."""
         raise NotImplementedError
 
@@ -173,7 +173,7 @@ class _Cell(Recurrent):
 
     signature = f"{_INPUT_AND_STATE}; {_WEIGHTS}; {_BIAS} -> {_STATE}"
 
-    def run(self, loops: Loops, *inputs: Array) -> tuple[Array, ...]:
+    def run(self, loops: Loops, *inputs: Array) -> Arrays:
         """Compute the next states, of sequences of one step."""
         x, *states, w, r, b = inputs
         one = np.ones(len(x), np.int64)
@@ -221,7 +221,7 @@ class LSTMCell1(_Lstm, _Cell):
             text = "the runtime ignores the peepholes"
             yield Problem("W300", text, hint="write the cell out where they are not 0")
 
-    def run(self, loops: Loops, *inputs: Array) -> tuple[Array, ...]:
+    def run(self, loops: Loops, *inputs: Array) -> Arrays:
         """Compute the next states."""
         x, h, c, w, r, *rest = inputs
         b = rest[0] if rest else np.zeros(len(w), x.dtype)
@@ -266,7 +266,7 @@ class _Sequence(Recurrent):
         if lengths is not None:
             want_lengths(lengths.reshape(-1), bounds(at["T"])[1], port)
 
-    def run(self, loops: Loops, *inputs: Array) -> tuple[Array, ...]:
+    def run(self, loops: Loops, *inputs: Array) -> Arrays:
         """Run every direction and put them side by side."""
         x, *states, lengths, w, r, b = inputs
         want_lengths(lengths.reshape(-1), x.shape[1], len(states) + 1)

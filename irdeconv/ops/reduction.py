@@ -14,7 +14,7 @@ from irdeconv.base.errors import Problem, value_error
 from irdeconv.ir.attributes import Positive, ValueRange
 from irdeconv.ir.op import JUMPS, MOVES, SUM, Bound, ChainStep, Op, Operand, attribute, op
 from irdeconv.ir.ports import Fit, Types, axis_of
-from irdeconv.ir.spec import DYNAMIC, Array, Spec, bounds
+from irdeconv.ir.spec import DYNAMIC, Array, Shape, Spec, bounds
 from irdeconv.kernels import copies, elementwise, reductions
 from irdeconv.kernels.candidate import type_of_sums
 from irdeconv.kernels.elementwise import saturated
@@ -219,11 +219,11 @@ ReduceLogicalOr = reduction(
 )
 
 
-def _check_axes(at: Fit, data: Spec, axes: Spec) -> None:
+def _check_axes(op: Op, at: Fit, shape: Shape, *others: Spec) -> None:
     """Require no more axes than the data have; E305."""
     least = bounds(at.count("axes"))[0]
-    if data.shape is not None and least > len(data.shape):
-        raise value_error(1, f"axes has {least} values for data of rank {len(data.shape)}")
+    if least > len(shape):
+        raise value_error(1, f"axes has {least} values for data of rank {len(shape)}")
 
 
 class _OverAxes(Op):
@@ -336,9 +336,7 @@ class MVN(_MeanVariance):
     eps: float = attribute(0.0, documented=True)
     eps_mode: Literal["inside_sqrt", "outside_sqrt"] = attribute("inside_sqrt", documented=True)
     signature = _OverAxes.signature.replace("*A:1", "?")
-
-    def complete(self, at: Fit, *inputs: Spec) -> None:
-        _check_axes(at, *inputs)
+    complete_from = _check_axes
 
 
 def _batch_norm(x: Array, parameters: tuple[Array, ...], epsilon: float) -> Any:
@@ -446,9 +444,7 @@ class LRN(Op):
     beta: float
     bias: float
     size: Positive
-
-    def complete(self, at: Fit, *inputs: Spec) -> None:
-        _check_axes(at, *inputs)
+    complete_from = _check_axes
 
     def evaluate(self, data: Array, axes: Array) -> Array:
         chosen = reduced_axes(axes.reshape(-1), data.ndim)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from irdeconv.base.errors import attribute_error, value_error
+from irdeconv.ir.attributes import Ints
 from irdeconv.ir.dtypes import ElementType, i64
 from irdeconv.ir.op import JUMPS, Op, attribute, op
 from irdeconv.ir.ports import Fit, axis_of, exact
@@ -23,7 +24,7 @@ from irdeconv.ir.spec import (
     is_static,
     simplify,
 )
-from irdeconv.ops.checks import ViewOp, axes_of
+from irdeconv.ops.checks import View, ViewOp, axes_of
 
 
 @op("ShapeOf", until=2)
@@ -69,7 +70,7 @@ class Reshape(ViewOp):
         if pattern is not None:
             at.groups["O"] = self.target(data.shape, pattern)
 
-    def view(self, shape: tuple[int, ...], pattern: Array) -> Callable[[Array], Array]:
+    def view(self, shape: Ints, pattern: Array) -> View:
         target = exact(self.target(shape, tuple(int(v) for v in pattern.reshape(-1))))
         assert target is not None
         return lambda x: x.reshape(target)
@@ -137,13 +138,13 @@ class Squeeze1(ViewOp):
         elif data.shape is not None and chosen is not None:
             at.groups["O"] = _squeeze(data.shape, chosen, skip)
 
-    def view(self, shape: tuple[int, ...], axes: Array | None = None) -> Callable[[Array], Array]:
+    def view(self, shape: Ints, axes: Array | None = None) -> View:
         if axes is None or axes.size == 0:
             return _reshaping(_squeeze_all(shape))
         return _reshaping(_squeeze(shape, [int(a) for a in axes.reshape(-1)], self.allow_axis_skip))
 
 
-def _reshaping(target: Shape | None) -> Callable[[Array], Array]:
+def _reshaping(target: Shape | None) -> View:
     """Reshape to a shape that follows from the data's own shape, so it is exact."""
     assert is_static(target)
     return lambda x: x.reshape(target)
@@ -196,7 +197,7 @@ class Unsqueeze(ViewOp):
         elif data.shape is not None and places is not None:
             at.groups["O"] = (DYNAMIC,) * (len(data.shape) + len(places))
 
-    def view(self, shape: tuple[int, ...], axes: Array) -> Callable[[Array], Array]:
+    def view(self, shape: Ints, axes: Array) -> View:
         return _reshaping(_unsqueeze(shape, [int(a) for a in axes.reshape(-1)]))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Annotated, Any, ClassVar
@@ -15,7 +15,7 @@ from irdeconv.ir.op import Bound, op
 from irdeconv.ir.ports import Fit, axis_of, exact
 from irdeconv.ir.spec import DYNAMIC, Array, Dim, Interval, Shape, Spec, bounds, format_shape, ints
 from irdeconv.kernels.copies import take
-from irdeconv.ops.checks import MovingOp, ViewOp, axes_of, indexed, shape_of
+from irdeconv.ops.checks import MovingOp, View, ViewOp, axes_of, indexed, shape_of
 
 FAR = 2**62  # bounds of slices beyond it mean "to the end"
 
@@ -90,21 +90,18 @@ class Slice(ViewOp):
         "axes?: integer [L] -> t [*O]"
     )
 
-    def complete(self, at: Fit, data: Spec, *lists: Spec) -> None:
-        if data.shape is None:
-            return
-        shape = list(data.shape)
+    def complete_from(self, at: Fit, shape: Shape, *others: Spec) -> None:
+        out, chosen = list(shape), self._axes(at, len(shape))
         starts, stops, steps = map(at.values, ("start", "stop", "step"))
-        chosen = self._axes(at, len(shape))
         if chosen is None or starts is None or stops is None or steps is None:
-            at.groups["O"] = tuple(shrunk(d) for d in shape)
+            at.groups["O"] = tuple(map(shrunk, shape))
             return
         for axis, a, b, by in zip(chosen, starts, stops, steps, strict=True):
             if isinstance(by, Interval):
-                shape[axis] = shrunk(shape[axis])
+                out[axis] = shrunk(shape[axis])
             else:
-                shape[axis] = slice_size(shape[axis], a, b, nonzero(by))
-        at.groups["O"] = tuple(shape)
+                out[axis] = slice_size(shape[axis], a, b, nonzero(by))
+        at.groups["O"] = tuple(out)
 
     def _axes(self, at: Fit, rank: int) -> tuple[int, ...] | None:
         if at.spec("axes") is not None:
@@ -113,9 +110,7 @@ class Slice(ViewOp):
         count = at["L"]
         return axes_of(range(count), rank, 1) if isinstance(count, int) else None
 
-    def view(
-        self, shape: tuple[int, ...], start: Array, stop: Array, step: Array, *axes: Array
-    ) -> Callable[[Array], Array]:
+    def view(self, shape: Ints, start: Array, stop: Array, step: Array, *axes: Array) -> View:
         chosen = [int(a) for a in axes[0]] if axes else range(start.size)
         out = [slice(None)] * len(shape)
         for axis, a, b, s in zip(axes_of(chosen, len(shape), 4), start, stop, step, strict=True):
@@ -148,17 +143,17 @@ class Gather1(MovingOp):
     signature = "data: any t; indices: integer; axis: integer one of data -> t [*O]"
     batch_dims = 0
 
-    def complete(self, found: Fit, data: Spec, indices: Spec, axis: Spec) -> None:
-        if data.shape is None or indices.shape is None:
+    def complete_from(self, found: Fit, shape: Shape, *others: Spec) -> None:
+        indices, chosen = others[0].shape, found.axes("axis")
+        if indices is None:
             return
-        rank, chosen = len(data.shape), found.axes("axis")
-        dims = self._batch(len(indices.shape), rank)
+        dims = self._batch(len(indices), len(shape))
         if chosen is None:
-            found.groups["O"] = (DYNAMIC,) * (rank - 1 + len(indices.shape) - dims)
+            found.groups["O"] = (DYNAMIC,) * (len(shape) - 1 + len(indices) - dims)
             return
         (at,) = chosen
-        self._check_batch(data.shape, indices.shape, dims, at)
-        found.groups["O"] = (*data.shape[:at], *indices.shape[dims:], *data.shape[at + 1 :])
+        self._check_batch(shape, indices, dims, at)
+        found.groups["O"] = (*shape[:at], *indices[dims:], *shape[at + 1 :])
 
     def evaluate(self, data: Array, indices: Array, axis: Array) -> Array:
         at = axis_of(int(axis.reshape(-1)[0]), data.ndim, port=2)
@@ -312,9 +307,7 @@ class StridedSlice(ViewOp):
         out = [_part_size(data.shape, p) for p in parts]
         at.groups["O"] = tuple(d for d in out if d is not None)
 
-    def view(
-        self, shape: tuple[int, ...], begin: Array, end: Array, strides: Array | None = None
-    ) -> Callable[[Array], Array]:
+    def view(self, shape: Ints, begin: Array, end: Array, strides: Array | None = None) -> View:
         lists = (begin, end, np.ones_like(begin) if strides is None else strides)
         out: list[int | slice | None] = []
         for p in self.parts(len(shape), *(tuple(map(int, values)) for values in lists)):
@@ -353,11 +346,11 @@ class StridedSlice(ViewOp):
             elif i in new:
                 parts.append(_AxisPart(None))
             else:
-                step, part = steps[i], _AxisPart(axis, step=None, shrink=i in shrink)
+                step, first, last = steps[i], begin[i], end[i]
+                part = _AxisPart(axis, step=None, shrink=i in shrink)
                 if not isinstance(step, Interval):
-                    first = None if i in low else begin[i]
-                    last = None if i in high else end[i]
-                    part = _AxisPart(axis, first, last, nonzero(step), i in shrink)
+                    ends = None if i in low else first, None if i in high else last
+                    part = _AxisPart(axis, *ends, nonzero(step), i in shrink)
                 parts.append(part)
                 axis += 1
         return parts + [_AxisPart(a) for a in range(axis, rank)]

@@ -13,7 +13,7 @@ import numpy as np
 from irdeconv.base.errors import OpError, size_error, value_error
 from irdeconv.ir.op import MOVES, SUM, Op, op
 from irdeconv.ir.ports import Fit
-from irdeconv.ir.spec import DYNAMIC, Array, Dim, Interval, Spec, bounds, compatible, non_negative
+from irdeconv.ir.spec import DYNAMIC, Array, Interval, Spec, bounds, compatible, non_negative
 from irdeconv.ops.checks import outside, want_shapes, widened
 
 Reduction = Literal["sum", "mean"]
@@ -183,24 +183,19 @@ class SparseFillEmptyRows(Op):
         "-> u [M, 2]; t [M]; boolean [R]"
     )
 
-    def complete(
-        self, at: Fit, values: Spec, dense_shape: Spec, indices: Spec, default_value: Spec
-    ) -> None:
+    def complete(self, at: Fit, values: Spec, *others: Spec) -> None:
+        dense_shape, indices, _ = (s.known for s in others)
         sizes = at.values("dense_shape")
-        at["R"] = DYNAMIC if sizes is None else non_negative(sizes[0])
-        at["M"] = self._count(values, at["R"], dense_shape.known, indices.known)
-
-    def _count(
-        self, values: Spec, rows: Dim, dense_shape: Array | None, indices: Array | None
-    ) -> Dim:
-        """Return the number of elements of the result: each row has one at least."""
+        rows = DYNAMIC if sizes is None else non_negative(sizes[0])
+        at["R"] = rows
+        # Each row has one element at least.
+        (low, high), (least, most) = bounds(at.count("values")), bounds(rows)
+        top = None if high is None or most is None else high + most
+        at["M"] = Interval.of(max(low, least), top)
         if indices is not None and isinstance(rows, int):
             columns = () if dense_shape is None else (int(dense_shape[1]),)
             filled = _rows_of(indices, rows, *columns)
-            return len(filled) + rows - len(np.unique(filled))
-        given = DYNAMIC if values.shape is None else values.shape[0]
-        (low, high), (least, most) = bounds(given), bounds(rows)
-        return Interval.of(max(low, least), None if high is None or most is None else high + most)
+            at["M"] = len(filled) + rows - len(np.unique(filled))
 
     def evaluate(
         self, values: Array, dense_shape: Array, indices: Array, default_value: Array

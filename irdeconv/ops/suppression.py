@@ -7,7 +7,7 @@ NonMaxSuppression and NMSRotated: the best of overlapping boxes, class by class.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, repeat
 from typing import Annotated, Any, Literal, NamedTuple
@@ -19,7 +19,7 @@ from irdeconv.ir.attributes import IndexType, Unlimited, ValueRange
 from irdeconv.ir.dtypes import ElementType, i64
 from irdeconv.ir.op import Op, as_tuple, attribute, op
 from irdeconv.ir.ports import Fit
-from irdeconv.ir.spec import DYNAMIC, Array, Dim, Interval, Spec, bounds
+from irdeconv.ir.spec import DYNAMIC, Array, Arrays, Dim, Interval, Spec, bounds
 from irdeconv.kernels import suppression
 from irdeconv.ops.checks import want_shapes
 
@@ -41,10 +41,10 @@ def least_of(*dims: Dim | None) -> Dim | None:
     return max(min(known), 0) if known else None
 
 
-def known_count(op: Op, *inputs: Spec | None) -> int | None:
-    """Return axis 0 of the first output if all values are known."""
+def count_of(op: Op, inputs: Sequence[Spec | None], most: Dim) -> Dim:
+    """Return axis 0 of the first output if all values are known, else the most that it can be."""
     given = [s.known for s in inputs if s is not None]
-    return None if any(v is None for v in given) else len(as_tuple(op.evaluate(*given))[0])
+    return most if any(v is None for v in given) else len(as_tuple(op.evaluate(*given))[0])
 
 
 Order = Literal["none", "score", "classid"]
@@ -92,8 +92,7 @@ class _ByClass(Op):
         return 0.0 if self.normalized else 1.0
 
     def complete(self, at: Fit, *inputs: Spec) -> None:
-        exact = known_count(self, *inputs)
-        at["M"] = self._most(at) if exact is None else exact
+        at["M"] = count_of(self, inputs, self._most(at))
 
     def _most(self, at: Fit) -> Dim:
         """Return the largest number of boxes that may be kept."""
@@ -130,7 +129,7 @@ class _ByClass(Op):
             keys = (found.place, -found.score, found.image, found.kind)
         return found.take(np.lexsort(keys))
 
-    def outputs(self, images: list[Found], boxes: Array) -> tuple[Array, Array, Array]:
+    def outputs(self, images: list[Found], boxes: Array) -> Arrays:
         """Return the three outputs; `boxes` (*, 4) is indexed by place."""
         found = self.ordered(_joined(images))
         kind = self.output_type.container
@@ -139,7 +138,7 @@ class _ByClass(Op):
         counts = np.array([len(f.place) for f in images], kind)
         return rows, found.place[:, None].astype(kind), counts
 
-    def evaluate(self, boxes: Array, scores: Array) -> tuple[Array, Array, Array]:
+    def evaluate(self, boxes: Array, scores: Array) -> Arrays:
         """Evaluate boxes (N, B, 4), which all classes share, and scores (N, C, B)."""
         want_shapes(self, boxes, scores)
         wide, values = boxes.astype(np.float32), scores.astype(np.float32)
@@ -228,9 +227,7 @@ class MulticlassNms(MulticlassNms8):
         shared = self.signature.replace("[N, B, 4]", "[C, B, 4]").replace("[N, C, B]", "[C, B]")
         return shared.replace("?:", ":")
 
-    def evaluate(
-        self, boxes: Array, scores: Array, roisnum: Array | None = None
-    ) -> tuple[Array, Array, Array]:
+    def evaluate(self, boxes: Array, scores: Array, roisnum: Array | None = None) -> Arrays:
         if roisnum is None:
             return super().evaluate(boxes, scores)
         want_shapes(self, boxes, scores, roisnum)
@@ -251,6 +248,9 @@ class MulticlassNms(MulticlassNms8):
 _BOXES = "boxes: real [N, B, 4]; scores: real [N, C, B]"
 
 
+Scored = list[tuple[float, int]]
+
+
 class _Suppression(Op):
     """Base: boxes and scores, then up to four scalars, to rows of batch, class, box and score."""
 
@@ -260,12 +260,9 @@ class _Suppression(Op):
     def complete(self, at: Fit, *inputs: Spec | None) -> None:
         name = "max_output_boxes_per_class"
         top = 0 if at.spec(name) is None else at.value(name)
-        exact = known_count(self, *inputs)
-        at["M"] = most(at["N"], at["C"], least_of(at["B"], top)) if exact is None else exact
+        at["M"] = count_of(self, inputs, most(at["N"], at["C"], least_of(at["B"], top)))
 
-    def chosen(
-        self, boxes: Array, scores: Array, limit: int, *thresholds: float
-    ) -> list[tuple[float, int]]:
+    def chosen(self, boxes: Array, scores: Array, limit: int, *thresholds: float) -> Scored:
         """Return (score, box) of the kept boxes of one class, the best first; all in f32."""
         raise NotImplementedError
 
@@ -307,9 +304,7 @@ class NonMaxSuppression(_Suppression):
     sort_result_descending: bool = True
     output_type: IndexType = i64
 
-    def chosen(
-        self, boxes: Array, scores: Array, limit: int, *thresholds: float
-    ) -> list[tuple[float, int]]:
+    def chosen(self, boxes: Array, scores: Array, limit: int, *thresholds: float) -> Scored:
         ready = suppression.corners(boxes, center=self.box_encoding == "center")
         return suppression.select(ready, scores, limit, *thresholds)
 
@@ -362,9 +357,7 @@ class NMSRotated(_Suppression):
     output_type: IndexType = i64
     clockwise: bool = True
 
-    def chosen(
-        self, boxes: Array, scores: Array, limit: int, *thresholds: float
-    ) -> list[tuple[float, int]]:
+    def chosen(self, boxes: Array, scores: Array, limit: int, *thresholds: float) -> Scored:
         iou, least, *_ = thresholds
         order = suppression.ranked(scores, scores > least)
         ready = boxes[order] * np.array([1, 1, 1, 1, 1 if self.clockwise else -1], np.float32)
