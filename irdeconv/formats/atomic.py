@@ -70,22 +70,16 @@ def turn(folder: Path) -> Iterator[bool]:
     if fd < 0:
         yield False
         return
+    end = time.monotonic() + _TURN
     try:
-        yield _wait(fd)
+        while not (free := hold(fd)) and time.monotonic() <= end:
+            time.sleep(0.002)
+        yield free
     finally:
         # A child forked meanwhile has the descriptor, too: closing alone would not free the lock.
         with suppress(OSError):
             fcntl.flock(fd, fcntl.LOCK_UN)
         os.close(fd)
-
-
-def _wait(fd: int) -> bool:
-    end = time.monotonic() + _TURN
-    while not hold(fd):
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.002)
-    return True
 
 
 def hold(fd: int) -> bool:
@@ -198,8 +192,12 @@ class Files:
         if os.name != "nt":  # which replaces no open file, and has no such permissions
             self.held.append(os.dup(fd))
             hold(self.held[-1])
-            if former is not None:
-                _hand_on(former, fd, mode)
+            if former is not None:  # the new file gets its owner and permissions
+                new = os.fstat(fd)
+                if (new.st_uid, new.st_gid) != (former.st_uid, former.st_gid):
+                    with suppress(OSError):
+                        os.fchown(fd, former.st_uid, former.st_gid)
+                os.fchmod(fd, mode)
         return file
 
     def write(self, target: Path, data: bytes | Iterable[bytes]) -> None:
@@ -249,15 +247,6 @@ class Files:
             _drop(name)
         while self.held:
             os.close(self.held.pop())
-
-
-def _hand_on(former: os.stat_result, fd: int, mode: int) -> None:
-    """Give a new file the owner and the permissions of the one that it replaces."""
-    new = os.fstat(fd)
-    if (new.st_uid, new.st_gid) != (former.st_uid, former.st_gid):
-        with suppress(OSError):
-            os.fchown(fd, former.st_uid, former.st_gid)
-    os.fchmod(fd, mode)
 
 
 def descriptor_of(path: Path) -> int | None:

@@ -277,7 +277,10 @@ def lacks_data(op: object) -> bool:
 def no_data(nodes: Sequence[Node], what: str) -> Diagnostic:
     """Return the one error (E120) of all layers that lack data; `what` follows the first one."""
     first, *more = nodes
-    reason = _reason(first.op) or "its weights file is missing"
+    data: Any = first.op.data if isinstance(first.op, Const) else None
+    data = first.op.weights if isinstance(first.op, Opaque) else data
+    reason = getattr(data.source if isinstance(data, FileData) else None, "reason", None)
+    reason = reason if isinstance(reason, str) else "its weights file is missing"
     others = f", and {count(len(more), 'more layer')} as well" if more else ""
     names = ", ".join(f'"{n.name}"' for n in more[:_NAMED])
     cut = ", ..." if len(more) > _NAMED else ""
@@ -290,11 +293,3 @@ def no_data(nodes: Sequence[Node], what: str) -> Diagnostic:
         notes=(Note(f"the others are {names}{cut}"),) if more else (),
         hint=_MENDS.get(reason, MEND),
     )
-
-
-def _reason(op: object) -> str | None:
-    """Return the reason for missing bytes if their source has one."""
-    data: Any = op.data if isinstance(op, Const) else None
-    data = op.weights if isinstance(op, Opaque) else data
-    found = getattr(data.source if isinstance(data, FileData) else None, "reason", None)
-    return found if isinstance(found, str) else None

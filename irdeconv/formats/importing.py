@@ -9,6 +9,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -29,12 +30,12 @@ from irdeconv.ops.basic import Parameter, Result
 from irdeconv.ops.bodies import BodyOp, infer_bodies, infer_plainly
 from irdeconv.ops.convert import Convert
 from irdeconv.ops.convolution import Convolution, GroupConvolution
-from irdeconv.ops.elementwise import Add, Divide, Greater, Multiply, Select, Tanh
+from irdeconv.ops.elementwise import Add, Divide, Greater, Multiply, Select, Subtract, Tanh
 from irdeconv.ops.generation import Identity
-from irdeconv.ops.movement import Concat, Transpose
+from irdeconv.ops.movement import Broadcast, Concat, Transpose
 from irdeconv.ops.reduction import ReduceProd
-from irdeconv.ops.shape import Reshape, ShapeOf
-from irdeconv.ops.slicing import Gather
+from irdeconv.ops.shape import Reshape, ShapeOf, Squeeze1, Unsqueeze
+from irdeconv.ops.slicing import Gather, Slice
 from irdeconv.rewrite.builder import GraphBuilder, remove_dead, unique_names
 from irdeconv.rewrite.compressed_filters import constant
 
@@ -51,12 +52,8 @@ class OpenSizeRefusal(Refusal):
     """A refusal that exact sizes of the model's inputs may avoid."""
 
 
-def require_one_length(**lists: Sequence[Any]) -> None:
-    """Raise Refusal if lists that belong together differ in length."""
-    lengths = {name: len(values) for name, values in lists.items()}
-    if len(set(lengths.values())) > 1:
-        said = ", ".join(f"{name} {count}" for name, count in lengths.items())
-        raise Refusal(f"numbers of values differ: {said}")
+class Reported(Exception):
+    """Something inside a layer failed, and the report has it already."""
 
 
 def source_node(name: str, location: Location | None) -> Node:
@@ -75,12 +72,6 @@ class ImportBuilder(GraphBuilder):
     def begin(self, name: str) -> None:
         """Start the nodes of the layer `name`."""
         self.source = source_node(name, self.source.location)
-        self.made = []
-
-    def undo(self) -> None:
-        """Remove the nodes made since `begin`."""
-        for i in sorted(self.made, reverse=True):
-            self.graph.remove(i)
         self.made = []
 
     def add(self, op: Op, *inputs: Value) -> Value:
@@ -169,8 +160,7 @@ class ImportBuilder(GraphBuilder):
         found = self.need(value, what)
         if found.ndim != 1:
             raise Refusal(f"{what} has rank {found.ndim}, not 1")
-        numbers: list[Any] = found.tolist()
-        return numbers
+        return list(found.tolist())
 
     def dtype(self, value: Value) -> ElementType:
         """Return the element type."""
@@ -206,17 +196,58 @@ class ImportBuilder(GraphBuilder):
             raise OpenSizeRefusal(f"{what} has open dimensions")
         return found
 
-    def reshape(self, value: Value, shape: Sequence[int]) -> Value:
-        """Reshape to exact numbers, of which one may be -1."""
-        return self.add(Reshape(special_zero=False), value, self.ints(*shape))
+    def reshape(self, value: Value, shape: Value | Sequence[int]) -> Value:
+        """Reshape to a vector, or to exact numbers, of which one may be -1."""
+        target = shape if isinstance(shape, Value) else self.ints(*shape)
+        return self.add(Reshape(special_zero=False), value, target)
 
     def plus(self, x: Value, y: Value | None) -> Value:
         """Add an optional tensor."""
         return x if y is None else self.add(Add(), x, y)
 
-    def times(self, x: Value, factor: float) -> Value:
+    def sub(self, x: Value, y: Value) -> Value:
+        """Return x - y."""
+        return self.add(Subtract(), x, y)
+
+    def mul(self, x: Value, y: Value) -> Value:
+        """Return x * y."""
+        return self.add(Multiply(), x, y)
+
+    def div(self, x: Value, y: Value) -> Value:
+        """Return x / y; of integers the quotient that is rounded down."""
+        return self.add(Divide(), x, y)
+
+    def scaled(self, x: Value, factor: float) -> Value:
         """Multiply by a number."""
-        return x if factor == 1 else self.add(Multiply(), x, self.like(factor, x))
+        return self.mul(x, self.like(factor, x))
+
+    def times(self, x: Value, factor: float) -> Value:
+        """Multiply by a number, unless it is 1."""
+        return x if factor == 1 else self.scaled(x, factor)
+
+    def select(self, condition: Value, x: Value, y: Value) -> Value:
+        """Return the elements of x if the condition holds, else those of y."""
+        return self.add(Select(), condition, x, y)
+
+    def take(self, x: Value, indices: Value, axis: int) -> Value:
+        """Return the elements or slices at indices of an axis."""
+        return self.add(Gather(), x, indices, self.scalar(axis))
+
+    def squeeze(self, x: Value, *axes: int) -> Value:
+        """Remove axes of size 1."""
+        return self.add(Squeeze1(), x, self.ints(*axes))
+
+    def unsqueeze(self, x: Value, *axes: int) -> Value:
+        """Insert axes of size 1."""
+        return self.add(Unsqueeze(), x, self.ints(*axes))
+
+    def slice(self, x: Value, *rows: Sequence[int]) -> Value:
+        """Return a part of x by its starts, stops, steps and axes."""
+        return self.add(Slice(), x, *(self.ints(*row) for row in rows))
+
+    def broadcast(self, x: Value, shape: Value) -> Value:
+        """Repeat x to fill a shape."""
+        return self.add(Broadcast("numpy"), x, shape)
 
     def permute(self, x: Value, order: Sequence[int]) -> Value:
         """Transpose, unless the order changes nothing."""
@@ -243,6 +274,10 @@ class ImportBuilder(GraphBuilder):
         shape = self.spec(value).shape
         return self.ints(*shape) if is_static(shape) else self.add(ShapeOf(i64), value)
 
+    def size_of(self, value: Value, axis: int) -> Value:
+        """Return the size of an axis as a scalar of i64."""
+        return self.take(self.shape_of(value), self.scalar(axis), 0)
+
     def convert(self, value: Value, dtype: ElementType) -> Value:
         """Return the value in another element type; itself if it has that type."""
         return value if self.dtype(value) == dtype else self.add(Convert(dtype), value)
@@ -261,7 +296,7 @@ class ImportBuilder(GraphBuilder):
         sides = range(axis), range(axis, len(shape))
         parts = [self.add(Gather(), whole, self.ints(*axes), first) for axes in sides]
         counts = [self.add(ReduceProd(keep_dims=True), p, self.ints(0)) for p in parts]
-        return self.add(Reshape(special_zero=False), value, self.add(Concat(0), *counts))
+        return self.reshape(value, self.add(Concat(0), *counts))
 
     def convolution(self, x: Value, w: Value, groups: int, **lists: Any) -> Value:
         """Add a convolution of a filter [M, C/g, *K]; `lists` are strides, pads, dilations, ..."""
@@ -299,10 +334,9 @@ class ImportBuilder(GraphBuilder):
 
     def own(self, value: Value, *, layer: str) -> None:
         """Give the node of `value`, if it was made since `begin`, the layer's name."""
-        node = self.graph.node(value.node)
-        if node.id not in self.made:
-            return
-        node.name, node.origins = layer, ()
+        if value.node in self.made:
+            node = self.graph.node(value.node)
+            node.name, node.origins = layer, ()
 
     def bind(self, value: Value, name: str, *, alone: bool) -> Value:
         """Give a value a tensor name; with `alone` a named value is copied to have just this."""
@@ -385,11 +419,6 @@ class Report(errors.Collector):
     def malformed(self, message: str, code: str = "E103", hint: str | None = None) -> None:
         """Record that the file is malformed."""
         self.add(code, message, location=self.location, hint=hint or CHECK)
-
-    def problem(self, layer: str, what: str, problem: errors.Problem) -> None:
-        """Record an operation's own complaint about a layer."""
-        place, hint = self.location, problem.hint
-        self.add(problem.code, f"{what}: {problem.message}", location=place, layer=layer, hint=hint)
 
     def finish(self) -> None:
         """Raise all errors: UnsupportedError first; wrong arguments alone are UsageError.
@@ -520,14 +549,11 @@ def registrar(
 ) -> Callable[[str], Callable[[R], R]]:
     """Return the decorator that registers a rule for kinds, a list of words."""
 
-    def of_kinds(kinds: str) -> Callable[[R], R]:
-        def register(rule: R) -> R:
-            rules.update(dict.fromkeys(map(key, kinds.split()), rule))
-            return rule
+    def register(kinds: str, rule: R) -> R:
+        rules.update(dict.fromkeys(map(key, kinds.split()), rule))
+        return rule
 
-        return register
-
-    return of_kinds
+    return lambda kinds: partial(register, kinds)
 
 
 def operation(cls: type[Op], attributes: Mapping[str, Any]) -> Op:
@@ -586,12 +612,16 @@ class ModelReader:
         except Refusal as e:
             self.out.uncovered(name, f"{title}: {e}", self._remedy(e))
         except errors.OpError as e:
-            self.out.problem(name, title, e.problem)
+            problem, place = e.problem, self.out.location
+            text = f"{title}: {problem.message}"
+            self.out.add(problem.code, text, location=place, layer=name, hint=problem.hint)
         except errors.IrdeconvError:
             raise
         except MISFITS as e:
             message = f"{title}: its inputs do not fit: {e}"
             self.out.add("E300", message, location=self.location, layer=name)
+        except Reported:
+            pass
         else:
             return
         builder.undo()
@@ -624,29 +654,25 @@ def named_operations(words: str) -> Iterator[tuple[str, Op]]:
         yield theirs, getattr(module, ours or theirs)()
 
 
-def _times(b: ImportBuilder, x: Value, factor: float) -> Value:
-    return b.add(Multiply(), x, b.like(factor, x))
-
-
 def _soft_plus(b: ImportBuilder, x: Value, beta: float = 1) -> Value:
     """log(1 + exp(beta * x)) / beta."""
     if beta == 1:
         return b.add(SoftPlus(), x)
     factor = b.like(beta, x)
-    return b.add(Divide(), b.add(SoftPlus(), b.add(Multiply(), x, factor)), factor)
+    return b.div(b.add(SoftPlus(), b.mul(x, factor)), factor)
 
 
 ACTIVATIONS: dict[str, Activation] = {
-    "affine": lambda b, x, alpha, beta: b.add(Add(), _times(b, x, alpha), b.like(beta, x)),
+    "affine": lambda b, x, alpha, beta: b.plus(b.scaled(x, alpha), b.like(beta, x)),
     "clip": lambda b, x, low, high: b.add(Clamp(low, high), x),
     "elu": lambda b, x, alpha: b.add(Elu(alpha=alpha), x),
     "leakyrelu": lambda b, x, alpha: b.add(  # x, or alpha * x below 0
         PReLU(), x, b.const(np.array([alpha], b.dtype(x).container), b.dtype(x))
     ),
-    "scaledtanh": lambda b, x, alpha, beta: _times(b, b.add(Tanh(), _times(b, x, beta)), alpha),
+    "scaledtanh": lambda b, x, alpha, beta: b.scaled(b.add(Tanh(), b.scaled(x, beta)), alpha),
     "softplus": _soft_plus,
-    "thresholdedrelu": lambda b, x, alpha: b.add(
-        Select(), b.add(Greater(), x, b.like(alpha, x)), x, b.like(0, x)
+    "thresholdedrelu": lambda b, x, alpha: b.select(
+        b.add(Greater(), x, b.like(alpha, x)), x, b.like(0, x)
     ),
 }
 _PLAIN = "HardSigmoid pow=Power ReLU Selu Sigmoid SoftSign Swish Tanh"

@@ -30,6 +30,8 @@ class Kind(NamedTuple):
 _EXPORT = "export the model to ONNX or OpenVINO IR where it was made"
 _UNPACK = "unpack it and name the model in it"
 _NOT_MODEL = "name the model's .xml"
+_AS_INPUT = "give it as an input: irdeconv run MODEL x=@{}"
+_PYTORCH = Kind("a PyTorch file", "export it: torch.onnx.export")
 _IR = Kind("an OpenVINO IR", "call it .xml", "xml")
 _ONNX = Kind("an ONNX model", "call it .onnx", "onnx")
 _JSON = Kind("JSON", "call it .json if it is a dump of oneDNN Graph", "json")
@@ -49,10 +51,10 @@ _SIGNATURES = (
     (b"\x7fELF", Kind("a program or library (ELF)", _NOT_MODEL)),
     (b"MZ", Kind("a program or library of Windows", _NOT_MODEL)),
     (b"\xcf\xfa\xed\xfe", Kind("a program or library of macOS", _NOT_MODEL)),
-    (b"\x93NUMPY", Kind("a NumPy array (.npy)", "give it as an input: irdeconv run MODEL x=@{}")),
+    (b"\x93NUMPY", Kind("a NumPy array (.npy)", _AS_INPUT)),
     (b"\x89HDF", Kind("HDF5, as Keras writes it", _EXPORT)),
-    (b"\x89PNG", Kind("a PNG image", "give it as an input: irdeconv run MODEL x=@{}")),
-    (b"\xff\xd8\xff", Kind("a JPEG image", "give it as an input: irdeconv run MODEL x=@{}")),
+    (b"\x89PNG", Kind("a PNG image", _AS_INPUT)),
+    (b"\xff\xd8\xff", Kind("a JPEG image", _AS_INPUT)),
     (b"%PDF", Kind("a PDF", _NOT_MODEL)),
     (b"GGUF", Kind("a GGUF file: weights without a graph", _EXPORT)),
     (b"\xff\xfe\0\0", Kind("UTF-32 text", _UTF.format("UTF-32"))),
@@ -73,7 +75,7 @@ _ZIPS = (
         rb"\.npy",
         Kind("an archive of NumPy arrays (.npz)", "give it as inputs: irdeconv run MODEL {}"),
     ),
-    (rb"/data\.pkl|/version|/byteorder", Kind("a PyTorch file", "export it: torch.onnx.export")),
+    (rb"/data\.pkl|/version|/byteorder", _PYTORCH),
     (rb"config\.json|metadata\.json", Kind("a Keras model", _EXPORT)),
 )
 # An ONNX model begins with its ir_version, then producer, graph or operation sets.
@@ -82,8 +84,8 @@ _SUFFIXES = {
     ".bin": Kind("a weights file", "name the model's .xml; this may be its --weights"),
     ".blob": Kind("a compiled model", "name the .xml that it was compiled of"),
     ".pb": Kind("a TensorFlow graph", "convert it: ovc {}, or tf2onnx"),
-    ".pt": Kind("a PyTorch file", "export it: torch.onnx.export"),
-    ".pth": Kind("a PyTorch file", "export it: torch.onnx.export"),
+    ".pt": _PYTORCH,
+    ".pth": _PYTORCH,
     ".safetensors": Kind("arrays without a graph (.safetensors)", _EXPORT),
 }
 

@@ -56,7 +56,6 @@ from irdeconv.ir.spec import Spec
 from irdeconv.ops.basic import Const, Parameter, Result
 from irdeconv.ops.bodies import Body, BodyInput, BodyOutput, Slicing
 from irdeconv.ops.control import TensorIterator
-from irdeconv.ops.elementwise import Subtract
 from irdeconv.ops.movement import Concat
 from irdeconv.rewrite.infer_specs import ShapeLike, input_shapes, require_specs
 
@@ -84,10 +83,10 @@ def preprocess(b: ImportBuilder, x: Value, found: PreProcess, source: BlobSource
         raise Refusal("<pre-process> has a scale, which the devices understood differently")
     if all(c.image is not None for c in channels):
         planes = [_plane(b, c, shape[2:], found, source) for c in channels]
-        return b.add(Subtract(), x, b.add(Concat(axis=1), *planes))
+        return b.sub(x, b.add(Concat(axis=1), *planes))
     if all(c.mean is not None for c in channels):
         means = np.array([float(c.mean or 0) for c in channels], np.float32)
-        return b.add(Subtract(), x, b.const(means.reshape(1, -1, 1, 1)))
+        return b.sub(x, b.const(means.reshape(1, -1, 1, 1)))
     if any(c.mean is not None or c.image is not None for c in channels):
         raise Refusal("<pre-process> has a mean for some channels only")
     return x
@@ -144,9 +143,11 @@ class LegacyReader(ModelReader):
             self.layers(wiring)
             self._results(wiring)
         if found.calibrated and not self.out.errors:
-            text = "the statistics for 8-bit inference are not read"
-            text += ": the model stays as it was trained"
-            hint = "quantise the converted model"
+            what = "the statistics for 8-bit inference are not read"
+            text, hint = (
+                f"{what}: the model stays as it was trained",
+                "quantise the converted model",
+            )
             self.out.add("W100", text, location=self.location, hint=hint)
         return self.finish(done)
 
@@ -154,10 +155,9 @@ class LegacyReader(ModelReader):
         """Report a missing weights file once."""
         weights = self.source.weights
         expected = self.source.seed is None and weights.reason not in (LEFT_OUT, UNREADABLE)
-        if weights.size is None and expected:
-            layer = next((x for x in self.found.document.layers if x.sections), None)
-            if layer is not None:
-                self.context.add("E120", weights.reason, layer=layer)
+        layer = next((x for x in self.found.document.layers if x.sections), None)
+        if weights.size is None and expected and layer is not None:
+            self.context.add("E120", weights.reason, layer=layer)
 
     def _results(self, wiring: Wiring) -> None:
         """Make an output of each tensor that nothing reads, as the Inference Engine did."""
@@ -197,18 +197,12 @@ class LegacyReader(ModelReader):
         sources = enumerate(wiring.sources[index])
         fed, values = self.fed, self.values
         inputs = tuple(fed.get(Value(index, p)) if v is None else values.get(v) for p, v in sources)
-        if not self._known(kind, name, xml) or any(v is None for v in inputs):
-            return
         title = f'{kind} "{name}"'
-        self.attempt(name, title, lambda: self._build(xml, index, title, inputs))
-
-    def _known(self, kind: str, name: str, xml: XmlLayer) -> bool:
-        """Whether there is a rule for a type; a type without one is reported for each layer."""
-        if kind.lower() in RULES or kind.lower() == "activation":
-            return True
-        reason = REFUSED.get(kind.lower(), "the layer type is not covered")
-        self.out.uncovered(name, f'{kind} "{name}": {reason}', _HINT)
-        return False
+        if kind.lower() not in RULES and kind.lower() != "activation":
+            reason = REFUSED.get(kind.lower(), "the layer type is not covered")
+            self.out.uncovered(name, f"{title}: {reason}", _HINT)
+        elif all(v is not None for v in inputs):
+            self.attempt(name, title, lambda: self._build(xml, index, title, inputs))
 
     def _view(self, xml: XmlLayer, name: str, inputs: tuple[Value | None, ...]) -> LegacyLayer:
         precision = dict(xml.extra).get("precision") or self.found.precision

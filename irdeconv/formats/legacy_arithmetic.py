@@ -35,11 +35,11 @@ from irdeconv.ir.op import Op
 from irdeconv.ops import elementwise
 from irdeconv.ops.activation import Clamp, LogSoftmax, PReLU, ReLU, SoftMax
 from irdeconv.ops.channels import Split, VariadicSplit
-from irdeconv.ops.elementwise import Add, Divide, Exp, FakeQuantize, Log, Multiply, Power, Select
+from irdeconv.ops.elementwise import Exp, FakeQuantize, Log, Power
 from irdeconv.ops.generation import Range
 from irdeconv.ops.indexing import ScatterUpdate
 from irdeconv.ops.matrix import MatMul
-from irdeconv.ops.movement import Broadcast, Concat, Tile, Transpose
+from irdeconv.ops.movement import Concat, Tile, Transpose
 from irdeconv.ops.ordering import TopK3
 from irdeconv.ops.reduction import BatchNormInference, NormalizeL2
 from irdeconv.ops.shape import Reshape, ShapeOf, Squeeze1, Unsqueeze
@@ -83,7 +83,7 @@ def eltwise(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     y = inputs[0]
     for other in inputs[1:]:
         y = b.add(op, y, other if word in _LOGICAL else b.convert(other, b.dtype(y)))
-    return b.add(Divide(), y, b.like(len(inputs), y)) if word == "mean" else y
+    return b.div(y, b.like(len(inputs), y)) if word == "mean" else y
 
 
 @layer("Power")
@@ -92,7 +92,7 @@ def power(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     exponent, scale, shift = n.number("power"), n.number("scale"), n.number("shift")
     y = b.times(n[0], scale)
     if shift:
-        y = b.add(Add(), y, b.like(shift, y))
+        y = b.plus(y, b.like(shift, y))
     return y if exponent == 1 else b.add(Power(), y, b.like(exponent, y))
 
 
@@ -100,12 +100,10 @@ def power(n: LegacyLayer, b: ImportBuilder) -> Outputs:
 def scale_shift(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     """x * weights + biases, a value for each channel (axis 1), or one for all."""
     n.accept("broadcast")
-    y = n[0]
     weights, biases = (_per_channel(n, b, name) for name in ("weights", "biases"))
     if weights is None and biases is None:
         raise Refusal("it has neither weights nor biases")
-    y = y if weights is None else b.add(Multiply(), y, weights)
-    return b.plus(y, biases)
+    return b.plus(n[0] if weights is None else b.mul(n[0], weights), biases)
 
 
 def _per_channel(n: LegacyLayer, b: ImportBuilder, name: str) -> Value | None:
@@ -142,21 +140,21 @@ def _first_axis(n: LegacyLayer, b: ImportBuilder) -> int:
 def _above_size(b: ImportBuilder, x: Value) -> Value:
     """Return 1 + |x|."""
     size = b.add(elementwise.Abs(), x)
-    return b.add(Add(), size, b.like(1, size))
+    return b.plus(size, b.like(1, size))
 
 
 _SHORT: dict[str, Rule] = {
-    "Broadcast": lambda n, b: b.add(Broadcast(), n[0], integers(b, n[1])),
-    "Fill": lambda n, b: b.add(Broadcast(), b.as_scalar(n[1]), integers(b, n[0])),
+    "Broadcast": lambda n, b: b.broadcast(n[0], integers(b, n[1])),
+    "Fill": lambda n, b: b.broadcast(b.as_scalar(n[1]), integers(b, n[0])),
     "Gather": lambda n, b: b.add(Gather1(), n[0], integers(b, n[1]), b.scalar(_first_axis(n, b))),
     "Not": lambda n, b: b.add(elementwise.LogicalNot(), truth(b, n[0])),
     "Permute": lambda n, b: b.add(Transpose(), n[0], b.ints(*n.ints("order"))),
-    "Reciprocal": lambda n, b: b.add(Divide(), b.like(1, n[0]), n[0]),
+    "Reciprocal": lambda n, b: b.div(b.like(1, n[0]), n[0]),
     "ScatterUpdate": lambda n, b: b.add(
         ScatterUpdate(), n[0], integers(b, n[1]), n[2], b.scalar(_first_axis(n, b))
     ),
-    "Select": lambda n, b: b.add(Select(), truth(b, n[0]), n[1], b.convert(n[2], b.dtype(n[1]))),
-    "Softsign": lambda n, b: b.add(Divide(), n[0], _above_size(b, n[0])),
+    "Select": lambda n, b: b.select(truth(b, n[0]), n[1], b.convert(n[2], b.dtype(n[1]))),
+    "Softsign": lambda n, b: b.div(n[0], _above_size(b, n[0])),
 }
 for _name, _rule in _SHORT.items():
     layer(_name)(_rule)
@@ -241,13 +239,10 @@ def normalize(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     if count != (1 if shared else shape[1]) and count != shape[1]:
         raise Refusal(f"{count} weights for {shape[1]} channels")
     scale = n.blob(b, "weights", (1, count, *(1,) * (len(shape) - 2)))
-    return b.add(Multiply(), y, _first(b, scale) if shared and count > 1 else scale)
-
-
-def _first(b: ImportBuilder, values: Value) -> Value:
-    """Return the first of several channels' values: the only one used if channels share it."""
-    one = b.ints(1)
-    return b.add(Slice(), values, b.ints(0), one, one, one)
+    if shared and count > 1:  # the first channel's value is the only one used
+        one = b.ints(1)
+        scale = b.add(Slice(), scale, b.ints(0), one, one, one)
+    return b.mul(y, scale)
 
 
 def _over_axes(
@@ -270,7 +265,7 @@ for _name in ("And", "Or"):
     layer(f"Reduce{_name}")(_over_axes(f"ReduceLogical{_name}", truth))
 layer("ReduceLogSum")(_over_axes("ReduceSum", then=Log()))
 layer("ReduceLogSumExp")(_over_axes("ReduceSum", lambda b, x: b.add(Exp(), x), Log()))
-layer("ReduceSumSquare")(_over_axes("ReduceSum", lambda b, x: b.add(Multiply(), x, x)))
+layer("ReduceSumSquare")(_over_axes("ReduceSum", lambda b, x: b.mul(x, x)))
 
 
 @layer("ArgMax")
@@ -288,7 +283,7 @@ def arg_max(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     if "axis" in n:
         return values if valued else b.convert(indices, dtype)
     parts = [b.convert(indices, dtype), *((values,) if valued else ())]
-    rows = [b.add(Unsqueeze(), part, b.ints(1)) for part in parts]
+    rows = [b.unsqueeze(part, 1) for part in parts]
     y = rows[0] if len(rows) == 1 else b.add(Concat(axis=1), *rows)
     return y if b.shape(y) == n.shape else b.reshape(y, n.shape)
 
@@ -467,8 +462,7 @@ def _ends(n: LegacyLayer, b: ImportBuilder, axes: Ints, begin: Ints) -> Ints:
 
 
 def _slice(b: ImportBuilder, x: Value, axes: Ints, begin: Ints, end: Ints) -> Value:
-    steps = (1,) * len(axes)
-    return b.add(Slice(), x, b.ints(*begin), b.ints(*end), b.ints(*steps), b.ints(*axes))
+    return b.slice(x, begin, end, (1,) * len(axes), axes)
 
 
 def cropped(b: ImportBuilder, x: Value, first: int, begin: int, end: int) -> Value:
@@ -536,10 +530,7 @@ def cell(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     op = standard(kind, version, **attributes)
     both = n.blob(b, "weights", (gates * hidden, data[1] + hidden))
     w, r = _columns(b, both, 0, data[1]), _columns(b, both, data[1], data[1] + hidden)
-    bias = n.optional(b, "biases", (biases * hidden,))
-    if bias is None:
-        raise Refusal("it has no biases")
-    return b.outputs(op, *n.given, w, r, bias)
+    return b.outputs(op, *n.given, w, r, n.blob(b, "biases", (biases * hidden,)))
 
 
 def _columns(b: ImportBuilder, matrix: Value, begin: int, end: int) -> Value:

@@ -30,7 +30,7 @@ from irdeconv.ops.convolution import Convolution, GroupConvolution
 from irdeconv.ops.dialect_openvino import backprop_data
 from irdeconv.ops.image import Interpolate4
 from irdeconv.ops.matrix import MatMul
-from irdeconv.ops.movement import Broadcast, Concat, Pad12
+from irdeconv.ops.movement import Concat, Pad12
 from irdeconv.ops.pooling import AvgPool1, MaxPool1
 from irdeconv.ops.shape import Reshape, ShapeOf, Unsqueeze
 from irdeconv.ops.slicing import Slice
@@ -450,8 +450,8 @@ def non_max_suppression(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     thresholds = (b.as_scalar(b.convert(v, f32)) if v else b.scalar(0.0, f32) for v in given)
     found = b.outputs(op, n[0], n[1], most, *thresholds)[0]
     rows = n.shape[0]
-    every = b.add(Concat(axis=0), found, b.add(Broadcast(), b.scalar(-1, i32), b.ints(rows, 3)))
-    return b.add(Slice(), every, b.ints(0), b.ints(rows), b.ints(1), b.ints(0))
+    every = b.add(Concat(axis=0), found, b.broadcast(b.scalar(-1, i32), b.ints(rows, 3)))
+    return b.slice(every, [0], [rows], [1], [0])
 
 
 @layer("CTCGreedyDecoder")
@@ -460,7 +460,7 @@ def ctc_greedy_decoder(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     steps = b.static(n[0], "the data")[:2]
     mask = n.input(1)
     if mask is None:
-        mask = b.add(Broadcast(), b.scalar(1.0, f32), b.ints(*steps))
+        mask = b.broadcast(b.scalar(1.0, f32), b.ints(*steps))
     return b.add(n.same("CTCGreedyDecoder", "opset1"), n[0], b.convert(mask, b.dtype(n[0])))
 
 

@@ -203,9 +203,9 @@ def pool(n: DumpNode, b: ImportBuilder) -> Value:
 def bias_add(n: DumpNode, b: ImportBuilder) -> Value:
     """Add one value for each channel."""
     rank = b.rank(n[0])
-    last = (*(1,) * (rank - 1), -1)
-    bias = b.reshape(n[1], last) if n.channels_last else b.per_channel(n[1], rank - 2)
-    return b.add(elementwise.Add(), n[0], bias)
+    if n.channels_last:
+        return b.plus(n[0], b.reshape(n[1], (*(1,) * (rank - 1), -1)))
+    return b.plus(n[0], b.per_channel(n[1], rank - 2))
 
 
 @rule("BatchNormInference")
@@ -245,12 +245,12 @@ _SHORT: dict[str, Rule] = {
     "LeakyReLU": by_numbers("leakyrelu", alpha=None),
     "LogSoftmax": one_operation(_softmax),
     "Pow": by_numbers("pow", beta=None),
-    "Reciprocal": lambda n, b: b.add(elementwise.Divide(), b.like(1, n[0]), n[0]),
+    "Reciprocal": lambda n, b: b.div(b.like(1, n[0]), n[0]),
     "Reorder": lambda n, b: n[0],  # another memory layout of the same values
     "Round": one_operation(elementwise.Round("half_to_even")),
     "SoftMax": one_operation(_softmax),
     "SoftPlus": by_numbers("softplus", beta=1.0),
-    "Square": lambda n, b: b.add(elementwise.Multiply(), n[0], n[0]),
+    "Square": lambda n, b: b.mul(n[0], n[0]),
 }
 RULES |= _SHORT
 _SAME = "Abs Exp HardSwish=HSwish Log Mish ReLU Sigmoid Sqrt Tanh"
@@ -444,24 +444,16 @@ class DumpReader(ModelReader):
         name = f"t{ident}"
         spec = self._spec(self.tensors[ident])
         assert spec.dtype is not None
-        given = self._given(ident)
-        if given is not None:
-            return self._constant(name, given, spec)
+        for key in (str(ident), name):
+            if self.arrays is not None and key in self.arrays:
+                self.used.add(key)
+                return self._constant(name, self.arrays[key], spec)
         constant = self.tensors[ident].get("property_type") == "constant"
         if self.seed is not None and (role is not None or constant):
             return self._constant(name, self._random(ident, spec, role), spec)
-        shape = spec.shape
         if name in self.shapes:
             self.used.add(name)
-            shape = self.shapes[name]
-        return self.builder.parameter(name, spec.dtype, shape)
-
-    def _given(self, ident: int) -> Array | None:
-        for key in (str(ident), f"t{ident}"):
-            if self.arrays is not None and key in self.arrays:
-                self.used.add(key)
-                return self.arrays[key]
-        return None
+        return self.builder.parameter(name, spec.dtype, self.shapes.get(name, spec.shape))
 
     def _constant(self, name: str, array: Array, spec: Spec) -> Value:
         assert spec.dtype is not None
@@ -532,14 +524,12 @@ class DumpReader(ModelReader):
         name = _name(node)
         title = f'{node["kind"]} "{name}" (id {node["id"]})'
         self.values |= dict.fromkeys((t["id"] for t in node["outputs"]), None)
-        if RULES.get(node["kind"]) is None:
-            self.out.uncovered(name, f"{title}: the operation is not covered")
-            return
         inputs = [self.values.get(t["id"]) for t in node["inputs"]]
         known = tuple(v for v in inputs if v is not None)
-        if len(known) < len(inputs):
-            return
-        self.attempt(name, title, lambda: self._build(node, name, known))
+        if node["kind"] not in RULES:
+            self.out.uncovered(name, f"{title}: the operation is not covered")
+        elif len(known) == len(inputs):
+            self.attempt(name, title, lambda: self._build(node, name, known))
 
     def _build(self, node: Any, name: str, inputs: tuple[Value, ...]) -> None:
         attributes = {k: v["value"] for k, v in node.get("attrs", {}).items()}

@@ -35,6 +35,7 @@ from irdeconv.formats.onnx_node import (
     initializers,
     onnx_module,
     opsets_of,
+    overload,
     title_of,
 )
 
@@ -96,6 +97,11 @@ class Scope:
         """Return the scope that gives a name its value; None if no scope does."""
         here = name in self.producers or name in self.initializers or name in self.entries
         return self if here else self.parent and self.parent.owner(name)
+
+    def producer(self, name: str) -> Any:
+        """Return the node that makes a name; None if there is none."""
+        owner = self.owner(name)
+        return None if owner is None else owner.producers.get(name)
 
     @cached_property
     def _settled(self) -> dict[str, bool]:
@@ -262,25 +268,22 @@ class OnnxFile:
         out = type(tensor)()
         out.CopyFrom(tensor)
         try:
-            self._load(out)
+            _fill(out, self._data(tensor))
         except (OSError, ValueError) as e:
             message = f'external data of "{tensor.name}" cannot be read: {e}'
             raise malformed(self.location, message) from None
-        out.data_location = out.DEFAULT
-        del out.external_data[:]
         return out
 
-    def _load(self, tensor: Any) -> None:
-        """Read the data of a tensor in another file into it."""
+    def _data(self, tensor: Any) -> bytes:
+        """Return the data of a tensor in another file."""
         staged = self.staged.get(external_entry(tensor, "location"))
         if staged is not None:
             with open(staged, "rb") as file:
                 file.seek(int(external_entry(tensor, "offset") or 0))
-                tensor.raw_data = file.read(int(external_entry(tensor, "length") or -1))
-            return
+                return file.read(int(external_entry(tensor, "length") or -1))
         if self.folder is None:
             raise ValueError("the model came without the folder of its external data")
-        tensor.raw_data = ExternalFiles(self.folder).read(tensor)
+        return ExternalFiles(self.folder).read(tensor)
 
     def file_of(self, tensor: Any) -> Path | None:
         """Return the file of a tensor's data; None if it is inside the model."""
@@ -406,29 +409,27 @@ def require_modest(model: Any, limits: Limits, location: Location) -> None:
     Raises LimitError; InputError for functions that call themselves and nodes without operation.
     """
     count = 0
-    for body in (model.graph, *model.functions):
-        for node in _nodes(body):
-            count += 1
-            if not node.op_type:
-                raise malformed(location, f"the node {shown(node.name)} names no operation")
-            for found, limit in (
-                (len(node.input), "ports"),
-                (len(node.output), "ports"),
-                (len(node.attribute), "attributes"),
-            ):
-                _require(found, limit, limits, location, f'{node.op_type} "{node.name}" has')
+    outermost = (model.graph, *model.functions)
+    for node in (node for top in outermost for body in every_body(top) for node in body.node):
+        count += 1
+        if not node.op_type:
+            raise malformed(location, f"the node {shown(node.name)} names no operation")
+        what = f'{node.op_type} "{node.name}" has'
+        _require(len(node.input), "ports", limits, location, what)
+        _require(len(node.output), "ports", limits, location, what)
+        _require(len(node.attribute), "attributes", limits, location, what)
     _require(count, "layers", limits, location, "the model has")
     if model.functions:
         _require_finite(model, limits, location)
 
 
-_WHAT = {"ports": "inputs or outputs", "attributes": "attributes", "layers": "nodes"}
+_WHAT = {"ports": "inputs or outputs", "layers": "nodes", "called_nodes": "nodes"}
 
 
 def _require(found: int, limit: str, limits: Limits, location: Location, text: str) -> None:
     most = getattr(limits, limit)
     if found > most:
-        message = f"{text} {found:,} {_WHAT[limit]}; the limit is {most:,}"
+        message = f"{text} {found:,} {_WHAT.get(limit, limit)}; the limit is {most:,}"
         raise LimitError(Diagnostic("E601", "error", message, location, hint=raise_hint(limit)))
 
 
@@ -437,16 +438,12 @@ def _require_finite(model: Any, limits: Limits, location: Location) -> None:
 
     A few functions that each call the next one twice expand to more nodes than any memory holds.
     """
-    functions = {(f.domain, f.name, getattr(f, "overload", "")): f for f in model.functions}
+    functions = {(f.domain, f.name, overload(f)): f for f in model.functions}
     counts: dict[Any, int] = {}
     for key in functions:
         _count(key, functions, counts, location)
     total = sum(counts.get(k, 0) for k in _calls(model.graph))
-    most = limits.called_nodes
-    if total > most:
-        text = f"calls of its functions stand for {total:,} nodes; the limit is {most:,}"
-        hint = raise_hint("called_nodes")
-        raise LimitError(Diagnostic("E601", "error", text, location, hint=hint))
+    _require(total, "called_nodes", limits, location, "calls of its functions stand for")
 
 
 def _count(start: Any, functions: Any, counts: dict[Any, int], location: Location) -> None:
@@ -471,12 +468,8 @@ def _count(start: Any, functions: Any, counts: dict[Any, int], location: Locatio
 
 def _calls(body: Any) -> Iterator[Any]:
     """Yield domain, type and overload of each node of a body."""
-    return ((n.domain, n.op_type, getattr(n, "overload", "")) for n in _nodes(body))
-
-
-def _nodes(body: Any) -> Iterator[Any]:
-    """Yield the nodes of a graph or function, those in bodies of its nodes included."""
-    return (node for part in every_body(body) for node in part.node)
+    nodes = (node for part in every_body(body) for node in part.node)
+    return ((n.domain, n.op_type, overload(n)) for n in nodes)
 
 
 SHARING = 4  # how often tensors may take all bytes of the files together; most share nothing
@@ -521,6 +514,13 @@ def _texts(model: Any) -> Iterator[str | bytes]:
         for node in body.node:
             yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
             yield from (a.name for a in node.attribute)
+
+
+def _fill(tensor: Any, data: bytes) -> None:
+    """Put data of another file into the tensor that named it."""
+    tensor.raw_data = data
+    tensor.data_location = tensor.DEFAULT
+    del tensor.external_data[:]
 
 
 def is_external(tensor: Any) -> bool:
@@ -572,7 +572,7 @@ class ExternalFiles:
     def read(self, tensor: Any) -> bytes:
         """Return the data of a tensor in another file; OSError, ValueError."""
         path = file_inside(self.folder, external_entry(tensor, "location"))
-        offset, length = place_of(tensor)
+        offset, length = _number(tensor, "offset") or 0, _number(tensor, "length")
         with open_file(path) as file:
             size = size_of(file)
             if path not in self.sizes:
@@ -591,11 +591,6 @@ class ExternalFiles:
                 raise ValueError(f"tensors share the same bytes more than {SHARING} times")
             file.seek(offset)
             return file.read(length)
-
-
-def place_of(tensor: Any) -> tuple[int, int | None]:
-    """Return offset and length of a tensor's data (None: all that follows); ValueError."""
-    return _number(tensor, "offset") or 0, _number(tensor, "length")
 
 
 def _number(tensor: Any, key: str) -> int | None:
@@ -622,20 +617,13 @@ def load_external(model: Any, folder: Path, location: Location) -> tuple[Path, .
             name = external_entry(tensor, "location")
             message = f'external data of "{tensor.name}" in {shown(name)} cannot be read: {reason}'
             raise malformed(location, message) from None
-        tensor.raw_data = data
-        tensor.data_location = tensor.DEFAULT
-        del tensor.external_data[:]
+        _fill(tensor, data)
     return tuple(files.sizes)
 
 
 def load(path: str, data: bytes | Any | None, location: Location) -> tuple[Any, tuple[Path, ...]]:
     """Return a ModelProto with all its data, and the files of its external data."""
-    files: tuple[Path, ...] = ()
     if data is None:
         model = parse_model(read_file(path, current().message_bytes), location)
-        files = load_external(model, Path(path).parent, location)
-    elif isinstance(data, bytes):
-        model = parse_model(data, location)
-    else:
-        model = checked(data, location)
-    return model, files
+        return model, load_external(model, Path(path).parent, location)
+    return (parse_model if isinstance(data, bytes) else checked)(data, location), ()

@@ -13,13 +13,14 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from irdeconv.base.limits import current
-from irdeconv.formats.importing import ImportBuilder, Refusal, require_one_length
+from irdeconv.formats.importing import ImportBuilder, Refusal
 from irdeconv.formats.onnx_node import (
     Entry,
     ImportedBody,
     OnnxNode,
     Outputs,
     ValueSequence,
+    require_one_length,
     rule,
     wrap,
 )
@@ -29,12 +30,10 @@ from irdeconv.ir.spec import Spec
 from irdeconv.ops.bodies import Body, BodyInput, BodyOutput, Slicing, joined, widened
 from irdeconv.ops.channels import VariadicSplit
 from irdeconv.ops.control import If, Loop, TensorIterator
-from irdeconv.ops.elementwise import Add, Cos, Log, Multiply, Sqrt
+from irdeconv.ops.elementwise import Cos, Log, Sqrt
 from irdeconv.ops.generation import Multinomial, RandomUniform
 from irdeconv.ops.movement import Concat, Pad12
-from irdeconv.ops.shape import Squeeze1, Unsqueeze
 from irdeconv.ops.signal import DFT, IDFT, IRDFT, RDFT, STFT
-from irdeconv.ops.slicing import Gather, Slice
 
 MOST_UNROLLED = 256  # iterations of a Loop over sequences
 SHAPE_ROUNDS = 4  # until sizes that a loop changes are taken for open
@@ -105,7 +104,7 @@ def loop(n: OnnxNode, b: ImportBuilder) -> Outputs:
     if n.sequences:
         return _unrolled(n, b)
     body, states = n.body("body"), [n[i] for i in range(2, len(n.inputs))]
-    most = b.scalar(-1) if n.input(0) is None else b.as_scalar(n[0])
+    most = n.scalar(b, 0, -1)
     start = b.const(np.array(True)) if n.input(1) is None else b.as_scalar(n[1])
     count = len(states)
     scans = dict.fromkeys(range(1 + count, len(body.output)), 0)
@@ -208,8 +207,8 @@ def item(n: OnnxNode, b: ImportBuilder) -> Outputs:
         return items[_place(n, b, 1, len(items), 0)]
     if len({b.static(v, "an item of a sequence") for v in items}) != 1:
         raise Refusal("items of different shapes, of which one is chosen as the model runs")
-    whole = b.add(Concat(0), *(b.add(Unsqueeze(), v, b.ints(0)) for v in items))
-    return b.add(Gather(), whole, b.as_scalar(n[1]), b.scalar(0))
+    whole = b.add(Concat(0), *(b.unsqueeze(v, 0) for v in items))
+    return b.take(whole, b.as_scalar(n[1]), 0)
 
 
 @rule("SequenceEmpty", "11")
@@ -253,7 +252,7 @@ def concat(n: OnnxNode, b: ImportBuilder) -> Outputs:
     if not items:
         raise Refusal("a sequence of nothing")
     if n.integer("new_axis", 0):
-        items = tuple(b.add(Unsqueeze(), v, b.ints(axis)) for v in items)
+        items = tuple(b.unsqueeze(v, axis) for v in items)
     rank = b.rank(items[0])
     return b.add(Concat(axis + rank if axis < 0 else axis), *items)
 
@@ -262,7 +261,7 @@ def concat(n: OnnxNode, b: ImportBuilder) -> Outputs:
 def split(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Cut along an axis into parts of given lengths, or of one length, the last one shorter."""
     x, lengths = n[0], n.known(b, 1, "split")
-    axis, keep = n.axis(b, x), bool(n.integer("keepdims", 1))
+    axis, keep = n.axis(b, x), n.flag("keepdims", True)
     if lengths is None or lengths.ndim == 0:
         size = b.size(x, axis, " into a sequence")
         part = 1 if lengths is None else int(lengths)
@@ -275,7 +274,7 @@ def split(n: OnnxNode, b: ImportBuilder) -> Outputs:
         return ValueSequence(())
     parts = b.outputs(VariadicSplit(), x, b.scalar(axis), b.ints(*found))
     if lengths is None and not keep:
-        parts = tuple(b.add(Squeeze1(), p, b.ints(axis)) for p in parts)
+        parts = tuple(b.squeeze(p, axis) for p in parts)
     return ValueSequence(parts)
 
 
@@ -331,10 +330,10 @@ def normal(n: OnnxNode, b: ImportBuilder) -> Outputs:
     least = b.scalar(np.finfo(np.float32).tiny, f32)
     u = b.add(RandomUniform(f32, 1, seed), shape, least, b.scalar(1, f32))
     v = b.add(RandomUniform(f32, 2, seed), shape, b.scalar(0, f32), b.scalar(1, f32))
-    far = b.add(Sqrt(), b.add(Multiply(), b.add(Log(), u), b.scalar(-2, f32)))
-    turn = b.add(Cos(), b.add(Multiply(), v, b.scalar(2 * math.pi, f32)))
-    y = b.add(Multiply(), b.add(Multiply(), far, turn), b.scalar(scale, f32))
-    return b.convert(b.add(Add(), y, b.scalar(mean, f32)), dtype)
+    far = b.add(Sqrt(), b.mul(b.add(Log(), u), b.scalar(-2, f32)))
+    turn = b.add(Cos(), b.mul(v, b.scalar(2 * math.pi, f32)))
+    y = b.mul(b.mul(far, turn), b.scalar(scale, f32))
+    return b.convert(b.plus(y, b.scalar(mean, f32)), dtype)
 
 
 @rule("Multinomial", "7 22")
@@ -373,21 +372,21 @@ def dft(n: OnnxNode, b: ImportBuilder) -> Outputs:
         given = n.known(b, 2, "axis")
         axis = wrap(-2 if given is None else int(given.item()), rank)
     length = () if n.input(1) is None else (b.convert(b.reshape(n[1], (1,)), i64),)
-    one, inverse = bool(n.integer("onesided", 0)), bool(n.integer("inverse", 0))
+    one, inverse = n.flag("onesided", False), n.flag("inverse", False)
     at = b.ints(axis)
     if inverse and one:
-        return b.add(Unsqueeze(), b.add(IRDFT(), _paired(b, x), at, *length), b.ints(-1))
+        return b.unsqueeze(b.add(IRDFT(), _paired(b, x), at, *length), -1)
     if inverse:
         return b.add(IDFT(), _paired(b, x), at, *length)
     if one and not _is_complex(b, x):
-        return b.add(RDFT(), b.add(Squeeze1(), x, b.ints(-1)), at, *length)
+        return b.add(RDFT(), b.squeeze(x, -1), at, *length)
     y = b.add(DFT(), _paired(b, x), at, *length)
     return _first_half(b, y, axis) if one else y
 
 
 def _first_half(b: ImportBuilder, y: Value, axis: int) -> Value:
     half = b.size(y, axis, " with onesided=1") // 2 + 1
-    return b.add(Slice(), y, *(b.ints(v) for v in (0, half, 1, axis)))
+    return b.slice(y, [0], [half], [1], [axis])
 
 
 @rule("STFT", "17")
@@ -402,12 +401,12 @@ def stft(n: OnnxNode, b: ImportBuilder) -> Outputs:
         raise Refusal(f"frame_length is {size}")
     if window is None:
         window = b.const(np.ones(size, b.dtype(x).container), b.dtype(x))
-    one = bool(n.integer("onesided", 1))
+    one = n.flag("onesided", True)
     if one and not _is_complex(b, x):
-        signal = b.add(Squeeze1(), x, b.ints(-1))
+        signal = b.squeeze(x, -1)
         return b.add(STFT(transpose_frames=False), signal, window, b.scalar(size), step)
     framed = _frames(b, x, size, int(b.need(step, "frame_step")))
-    windowed = b.add(Multiply(), framed, b.reshape(window, (-1, 1)))
+    windowed = b.mul(framed, b.reshape(window, (-1, 1)))
     y = b.add(DFT(), _paired(b, windowed), b.ints(2))
     return _first_half(b, y, 2) if one else y
 
@@ -419,4 +418,4 @@ def _frames(b: ImportBuilder, x: Value, size: int, step: int) -> Value:
         raise Refusal(f"frames of {size} every {step} of {length} elements")
     b.room(size * ((length - size) // step + 1))
     starts = np.arange((length - size) // step + 1) * step
-    return b.add(Gather(), x, b.const(starts[:, None] + np.arange(size)), b.scalar(1))
+    return b.take(x, b.const(starts[:, None] + np.arange(size)), 1)

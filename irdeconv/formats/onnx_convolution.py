@@ -8,19 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.formats.importing import ImportBuilder, OpenSizeRefusal, Refusal, require_one_length
-from irdeconv.formats.onnx_node import NHWC, OnnxNode, Outputs, rule, wrap
+from irdeconv.formats.importing import ImportBuilder, OpenSizeRefusal, Refusal
+from irdeconv.formats.onnx_node import NHWC, OnnxNode, Outputs, require_one_length, rule, wrap
 from irdeconv.ir.dtypes import i64
 from irdeconv.ir.graph import Value
 from irdeconv.ir.op import lookup
 from irdeconv.ir.spec import Shape, bounds, compatible, format_shape, is_static
 from irdeconv.ops.convolution import DeformableConvolution
-from irdeconv.ops.elementwise import Abs, Add, Divide, FloorMod, Multiply, Power, Sqrt, Subtract
+from irdeconv.ops.elementwise import Abs, Divide, FloorMod, Power, Sqrt
 from irdeconv.ops.indexing import ScatterElementsUpdate
-from irdeconv.ops.movement import Broadcast, Concat, Pad12
+from irdeconv.ops.movement import Concat, Pad12
 from irdeconv.ops.pooling import AvgPool14, AvgPool16, MaxPool14
 from irdeconv.ops.reduction import ReduceMax, ReduceMean, ReduceSum
-from irdeconv.ops.slicing import Gather, Slice
 
 AUTO_PAD: dict[str, Any] = {
     "NOTSET": "explicit",
@@ -173,12 +172,12 @@ def _by_columns(b: ImportBuilder, x: Value, places: Value) -> Value:
     sizes = b.static(x, "data with storage_order=1")[2:]
     plane = b.scalar(math.prod(sizes))
     inside = b.add(FloorMod(), places, plane)
-    total, step = b.add(Subtract(), places, inside), math.prod(sizes)
+    total, step = b.sub(places, inside), math.prod(sizes)
     for size in reversed(sizes):
         step //= size
         at = b.add(FloorMod(), inside, b.scalar(size))
-        inside = b.add(Divide(m_pythondiv=True), b.add(Subtract(), inside, at), b.scalar(size))
-        total = b.add(Add(), total, b.add(Multiply(), at, b.scalar(step)))
+        inside = b.add(Divide(m_pythondiv=True), b.sub(inside, at), b.scalar(size))
+        total = b.plus(total, b.mul(at, b.scalar(step)))
     return total
 
 
@@ -256,7 +255,7 @@ def lp_pool(n: OnnxNode, b: ImportBuilder) -> Outputs:
         lists |= {"rounding_type": "floor", "pads_end": _rounded_up(n, b, lists)}
     mean = _means(b, _powers(n, b, p), lists, exclude_pad=False)
     count = b.like(math.prod(lists["kernel"]), mean)
-    return _root(b, b.add(Multiply(), mean, count), p)
+    return _root(b, b.mul(mean, count), p)
 
 
 def _rounded_up(n: OnnxNode, b: ImportBuilder, lists: dict[str, Any]) -> tuple[int, ...]:
@@ -299,7 +298,7 @@ def max_unpool(n: OnnxNode, b: ImportBuilder) -> Outputs:
     if len(wanted) != len(size) or any(w < s for w, s in zip(wanted, size, strict=True)):
         raise Refusal(f"output_shape {list(wanted)} is below {list(size)}")
     dtype = b.dtype(x)
-    flat = b.add(Broadcast("numpy"), b.scalar(0, dtype), b.ints(math.prod(size)))
+    flat = b.broadcast(b.scalar(0, dtype), b.ints(math.prod(size)))
     places, values = b.reshape(n[1], (-1,)), b.reshape(x, (-1,))
     y = b.reshape(b.add(ScatterElementsUpdate(), flat, places, values, b.scalar(0)), size)
     if wanted == size:
@@ -349,7 +348,7 @@ def _wrapped(b: ImportBuilder, x: Value, begin: Value, end: Value) -> Value:
                 raise Refusal(f"wrapping axis {axis} of size {size}")
             b.room(abs(int(p)) + size + abs(int(q)))
             places = np.arange(-int(p), size + int(q)) % size
-            x = b.add(Gather(), x, b.const(places), b.scalar(axis))
+            x = b.take(x, b.const(places), axis)
     return x
 
 
@@ -371,9 +370,8 @@ def _pads(n: OnnxNode, b: ImportBuilder, pads: Value, rank: int) -> tuple[Value,
     if known is None:
         if axes is not None:
             return _placed(b, pads, [wrap(int(a), rank) for a in axes], rank)
-        halves = ((0, rank), (rank, 2 * rank))
-        found = [b.add(Slice(), pads, *map(b.ints, (*half, 1, 0))) for half in halves]
-        return found[0], found[1]
+        begin = b.slice(pads, [0], [rank], [1], [0])
+        return begin, b.slice(pads, [rank], [2 * rank], [1], [0])
     chosen = list(range(rank)) if axes is None else [wrap(int(a), rank) for a in axes]
     if known.dtype.kind != "i":
         raise Refusal(f"pads are {b.dtype(pads)}")
@@ -390,5 +388,5 @@ def _placed(b: ImportBuilder, pads: Value, axes: list[int], rank: int) -> tuple[
     none, count = 2 * len(axes), len(axes)
     begin = [axes.index(a) if a in axes else none for a in range(rank)]
     end = [count + axes.index(a) if a in axes else none for a in range(rank)]
-    found = [b.add(Gather(), all, b.ints(*at), b.scalar(0)) for at in (begin, end)]
+    found = [b.take(all, b.ints(*at), 0) for at in (begin, end)]
     return found[0], found[1]

@@ -10,14 +10,7 @@ from typing import Any
 from irdeconv.base.errors import Diagnostic, OpError, UnsupportedError, misused
 from irdeconv.formats.importing import malformed
 from irdeconv.formats.models import ModelLike, is_onnx
-from irdeconv.formats.onnx_container import (
-    OnnxFile,
-    every_body,
-    load_file,
-    names,
-    scopes,
-    uses,
-)
+from irdeconv.formats.onnx_container import OnnxFile, every_body, load_file, names, scopes, uses
 from irdeconv.formats.onnx_lowering import SUFFIX, delete, end_with
 from irdeconv.formats.onnx_node import (
     bodies,

@@ -7,9 +7,8 @@ order of additions; f64 is used if they may become larger.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import ml_dtypes
@@ -33,11 +32,10 @@ from irdeconv.ir.spec import is_static
 from irdeconv.ops import activation, elementwise
 from irdeconv.ops.activation import Clamp
 from irdeconv.ops.convert import Convert
-from irdeconv.ops.elementwise import Add, Divide, Multiply, Round, Subtract
+from irdeconv.ops.elementwise import Add, Multiply, Round, Subtract
 from irdeconv.ops.matrix import MatMul
-from irdeconv.ops.movement import Broadcast, Pad12
-from irdeconv.ops.shape import Reshape, Unsqueeze
-from irdeconv.ops.slicing import Gather
+from irdeconv.ops.movement import Pad12
+from irdeconv.ops.shape import Reshape
 from irdeconv.rewrite.compressed_filters import constant
 
 VERSIONS = "10 13 19 21 23 24 25 28"
@@ -95,9 +93,9 @@ def dequantized(
         return y if grid.shape is None else b.keep(Reshape(special_zero=False), y, shape)
     y = b.convert(y, wide)
     if grid.zero is not None:
-        y = b.add(Subtract(), y, b.convert(grid.zero, wide))
-    y = b.convert(b.add(Multiply(), y, b.convert(grid.scale, wide)), real)
-    return y if grid.shape is None else b.add(Reshape(special_zero=False), y, shape)
+        y = b.sub(y, b.convert(grid.zero, wide))
+    y = b.convert(b.mul(y, b.convert(grid.scale, wide)), real)
+    return y if grid.shape is None else b.reshape(y, shape)
 
 
 def compressed(b: ImportBuilder, stored: Value, zero: Value | None, scale: Value) -> Value:
@@ -125,13 +123,13 @@ def _quantize(
 ) -> Value:
     shape = b.shape_of(x)
     y = x if grid.shape is None else b.reshape(x, grid.shape)
-    y = b.add(Divide(), b.convert(y, wide), b.convert(grid.scale, wide))
+    y = b.div(b.convert(y, wide), b.convert(grid.scale, wide))
     if not target.is_real:
         y = b.add(Round("half_to_even"), y)
     if grid.zero is not None:
-        y = b.add(Add(), y, b.convert(grid.zero, wide))
+        y = b.plus(y, b.convert(grid.zero, wide))
     y = narrowed(b, y, target) if saturate else b.convert(y, target)
-    return y if grid.shape is None else b.add(Reshape(special_zero=False), y, shape)
+    return y if grid.shape is None else b.reshape(y, shape)
 
 
 def limits(dtype: ElementType) -> tuple[float, float]:
@@ -184,7 +182,7 @@ def _blocks(
         return apart, (*shape[:axis], count, block, *shape[axis + 1 :])
     b.room(shape[axis])
     places = b.const(np.arange(shape[axis]) // block)
-    return [b.add(Gather(), v, places, b.scalar(axis)) for v in both], None
+    return [b.take(v, places, axis) for v in both], None
 
 
 EXACT_SUMS = 2.0**24
@@ -199,7 +197,7 @@ def reach(dtype: ElementType) -> float:
 def centred(b: ImportBuilder, x: Value, zero: Value | None, wide: ElementType) -> Value:
     """Return x - zero point in a wider type."""
     y = b.convert(x, wide)
-    return y if zero is None else b.add(Subtract(), y, b.convert(zero, wide))
+    return y if zero is None else b.sub(y, b.convert(zero, wide))
 
 
 def sum_type(
@@ -238,7 +236,9 @@ def product(
     b: ImportBuilder, x: Value, y: Value, zeros: tuple[Value | None, Value | None]
 ) -> Value:
     """Return the exact sums of a matrix product, as real numbers."""
-    second = None if zeros[1] is None else b.as_scalar(zeros[1]) if _one(b, zeros[1]) else zeros[1]
+    second = zeros[1]
+    if second is not None and _one(b, second):
+        second = b.as_scalar(second)
     wide = sum_type(b, x, y, second, (max(b.rank(y) - 2, 0),))
     first = None if zeros[0] is None else per_row(b, zeros[0], 1)
     left = centred(b, x, first, wide)
@@ -266,8 +266,8 @@ def qlinear_conv(n: OnnxNode, b: ImportBuilder) -> Outputs:
     sums, axes = _convolution(n, b, n[0], n[3], (n[2], n[5])), b.rank(n[0]) - 2
     bias = n.input(8)
     if bias is not None:
-        sums = b.add(Add(), sums, b.per_channel(b.convert(bias, b.dtype(sums)), axes))
-    scale = b.add(Divide(), b.add(Multiply(), b.as_scalar(n[1]), n[4]), b.as_scalar(n[6]))
+        sums = b.plus(sums, b.per_channel(b.convert(bias, b.dtype(sums)), axes))
+    scale = b.div(b.mul(b.as_scalar(n[1]), n[4]), b.as_scalar(n[6]))
     if not _one(b, scale):
         scale = b.per_channel(scale, axes)
     return requantized(b, sums, scale, n[7])
@@ -277,9 +277,9 @@ def qlinear_conv(n: OnnxNode, b: ImportBuilder) -> Outputs:
 def qlinear_matmul(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """A matrix product of quantised numbers, its sums scaled onto the grid of the result."""
     sums = product(b, n[0], n[3], (n[2], n[5]))
-    factor = b.add(Multiply(), b.convert(per_row(b, n[1], 1), f32), b.convert(n[4], f32))
+    factor = b.mul(b.convert(per_row(b, n[1], 1), f32), b.convert(n[4], f32))
     out, zero = per_row(b, n[6], 1), per_row(b, n[7], 1)
-    return requantized(b, sums, b.add(Divide(), factor, b.convert(out, f32)), zero)
+    return requantized(b, sums, b.div(factor, b.convert(out, f32)), zero)
 
 
 def requantized(b: ImportBuilder, sums: Value, scale: Value, zero: Value) -> Value:
@@ -287,8 +287,8 @@ def requantized(b: ImportBuilder, sums: Value, scale: Value, zero: Value) -> Val
     target = b.dtype(zero)
     if not target.is_integral:
         raise Refusal(f"a result of type {target}")
-    y = b.add(Round("half_to_even"), b.add(Multiply(), b.convert(sums, f32), b.convert(scale, f32)))
-    return narrowed(b, b.add(Add(), y, b.convert(zero, f32)), target)
+    y = b.add(Round("half_to_even"), b.mul(b.convert(sums, f32), b.convert(scale, f32)))
+    return narrowed(b, b.plus(y, b.convert(zero, f32)), target)
 
 
 def _binary(types: str, versions: str, op: Op) -> None:
@@ -306,7 +306,7 @@ def _second(n: OnnxNode, b: ImportBuilder) -> Value:
     behind = rank - wrap(n.integer("axis", rank - b.rank(y)), rank + 1) - b.rank(y)
     if behind < 0:
         raise Refusal(f"axis leaves no place for {b.rank(y)} axes in rank {rank}")
-    return b.add(Unsqueeze(), y, b.ints(*range(-behind, 0))) if behind else y
+    return b.unsqueeze(y, *range(-behind, 0)) if behind else y
 
 
 for _versions, _words in (
@@ -340,23 +340,19 @@ for _versions, _words in (
         _binary(_name, _versions, _op)
 
 
-def _fold(b: ImportBuilder, op: Op, values: Sequence[Value]) -> Value:
-    return reduce(lambda x, y: b.add(op, x, y), values)
+def _of_all(n: OnnxNode, b: ImportBuilder, op: Op) -> Value:
+    return reduce(lambda x, y: b.add(op, x, y), n.given)
 
 
-def _variadic(type: str, versions: str, op: Op) -> None:
-    rule(type, versions)(lambda n, b: _fold(b, op, n.given))
-
-
-_variadic("Sum", "1 6 8 13", elementwise.Add())
-_variadic("Max", "1 6 8 12 13", elementwise.Maximum())
-_variadic("Min", "1 6 8 12 13", elementwise.Minimum())
+rule("Sum", "1 6 8 13")(partial(_of_all, op=elementwise.Add()))
+rule("Max", "1 6 8 12 13")(partial(_of_all, op=elementwise.Maximum()))
+rule("Min", "1 6 8 12 13")(partial(_of_all, op=elementwise.Minimum()))
 
 
 @rule("Mean", "1 6 8 13")
 def mean(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Sum / count, broadcast."""
-    total = _fold(b, elementwise.Add(), n.given)
+    total = _of_all(n, b, elementwise.Add())
     if len(n.inputs) == 1:
         return total
     return b.add(elementwise.Divide(m_pythondiv=False), total, b.like(len(n.inputs), total))
@@ -421,17 +417,16 @@ def prelu(n: OnnxNode, b: ImportBuilder) -> Outputs:
     if channel and padded[1] == data[1] and isinstance(data[1], int):
         return b.add(activation.PReLU(), x, b.reshape(slope, (data[1],)))
     below = b.add(elementwise.Less(), x, b.like(0, x))
-    return b.add(elementwise.Select(), below, b.add(elementwise.Multiply(), x, slope), x)
+    return b.select(below, b.mul(x, slope), x)
 
 
 @rule("Celu", "12 28")
 def celu(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """max(0, x) + min(0, alpha * (exp(x / alpha) - 1))."""
     x, alpha = n[0], b.like(n.number("alpha", 1.0), n[0])
-    scaled = b.add(elementwise.Divide(), x, alpha)
-    below = b.add(elementwise.Multiply(), alpha, b.add(activation.Elu(alpha=1.0), scaled))
+    below = b.mul(alpha, b.add(activation.Elu(alpha=1.0), b.div(x, alpha)))
     zero, positive = b.like(0, x), b.add(activation.ReLU(), x)
-    return b.add(Add(), positive, b.add(elementwise.Minimum(), zero, below))
+    return b.plus(positive, b.add(elementwise.Minimum(), zero, below))
 
 
 @rule("Clip", "1 6 11 12 13")
@@ -467,8 +462,8 @@ def dropout(n: OnnxNode, b: ImportBuilder) -> Outputs:
         return x
     truth = b.const(np.array(True))
     if n.version < 10:
-        truth = b.scalar(1, b.dtype(x))
-    return x, b.add(Broadcast("numpy"), truth, b.shape_of(x))
+        truth = b.like(1, x)
+    return x, b.broadcast(truth, b.shape_of(x))
 
 
 @rule("Shrink", "9")
@@ -479,10 +474,8 @@ def shrink(n: OnnxNode, b: ImportBuilder) -> Outputs:
         raise Refusal("integers are not covered")
     above = b.add(elementwise.Greater(), x, b.like(lambd, x))
     below = b.add(elementwise.Less(), x, b.like(-lambd, x))
-    low = b.add(elementwise.Add(), x, b.like(bias, x))
-    high = b.add(elementwise.Subtract(), x, b.like(bias, x))
-    rest = b.add(elementwise.Select(), below, low, b.like(0, x))
-    return b.add(elementwise.Select(), above, high, rest)
+    low, high = b.plus(x, b.like(bias, x)), b.sub(x, b.like(bias, x))
+    return b.select(above, high, b.select(below, low, b.like(0, x)))
 
 
 LARGEST_MATRIX = 3  # rows of a matrix whose determinant is written out
@@ -494,12 +487,12 @@ def cum_prod(n: OnnxNode, b: ImportBuilder) -> Outputs:
     x = n[0]
     axis = wrap(int(b.need(b.as_scalar(n[1]), "axis")), b.rank(x))
     size = b.size(x, axis)
-    reverse = bool(n.integer("reverse", 0))
+    reverse = n.flag("reverse", False)
     if n.integer("exclusive", 0):
         x = _moved(b, x, axis, 1, reverse=reverse)
     step = 1
     while step < size:
-        x = b.add(Multiply(), x, _moved(b, x, axis, step, reverse=reverse))
+        x = b.mul(x, _moved(b, x, axis, step, reverse=reverse))
         step *= 2
     return x
 
@@ -521,8 +514,8 @@ def determinant(n: OnnxNode, b: ImportBuilder) -> Outputs:
         raise Refusal(
             f"matrices of {rows} x {columns}: up to {LARGEST_MATRIX} x {LARGEST_MATRIX} are covered"
         )
-    lines = [b.add(Gather(), x, b.scalar(i), b.scalar(-2)) for i in range(rows)]
-    cells = [[b.add(Gather(), r, b.scalar(j), b.scalar(-1)) for j in range(rows)] for r in lines]
+    lines = [b.take(x, b.scalar(i), -2) for i in range(rows)]
+    cells = [[b.take(r, b.scalar(j), -1) for j in range(rows)] for r in lines]
     return _determinant(b, cells)
 
 
@@ -532,7 +525,7 @@ def _determinant(b: ImportBuilder, cells: list[list[Value]]) -> Value:
     total: Value | None = None
     for j, head in enumerate(cells[0]):
         minor = [row[:j] + row[j + 1 :] for row in cells[1:]]
-        term = b.add(Multiply(), head, _determinant(b, minor))
+        term = b.mul(head, _determinant(b, minor))
         op = Subtract() if j % 2 else Add()
         total = term if total is None else b.add(op, total, term)
     assert total is not None
@@ -553,7 +546,7 @@ def cast(n: OnnxNode, b: ImportBuilder) -> Outputs:
 
     Real numbers become 8-bit ones within their range (saturate=1), or infinite or NaN beyond it.
     """
-    x, saturate = n[0], bool(n.integer("saturate", 1))
+    x, saturate = n[0], n.flag("saturate", True)
     mode = n.choice("round_mode", "up down nearest")
     target = element_type(_number(n)) if n.type == "Cast" else b.dtype(n[1])
     source = b.dtype(x)
@@ -584,6 +577,6 @@ def _power_of_two(b: ImportBuilder, x: Value, mode: str) -> Value:
     near = b.convert(b.convert(x, E8M0), f32)
     if mode != "nearest":
         beside = elementwise.Less() if mode == "up" else elementwise.Greater()
-        moved = b.add(elementwise.Multiply(), near, b.like(2 if mode == "up" else 0.5, near))
-        near = b.add(elementwise.Select(), b.add(beside, near, x), moved, near)
+        moved = b.scaled(near, 2 if mode == "up" else 0.5)
+        near = b.select(b.add(beside, near, x), moved, near)
     return narrowed(b, near, E8M0)

@@ -124,21 +124,14 @@ def lower_model(
     changes = _replacements(state, every)
     if any(d.code == "E421" for d in state.problems.errors):
         raise errors.TargetError(state.problems.diagnostics)
-    made = [node.name for done in changes.values() for change in done for node in change.nodes]
+    made = {node.name for done in changes.values() for change in done for node in change.nodes}
     added = _change(changes)
-    _check(state, made)
+    if request.target.operations is not None:
+        found = check_nodes(model.proto, request.target, lambda n: n.name in made)
+        report_violations(state.problems, found, request)
     diagnostics = tuple(state.problems.diagnostics)
     report = LoweringReport(request.form, tuple(state.layers), diagnostics, request.named)
     return LoweredOnnx(model, report, tuple(added))
-
-
-def _check(state: _Rewriting, made: Sequence[str]) -> None:
-    """Raise TargetError if a node that was written violates a condition of the target."""
-    if state.request.target.operations is None:
-        return
-    names = frozenset(made)
-    found = check_nodes(state.model.proto, state.request.target, lambda n: n.name in names)
-    report_violations(state.problems, found, state.request)
 
 
 def _replacements(state: _Rewriting, every: Sequence[Scope]) -> dict[Scope, list[_Replaced]]:
@@ -165,11 +158,19 @@ def _change(changes: Mapping[Scope, Sequence[_Replaced]]) -> list[Any]:
     """Put replacements into the model, drop constants that nothing reads; returns new tensors."""
     read = [(s, list(s.body.node[c.at].input)) for s, done in changes.items() for c in done]
     for scope, done in changes.items():
-        _put(scope, done)
+        nodes = scope.body.node
+        for change in sorted(done, key=lambda c: c.at, reverse=True):
+            del nodes[change.at]
+            for node in reversed(change.nodes):
+                nodes.insert(change.at, node)
     _drop(read)
     added: list[Any] = []
     for scope, done in changes.items():
-        added += _add_tensors(scope, [t for c in done for t in c.tensors])
+        tensors = [t for c in done for t in c.tensors]
+        if tensors:  # a function has no initializers
+            kept = scope.body.initializer
+            kept.extend(tensors)
+            added += kept[len(kept) - len(tensors) :]
     return added
 
 
@@ -187,7 +188,6 @@ def _one(
     state: _Rewriting, scope: Scope, at: int, node: Any, taken: FreshNames
 ) -> _Replaced | None:
     """Lower one node; None if it stays."""
-    title = title_of(node)
     try:
         if not (node.output and node.output[0]):
             raise errors.OpError("it has no output", code="E208")
@@ -206,19 +206,18 @@ def _one(
         writer = _written(state, scope, node, graph, taken)
     except errors.TargetError as e:
         state.problems.diagnostics += e.diagnostics
-        return None
     except errors.IrdeconvError as e:
         if isinstance(e, errors.LimitError) and not state.budget.left:
             raise
         _stays(state, node, e.diagnostics[0].message)
-        return None
     except errors.OpError as e:
         _stays(state, node, str(e))
-        return None
-    where = f" ({scope.title})" if scope.title else ""
-    nodes = tuple(n.op_type for n in writer.nodes if n.op_type != "Constant")
-    state.layers.append(replace(row, name=f"{title}{where}", nodes=nodes))
-    return _Replaced(at, writer.nodes, writer.tensors)
+    else:
+        where = f" ({scope.title})" if scope.title else ""
+        nodes = tuple(n.op_type for n in writer.nodes if n.op_type != "Constant")
+        state.layers.append(replace(row, name=f"{title_of(node)}{where}", nodes=nodes))
+        return _Replaced(at, writer.nodes, writer.tensors)
+    return None
 
 
 def _stays(state: _Rewriting, node: Any, reason: str) -> None:
@@ -240,7 +239,7 @@ def _stays(state: _Rewriting, node: Any, reason: str) -> None:
 def _lowered(state: _Rewriting, scope: Scope, node: Any) -> tuple[LoweredLayer | None, Graph]:
     """Lower a node in a graph of its own; there is no row for a convolution that may stay."""
     request = state.request
-    known = inputs_of(state.model, scope, node, state.types)
+    known = inputs_of(scope, node, state.types)
     made = piece(state.model, scope, [node], [node.output[0]], known)
     source = graph_of(state.model, made, state.semantics)
     budget = state.budget
@@ -261,8 +260,7 @@ def _lowered(state: _Rewriting, scope: Scope, node: Any) -> tuple[LoweredLayer |
 
 def _is_quantized(scope: Scope, node: Any) -> bool:
     """Whether data or filter of a node come from DequantizeLinear."""
-    owners = [(scope.owner(name), name) for name in node.input[:2]]
-    makers = [owner.producers.get(name) for owner, name in owners if owner is not None]
+    makers = map(scope.producer, node.input[:2])
     return any(m is not None and m.op_type == "DequantizeLinear" for m in makers)
 
 
@@ -299,15 +297,6 @@ def end_with(writer: NodeWriter, value: Value, node: Any) -> None:
     if isinstance(node.doc_string, str):  # text that is no UTF-8 comes as bytes, and cannot be set
         last.doc_string = node.doc_string
     last.metadata_props.extend(node.metadata_props)
-
-
-def _put(scope: Scope, done: Sequence[_Replaced]) -> None:
-    """Put new nodes in the places of old ones."""
-    nodes = scope.body.node
-    for change in sorted(done, key=lambda c: c.at, reverse=True):
-        del nodes[change.at]
-        for node in reversed(change.nodes):
-            nodes.insert(change.at, node)
 
 
 def _drop(unused: Sequence[tuple[Scope, Sequence[str]]]) -> None:
@@ -349,10 +338,9 @@ def _remove(scope: Scope, gone: Set[str]) -> None:
     delete(body.node, lambda item: not computed.isdisjoint(item.output))
     if scope.is_function:
         return
-    delete(body.initializer, lambda item: item.name in gone)
+    for named in (body.initializer, body.input, body.value_info):
+        delete(named, lambda item: item.name in gone)
     delete(body.sparse_initializer, lambda item: item.values.name in gone)
-    delete(body.input, lambda item: item.name in gone)
-    delete(body.value_info, lambda item: item.name in gone)
     delete(body.quantization_annotation, lambda item: item.tensor_name in gone)
 
 
@@ -360,15 +348,6 @@ def delete(items: Any, unwanted: Callable[[Any], bool]) -> None:
     """Remove the items of a list in a message that are unwanted, in place."""
     for at in reversed([i for i, item in enumerate(items) if unwanted(item)]):
         del items[at]
-
-
-def _add_tensors(scope: Scope, tensors: Sequence[Any]) -> list[Any]:
-    """Add initializers; return the model's copies of them."""
-    if not tensors:
-        return []
-    kept = scope.body.initializer
-    kept.extend(tensors)
-    return list(kept[len(kept) - len(tensors) :])
 
 
 SUFFIX = ".onnx"

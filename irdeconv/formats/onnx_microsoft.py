@@ -20,17 +20,7 @@ from irdeconv.ir.graph import Value
 from irdeconv.ir.spec import Array
 from irdeconv.ops.activation import Clamp, Gelu, Sigmoid, SoftMax, Swish
 from irdeconv.ops.channels import Split
-from irdeconv.ops.elementwise import (
-    Add,
-    Divide,
-    Equal,
-    Maximum,
-    Minimum,
-    Multiply,
-    Round,
-    Select,
-    Subtract,
-)
+from irdeconv.ops.elementwise import Equal, Maximum, Minimum, Round
 from irdeconv.ops.matrix import MatMul
 from irdeconv.ops.movement import Concat, Transpose
 from irdeconv.ops.reduction import MVN, GroupNormalization, ReduceMax, ReduceMean, ReduceMin
@@ -63,7 +53,7 @@ def fused_conv(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """A convolution with bias [M] and a further summand, then an activation."""
     y, bias, more = convolved(n, b, n[0], n[1]), n.input(2), n.input(3)
     if bias is not None:
-        y = b.add(Add(), y, b.per_channel(bias, b.rank(y) - 2))
+        y = b.plus(y, b.per_channel(bias, b.rank(y) - 2))
     parameters = n.numbers("activation_params")
     return activated(b, b.plus(y, more), n.text("activation", ""), parameters)
 
@@ -86,14 +76,14 @@ def fused_matmul(n: OnnxNode, b: ImportBuilder) -> Outputs:
             # [M, ...batch, K] becomes [...batch, M, K], as the product needs it.
             x = b.add(Transpose(), x, b.ints(*range(1, rank - 1), 0, rank - 1))
         sides.append(x)
-        swap.append(bool(n.integer(f"trans{letter}", 0)) and rank > 1)  # never of a vector
+        swap.append(n.flag(f"trans{letter}", False) and rank > 1)  # never of a vector
     return b.times(b.add(MatMul(*swap), *sides), n.number("alpha", 1.0))
 
 
 rule("Gelu BiasGelu FastGelu", "1", MICROSOFT)(  # of the sum of both inputs, if there are two
     lambda n, b: b.add(Gelu("TANH" if n.type == "FastGelu" else "ERF"), b.plus(n[0], n.input(1)))
 )
-rule("BiasAdd", "1", MICROSOFT)(lambda n, b: b.add(Add(), b.add(Add(), n[0], n[1]), n[2]))
+rule("BiasAdd", "1", MICROSOFT)(lambda n, b: b.plus(b.plus(n[0], n[1]), n[2]))
 rule("ExpandDims", "1", MICROSOFT)(lambda n, b: b.add(Unsqueeze(), n[0], b.reshape(n[1], (1,))))
 rule("DynamicQuantizeLinear", "11")(lambda n, b: dynamic(b, n[0]))
 rule("QuickGelu", "1", MICROSOFT)(by_numbers("swish", alpha=1.702))
@@ -102,8 +92,8 @@ rule("QuickGelu", "1", MICROSOFT)(by_numbers("swish", alpha=1.702))
 @rule("BiasSplitGelu", "1", MICROSOFT)
 def bias_split_gelu(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """The first half of the channels times gelu of the second one, after a bias."""
-    halves = b.outputs(Split(2), b.add(Add(), n[0], n[1]), b.scalar(-1))
-    return b.add(Multiply(), halves[0], b.add(Gelu("ERF"), halves[1]))
+    halves = b.outputs(Split(2), b.plus(n[0], n[1]), b.scalar(-1))
+    return b.mul(halves[0], b.add(Gelu("ERF"), halves[1]))
 
 
 @rule("SimplifiedLayerNormalization", "0 1")
@@ -115,8 +105,8 @@ def simplified(n: OnnxNode, b: ImportBuilder) -> Outputs:
     axes = b.ints(*range(n.axis(b, x, default=-1), b.rank(x)))
     wide = b.convert(x, f32)
     root = root_mean_square(b, wide, axes, n.number("epsilon", 1e-5))
-    y = b.add(Multiply(), b.convert(b.add(Divide(), wide, root), b.dtype(x)), n[1])
-    return (y, b.add(Divide(), b.like(1, root), root)) if n.wants(1) else y
+    y = b.mul(b.convert(b.div(wide, root), b.dtype(x)), n[1])
+    return (y, b.div(b.like(1, root), root)) if n.wants(1) else y
 
 
 @rule("SkipLayerNormalization SkipSimplifiedLayerNormalization", "1", MICROSOFT)
@@ -124,17 +114,17 @@ def skip_normalization(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Normalize the last axis of the sum of input, skip and bias; the sum is output 3."""
     simple = n.type.startswith("SkipSimplified")
     beta, bias = (None, n.input(3)) if simple else (n.input(3), n.input(4))
-    total = b.plus(b.add(Add(), n[0], n[1]), bias)
+    total = b.plus(b.plus(n[0], n[1]), bias)
     if n.wants(1) or n.wants(2):
         raise Refusal("the outputs of training are not covered")
     wide, last, epsilon = b.convert(total, f32), b.ints(-1), n.number("epsilon", 1e-12)
     if simple:
-        y = b.add(Divide(), wide, root_mean_square(b, wide, last, epsilon))
+        y = b.div(wide, root_mean_square(b, wide, last, epsilon))
     else:
         y = b.add(MVN(normalize_variance=True, eps=epsilon), wide, last)
-    y = b.add(Multiply(), y, b.convert(n[2], f32))
+    y = b.mul(y, b.convert(n[2], f32))
     if beta is not None:
-        y = b.add(Add(), y, b.convert(beta, f32))
+        y = b.plus(y, b.convert(beta, f32))
     y = b.convert(y, b.dtype(total))
     return (y, y, y, total) if n.wants(3) else y
 
@@ -142,7 +132,7 @@ def skip_normalization(n: OnnxNode, b: ImportBuilder) -> Outputs:
 @rule("GroupNorm", "1", MICROSOFT)
 def group_norm(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Standardize groups of channels, the last axis, then * gamma + beta, then perhaps Swish."""
-    last = bool(n.integer("channels_last", 1))
+    last = n.flag("channels_last", True)
     x = b.channels_first(n[0]) if last else n[0]
     wide = tuple(b.convert(v, f32) for v in (x, n[1], n[2]))
     op = GroupNormalization(n.integer("groups"), n.number("epsilon", 1e-5))
@@ -244,9 +234,9 @@ def _mean(n: OnnxNode, b: ImportBuilder, x: Value) -> Value:
     return b.add(ReduceMean(keep_dims=n.flag("keepdims", True)), x, b.ints(*axes))
 
 
-_on_grid("QLinearAdd", lambda n, b, v: b.add(Add(), *v), 0, 3)
-_on_grid("QLinearMul", lambda n, b, v: b.add(Multiply(), *v), 0, 3)
-_on_grid("QLinearWhere", lambda n, b, v: b.add(Select(), n[0], *v), 1, 4)
+_on_grid("QLinearAdd", lambda n, b, v: b.plus(*v), 0, 3)
+_on_grid("QLinearMul", lambda n, b, v: b.mul(*v), 0, 3)
+_on_grid("QLinearWhere", lambda n, b, v: b.select(n[0], *v), 1, 4)
 _on_grid("QLinearSigmoid", lambda n, b, v: b.add(Sigmoid(), *v), 0)
 _on_grid("QLinearLeakyRelu", lambda n, b, v: _leaky(b, *v, n.number("alpha", 0.01)), 0)
 _on_grid("QLinearSoftmax", lambda n, b, v: _softmax(n, b, *v), 0)
@@ -267,7 +257,7 @@ def concat(n: OnnxNode, b: ImportBuilder) -> Outputs:
 def matmul_to_float(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """(A - a_zero_point) (B - b_zero_point) times both scales, plus a bias."""
     sums = b.convert(product(b, n[0], n[1], (n.input(4), n.input(5))), b.dtype(n[2]))
-    y = b.add(Multiply(), sums, b.add(Multiply(), n[2], n[3]))
+    y = b.mul(sums, b.mul(n[2], n[3]))
     return b.plus(y, n.input(6))
 
 
@@ -276,7 +266,7 @@ def dynamic_matmul(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """A is put on a grid of u8 that fits its values; then as MatMulIntegerToFloat."""
     a, scale, zero = dynamic(b, n[0])
     sums = b.convert(product(b, a, n[1], (zero, n.input(3))), f32)
-    y = b.add(Multiply(), sums, b.add(Multiply(), scale, n[2]))
+    y = b.mul(sums, b.mul(scale, n[2]))
     return b.plus(y, n.input(4))
 
 
@@ -285,9 +275,9 @@ def dynamic(b: ImportBuilder, x: Value) -> tuple[Value, Value, Value]:
     every, zero = b.ints(*range(b.rank(x))), b.like(0, x)
     low = b.add(Minimum(), b.add(ReduceMin(keep_dims=False), x, every), zero)
     high = b.add(Maximum(), b.add(ReduceMax(keep_dims=False), x, every), zero)
-    scale = b.add(Divide(), b.add(Subtract(), high, low), b.like(255, x))
+    scale = b.div(b.sub(high, low), b.like(255, x))
     # If every number is 0, any scale will do.
-    scale = b.add(Select(), b.add(Equal(), scale, zero), b.like(1, x), scale)
-    place = b.add(Round("half_to_even"), b.add(Divide(), b.add(Subtract(), zero, low), scale))
+    scale = b.select(b.add(Equal(), scale, zero), b.like(1, x), scale)
+    place = b.add(Round("half_to_even"), b.div(b.sub(zero, low), scale))
     point = b.convert(b.add(Clamp(0.0, 255.0), place), u8)
     return quantized(b, x, scale, point), scale, point

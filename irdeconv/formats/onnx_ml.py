@@ -61,7 +61,7 @@ def _rows(n: OnnxNode, b: ImportBuilder) -> Value:
 
 
 rule("ArrayFeatureExtractor", "1", ML)(  # along the last axis
-    lambda n, b: b.add(Gather(), _rows(n, b), b.reshape(n[1], (-1,)), b.scalar(-1))
+    lambda n, b: b.take(_rows(n, b), b.reshape(n[1], (-1,)), -1)
 )
 
 
@@ -69,14 +69,14 @@ rule("ArrayFeatureExtractor", "1", ML)(  # along the last axis
 def binarizer(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """1 if x is above the threshold, else 0."""
     above = b.add(Greater(), n[0], b.like(n.number("threshold", 0.0), n[0]))
-    return b.add(Select(), above, b.like(1, n[0]), b.like(0, n[0]))
+    return b.select(above, b.like(1, n[0]), b.like(0, n[0]))
 
 
 @rule("Scaler", "1", ML)
 def scaler(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """(x - offset) * scale, numbers for all features or one for each."""
-    centred = b.add(Subtract(), b.convert(n[0], f32), _numbers(n, b, "offset"))
-    return b.add(Multiply(), centred, _numbers(n, b, "scale"))
+    centred = b.sub(b.convert(n[0], f32), _numbers(n, b, "offset"))
+    return b.mul(centred, _numbers(n, b, "scale"))
 
 
 @rule("Normalizer", "1", ML)
@@ -85,7 +85,7 @@ def normalizer(n: OnnxNode, b: ImportBuilder) -> Outputs:
     x, norms = b.convert(n[0], f32), {"MAX": ReduceMax, "L1": ReduceL1, "L2": ReduceL2}
     size = b.add(n.meaning("norm", "MAX", norms)(keep_dims=True), x, b.ints(-1))
     empty = b.add(Equal(), size, b.like(0, size))
-    return b.add(Divide(), x, b.add(Select(), empty, b.like(1, size), size))
+    return b.div(x, b.select(empty, b.like(1, size), size))
 
 
 @rule("ZipMap", "1", ML)
@@ -110,14 +110,14 @@ def _labels(n: OnnxNode, b: ImportBuilder, integers: str) -> Value:
 def _best(b: ImportBuilder, labels: Value, scores: Value) -> Value:
     """Return the label of the highest score, of equal ones the first."""
     place = b.outputs(TopK(1, "max", "value", True, i64), scores, b.scalar(1))[1]
-    return b.add(Gather(), labels, b.add(Squeeze1(), place, b.ints(1)), b.scalar(0))
+    return b.take(labels, b.squeeze(place, 1), 0)
 
 
 def _classified(n: OnnxNode, b: ImportBuilder, y: Value, labels: Value, *ends: float) -> Outputs:
     """Return labels and scores; of two classes by the second's score: its threshold, both's sum."""
 
     def both(total: float) -> Value:
-        return b.add(Concat(1), b.add(Subtract(), b.like(total, y), y), y)
+        return b.add(Concat(1), b.sub(b.like(total, y), y), y)
 
     count, columns = b.size(labels, 0), b.size(y, 1)
     if (columns, count) == (1, 2):
@@ -132,7 +132,7 @@ def _classified(n: OnnxNode, b: ImportBuilder, y: Value, labels: Value, *ends: f
 def _linear(n: OnnxNode, b: ImportBuilder, rows: int) -> Value:
     x, weights = b.convert(_rows(n, b), f32), _numbers(n, b, "coefficients", rows, -1)
     y = b.add(MatMul(transpose_b=True), x, weights)
-    return b.add(Add(), y, _numbers(n, b, "intercepts")) if n.numbers("intercepts") else y
+    return b.plus(y, _numbers(n, b, "intercepts")) if n.numbers("intercepts") else y
 
 
 rule("LinearRegressor", "1", ML)(lambda n, b: _after(n, b, _linear(n, b, n.integer("targets", 1))))
@@ -159,7 +159,7 @@ def _votes(n: OnnxNode, b: ImportBuilder, kind: str, columns: int) -> tuple[Valu
         nexts.append(np.array([at if end else number[t, to] for at, (end, t, to) in nodes]))
     level = np.setdiff1d(np.arange(leaf.size), [side[~leaf] for side in nexts])
     step, depth = _step(n, b, nexts), 0
-    rows = b.add(Gather(), b.shape_of(_rows(n, b)), b.ints(0), b.scalar(0))
+    rows = b.take(b.shape_of(_rows(n, b)), b.ints(0), 0)
     place = b.add(Broadcast("numpy"), b.const(level), b.add(Concat(0), rows, b.ints(level.size)))
     while (level := level[~leaf[level]]).size:
         if (depth := depth + 1) > DEEPEST_TREE:
@@ -176,7 +176,7 @@ def _votes(n: OnnxNode, b: ImportBuilder, kind: str, columns: int) -> tuple[Valu
     np.add.at(weights, cells, n.numbers(f"{kind}_weights"))
     if n.choice("aggregate_function", "SUM AVERAGE") == "AVERAGE":
         weights /= len(set(trees))
-    found = b.add(Gather(), b.const(weights), place, b.scalar(0))
+    found = b.take(b.const(weights), place, 0)
     y = b.add(ReduceSum(keep_dims=False), found, b.ints(1))
     base = _numbers(n, b, "base_values") if n.numbers("base_values") else None
     return b.plus(y, base), weights
@@ -195,14 +195,14 @@ def _step(n: OnnxNode, b: ImportBuilder, nexts: Sequence[Array]) -> Callable[[Va
 
     def step(place: Value) -> Value:
         def of(table: Value) -> Value:
-            return b.add(Gather(), table, place, b.scalar(0))
+            return b.take(table, place, 0)
 
         found = b.add(GatherElements(1), x, of(feature))
         goes = b.add(COMPARISONS[min(kinds)], found, of(tables[0]))
         if missing.any():
             lost = b.add(LogicalAnd(), b.add(IsNaN(), found), of(tables[3]))
             goes = b.add(LogicalOr(), goes, lost)
-        return b.add(Select(), goes, of(tables[1]), of(tables[2]))
+        return b.select(goes, of(tables[1]), of(tables[2]))
 
     return step
 

@@ -157,10 +157,6 @@ Found = Value | ValueSequence
 Outputs = Found | tuple[Found, ...]
 
 
-class Reported(Exception):
-    """Something inside a layer failed, and the report has it already."""
-
-
 @dataclass(frozen=True)
 class Entry:
     """An input of a body: a Parameter of a spec, or a constant; `axis` is hidden."""
@@ -260,6 +256,12 @@ class OnnxNode(SourceNode):
         """Return a list of integers."""
         return _all_of(int, name, self._take(name, default, tuple))
 
+    def vector(self, b: ImportBuilder, name: str, at: int, since: int) -> Value | None:
+        """Return optional integers: an attribute before the version `since`, then an input."""
+        if self.version >= since:
+            return self.input(at)
+        return b.ints(*self.ints(name)) if name in self else None
+
     def numbers(self, name: str) -> tuple[float, ...]:
         """Return a list of floating-point numbers."""
         return _all_of(float, name, self._take(name, (), tuple))
@@ -292,6 +294,13 @@ class OnnxNode(SourceNode):
         found = self.input(at)
         return None if found is None else b.need(found, what)
 
+    def scalar(self, b: ImportBuilder, at: int, default: float, like: Value | None = None) -> Value:
+        """Return an optional input of one element, else a default as i64 or as in `like`."""
+        found = self.input(at)
+        if found is not None:
+            return b.as_scalar(found)
+        return b.scalar(default) if like is None else b.like(default, like)
+
     def wants(self, output: int) -> bool:
         """Whether an output is used under a name."""
         return output < len(self.outputs) and bool(self.outputs[output])
@@ -311,6 +320,14 @@ def wrap(axis: int, rank: int, what: str = "axis") -> int:
     if not -rank <= axis < max(rank, 1):
         raise Refusal(f"{what} is {axis}, but the rank is {rank}")
     return axis + rank if axis < 0 else axis
+
+
+def require_one_length(**lists: Sequence[Any]) -> None:
+    """Raise Refusal if lists that belong together differ in length."""
+    lengths = {name: len(values) for name, values in lists.items()}
+    if len(set(lengths.values())) > 1:
+        said = ", ".join(f"{name} {count}" for name, count in lengths.items())
+        raise Refusal(f"numbers of values differ: {said}")
 
 
 Rule = Callable[[OnnxNode, ImportBuilder], Outputs]
@@ -403,6 +420,11 @@ def opsets_of(imports: Sequence[Any]) -> dict[str, int]:
 def standard(domain: str) -> str:
     """Return a domain; ONNX's own has two spellings."""
     return "" if domain in STANDARD else domain
+
+
+def overload(message: Any) -> str:
+    """Return the overload of a function or call; older packages have none."""
+    return str(getattr(message, "overload", ""))
 
 
 def plain_attribute(a: Any) -> Any:

@@ -18,16 +18,11 @@ from irdeconv.ir.spec import is_static
 from irdeconv.ops import reduction
 from irdeconv.ops.activation import LogSoftmax, SoftMax
 from irdeconv.ops.elementwise import (
-    Add,
-    Divide,
     Equal,
     Exp,
     IsFinite,
     Log,
-    Multiply,
-    Select,
     Sqrt,
-    Subtract,
 )
 from irdeconv.ops.indexing import (
     GatherElements,
@@ -48,8 +43,7 @@ from irdeconv.ops.reduction import (
     ReduceL2,
     ReduceMean,
 )
-from irdeconv.ops.shape import Reshape, Squeeze1
-from irdeconv.ops.slicing import Gather, Slice
+from irdeconv.ops.shape import Squeeze1
 
 
 @rule("BatchNormalization", "1 6 7 9 14 15")
@@ -79,22 +73,17 @@ def _trained(n: OnnxNode, b: ImportBuilder, momentum: float) -> Outputs:
     """Normalize with the data's own statistics; the running ones move towards these."""
     x, axes = b.convert(n[0], f32), b.ints(0, *range(2, b.rank(n[0])))
     mean = b.add(ReduceMean(keep_dims=True), x, axes)
-    centred = b.add(Subtract(), x, mean)
-    squares = b.add(Multiply(), centred, centred)
-    variance = b.add(ReduceMean(keep_dims=True), squares, axes)
+    centred = b.sub(x, mean)
+    variance = b.add(ReduceMean(keep_dims=True), b.mul(centred, centred), axes)
     own = [b.reshape(v, (-1,)) for v in (mean, variance)]
     given = [b.convert(n[i], f32) for i in (1, 2)]
     y = b.add(BatchNormInference(epsilon=n.number("epsilon", 1e-5)), x, *given, *own)
     moved = []
     for before, now in zip((n[3], n[4]), own, strict=True):
-        kept = b.add(Multiply(), before, b.like(momentum, before))
-        new = b.add(Multiply(), b.convert(now, b.dtype(before)), b.like(1 - momentum, before))
-        moved.append(b.add(Add(), kept, new))
+        kept = b.mul(before, b.like(momentum, before))
+        new = b.mul(b.convert(now, b.dtype(before)), b.like(1 - momentum, before))
+        moved.append(b.plus(kept, new))
     return (b.convert(y, b.dtype(n[0])), *moved)
-
-
-def _scaled(b: ImportBuilder, y: Value, scale: Value, bias: Value | None) -> Value:
-    return b.plus(b.add(Multiply(), y, scale), bias)
 
 
 @rule("InstanceNormalization", "1 6 22")
@@ -103,7 +92,8 @@ def instance_normalization(n: OnnxNode, b: ImportBuilder) -> Outputs:
     x, rank = n[0], b.rank(n[0])
     op = MVN(normalize_variance=True, eps=n.number("epsilon", 1e-5))
     y = b.add(op, x, b.ints(*range(2, rank)))
-    return _scaled(b, y, b.per_channel(n[1], rank - 2), b.per_channel(n[2], rank - 2))
+    scale, bias = (b.per_channel(n[i], rank - 2) for i in (1, 2))
+    return b.plus(b.mul(y, scale), bias)
 
 
 def _wide(n: OnnxNode, b: ImportBuilder, x: Value) -> Value:
@@ -124,8 +114,8 @@ def _over_last(n: OnnxNode, b: ImportBuilder) -> tuple[Value, Value, float]:
 
 def root_mean_square(b: ImportBuilder, x: Value, axes: Value, epsilon: float) -> Value:
     """Return the root of the mean square and epsilon."""
-    mean = b.add(ReduceMean(keep_dims=True), b.add(Multiply(), x, x), axes)
-    return b.add(Sqrt(), b.add(Add(), mean, b.like(epsilon, mean)))
+    mean = b.add(ReduceMean(keep_dims=True), b.mul(x, x), axes)
+    return b.add(Sqrt(), b.plus(mean, b.like(epsilon, mean)))
 
 
 @rule("LayerNormalization", "17")
@@ -134,13 +124,13 @@ def layer_normalization(n: OnnxNode, b: ImportBuilder) -> Outputs:
     x, (wide, axes, epsilon) = n[0], _over_last(n, b)
     if not n.wants(1) and not n.wants(2):
         y = b.add(MVN(normalize_variance=True, eps=epsilon), wide, axes)
-        return _scaled(b, b.convert(y, b.dtype(x)), n[1], n.input(2))
+        return b.plus(b.mul(b.convert(y, b.dtype(x)), n[1]), n.input(2))
     mean = b.add(ReduceMean(keep_dims=True), wide, axes)
-    centred = b.add(Subtract(), wide, mean)
+    centred = b.sub(wide, mean)
     root = root_mean_square(b, centred, axes, epsilon)
-    inverse = b.add(Divide(), b.like(1, root), root)
-    y = b.convert(b.add(Multiply(), centred, inverse), b.dtype(x))
-    return _scaled(b, y, n[1], n.input(2)), mean, inverse
+    inverse = b.div(b.like(1, root), root)
+    y = b.convert(b.mul(centred, inverse), b.dtype(x))
+    return b.plus(b.mul(y, n[1]), n.input(2)), mean, inverse
 
 
 @rule("RMSNormalization", "23")
@@ -148,7 +138,7 @@ def rms_normalization(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Divide by the root of the mean square over the axes from `axis` on, then * scale."""
     wide, axes, epsilon = _over_last(n, b)
     root = root_mean_square(b, wide, axes, epsilon)
-    return b.add(Multiply(), b.convert(b.add(Divide(), wide, root), b.dtype(n[0])), n[1])
+    return b.mul(b.convert(b.div(wide, root), b.dtype(n[0])), n[1])
 
 
 @rule("GroupNormalization", "21")
@@ -176,7 +166,7 @@ def softmax(n: OnnxNode, b: ImportBuilder) -> Outputs:
     if not old or axis == b.rank(x) - 1:
         return b.add(op(axis), x)
     flat = b.add(op(1), b.flatten(x, axis))
-    return b.add(Reshape(special_zero=False), flat, b.shape_of(x))
+    return b.reshape(flat, b.shape_of(x))
 
 
 @rule("Hardmax", "1 11 13")
@@ -188,9 +178,9 @@ def hardmax(n: OnnxNode, b: ImportBuilder) -> Outputs:
     axis = 1 if old else axis
     places = b.outputs(TopK(axis, "max", "value", True, i64), flat, b.scalar(1))[1]
     size = b.size(flat, axis)
-    places = b.add(Squeeze1(), places, b.ints(axis))
+    places = b.squeeze(places, axis)
     y = b.add(OneHot1(axis), places, b.scalar(size), b.like(1, x), b.like(0, x))
-    return b.add(Reshape(special_zero=False), y, b.shape_of(x)) if old else y
+    return b.reshape(y, b.shape_of(x)) if old else y
 
 
 plain("MatMul", "1 9 13", MatMul(), inputs=2)
@@ -208,7 +198,7 @@ def general_product(n: OnnxNode, b: ImportBuilder) -> Value:
     product = b.add(MatMul(n.flag("transA", False), n.flag("transB", False)), n[0], n[1])
     y = _factor(b, product, n.number("alpha", 1.0), "alpha")
     c, beta = n.input(2), n.number("beta", 1.0)
-    return y if c is None else b.add(Add(), y, _factor(b, c, beta, "beta"))
+    return y if c is None else b.plus(y, _factor(b, c, beta, "beta"))
 
 
 def _factor(b: ImportBuilder, x: Value, factor: float, name: str) -> Value:
@@ -216,7 +206,7 @@ def _factor(b: ImportBuilder, x: Value, factor: float, name: str) -> Value:
         return x
     if not b.dtype(x).is_real and not factor.is_integer():
         raise Refusal(f"{name}={factor} with integers")
-    return b.add(Multiply(), x, b.like(factor, x))
+    return b.mul(x, b.like(factor, x))
 
 
 @rule("LpNormalization", "1 22")
@@ -229,7 +219,7 @@ def lp_normalization(n: OnnxNode, b: ImportBuilder) -> Outputs:
     op = (ReduceL1 if p == 1 else ReduceL2)(keep_dims=True)
     norm = b.add(op, x, b.ints(n.axis(b, x, default=-1)))
     zero = b.add(Equal(), norm, b.like(0, x))
-    return b.add(Divide(), x, b.add(Select(), zero, b.like(1, x), norm))
+    return b.div(x, b.select(zero, b.like(1, x), norm))
 
 
 @rule("LRN", "1 13")
@@ -240,12 +230,11 @@ def lrn(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """
     x, size = n[0], n.integer("size")
     alpha, beta = n.number("alpha", 1e-4), n.number("beta", 0.75)
-    bias = n.number("bias", 1.0)
-    axes = b.ints(1)
+    bias, axes = n.number("bias", 1.0), b.ints(1)
     if bias.is_integer() or bias < 0:
         return b.add(LRN(alpha=alpha, beta=beta, bias=bias, size=size), x, axes)
     y = b.add(LRN(alpha=alpha / bias, beta=beta, bias=1.0, size=size), x, axes)
-    return b.add(Multiply(), y, b.like(bias**-beta, x))
+    return b.mul(y, b.like(bias**-beta, x))
 
 
 ALL = "1 11 13 18"
@@ -273,7 +262,7 @@ def _reduce(
 ) -> Value:
     x = n[0] if x is None else x
     axes = _axes(n, b, noop=noop)
-    keep = bool(n.integer("keepdims", 1))
+    keep = n.flag("keepdims", True)
     return x if axes is None else b.add(op(keep_dims=keep), x, axes)
 
 
@@ -311,7 +300,7 @@ def _of_nothing(n: OnnxNode, b: ImportBuilder, *, largest: bool) -> Value:
         ends = (False, True)
     else:
         ends = (-np.inf, np.inf) if dtype.is_real else limits(dtype)
-    sums = reduction.ReduceSum(keep_dims=bool(n.integer("keepdims", 1)))
+    sums = reduction.ReduceSum(keep_dims=n.flag("keepdims", True))
     plain = b.const(np.zeros(b.static(x, "data without elements"), np.float32))
     shape = b.static(b.add(sums, plain, axes), "the result")
     value = int(ends[not largest]) if dtype.is_integral else ends[not largest]
@@ -319,9 +308,7 @@ def _of_nothing(n: OnnxNode, b: ImportBuilder, *, largest: bool) -> Value:
     return b.const(np.full(shape, value, dtype.container), dtype)
 
 
-rule("ReduceSumSquare", ALL)(
-    lambda n, b: _reduce(n, b, reduction.ReduceSum, b.add(Multiply(), n[0], n[0]))
-)
+rule("ReduceSumSquare", ALL)(lambda n, b: _reduce(n, b, reduction.ReduceSum, b.mul(n[0], n[0])))
 rule("ReduceLogSum", f"{ALL} 28")(lambda n, b: b.add(Log(), _reduce(n, b, reduction.ReduceSum)))
 
 
@@ -334,28 +321,25 @@ def log_sum_exp(n: OnnxNode, b: ImportBuilder) -> Outputs:
         return b.add(Log(), _reduce(n, b, reduction.ReduceSum, b.add(Exp(), x)))
     assert axes is not None
     top = b.add(reduction.ReduceMax(keep_dims=True), x, axes)
-    top = b.add(Select(), b.add(IsFinite(), top), top, b.like(0, x))
-    y = b.add(Log(), _reduce(n, b, reduction.ReduceSum, b.add(Exp(), b.add(Subtract(), x, top))))
+    top = b.select(b.add(IsFinite(), top), top, b.like(0, x))
+    y = b.add(Log(), _reduce(n, b, reduction.ReduceSum, b.add(Exp(), b.sub(x, top))))
     if not n.integer("keepdims", 1):
         top = b.add(Squeeze1(), top, axes)
-    return b.add(Add(), y, top)
+    return b.plus(y, top)
 
 
 @rule("ArgMax ArgMin", "1 11 12 13")
 def arg_extreme(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """The index of the extreme as i64: the first of equal ones, or the last."""
-    x, last = n[0], bool(n.integer("select_last_index", 0))
+    x, last = n[0], n.flag("select_last_index", False)
     axis = n.axis(b, x)
     if last:
-        ends = (b.ints(v) for v in (-1, np.iinfo(np.int64).min, -1, axis))
-        x = b.add(Slice(), x, *ends)
+        x = b.slice(x, [-1], [np.iinfo(np.int64).min], [-1], [axis])
     op = TopK(axis, "max" if n.type == "ArgMax" else "min", "value", True, i64)
     places = b.outputs(op, x, b.scalar(1))[1]
     if last:
-        size = b.add(Gather(), b.shape_of(x), b.scalar(axis), b.scalar(0))
-        top = b.add(Subtract(), size, b.scalar(1))
-        places = b.add(Subtract(), top, places)
-    return places if n.integer("keepdims", 1) else b.add(Squeeze1(), places, b.ints(axis))
+        places = b.sub(b.sub(b.size_of(x, axis), b.scalar(1)), places)
+    return places if n.integer("keepdims", 1) else b.squeeze(places, axis)
 
 
 @rule("TopK", "1 10 11 24")
@@ -372,7 +356,7 @@ def top_k(n: OnnxNode, b: ImportBuilder) -> Outputs:
 @rule("CumSum", "11 14")
 def cum_sum(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Sums of the preceding elements."""
-    flags = bool(n.integer("exclusive", 0)), bool(n.integer("reverse", 0))
+    flags = n.flag("exclusive", False), n.flag("reverse", False)
     return b.add(CumSum(*flags), n[0], b.as_scalar(n[1]))
 
 
@@ -382,7 +366,7 @@ def one_hot(n: OnnxNode, b: ImportBuilder) -> Outputs:
     indices, depth = (
         v if b.dtype(v) in (i32, i64) else b.convert(v, i64) for v in (n[0], b.as_scalar(n[1]))
     )
-    off, on = (b.add(Gather(), n[2], b.scalar(i), b.scalar(0)) for i in (0, 1))
+    off, on = (b.take(n[2], b.scalar(i), 0) for i in (0, 1))
     return b.add(OneHot(n.integer("axis", -1), "normalize"), indices, depth, on, off)
 
 
@@ -395,7 +379,7 @@ def _scatter(n: OnnxNode, b: ImportBuilder, op: type[Op], *last: Value) -> Value
     return b.add(made(reduction), n[0], n[1], n[2], *last)
 
 
-rule("Gather", "1 11 13")(lambda n, b: b.add(Gather(), n[0], n[1], b.scalar(n.axis(b, n[0]))))
+rule("Gather", "1 11 13")(lambda n, b: b.take(n[0], n[1], n.axis(b, n[0])))
 plain("GatherElements", "11 13", lambda n, b: GatherElements(n.axis(b, n[0])), 2)
 plain("GatherND", "11 12 13", lambda n, b: GatherNDOp(n.integer("batch_dims", 0)), 2)
 for _type, _versions in (("Scatter", "9 11"), ("ScatterElements", "11 13 16 18")):

@@ -34,13 +34,14 @@ from irdeconv.formats.onnx_node import (
     in_order,
     onnx_module,
     opsets_of,
+    overload,
     plain_attribute,
     read_by,
     standard,
     title_of,
     to_array,
 )
-from irdeconv.formats.onnx_reader import OnnxReader, label, overload, schema_of
+from irdeconv.formats.onnx_reader import OnnxReader, label, schema_of
 from irdeconv.ir.dtypes import ElementType
 from irdeconv.ir.graph import Value
 from irdeconv.ir.spec import DYNAMIC, Shape, Spec, compatible

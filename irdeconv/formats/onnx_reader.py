@@ -29,8 +29,8 @@ from irdeconv.formats.importing import (
     Imported,
     ModelReader,
     Refusal,
+    Reported,
     operation,
-    require_one_length,
     source_node,
 )
 from irdeconv.formats.onnx_container import load
@@ -42,7 +42,6 @@ from irdeconv.formats.onnx_node import (
     ImportedBody,
     Names,
     OnnxNode,
-    Reported,
     ValueSequence,
     declared_shape,
     element_type,
@@ -51,7 +50,9 @@ from irdeconv.formats.onnx_node import (
     initializers,
     onnx_module,
     opsets_of,
+    overload,
     plain_attribute,
+    require_one_length,
     standard,
     title_of,
     to_array,
@@ -142,23 +143,14 @@ class NodeReader(ModelReader):
 
     def import_node(self, names: Names, node: Any, found: Sequence[Found | None]) -> None:
         """Import a node by its rule or definition; without known inputs it is only looked up."""
-        missing = len(found) < len(node.input)
-        build, problem = self._build(names, node, found)
-        title, layer = self._title(names, node), names.prefix + title_of(node)
-        if build is None:
-            self.out.uncovered(names.owner or layer, f"{title}: {problem}")
-        elif not missing:
-            self._attempt(names, title, layer, build)
 
-    def _attempt(self, names: Names, title: str, layer: str, build: Callable[[], None]) -> None:
-        def inside() -> None:
-            names.builder.begin(layer)
-            try:
-                build()
-            except Reported:
-                names.builder.undo()
+        def build() -> None:
+            make = self._maker(names, node, found)
+            if len(found) == len(node.input):
+                make()
 
-        self.attempt(names.owner or layer, title, inside, names.builder)
+        layer = names.owner or names.prefix + title_of(node)
+        self.attempt(layer, self._title(names, node), build, names.builder)
 
     def _title(self, names: Names, node: Any) -> str:
         domain = standard(node.domain)
@@ -166,15 +158,13 @@ class NodeReader(ModelReader):
         shown = f' "{name}"' if not names.owner else ""
         return f"{names.title}{label(node)}{shown} (operation set {names.opset(domain)})"
 
-    def _build(
-        self, names: Names, node: Any, found: Sequence[Found | None]
-    ) -> tuple[Callable[[], None] | None, str]:
-        """Return a function that builds a node by rule or definition, else None and the reason."""
+    def _maker(self, names: Names, node: Any, found: Sequence[Found | None]) -> Callable[[], None]:
+        """Return a function that builds a node by rule or definition; Refusal if none covers it."""
         domain = standard(node.domain)
-        function = self.functions.get(called(node))
+        function = self.functions.get((domain, node.op_type, overload(node)))
         if function is not None:
             usual = {a.name: a for a in function.attribute_proto}
-            return lambda: self._inlined(names, node, function, usual, found), ""
+            return lambda: self._inlined(names, node, function, usual, found)
         coverage = RULES.get((domain, node.op_type))
         version, opset, problem = 0, names.opset(domain), UNCOVERED_OPERATION
         schema = schema_of(node.op_type, opset, domain)
@@ -183,19 +173,18 @@ class NodeReader(ModelReader):
         elif coverage is not None and domain not in ("", "ai.onnx.ml"):
             version = max((v for v in coverage.versions if v <= opset), default=1)
         elif coverage is not None and 0 not in coverage.versions:  # 0: outside the standard
-            return None, "this operation set does not have the operation"
+            raise Refusal("this operation set does not have the operation")
+        view = self._view(names, node, version, found)
         if coverage is not None and version in coverage.versions:
-            view = self._view(names, node, version, found)
-            return lambda: self._by_rule(names, node, view), ""
+            return lambda: self._by_rule(names, node, view)
         if coverage is not None:
             problem = f"version {version} of the operation is not covered"
         own = lookup(node.op_type, domain) if coverage is None and domain else None
         if own is not None:
-            view = self._view(names, node, version, found)
-            return lambda: self._by_class(names, view, own), ""
+            return lambda: self._by_class(names, view, own)
         if schema is None or not (schema.has_function or schema.has_context_dependent_function):
-            return None, problem
-        return lambda: self._by_definition(names, node, schema, found), ""
+            raise Refusal(problem)
+        return lambda: self._by_definition(names, node, schema, found)
 
     def _view(
         self, names: Names, node: Any, version: int, found: Sequence[Found | None]
@@ -217,6 +206,7 @@ class NodeReader(ModelReader):
 
     def _by_rule(self, names: Names, node: Any, view: OnnxNode) -> None:
         """Apply the rule and give its results their names."""
+        names.builder.begin(view.name)
         made = RULES[standard(node.domain), node.op_type].rule(view, names.builder)
         results = (made,) if isinstance(made, Value | ValueSequence) else made
         view.refuse_rest()
@@ -229,6 +219,7 @@ class NodeReader(ModelReader):
 
     def _by_class(self, names: Names, view: OnnxNode, cls: type[Op]) -> None:
         """Add the operation of an extension whose version is the node's domain."""
+        names.builder.begin(view.name)
         results = names.builder.outputs(operation(cls, view.attributes), *view.given)
         self.keep(names, view.name, view.outputs, results)
 
@@ -394,16 +385,6 @@ def _enter(builder: ImportBuilder, name: str, entry: Entry) -> tuple[Value, int 
     if entry.axis is None:
         return value, value.node
     return builder.add(Squeeze1(), value, builder.ints(entry.axis)), value.node
-
-
-def called(node: Any) -> tuple[str, str, str]:
-    """Return the domain, name and overload of the function that a node may call."""
-    return standard(node.domain), node.op_type, overload(node)
-
-
-def overload(message: Any) -> str:
-    """Return the overload of a function or call; older packages have none."""
-    return str(getattr(message, "overload", ""))
 
 
 def label(node: Any) -> str:

@@ -27,14 +27,12 @@ from irdeconv.ops.activation import Clamp
 from irdeconv.ops.bodies import Body, BodyInput, BodyOutput, Slicing
 from irdeconv.ops.channels import Split
 from irdeconv.ops.control import TensorIterator
-from irdeconv.ops.elementwise import Add, Less, Multiply, Select, Subtract
+from irdeconv.ops.elementwise import Less
 from irdeconv.ops.generation import Range
 from irdeconv.ops.matrix import MatMul
-from irdeconv.ops.movement import Broadcast, Concat
+from irdeconv.ops.movement import Concat
 from irdeconv.ops.recurrent import ACTIVATIONS as SEQUENCE_ACTIVATIONS
 from irdeconv.ops.recurrent import GRUSequence, LSTMSequence, RNNSequence
-from irdeconv.ops.shape import Squeeze1, Unsqueeze
-from irdeconv.ops.slicing import Gather
 from irdeconv.rewrite.compressed_filters import constant
 
 # Parameters of activations: how many alpha and beta there are, with their defaults.
@@ -114,10 +112,10 @@ def stepwise(b: ImportBuilder, layer: RecurrentLayer) -> tuple[Value, ...]:
     specs = [b.spec(s).without_value() for s in layer.states]
     states = [inside.enter(s, spec) for s, spec in zip(layer.states, specs, strict=True)]
     made = CELLS[layer.type](inside, layer, parts[0], states)
-    there = inner.add(Unsqueeze(), parts[1], inner.ints(1))
-    kept = [inner.add(Select(), there, n, s) for n, s in zip(made, states, strict=True)]
-    y = inner.add(Select(), there, made[0], inner.like(0, made[0]))
-    inner.result(inner.add(Unsqueeze(), y, inner.ints(1)), "y")
+    there = inner.unsqueeze(parts[1], 1)
+    kept = [inner.select(there, n, s) for n, s in zip(made, states, strict=True)]
+    y = inner.select(there, made[0], inner.like(0, made[0]))
+    inner.result(inner.unsqueeze(y, 1), "y")
     for at, state in enumerate(kept):
         inner.result(state, f"state/{at}")
     results = [n.id for n in graph.results]
@@ -132,7 +130,7 @@ def stepwise(b: ImportBuilder, layer: RecurrentLayer) -> tuple[Value, ...]:
 def _part(inside: _StepBody, value: Value, slicing: Slicing) -> Value:
     shape = inside.outside.shape(value)
     one = Spec(inside.outside.dtype(value), (shape[0], 1, *shape[2:]))
-    return inside.b.add(Squeeze1(), inside.enter(value, one, slicing), inside.b.ints(1))
+    return inside.b.squeeze(inside.enter(value, one, slicing), 1)
 
 
 def _gates(inside: _StepBody, layer: RecurrentLayer, x: Value, h: Value, count: int) -> list[Value]:
@@ -140,7 +138,7 @@ def _gates(inside: _StepBody, layer: RecurrentLayer, x: Value, h: Value, count: 
     b = inside.b
     h = _on_grid(b, h) if layer.quantized else h
     both = b.add(MatMul(transpose_b=True), h, inside.enter(layer.weights[0]))
-    total = b.add(Add(), x, b.add(Add(), both, inside.enter(layer.weights[1])))
+    total = b.plus(x, b.plus(both, inside.enter(layer.weights[1])))
     return list(b.outputs(Split(count), total, b.scalar(1))) if count > 1 else [total]
 
 
@@ -165,8 +163,8 @@ def _rnn(inside: _StepBody, layer: RecurrentLayer, x: Value, states: list[Value]
 
 def _mixed(b: ImportBuilder, gate: Value, one: Value, other: Value) -> Value:
     """Return gate * one + (1 - gate) * other."""
-    rest = b.add(Multiply(), b.add(Subtract(), b.like(1, gate), gate), other)
-    return b.add(Add(), b.add(Multiply(), gate, one), rest)
+    rest = b.mul(b.sub(b.like(1, gate), gate), other)
+    return b.plus(b.mul(gate, one), rest)
 
 
 def _gru(inside: _StepBody, layer: RecurrentLayer, x: Value, states: list[Value]) -> list[Value]:
@@ -176,16 +174,14 @@ def _gru(inside: _StepBody, layer: RecurrentLayer, x: Value, states: list[Value]
 
     def product(at: int, state: Value) -> Value:
         both = b.add(MatMul(transpose_b=True), state, thirds[1][at])
-        return b.add(Add(), both, thirds[2][at])
+        return b.plus(both, thirds[2][at])
 
-    z, reset = (
-        _activated(b, layer, 0, b.add(Add(), thirds[0][at], product(at, h))) for at in (0, 1)
-    )
+    z, reset = (_activated(b, layer, 0, b.plus(thirds[0][at], product(at, h))) for at in (0, 1))
     if layer.common["linear_before_reset"]:  # the reset gate acts behind the product
-        late = b.add(Multiply(), reset, product(2, h))
+        late = b.mul(reset, product(2, h))
     else:
-        late = product(2, b.add(Multiply(), reset, h))
-    new = _activated(b, layer, 1, b.add(Add(), thirds[0][2], late))
+        late = product(2, b.mul(reset, h))
+    new = _activated(b, layer, 1, b.plus(thirds[0][2], late))
     return [_mixed(b, z, h, new)]
 
 
@@ -198,7 +194,7 @@ def _lstm(inside: _StepBody, layer: RecurrentLayer, x: Value, states: list[Value
 
     def seen(gate: Value, at: int, cell: Value) -> Value:
         peep = peeps[at]
-        return gate if peep is None else b.add(Add(), gate, b.add(Multiply(), peep, cell))
+        return gate if peep is None else b.plus(gate, b.mul(peep, cell))
 
     i = _activated(b, layer, 0, seen(i, 0, c))
     new = _activated(b, layer, 1, new)
@@ -206,9 +202,9 @@ def _lstm(inside: _StepBody, layer: RecurrentLayer, x: Value, states: list[Value
         cell = _mixed(b, i, new, c)
     else:
         f = _activated(b, layer, 0, seen(f, 2, c))
-        cell = b.add(Add(), b.add(Multiply(), f, c), b.add(Multiply(), i, new))
+        cell = b.plus(b.mul(f, c), b.mul(i, new))
     o = _activated(b, layer, 0, seen(o, 1, cell))
-    return [b.add(Multiply(), o, _activated(b, layer, 2, cell, clips=False)), cell]
+    return [b.mul(o, _activated(b, layer, 2, cell, clips=False)), cell]
 
 
 StepCell = Callable[[_StepBody, RecurrentLayer, Value, list[Value]], list[Value]]
@@ -247,8 +243,8 @@ def _dequantize(n: OnnxNode, b: ImportBuilder) -> None:
         raise Refusal("sequence_lens: ONNX Runtime rounds states behind the end with the others")
     for at, scale in ((1, 8), (2, 10)):
         factor, zero = (b.reshape(v, (b.size(v, 0), 1, -1)) for v in (n[scale], n[scale + 1]))
-        real = b.add(Subtract(), b.convert(n[at], f32), b.convert(zero, f32))
-        weights.append(b.permute(b.add(Multiply(), real, factor), (0, 2, 1)))
+        real = b.sub(b.convert(n[at], f32), b.convert(zero, f32))
+        weights.append(b.permute(b.mul(real, factor), (0, 2, 1)))
     n.type, n.inputs = "LSTM", (_on_grid(b, n[0]), *weights, *n.inputs[3:8])
 
 
@@ -263,27 +259,30 @@ def _layer(n: OnnxNode, b: ImportBuilder, *, batch_first: bool) -> RecurrentLaye
         raise Refusal(f"hidden_size is {said}, the weights have {hidden}")
     common: dict[str, Any] = {"hidden_size": hidden, "clip": n.number("clip", 0.0)}
     if n.type == "GRU":
-        common["linear_before_reset"] = bool(n.integer("linear_before_reset", 0))
-    lstm = n.type == "LSTM"
-    batch = b.add(Gather(), b.shape_of(x), b.ints(0), b.scalar(0))
+        common["linear_before_reset"] = n.flag("linear_before_reset", False)
+    lstm, lengths = n.type == "LSTM", n.input(4)
+    batch = b.take(b.shape_of(x), b.ints(0), 0)
     states = []
     for given in (n.input(5 + i) for i in range(1 + lstm)):
         if given is None:  # zeros
             size = b.add(Concat(0), batch, b.ints(directions, hidden))
-            states.append(b.add(Broadcast("numpy"), b.like(0, x), size))
+            states.append(b.broadcast(b.like(0, x), size))
         else:
             states.append(given if batch_first else b.permute(given, (1, 0, 2)))
+    activations = _activations(n, directions)
+    if lengths is None:  # all steps
+        lengths = b.broadcast(b.convert(b.size_of(x, 1), i64), batch)
     return RecurrentLayer(
         type=n.type,
         direction=direction,
-        activations=_activations(n, directions),
+        activations=activations,
         common=common,
         x=x,
         states=tuple(states),
-        lengths=_lengths(n.input(4), b, x, batch),
+        lengths=lengths,
         weights=(w, r, _bias(n, b, r, directions, hidden)),
         peepholes=n.input(7) if lstm else None,
-        coupled=lstm and bool(n.integer("input_forget", 0)),
+        coupled=lstm and n.flag("input_forget", False),
     )
 
 
@@ -318,13 +317,13 @@ def _recurrent_gates(b: ImportBuilder, weights: Value, order: tuple[int, ...]) -
     hidden = rows // len(order)
     b.room(rows)
     wanted = np.add.outer(np.array(order) * hidden, np.arange(hidden))
-    return b.add(Gather(), weights, b.const(wanted.ravel()), b.scalar(1))
+    return b.take(weights, b.const(wanted.ravel()), 1)
 
 
 def _bias(n: OnnxNode, b: ImportBuilder, r: Value, directions: int, hidden: int) -> Value:
     """Return the sum of both biases (D, G); with linear_before_reset the last one stays apart."""
     gates = len(GATES[n.type])
-    apart = n.type == "GRU" and bool(n.integer("linear_before_reset", 0))
+    apart = n.type == "GRU" and n.flag("linear_before_reset", False)
     both = n.input(3)
     b.room(directions * 2 * gates * hidden)
     if both is None:
@@ -333,21 +332,13 @@ def _bias(n: OnnxNode, b: ImportBuilder, r: Value, directions: int, hidden: int)
 
     def part(start: int, stop: int) -> Value:
         rows = b.const(np.arange(start * hidden, stop * hidden))
-        return b.add(Gather(), both, rows, b.scalar(1))
+        return b.take(both, rows, 1)
 
     if not apart:
-        total = b.add(Add(), part(0, gates), part(gates, 2 * gates))
+        total = b.plus(part(0, gates), part(gates, 2 * gates))
         return _recurrent_gates(b, total, GATES[n.type])
-    shared = b.add(Add(), part(0, 2), part(gates, gates + 2))
+    shared = b.plus(part(0, 2), part(gates, gates + 2))
     return b.add(Concat(1), shared, part(2, 3), part(gates + 2, gates + 3))
-
-
-def _lengths(given: Value | None, b: ImportBuilder, x: Value, batch: Value) -> Value:
-    """Return the lengths of the sequences, all steps without them."""
-    if given is not None:
-        return given
-    steps = b.add(Gather(), b.shape_of(x), b.scalar(1), b.scalar(0))
-    return b.add(Broadcast("numpy"), b.convert(steps, i64), batch)
 
 
 def _sequence(b: ImportBuilder, layer: RecurrentLayer) -> tuple[Value, ...]:
@@ -366,7 +357,7 @@ def _run(
     """Run the direction with a number, or with `whole` all."""
 
     def pick(value: Value, axis: int) -> Value:
-        return value if whole else b.add(Gather(), value, b.ints(at), b.scalar(axis))
+        return value if whole else b.take(value, b.ints(at), axis)
 
     names = tuple(name for name, *_ in layer.activations[at])
     op = CLASSES[layer.type](**layer.common, direction=direction, activations=names)
@@ -379,33 +370,29 @@ def _steps(b: ImportBuilder, layer: RecurrentLayer, direction: str, at: int) -> 
     """Run the direction with a number step by step."""
 
     def pick(value: Value, axis: int) -> Value:
-        return b.add(Gather(), value, b.scalar(at), b.scalar(axis))
+        return b.take(value, b.scalar(at), axis)
 
     w, r, bias = (pick(v, 0) for v in layer.weights)
     x = b.add(MatMul(transpose_b=True), layer.x, w)
     if layer.common.get("linear_before_reset"):
         hidden = layer.common["hidden_size"]
         rows = [np.arange(k * hidden, (k + 1) * hidden) for k in range(4)]
-        new = b.add(Gather(), bias, b.const(rows[2]), b.scalar(0))
+        new = b.take(bias, b.const(rows[2]), 0)
         zeros = b.const(np.zeros(2 * hidden, b.dtype(x).container), b.dtype(x))
-        x = b.add(Add(), x, b.add(Concat(0), zeros, new))
-        bias = b.add(Gather(), bias, b.const(np.concatenate([*rows[:2], rows[3]])), b.scalar(0))
+        x = b.plus(x, b.add(Concat(0), zeros, new))
+        bias = b.take(bias, b.const(np.concatenate([*rows[:2], rows[3]])), 0)
+    # The mask (N, T) of the steps that belong to the sequences.
+    count = b.size_of(layer.x, 1)
+    every = b.add(Range(i64), b.scalar(0), count, b.scalar(1))
+    lengths = b.unsqueeze(b.convert(layer.lengths, i64), 1)
     steps = replace(
         layer,
         direction=direction,
         activations=(layer.activations[at],),
         x=x,
-        lengths=_mask(b, layer),
+        lengths=b.add(Less(), every, lengths),
         states=tuple(pick(s, 1) for s in layer.states),
         weights=(r, bias),
         peepholes=None if layer.peepholes is None else pick(layer.peepholes, 0),
     )
-    return tuple(b.add(Unsqueeze(), v, b.ints(1)) for v in stepwise(b, steps))
-
-
-def _mask(b: ImportBuilder, layer: RecurrentLayer) -> Value:
-    """Return which steps (N, T) belong to the sequences."""
-    steps = b.add(Gather(), b.shape_of(layer.x), b.scalar(1), b.scalar(0))
-    every = b.add(Range(i64), b.scalar(0), steps, b.scalar(1))
-    lengths = b.add(Unsqueeze(), b.convert(layer.lengths, i64), b.ints(1))
-    return b.add(Less(), every, lengths)
+    return tuple(b.unsqueeze(v, 1) for v in stepwise(b, steps))

@@ -14,15 +14,23 @@ from typing import Any
 import numpy as np
 
 from irdeconv.base.limits import LARGEST_INT
-from irdeconv.formats.importing import ImportBuilder, OpenSizeRefusal, Refusal, require_one_length
-from irdeconv.formats.onnx_node import OnnxNode, Outputs, plain, rule, to_array, wrap
+from irdeconv.formats.importing import ImportBuilder, OpenSizeRefusal, Refusal
+from irdeconv.formats.onnx_node import (
+    OnnxNode,
+    Outputs,
+    plain,
+    require_one_length,
+    rule,
+    to_array,
+    wrap,
+)
 from irdeconv.ir.dtypes import boolean, f32, i64, of_numpy
 from irdeconv.ir.graph import Value
 from irdeconv.ir.op import Op
 from irdeconv.ir.spec import Array, dims
 from irdeconv.ops import elementwise
 from irdeconv.ops.channels import DepthToSpace, ReverseSequence, SpaceToDepth, Split, VariadicSplit
-from irdeconv.ops.elementwise import LogicalAnd, Select
+from irdeconv.ops.elementwise import LogicalAnd
 from irdeconv.ops.generation import Eye, Range
 from irdeconv.ops.image import SCALE_SLACK, Col2Im, GridSample, Interpolate11
 from irdeconv.ops.indexing import NonZero, ScatterElementsUpdate
@@ -32,7 +40,7 @@ from irdeconv.ops.ordering import Unique
 from irdeconv.ops.reduction import ReduceProd
 from irdeconv.ops.regions import ROIAlign
 from irdeconv.ops.shape import Reshape, Squeeze1, Unsqueeze
-from irdeconv.ops.slicing import Gather, Slice
+from irdeconv.ops.slicing import Slice
 from irdeconv.ops.suppression import NonMaxSuppression
 
 BLOCKS = {"DCR": "blocks_first", "CRD": "depth_first"}
@@ -67,9 +75,7 @@ rule("Transpose", "1 13 21 23 24 25")(  # without perm the axes are reversed
 @rule("Squeeze Unsqueeze", "1 11 13 21 23 24 25")
 def squeeze(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Remove axes of size 1, the given ones or all, or insert them; an input from version 13 on."""
-    axes = n.input(1) if n.version >= 13 else None
-    if n.version < 13 and "axes" in n:
-        axes = b.ints(*n.ints("axes"))
+    axes = n.vector(b, "axes", 1, since=13)
     if axes is None and n.type == "Unsqueeze":
         raise Refusal("axes are missing")
     op = Squeeze1() if n.type == "Squeeze" else Unsqueeze()
@@ -84,9 +90,7 @@ def split(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Cut along an axis: by lengths, or into equal parts of which the last may be shorter."""
     x, count = n[0], len(n.outputs)
     axis = n.axis(b, x)
-    lengths = n.input(1) if n.version >= 13 else None
-    if n.version < 13 and "split" in n:
-        lengths = b.ints(*n.ints("split"))
+    lengths = n.vector(b, "split", 1, since=13)
     at = b.scalar(axis)
     if lengths is not None:
         if b.shape(lengths) != (count,):
@@ -111,8 +115,7 @@ def slice_(n: OnnxNode, b: ImportBuilder) -> Outputs:
     if n.version < 10:
         starts, ends = n.ints("starts"), n.ints("ends")
         axes = n.ints("axes") or tuple(range(len(starts)))
-        ones = (1,) * len(starts)
-        return b.add(Slice(), x, *(b.ints(*v) for v in (starts, ends, ones, axes)))
+        return b.slice(x, starts, ends, (1,) * len(starts), axes)
     start, end, steps, chosen = n[1], n[2], n.input(4), n.input(3)
     if steps is None:
         count = b.size(start, 0, ": the starts")
@@ -135,8 +138,7 @@ def shape(n: OnnxNode, b: ImportBuilder) -> Outputs:
         return whole
     rank = b.rank(n[0])
     start, end, _ = slice(n.integer("start", 0), n.integer("end", rank)).indices(rank)
-    part = (b.ints(v) for v in (start, max(end, start), 1, 0))
-    return b.add(Slice(), whole, *part)
+    return b.slice(whole, [start], [max(end, start)], [1], [0])
 
 
 def _blocks(n: OnnxNode, b: ImportBuilder) -> Op:
@@ -181,7 +183,7 @@ def constant_of_shape(n: OnnxNode, b: ImportBuilder) -> Outputs:
     array, dtype = (np.zeros(1, np.float32), f32) if tensor is None else to_array(tensor)
     if array.shape != (1,):
         raise Refusal(f"its value has the shape {list(array.shape)}, not [1]")
-    return b.add(Broadcast("numpy"), b.const(array.reshape(()), dtype), n[0])
+    return b.broadcast(b.const(array.reshape(()), dtype), n[0])
 
 
 @rule("Range", "11 27")
@@ -203,10 +205,10 @@ def trilu(n: OnnxNode, b: ImportBuilder) -> Outputs:
         raise OpenSizeRefusal("matrices of open size")
     b.room(rows, columns)
     across, down = b.const(np.arange(columns)[None, :]), b.const(np.arange(rows)[:, None])
-    away = b.add(elementwise.Subtract(), across, down)
-    k = b.scalar(0) if n.input(1) is None else b.as_scalar(n[1])
+    away = b.sub(across, down)
+    k = n.scalar(b, 1, 0)
     inside = elementwise.GreaterEqual() if n.integer("upper", 1) else elementwise.LessEqual()
-    return b.add(elementwise.Select(), b.add(inside, away, k), x, b.like(0, x))
+    return b.select(b.add(inside, away, k), x, b.like(0, x))
 
 
 plain("Einsum", "12 28", lambda n, b: Einsum(n.text("equation", "").replace(" ", "")), None)
@@ -217,22 +219,22 @@ def compress(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Take the slices along an axis, or of the flat data, at which a condition holds."""
     x = n[0] if "axis" in n else b.reshape(n[0], (-1,))
     axis = n.axis(b, x)
-    places = b.add(Squeeze1(), b.add(NonZero(i64), n[1]), b.ints(0))
-    return b.add(Gather(), x, places, b.scalar(axis))
+    places = b.squeeze(b.add(NonZero(i64), n[1]), 0)
+    return b.take(x, places, axis)
 
 
 @rule("Unique", "11 28")
 def unique(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Distinct elements or slices, their first places, the number of each element, how often."""
     axis = (b.scalar(n.axis(b, n[0])),) if "axis" in n else ()
-    return b.outputs(Unique(bool(n.integer("sorted", 1)), i64, i64), n[0], *axis)
+    return b.outputs(Unique(n.flag("sorted", True), i64, i64), n[0], *axis)
 
 
 @rule("EyeLike", "9 22")
 def eye_like(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """1 on the k-th diagonal of a matrix of the input's shape."""
     dtype, shape = n.element("dtype", b.dtype(n[0])), b.shape_of(n[0])
-    rows, columns = (b.add(Gather(), shape, b.scalar(i), b.scalar(0)) for i in (0, 1))
+    rows, columns = (b.take(shape, b.scalar(i), 0) for i in (0, 1))
     return b.add(Eye(dtype), rows, columns, b.scalar(n.integer("k", 0)))
 
 
@@ -241,9 +243,8 @@ def non_max_suppression(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """The kept boxes as (batch, class, box), classes in order, the best of each first."""
     center = n.integer("center_point_box", 0)
     op = NonMaxSuppression("center" if center else "corner", False, i64)
-    most = b.scalar(0) if n.input(2) is None else b.as_scalar(n[2])
-    iou = b.like(0, n[1]) if n.input(3) is None else b.as_scalar(n[3])
-    least = b.like(np.finfo(np.float32).min, n[1]) if n.input(4) is None else b.as_scalar(n[4])
+    most, iou = n.scalar(b, 2, 0), n.scalar(b, 3, 0, like=n[1])
+    least = n.scalar(b, 4, float(np.finfo(np.float32).min), like=n[1])
     return b.outputs(op, n[0], n[1], most, _above(b, iou), least)[0]
 
 
@@ -251,7 +252,7 @@ def _above(b: ImportBuilder, overlap: Value) -> Value:
     """Return the next larger overlap: ONNX drops boxes above a threshold, here those at it, too."""
     known = b.known(overlap)
     if known is None:
-        return b.add(elementwise.Multiply(), overlap, b.like(1 + 2.0**-23, overlap))
+        return b.scaled(overlap, 1 + 2.0**-23)
     above = np.nextafter(known.astype(np.float32), np.float32(np.inf))
     return b.like(max(float(above), float(np.finfo(np.float32).tiny)), overlap)
 
@@ -266,7 +267,7 @@ def grid_sample(n: OnnxNode, b: ImportBuilder) -> Outputs:
     if b.rank(n[0]) != 4:
         raise Refusal(f"data of rank {b.rank(n[0])}: only images are covered")
     op = GridSample(
-        align_corners=bool(n.integer("align_corners", 0)),
+        align_corners=n.flag("align_corners", False),
         mode=n.meaning("mode", "bilinear" if n.version < 20 else "linear", SAMPLING),
         padding_mode=n.choice("padding_mode", "zeros border reflection"),
     )
@@ -279,13 +280,13 @@ def tensor_scatter(n: OnnxNode, b: ImportBuilder) -> Outputs:
     cache, updates = n[0], n[1]
     axis, rank = n.axis(b, cache, default=-2), b.rank(cache)
     circular = n.meaning("mode", "linear", {"linear": False, "circular": True})
-    size, count = (b.add(Gather(), b.shape_of(v), b.scalar(axis), b.scalar(0)) for v in n.given[:2])
+    size, count = (b.size_of(v, axis) for v in n.given[:2])
     start = b.scalar(0) if n.input(2) is None else b.convert(n[2], i64)
     if b.rank(start):
         start = b.reshape(start, (-1, *(1,) * (rank - 1)))
     steps = b.add(Range(i64), b.scalar(0), count, b.scalar(1))
     steps = b.reshape(steps, ((1,) * axis + (-1,) + (1,) * (rank - axis - 1)))
-    places = b.add(elementwise.Add(), start, steps)
+    places = b.plus(start, steps)
     if circular:
         places = b.add(elementwise.FloorMod(), places, size)
     places = b.add(Broadcast("bidirectional"), places, b.shape_of(updates))
@@ -334,6 +335,12 @@ def roi_align(n: OnnxNode, b: ImportBuilder) -> Outputs:
 
 
 MATRIX_LIMIT = 1 << 22  # elements of the matrix of an axis
+NEAREST_RULES: dict[str, Callable[[Array], Array]] = {
+    "round_prefer_floor": lambda v: np.ceil(v - 0.5),
+    "round_prefer_ceil": lambda v: np.floor(v + 0.5),
+    "floor": np.floor,
+    "ceil": np.ceil,
+}
 
 
 @dataclass(frozen=True)
@@ -365,7 +372,7 @@ def resized(
             inside = mask if inside is None else b.add(LogicalAnd(), inside, mask)
     if inside is None:
         return start
-    return b.add(Select(), inside, start, b.like(attributes["extrapolation_value"], x))
+    return b.select(inside, start, b.like(attributes["extrapolation_value"], x))
 
 
 def _places(one: ResizedAxis, mode: str) -> Array:
@@ -394,8 +401,8 @@ def _along(
     b: ImportBuilder, x: Value, one: ResizedAxis, places: Array, attributes: Mapping[str, Any]
 ) -> Value:
     if attributes["mode"] == "nearest":
-        near = np.clip(_nearest(places, attributes["nearest_mode"]), 0, one.size - 1)
-        return b.add(Gather(), x, b.const(near), b.scalar(one.axis))
+        near = np.asarray(NEAREST_RULES[attributes["nearest_mode"]](places), np.int64)
+        return b.take(x, b.const(np.clip(near, 0, one.size - 1)), one.axis)
     weights = _weights(one, places, attributes).astype(b.dtype(x).container)
     rank = b.rank(x)
     matrix = b.const(weights, b.dtype(x))
@@ -404,16 +411,6 @@ def _along(
     order = [*(a for a in range(rank) if a != one.axis), one.axis]
     y = b.add(MatMul(transpose_b=True), b.permute(x, order), matrix)
     return b.permute(y, np.argsort(order).tolist())
-
-
-def _nearest(places: Array, mode: str) -> Array:
-    rules: dict[str, Callable[[Array], Array]] = {
-        "round_prefer_floor": lambda v: np.ceil(v - 0.5),
-        "round_prefer_ceil": lambda v: np.floor(v + 0.5),
-        "floor": np.floor,
-        "ceil": np.ceil,
-    }
-    return np.asarray(rules[mode](places), np.int64)
 
 
 def _weights(one: ResizedAxis, places: Array, attributes: Mapping[str, Any]) -> Array:
@@ -449,7 +446,7 @@ def _cubic(away: Array, a: float) -> Array:
 MODES = {"nearest": "nearest", "linear": "linear_onnx", "cubic": "cubic"}
 # Attributes whose words mean the same in both; the first one is the default.
 _WAYS = "half_pixel pytorch_half_pixel align_corners asymmetric tf_half_pixel_for_nn"
-_NEAREST = "round_prefer_floor round_prefer_ceil floor ceil"
+_NEAREST = " ".join(NEAREST_RULES)
 CHOICES = {"coordinate_transformation_mode": _WAYS, "nearest_mode": _NEAREST}
 
 
@@ -618,7 +615,7 @@ def _by_sizes(b: ImportBuilder, x: Value, sizes: Value, axes: tuple[int, ...]) -
     ]
     chosen = sizes
     if len(kept) < len(axes):
-        chosen = b.add(Gather(), sizes, b.ints(*kept), b.scalar(0))
+        chosen = b.take(sizes, b.ints(*kept), 0)
     return ResizeTarget(tuple(axes[i] for i in kept), b.convert(chosen, i64))
 
 
@@ -634,5 +631,4 @@ def _resize(b: ImportBuilder, x: Value, target: ResizeTarget, attributes: dict[s
     op = Interpolate11(**(attributes | {"mode": mode, "shape_calculation_mode": by}))
     if target.sizes is not None:
         return b.add(op, x, target.sizes, b.ints(*target.axes))
-    scales = b.const(np.array(target.scales, np.float32))
-    return b.add(op, x, scales, b.ints(*target.axes))
+    return b.add(op, x, b.const(np.array(target.scales, np.float32)), b.ints(*target.axes))

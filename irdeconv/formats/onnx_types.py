@@ -7,6 +7,7 @@ has groups. Nodes without a counterpart keep their name.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,7 +29,7 @@ from irdeconv.formats.onnx_node import (
     title_of,
     to_array,
 )
-from irdeconv.formats.onnx_opaque import sketched
+from irdeconv.formats.onnx_opaque import UNKNOWN, sketched
 from irdeconv.formats.onnx_reader import OnnxReader
 from irdeconv.ir.geometry import Semantics
 from irdeconv.ir.graph import Graph
@@ -68,12 +69,10 @@ class Types:
         """Return the element type and shape of a name, as far as known."""
         tensor, _ = self.of(scope, name)
         if tensor is None:
-            return Spec(None, None)
-        try:
-            dtype = element_type(tensor.elem_type)
-        except Refusal:
-            dtype = None
-        return Spec(dtype, declared_shape(tensor))
+            return UNKNOWN
+        with suppress(Refusal):
+            return Spec(element_type(tensor.elem_type), declared_shape(tensor))
+        return Spec(None, declared_shape(tensor))
 
     def _declared(self, body: Any) -> dict[str, Any]:
         """Return a graph's declarations of its tensors; a function declares nothing."""
@@ -150,7 +149,7 @@ class Known:
     declared: bool = False
 
 
-def inputs_of(model: OnnxFile, scope: Scope, node: Any, types: Types) -> dict[str, Known]:
+def inputs_of(scope: Scope, node: Any, types: Types) -> dict[str, Known]:
     """Return the known types of the tensors that a deconvolution reads, without constants.
 
     Data and filter have the same rank, a bias has one axis, and all have one element type. So an
@@ -306,34 +305,32 @@ class _NodeFacts:
 
     def described(self) -> tuple[str, Facts]:
         """Return the name of the operation and the facts."""
-        kind, tensors = self.node.op_type, self._tensors()
+        kind = self.node.op_type
+        varying = [i for i in self.node.input if i and not self._is_constant(i)]
+        every = tuple(map(self._spec, (*varying, *filter(None, self.node.output))))
+        tensors = Tensors(every[0] if every else UNKNOWN, every)
         if self.node.domain not in STANDARD:
             return kind, tensors.facts()
         if kind in ("Conv", "ConvTranspose"):
             return self._windows()
         name = _NAMES.get(kind) or spelling(kind) or kind
+        output = self._spec(self.node.output[0] if self.node.output else "")
         if kind == "Concat":
             parts = [self._spec(i) for i in self.node.input]
             return name, target_facts.joining(tensors, self._int("axis", 1), parts)
         if kind == "Slice":
-            return name, target_facts.slicing(
-                tensors, self._steps(tensors), self._spec(self._output).shape
-            )
+            return name, target_facts.slicing(tensors, self._steps(tensors), output.shape)
         if name == "Interpolate":
             mode = self._text("mode", "nearest")
-            return name, target_facts.resizing(
-                tensors, self._spec(self._output), _RESIZE_MODES.get(mode, mode)
-            )
+            return name, target_facts.resizing(tensors, output, _RESIZE_MODES.get(mode, mode))
         return name, tensors.facts(*self._particulars(tensors))
 
     def _particulars(self, tensors: Tensors) -> tuple[target_facts.Values, target_facts.Axes]:
         """Return the values that only this operation has."""
         kind, rank = self.node.op_type, tensors.data.rank
         if kind == "Pad":
-            begin, end = self._amounts(rank)
-            return target_facts.padding(
-                self._text("mode", "constant"), begin, end, self._fill(), tensors
-            )
+            mode = self._text("mode", "constant")
+            return target_facts.padding(mode, *self._amounts(rank), self._fill(), tensors)
         if kind == "Transpose":
             reverse = None if rank is None else tuple(range(rank))[::-1]
             return {"order": self._list("perm") or reverse}, {}
@@ -377,7 +374,7 @@ class _NodeFacts:
         try:
             output = op.infer(data, filter)
         except OpError:
-            output = Spec(None, None)
+            output = UNKNOWN
         assert isinstance(output, Spec)
         return target_facts.deconvolution(op, (data, filter), output)
 
@@ -417,15 +414,6 @@ class _NodeFacts:
             return None if found is None else target_facts.number(float(found.reshape(-1)[0]))
         return target_facts.number(float(self.attributes.get("value", 0)))
 
-    def _tensors(self) -> Tensors:
-        varying = [i for i in self.node.input if i and not self._is_constant(i)]
-        every = tuple(map(self._spec, (*varying, *filter(None, self.node.output))))
-        return Tensors(every[0] if every else Spec(None, None), every)
-
-    @property
-    def _output(self) -> str:
-        return str(self.node.output[0]) if self.node.output else ""
-
     def _input(self, port: int) -> str:
         return str(self.node.input[port]) if port < len(self.node.input) else ""
 
@@ -437,7 +425,7 @@ class _NodeFacts:
         name = self._input(port)
         owner = self.scope.owner(name)
         tensor = owner.initializers.get(name) if owner else None
-        node = owner.producers.get(name) if owner and tensor is None else None
+        node = None if tensor is not None else self.scope.producer(name)
         if node is not None and node.op_type == "Constant":
             helper = onnx_module("onnx.helper")
             value = helper.get_attribute_value(node.attribute[0]) if node.attribute else None

@@ -348,7 +348,7 @@ class _GraphParser:
             if len(bodies) >= len(op.tags) or self.depth >= DEPTH:
                 lex.fail(f"{op.type} has no further body, or bodies are nested too deeply")
             tag = lex.next().text
-            ends = self.ends(self.fields("{", "}"), at)
+            ends = self.ends(self.fields("{", "}"))
             kept = self.fields("<", ">")
             info = self.build(Info, kept, {"name": tag}, at)
             check_xml(lex, kept)
@@ -366,7 +366,7 @@ class _GraphParser:
             lex.fail(f"{op.type}: {problem.message}", at)
         return made
 
-    def ends(self, fields: Fields, at: int) -> dict[str, Any]:
+    def ends(self, fields: Fields) -> dict[str, Any]:
         """Return the fields of a body: lists of the values of its classes in this order."""
         out: dict[str, Any] = {}
         for name, (value, offset) in fields.items():

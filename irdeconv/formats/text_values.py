@@ -252,15 +252,6 @@ def to_array(items: Sequence[Any], dtype: ElementType, shape: tuple[int, ...]) -
         raise ValueError(f"a value does not fit {dtype}") from None
 
 
-def to_dims(items: Sequence[Any], shape: tuple[int, ...]) -> Array:
-    """Return dimensions, some of them intervals, as a partly known value."""
-    if not all(isinstance(v, (int, Interval)) and not isinstance(v, bool) for v in items):
-        raise ValueError("a partly known value holds dimensions alone")
-    out = np.empty(len(items), object)
-    out[:] = items
-    return out.reshape(shape)
-
-
 def format_data(
     data: ConstantData, dtype: ElementType, shape: Shape | None, elide: int | None
 ) -> str:
@@ -441,8 +432,12 @@ def _spec(lex: Lexer, dtype: ElementType | None, start: Token, depth: int) -> Sp
     if dtype is None or not is_static(shape):
         lex.fail("a value needs an element type and an exact shape", start.offset)
     if isinstance(value, tuple) and any(isinstance(v, Interval) for v in value):
+        if not all(isinstance(v, (int, Interval)) and not isinstance(v, bool) for v in value):
+            lex.fail("a partly known value holds dimensions alone", begin.offset)
+        partly = np.empty(len(value), object)
+        partly[:] = value
         try:
-            return Spec(dtype, shape, to_dims(value, shape))
+            return Spec(dtype, shape, partly.reshape(shape))
         except ValueError as e:
             lex.fail(str(e), begin.offset)
     return Spec(dtype, shape, array(lex, value, dtype, shape, begin.offset))

@@ -244,7 +244,7 @@ class LayerReader:
             if times > _RUNTIME.get(name, times):
                 text = f'{times} attributes "{name}" in <rt_info>'
                 self._add("E108", f"{text}; OpenVINO reads {_RUNTIME[name]}")
-        return _rt_info(e)
+        return inner_info(e)
 
     def _others(self, e: Element, known: tuple[str, ...]) -> Pairs:
         return tuple((k, v) for k, v in self._attributes(e).items() if k not in known)
@@ -281,7 +281,7 @@ class LayerReader:
         for section in body:
             self._sub += 1
             if section.tag == "rt_info":
-                rt_info = _rt_info(section) or rt_info
+                rt_info = inner_info(section) or rt_info
                 self._skip(section)
                 continue
             if section.tag not in ("layers", "edges"):
@@ -333,7 +333,7 @@ def _prefixed(name: str) -> str:
     return name.replace(_XML, "xml:")
 
 
-def _rt_info(e: Element) -> str | None:
+def inner_info(e: Element) -> str | None:
     """Return the XML of an rt_info that holds anything."""
     return etree.tostring(e, encoding="unicode", with_tail=False) if len(e) else None
 

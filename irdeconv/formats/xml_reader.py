@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from io import BytesIO
 from itertools import takewhile
 from typing import Any, NamedTuple, TypeVar
@@ -21,7 +22,7 @@ from irdeconv.base.limits import Limits, raise_hint
 from irdeconv.base.source import Anchor, Location, Position, SourceFile, parse_quietly, position_of
 from irdeconv.formats.document import SHA256, SIZE, Document, Edge, NotReadFurther, XmlLayer
 from irdeconv.formats.kinds import BEGIN, kind_of
-from irdeconv.formats.xml_layer import LayerReader
+from irdeconv.formats.xml_layer import LayerReader, inner_info
 
 _LOOKED_AT_ONCE = 1 << 14
 LEGACY_VERSIONS = tuple("234567")
@@ -77,11 +78,10 @@ def legacy_version(begin: bytes) -> int | None:
     parser = expat.ParserCreate()
     parser.StartElementHandler = _root
     try:
-        parser.Parse(begin, False)
+        with suppress(expat.ExpatError, LookupError, ValueError):  # reported when it is read
+            parser.Parse(begin, False)
     except _Seen as seen:
         return seen.prolog and seen.prolog.legacy
-    except (expat.ExpatError, LookupError, ValueError):
-        pass  # it gets a diagnostic when it is read
     return None
 
 
@@ -327,8 +327,7 @@ class _Stream:
                 self._reader.unexpected(e, Anchor(str(e.tag)), _SECTIONS, "net")
             elif e.tag == "rt_info":
                 mark |= {k: e.attrib.pop(k) for k in (SIZE, SHA256) if k in e.attrib}
-                if len(e):
-                    rt_info = etree.tostring(e, encoding="unicode", with_tail=False)
+                rt_info = inner_info(e) or rt_info
             seen.add(e.tag)
         for tag in self._counts:
             if tag not in seen:
