@@ -21,8 +21,6 @@ from irdeconv.ops.bodies import Body, BodyInput, BodyOutput
 from irdeconv.ops.control import Loop
 from irdeconv.ops.elementwise import (
     Abs,
-    Add,
-    Divide,
     Equal,
     Exp,
     Greater,
@@ -30,11 +28,8 @@ from irdeconv.ops.elementwise import (
     IsNaN,
     LogicalAnd,
     LogicalOr,
-    Multiply,
     Power,
-    Select,
     SquaredDifference,
-    Subtract,
     Tanh,
 )
 from irdeconv.ops.indexing import GatherElements
@@ -42,8 +37,6 @@ from irdeconv.ops.matrix import MatMul
 from irdeconv.ops.movement import Broadcast, Concat
 from irdeconv.ops.ordering import TopK
 from irdeconv.ops.reduction import ReduceL1, ReduceL2, ReduceLogicalOr, ReduceMax, ReduceSum
-from irdeconv.ops.shape import Squeeze1, Unsqueeze
-from irdeconv.ops.slicing import Gather
 
 ML = "ai.onnx.ml"
 _COMPARISONS = "LEQ=LessEqual LT=Less GTE=GreaterEqual GT=Greater EQ=Equal NEQ=NotEqual"
@@ -229,13 +222,13 @@ def _kernel(n: OnnxNode, b: ImportBuilder, vectors: Array, kind: str) -> Value:
     x = b.convert(_rows(n, b), f32)
     gamma, start, degree = n.numbers("kernel_params") or (0.0, 0.0, 0.0)
     if kind == "RBF":
-        apart = b.add(SquaredDifference(), b.add(Unsqueeze(), x, b.ints(1)), b.const(vectors))
+        apart = b.add(SquaredDifference(), b.unsqueeze(x, 1), b.const(vectors))
         squares = b.add(ReduceSum(keep_dims=False), apart, b.ints(2))
         return b.add(Exp(), b.times(squares, -gamma))
     y = b.add(MatMul(transpose_b=True), x, b.const(vectors))
     if kind == "LINEAR":
         return y
-    y = b.add(Add(), b.times(y, gamma), b.like(start, y))
+    y = b.plus(b.times(y, gamma), b.like(start, y))
     return b.add(Tanh(), y) if kind == "SIGMOID" else b.add(Power(), y, b.like(degree, y))
 
 
@@ -260,10 +253,10 @@ def svm_regressor(n: OnnxNode, b: ImportBuilder) -> Outputs:
     y, numbers = _support(n, b, count, 1)
     if count:
         y = b.add(MatMul(transpose_b=True), y, b.const(numbers))
-    y = b.add(Add(), y, _numbers(n, b, "rho"))
+    y = b.plus(y, _numbers(n, b, "rho"))
     if not n.flag("one_class", False):
         return y
-    return b.add(Select(), b.add(Greater(), y, b.like(0, y)), b.like(1, y), b.like(-1, y))
+    return b.select(b.add(Greater(), y, b.like(0, y)), b.like(1, y), b.like(-1, y))
 
 
 @rule("SVMClassifier", "1", ML)
@@ -278,7 +271,7 @@ def svm_classifier(n: OnnxNode, b: ImportBuilder) -> Outputs:
         raise Refusal(f"{len(counts)} numbers of vectors_per_class for {classes} labels")
     values, numbers = _support(n, b, total, classes - 1 if total else classes)
     if not total:
-        y = b.add(Add(), values, b.like(n.numbers("rho")[0], values))
+        y = b.plus(values, b.like(n.numbers("rho")[0], values))
         return _highest(n, b, labels, y, positive=bool((numbers >= 0).all())), _after(n, b, y)
     y, votes = _pairs(n, b, values, numbers, counts)
     if n.numbers("prob_a"):
@@ -287,7 +280,7 @@ def svm_classifier(n: OnnxNode, b: ImportBuilder) -> Outputs:
         scores = _after(n, b, y)
     else:
         post = n.choice("post_transform", "NONE SOFTMAX LOGISTIC")
-        scores = b.add(Concat(1), b.add(Subtract(), b.like(post == "SOFTMAX", y), y), y)
+        scores = b.add(Concat(1), b.sub(b.like(post == "SOFTMAX", y), y), y)
         scores = b.add(Sigmoid(), scores) if post == "LOGISTIC" else scores
     return _best(b, labels, votes), scores
 
@@ -299,8 +292,8 @@ def _highest(n: OnnxNode, b: ImportBuilder, labels: Value, y: Value, *, positive
     if b.size(labels, 0) != 2 or n.numbers("prob_a"):
         return best
     top, op = b.add(ReduceMax(keep_dims=False), y, b.ints(1)), (Greater, GreaterEqual)[positive]
-    second = b.add(Gather(), labels, b.scalar(1), b.scalar(0))
-    return b.add(Select(), b.add(op(), top, b.like(positive / 2, top)), second, best)
+    second = b.take(labels, b.scalar(1), 0)
+    return b.select(b.add(op(), top, b.like(positive / 2, top)), second, best)
 
 
 def _pairs(
@@ -320,11 +313,11 @@ def _pairs(
         wins[at, i] = losses[at, j] = 1
     # ONNX Runtime adds in f64.
     y = b.add(MatMul(transpose_b=True), b.convert(values, f64), b.const(weights))
-    y = b.add(Add(), y, b.convert(_numbers(n, b, "rho"), f64))
+    y = b.plus(y, b.convert(_numbers(n, b, "rho"), f64))
     first = b.convert(b.add(Greater(), y, b.like(0, y)), f32)
-    second = b.add(Subtract(), b.like(1, first), first)
+    second = b.sub(b.like(1, first), first)
     votes = (b.add(MatMul(), v, b.const(w)) for v, w in ((first, wins), (second, losses)))
-    return b.convert(y, f32), b.add(Add(), *votes)
+    return b.convert(y, f32), b.plus(*votes)
 
 
 def _probabilities(n: OnnxNode, b: ImportBuilder, y: Value, classes: int) -> Value:
@@ -333,23 +326,23 @@ def _probabilities(n: OnnxNode, b: ImportBuilder, y: Value, classes: int) -> Val
     They minimise the sum over pairs of (r_ji p_i - r_ij p_j)^2, which is p'Qp, by steps along one
     class after another (Wu, Lin and Weng 2004).
     """
-    z = b.add(Multiply(), y, _numbers(n, b, "prob_a"))
-    z = b.add(Sigmoid(), b.add(Add(), z, _numbers(n, b, "prob_b")))
-    won = b.add(Clamp(1e-7, 1 - 1e-7), b.add(Subtract(), b.like(1, z), z))
-    each = b.add(Concat(1), won, b.add(Subtract(), b.like(1, won), won), b.times(won, 0))
+    z = b.mul(y, _numbers(n, b, "prob_a"))
+    z = b.add(Sigmoid(), b.plus(z, _numbers(n, b, "prob_b")))
+    won = b.add(Clamp(1e-7, 1 - 1e-7), b.sub(b.like(1, z), z))
+    each = b.add(Concat(1), won, b.sub(b.like(1, won), won), b.times(won, 0))
     pairs = list(combinations(range(classes), 2))
     place = np.full((classes, classes), 2 * len(pairs))
     for at, (i, j) in enumerate(pairs):
         place[i, j], place[j, i] = at, at + len(pairs)
-    r, transposed = (b.add(Gather(), each, b.const(v), b.scalar(1)) for v in (place, place.T))
-    squares = b.add(ReduceSum(keep_dims=True), b.add(Multiply(), r, r), b.ints(1))
+    r, transposed = (b.take(each, b.const(v), 1) for v in (place, place.T))
+    squares = b.add(ReduceSum(keep_dims=True), b.mul(r, r), b.ints(1))
     unit = b.const(np.eye(classes, dtype=np.float32))
-    q = b.add(Subtract(), b.add(Multiply(), squares, unit), b.add(Multiply(), r, transposed))
-    nothing = b.add(Gather(), b.times(q, 0), b.ints(0), b.scalar(1))
-    start = b.add(Add(), nothing, b.like(1 / classes, q))
+    q = b.sub(b.mul(squares, unit), b.mul(r, transposed))
+    nothing = b.take(b.times(q, 0), b.ints(0), 1)
+    start = b.plus(nothing, b.like(1 / classes, q))
     body = _coupling(b, q, start)
     p = b.add(Loop(bodies=(body,)), b.scalar(100), b.const(np.array(True)), start, q)
-    return b.add(Squeeze1(), p, b.ints(1))
+    return b.squeeze(p, 1)
 
 
 def _coupling(b: ImportBuilder, q: Value, start: Value) -> Body:
@@ -363,28 +356,24 @@ def _coupling(b: ImportBuilder, q: Value, start: Value) -> Body:
     p, q = (inner.stand_in(*pair) for pair in (("p", b.spec(start)), ("q", b.spec(q))))
     entries = (BodyInput(p.node, 2), BodyInput(q.node, 3))
 
-    def at(x: Value, i: int) -> Value:
-        return inner.add(Gather(), x, inner.ints(i), inner.scalar(2))
-
-    add = inner.add
-    first, f = p, add(MatMul(), p, q)
-    s = add(MatMul(transpose_b=True), p, f)
-    one = inner.like(1, s)
-    error = add(ReduceMax(keep_dims=True), add(Abs(), add(Subtract(), f, s)), inner.ints(2))
-    going = add(GreaterEqual(), error, inner.like(0.005 / classes, s))
+    first, f = p, inner.add(MatMul(), p, q)
+    s = inner.add(MatMul(transpose_b=True), p, f)
+    error = inner.add(Abs(), inner.sub(f, s))
+    error = inner.add(ReduceMax(keep_dims=True), error, inner.ints(2))
+    going = inner.add(GreaterEqual(), error, inner.like(0.005 / classes, s))
     for i in range(classes):
-        row = add(Gather(), q, inner.ints(i), inner.scalar(1))
-        own, slope = at(row, i), at(f, i)
-        step = add(Divide(), add(Subtract(), s, slope), own)
-        step = add(Select(), going, step, inner.like(0, s))
-        total = add(Add(), one, step)
-        gain = add(Add(), add(Multiply(), step, own), inner.times(slope, 2))
-        s = add(Add(), s, add(Multiply(), step, gain))
-        s = add(Divide(), add(Divide(), s, total), total)
-        f = add(Divide(), add(Add(), f, add(Multiply(), step, row)), total)
+        row = inner.take(q, inner.ints(i), 1)
+        own, slope = (inner.take(v, inner.ints(i), 2) for v in (row, f))
+        step = inner.div(inner.sub(s, slope), own)
+        step = inner.select(going, step, inner.like(0, s))
+        total = inner.plus(inner.like(1, s), step)
+        gain = inner.plus(inner.mul(step, own), inner.times(slope, 2))
+        s = inner.plus(s, inner.mul(step, gain))
+        s = inner.div(inner.div(s, total), total)
+        f = inner.div(inner.plus(f, inner.mul(step, row)), total)
         unit = inner.const(np.eye(classes, dtype=np.float32)[i])
-        p = add(Divide(), add(Add(), p, add(Multiply(), step, unit)), total)
-    more = add(ReduceLogicalOr(keep_dims=False), going, inner.ints(0, 1, 2))
+        p = inner.div(inner.plus(p, inner.mul(step, unit)), total)
+    more = inner.add(ReduceLogicalOr(keep_dims=False), going, inner.ints(0, 1, 2))
     for name, value in (("more", more), ("next", p)):
         inner.result(value, name)
     condition, after = (n.id for n in graph.results)
