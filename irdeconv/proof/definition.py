@@ -92,6 +92,35 @@ class Padding(NamedTuple):
     sizes: Ints
 
 
+class Relation(NamedTuple):
+    """Input i meets output o through tap k along an axis if radix*i = stride*o + dilation*k - pad.
+
+    0 <= i < inputs, 0 <= k < taps, 0 <= o < outputs. A convolution has the radix 1; a deconvolution
+    S*i + D*k = o + b has the radix S, the stride 1, the dilation -D and the pad -b.
+    """
+
+    radix: int
+    stride: int
+    dilation: int
+    pad: Size
+    inputs: Size
+    taps: int
+    outputs: Size
+
+    def __str__(self) -> str:
+        if self.dilation > 0:
+            sides = f"{self.stride}*o + {self.dilation}*k = i + {self.pad}"
+        else:
+            sides = f"{self.radix}*i + {-self.dilation}*k = o + {-self.pad}"
+        return f"{sides}, 0 <= i < {self.inputs}, 0 <= o < {self.outputs}"
+
+    def readings(self) -> Array:
+        """Return the input [O, K] that each output reads through each tap, -1 for none."""
+        o, k = np.arange(self.outputs)[:, None], np.arange(self.taps)
+        i, rest = np.divmod(o * self.stride + k * self.dilation - self.pad, self.radix)
+        return np.where((rest == 0) & (i >= 0) & (i < self.inputs), i, -1)
+
+
 @dataclass(frozen=True)
 class LayerDefinition:
     """A deconvolution, or with `forward` a convolution, independent of sizes.
@@ -135,17 +164,22 @@ class LayerDefinition:
             return begin, (size + total - span) // stride + 1
         return begin, full - total if wanted is None else wanted
 
-    def windows(
+    def relations(
         self, space: Sequence[Size], kernel: Sequence[int], numbers: Callable[[int], Sequence[Size]]
-    ) -> list[tuple[Size, Size]]:
-        """Return (begin, O) along each spatial axis; `numbers` returns those of an input."""
+    ) -> list[Relation]:
+        """Return the relation of each spatial axis; `numbers` returns those of an input."""
         n, shape, pads = len(self.strides), self.output_shape, self.pads
         wanted = [None] * n if shape is None else numbers(shape)
         ends = [[0] * n] * 2 if pads is None else [numbers(pads + end) for end in (0, 1)]
-        rows = enumerate(zip(space, kernel, wanted, strict=True))
-        free = (self.window(a, *row) for a, row in rows)
-        # Windows compose: the pads of the canonical layer cut its full output.
-        return [(b + p, o - p - q) for (b, o), p, q in zip(free, *ends, strict=True)]
+        found = []
+        for a, (i, k, o, p, q) in enumerate(zip(space, kernel, wanted, *ends, strict=True)):
+            begin, size = self.window(a, i, k, o)
+            # Windows compose: the pads of the canonical layer cut its full output.
+            begin, size = begin + p, size - p - q
+            s, d = self.strides[a], self.dilations[a]
+            step = (1, s, d, begin) if self.forward else (s, 1, -d, -begin)
+            found.append(Relation(*step, i, k, size))
+        return found
 
     def ordered(self, filter: Array) -> Array:
         """Return a filter as [g, M/g, C/g, *K]."""
@@ -155,19 +189,6 @@ class LayerDefinition:
             need(len(w) % self.groups == 0, f"{len(w)} channels in {self.groups} groups")
             w = w.reshape(self.groups, len(w) // self.groups, *w.shape[1:])
         return w if self.forward else w.swapaxes(1, 2)
-
-
-def readings(
-    size: int, begin: int, outputs: int, step: tuple[int, int], taps: int, forward: bool
-) -> Array:
-    """Return the place [O, K] along an axis that each output reads through each tap, -1 for none.
-
-    `step` are stride and dilation, `forward` as in LayerDefinition.
-    """
-    o, k = np.arange(outputs)[:, None], np.arange(taps) * step[1]
-    at = o * step[0] + k - begin if forward else (o + begin - k) // step[0]
-    met = forward | ((o + begin - k) % step[0] == 0)
-    return np.where(met & (at >= 0) & (at < size), at, -1)
 
 
 def family(layer: Layer) -> str | None:

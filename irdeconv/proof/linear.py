@@ -27,7 +27,6 @@ from irdeconv.proof.definition import (
     define,
     finish,
     is_deconvolution,
-    readings,
 )
 from irdeconv.proof.language import check_open, evaluate, listed_call, move, output_type
 from irdeconv.proof.model import (
@@ -205,14 +204,13 @@ class ModelWalk:
             return whole(value)
 
         reads = []
-        for a, (begin, size) in enumerate(d.windows(space, kernel, numbers)):
-            if size < 0:
-                raise NoOutput(f"{layer} would have {size} outputs")
-            room((size, kernel[a]))
-            fits = kernel[a] > 0 and size >= (d.forward and self.fixed and layer.version != OWN)
-            need(fits, f"{layer}: the kernel does not fit")
-            step = d.strides[a], d.dilations[a]
-            reads.append(readings(space[a], begin, size, step, kernel[a], d.forward))
+        for along in d.relations(space, kernel, numbers):
+            if along.outputs < 0:
+                raise NoOutput(f"{layer} would have {along.outputs} outputs")
+            room((along.outputs, along.taps))
+            least = d.forward and self.fixed and layer.version != OWN
+            need(along.taps > 0 and along.outputs >= least, f"{layer}: the kernel does not fit")
+            reads.append(along.readings())
         sizes = [len(r) for r in reads]
         if self.runs:
             check_runs(layer, d, c, tuple(sizes))

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.proof.definition import Activation, LayerDefinition
+from irdeconv.proof.definition import Activation, LayerDefinition, Relation
 from irdeconv.proof.model import Array, Ints, Unproved, need
 from irdeconv.proof.sizes import Case, Expr, Size, is_empty, is_int
 from irdeconv.proof.sums import Part, compare
@@ -164,14 +164,14 @@ class View:
 class Reference(View):
     """A deconvolution by its definition, or a convolution if neither side has a deconvolution.
 
-    The data have the shape `data`, `weights` are [g, C/g, M/g, *K], `windows` (begin, O) per axis.
+    The data have the shape `data`, `weights` are [g, C/g, M/g, *K].
     """
 
     definition: LayerDefinition
     data: tuple[Size, ...]
     weights: Array
     numbered: bool
-    windows: tuple[tuple[Size, Size], ...]
+    relations: tuple[Relation, ...]
 
 
 @dataclass
@@ -264,9 +264,7 @@ class MapComparison:
 
         The outputs o with o + out.shift = out.radix*v + residue are looked at.
         """
-        w, d = self.wanted, self.wanted.definition
-        S, D, (begin, size) = d.strides[a], d.dilations[a], w.windows[a]
-        data, kernel = w.data[d.data_axes[2 + a]], w.weights.shape[3 + a]
+        d = self.wanted.relations[a]
         first, place = self.places(a, out, read)
         read = read or Read(out, 1, 0, ())
         met = [(t, live) for t in range(emitted) for live in read.live]
@@ -277,83 +275,77 @@ class MapComparison:
             if pair is None:
                 continue
             i, o, there = pair
-            given = [o, size - 1 - o, i, data - 1 - i]  # the pair is one of the definition
+            # The pair is one of the definition.
+            given = [o, d.outputs - 1 - o, i, d.inputs - 1 - i]
             there += given[:2]  # outputs beyond the tensor are nobody's
-            reach = i + begin - o * S if d.forward else o + begin - i * S
             if self.case.excludes(there):
                 continue
             # Until shown otherwise it reads too much; its weight has to be 0 then.
             stands[at] = WRONG
-            k = self._reached(reach, D, kernel)
+            k = self._reached(d, i, o)
             # It must exist wherever the definition has the pair, or products would be missing.
             if k is not None and all(self.case.implies(e, given) for e in there):
                 stands[at], reached[k] = k, READ
                 line.append(f"{t} as {k}")
         for k in [k for k, state in enumerate(reached) if state == MISSING]:
-            if self.impossible(first, k * D - begin, a, out, residue):
+            if self.impossible(first, k, a, out, residue):
                 reached[k] = IMPOSSIBLE
         where = f", (o + {out.shift}) mod {out.radix} = {residue}" if out.radix > 1 else ""
-        sides = f"{S}*o + {D}*k = i" if d.forward else f"{S}*i + {D}*k = o"
-        text = f"axis {a}: {sides} + {begin}, 0 <= i < {data}, 0 <= o < {size}{where}"
-        self.maps[f"{text}: taps {', '.join(line) or 'none'}"] = None
+        self.maps[f"axis {a}: {d}{where}: taps {', '.join(line) or 'none'}"] = None
         return stands, reached
 
-    def _reached(self, reach: Size, dilation: int, kernel: int) -> int | None:
-        """Return the tap of the definition that reaches so far; None if there is none."""
-        likely = range(kernel) if isinstance(reach, Expr) else [reach // dilation]
-        return next(
-            (k for k in likely if 0 <= k < kernel and self.case.is_zero(reach - k * dilation)), None
-        )
+    def _reached(self, d: Relation, i: Size, o: Size) -> int | None:
+        """Return the tap of the definition through which i and o meet; None if there is none."""
+        reach = i * d.radix - o * d.stride + d.pad
+        likely = range(d.taps) if isinstance(reach, Expr) else [reach // d.dilation]
+        fits = (k for k in likely if self.case.is_zero(reach - k * d.dilation))
+        return next((k for k in fits if 0 <= k < d.taps), None)
 
     def places(self, a: int, out: Axis, read: Read | None) -> tuple[Size, Size]:
         """Return symbols for any input i and any place v of the outputs; 0 for the only i or o.
 
         A tap stands for one of the definition at all of them only if the periods fit.
         """
-        w, d = self.wanted, self.wanted.definition
-        sizes = w.data[d.data_axes[2 + a]], w.windows[a][1]
+        d = self.wanted.relations[a]
         i, v = (
-            0 if is_int(n, 1) else self.case.free(name) for n, name in zip(sizes, "iv", strict=True)
+            0 if is_int(n, 1) else self.case.free(name)
+            for n, name in ((d.inputs, "i"), (d.outputs, "v"))
         )
         if read and type(i) is not int and type(v) is not int:
-            periods, S = (out.radix * read.axis.radix, read.stride), d.strides[a]
-            right = (1, S) if d.forward else (S, 1)
+            periods, right = (out.radix * read.axis.radix, read.stride), (d.radix, d.stride)
             fits = periods[0] * right[1] == periods[1] * right[0]
             need(fits, f"axis {a}: periods of {periods}, not {right}")
         return i, v
 
     def _unmet(self, i: Size, a: int, out: Axis, residue: int, emitted: int) -> list[int]:
         """Return the state of each tap before any is met: whether it has outputs of a residue."""
-        w, d = self.wanted, self.wanted.definition
-        taps, ahead = np.arange(w.weights.shape[3 + a]), out.shift - w.windows[a][0] - residue
-        most = max(len(taps), emitted)
+        d = self.wanted.relations[a]
+        taps, ahead = np.arange(d.taps), out.shift + d.pad - residue
+        most = max(d.taps, emitted)
         fits = most <= MOST_ALONG and most * out.radix <= MOST_PAIRS
         text = f"axis {a}: {most:,} taps and {out.radix:,} residues"
         need(fits, f"{text}; at most {MOST_ALONG:,} taps and {MOST_PAIRS:,} pairs are followed")
-        # Output S*i + D*k - begin has one residue for all i, if these are there and the same.
-        fixed = type(i) is int or d.strides[a] % out.radix == 0
-        if d.forward or not fixed or type(ahead) is not int:
-            return [MISSING] * len(taps)
-        other = (taps * d.dilations[a] + ahead) % out.radix != 0
+        # The outputs that a tap meets have one residue for all i, if these are there and the same.
+        fixed = type(i) is int or d.radix % out.radix == 0
+        if d.dilation > 0 or not fixed or type(ahead) is not int:
+            return [MISSING] * d.taps
+        other = (ahead - taps * d.dilation) % out.radix != 0
         states: list[int] = np.where(other, IMPOSSIBLE, MISSING).tolist()
         return states
 
-    def impossible(self, i: Size, offset: Size, a: int, out: Axis, residue: int) -> bool:
-        """Return whether no output o of a residue and no input i are a pair of the definition.
-
-        They are one if o = S*i + offset, of a convolution if i = S*o + offset.
-        """
-        w, d = self.wanted, self.wanted.definition
-        S, data, size = d.strides[a], w.data[d.data_axes[2 + a]], w.windows[a][1]
-        if d.forward:
+    def impossible(self, i: Size, k: int, a: int, out: Axis, residue: int) -> bool:
+        """Return whether no output o of a residue and no input i meet through a tap."""
+        d = self.wanted.relations[a]
+        offset = k * d.dilation - d.pad  # radix*i = stride*o + offset; radix or stride is 1
+        if d.dilation > 0:
             o = self.case.free("v") * out.radix + residue - out.shift
-            i = o * S + offset
+            i = o * d.stride + offset
         else:
-            o = i * S + offset
-            fixed = type(i) is int or S % out.radix == 0
-            if fixed and (offset + out.shift - residue) % out.radix != 0:
+            o = i * d.radix - offset
+            fixed = type(i) is int or d.radix % out.radix == 0
+            if fixed and (out.shift - offset - residue) % out.radix != 0:
                 return True
-        return self.case.excludes([o, size - 1 - o, i, data - 1 - i])
+        return self.case.excludes([o, d.outputs - 1 - o, i, d.inputs - 1 - i])
 
     def weights(
         self, chosen: Array, rows: Array, block: tuple[KernelSums, ...], taps: list[list[Taps]]

@@ -8,11 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from irdeconv.proof.definition import ACTIVATIONS, LayerDefinition, activation
+from irdeconv.proof.definition import ACTIVATIONS, LayerDefinition, Relation, activation
 from irdeconv.proof.language import listed_call
 from irdeconv.proof.maps import COPY_STEP, Axis, KernelSums, Moves, Read, View, by_channel, last
 from irdeconv.proof.model import (
@@ -423,26 +423,14 @@ def _activation(c: _OpenCall, x: Any, *parameters: Any) -> Any:
     return replace(x, activation=activation(c.layer, x.type, parameters))
 
 
-class ReadWindow(NamedTuple):
-    """Output v < size of an axis reads place stride*v + dilation*t - pad through tap t."""
-
-    stride: int
-    dilation: int
-    pad: Size
-    size: Size
-
-
-Windows = Sequence[ReadWindow]
-
-
-def _copies(c: _OpenCall, x: View, weights: Array, windows: Windows) -> View:
+def _copies(c: _OpenCall, x: View, weights: Array, windows: Sequence[Relation]) -> View:
     """Return copies by weights [g, M/g, C/g, *T]: an output channel has at most one tap, of 1."""
     g, m, k, *taps = weights.shape
     c.need(is_int(x.shape[1], g * k), f"{x.shape[1]} channels")
     flat, count = weights.reshape(g * m, -1), math.prod(taps)
     channel, tap = np.divmod(flat.argmax(1), max(count, 1))
     channel = np.where(flat.any(1), channel + np.arange(g * m) // m * k, -1)
-    rows = [(t, w.dilation, w.pad, w.size) for t, w in zip(taps, windows, strict=True)]
+    rows = [(w.taps, w.dilation, w.pad, w.outputs) for w in windows]
     ends = [(b, n + d * (t - 1) - b - x.shape[2 + a]) for a, (t, d, b, n) in enumerate(rows)]
     x, parts, chosen = padded(c.case, x, dict(enumerate(ends, 2))), [], []
     for t in np.unique(tap):
@@ -453,7 +441,7 @@ def _copies(c: _OpenCall, x: View, weights: Array, windows: Windows) -> View:
     return taken(c.join(parts, 1), 1, np.argsort(np.concatenate(chosen)))
 
 
-def _sums(c: _OpenCall, x: View, filter: Any, windows: Windows) -> View:
+def _sums(c: _OpenCall, x: View, filter: Any, windows: Sequence[Relation]) -> View:
     """Convolve with weights [g, M/g, C/g, *T].
 
     An axis of the data in the batch has one tap; so has an axis that the data lack.
@@ -477,11 +465,11 @@ def _sums(c: _OpenCall, x: View, filter: Any, windows: Windows) -> View:
     weights = filter.array.transpose(0, 1, 2, *(3 + i for i in to)).reshape(g, m, inner, *kernel)
     reads, made = [], {0: batch}
     for axis, i, r in zip(spatial, at, live, strict=True):
-        w = ReadWindow(1, 1, 0, axis.length) if i is None else windows[i]
+        w = Relation(1, 1, 1, 0, axis.length, 1, axis.length) if i is None else windows[i]
         # Elements that the axis skips by its step are skipped by taps that reach further.
         by, whole_axis = axis.step, replace(axis, length=axis.span, step=1)
         reads.append(Read(whole_axis, w.dilation * by, w.pad * by, r, (), w.stride * by))
-        made[axis.coordinate or 0] = Axis(w.size, axis.coordinate)
+        made[axis.coordinate or 0] = Axis(w.outputs, axis.coordinate)
     numbered, channels = isinstance(filter, Numbers), channels.reshape(g, inner)
     parts = _sums_of_copies(c, x, KernelSums(weights, numbered, channels, tuple(reads)))
     # Samples of other places in the batch would be added up.
@@ -495,7 +483,7 @@ def _sums(c: _OpenCall, x: View, filter: Any, windows: Windows) -> View:
 
 
 def _outer_axes(
-    c: _OpenCall, x: View, filter: Ints, windows: Windows
+    c: _OpenCall, x: View, filter: Ints, windows: Sequence[Relation]
 ) -> tuple[View, dict[int, int]]:
     """Return the data without axes of one place, and which filter axis is along a coordinate."""
     outer: dict[int, int] = {}
@@ -504,7 +492,8 @@ def _outer_axes(
         x, place = single(x, a)
         axis = x.axes[place]
         if a > 1 and axis.coordinate is None:
-            one = axis.length == filter[a + 1] == 1 and windows[a - 2][2:] == (0, 1)
+            w = windows[a - 2]
+            one = axis.length == filter[a + 1] == 1 and (w.pad, w.outputs) == (0, 1)
             c.need(one, "it has an axis that the data do not have")
             x = rebuilt(x, place, place + 1, (), (*x.runs[:a], x.runs[a] - 1, *x.runs[a + 1 :]))
         elif a > 1 and axis.coordinate is not None:
@@ -552,7 +541,12 @@ def _sums_of_copies(c: _OpenCall, x: View, every: KernelSums) -> list[KernelSums
 
 
 def weighed(
-    c: _OpenCall, x: View, d: LayerDefinition, filter: Any, ends: Iterable[Any], inner: bool
+    c: _OpenCall,
+    x: View,
+    d: LayerDefinition,
+    filter: Any,
+    relations: Iterable[Relation],
+    inner: bool,
 ) -> View:
     """Return a convolution of a view by [g, M/g, C/g, *K]: moved elements, or sums.
 
@@ -561,14 +555,14 @@ def weighed(
     """
     plain_layer = d.data_axes == (*range(x.ndim),) and not d.activation
     need(plain_layer and x.ndim > 2, f"{c.layer} is not followed inside")
-    windows = []
-    for a, (s, by, (begin, size)) in enumerate(zip(d.strides, d.dilations, ends, strict=True), 2):
-        if not d.forward:  # a scatter is a gather through the reversed filter (docs/proof.md, 7)
-            x = c.insert(x, a, s, trailing=False)
-            s, begin = 1, by * (filter.shape[1 + a] - 1) - begin
-        windows.append(ReadWindow(s, by, begin, size))
-    taps = () if d.forward else tuple(range(3, len(filter.shape)))
-    filter = filter._replace(array=np.flip(filter.array, taps))
+    windows, turned = [], []
+    for a, w in enumerate(relations, 2):
+        x = c.insert(x, a, w.radix, trailing=False)
+        if w.dilation < 0:  # a scatter is a gather through the reversed filter (docs/proof.md, 7)
+            turned.append(a + 1)
+            w = w._replace(dilation=-w.dilation, pad=w.pad - w.dilation * (w.taps - 1))
+        windows.append(w)
+    filter = filter._replace(array=np.flip(filter.array, tuple(turned)))
     flat = filter.array.reshape(filter.shape[0] * filter.shape[1], -1)
     plain = isinstance(filter, TypedArray) and x.type in FLOATS
     plain = plain and {w.stride for w in windows} == {1}

@@ -20,6 +20,7 @@ from irdeconv.proof.definition import (
     CONVOLUTIONS,
     OWN,
     LayerDefinition,
+    Relation,
     check_runs,
     define,
     finish,
@@ -363,37 +364,33 @@ class RegionWalk:
         g, _, c, *kernel = weights.shape
         need(self.case.is_zero(data.shape[d.data_axes[1]] - g * c), f"{layer}: channels")
         size = [data.shape[a] for a in d.data_axes[2:]]
-        windows = d.windows(size, kernel, lambda port: vector(others[port - 1]))
-        self._check_windows(layer, d, is_leaf, kernel, [out for _, out in windows])
+        relations = d.relations(size, kernel, lambda port: vector(others[port - 1]))
+        self._check_relations(layer, d, is_leaf, relations)
         if not is_leaf or self.raised:
-            check_runs(layer, d, g * c, tuple(out for _, out in windows))
+            check_runs(layer, d, g * c, tuple(r.outputs for r in relations))
         call, held = called(self.case, layer), filter._replace(array=weights)
         if isinstance(data, Leaf):
-            made: View = defined(data, d, held, windows)
+            made: View = defined(data, d, held, relations)
         else:
             need(filter.type == data.type, f"{layer}: a filter of {filter.type}")
-            made = weighed(call, data, d, held, windows, inner)
+            made = weighed(call, data, d, held, relations, inner)
         if d.bias is not None:
             made = biased(call, made, others[d.bias - 1], d.data_axes[1])
         return replace(made, activation=finish(d.activation, data.type)) if d.activation else made
 
-    def _check_windows(
-        self,
-        layer: Layer,
-        d: LayerDefinition,
-        is_leaf: bool,
-        kernel: Sequence[int],
-        outs: Sequence[Size],
+    def _check_relations(
+        self, layer: Layer, d: LayerDefinition, is_leaf: bool, relations: Sequence[Relation]
     ) -> None:
         """Check that a layer has outputs; of a defined one in the source this is a fact."""
         # Where no size is open OpenVINO takes no convolution without outputs.
         least = 0 if self.case.count or layer.version == OWN else 1
-        for k, out in zip(kernel, outs, strict=True):
+        for along in relations:
+            out = along.outputs
             if is_leaf and not self.raised:
                 if self.case.implies(-1 - out):
                     raise Vacuous
             elif d.forward:
-                fits = k > 0 and self.case.implies(out - least)
+                fits = along.taps > 0 and self.case.implies(out - least)
                 need(fits, f"the kernel of {layer} may not fit")
             elif not self.case.implies(out):  # S*(I - 1) + 1 of no input
                 text = f"{layer} may have no output"

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from irdeconv.proof.definition import LayerDefinition
+from irdeconv.proof.definition import LayerDefinition, Relation
 from irdeconv.proof.maps import COPY_STEP, Axis, Bounds, Reference, View
 from irdeconv.proof.model import (
     HIGHEST_RANK,
@@ -76,10 +76,12 @@ def data_view(leaf: Leaf, d: LayerDefinition) -> View:
     return View(leaf.type, table, tuple(axes), runs, copies=copies)
 
 
-def defined(data: Leaf, d: LayerDefinition, filter: Any, windows: Sequence[Any]) -> Reference:
+def defined(
+    data: Leaf, d: LayerDefinition, filter: Any, relations: Sequence[Relation]
+) -> Reference:
     """Return a layer of `data` by its definition; the filter is [g, M/g, C/g, *K]."""
     g, m = filter.shape[:2]
-    sizes = [data.shape[d.data_axes[0]], g * m, *(o for _, o in windows)]
+    sizes = [data.shape[d.data_axes[0]], g * m, *(r.outputs for r in relations)]
     shape = tuple(sizes[d.data_axes.index(a)] for a in range(len(sizes)))
     output = data_view(Leaf(data.port, data.type, shape), d)
     return Reference(
@@ -88,7 +90,7 @@ def defined(data: Leaf, d: LayerDefinition, filter: Any, windows: Sequence[Any])
         data=data.shape,
         weights=filter.array.swapaxes(1, 2),
         numbered=isinstance(filter, Numbers),
-        windows=tuple(windows),
+        relations=tuple(relations),
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import pytest
 
+from irdeconv.proof.definition import Relation
 from irdeconv.proof.maps import IMPOSSIBLE, NEVER, Axis, MapComparison, Read, View
 from irdeconv.proof.model import Port, TypedArray, Unproved
 from irdeconv.proof.sizes import Case, Expr, every_case, refuted
@@ -233,9 +234,10 @@ def checked_taps(rng: np.random.Generator, forward: bool) -> int:
     read = Read(taken, int(rng.integers(1, 4)), pad, live, bounds, stride)
     out, emitted = Axis(outputs, 1, r, shift), int(rng.integers(1, 5))
     s, residue = max(up // down, 1), int(rng.integers(r))
-    d = SimpleNamespace(strides=(s,), dilations=(dilation,), data_axes=(0, 1, 2), forward=forward)
+    d, step = SimpleNamespace(data_axes=(0, 1, 2)), (s, 1, -dilation, -begin)
+    along = Relation(*((1, s, dilation, begin) if forward else step), inputs, kernel, outputs)
     data, zeros = Leaf(Port(0), "f32", (1, 1, inputs)), np.zeros((1, 1, 1, kernel))
-    wanted = defined(data, cast(Any, d), TypedArray(zeros, "f32"), [(begin, outputs)])
+    wanted = defined(data, cast(Any, d), TypedArray(zeros, "f32"), [along])
     comparison = MapComparison(Case(), wanted, View("f32", np.zeros(1), (), ()))
     try:
         stands, reached = comparison._taps(0, out, residue, emitted, read)

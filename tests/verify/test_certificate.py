@@ -17,7 +17,7 @@ from irdeconv.cli.proofs import proof_code
 from irdeconv.ir.dtypes import ELEMENT_TYPES
 from irdeconv.ir.graph import Graph, Value
 from irdeconv.ir.op import REGISTRY
-from irdeconv.proof.definition import readings
+from irdeconv.proof.definition import Relation
 from irdeconv.proof.model import Unproved
 from irdeconv.rewrite.forms import FORMS
 from irdeconv.rewrite.infer_specs import inferred
@@ -435,8 +435,11 @@ def test_sums_are_those_of_the_definitions(
     ends = [(*step, b) for step, b in zip(steps, begin, strict=True)]
     for forward, outs in ((False, (9, 11, 4)), (True, (2, 3, 4))):
         sizes = outs[:axes]
-        rows = zip(shape[2:], begin, sizes, steps, kernel, strict=True)
-        got = NUMBERS.contract(x, w, [readings(*row, forward) for row in rows])
+        rows = [
+            Relation(*((1, s, d, b) if forward else (s, 1, -d, -b)), i, k, o)
+            for (s, d, b), i, k, o in zip(ends, shape[2:], kernel, sizes, strict=True)
+        ]
+        got = NUMBERS.contract(x, w, [along.readings() for along in rows])
         want = np.zeros((shape[0], groups * outputs, *sizes), object)
         for n, g, m, c in itertools.product(*map(range, (shape[0], groups, outputs, inner))):
             for s in itertools.product(*map(range, shape[2:])):
