@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from irdeconv.proof.model import FLOATS, Array, Ints, Layer, TypedArray, Unproved, listed, need
-from irdeconv.proof.sizes import Expr, Size
+from irdeconv.proof.sizes import Size, positive
 from irdeconv.proof.spelling import real
 
 CONVOLUTIONS = ("Convolution", "GroupConvolution")
@@ -158,7 +158,7 @@ class LayerDefinition:
             else:
                 total = full - size * stride if p.same == "input" else 0
             if p.crops_only:
-                total = total.case.positive(total) if isinstance(total, Expr) else max(total, 0)
+                total = positive(total)
             begin = total // 2 if p.small_first else total - total // 2
         if self.forward:
             return begin, (size + total - span) // stride + 1

@@ -36,7 +36,7 @@ from irdeconv.proof.model import (
     op,
     vector,
 )
-from irdeconv.proof.sizes import is_empty, is_int, ratio
+from irdeconv.proof.sizes import is_empty, is_int, positive, ratio
 from irdeconv.proof.spelling import kind_of, spelled
 
 
@@ -65,7 +65,7 @@ def ahead(c: Call, f: int) -> int:
     return up[c.word("nearest_mode", *up)] + where[c.word("coordinate_transformation_mode", *where)]
 
 
-@op("Pad-1 x,v,v,s? pad_mode=constant")
+@op("Pad-1 x,V,V,s? pad_mode=constant")
 def _pad(c: Call, x: Any, begin: Any, end: Any, value: Any = None) -> Any:
     zero = value is None or (value.array.shape == () and value.array == 0)
     c.need(c.word("pad_mode", "constant") and zero, "it pads with something else than a zero")
@@ -80,7 +80,7 @@ def _zero_insertion(c: Call, x: Any) -> Any:
     return x
 
 
-@op("Slice-8 x,v,v,v,v?")
+@op("Slice-8 x,V,V,V,V?")
 def _slice(c: Call, x: Any, start: Any, stop: Any, step: Any, axes: Any = None) -> Any:
     ends = [vector(v, far=True) for v in (start, stop)]
     rows = list(zip(*ends, c.vector(step), strict=True))
@@ -92,7 +92,7 @@ def _slice(c: Call, x: Any, start: Any, stop: Any, step: Any, axes: Any = None) 
     return c.cut(x, parts)
 
 
-@op("StridedSlice-1 x,v,v,v? begin_mask= end_mask= new_axis_mask= shrink_axis_mask= ellipsis_mask=")
+@op("StridedSlice-1 x,V,V,V? begin_mask= end_mask= new_axis_mask= shrink_axis_mask= ellipsis_mask=")
 def _strided_slice(c: Call, x: Any, begin: Any, end: Any, step: Any = None) -> Any:
     names = ("begin", "end", "new_axis", "shrink_axis", "ellipsis")
     masks, first = [c.ints(f"{n}_mask") for n in names], vector(begin, far=True)
@@ -111,7 +111,7 @@ def _strided_slice(c: Call, x: Any, begin: Any, end: Any, step: Any = None) -> A
     return c.cut(x, parts)
 
 
-@op("Gather-1 x,a,e | Gather-7 x,a,e batch_dims=0")
+@op("Gather-1 x,A,E | Gather-7 x,A,E batch_dims=0")
 def _gather(c: Call, x: Array, indices: TypedArray, axis: TypedArray) -> Array:
     (a,) = axes_of(c.vector(axis, 1), x.ndim)
     none = ((0,), (-indices.array.ndim,))  # negative numbers count from the rank of the indices
@@ -139,7 +139,7 @@ def _concat(c: Call, *x: Any) -> Any:
     return c.join(x, a)
 
 
-@op("Split-1 x,s num_splits | VariadicSplit-1 x,e,v")
+@op("Split-1 x,S num_splits | VariadicSplit-1 x,E,V")
 def _split(c: Call, x: Array, axis: TypedArray, *lengths: TypedArray) -> list[Array]:
     (a,) = axes_of(c.vector(axis, 1), x.ndim)
     if not lengths:
@@ -158,7 +158,7 @@ def _transpose(c: Call, x: Any, order: TypedArray) -> Any:
     return x.transpose(to)
 
 
-@op("Reshape-1 x,v special_zero=false")
+@op("Reshape-1 x,V special_zero=false")
 def _reshape(c: Call, x: Any, pattern: TypedArray) -> Any:
     out = vector(pattern)
     if not c.word("special_zero"):
@@ -167,7 +167,7 @@ def _reshape(c: Call, x: Any, pattern: TypedArray) -> Any:
     return c.reshape(x, [x.shape[i] if i in kept else v for i, v in enumerate(out)], kept)
 
 
-@op("Squeeze-1 x,e? | Squeeze-15 x,e? allow_axis_skip=false")
+@op("Squeeze-1 x,E? | Squeeze-15 x,E? allow_axis_skip=false")
 def _squeeze(c: Call, x: Any, axes: Any = None) -> Any:
     ones = [a for a, n in enumerate(x.shape) if is_int(n, 1)]
     given = () if axes is None else axes_of(c.vector(axes), x.ndim)
@@ -178,7 +178,7 @@ def _squeeze(c: Call, x: Any, axes: Any = None) -> Any:
     return c.reshape(x, [n for a, n in enumerate(x.shape) if a not in gone])
 
 
-@op("Unsqueeze-1 x,e")
+@op("Unsqueeze-1 x,E")
 def _unsqueeze(c: Call, x: Any, axes: TypedArray) -> Any:
     given = c.vector(axes, least=1)
     return c.expand(x, axes_of(given, x.ndim + len(given)))
@@ -201,7 +201,7 @@ def _broadcast(c: Call, x: Any, target: TypedArray, *mapping: TypedArray) -> Any
     return c.broadcast(x, shape)
 
 
-@op("Tile-1 x,v")
+@op("Tile-1 x,V")
 def _tile(c: Call, x: Any, repeats: TypedArray) -> Any:
     times = c.room(c.vector(repeats, least=1))
     c.need(not is_empty(x.shape), "of empty data")
@@ -326,17 +326,26 @@ def _convert(c: Call, x: Array, *like: Any) -> Array:
     return np.asarray(x != 0, bool) if target == "boolean" else c.whole(x, target)
 
 
+_positive = np.frompyfunc(positive, 1, 1)
+
+
+def _maximum(a: Array, b: Array) -> Array:
+    is_open = object in (a.dtype, b.dtype)
+    return np.asarray(a + _positive(b - a), object) if is_open else np.maximum(a, b)
+
+
 _SAME = "Add Subtract Multiply Maximum Minimum"  # as NumPy's, which are spelled a_b
 _KEEP = (*_SAME.split(), "Negative", "Abs")
 COMPARE = "Equal NotEqual Less LessEqual Greater GreaterEqual"
 _PAIRS = f"{_SAME} {COMPARE}".split()
 _FUNCTIONS: dict[str, Run] = {
     **{t: getattr(np, re.sub("(?<=[a-z])(?=[A-Z])", "_", t).lower()) for t in _PAIRS},
+    "Maximum": _maximum,
     "Negative": np.negative,
     "Divide": lambda a, b: a / b if a.dtype == np.float64 else a // b,
     "FloorMod": np.remainder,
     "Abs": lambda a: np.maximum(a, -a),
-    "ReLU": lambda a: np.maximum(a, 0),
+    "ReLU": lambda a: _maximum(np.zeros_like(a), a),
 }
 
 
@@ -369,7 +378,7 @@ def _clamp(c: Call, x: Array) -> Array:
     return np.asarray(np.minimum(np.maximum(c.whole(x, c.type), low), high), x.dtype)
 
 
-@op("ReduceSum-1 x,e keep_dims=false | ReduceProd-1 x,e keep_dims=false", moves=False)
+@op("ReduceSum-1 x,E keep_dims=false | ReduceProd-1 x,E keep_dims=false", moves=False)
 def _reduce(c: Call, x: Array, axes: TypedArray) -> Array:
     c.need(c.type in ("i32", "i64") and x.size in ALL, "only vectors are reduced")
     run: Any = np.add if c.layer.type == "ReduceSum" else np.multiply
@@ -401,6 +410,11 @@ def _of_data(c: Call, *x: Array) -> Array:
 # Attributes that OpenVINO reads, by the type of a layer; it does not look at others.
 ATTRIBUTES = {
     name: {a.partition("=")[0] for row in rows.values() for a in row.attributes}
+    for name, rows in RULES.items()
+}
+# Ports that take integers of any type. The order of a Transpose behind a convolution does not.
+VECTORS = {
+    name: {p for row in rows.values() for p, letter in enumerate(row.takes) if letter[0].isupper()}
     for name, rows in RULES.items()
 }
 # OpenVINO bounds these wrongly where sizes are open, and then leaves them out or folds them.
@@ -442,11 +456,11 @@ def _check_inputs(c: Call, takes: Sequence[str], given: Sequence[Any]) -> None:
     """Check how many inputs there are, and that vectors are of rank 1, scalars of rank 0."""
     least = sum(letter.isalpha() for letter in takes)
     fits = least <= len(given) and (len(given) <= len(takes) or "*" in takes[0])
-    c.need(fits, f"{len(given)} inputs instead of {', '.join(takes)}")
+    c.need(fits, f"{len(given)} inputs instead of {', '.join(takes).lower()}")
     for port, (letter, value) in enumerate(zip(takes, given, strict=False)):
-        if isinstance(value, TypedArray) and letter[0] in _RANKS:
+        if isinstance(value, TypedArray) and letter[0].lower() in _RANKS:
             rank = value.array.ndim
-            c.need(rank in _RANKS[letter[0]], f"input {port} has rank {rank}")
+            c.need(rank in _RANKS[letter[0].lower()], f"input {port} has rank {rank}")
 
 
 def output_type(layer: Layer, types: Sequence[str]) -> str:

@@ -18,14 +18,12 @@ from irdeconv.proof.sums import Part, compare
 NEVER, WRONG = -1, -2  # emitted taps that read zeros only, or what the definition does not read
 READ, MISSING, IMPOSSIBLE = 0, 1, 2  # taps of the definition
 MOST_ALIGNED = 2**26
-COPY_STEP = 2**32  # more than there are channels
 MOST_ALONG = 2**13  # taps of an axis, which are looked at one by one
 MOST_PAIRS = 2**25  # of a tap and a residue of an axis
 
 
 Bounds = tuple[tuple[Size, Size], ...]
 Taps = tuple[list[int], list[int]]  # the tap of each emitted tap, and the ones that are reached
-Moves = tuple[tuple[int, Bounds], ...]  # of a copy along each coordinate, and bounds of its own
 
 
 @dataclass(frozen=True)
@@ -103,12 +101,10 @@ class View:
     """A tensor computed from the data; `blocks` None: nothing but moved elements of the data.
 
     `table` has one axis for each of `axes`: the row of the base of each element, -1 for zero; rows
-    of several blocks are counted through. A block is a sum of convolutions with the same rows. Of
-    moved data, channel + COPY_STEP * i is one of copy i: with (move, bounds) = `copies[i][c]` its t
-    along coordinate c is `move` more, and within `bounds`, or it is zero; i is the same along open
-    axes. Each axis of the tensor is a run of `axes`, in row-major order, of as many as `runs` says
-    (0: it has the size 1). `bias` has a number for each element of the table (with `bias_numbered`
-    that of an element of an input); then comes the `activation`.
+    of several blocks are counted through. A block is a sum of convolutions with the same rows. Each
+    axis of the tensor is a run of `axes`, in row-major order, of as many as `runs` says (0: it has
+    the size 1). `bias` has a number for each element of the table (with `bias_numbered` that of an
+    element of an input); then comes the `activation`.
     """
 
     type: str | None
@@ -119,7 +115,6 @@ class View:
     bias: Array | None = None
     bias_numbered: bool = False
     activation: Activation | None = None
-    copies: tuple[Moves, ...] = ()
 
     @property
     def shape(self) -> tuple[Size, ...]:

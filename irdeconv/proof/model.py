@@ -187,8 +187,8 @@ class Listed(NamedTuple):
     """The rule of an operation; `ports` have the moved elements, or share a type.
 
     `takes` has a letter for each port: "x" for these, "v" a vector, "s" a scalar, "e" either of
-    them, "a" any array; "?" behind it: it may be missing, "*": there may be more. `attributes` have
-    OpenVINO's default if one may be missing.
+    them, "a" any array; "?" behind it: it may be missing, "*": there may be more. Capital ones take
+    integers of any type. `attributes` have OpenVINO's default if one may be missing.
     """
 
     run: Run
@@ -279,18 +279,25 @@ class Call:
         self.need(fits, "it crops zeros that it inserts itself")
         self.room(map(sum, sizes))
         for axis, (n, b, e) in enumerate(sizes):
-            x = self.pick(x, axis, np.arange(-b, n + e))
+            x = self.pick(x, axis, np.arange(-b, n + e)) if b or e else x
         return x
 
     def cut(self, x: Any, parts: Sequence[Any]) -> Any:
         """Return slices of the axes."""
         return np.asarray(x[tuple(parts)], x.dtype)
 
+    def each(self, x: Any, axis: int, places: Array) -> Any:
+        """Put copies (places of 0) or `nothing` (others) in place of each element of an axis."""
+        return self.merge(self.pick(self.expand(x, [axis + 1]), axis + 1, places), axis)
+
     def insert(self, x: Any, axis: int, stride: int, trailing: bool) -> Any:
         """Insert stride - 1 times `nothing` between elements; `trailing`: behind the last, too."""
-        n = x.shape[axis]
-        o = np.arange(*self.room([stride * n if trailing or not n else stride * (n - 1) + 1]))
-        return self.pick(x, axis, np.where(o % stride, -1, o // stride))
+        if stride == 1:
+            return x
+        # S*(I - 1) + 1 elements, but none of none: the question splits the case at I = 0.
+        cut = 0 if trailing or not x.shape[axis] > 0 else 1 - stride
+        rows = [(0, cut if a == axis else 0) for a in range(x.ndim)]
+        return self.pad(self.each(x, axis, np.arange(stride)), rows)
 
     def resize(self, x: Any, axis: int, f: int, h: int) -> Any:
         """Repeat each element f times: output o is element floor((2*o + h) / (2*f))."""
@@ -307,6 +314,11 @@ class Call:
     def expand(self, x: Any, axes: Sequence[int]) -> Any:
         """Return x with axes of size 1 at these places of the result."""
         return np.expand_dims(x, tuple(axes))
+
+    def merge(self, x: Any, axis: int) -> Any:
+        """Make one axis of two neighbours, in row-major order."""
+        m, n, *behind = x.shape[axis:]
+        return x.reshape((*x.shape[:axis], m * n, *behind))
 
     def broadcast(self, x: Any, shape: Sequence[Any]) -> Any:
         """Repeat x along its axes of size 1."""

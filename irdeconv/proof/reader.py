@@ -15,7 +15,7 @@ import numpy as np
 from lxml import etree
 
 from irdeconv.proof.definition import CONVOLUTION_SAYS, CONVOLUTIONS, OPSET, last_changed
-from irdeconv.proof.language import ATTRIBUTES
+from irdeconv.proof.language import ATTRIBUTES, VECTORS
 from irdeconv.proof.model import Array, Fact, Layer, Model, Port, Shape, TypedArray, Unproved, need
 from irdeconv.proof.spelling import kind_of, spelled
 
@@ -28,11 +28,6 @@ _LOOPS = ("Loop", "TensorIterator", "If")
 _WHOLE_AXIS = {"start": "0", "end": "-1", "stride": "1", "part_size": "1"}
 _INSIDE = {"data", "input", "output", "rt_info", *_BODY_OF, *_BODIES}
 _READ = {**ATTRIBUTES, **{t: {*CONVOLUTION_SAYS.split()} for t in CONVOLUTIONS}}
-# Inputs that take integers of any type. The order of a Transpose behind a convolution does not.
-_VECTORS = {"Pad": (1, 2), "Slice": (1, 2, 3, 4), "StridedSlice": (1, 2, 3), "Gather": (1, 2)}
-_VECTORS |= {"VariadicSplit": (1, 2)} | dict.fromkeys(
-    ("Reshape", "Squeeze", "Unsqueeze", "Split", "Tile", "ReduceSum", "ReduceProd"), (1,)
-)
 _COUNTS = {"Parameter": [[0, 1]], "Const": [[0, 1]], "Result": [[1, 0]], "Assign": [[1, 0], [1, 1]]}
 _NATIVE = {"f64": "<f8", "f32": "<f4", "f16": "<f2", "boolean": "?"}
 _NATIVE |= {f"{kind}{8 * n}": f"<{kind}{n}" for kind in "iu" for n in (1, 2, 4, 8)}
@@ -381,7 +376,7 @@ def _widen(layers: list[Layer]) -> None:
     """Make integer constants i64 if all their readers take any integer type there."""
     kept: set[int] = set()
     for y in layers:
-        takes = _VECTORS.get(y.type, ()) if re.fullmatch(OPSET, y.version) else ()
+        takes = VECTORS.get(y.type, ()) if re.fullmatch(OPSET, y.version) else ()
         kept |= {p.layer for port, p in enumerate(y.inputs) if port not in takes}
     for i, y in enumerate(layers):
         kind = y.elements.type if y.elements else ""

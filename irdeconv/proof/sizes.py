@@ -136,6 +136,11 @@ def is_empty(shape: Iterable[Any]) -> bool:
     return any(is_int(n, 0) for n in shape)
 
 
+def positive(n: Size) -> Size:
+    """Return max(n, 0) without asking which of both it is."""
+    return n.case.positive(n) if isinstance(n, Expr) else max(n, 0)
+
+
 def ratio(a: Size, b: Size) -> int:
     """Return the number that b is to be multiplied by to get a, 0 if there is none."""
     if type(b) is int:
@@ -192,10 +197,8 @@ class Case:
             self.facts += [rest - q * c, q * c + (c - 1) - rest]
         return self.quotients[key] + whole
 
-    def positive(self, e: Size) -> Size:
+    def positive(self, e: Expr) -> Size:
         """Return max(e, 0): a symbol t >= 0, t >= e; which of both it is, is asked if need be."""
-        if not isinstance(e, Expr):
-            return max(e, 0)
         # One symbol for max(e, 0) and max(-e, 0): their difference is e only if they share it.
         if next(iter(e.terms.values())) < 0:
             return self.positive(-e) + e

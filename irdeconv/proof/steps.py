@@ -6,18 +6,18 @@ The rules of movements are in `language`; here are the primitives that they call
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
 
 from irdeconv.proof.definition import ACTIVATIONS, LayerDefinition, Relation, activation
 from irdeconv.proof.language import listed_call
-from irdeconv.proof.maps import COPY_STEP, Axis, KernelSums, Moves, Read, View, by_channel, last
+from irdeconv.proof.maps import Axis, KernelSums, Read, View, by_channel, last
 from irdeconv.proof.model import (
     FLOATS,
-    LARGEST_ARRAY,
     MOST_RESIZED,
     RULES,
     Array,
@@ -26,12 +26,13 @@ from irdeconv.proof.model import (
     Layer,
     Run,
     TypedArray,
+    computed,
     need,
 )
 from irdeconv.proof.sizes import Case, Expr, Size, SizesTooLarge, SizesTooSmall, is_int
 from irdeconv.proof.views import (
     Numbers,
-    Zeros,
+    Pieces,
     elements,
     filled,
     padded,
@@ -39,10 +40,12 @@ from irdeconv.proof.views import (
     regrouped,
     single,
     taken,
+    views_of,
     with_axis,
     zero_shape,
 )
 
+Moved = View | Pieces
 MOST_REPEATED, MOST_LIVE = 64, 2**10  # more is for exact sizes
 
 
@@ -75,13 +78,6 @@ class _OpenCall(Call):
             x = _stepped(self, padded(self.case, x, {a: (-b, e - n)}), a, s)
         return x
 
-    def insert(self, x: Any, axis: int, stride: int, trailing: bool) -> Any:
-        if stride == 1:
-            return x
-        # S*(I - 1) + 1 elements, but none of none: the question splits the case at I = 0.
-        cut = 0 if trailing or not x.shape[axis] > 0 else 1 - stride
-        return padded(self.case, each(x, axis, np.arange(stride)), {axis: (0, cut)})
-
     def resize(self, x: Any, axis: int, f: int, h: int) -> Any:
         size = x.shape[axis] * f
         # With h = 0 or 1 output o takes element floor(o / f), which none beyond the axis is.
@@ -91,10 +87,16 @@ class _OpenCall(Call):
         )
         if not self.case.implies(MOST_RESIZED - 1 - size):
             raise SizesTooLarge(f"{self.layer}: {size} elements may be too many for f32")
-        return each(x, axis, np.zeros(f, np.int64)) if f > 1 else x
+        return self.each(x, axis, np.zeros(f, np.int64)) if f > 1 else x
 
     def expand(self, x: Any, axes: Sequence[int]) -> Any:
-        return _unsqueezed(x, axes)
+        for a in sorted(axes):
+            x = replace(x, runs=(*x.runs[:a], 0, *x.runs[a:]))
+        return x
+
+    def merge(self, x: Any, axis: int) -> Any:
+        runs = (*x.runs[:axis], x.runs[axis] + x.runs[axis + 1], *x.runs[axis + 2 :])
+        return replace(x, runs=runs)
 
     def broadcast(self, x: Any, shape: Sequence[Any]) -> Any:
         for a, (length, n) in enumerate(zip(x.shape, shape, strict=True)):
@@ -117,22 +119,38 @@ class _OpenCall(Call):
         return y
 
     def join(self, parts: Sequence[Any], axis: int) -> Any:
-        pattern = next((p for p in parts if isinstance(p, View)), None)
-        if pattern is None:
-            shapes = list(map(zero_shape, parts))
-            sizes = list(shapes[0])
-            sizes[axis] = _length(self, shapes, shapes[0], axis)
-            return Zeros(parts[0].type, tuple(sizes))
-        if any(a.coordinate is not None for a in pattern.run(axis)):
-            views = [p for p in parts if isinstance(p, View)]
-            # Zeros beside one place of the data are pads; beside sums they are residues without
-            # taps.
-            pads = len(views) < len(parts) and pattern.blocks is None and pattern.runs[axis] == 1
-            axes = (n for v in views for n in v.run(axis))
-            if pads or any(n.coordinate is not None and not _is_one(n) for n in axes):
-                return _joined_open(self, parts, axis)
-            parts = [_beside(p, axis) if isinstance(p, View) else p for p in parts]
-        return _joined_rows(self, parts, axis)
+        views = [v for p in parts for v in views_of(p)]
+        opens = [n for v in views for n in v.run(axis) if n.coordinate is not None]
+        # Zeros beside one place of the data are pads; beside sums they are residues without taps.
+        pads = opens and views[0].blocks is None and views[0].runs[axis] == 1
+        is_open = (pads and not all(map(views_of, parts))) or not all(map(_is_one, opens))
+        several = is_open and sum(map(bool, map(views_of, parts))) > 1
+        need(not several, f"{self.layer} joins several tensors along an open axis")
+        if views and not is_open:
+            parts = [_constant_view(self.case, p) for p in parts]
+        shapes = [p.shape if views_of(p) else zero_shape(p) for p in parts]
+        like, sizes = views[0].shape if views else shapes[0], [s[axis] for s in shapes]
+        for shape in shapes:
+            need(len(shape) == len(like), f"{self.layer} joins other ranks")
+            pairs = [*zip(shape, like, strict=True)]
+            same = (self.case.is_zero(m - n) for m, n in (*pairs[:axis], *pairs[axis + 1 :]))
+            need(all(same), f"{self.layer} joins other shapes")
+        if not views:
+            return Pieces(parts[0].type, (*like[:axis], sum(sizes), *like[axis + 1 :]))
+        need(all(map(self.case.implies, sizes)), f"{self.layer} joins sizes that may be negative")
+        self.need(is_open or all(type(n) is int for n in sizes), "zeros of an open size")
+        alike = is_open or not views[0].activation or all(map(views_of, parts))
+        need(alike, f"{self.layer} joins unlike things")
+        made = []  # the sum of the parts, each with zeros in place of the others
+        for i, part in enumerate(parts):
+            begin, end = sum(sizes[:i]), sum(sizes[i:])
+            for v in views_of(part):
+                if is_open:
+                    v = padded(self.case, v, {axis: (begin, end - sizes[i])})
+                else:
+                    v = taken(_beside(_settled(v), axis), axis, np.arange(-begin, end), joins=True)
+                made.append(v)
+        return _together(self, made)
 
 
 def called(case: Case, layer: Layer) -> _OpenCall:
@@ -143,20 +161,7 @@ def called(case: Case, layer: Layer) -> _OpenCall:
     return _OpenCall(layer, call.said, call.opset, case=case)
 
 
-def _unsqueezed(x: View, places: Sequence[int]) -> View:
-    """Return a view with axes of size 1 at places of the result."""
-    for a in sorted(places):
-        x = replace(x, runs=(*x.runs[:a], 0, *x.runs[a:]))
-    return x
-
-
-def each(x: View, a: int, places: Array) -> View:
-    """Put copies (places of 0) or zeros (others) of each element of an axis in its place."""
-    x = taken(_unsqueezed(x, [a + 1]), a + 1, places)
-    return replace(x, runs=(*x.runs[:a], x.runs[a] + x.runs[a + 1], *x.runs[a + 2 :]))
-
-
-def _zeros_regrouped(case: Case, zeros: Zeros, target: Sequence[Size]) -> Zeros:
+def _zeros_regrouped(case: Case, zeros: Pieces, target: Sequence[Size]) -> Pieces:
     """Return zeros in another shape of as many elements; one size may be -1."""
     count, sizes = math.prod(zeros.shape), list(target)
     text = f"zeros {list(zeros.shape)} are not followed to {sizes}"
@@ -165,7 +170,7 @@ def _zeros_regrouped(case: Case, zeros: Zeros, target: Sequence[Size]) -> Zeros:
         need(type(rest) is int and rest > 0, text)
         sizes[i] = count // rest
     need(case.is_zero(count - math.prod(sizes)), text)
-    return Zeros(zeros.type, tuple(sizes))
+    return Pieces(zeros.type, tuple(sizes))
 
 
 def _clipped(at: Size, n: Size) -> Size:
@@ -230,82 +235,49 @@ def _alike(case: Case, a: Axis, b: Axis) -> bool:
     )
 
 
-def _copied(case: Case, views: Sequence[View]) -> list[View]:
-    """Return moved data that differ in their places along open axes as copies of one."""
-    copies: dict[Moves, int] = {}
-    made = []
-    for i, v in enumerate(views):
-        pairs = list(zip(v.axes, views[0].axes, strict=True))
-        by = {a.coordinate: a.shift - b.shift for a, b in pairs if a.coordinate is not None}
-        empty = {a.coordinate for a in v.axes if case.is_zero(a.length)}  # moved by any number
-        by = {c: 0 if case.is_zero(n) else i if c in empty else n for c, n in by.items()}
-        # Copies are distinguished by their moves. Comparing open moves would split the case.
-        need(all(type(n) is int for n in by.values()), "copies are moved by open sizes")
-        rows = [tuple((n + by[c], own) for c, (n, own) in enumerate(row)) for row in v.copies]
-        number = np.array([copies.setdefault(row, len(copies)) for row in rows])
-        table = np.where(
-            v.table < 0, -1, number[v.table // COPY_STEP] * COPY_STEP + v.table % COPY_STEP
-        )
-        axes = (a if a.coordinate is None else replace(a, shift=b.shift) for a, b in pairs)
-        made.append(replace(v, table=table, axes=tuple(axes)))
-    return [replace(v, copies=tuple(copies)) for v in made]
+def _together(c: _OpenCall, views: Sequence[View]) -> Moved:
+    """Return the sum of views, as one view if they are at the same places."""
+    first, found, blocks = views[0], list[View](), list[tuple[KernelSums, ...]]()
+    for v in views:
+        like = v.activation == first.activation and (v.blocks is None) == (first.blocks is None)
+        need(like and (v.blocks is not None or not v.is_finished), f"{c.layer} joins unlike things")
+        # Rows are counted through all blocks: those of a view begin where the last ones end.
+        table = np.where(v.table < 0, -1, v.table + sum(b[0].rows for b in blocks))
+        v, blocks = replace(v, table=table), [*blocks, *(v.blocks or ())]
+        at = next((i for i, u in enumerate(found) if _same_places(c.case, u, v)), len(found))
+        found[at : at + 1] = [_over(c, u, v) for u in found[at : at + 1]] or [v]
+    if first.blocks is not None:
+        need(len(found) == 1, f"{c.layer} joins other shapes or places")
+        return replace(found[0], blocks=tuple(blocks))
+    found = [v for v in found if (v.table >= 0).any()] or found[:1]
+    return found[0] if len(found) == 1 else Pieces(first.type, first.shape, tuple(found))
 
 
-def _zero_view(c: _OpenCall, value: Any, pattern: View, at: int) -> View:
-    """Return zeros as a view beside which a pattern stands."""
-    size = _length(c, [zero_shape(value)], pattern.shape, at)
-    c.need(type(size) is int and size >= 0, "zeros of an open or negative size")
-    pattern, place = single(pattern, at)
-    sizes = [size if i == place else n for i, n in enumerate(pattern.table.shape)]
-    table, axis = np.full(c.room(sizes), -1), replace(pattern.axes[place], length=size)
-    blocks = None if pattern.blocks is None else ()
-    view = View(pattern.type, table, pattern.axes, pattern.runs, blocks, copies=pattern.copies)
-    return with_axis(view, place, axis)
+def _same_places(case: Case, a: View, b: View) -> bool:
+    """Return whether the elements of two views are at the same places."""
+    return a.runs == b.runs and all(_alike(case, *p) for p in zip(a.axes, b.axes, strict=True))
 
 
-def _constant_view(case: Case, value: TypedArray) -> View | TypedArray:
-    """Return a constant of one number for each channel as a view, zeros as they are."""
-    array = value.array
-    if array.ndim < 3 or not array.size or not array.any():
+def _over(c: _OpenCall, a: View, b: View) -> View:
+    """Return two views at the same places as one."""
+    need(not ((a.table >= 0) & (b.table >= 0)).any(), f"{c.layer} adds elements")
+    biased = [v for v in (a, b) if v.bias is not None]
+    numbered = {v.bias_numbered for v in biased}
+    need(len(numbered) < 2, f"{c.layer} joins constant and computed biases")
+    both: Any = np.maximum if True in numbered else np.add
+    bias = reduce(both, [v.bias for v in biased]) if biased else None
+    return replace(a, table=np.maximum(a.table, b.table), bias=bias, bias_numbered=True in numbered)
+
+
+def _constant_view(case: Case, value: Any) -> Any:
+    """Return a constant of one number for each channel as a view, other values as they are."""
+    array = value.array if isinstance(value, TypedArray) else np.zeros(0)
+    if array.ndim < 3 or not array.any():
         return value
     first = array[(slice(1), slice(None), *(slice(1),) * (array.ndim - 2))]
     need(bool((array == first).all()), "the data is joined with something else")
     made = filled(case, TypedArray(first, value.type), array.shape)
     return made if isinstance(made, View) else value
-
-
-def _joined_rows(c: _OpenCall, parts: Sequence[Any], at: int) -> View:
-    """Join views and constants along a run of explicit axes: their tables."""
-    case, pattern = c.case, next(p for p in parts if isinstance(p, View))
-    parts = [_constant_view(case, p) if isinstance(p, TypedArray) else p for p in parts]
-    pattern = _settled(pattern)
-    views = [_settled(p) if isinstance(p, View) else _zero_view(c, p, pattern, at) for p in parts]
-    views = [single(v, at)[0] for v in views]
-    views = _copied(case, views) if pattern.blocks is None else views
-    place = single(pattern, at)[1]
-    tables: list[Array] = []
-    blocks: list[tuple[KernelSums, ...]] = []
-    for v in views:
-        same_ends = v.activation == views[0].activation and v.runs == views[0].runs
-        like = same_ends and (v.blocks is None) == (pattern.blocks is None)
-        need(like, f"{c.layer} joins unlike things")
-        both = enumerate(zip(v.axes, views[0].axes, strict=True))
-        same = (_alike(case, *pair) for i, pair in both if i != place)
-        need(all(same), f"{c.layer} joins other shapes or places")
-        # Rows are counted through all blocks: those of a view begin where the last ones end.
-        tables.append(np.where(v.table < 0, -1, v.table + sum(b[0].rows for b in blocks)))
-        blocks += v.blocks or ()
-    need(sum(t.size for t in tables) <= LARGEST_ARRAY, f"{c.layer} joins too much")
-    table, axes = np.concatenate(tables, place), list(views[0].axes)
-    axes[place] = replace(axes[place], length=int(table.shape[place]))
-    numbered = {v.bias_numbered for v in views if v.bias is not None}
-    need(len(numbered) < 2, f"{c.layer} joins constant and computed biases")
-    nothing = -1 if True in numbered else 0.0
-    every = [np.full(v.table.shape, nothing) if v.bias is None else v.bias for v in views]
-    bias = np.concatenate(every, place) if numbered else None
-    found = None if pattern.blocks is None else tuple(blocks)
-    ends = (bias, True in numbered, views[0].activation, views[0].copies)
-    return View(pattern.type, table, tuple(axes), views[0].runs, found, *ends)
 
 
 def _is_one(axis: Axis) -> bool:
@@ -321,38 +293,19 @@ def _beside(x: View, a: int, most: int = 0) -> View:
     rows = x.rows
     extra = sum(n.coordinate is not None for n in rows[a]) - most
     ones = [i for i, n in enumerate(rows[a]) if _is_one(n)][: max(extra, 0)]
+    if not ones:
+        return x
     rows[0 if a else 1] += tuple(rows[a][i] for i in ones)
     rows[a] = tuple(n for i, n in enumerate(rows[a]) if i not in ones)
     return x.grouped(rows)
 
 
-def _joined_open(c: _OpenCall, parts: Sequence[Any], at: int) -> View:
-    """Join one view with zeros along an open axis."""
-    [where, *more] = [i for i, p in enumerate(parts) if isinstance(p, View)]
-    need(not more, f"{c.layer} joins several tensors along an open axis")
-    sides = [list(map(zero_shape, side)) for side in (parts[:where], parts[where + 1 :])]
-    fits = all(c.case.implies(s[at]) for side in sides for s in side)
-    need(fits, f"{c.layer} joins sizes that may be negative")
-    begin, end = (_length(c, side, parts[where].shape, at) for side in sides)
-    return padded(c.case, parts[where], {at: (begin, end)})
-
-
-def _length(c: _OpenCall, shapes: Sequence[Sequence[Size]], like: Sequence[Size], at: int) -> Size:
-    """Return the size of tensors joined along an axis, whose other sizes are those of a shape."""
-    need(all(len(s) == len(like) for s in shapes), f"{c.layer} joins other ranks")
-    pairs = [(s[i], n) for s in shapes for i, n in enumerate(like) if i != at]
-    need(all(c.case.is_zero(m - n) for m, n in pairs), f"{c.layer} joins other shapes")
-    return sum(s[at] for s in shapes)
-
-
 def _both(c: _OpenCall, a: View, b: View) -> View:
     """Return the sum of convolutions."""
     a, b = (_settled(v) for v in ((b, a) if a.bias is None else (a, b)))
-    fits = c.layer.type == "Add" and a.type == b.type and a.type in FLOATS and b.bias is None
-    fits = fits and not a.activation and not b.activation and a.runs == b.runs
+    fits = a.type == b.type and b.bias is None and not a.activation and not b.activation
     need(fits and a.blocks and b.blocks, f"{c.layer} adds other than convolutions")
-    pairs = zip(a.axes, b.axes, strict=True)
-    same = all(_alike(c.case, *pair) for pair in pairs) and np.array_equal(a.table, b.table)
+    same = _same_places(c.case, a, b) and np.array_equal(a.table, b.table)
     blocks = list(zip(a.blocks or (), b.blocks or (), strict=True))
     same = same and all(p[0].rows == q[0].rows for p, q in blocks)
     need(same, f"{c.layer} adds unlike convolutions")
@@ -363,10 +316,11 @@ def _add(c: _OpenCall, a: Any, b: Any) -> Any:
     x, other = (a, b) if isinstance(a, View) else (b, a)
     minus = c.layer.type == "Subtract"
     if isinstance(x, View) and isinstance(other, View):
+        need(not minus and x.type in FLOATS, f"{c.layer} adds other than convolutions")
         return _both(c, x, other)
     if not isinstance(x, View):  # zeros, and a number for each channel
         need(not minus, f"{c.layer} subtracts from zeros")
-        zeros, value = (a, b) if isinstance(a, Zeros) or isinstance(b, Numbers) else (b, a)
+        zeros, value = (a, b) if isinstance(a, Pieces) or isinstance(b, Numbers) else (b, a)
         return filled(c.case, value, zero_shape(zeros))
     need(x is a or not minus, f"{c.layer} subtracts the data")
     numbers, is_numbered = elements(other), isinstance(other, Numbers)
@@ -391,7 +345,7 @@ def _spread(call: Call, x: View, c: Array) -> tuple[View, Array]:
         axis, length = x.axes[place], shape[a]
         call.need(is_int(axis.length, length), f"{length} numbers for one axis")
         if axis.coordinate is not None:  # they have to repeat with the period of the axis
-            fits = type(axis.shift) is int and len(x.copies) < 2 and length >= axis.radix
+            fits = type(axis.shift) is int and length >= axis.radix
             call.need(fits, "it varies along an open axis")
             at = (np.arange(length) + axis.shift) % axis.radix
             short = c.take(np.unique(at, return_index=True)[1], a)
@@ -423,7 +377,7 @@ def _activation(c: _OpenCall, x: Any, *parameters: Any) -> Any:
     return replace(x, activation=activation(c.layer, x.type, parameters))
 
 
-def _copies(c: _OpenCall, x: View, weights: Array, windows: Sequence[Relation]) -> View:
+def _copies(c: _OpenCall, x: View, weights: Array, windows: Sequence[Relation]) -> Moved:
     """Return copies by weights [g, M/g, C/g, *T]: an output channel has at most one tap, of 1."""
     g, m, k, *taps = weights.shape
     c.need(is_int(x.shape[1], g * k), f"{x.shape[1]} channels")
@@ -432,13 +386,15 @@ def _copies(c: _OpenCall, x: View, weights: Array, windows: Sequence[Relation]) 
     channel = np.where(flat.any(1), channel + np.arange(g * m) // m * k, -1)
     rows = [(w.taps, w.dilation, w.pad, w.outputs) for w in windows]
     ends = [(b, n + d * (t - 1) - b - x.shape[2 + a]) for a, (t, d, b, n) in enumerate(rows)]
-    x, parts, chosen = padded(c.case, x, dict(enumerate(ends, 2))), [], []
+    kept = (channel >= 0).all() or not x.is_finished
+    need(kept, "zeros join what has a bias or an activation")
+    x, parts = padded(c.case, x, dict(enumerate(ends, 2))), []
     for t in np.unique(tap):
         at = zip(np.unravel_index(t, taps), rows, strict=True)
         cuts = [(-d * int(i), -d * (n - 1 - int(i))) for i, (n, d, *_) in at]
-        chosen.append(np.flatnonzero(tap == t))
-        parts.append(c.pick(padded(c.case, x, dict(enumerate(cuts, 2))), 1, channel[chosen[-1]]))
-    return taken(c.join(parts, 1), 1, np.argsort(np.concatenate(chosen)))
+        moved = _settled(padded(c.case, x, dict(enumerate(cuts, 2))))
+        parts.append(taken(moved, 1, np.where(tap == t, channel, -1), joins=True))
+    return _together(c, parts)
 
 
 def _sums(c: _OpenCall, x: View, filter: Any, windows: Sequence[Relation]) -> View:
@@ -470,16 +426,15 @@ def _sums(c: _OpenCall, x: View, filter: Any, windows: Sequence[Relation]) -> Vi
         by, whole_axis = axis.step, replace(axis, length=axis.span, step=1)
         reads.append(Read(whole_axis, w.dilation * by, w.pad * by, r, (), w.stride * by))
         made[axis.coordinate or 0] = Axis(w.outputs, axis.coordinate)
-    numbered, channels = isinstance(filter, Numbers), channels.reshape(g, inner)
-    parts = _sums_of_copies(c, x, KernelSums(weights, numbered, channels, tuple(reads)))
-    # Samples of other places in the batch would be added up.
-    c.need(all(moves[0] == (0, ()) for moves in x.copies), "the batch is moved")
-    need(parts, f"{c.layer} reads nothing")
+    channels = channels.reshape(g, inner)
+    read = (channels >= 0).any(0)
+    numbered, weights = isinstance(filter, Numbers), weights[:, :, read]
+    sums = KernelSums(weights, numbered, channels[:, read], tuple(reads))
     out = [[made[a.coordinate or 0] for a in row] for row in (rows[0], *rows[2:])]
     out.insert(1, [Axis(g * m)])
     axes = tuple(a for row in out for a in row)
     table = np.arange(g * m).reshape([a.rows for a in axes])
-    return View(x.type, table, axes, tuple(map(len, out)), (tuple(parts),))
+    return View(x.type, table, axes, tuple(map(len, out)), ((sums,),))
 
 
 def _outer_axes(
@@ -518,48 +473,25 @@ def _live_places(c: _OpenCall, table: Array) -> tuple[Array, list[Ints]]:
     return channels, live
 
 
-def _sums_of_copies(c: _OpenCall, x: View, every: KernelSums) -> list[KernelSums]:
-    """Return the sums over the channels of each copy of the data, at its places."""
-    copy, channel, parts = *np.divmod(every.channels, COPY_STEP), list[KernelSums]()
-    for i, moves in enumerate(x.copies):
-        chosen = [np.flatnonzero(row == i) for row in copy]
-        count = len(chosen[0])
-        c.need(len(x.copies) == 1 or {*map(len, chosen)} == {count}, "unlike groups")
-        own, read = every.weights, np.where(copy < 0, -1, channel)
-        if len(x.copies) > 1:
-            own = np.stack([w[:, k] for w, k in zip(own, chosen, strict=True)])
-            read = np.stack([row[k] for row, k in zip(channel, chosen, strict=True)])
-        there = []
-        for along in every.reads:
-            axis = along.axis
-            move, limits = moves[axis.coordinate or 0]
-            axis = replace(axis, shift=axis.shift + move, bounds=(*axis.bounds, *limits))
-            there.append(replace(along, axis=axis))
-        if count or len(x.copies) == 1:
-            parts.append(replace(every, weights=own, channels=read, reads=tuple(there)))
-    return parts
-
-
 def weighed(
     c: _OpenCall,
-    x: View,
+    x: Moved,
     d: LayerDefinition,
     filter: Any,
-    relations: Iterable[Relation],
+    relations: Sequence[Relation],
     inner: bool,
-) -> View:
-    """Return a convolution of a view by [g, M/g, C/g, *K]: moved elements, or sums.
+) -> Moved:
+    """Return a convolution of data by [g, M/g, C/g, *K]: moved elements, or sums.
 
     It is moved elements if it only copies and is no end. A deconvolution is one behind zeros
     between elements.
     """
-    plain_layer = d.data_axes == (*range(x.ndim),) and not d.activation
-    need(plain_layer and x.ndim > 2, f"{c.layer} is not followed inside")
+    plain_layer = d.data_axes == (*range(len(x.shape)),) and not d.activation
+    need(plain_layer and len(x.shape) > 2, f"{c.layer} is not followed inside")
     windows, turned = [], []
-    for a, w in enumerate(relations, 2):
-        x = c.insert(x, a, w.radix, trailing=False)
+    for a, w in enumerate(relations, 3):
         if w.dilation < 0:  # a scatter is a gather through the reversed filter (docs/proof.md, 7)
-            turned.append(a + 1)
+            turned.append(a)
             w = w._replace(dilation=-w.dilation, pad=w.pad - w.dilation * (w.taps - 1))
         windows.append(w)
     filter = filter._replace(array=np.flip(filter.array, tuple(turned)))
@@ -568,9 +500,29 @@ def weighed(
     plain = plain and {w.stride for w in windows} == {1}
     # At the end of a region copies stay sums: with these the definition is compared.
     copies = np.isin(flat, (0, 1)).all() and ((flat != 0).sum(1) < 2).all()
-    if plain and copies and (inner or x.blocks is not None):
-        return _copies(c, x, filter.array, windows)
-    return _sums(c, x, filter, windows)
+    made = list[View]()
+    for v in views_of(x):
+        for a, w in enumerate(windows, 2):
+            v = c.insert(v, a, w.radix, trailing=False)
+        if plain and copies and (inner or v.blocks is not None):
+            made += views_of(_copies(c, v, filter.array, windows))
+        else:
+            made.append(_sums(c, v, filter, windows))
+    return _together(c, made) if made[0].blocks is None else reduce(partial(_both, c), made)
+
+
+def followed(case: Case, layer: Layer, inputs: Sequence[Any]) -> list[Any]:
+    """Return the outputs of a step: of a sum of moved data, the sum of those of its views."""
+    call, run, views = called(case, layer), STEPS[layer.type], list[Any]()
+    many = [(i, v) for i, v in enumerate(inputs) if isinstance(v, Pieces) and v.views]
+    if layer.type == "Concat" or not many:
+        return computed(call, run, inputs)
+    fits = len(many) == 1 and layer.type not in ACTIVATIONS  # others are linear
+    need(fits, f"{layer} is not followed of data that are joined")
+    at, pieces = many[0]
+    for v in pieces.views:
+        views += computed(call, run, [*inputs[:at], v, *inputs[at + 1 :]])
+    return [Pieces(views[0].type, views[0].shape, tuple(views))]
 
 
 def biased(c: _OpenCall, x: View, bias: Any, axis: int = 1) -> View:

@@ -41,7 +41,6 @@ from irdeconv.proof.model import (
     Proof,
     TypedArray,
     Unproved,
-    computed,
     need,
     region,
     room,
@@ -57,21 +56,22 @@ from irdeconv.proof.sizes import (
     every_case,
     ratio,
 )
-from irdeconv.proof.steps import BEHIND, STEPS, biased, called, weighed
+from irdeconv.proof.steps import BEHIND, STEPS, biased, called, followed, weighed
 from irdeconv.proof.views import (
     Leaf,
     Numbers,
-    Zeros,
+    Pieces,
     data_view,
     defined,
     elements,
     filled,
     plain,
+    views_of,
     zero_shape,
 )
 
 _IN_INTEGERS = "Abs Add Convert Maximum Minimum Multiply Negative Range ShapeOf Subtract".split()
-Value = View | Leaf | Numbers | Zeros | TypedArray
+Value = View | Pieces | Leaf | Numbers | TypedArray
 
 
 class Vacuous(Exception):
@@ -241,7 +241,7 @@ class RegionWalk:
             given = [get(p) for p in layer.inputs]
             for i, value in enumerate(self.layer(layer, given, at in inner)):
                 found[Port(at, i)] = value
-                self.shapes += [value.shape] if isinstance(value, View) else []
+                self.shapes += [value.shape] if views_of(value) else []
         return get(output)
 
     def few_elements(self) -> bool:
@@ -291,13 +291,12 @@ class RegionWalk:
         if any(isinstance(v, Reference) for v in inputs) and layer.type not in BEHIND:
             raise Unproved(f"{layer} behind the deconvolution is not followed for all sizes")
         # Zeros are joined and reshaped; with a number for each channel they are a bias.
-        blank = (Zeros, TypedArray, Numbers) if layer.type == "Add" else (Zeros, TypedArray)
+        blank = (Pieces, TypedArray, Numbers) if layer.type == "Add" else (Pieces, TypedArray)
         zeros = layer.type in ("Add", "Concat", "Reshape")
         zeros = zeros and all(isinstance(v, blank) for v in inputs)
-        views = any(isinstance(v, View) for v in inputs)
+        views = any(map(views_of, inputs))
         if layer.type in STEPS and (views or zeros):
-            made: list[Any] = computed(called(self.case, layer), STEPS[layer.type], inputs)
-            return made
+            return followed(self.case, layer, inputs)
         if any(isinstance(v, Numbers) for v in inputs) and layer.type in MOVES:
             return _moved(layer, inputs)
         raise Unproved(f"{layer} is not followed for all sizes")
@@ -307,8 +306,7 @@ class RegionWalk:
         is_open = any(v.array.dtype == object for v in inputs)
         if self.case.count:
             language.check_open(layer, [v.type for v in inputs])
-        lazy = is_open and layer.type in ("Maximum", "ReLU")
-        out = (self.extremes if lazy else language.evaluate)(layer, inputs)
+        out = language.evaluate(layer, inputs)
         self.within(layer, [*inputs, *out] if is_open else [])
         return out
 
@@ -322,16 +320,6 @@ class RegionWalk:
             array = np.arange(first, self.count).reshape(leaf.shape)
             held = self.leaves[leaf.port] = Numbers(leaf.type, array)
         return held
-
-    def extremes(self, layer: Layer, inputs: Sequence[TypedArray]) -> Sequence[TypedArray]:
-        """Return Maximum or ReLU of sizes without asking which of both it is."""
-        kind = language.output_type(layer, [v.type for v in inputs])
-        language.listed_call(layer)[0].together(*(v.array for v in inputs))
-        a, b = (
-            np.asarray(v, object) for v in (inputs[0].array, *(v.array for v in inputs[1:]), 0)[:2]
-        )
-        over = np.frompyfunc(lambda x, y: self.case.positive(y - x), 2, 1)
-        return [TypedArray(np.asarray(a + over(a, b), object), kind)]
 
     def within(self, layer: Layer, values: Sequence[TypedArray]) -> None:
         """Check that numbers fit their type, and 32 bits, or 24 if OpenVINO computes in f32."""
@@ -347,10 +335,11 @@ class RegionWalk:
                 else:
                     raise SizesTooLarge(f"{layer}: {n} may not fit {kind} within {bits} bits")
 
-    def convolution(self, layer: Layer, inputs: Sequence[Any], inner: bool) -> View:
+    def convolution(self, layer: Layer, inputs: Sequence[Any], inner: bool) -> View | Pieces:
         """Return a layer of leaves by its definition, another one as sums over a view."""
         data, *others = inputs
-        if not isinstance(data, Leaf | View) or isinstance(data, Reference):
+        begins = isinstance(data, Leaf) or views_of(data)
+        if not begins or isinstance(data, Reference):
             raise Unproved(f"the data of {layer} is not where a region begins")
         d, is_leaf = define(layer, len(data.shape)), isinstance(data, Leaf)
         need(self.defining == is_leaf or not d.forward, f"{layer} is not the only convolution")
@@ -370,10 +359,13 @@ class RegionWalk:
             check_runs(layer, d, g * c, tuple(r.outputs for r in relations))
         call, held = called(self.case, layer), filter._replace(array=weights)
         if isinstance(data, Leaf):
-            made: View = defined(data, d, held, relations)
+            made: View | Pieces = defined(data, d, held, relations)
         else:
             need(filter.type == data.type, f"{layer}: a filter of {filter.type}")
             made = weighed(call, data, d, held, relations, inner)
+        if isinstance(made, Pieces):
+            need(d.bias is None, f"{layer} adds no bias")
+            return made
         if d.bias is not None:
             made = biased(call, made, others[d.bias - 1], d.data_axes[1])
         return replace(made, activation=finish(d.activation, data.type)) if d.activation else made

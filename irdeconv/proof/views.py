@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from irdeconv.proof.definition import LayerDefinition, Relation
-from irdeconv.proof.maps import COPY_STEP, Axis, Bounds, Reference, View
+from irdeconv.proof.maps import Axis, Reference, View
 from irdeconv.proof.model import (
     HIGHEST_RANK,
     LARGEST_ARRAY,
@@ -48,11 +48,17 @@ class Numbers(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Zeros:
-    """Zeros of an open shape."""
+class Pieces:
+    """The sum of views of moved data; without views it is zeros of an open shape."""
 
     type: str | None
     shape: tuple[Size, ...]
+    views: tuple[View, ...] = ()
+
+
+def views_of(value: Any) -> tuple[View, ...]:
+    """Return the views whose sum is a value, none of zeros and other values."""
+    return value.views if isinstance(value, Pieces) else (value,) * isinstance(value, View)
 
 
 def elements(value: Any) -> Array:
@@ -71,9 +77,8 @@ def data_view(leaf: Leaf, d: LayerDefinition) -> View:
         for a, n in enumerate(leaf.shape)
     ]
     axes[d.data_axes[1]] = Axis(channels)
-    runs, copies = (1,) * len(axes), (((0, ()),) * (len(axes) - 1),)
     table = np.arange(channels).reshape([a.rows for a in axes])
-    return View(leaf.type, table, tuple(axes), runs, copies=copies)
+    return View(leaf.type, table, tuple(axes), (1,) * len(axes))
 
 
 def defined(
@@ -135,32 +140,11 @@ def single(view: View, a: int) -> tuple[View, int]:
     elif chosen and inner:
         axis = chosen[0]
         need(axis.step == 1, "elements that were taken with a step are merged")
-        bounds = _multiplied(axis.bounds, size)
+        bounds = tuple((low * size, high * size) for low, high in axis.bounds)
         radix, length = axis.radix * size, axis.length * size
         merged = Axis(length, axis.coordinate, radix, axis.shift * size, bounds)
-        c, times = axis.coordinate or 0, [1] * len((view.copies or ((),))[0])
-        times[c:] = [size, *times[c + 1 :]]
-        copies = tuple(
-            tuple((n * f, _multiplied(own, f)) for (n, own), f in zip(row, times, strict=True))
-            for row in view.copies
-        )
-        view = replace(rebuilt(view, place, end, [merged], runs), copies=copies)
-        _check_copies(view)
+        view = rebuilt(view, place, end, [merged], runs)
     return view, place
-
-
-def _multiplied(bounds: Bounds, size: int) -> Bounds:
-    return tuple((low * size, high * size) for low, high in bounds)
-
-
-def _check_copies(view: View) -> None:
-    """Check that the copy of an element is the same along open axes of the table."""
-    # `copies` are per element of the table, their moves per position: an axis whose elements belong
-    # to different copies would need both.
-    along = tuple(i for i, a in enumerate(view.axes) if a.coordinate is not None)
-    copy = np.where(view.table < 0, -1, view.table // COPY_STEP)
-    same = (copy < 0) | (copy == copy.max(along, initial=-1, keepdims=True))
-    need(len(view.copies) < 2 or same.all(), "moved copies are merged into an open axis")
 
 
 def plain(view: View) -> View:
@@ -171,16 +155,20 @@ def plain(view: View) -> View:
     return view
 
 
-def taken(view: View, a: int, at: Array) -> View:
-    """Return the elements at some places of an explicit axis of the tensor; others are zeros."""
+def taken(view: View, a: int, at: Array, joins: bool = False) -> View:
+    """Return the elements at some places of an explicit axis of the tensor; others are zeros.
+
+    With `joins` these become elements of another tensor: they have no bias or activation.
+    """
     view, place = single(view, a)
     axis = view.axes[place]
     n = axis.length
     need(axis.coordinate is None, "an open axis is rearranged")
     inside = (at >= 0) & (at < n)
-    need(inside.all() or not view.is_finished, "zeros join what has a bias or an activation")
+    fits = joins or inside.all() or not view.is_finished
+    need(fits, "zeros join what has a bias or an activation")
     need(view.table.size // max(n, 1) * at.size <= LARGEST_ARRAY, "a table grows too large")
-    bias = None if view.bias is None else pick(view.bias, place, at, 0)
+    bias = None if view.bias is None else pick(view.bias, place, at, -view.bias_numbered)
     view = replace(view, table=pick(view.table, place, at, -1), bias=bias)
     return with_axis(view, place, replace(axis, length=int(at.size)))
 
@@ -205,31 +193,14 @@ def padded(case: Case, view: View, rows: Mapping[int, tuple[Size, Size]]) -> Vie
         shrinks = case.implies(-begin) and case.implies(-end)
         need(shrinks or not view.is_finished, "zeros join what has a bias or an activation")
         # What is cut off and padded again is zero: the axis must not grow back over data.
+        bounds = axis.bounds
         if not shrinks:
-            view = _bounded(case, view, place)
-            axis = view.axes[place]
+            low, high = axis.shift, axis.shift + axis.span
+            known = (case.is_zero(m - low) and case.is_zero(n - high) for m, n in bounds)
+            bounds += () if any(known) else ((low, high),)
         shift = axis.shift - begin * axis.step
-        view = with_axis(view, place, replace(axis, length=length, shift=shift))
+        view = with_axis(view, place, replace(axis, length=length, shift=shift, bounds=bounds))
     return view
-
-
-def _bounded(case: Case, view: View, place: int) -> View:
-    """Return a view with zeros at positions outside of an open axis."""
-    axis = view.axes[place]
-    c = axis.coordinate or 0
-
-    def more(move: int, own: Bounds) -> Bounds:
-        low, high = axis.shift + move, axis.shift + move + axis.span
-        rows = (*axis.bounds, *own)
-        known = any(case.is_zero(a - low) and case.is_zero(b - high) for a, b in rows)
-        return () if known else ((low, high),)
-
-    if len(view.copies) < 2:
-        return with_axis(view, place, replace(axis, bounds=(*axis.bounds, *more(0, ()))))
-    copies = (
-        (*row[:c], (row[c][0], (*row[c][1], *more(*row[c]))), *row[c + 1 :]) for row in view.copies
-    )
-    return replace(view, copies=tuple(copies))
 
 
 def regrouped(case: Case, view: View, target: Sequence[Size]) -> View:
@@ -301,18 +272,19 @@ def _in_own_places(view: View, rows: list[list[Axis]]) -> list[list[Axis]]:
 
 def zero_shape(value: Any) -> tuple[Size, ...]:
     """Return the shape of zeros; Unproved for anything else."""
-    zero = isinstance(value, Zeros) or (isinstance(value, TypedArray) and not value.array.any())
+    zero = isinstance(value, Pieces) and not value.views
+    zero |= isinstance(value, TypedArray) and not value.array.any()
     need(zero, "the data is joined with something else")
     return tuple(value.shape)
 
 
-def filled(case: Case, value: TypedArray | Numbers, shape: Sequence[Size]) -> Zeros | View:
+def filled(case: Case, value: TypedArray | Numbers, shape: Sequence[Size]) -> Pieces | View:
     """Return one number for each channel, in the shape of a tensor like the data."""
     plain_sizes = value.array.dtype != object and all(isinstance(n, Expr) or n >= 0 for n in shape)
     need(plain_sizes, f"numbers in the shape {list(shape)}")
     numbered = isinstance(value, Numbers)
     if not numbered and not value.array.any():
-        return Zeros(value.type, tuple(shape))
+        return Pieces(value.type, tuple(shape))
     c = value.array.reshape((1,) * (len(shape) - value.array.ndim) + value.array.shape)
     need(len(shape) > 2 and type(shape[1]) is int, "numbers of another shape")
     fits = c.size == c.shape[1] and c.shape[1] in (1, shape[1])

@@ -39,7 +39,7 @@ from irdeconv.proof.model import (
     need,
 )
 from irdeconv.proof.sizes import LARGEST_SIZES, Case, ratio
-from irdeconv.proof.steps import biased, called, each
+from irdeconv.proof.steps import biased, called
 from irdeconv.proof.symbolic import RegionWalk, open_leaf
 from irdeconv.proof.views import Leaf, Numbers, data_view
 from irdeconv.rewrite.compressed_filters import constant
@@ -158,7 +158,7 @@ def _enlarged(case: Case, layer: Layer, x: View, *given: TypedArray) -> View:
         call.need(f >= 1 and (f == v or not scales), text)
         repeats = f == 1 or ahead(call, f) in (0, 1)
         need(repeats, f"the coordinates of {layer} do not repeat elements")
-        x = each(x, a, np.zeros(f, np.int64)) if f > 1 else x
+        x = call.each(x, a, np.zeros(f, np.int64)) if f > 1 else x
     return x
 
 
