@@ -28,6 +28,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 os.environ["IRDECONV_CALIBRATED"] = "0"  # kernels are chosen alike on every developer's machine
 COMPUTING = {"ir", "kernels", "ops", "rewrite", "runtime"}  # folders of tests
+OTHERS = {"slow", "thorough", "oracles", "browser"}  # marks of tests that are not quick
 NO_SKIPS = bool(os.environ.get("IRDECONV_NO_SKIPS"))
 
 
@@ -77,9 +78,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Mark what is slow and quick; with --update keep those that have expected outputs."""
     _leave_to_slow(items)
     for item in items:
-        if not any(
-            item.get_closest_marker(name) for name in ("slow", "thorough", "oracles", "browser")
-        ):
+        if not {mark.name for mark in item.iter_markers()} & OTHERS:
             item.add_marker("quick")
     if config.getoption("--update"):
         others = [i for i in items if "update" not in getattr(i, "fixturenames", ())]
@@ -98,8 +97,9 @@ def _leave_to_slow(items: list[pytest.Item]) -> None:
     """Of the rows of a test with the mark `sampled(N)`, leave all but N to `-m slow`."""
     rows: dict[tuple[str, int], list[pytest.Item]] = {}
     for item in items:
-        mark = item.get_closest_marker("sampled")
-        if mark is not None and item.get_closest_marker("slow") is None:
+        marks = {mark.name: mark for mark in item.iter_markers()}
+        mark = marks.get("sampled")
+        if mark is not None and "slow" not in marks:
             rows.setdefault((item.nodeid.partition("[")[0], mark.args[0]), []).append(item)
     for (name, count), every in rows.items():
         kept = random.Random(name).sample(every, min(count, len(every)))

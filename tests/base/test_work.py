@@ -11,6 +11,7 @@ from irdeconv.ir.spec import Interval, broadcast
 from irdeconv.ops.elementwise import Add, Minimum, Sqrt
 from irdeconv.ops.movement import Broadcast
 from support.plan_graphs import Builder
+from support.rows import each_row
 
 
 def test_the_sum_of_folded_constants_is_limited():
@@ -51,8 +52,8 @@ def test_half_of_an_account_is_left_for_nodes():
         assert caught.value.diagnostics[0].code == "E602"
 
 
-@pytest.mark.parametrize("a", [1, 3, Interval(0, 1), Interval(1, 2), Interval(0, 3), Interval(2)])
-@pytest.mark.parametrize("b", [0, 1, 3, Interval(0, 1), Interval(1, 4), Interval(2, 3)])
+@each_row("a", [1, 3, Interval(0, 1), Interval(1, 2), Interval(0, 3), Interval(2)])
+@each_row("b", [0, 1, 3, Interval(0, 1), Interval(1, 4), Interval(2, 3)])
 def test_broadcasting_intervals_holds_for_every_size(a, b):
     def sizes(d):
         return range(d.lo, 6 if d.hi is None else d.hi + 1) if isinstance(d, Interval) else [d]

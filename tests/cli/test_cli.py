@@ -20,6 +20,7 @@ from support.commands import answer, command
 from support.fixtures import Capture, Patch
 from support.ir_text import write_ir, write_small_net
 from support.layers import Layer
+from support.rows import each_row
 
 # The command line in process: results, exit codes, JSON, files.
 
@@ -62,7 +63,7 @@ def test_usage_and_version() -> None:
     assert (captured.out, captured.err[:6]) == ("", "usage:")
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@each_row("verb", list(VERBS))
 def test_every_verb_has_help(verb: str) -> None:
     out = answer(verb, "--help").out
     assert out.startswith(f"usage: irdeconv {verb}")
@@ -490,7 +491,7 @@ def test_fields_and_parsers_are_different_names() -> None:
     assert all([*rows(f"    + {name}")] for name in SHARED)
 
 
-@pytest.mark.parametrize(("verb", "option"), OPTIONS, ids=lambda x: getattr(x, "name", x))
+@each_row(("verb", "option"), OPTIONS)
 def test_constraints_refuse_and_name_arguments(verb: str, option: VerbOption) -> None:
     this = verb_record(verb)
     assert {option.reads.split(" ")[0], option.writes.split(" ")[0]} <= KINDS

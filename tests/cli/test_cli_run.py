@@ -26,6 +26,7 @@ from support.fixtures import Capture, Patch
 from support.ir_text import LAYER, W
 from support.layers import build, numbers
 from support.onnx_models import Layer
+from support.rows import each_row
 
 # `irdeconv run`: inputs of every kind, outputs, dumps.
 
@@ -134,8 +135,8 @@ def test_names_that_look_like_syntax() -> None:
     assert [v.tolist() for v in got.values()] == [[1, 1], [0, 0], [0, 1]]
 
 
-@pytest.mark.parametrize("kind", GENERATORS)
-@pytest.mark.parametrize("name", [t for t in ELEMENT_TYPES if t != "string"])
+@each_row("kind", list(GENERATORS))
+@each_row("name", [t for t in ELEMENT_TYPES if t != "string"])
 def test_generators_fit_every_element_type(kind: str, name: str) -> None:
     dtype = ELEMENT_TYPES[name]
     values = generate(kind, Spec(dtype, (3, 50)), 0, 0, "x")
@@ -185,7 +186,7 @@ def test_open_dimensions_are_filled(tmp_path: Path) -> None:
         )
 
 
-@pytest.mark.parametrize("name", [t for t in ELEMENT_TYPES if t not in ("string", "f8e8m0")])
+@each_row("name", [t for t in ELEMENT_TYPES if t not in ("string", "f8e8m0")])
 def test_random_numbers_of_an_interval(name: str) -> None:
     dtype = ELEMENT_TYPES[name]
     for low, high in ((0, 1), (1, 1), *(((-2, 3),) if dtype.kind in ("int", "float") else ())):
@@ -315,7 +316,7 @@ def types(steps: list[dict[str, Any]]) -> list[list[str]]:
     return [[layer["type"] for layer in step["layers"]] for step in steps]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "bytes"),
     [("4096", 4096), ("1k", 1024), ("512M", 512 * 2**20), ("2G", 2**31), ("1.5GiB", 3 * 2**29),
      ("3 ", 3), ("7B", 7), ("1T", 2**40), ("0", 0), ("2mb", 2**21)],
@@ -324,7 +325,7 @@ def test_sizes(text: str, bytes: int) -> None:
     assert size(text) == bytes
 
 
-@pytest.mark.parametrize("text", ["", "G", "-1", "1e9", "1.M", "1P", "٣", "0x10", "1 2"])
+@each_row("text", ["", "G", "-1", "1e9", "1.M", "1P", "٣", "0x10", "1 2"])
 def test_what_is_no_size(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="is not a size"):
         size(text)

@@ -14,6 +14,7 @@ from irdeconv.base.source import Location, SourceFile
 from irdeconv.cli.console import Console, has_colour, width_of
 from irdeconv.cli.diagnostics import parts
 from support.fixtures import Patch
+from support.rows import each_row
 
 pytestmark = pytest.mark.usefixtures("pipe")
 
@@ -81,8 +82,8 @@ def test_styled_lines_are_broken_as_plain_ones_are(monkeypatch: Patch) -> None:
         assert shown == plain
 
 
-@pytest.mark.parametrize("width", [40, 60, 80])
-@pytest.mark.parametrize("column", [1, 30, 150, 290])
+@each_row("width", [40, 60, 80])
+@each_row("column", [1, 30, 150, 290])
 def test_a_source_line_is_clipped_around_its_caret(width: int, column: int) -> None:
     line = "".join(chr(ord("a") + i % 26) for i in range(300))
     place = Location(SourceFile("n.xml", f"\n{line}\n".encode()), fixed=(2, column))

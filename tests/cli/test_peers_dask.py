@@ -19,8 +19,6 @@ from irdeconv.cli.batch_executors import Errand
 from irdeconv.cli.dask_cluster import Cluster, kept_whole
 from support.commands import command
 
-distributed = pytest.importorskip("distributed")
-da = pytest.importorskip("dask.array")
 pytestmark = [
     pytest.mark.oracles,
     # Warnings of Dask's own: workers that are killed leave sockets and loops behind.
@@ -31,10 +29,25 @@ HEAD = str(ROOT / "ir_samples/openvino/segmentation_head.xml")
 CALL = "support.batch_calls:call"
 
 
+def distributed() -> Any:
+    """Return the module, which takes a second to import."""
+    return pytest.importorskip("distributed")
+
+
+def da() -> Any:
+    return pytest.importorskip("dask.array")
+
+
+@pytest.fixture(autouse=True)
+def installed() -> None:
+    distributed()
+    da()
+
+
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
     with (
-        distributed.LocalCluster(
+        distributed().LocalCluster(
             n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50
         ) as made,
         kept_whole(made, 2),
@@ -95,7 +108,7 @@ def test_what_accepts_and_is_mute(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_scheduler_without_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("irdeconv.cli.dask_cluster.WORKER_TIME", 0.2)
-    with distributed.LocalCluster(
+    with distributed().LocalCluster(
         n_workers=0, processes=False, dashboard_address=None, silence_logs=50
     ) as empty:
         results = Cluster(errand(), empty.scheduler_address, 1, 1, None).results([{"how": "well"}])
@@ -119,12 +132,12 @@ def test_workers_of_another_version(cluster: Any, monkeypatch: pytest.MonkeyPatc
 
 
 def test_blocks_on_threads_and_on_workers(cluster: Any, images: Any) -> None:
-    (mask,) = ird.map_blocks(HEAD, da.from_array(images, chunks=(2, 1, 16, 32))).values()
+    (mask,) = ird.map_blocks(HEAD, da().from_array(images, chunks=(2, 1, 16, 32))).values()
     plan = ird.compile(HEAD, threads=1)
     want = np.concatenate([plan.run(images[i : i + 1])["mask"] for i in range(6)])
     assert (mask.shape, mask.dtype, mask.chunks[0]) == (want.shape, want.dtype, (2, 2, 2))
     assert np.array_equal(mask.compute(scheduler="threads"), want)
-    with distributed.Client(cluster):
+    with distributed().Client(cluster):
         assert np.array_equal(mask.compute(), want)
         assert np.array_equal((mask + 1)[3:5].compute(), want[3:5] + 1)
 
@@ -147,15 +160,15 @@ def test_several_inputs_and_outputs() -> None:
     rng = np.random.default_rng(0)
     x, y = (rng.standard_normal((7, 4)).astype(np.float32) for _ in range(2))
     b = np.arange(4, dtype=np.float32)
-    given = {"x": da.from_array(x, (3, 2)), "y": da.from_array(y, (3, 4)), "b": b}
+    given = {"x": da().from_array(x, (3, 2)), "y": da().from_array(y, (3, 4)), "b": b}
     found = ird.map_blocks(graph, given)
     assert [a.chunks for a in found.values()] == [((3, 3, 1), (4,))] * 2
     assert [a.dtype for a in found.values()] == [np.float32, np.bool_]
-    more, big = da.compute(*found.values(), scheduler="sync")
+    more, big = da().compute(*found.values(), scheduler="sync")
     assert np.array_equal(more, x + y + b)
     assert np.array_equal(big, x + y + b > b)
     with pytest.raises(UsageError, match="unlike chunks"):
-        ird.map_blocks(graph, {**given, "y": da.from_array(y, (2, 4))})
+        ird.map_blocks(graph, {**given, "y": da().from_array(y, (2, 4))})
     with pytest.raises(UsageError, match='input "b" is missing'):
         ird.map_blocks(graph, {"x": given["x"], "y": given["y"]})
 
@@ -164,10 +177,10 @@ def test_several_inputs_and_outputs() -> None:
     ("inputs", "message"),
     [
         (lambda: np.zeros((1, 3, 32, 32)), "none of the inputs is an array of Dask"),
-        (lambda: {"x": da.zeros((1, 3, 32, 32))}, 'has no input "x"'),
+        (lambda: {"x": da().zeros((1, 3, 32, 32))}, 'has no input "x"'),
         (dict, 'input "image" is missing'),
-        (lambda: da.zeros((2, 5, 32, 32)), "data has 5 channels"),
-        (lambda: da.zeros((2, 3, 32)), "does not fit"),
+        (lambda: da().zeros((2, 5, 32, 32)), "data has 5 channels"),
+        (lambda: da().zeros((2, 3, 32)), "does not fit"),
     ],
 )
 def test_arrays_that_do_not_fit(inputs: Any, message: str) -> None:

@@ -8,6 +8,7 @@ import pytest
 from irdeconv.base.form_names import CONDITIONS
 from irdeconv.rewrite.forms import FORMS
 from support.public_layers import PUBLISHED, Published, macs_by_theory
+from support.rows import each_row
 from support.scripts import page_maker
 
 pytestmark = pytest.mark.thorough
@@ -36,7 +37,7 @@ def is_quick(published: Published) -> bool:
     )
 
 
-@pytest.mark.parametrize("published", PUBLISHED, ids=lambda p: p.network)
+@each_row("published", PUBLISHED)
 def test_every_row_is_theory_and_everything_is_proved(published: Published) -> None:
     theory = macs_by_theory(published.layer)
     assert theory["direct"] == published.layer.products

@@ -14,7 +14,8 @@ import irdeconv as ird
 import irdeconv.formats.onnx_reader
 from irdeconv.cli.verbs import VERBS, verb_parser
 from irdeconv.formats.onnx_node import RULES
-from support.commands import command
+from support.commands import answer, command
+from support.rows import each_row
 from support.schemas import require_schema, schemas, validator
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -98,12 +99,12 @@ def leads(page: str, target: str) -> bool:
     return to.exists() and (not anchor or anchor in anchors(to.read_text("utf-8")))
 
 
-@pytest.mark.parametrize("page", PAGES)
+@each_row("page", PAGES)
 def test_links_lead_somewhere(page: str) -> None:
     assert [t for t in links(page) if not leads(page, t)] == []
 
 
-@pytest.mark.parametrize("page", PAGES)
+@each_row("page", PAGES)
 def test_every_page_stands_in_a_list(page: str) -> None:
     """docs/index.md lists all pages; those of a folder follow the page of its name."""
     path = ROOT / page
@@ -112,18 +113,18 @@ def test_every_page_stands_in_a_list(page: str) -> None:
     assert page == "docs/index.md" or path in listed or above in listed
 
 
-@pytest.mark.parametrize("page", PAGES)
+@each_row("page", PAGES)
 def test_paths_exist(page: str) -> None:
     assert sorted(p for p in paths(page) if not exists(p)) == []
 
 
-@pytest.mark.parametrize("page", PAGES)
+@each_row("page", PAGES)
 def test_files_named_without_their_folder_exist(page: str) -> None:
     found = {n for text in code(page) for n in re.findall(r"(?<![\w./*<>-])[a-z_]\w*\.py\b", text)}
     assert sorted(found - SOURCES) == []
 
 
-@pytest.mark.parametrize("page", PAGES)
+@each_row("page", PAGES)
 def test_names_of_the_package_exist(page: str) -> None:
     assert sorted(n for n in names(page) if not is_name(n)) == []
 
@@ -286,12 +287,11 @@ def test_documents(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -
                 require_schema({k: v for k, v in document.items() if k != key} | {"odd": 1})
 
 
-def test_outputs_without_finite_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_outputs_without_finite_numbers(tmp_path: Path) -> None:
     data = tmp_path / "nan.npy"
     np.save(data, np.full((1, 1, 3, 3), np.nan, np.float32))
     model = "ir_samples/openvino/deconv_3x3_to_5x5.xml"
-    assert command("run", model, f"@{data}", "--format", "json") == 0
-    document = json.loads(capsys.readouterr().out)
+    document = answer("run", model, f"@{data}", "--format", "json").json
     require_schema(document)
     [output] = document["outputs"].values()
     assert output["min"] is output["max"] is output["mean"] is None

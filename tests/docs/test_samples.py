@@ -4,10 +4,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import numpy as np
 import pytest
-from nbclient import NotebookClient
 
 import irdeconv as ird
 from irdeconv.formats.xml_writer import write_ir
@@ -146,10 +144,21 @@ def test_every_broken_sample_is_listed() -> None:
 NOTEBOOK = Path("ir_samples/deconvolution.ipynb")
 
 
+def stored() -> Any:
+    """Return the notebook; its packages take long to import."""
+    import nbformat
+
+    notebook = nbformat.read(NOTEBOOK, 4)
+    nbformat.validate(notebook)
+    return notebook
+
+
 @pytest.fixture(scope="module")
 def cells() -> dict[str, dict[str, Any]]:
     """What the code cells show, by their last line."""
-    notebook = nbformat.read(NOTEBOOK, 4)
+    from nbclient import NotebookClient
+
+    notebook = stored()
     NotebookClient(
         notebook, timeout=120, resources={"metadata": {"path": str(NOTEBOOK.parent)}}
     ).execute()
@@ -163,9 +172,7 @@ def cells() -> dict[str, dict[str, Any]]:
 
 
 def test_the_file_is_stored_without_outputs() -> None:
-    notebook = nbformat.read(NOTEBOOK, 4)
-    nbformat.validate(notebook)
-    assert not any(cell.get("outputs") for cell in notebook.cells)
+    assert not any(cell.get("outputs") for cell in stored().cells)
 
 
 def test_pictures(cells: dict[str, dict[str, Any]]) -> None:

@@ -21,6 +21,7 @@ from irdeconv.ir.graph import Graph
 from support import irbuild as ib
 from support.layers import parameter, result
 from support.loading import codes, found, read
+from support.rows import each_row
 
 # Broken IRs: one run reports everything, with code, line and column, and never raises.
 
@@ -143,7 +144,7 @@ def place(text: str, part: str) -> tuple[int, int]:
     return text.count("\n", 0, at) + 1, at - (text.rfind("\n", 0, at) + 1) + 1
 
 
-@pytest.mark.parametrize(("old", "new", "expected"), EDITS)
+@each_row(("old", "new", "expected"), EDITS)
 def test_one_defect(old: str, new: str, expected: list[tuple[str, str]]) -> None:
     xml = ib.chain()
     assert xml.count(old) >= 1
@@ -240,7 +241,7 @@ PORT_MAP = (
 )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("entry", "expected", "part"),
     [
         ({"e": "7"}, "E211", 'external_port_id="7"'),
@@ -301,7 +302,7 @@ def test_of_many_ports_a_message_names_the_first() -> None:
 # Files -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "code"),
     [
         (b"", "E101"),
@@ -333,7 +334,7 @@ def zipped(name: str) -> bytes:
     return buffer.getvalue()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "code", "kind"),
     [
         (b"<net>", "E101", "not well-formed XML"),
@@ -364,7 +365,6 @@ def zipped(name: str) -> bytes:
         (b"\x7fELF\2\1\1\0", "E110", "a program or library (ELF)"),
         (bytes(range(256)), "E110", "binary data"),
     ],
-    ids=lambda value: "data" if isinstance(value, bytes) else None,  # some hold the time
 )
 def test_the_kind_of_file_is_told(data: bytes, code: str, kind: str) -> None:
     (problem,) = read(data).diagnostics

@@ -22,6 +22,7 @@ from irdeconv.ops.generation import RandomUniform
 from irdeconv.rewrite.compressed_filters import stored
 from support.layers import Layer, begun, constant, expected, parameter, result
 from support.plan_graphs import Builder
+from support.rows import each_row
 from support.runtime_truth import outputs, outputs_of_each
 
 # Bytes to arrays and back for every element type; expected values are worked out by hand.
@@ -55,7 +56,7 @@ BIT_LAYOUTS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "raw", "expected"), BIT_LAYOUTS)
+@each_row(("name", "raw", "expected"), BIT_LAYOUTS)
 def test_layout(name: str, raw: str, expected: list[float]) -> None:
     dtype = ELEMENT_TYPES[name]
     got = decode(bytes.fromhex(raw), dtype, (len(expected),))
@@ -66,8 +67,8 @@ def test_layout(name: str, raw: str, expected: list[float]) -> None:
         assert encode(got, dtype).hex() == raw
 
 
-@pytest.mark.parametrize("name", [n for n in ELEMENT_TYPES if n != "string"])
-@pytest.mark.parametrize("count", [0, 1, 2, 3, 4, 5, 7, 8, 9, 16, 33])
+@each_row("name", [n for n in ELEMENT_TYPES if n != "string"])
+@each_row("count", [0, 1, 2, 3, 4, 5, 7, 8, 9, 16, 33])
 def test_round_trip(name: str, count: int) -> None:
     dtype = ELEMENT_TYPES[name]
     rng = np.random.default_rng(count)
@@ -142,7 +143,7 @@ def test_strings() -> None:
     assert decode(b"\0", STRING, (0,)).shape == (0,)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("raw", "message"),
     [
         (b"", "starts with a 4-byte count, there are 0 bytes"),

@@ -12,6 +12,7 @@ from irdeconv.ir.dtypes import ELEMENT_TYPES
 from irdeconv.ir.op import REGISTRY, Op, infer_op, ports
 from irdeconv.ir.ports import Product, declaration, fit
 from irdeconv.ir.spec import Spec, parse_shape, simplify
+from support.rows import each_row
 
 assert irdeconv.ops
 
@@ -36,7 +37,7 @@ def inferred(*inputs: str) -> str:
     return " ".join(map(str, Declared().infer(*map(spec, inputs))))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("inputs", "want"),
     [
         (["f32[2,3,5]", "i32[2]"], "f32[2,6,5] i64[3,?]"),
@@ -137,9 +138,7 @@ TABLES: list[tuple[str, Callable[..., object]]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("line", "check"), [(row, f) for text, f in TABLES for row in text.strip().splitlines()]
-)
+@each_row(("line", "check"), [(row, f) for text, f in TABLES for row in text.strip().splitlines()])
 def test_what_does_not_fit(line: str, check: Callable[..., object]) -> None:
     inputs, want = line.split(" | ")
     with pytest.raises(OpError) as caught:
@@ -174,12 +173,12 @@ RANGES = [
 ]
 
 
-@pytest.mark.parametrize(("limits", "value", "want"), RANGES)
+@each_row(("limits", "value", "want"), RANGES)
 def test_ranges_of_attributes(limits: ValueRange, value: object, want: str) -> None:
     assert limits.misfit(value) == want
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("limits", "value"),
     [(ValueRange(1), 1), (ValueRange(None), -5), (ValueRange(0, counts=(0, 2)), ()),
      (ValueRange(0), ()), (ValueRange(0, high=1), 1.0), (ValueRange(1), (3, 1))],

@@ -21,6 +21,7 @@ from irdeconv.kernels.scratch import BlockSizes
 from irdeconv.kernels.threads import Threads
 from irdeconv.ops import activation, convert, elementwise, reduction
 from irdeconv.runtime.fusion import chain_step
+from support.rows import each_row
 
 assert irdeconv.ops
 TYPES = {"f32": np.float32, "f64": np.float64, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
@@ -92,9 +93,9 @@ BINARY.sort(key=lambda op: op.type)
 SHAPES = [(2, 5, 4, 7), (1, 5, 1, 1), (), (1,), (4, 1), (7,), (2, 1, 4, 7)]
 
 
-@pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("known", [True, False])
-@pytest.mark.parametrize("op", BINARY, ids=lambda op: op.type)
+@each_row("dtype", list(TYPES))
+@each_row("known", [True, False])
+@each_row("op", BINARY)
 def test_binary(op: Op, known: bool, dtype: str) -> None:
     x = data((2, 5, 4, 7), dtype)
     for k, shape in enumerate(SHAPES):
@@ -112,8 +113,8 @@ def test_binary(op: Op, known: bool, dtype: str) -> None:
             assert_close(out, want, dtype, ulps, None)
 
 
-@pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("known", [True, False])
+@each_row("dtype", list(TYPES))
+@each_row("known", [True, False])
 def test_prelu(known: bool, dtype: str) -> None:
     x = data((2, 6, 5, 9), dtype)
     slopes = [

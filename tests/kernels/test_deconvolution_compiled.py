@@ -27,6 +27,7 @@ from irdeconv.kernels.scratch import ALIGNMENT, Space
 from irdeconv.kernels.threads import Threads
 from support.kernels import deconvolved, every_kernel, outputs_of_teams
 from support.memory import peak_of
+from support.rows import each_row
 from support.sweeps import parts
 from test_deconvolution_candidates import bound, data, draw, require_exact
 
@@ -49,7 +50,7 @@ def wide(seed: int) -> ConvProblem:
     return replace(problem, shape=shape, strides=strides, dilations=dilations, sizes=sizes)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@each_row("seed", range(60))
 def test_kinds_of_blocks_are_those_that_there_are(seed: int) -> None:
     problem = wide(seed)
     for limit in (1, 7, 40, 300):
@@ -90,7 +91,7 @@ def line_of(
     return AxisTerms(stride, outputs, n, tuple(landings), tuple(limits))
 
 
-@pytest.mark.parametrize("seed", range(120))
+@each_row("seed", range(120))
 def test_terms_are_those_of_the_definition(seed: int) -> None:
     r = random.Random(seed)
     draws = [[r.randint(1, n) for n in (4, 4, 3, 9, 5)] for _ in range(r.choice([1, 2, 3]))]

@@ -15,6 +15,7 @@ from irdeconv.ops.matrix import MatMul
 from support.forms_grid import ALL, form_layer
 from support.ir_text import write_ir
 from support.layers import Layer, build, expected, numbers
+from support.rows import each_row
 from support.sweeps import parts
 
 pytestmark = pytest.mark.thorough
@@ -71,7 +72,7 @@ def reference(x: Any, w: Any, layer: Layer) -> Any:
     return y
 
 
-@pytest.mark.parametrize("seed", range(12))
+@each_row("seed", range(12))
 def test_the_order_is_the_documented_one(seed: int) -> None:
     rng = np.random.default_rng([92, seed])
     layer = replace(form_layer(rng, budget=250), groups=None)
@@ -91,7 +92,7 @@ def test_a_sum_is_never_negative_zero() -> None:
         assert not np.signbit(y).any()
 
 
-@pytest.mark.parametrize("seed", range(20))
+@each_row("seed", range(20))
 def test_integers_and_small_floats_are_what_they_always_were(seed: int) -> None:
     rng = np.random.default_rng([93, seed])
     layer = form_layer(rng, budget=400)

@@ -59,8 +59,8 @@ def wrapped(exact: Any, dtype: Any) -> Any:
     return np.array(flat, object).astype(np.uint64).astype(dtype).reshape(exact.shape)
 
 
-@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.int64, np.uint64])
-@pytest.mark.parametrize("seed", range(25))
+@each_row("dtype", [np.int8, np.uint8, np.int32, np.int64, np.uint64])
+@each_row("seed", range(25))
 def test_integers_are_exact(seed: int, dtype: Any) -> None:
     s = draw(seed)
     x, w = data(s, dtype, 0 if np.dtype(dtype).kind == "u" else -9)
@@ -71,7 +71,7 @@ def test_integers_are_exact(seed: int, dtype: Any) -> None:
     assert (y == want).all()
 
 
-@pytest.mark.parametrize("seed", range(20))
+@each_row("seed", range(20))
 def test_output_may_be_a_strided_view(seed: int) -> None:
     s = draw(seed)
     x, w = data(s, np.float32)
@@ -144,8 +144,8 @@ def case(seed: int, dtype: Any) -> tuple[Shape, Any, Any, list[int]]:
     return s, x, np.ascontiguousarray(w.swapaxes(1, 2)), [r.randint(0, f + 3) for f in full]
 
 
-@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.int64, np.uint64])
-@pytest.mark.parametrize("seed", range(25))
+@each_row("dtype", [np.int8, np.uint8, np.int32, np.int64, np.uint64])
+@each_row("seed", range(25))
 def test_integer_deconvolutions_are_exact(seed: int, dtype: Any) -> None:
     s, x, w, sizes = case(seed, dtype)
     y = deconvolution(x, w, s.strides, s.dilations, s.begin, sizes)
@@ -179,9 +179,9 @@ def test_every_choice_of_kernel_agrees_with_the_oracle(
     assert (deconvolution(x, w, *args) == oracle.deconvolution(x, w, *args)).all()
 
 
-@pytest.mark.parametrize("dtype", [np.int64, np.uint64])
-@pytest.mark.parametrize("channels", [2, 20])
-@pytest.mark.parametrize("stride", [1, 2, 3])
+@each_row("dtype", [np.int64, np.uint64])
+@each_row("channels", [2, 20])
+@each_row("stride", [1, 2, 3])
 def test_deconvolved_sums_beyond_64_bits_wrap(dtype: Any, channels: int, stride: int) -> None:
     """Large enough for the kernels that numba compiles, which know floats only."""
     r = np.random.default_rng(0)
@@ -223,7 +223,7 @@ def test_an_infinite_input_stays_where_the_scatter_puts_it() -> None:
     assert np.isinf(y[0, 0]).tolist() == [False, False, True, True, False, False, False, False]
 
 
-@pytest.mark.parametrize("seed", range(20))
+@each_row("seed", range(20))
 def test_zero_insertion(seed: int) -> None:
     s = draw(seed)
     x = data(s, np.int32)[0]
@@ -236,7 +236,7 @@ def test_zero_insertion_of_nothing() -> None:
     assert candidate.zero_insert(np.ones((1, 2, 0, 2)), [3, 2]).shape == (1, 2, 0, 3)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@each_row("seed", range(30))
 def test_lowering_identity(seed: int) -> None:
     """Zero-insertion, window and a convolution with the flipped filter are the scatter."""
     s, x, w, sizes = case(seed, np.int64)

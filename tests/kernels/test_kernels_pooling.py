@@ -22,6 +22,7 @@ from irdeconv.kernels.scratch import BlockSizes
 from irdeconv.kernels.threads import Threads
 from irdeconv.ops import detectron
 from support import oracle
+from support.rows import each_row
 
 
 def draw(seed: int) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
@@ -75,8 +76,8 @@ def test_maxima_and_their_places(seed: int, dtype: Any) -> None:
 
 
 @pytest.mark.usefixtures("plane_bytes")
-@pytest.mark.parametrize("exclude_pad", [True, False])
-@pytest.mark.parametrize("seed", range(25))
+@each_row("exclude_pad", [True, False])
+@each_row("seed", range(25))
 def test_means(seed: int, exclude_pad: bool) -> None:
     shape, rule = draw(seed)
     windows = axes_of(shape[2:], rule)
@@ -127,7 +128,7 @@ def test_narrow_floats_are_summed_in_f32() -> None:
         assert float(y.item()) == float(dtype((2 * big + 2) / 4))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rounding", "size", "pad", "stride", "want"),
     [
         ("floor", 8, (1, 1), 3, 3),
@@ -198,7 +199,7 @@ def area(polygon: list[Point]) -> float:
     return abs(sum(p[0] * q[1] - q[0] * p[1] for p, q in pairs)) / 2
 
 
-@pytest.mark.parametrize("seed", range(8))
+@each_row("seed", range(8))
 def test_area_of_a_polygon_within_a_box(seed: int) -> None:
     r = np.random.default_rng(seed)
     angles = r.choice([0, math.pi / 2, 1.3, 2.7], (20, 1))  # level edges among them
@@ -226,8 +227,8 @@ def test_overlap_of_rotated_boxes_is_symmetric_and_full_for_the_same() -> None:
     assert (shares >= 0).all()
 
 
-@pytest.mark.parametrize("size", [1, 2, 16, 17, 100, 3000])
-@pytest.mark.parametrize("values", [1, 4, 10**9])
+@each_row("size", [1, 2, 16, 17, 100, 3000])
+@each_row("values", [1, 4, 10**9])
 def test_orders_are_orders(size: int, values: int) -> None:
     keys = np.random.default_rng(size).integers(0, values, size).astype(np.float32)
     full = suppression.ascending(keys)
@@ -319,9 +320,9 @@ def read(plane: Any, y: float, x: float) -> float:
     return float(upper * (1 - y + top) + lower * (y - top))
 
 
-@pytest.mark.parametrize("sampling", [0, 1, 3])
-@pytest.mark.parametrize("region", [[1, 2, 3.5, 3], [-4, 1.25, 2, 9], [3, 3, 3, 3], [20, 0, 30, 4]])
-@pytest.mark.parametrize("shape", [(5, 4), (1, 7)])
+@each_row("sampling", [0, 1, 3])
+@each_row("region", [[1, 2, 3.5, 3], [-4, 1.25, 2, 9], [3, 3, 3, 3], [20, 0, 30, 4]])
+@each_row("shape", [(5, 4), (1, 7)])
 def test_pooled_regions(shape: tuple[int, int], region: list[float], sampling: int) -> None:
     features = np.random.default_rng(1).normal(size=(2, *shape)).astype(np.float32)
     bins, (x1, y1, x2, y2) = 2, region
@@ -488,9 +489,9 @@ def test_weighted_modes(mode: Any, antialias: bool, seed: int, transformation: A
     assert np.abs(y - want).max() < 1e-5
 
 
-@pytest.mark.parametrize("rule", NEAREST)
-@pytest.mark.parametrize("transformation", TRANSFORMATIONS)
-@pytest.mark.parametrize("scale", [0.25, 0.5, 1.0, 2.0, 4.0])
+@each_row("rule", NEAREST)
+@each_row("transformation", TRANSFORMATIONS)
+@each_row("scale", [0.25, 0.5, 1.0, 2.0, 4.0])
 def test_nearest(rule: Any, transformation: Any, scale: float) -> None:
     x = np.arange(2 * 8 * 3).reshape(2, 8, 3)
     rules = Rules("nearest", transformation, rule)
@@ -556,8 +557,8 @@ def read_path(path: tuple[int, ...], blank: int, *, merge: bool) -> list[int]:
     return [c for p, c in pairs if c != blank and not (merge and c == p)]
 
 
-@pytest.mark.parametrize("merge", [False, True])
-@pytest.mark.parametrize("seed", range(12))
+@each_row("merge", [False, True])
+@each_row("seed", range(12))
 def test_loss_sums_all_paths(seed: int, merge: bool) -> None:
     r = np.random.default_rng(seed)
     steps, classes = int(r.integers(1, 6)), int(r.integers(2, 5))
@@ -575,8 +576,8 @@ def test_loss_sums_all_paths(seed: int, merge: bool) -> None:
     assert math.isclose(got, want, abs_tol=1e-9)
 
 
-@pytest.mark.parametrize("merge", [False, True])
-@pytest.mark.parametrize("seed", range(6))
+@each_row("merge", [False, True])
+@each_row("seed", range(6))
 def test_decoding_reads_each_sequence(seed: int, merge: bool) -> None:
     r = random.Random(seed)
     lengths = [r.randint(0, 7) for _ in range(5)]

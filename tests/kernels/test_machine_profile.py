@@ -40,6 +40,7 @@ from irdeconv.runtime import machine as calibration
 from irdeconv.runtime.choice import CLOSE, REPEATS, RIVAL, WORTH, Tuner
 from irdeconv.runtime.machine import profile_text
 from irdeconv.runtime.measure import Clock
+from support.commands import answer
 from support.fixtures import Capture, Patch
 from support.ir_text import write_small_net
 from support.kernels import convolved, deconvolved, integers, run
@@ -207,15 +208,13 @@ def test_what_differs_little_is_the_packaged_number() -> None:
     assert found == replace(usual, copy=pytest.approx(usual.copy * 1.5, rel=1e-3))
 
 
-def test_the_doctor_calibrates(home: Path, monkeypatch: Patch, capsys: Capture) -> None:
+def test_the_doctor_calibrates(home: Path, monkeypatch: Patch) -> None:
     made = another(strided=2.0)
     monkeypatch.setattr(calibration, "calibrate", lambda clock: made)
-    assert main(["doctor", "--format", "json"]) == 0
-    before = json.loads(capsys.readouterr().out)["profile"]
+    before = answer("doctor", "--format", "json").json["profile"]
     assert before["source"] == "packaged"
     assert before["file"] == str(home)
-    assert main(["doctor", "--calibrate", "--format", "json"]) == 0
-    now = json.loads(capsys.readouterr().out)["profile"]
+    now = answer("doctor", "--calibrate", "--format", "json").json["profile"]
     assert now["source"] == "calibrated"
     assert now["nanoseconds"] == asdict(made)
     assert home.stat().st_mode & 0o777 == 0o600
@@ -223,10 +222,8 @@ def test_the_doctor_calibrates(home: Path, monkeypatch: Patch, capsys: Capture) 
     assert machine.profile() == made
     forget()
     assert machine.profile() == made  # read from the file
-    assert main(["doctor"]) == 0
-    assert "calibrated" in capsys.readouterr().out
-    assert main(["doctor", "--calibrate"]) == 0
-    shown = {r.split()[0]: r.split()[1:3] for r in capsys.readouterr().out.splitlines()}
+    assert "calibrated" in answer("doctor").out
+    shown = {r.split()[0]: r.split()[1:3] for r in answer("doctor", "--calibrate").out.splitlines()}
     usual = PACKAGED[machine.packaged_name()]
     assert shown["strided"] == [f"{made.strided:.4g}", f"{usual.strided:.4g}"]
     assert shown["wake"] == [f"{made.wake:,.0f}", f"{usual.wake:,.0f}"]
@@ -235,42 +232,34 @@ def test_the_doctor_calibrates(home: Path, monkeypatch: Patch, capsys: Capture) 
     assert machine.profile() == usual
 
 
-def test_a_calibration_that_would_be_ignored_is_refused(
-    home: Path, monkeypatch: Patch, capsys: Capture
-) -> None:
+def test_a_calibration_that_would_be_ignored_is_refused(home: Path, monkeypatch: Patch) -> None:
     keep(home, before := profile_text(another(strided=2.0)))
     monkeypatch.setattr(calibration, "calibrate", lambda clock: FITTED)
     monkeypatch.setenv(calibrated.IGNORED, "0")
     forget()
-    assert main(["doctor", "--calibrate"]) == 2
-    assert "IRDECONV_CALIBRATED=0 is set" in capsys.readouterr().err
+    assert "IRDECONV_CALIBRATED=0 is set" in answer("doctor", "--calibrate", code=2).err
     assert home.read_text() == before
 
 
 @pytest.mark.parametrize("two", [("--calibrate", "--warm"), ("--limits", "--calibrate")])
-def test_the_doctor_does_one_thing_at_a_time(two: tuple[str, str], capsys: Capture) -> None:
-    assert main(["doctor", *two]) == 2
-    assert "exclude each other" in capsys.readouterr().err
+def test_the_doctor_does_one_thing_at_a_time(two: tuple[str, str]) -> None:
+    assert "exclude each other" in answer("doctor", *two, code=2).err
 
 
-def test_the_doctor_tells_that_numba_is_switched_off(monkeypatch: Patch, capsys: Capture) -> None:
+def test_the_doctor_tells_that_numba_is_switched_off(monkeypatch: Patch) -> None:
     monkeypatch.setattr("irdeconv.cli.about._package", lambda name, required=True: INSTALLED)
     for value, said in (("1", False), ("0", True)):
         monkeypatch.setenv("IRDECONV_FAST", value)
-        assert main(["doctor"]) == 0
-        rows = [r for r in capsys.readouterr().out.splitlines() if "switched off" in r]
+        rows = [r for r in answer("doctor").out.splitlines() if "switched off" in r]
         assert [r.split()[0] for r in rows] == ["numba"] * said
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="no owners of files here")
-def test_a_place_that_others_may_change_is_refused(
-    home: Path, monkeypatch: Patch, capsys: Capture
-) -> None:
+def test_a_place_that_others_may_change_is_refused(home: Path, monkeypatch: Patch) -> None:
     monkeypatch.setattr(calibration, "calibrate", lambda clock: FITTED)
     keep(home, json.loads(profile_text(FITTED)))
     home.parent.chmod(0o777)
-    assert main(["doctor", "--calibrate"]) == 6
-    assert "others may change it" in capsys.readouterr().err
+    assert "others may change it" in answer("doctor", "--calibrate", code=6).err
     with pytest.warns(RuntimeWarning, match="others may change it"):
         assert machine.profile() == PACKAGED[machine.packaged_name()]
     home.parent.chmod(0o700)
@@ -300,14 +289,11 @@ def changed(**parts: Any) -> dict[str, Any]:
         (lambda: changed(nanoseconds=asdict(FITTED) | {"copy": 10**400}), "not possible"),
     ],
 )
-def test_a_file_that_is_no_profile_is_told_and_ignored(
-    home: Path, content: Any, said: str, capsys: Capture
-) -> None:
+def test_a_file_that_is_no_profile_is_told_and_ignored(home: Path, content: Any, said: str) -> None:
     keep(home, content() if callable(content) else content)
     with pytest.warns(RuntimeWarning, match=said):
         assert machine.profile() == PACKAGED[machine.packaged_name()]
-    assert main(["doctor"]) == 0
-    assert "is not used" in " ".join(capsys.readouterr().out.split())
+    assert "is not used" in " ".join(answer("doctor").out.split())
 
 
 def test_the_file_is_this_machines(home: Path, monkeypatch: Patch) -> None:
@@ -487,14 +473,12 @@ def test_the_layers_have_all_compiled_kernels() -> None:
 
 
 @needs_numba
-def test_a_model_is_compiled(tmp_path: Path, capsys: Capture) -> None:
+def test_a_model_is_compiled(tmp_path: Path) -> None:
     path = str(write_small_net(tmp_path))
-    assert main(["doctor", "--warm", path, path, "--format", "json"]) == 0
-    found = json.loads(capsys.readouterr().out)["warm"]
+    found = answer("doctor", "--warm", path, path, "--format", "json").json["warm"]
     assert found["models"] == [path, path]
     assert found["folder"] == jit.cache_folder()
-    assert main(["doctor", "--warm", path, "-q"]) == 0
-    assert "what these models take" in capsys.readouterr().out
+    assert "what these models take" in answer("doctor", "--warm", path, "-q").out
 
 
 @needs_numba
@@ -535,12 +519,10 @@ def test_calls_are_compiled_for_this_processor(monkeypatch: Patch) -> None:
     assert {"depthwise", "copy"} <= set(done)
 
 
-def test_without_a_compiler(monkeypatch: Patch, capsys: Capture) -> None:
+def test_without_a_compiler(monkeypatch: Patch) -> None:
     with monkeypatch.context() as patch:
         patch.setitem(__import__("sys").modules, "numba", None)
-        assert main(["doctor", "--warm"]) == 4
-        assert "E520" in capsys.readouterr().err
+        assert "E520" in answer("doctor", "--warm", code=4).err
     if jit.available():
         monkeypatch.setenv("IRDECONV_FAST", "0")
-        assert main(["doctor", "--warm"]) == 2
-        assert "IRDECONV_FAST=0" in capsys.readouterr().err
+        assert "IRDECONV_FAST=0" in answer("doctor", "--warm", code=2).err

@@ -11,6 +11,7 @@ import pytest
 from irdeconv.kernels import threads as teams
 from irdeconv.kernels.scratch import Space, shares
 from irdeconv.kernels.threads import Alone, Threads, Turn
+from support.rows import each_row
 
 
 @pytest.mark.parametrize(
@@ -126,8 +127,8 @@ def test_waiting_itself_may_be_interrupted(monkeypatch: pytest.MonkeyPatch) -> N
     assert next(times, "all") == "all"
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 5, 8, 9, 17, 64, 129])
-@pytest.mark.parametrize("pieces", [1, 2, 3, 4, 7])
+@each_row("size", [1, 2, 3, 5, 8, 9, 17, 64, 129])
+@each_row("pieces", [1, 2, 3, 4, 7])
 def test_pieces_are_as_many_as_wanted_and_even_where_that_is_near(size: int, pieces: int) -> None:
     def found(count: int) -> int:
         return -(-size // -(-size // count))

@@ -13,6 +13,7 @@ from irdeconv.base.tables import escaped_json, one_line, printable
 from irdeconv.cli.main import main
 from irdeconv.cli.model import read_file
 from irdeconv.cli.verbs import VERBS
+from support.commands import answer
 from support.fixtures import Capture, Patch
 from support.ir_edit import unmark
 from support.rows import each_row
@@ -102,21 +103,18 @@ def test_the_layer_is_written_as_it_was_read(model: Path, tmp_path: Path) -> Non
     assert verdict.layers[0].proved == "the size [1, 2, 4, 4]"
 
 
-def test_shapes_are_taken_as_declared(model: Path, capsys: Capture) -> None:
+def test_shapes_are_taken_as_declared(model: Path) -> None:
     (found,) = ird.lower(ird.read(model)).report.diagnostics
     assert found.code == "W204"
     assert 'Blur "blur"' in found.message
-    assert main(["infer", str(model), "--format", "json"]) == 0
-    rows = {r["name"]: r for r in json.loads(capsys.readouterr().out)["tensors"]}
+    rows = {r["name"]: r for r in answer("infer", model, "--format", "json").json["tensors"]}
     assert rows["blur"]["status"] == "declared"
     assert rows["deconv"]["inferred"] == "f32[1,1,9,9]"
 
 
-def test_what_needs_the_operation_names_it(model: Path, capsys: Capture) -> None:
-    assert main(["validate", str(model)]) == 0
-    assert 'warning[W204]: Blur "blur"' in capsys.readouterr().out
-    assert main(["run", str(model)]) == 4
-    assert "cannot execute Blur (mine), layer" in capsys.readouterr().err
+def test_what_needs_the_operation_names_it(model: Path) -> None:
+    assert 'warning[W204]: Blur "blur"' in answer("validate", model).out
+    assert "cannot execute Blur (mine), layer" in answer("run", model, code=4).err
 
 
 @each_row("kind", [("ConvTranspose", "opset1"), ("ConvolutionBackpropData", "my")])
@@ -211,9 +209,7 @@ def test_a_certificate_looks_at_versions_children_and_bodies(tmp_path: Path) -> 
     assert not ird.check_certificate(path, lowered).equal
 
 
-def test_what_a_file_declares_of_an_unknown_operation_is_assumed(
-    tmp_path: Path, capsys: Capture
-) -> None:
+def test_what_a_file_declares_of_an_unknown_operation_is_assumed(tmp_path: Path) -> None:
     path, lowered = written(tmp_path), tmp_path / "low.xml"
     ird.write(ird.lower(path, "stacked").graph, lowered)
     text = 'Blur "blur" computes f32 [1, 2, 4, 4], as its file declares'
@@ -223,8 +219,7 @@ def test_what_a_file_declares_of_an_unknown_operation_is_assumed(
     verdict = "1 of 1 rewritten layers equal if what is assumed is so, 2 others unchanged"
     assert report.verdict == verdict
     assert made.verdict == "1 of 1 layer proved if what is assumed is so"
-    assert main(["check-certificate", str(path), str(lowered)]) == 7
-    said = capsys.readouterr().out.splitlines()
+    said = answer("check-certificate", path, lowered, code=7).out.splitlines()
     assert said[-1] == "proved only if what is assumed is so, which the file alone says"
     assert main(["lower", str(path), "--form", "stacked", "--certify"]) == 7
     assert report.layers[0].assumed == report.assumed == made[0].assumed == made.assumed == (text,)

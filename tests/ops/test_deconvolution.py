@@ -11,6 +11,7 @@ from irdeconv.ir.op import parse_attributes
 from irdeconv.ops.dialect_openvino import ConvolutionBackpropData as Conv
 from irdeconv.ops.dialect_openvino import GroupConvolutionBackpropData as GroupConv
 from support.layers import Layer, build, graph_of, numbers
+from support.rows import each_row
 
 # OpenVINO's deconvolutions on numbers worked by hand, their windows and warnings.
 
@@ -206,7 +207,7 @@ NUMERIC = [np.float64, np.float32, np.float16, ml_dtypes.bfloat16]
 NUMERIC += [np.int64, np.int32, np.int16, np.int8, np.uint64, np.uint32, np.uint16, np.uint8]
 
 
-@pytest.mark.parametrize("dtype", NUMERIC, ids=lambda d: np.dtype(d).name)
+@each_row("dtype", NUMERIC)
 def test_every_numeric_type(dtype: Any) -> None:
     y = run(Conv(strides=(2,)), [[[1, 2, 3]]], [[[1, 4, 2]]], dtype=dtype)
     assert y[0, 0].astype(int).tolist() == [1, 4, 4, 8, 7, 12, 6]
@@ -243,7 +244,7 @@ WINDOWS = [
 ]
 
 
-@pytest.mark.parametrize("row", WINDOWS, ids=lambda r: f"{r[0]} {r[1:4]}")
+@each_row("row", WINDOWS)
 def test_windows_of_runtime_and_document(row: Any) -> None:
     auto_pad, begin, extra, size, runtime, document = row
     output_shape = None if size is None else [size]
@@ -353,7 +354,7 @@ REJECTED = [
 ]
 
 
-@pytest.mark.parametrize("row", REJECTED, ids=lambda r: f"{r[0]} {r[1]}")
+@each_row("row", REJECTED)
 def test_rejections(row: Any) -> None:
     code, words, op, *arrays = row
     graph, feeds = graph_of(op, *arrays)
@@ -404,7 +405,7 @@ def test_attributes_from_text() -> None:
     assert [(p.code, "dilations" in p.message) for p in problems] == [("W101", True)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "code"),
     [
         ({"auto_pad": "notset"}, "E106"),

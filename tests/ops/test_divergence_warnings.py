@@ -16,6 +16,7 @@ from irdeconv.ops.reduction import ReduceL1, ReduceL2
 from support import irbuild as ib
 from support.hostile import FOLDER
 from support.layers import constant, parameter, result
+from support.rows import each_row
 
 # Validation warns of every layer that documents, formulas and runtimes read differently.
 
@@ -163,7 +164,7 @@ ROWS: dict[str, tuple[str, str, Any]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("statement", ROWS)
+@each_row("statement", list(ROWS))
 def test_a_divergence_is_told(statement: str) -> None:
     code, words, (*layer, more) = ROWS[statement]
     diagnostics = found(*layer, **more)
@@ -186,7 +187,7 @@ QUIET: list[Any] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("row", QUIET, ids=str)
+@each_row("row", QUIET)
 def test_where_all_agree_nothing_is_told(row: Any) -> None:
     *layer, more = row
     semantic = {"W300", "W301", "W303"}
@@ -256,9 +257,7 @@ def net(middle: str, end: str) -> bytes:
     return f'<?xml version="1.0"?>\n<net name="m" version="11">\n{text}\n</net>\n'.encode()
 
 
-@pytest.mark.parametrize(
-    ("middle", "end", "expected"),
-    [
+@each_row(("middle", "end", "expected"), [
         (relu(ib.port(0, (2, 3)), OUT), ib.port(0, (2, 3)), []),
         (relu(ib.port(0, (2, -1)), ib.port(1, (-1, 3))), ib.port(0, (2, 3)), []),
         # The lie about the output is repeated by the consumer; it is reported at its origin.
@@ -269,8 +268,7 @@ def net(middle: str, end: str) -> bytes:
          [("W203", "r")]),
         (relu(ib.port(0, (9, 9)), ib.port(1, (8, 8))), ib.port(0, (7, 7)),
          [("W202", "r"), ("W202", "r"), ("W202", "y")]),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_declarations(middle: str, end: str, expected: list[tuple[str, str]]) -> None:
     assert [(d.code, d.layer) for d in ird.validate(net(middle, end))] == expected
 

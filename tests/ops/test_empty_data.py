@@ -15,6 +15,7 @@ from irdeconv.ops import core
 from irdeconv.ops.movement import Pad1
 from irdeconv.rewrite.forms import FORMS
 from support.layers import EMPTY_DATA, Layer, build, expected, numbers
+from support.rows import each_row
 from support.runtime_truth import outputs
 
 
@@ -25,9 +26,9 @@ def empty(layer: Layer, open_sizes: bool) -> tuple[Any, Any, Graph, dict[str, An
     return x, w, *build(layer, x, w, data_shape=shape)
 
 
-@pytest.mark.parametrize("fuse", [True, False])
-@pytest.mark.parametrize("open_sizes", [True, False])
-@pytest.mark.parametrize("layer", EMPTY_DATA)
+@each_row("fuse", [True, False])
+@each_row("open_sizes", [True, False])
+@each_row("layer", EMPTY_DATA)
 def test_every_form_gives_zeros(layer: Layer, open_sizes: bool, fuse: bool) -> None:
     """S(I-1) + D(K-1) + 1 also holds for I = 0: nothing is scattered, the output is zero."""
     x, w, g, feeds = empty(layer, open_sizes)

@@ -10,6 +10,7 @@ import pytest
 
 from irdeconv.proof.language import MOVES, evaluate, move, output_type
 from irdeconv.proof.model import Layer, TypedArray, Unproved
+from support.rows import each_row
 
 
 def layer(head: str, **attributes: str) -> Layer:
@@ -80,18 +81,14 @@ BY_HAND: list[tuple[str, list[TypedArray], Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("head", "inputs", "want"), BY_HAND, ids=[row[0] for row in BY_HAND])
+@each_row(("head", "inputs", "want"), BY_HAND)
 def test_by_hand(head: str, inputs: list[TypedArray], want: Any) -> None:
     got = evaluate(layer(head), inputs)[0]
     assert got.array.tolist() == want
     assert got.type == output_type(layer(head), [x.type for x in inputs])
 
 
-@pytest.mark.parametrize(
-    ("head", "inputs", "want"),
-    [row for row in BY_HAND if row[0].partition("-")[0] in MOVES],
-    ids=[row[0] for row in BY_HAND if row[0].partition("-")[0] in MOVES],
-)
+@each_row(("head", "inputs", "want"), [row for row in BY_HAND if row[0].partition("-")[0] in MOVES])
 def test_element_numbers_move_as_values_do(head: str, inputs: list[TypedArray], want: Any) -> None:
     made = layer(head)
     ports = MOVES[made.type]
@@ -120,7 +117,7 @@ def test_symbols_pass_through_the_operations_on_vectors() -> None:
     assert taken.item() is n
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("head", "inputs", "text"),
     [
         ("Pad-12 pad_mode=edge", [counted(3), ints(1), ints(1)], 'pad_mode="edge"'),

@@ -7,6 +7,7 @@ pytest.importorskip("openvino")
 from irdeconv.proof.definition import CONVOLUTIONS, family
 from irdeconv.proof.language import listed_call
 from irdeconv.proof.model import RULES, Layer, Unproved
+from support.rows import each_row
 
 BACK = [f"{kind}BackpropData" for kind in CONVOLUTIONS]
 OWN = "ZeroInsertion"
@@ -41,7 +42,7 @@ def known(kind: str, opset: int) -> bool:
 
 
 @pytest.mark.oracles
-@pytest.mark.parametrize("kind", sorted({*RULES, *BACK} - {OWN}))
+@each_row("kind", sorted({*RULES, *BACK} - {OWN}))
 def test_the_core_lists_no_operation_where_openvino_has_none(kind: str) -> None:
     ours = [opset for opset in range(1, 17) if listed(kind, opset)]
     assert [opset for opset in ours if not known(kind, opset)] == []

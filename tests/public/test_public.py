@@ -27,6 +27,7 @@ from irdeconv.verify.suite_file import read_layers
 from irdeconv.verify.suite_writing import MAX_CASES
 from support.commands import printed
 from support.fixtures import Capture, Patch
+from support.rows import each_row
 
 # The public names: there, exported, documented, with examples that hold.
 
@@ -77,7 +78,7 @@ def named_types(hint: Any) -> Iterator[type]:
             )
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@each_row("name", FUNCTIONS)
 def test_what_a_signature_names_is_public(name: str) -> None:
     hints = typing.get_type_hints(getattr(ird, name))
     types = {t for hint in hints.values() for t in named_types(hint)}
@@ -86,7 +87,7 @@ def test_what_a_signature_names_is_public(name: str) -> None:
     assert ours <= set(ird.__all__)
 
 
-@pytest.mark.parametrize("name", [n for n in ird.__all__ if n != "ModelLike"])
+@each_row("name", [n for n in ird.__all__ if n != "ModelLike"])
 def test_public_names_are_documented(name: str) -> None:
     value = getattr(ird, name)
     if not isinstance(value, str):
@@ -174,7 +175,7 @@ def commands(page: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("page", PAGES)
+@each_row("page", PAGES)
 def test_blocks_are_of_known_kinds_and_those_that_do_not_run_say_why(page: str) -> None:
     for block in blocks(page):
         assert block["language"] in LANGUAGES, block[0]

@@ -143,7 +143,7 @@ HOSTILE: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("text", HOSTILE)
+@each_row("text", HOSTILE)
 def test_hostile_texts_are_refused(text: str) -> None:
     with pytest.raises(ConditionError):
         Condition.parse(text, "Convolution")

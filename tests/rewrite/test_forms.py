@@ -21,6 +21,7 @@ from irdeconv.rewrite.subpixel import DeconvolutionSite
 from irdeconv.rewrite.targets import load_target
 from support.forms_grid import ALL, check_case, form_layer
 from support.layers import Layer, build, expected, numbers
+from support.rows import each_row
 from support.sweeps import parts
 from targets import lacking
 
@@ -338,7 +339,7 @@ def test_costs_are_those_of_the_emitted_graph(form: str, chunk: int) -> None:
     pytest.fail(f"{form} took only {seen} layers")
 
 
-@pytest.mark.parametrize("seed", range(30))
+@each_row("seed", range(30))
 def test_wasted_products_are_those_that_reach_no_output(seed: int) -> None:
     """Counted one by one: pairs of input and tap whose place lies in the output."""
     layer = form_layer(np.random.default_rng([78, seed]), budget=200)

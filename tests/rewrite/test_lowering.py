@@ -54,6 +54,7 @@ from support.layers import (
     random_layer,
     result,
 )
+from support.rows import each_row
 from support.second import second_answer
 from support.sweeps import parts
 
@@ -108,7 +109,7 @@ def zero_insertion_nodes(layer: Layer) -> tuple[tuple[str, ...], list[tuple[int,
     return tuple(n for n, used in nodes.items() if used), own
 
 
-@pytest.mark.parametrize("seed", range(40))
+@each_row("seed", range(40))
 def test_constant_layers_become_at_most_four_operations(seed: int) -> None:
     layer = random_layer(np.random.default_rng([7, seed]), budget=300)
     if min(layer.output_size) < 0:
@@ -128,7 +129,7 @@ def test_constant_layers_become_at_most_four_operations(seed: int) -> None:
     assert conv.op.dilations == layer.dilations  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("seed", range(40))
+@each_row("seed", range(40))
 def test_dynamic_layers_add_only_filter_and_size_arithmetic(seed: int) -> None:
     rng = np.random.default_rng([8, seed])
     layer = random_layer(rng, budget=300)
@@ -368,8 +369,7 @@ def test_a_deconvolution_that_no_output_needs_does_no_harm(form: str, behind: bo
 # Every rule of the lowering for targets, forced by a tiny target: numbers, conditions, proof.
 
 DIALECTS = ("IR", "ONNX", "other")
-LAYERS, MANY = 1, 30  # per rule and dialect
-SEEDS = parts(LAYERS, MANY)
+SEEDS = parts(1, [range(1), range(1, 30)])  # layers of each rule and dialect
 
 
 def subject_of(rule: Rule, dialect: str, seed: int, *, opened: bool = False) -> Subject:
@@ -457,47 +457,50 @@ def convolution_rules(rule: Rule, low: Written) -> list[str]:
 
 @pytest.mark.sampled(40)
 @pytest.mark.thorough
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seeds", SEEDS, ids=len)
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("rule", EVERY, ids=str)
-def test_a_rule_is_exact_and_legal_and_proved(rule: Rule, dialect: str, seed: int) -> None:
+def test_a_rule_is_exact_and_legal_and_proved(rule: Rule, dialect: str, seeds: range) -> None:
     if rule.convolution and dialect == "other":
         return
-    subject = subject_of(rule, dialect, seed)
-    low = written(rule, subject)
-    require_rule(rule, low)
-    assert low.violations() == [], subject.note
-    assert low.is_proved(), subject.note
-    if dialect != "ONNX" and not rule.convolution and low.report.layers:
-        verdict, text = second_answer(subject.model, low.model)
-        answers = (AGREES, NOT_APPLICABLE) if rule.chained else (AGREES,)
-        assert verdict in answers, (subject.note, text)
+    for seed in seeds:
+        subject = subject_of(rule, dialect, seed)
+        low = written(rule, subject)
+        require_rule(rule, low)
+        assert low.violations() == [], subject.note
+        assert low.is_proved(), subject.note
+        if dialect != "ONNX" and not rule.convolution and low.report.layers:
+            verdict, text = second_answer(subject.model, low.model)
+            answers = (AGREES, NOT_APPLICABLE) if rule.chained else (AGREES,)
+            assert verdict in answers, (subject.note, text)
 
 
 @pytest.mark.sampled(40)
 @pytest.mark.thorough
-@pytest.mark.parametrize("seed", parts(1, MANY))
+@pytest.mark.parametrize("seeds", SEEDS, ids=len)
 @pytest.mark.parametrize("dialect", ["IR", "ONNX"])
 @pytest.mark.parametrize("rule", [r for r in EVERY if r.open], ids=str)
-def test_open_sizes(rule: Rule, dialect: str, seed: int) -> None:
-    subject = subject_of(rule, dialect, 1000 + seed, opened=True)
-    low = written(rule, subject)
-    require_rule(rule, low)
-    assert low.violations() == [], subject.note
-    assert low.is_proved(), subject.note
+def test_open_sizes(rule: Rule, dialect: str, seeds: range) -> None:
+    for seed in seeds:
+        subject = subject_of(rule, dialect, 1000 + seed, opened=True)
+        low = written(rule, subject)
+        require_rule(rule, low)
+        assert low.violations() == [], subject.note
+        assert low.is_proved(), subject.note
 
 
 @pytest.mark.sampled(40)
 @pytest.mark.thorough
 @pytest.mark.oracles
-@pytest.mark.parametrize("seed", parts(1, MANY))
+@pytest.mark.parametrize("seeds", SEEDS, ids=len)
 @pytest.mark.parametrize("dialect", ["IR", "ONNX"])
 @pytest.mark.parametrize("rule", EVERY, ids=str)
-def test_runtimes_agree(rule: Rule, dialect: str, seed: int) -> None:
-    subject = subject_of(rule, dialect, 2000 + seed)
-    got = written(rule, subject).run_live()
-    assert got.shape == subject.want.shape, subject.note
-    assert np.array_equal(got, subject.want), subject.note
+def test_runtimes_agree(rule: Rule, dialect: str, seeds: range) -> None:
+    for seed in seeds:
+        subject = subject_of(rule, dialect, 2000 + seed)
+        got = written(rule, subject).run_live()
+        assert got.shape == subject.want.shape, subject.note
+        assert np.array_equal(got, subject.want), subject.note
 
 
 # By hand ---------------------------------------------------------------------------------------

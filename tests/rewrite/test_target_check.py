@@ -20,9 +20,11 @@ from irdeconv.rewrite.standardize import standardize
 from irdeconv.rewrite.target_conditions import Facts
 from irdeconv.rewrite.target_facts import check_graph, executed
 from irdeconv.rewrite.targets import ScoreWeights, Target, parse_target
+from support.commands import answer
 from support.ir_text import write_ir
 from support.layers import Layer
 from support.onnx_models import convert, info, model, single
+from support.rows import each_row
 from test_forms import graph_of, graph_only, two_d
 
 # Layers against a target: facts of IR and ONNX, which layers are looked at, bodies, commands.
@@ -48,7 +50,7 @@ def weights(*shape: int) -> dict[str, Any]:
     return {"w": np.ones(shape, np.float32)}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("made", "facts"),
     [
         (
@@ -322,8 +324,7 @@ TARGET = '[operations]\nConvolution = ["kernel <= 2"]\nReLU = []\n'
 def test_the_verbs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "npu.toml"
     file.write_text(TARGET)
-    assert main(["validate", HEAD]) == 0
-    capsys.readouterr()
+    answer("validate", HEAD)
     assert main(["validate", HEAD, "--target", str(file), "--format", "json"]) == 1
     found = json.loads(capsys.readouterr().out)["diagnostics"]
     assert {d["code"] for d in found} == {"E420"}
@@ -332,22 +333,18 @@ def test_the_verbs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert found[0]["message"] == (
         'Convolution "conv1" does not run on npu: kernel <= 2: 3 (axis h)'
     )
-    assert main(["inspect", HEAD, "--target", str(file)]) == 0
-    text = " ".join(capsys.readouterr().out.split())
+    text = " ".join(answer("inspect", HEAD, "--target", file).out.split())
     assert "! * ConvolutionBackpropData" in text
     assert "not executed: kernel <= 2: 3 (axis h)" in text
     assert "npu cannot execute 8 of 14 layers that are not constant" in text
     command = ["inspect", HEAD, "--target", str(file), "--lower", "--format", "json"]
-    assert main(command) == 0
-    shown = json.loads(capsys.readouterr().out)
+    shown = answer(*command).json
     assert shown["target"] == shown["lowered"]["target"] == "npu"
     bad = {r["name"]: r["violations"] for r in shown["lowered"]["layers"] if "violations" in r}
     assert any(v.startswith("Reshape") for v in bad["up1/ZeroInsertion"])
     assert main(["inspect", HEAD, "--target", str(file), "--format", "dot"]) == 2
-    assert main(["validate", HEAD, "--target", "rk35"]) == 2
-    assert 'did you mean "rk3588"?' in capsys.readouterr().err
-    assert main(["lower", "--list-targets"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    assert 'did you mean "rk3588"?' in answer("validate", HEAD, "--target", "rk35", code=2).err
+    lines = answer("lower", "--list-targets").out.splitlines()
     assert any(line.startswith("rk3588 ") for line in lines)
     assert max(map(len, lines)) <= 80
     assert main(["lower", "--list-targets", "--format", "json"]) == 2
@@ -420,7 +417,7 @@ UNPADDED = {"without": "Pad Concat", "Convolution": "pad == 0"}
 UNLISTED = "DepthToSpace is not in the target's list of operations"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("limits", "layer", "form", "reason"),
     [
         ({"Convolution": "kernel <= 2"}, two_d(), "zero-insertion", None),  # split
@@ -507,12 +504,10 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         "[operations]\nConvolution = ['kernel <= 2']\nConcat = []\nReshape = []\n"
     )
     command = ["lower", str(net), "--target", str(tmp_path / "npu.toml")]
-    assert main([*command, "--explain-costs", "-o", str(out)]) == 0
-    text = capsys.readouterr().out
+    text = answer(*command, "--explain-costs", "-o", out).out
     assert "deconv: stacked refused: " in text
     assert "1 deconvolution of 1 lowered as auto for npu" in text
-    assert main([*command, "--explain-costs", "--format", "json"]) == 0
-    report = json.loads(capsys.readouterr().out)
+    report = answer(*command, "--explain-costs", "--format", "json").json
     assert report["target"] == "npu"
     rows = {c["form"]: c for c in report["layers"][0]["costs"]}
     assert list(rows) == list(FORMS)
@@ -522,11 +517,8 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert main([*command, "-o", str(tmp_path / "no.xml")]) == 1
     assert not (tmp_path / "no.xml").exists()
     assert "error[E421]" in capsys.readouterr().err
-    assert main([*command, "-o", str(tmp_path / "no.xml"), "--best-effort"]) == 0
-    assert "warning[W402]" in capsys.readouterr().err
-    assert main(["lower", str(net), "--form", "gemm"]) == 0
-    text = capsys.readouterr().out
+    assert "warning[W402]" in answer(*command, "-o", tmp_path / "no.xml", "--best-effort").err
+    text = answer("lower", net, "--form", "gemm").out
     assert "deconv: zero-insertion instead of gemm: the kernel [4, 4]" in text
     assert "1 deconvolution of 1 lowered as gemm, 1 of them as zero-insertion instead; " in text
-    assert main(["lower", str(net), "--target", "generc"]) == 2
-    assert 'did you mean "generic"?' in capsys.readouterr().err
+    assert 'did you mean "generic"?' in answer("lower", net, "--target", "generc", code=2).err

@@ -36,6 +36,7 @@ from irdeconv.runtime.measure import (
     traffic,
 )
 from irdeconv.runtime.peers import Peer, difference
+from support.commands import answer
 from support.layers import Layer, begun, build, constant, numbers, result
 
 LAYER = Layer(2, (4, 5), None, 3, 6, (3, 2), (2, 2), (1, 1), (1, 0), (0, 1), (0, 0))
@@ -409,10 +410,9 @@ def ceilings(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def saved(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+def saved(tmp_path: Path) -> Path:
     path = tmp_path / "before.json"
-    assert main(["bench", MODEL, *QUICK, "--save", str(path)]) == 0
-    capsys.readouterr()
+    answer("bench", MODEL, *QUICK, "--save", path)
     return path
 
 
@@ -480,7 +480,7 @@ def test_the_report_is_as_wide_as_the_terminal(
 
 
 def test_the_verb_saves_and_compares(
-    saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     document = json.loads(saved.read_text("utf-8"))
@@ -489,8 +489,7 @@ def test_the_verb_saves_and_compares(
     long = scaled(saved, tmp_path / "long.json", 1e6, cpu="Z80")
     short = scaled(saved, tmp_path / "short.json", 1e-6)
     both = ("--against", f"{long},{short}")
-    assert main(["bench", MODEL, *QUICK, *both, "--histogram"]) == 0
-    text = capsys.readouterr().out
+    text = answer("bench", MODEL, *QUICK, *both, "--histogram").out
     assert f"against {long} of " in text.replace("\n    ", " ")
     assert "faster" in text
     assert "slower" in text
@@ -498,10 +497,8 @@ def test_the_verb_saves_and_compares(
     names = [line for line in text.splitlines() if str(tmp_path) not in line]
     assert max(map(len, names)) <= 80
     assert main(["bench", MODEL, *QUICK, "--against", str(long), "--fail-above", "5"]) == 0
-    assert main(["bench", MODEL, *QUICK, "--against", str(short), "--fail-above", "5"]) == 1
-    capsys.readouterr()
-    assert main(["bench", MODEL, *QUICK, *both, "--requests", "2", "--format", "json"]) == 0
-    document = json.loads(capsys.readouterr().out)
+    answer("bench", MODEL, *QUICK, "--against", short, "--fail-above", "5", code=1)
+    document = answer("bench", MODEL, *QUICK, *both, "--requests", "2", "--format", "json").json
     assert [b["network"]["verdict"] for b in document["baselines"]] == ["faster", "slower"]
     assert document["parallel"]["requests"] == 2
     assert document["parallel"]["runs"] >= 2
@@ -524,7 +521,7 @@ def test_the_verb_saves_and_compares(
 )
 def test_refusals(
     saved: Path, args: str, code: int, text: str, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+
 ) -> None:  # fmt: skip
     monkeypatch.chdir(saved.parent)
     Path("empty.json").write_text("")
@@ -532,5 +529,4 @@ def test_refusals(
     old = json.loads(saved.read_text("utf-8"))
     del old["network"]["cpu"]["low"]
     Path("old.json").write_text(json.dumps(old))
-    assert main(["bench", MODEL, *QUICK, *args.split()]) == code
-    assert text in capsys.readouterr().err
+    assert text in answer("bench", MODEL, *QUICK, *args.split(), code=code).err

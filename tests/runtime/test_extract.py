@@ -1,6 +1,5 @@
 """Parts of a graph as models of their own, in memory and in files."""
 
-import json
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +20,7 @@ from irdeconv.ops.elementwise import Add, Multiply
 from irdeconv.runtime.extract import cut_out, extract, record
 from irdeconv.runtime.selection import Selection
 from support import irbuild as ib
+from support.commands import answer
 from support.fixtures import Capture, Patch
 from support.layers import begun, constant, parameter, result
 from support.networks import image, network
@@ -226,8 +226,7 @@ def net(tmp_path: Path, monkeypatch: Patch) -> Any:
 
 def outputs(command: str, capsys: Capture) -> Any:
     capsys.readouterr()
-    assert main([*command.split(), "--format", "json"]) == 0
-    return json.loads(capsys.readouterr().out)
+    return answer(*command.split(), "--format", "json").json
 
 
 def arrays(path: str) -> dict[str, Any]:
@@ -278,17 +277,15 @@ def test_arrays_that_are_no_inputs_are_refused(net: Any, capsys: Capture):
     ("extract net.xml --to up -o p.xml --save-inputs in.txt", "must end in .npz"),
     ("extract net.xml --to up -o p.xml --inputs-from a.npz -i x=ones", "exclude each other"),
 ])  # fmt: skip
-def test_usage(net: Any, command: str, message: str, capsys: Capture):
-    assert main(command.split()) == 2
-    assert message in capsys.readouterr().err
+def test_usage(net: Any, command: str, message: str):
+    assert message in answer(*command.split(), code=2).err
 
 
-def test_a_piece_of_a_model_that_does_not_fit_together_elsewhere(net: Any, capsys: Any):
+def test_a_piece_of_a_model_that_does_not_fit_together_elsewhere(net: Any):
     text = Path("net.xml").read_text("utf-8")
     Path("net.xml").write_text(text.replace('num_splits="2"', 'num_splits="3"'), "utf-8")
     assert main("extract net.xml --to conv2 -o front.xml --save-inputs".split()) == 0
-    assert main("extract net.xml --to split:0 -o p.xml".split()) == 3
-    assert '"split"' in capsys.readouterr().err
+    assert '"split"' in answer(*"extract net.xml --to split:0 -o p.xml".split(), code=3).err
 
 
 def test_state_stays_where_the_piece_reads_and_writes_it():
@@ -349,9 +346,7 @@ def test_names_in_kept_parts_are_written_and_found_as_they_are(tmp_path: Path) -
 
 
 @pytest.mark.oracles
-def test_openvino_records_where_irdeconv_cannot(
-    tmp_path: Path, monkeypatch: Patch, capsys: Capture
-):
+def test_openvino_records_where_irdeconv_cannot(tmp_path: Path, monkeypatch: Patch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(TensorIterator, "evaluate", Op.evaluate)
     graph = ird.read(ib.loop().encode())
@@ -359,8 +354,7 @@ def test_openvino_records_where_irdeconv_cannot(
     result(graph, Value(graph.add(Sigmoid(), [Value(body.id)], name="behind").id), "z")
     ird.write(graph, "net.xml")
     command = "extract net.xml --from behind -o p.xml --save-inputs --seed 3".split()
-    assert main(command) == 4
-    assert "cannot execute TensorIterator" in capsys.readouterr().err
+    assert "cannot execute TensorIterator" in answer(*command, code=4).err
     assert main([*command, "--run-in", "openvino"]) == 0
     (flowed,) = arrays("p_inputs.npz").values()
     rand = np.random.default_rng([3, 0]).random(flowed.shape).astype(np.float32)

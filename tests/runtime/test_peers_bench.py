@@ -1,6 +1,5 @@
 """The peers of `bench` compute what irdeconv computes; the verb `bench` from end to end."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 import irdeconv as ird
 from irdeconv.runtime.machine import Ceilings
 from irdeconv.runtime.peers import Source, difference, peers
-from support.commands import command
+from support.commands import answer, command
 from support.fixtures import Capture, Patch
 from support.ir_text import write_ir
 from support.layers import Layer, build, expected, numbers, random_layer
@@ -37,10 +36,9 @@ def net(tmp_path: Path) -> Path:
     return path
 
 
-def document(capsys: Capture, *args: object) -> Any:
+def document(*args: object) -> Any:
     quick = ("--rounds", 1, "--time", 0, "--format", "json")
-    assert command("bench", *args, *quick) == 0
-    return json.loads(capsys.readouterr().out)
+    return answer("bench", *args, *quick).json
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -84,10 +82,9 @@ def test_against_both(net: Path, capsys: Capture) -> None:
     assert step["macs"] == LAYER.products
 
 
-def test_the_text(net: Path, capsys: Capture) -> None:
+def test_the_text(net: Path) -> None:
     quick = ("--rounds", 1, "--time", 0)
-    assert command("bench", net, "x=ones", *quick, "--against", "openvino", "--no-fuse") == 0
-    out, err = capsys.readouterr()
+    out, err = answer("bench", net, "x=ones", *quick, "--against", "openvino", "--no-fuse")
     assert "3 slowest of 3 steps, shortest processor time" in out
     assert "SGEMM 512 cubed 80.0 GF/s on one thread, 150.0 on 2; copying 20.0 GB/s" in out
     assert "irdeconv / peer" in out

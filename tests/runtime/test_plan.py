@@ -38,6 +38,7 @@ from support.layers import build as build_layer
 from support.layers import expected, numbers, random_layer
 from support.memory import peak_of
 from support.plan_graphs import RNG, Builder, plans, randn, same, same_in_every_run, steps_of
+from support.rows import each_row
 
 # Fused plans: what becomes one step, and that the numbers are those of node by node.
 
@@ -118,7 +119,7 @@ def test_the_three_nodes_of_a_deconvolution_are_one_step():
     same({"y0": outs["y0"]}, {"y0": want.astype(np.float32)})
 
 
-@pytest.mark.parametrize("seed", range(40))
+@each_row("seed", range(40))
 def test_random_layers_fused_agree_with_the_definition(seed):
     rng = np.random.default_rng([11, seed])
     layer = random_layer(rng)
@@ -255,7 +256,7 @@ def random_graph(rng):
     return b.done(*(values[i] for i in (*outs, len(values) - 1))), shape
 
 
-@pytest.mark.parametrize("seed", range(60))
+@each_row("seed", range(60))
 def test_random_graphs_fused_and_node_by_node(seed):
     rng = np.random.default_rng([5, seed])
     graph, shape = random_graph(rng)

@@ -18,6 +18,7 @@ from irdeconv.ops.elementwise import Add, Multiply
 from irdeconv.ops.shape import Reshape
 from irdeconv.runtime.feeds import NoArrayError, array_of, is_array
 from support.layers import begun, constant, parameter, result
+from support.rows import each_row
 
 # Plans: feeds, order of outputs, freeing, tracing, errors that name the layer.
 
@@ -247,7 +248,7 @@ def test_a_single_array_is_that_of_the_only_input() -> None:
 ONE = np.ones(2, "f4")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("graph", "feeds", "text"),
     [
         (model, [A], "1 input given; the model has 2 inputs: first f32[2,?], b f32[2,?]"),
@@ -308,7 +309,7 @@ def test_arrays_of_another_byte_order_are_converted() -> None:
     np.testing.assert_array_equal(ird.compile(adder()).run([swapped, swapped])["out"], [2, 4])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("tensor", "reason", "hint"),
     [
         (Tensor(error="Can't call numpy()", requires_grad=True), "requires a gradient", "detach()"),
@@ -339,7 +340,7 @@ def test_numbers_and_arrays_are_arrays_lists_are_not() -> None:
     assert not any(map(is_array, ([1], (2,), {"a": 1}, "a", None)))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("array", "message"),
     [
         (IMAGE[0], "array of shape [3,32,32] was given\n   = array[None] adds an axis"),

@@ -1,7 +1,6 @@
 """Simplified graphs, moved layers, divided convolutions."""
 
 import hashlib
-import json
 import os
 import pickle
 import random
@@ -41,11 +40,13 @@ from irdeconv.ops.shape import Reshape, ShapeOf, Squeeze1, Unsqueeze
 from irdeconv.ops.slicing import Slice
 from irdeconv.rewrite import compressed_filters as moving
 from support import irbuild as ib
+from support.commands import answer
 from support.kernels import convolved, deconvolved, every_kernel, integers
 from support.layers import Layer, begun, constant, result
 from support.memory import peak_of
 from support.networks import image, network
 from support.plan_graphs import Builder
+from support.rows import each_row
 
 # Simplified graphs: what goes, what has to stay, and that every bit of the results does.
 
@@ -308,12 +309,11 @@ def test_random_graphs_compute_the_same_bits(seed: int):
     assert sum(ird.simplify(after).report.steps.values()) == 0
 
 
-def test_the_verb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any):
+def test_the_verb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     ird.write(between(NOTHING["transpose there and back"]), "net.xml")
     command = "simplify net.xml -o out.xml --check irdeconv --format json"
-    assert main(command.split()) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = answer(*command.split()).json
     assert found["types"]["Transpose"] == {"before": 2, "after": 0}
     assert found["check"] == {
         "with": "irdeconv", "passed": True, "same_bits": True, "difference": 0.0,
@@ -332,7 +332,7 @@ def test_openvino_agrees(name: str, tmp_path: Path, capsys: Any):
 
 
 @pytest.mark.oracles
-def test_openvino_agrees_on_a_network(tmp_path: Path, capsys: Any):
+def test_openvino_agrees_on_a_network(tmp_path: Path):
     ird.write(ird.infer(network()), tmp_path / "net.xml")
     assert main(["simplify", str(tmp_path / "net.xml"), "--check", "openvino"]) == 0
     check_bits(network(), ird.simplify(network()).graph, image())
@@ -500,7 +500,7 @@ def sizes(parts: list[LayerPart]) -> list[tuple[int, int, int]]:
     return [(p.problem.shape[0], p.problem.groups, p.problem.outputs) for p in parts]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("problem", "wanted"),
     [
         (layer(4, 1, 3), [(2, 1, 3)] * 2),
@@ -557,8 +557,8 @@ def every_part(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("every_part")
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize(
+@each_row("threads", [1, 2])
+@each_row(
     "problem",
     [
         layer(1, 1, 4),
@@ -569,7 +569,6 @@ def every_part(monkeypatch: pytest.MonkeyPatch) -> None:
         replace(layer(3, 2, 4), dtype="float64"),
         replace(layer(3, 1, 4), strides=(1, 1), sizes=(6, 5)),
     ],
-    ids=lambda p: f"{p.shape[0]} images, {p.groups} groups, stride {p.strides[0]}, {p.dtype}",
 )
 def test_parts_compute_the_definition(problem: ConvProblem, threads: int) -> None:
     x, w = integers(problem)

@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -32,9 +33,7 @@ def executable() -> str | None:
 
 def missing() -> str | None:
     """Return what is missing for a browser to be driven; None where all is there."""
-    try:
-        import playwright.sync_api  # noqa: F401
-    except ImportError:
+    if find_spec("playwright") is None:
         return "the package playwright is missing (extra `browser`)"
     return None if executable() else f"no browser on PATH: {', '.join(NAMES[:3])}"
 

@@ -35,6 +35,7 @@ from irdeconv.show.svg import PREFIX, style, tree
 from irdeconv.show.text import measure, name_lines, one_line, shown, type_lines
 from large_graphs import chain
 from support.layers import begun, constant, result
+from support.rows import each_row
 
 # What must hold for any scene, whoever laid it out.
 
@@ -644,8 +645,8 @@ def test_no_monospace_font_is_wider(font: str) -> None:
     assert measure("M" * 100) >= 100 * MONOSPACE[font]
 
 
-@pytest.mark.parametrize("name", NAMES, ids=range(len(NAMES)))
-@pytest.mark.parametrize("width", [4.0, 10.0, 18.6])
+@each_row("name", NAMES)
+@each_row("width", [4.0, 10.0, 18.6])
 def test_lines_of_a_name_fit_and_keep_its_end(name: str, width: float) -> None:
     lines = name_lines(name, width)
     assert 1 <= len(lines) <= 2

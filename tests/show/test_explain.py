@@ -26,6 +26,7 @@ from support.commands import answer
 from support.fixtures import Capture, Patch
 from support.ir_text import write_ir
 from support.layers import begun, build, constant, numbers, random_layer, result
+from support.rows import each_row
 from support.runtime_truth import outputs
 from support.sweeps import parts
 
@@ -114,8 +115,8 @@ def test_the_picture() -> None:
     assert picture(3, 60, 1, 2, 0, 0)[0] == "(too wide to be drawn)"
 
 
-@pytest.mark.parametrize("size", range(1, 9))
-@pytest.mark.parametrize(("kernel", "stride"), [(1, 1), (3, 1), (5, 2), (8, 1), (12, 4), (7, 7)])
+@each_row("size", range(1, 9))
+@each_row(("kernel", "stride"), [(1, 1), (3, 1), (5, 2), (8, 1), (12, 4), (7, 7)])
 def test_the_picture_fits(size: int, kernel: int, stride: int) -> None:
     for begin in (-3, 0, 2):
         lines = picture(size, kernel, stride, 2, begin, 1)
@@ -365,7 +366,7 @@ TABLE: list[tuple[str, Setting, dict[Any, str]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("what", "s", "expected"), TABLE, ids=[row[0] for row in TABLE])
+@each_row(("what", "s", "expected"), TABLE)
 def test_the_table_by_hand(what: str, s: Setting, expected: dict[Any, str]) -> None:
     s = s.on_axis(0, 2)
     own = find(s.system).crop(s)
@@ -419,7 +420,7 @@ def test_attributes_that_give_the_same_elsewhere() -> None:
     assert rows["tensorflow_same"].instead is None
 
 
-@pytest.mark.parametrize("seed", range(30))
+@each_row("seed", range(30))
 def test_the_rule_is_the_one_that_is_applied(seed: int) -> None:
     rng = np.random.default_rng([6, seed])
     for system in (*SYSTEMS[:8], find("nhwc_document"), find("onednn_document")):

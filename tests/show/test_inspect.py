@@ -31,6 +31,7 @@ from support import irbuild as ib
 from support.commands import answer
 from support.layers import begun, constant, parameter, result, sequential
 from support.networks import network
+from support.rows import each_row
 
 # Inspection: numbers against hand-worked ones, every format, unfinished and hostile graphs.
 
@@ -303,7 +304,7 @@ def test_lines_fit_and_names_are_whole(name: str) -> None:
         assert len(line) <= 80 or name in longest or longest.startswith("?[1,1")
 
 
-@pytest.mark.parametrize("length", range(66, 80))
+@each_row("length", range(66, 80))
 def test_a_name_that_just_fits_gives_up_its_indent(length: int) -> None:
     name = "n" * length
     g = sequential((1, 2), (name, ReLU()), ("z", ReLU()), output="r")

@@ -51,6 +51,7 @@ from irdeconv.show.page_values import (
 from support.body_models import iterator
 from support.layers import begun, constant, result, sequential
 from support.memory import peak_of
+from support.rows import each_row
 
 # The graph page before a browser sees it: its parts, what changed, text that stays text.
 
@@ -478,7 +479,7 @@ def test_a_pixel_is_marked_where_anything_in_it_is_not_finite() -> None:
     assert np.argwhere(pixels == 0).tolist() == [[2, 3]]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("shape", "kind", "axes", "size"),
     [
         ((1, 3, 8, 10), "colour", "N,C,H,W", (3, 8, 10)),
@@ -560,7 +561,7 @@ HARD = [
 ]
 
 
-@pytest.mark.parametrize("pair", HARD, ids=lambda p: f"{p.dtype}-{p[-1]}")
+@each_row("pair", HARD)
 def test_histograms_of_any_range_and_type(pair: Any) -> None:
     """Of each number there are 20: those of a bin, and those of the last one with its end."""
     array = np.tile(pair, 20)

@@ -17,6 +17,7 @@ from irdeconv.ops.activation import Elu
 from irdeconv.runtime.machine import Ceilings
 from irdeconv.verify.difference import TensorDifference
 from shown import named
+from support.commands import answer
 from support.fixtures import Capture, Patch
 
 HEAD = "ir_samples/openvino/segmentation_head.xml"
@@ -189,9 +190,8 @@ def test_a_model_that_cannot_be_drawn_is_lowered_all_the_same(
     assert not Path(page).exists()
 
 
-def test_names_without_a_file_are_said_to_be_empty(capsys: Capture) -> None:
+def test_names_without_a_file_are_said_to_be_empty() -> None:
     assert main(["run", HEAD, "image=zeros", "--report", ""]) == 2
-    assert main(["demo", "-i", ""]) == 2
-    said = capsys.readouterr().err
+    said = answer("demo", "-i", "", code=2).err
     assert "--report is empty" in said
     assert "--input: the name is empty" in said

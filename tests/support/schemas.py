@@ -8,6 +8,8 @@ from typing import Any
 
 from referencing import Registry, Resource
 
+# jsonschema makes grammars of IRIs for 2 seconds if it can; no format is checked here.
+sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "schemas"
 
 
@@ -19,8 +21,6 @@ def schemas() -> dict[str, dict[str, Any]]:
 @cache
 def validator(name: str) -> Any:
     """`error` is what any verb prints if it fails; all others are files."""
-    # jsonschema makes grammars of IRIs for 2 seconds if it can; no format is checked here.
-    sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
     from jsonschema import Draft202012Validator
 
     resources = [(f"{n}.json", Resource.from_contents(s)) for n, s in schemas().items()]

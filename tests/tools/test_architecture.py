@@ -18,6 +18,7 @@ from irdeconv.base.codes import CODES
 from irdeconv.base.errors import Diagnostic
 from irdeconv.ir.op import REGISTRY, Op
 from irdeconv.ir.ports import declaration
+from support.rows import each_row
 from support.scripts import script
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -172,7 +173,7 @@ def test_english_is_plain(folder: Path) -> None:
 OPERATIONS = sorted(set(REGISTRY.values()), key=lambda c: (c.type, c.version))
 
 
-@pytest.mark.parametrize("cls", OPERATIONS, ids=lambda c: f"{c.type}-{c.version}")
+@each_row("cls", OPERATIONS)
 def test_operation_is_described(cls: type[Op]) -> None:
     doc = (cls.__doc__ or "").strip()
     assert len(doc.splitlines()[0]) > 10
@@ -206,7 +207,7 @@ def test_every_listed_code_is_used() -> None:
     assert sorted(set(CODES) - set(codes_in_source())) == []
 
 
-@pytest.mark.parametrize("code", CODES)
+@each_row("code", list(CODES))
 def test_every_diagnostic_says_what_to_do(code: str) -> None:
     title, hint = CODES[code]
     assert len(hint) < 90

@@ -29,6 +29,7 @@ from support.memory import peak_of
 from support.mutants import with_input
 from support.networks import LAYERS, image, network
 from support.raising_graphs import Net
+from support.rows import each_row
 from support.runtime_truth import outputs
 
 # Comparison of graphs: verdict, the first differing layer, the derived tolerance.
@@ -101,7 +102,7 @@ def test_missing_outputs_fail():
     assert not ird.compare(more, g, feeds).passed
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("a", "b", "passed"),
     [([1, np.nan], [1, np.nan], True), ([1, np.nan], [1, 2], False), ([1, 2], [1, np.nan], False),
      ([np.inf, 1], [np.inf, 1], True), ([np.inf, 1], [-np.inf, 1], False), ([0, 0], [0, 0], True)],
@@ -133,7 +134,7 @@ def test_shapes_that_differ():
     assert "[2, 3] and [3, 2]" in str(out)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("a", "b", "passed"),
     [(2, 2, True), (2, 2.5, False), (2, np.nan, False), (np.inf, 2, False),
      (np.nan, np.nan, True), (np.inf, np.inf, True)],

@@ -38,6 +38,7 @@ from support.raising_graphs import (
     resize,
     source,
 )
+from support.rows import each_row
 from support.runtime_truth import outputs
 from support.sweeps import parts
 
@@ -456,9 +457,9 @@ def raised(net: Net) -> Any:
     return made
 
 
-@pytest.mark.parametrize("mode", LINEAR)
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("sizes", [(8, 10), (7, 9), (7, 5), (13, 17), (4, 9)])
+@each_row("mode", LINEAR)
+@each_row("rule", RULES)
+@each_row("sizes", [(8, 10), (7, 9), (7, 5), (13, 17), (4, 9)])
 def test_linear_weights(mode: str, rule: str, sizes: Any) -> None:
     made = raised(resized((2, 3, 4, 5), sizes, mode, rule))
     whole = all((o - 1) % (i - 1) == 0 for o, i in zip(sizes, (4, 5), strict=True))

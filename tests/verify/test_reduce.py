@@ -27,6 +27,7 @@ from irdeconv.verify.reduce_search import Exhausted, Search, first_failing, mini
 from support.commands import Answer, answer
 from support.layers import begun, constant, result, sequential
 from support.networks import LAYERS, image, network
+from support.rows import each_row
 
 # Shrinking: the searches, the cuts, the checks.
 
@@ -294,7 +295,7 @@ def test_what_only_a_fused_model_gets_wrong(monkeypatch: pytest.MonkeyPatch) -> 
     assert repr(small).startswith("<Reduced: 9 layers -> 2: Convolution ")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("wanted", "ran", "expected"),
     [
         ("3", Ran(3, ""), True),

@@ -18,6 +18,7 @@ from irdeconv.verify.judge import evaluate
 from irdeconv.verify.mistakes import filter_mistake, setting_mistake
 from support.commands import answer
 from support.layers import Layer, begun, build, constant, expected, numbers, result, sequential
+from support.rows import each_row
 
 RNG = np.random.default_rng(81)
 X = (2 * RNG.standard_normal((2, 3, 7, 8))).astype(np.float32)
@@ -44,9 +45,7 @@ SQUARE, WIDE = (RNG.standard_normal(s).astype(np.float32) for s in ((8, 8), (8, 
 SMALL = X * np.float32(0.03)
 
 
-@pytest.mark.parametrize(
-    ("mine", "wrong", "inputs", "kind"),
-    [
+@each_row(("mine", "wrong", "inputs", "kind"), [
         (op("ReLU"), op("Sigmoid"), [X], "the activation is Sigmoid instead of ReLU"),
         (op("ReLU"), op("Clamp", min=0.0, max=6.0), [X * 5], "the activation is ReLU6 instead of"),
         (op("Gelu", 7), op("Gelu", 7, approximation_mode="TANH"), [X],
@@ -70,8 +69,7 @@ SMALL = X * np.float32(0.03)
          "sizes are rounded by ceil instead of floor"),
         (pool("MaxPool", kernel=(2, 3)), pool("MaxPool", kernel=(2, 3), rounding_type="ceil"), [X],
          "sizes are rounded by ceil instead of floor"),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_settings(mine: Op, wrong: Op, inputs: list[Any], kind: str) -> None:
     b = evaluate(wrong, inputs)[0]
     assert (setting_mistake(mine, inputs, b, 1e-4) or "").startswith(kind)
@@ -168,7 +166,7 @@ def without_last(rows: int) -> np.ndarray:
     return out
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("b", "kind"),
     [
         (moved(1, 0), "shifted by (1, 0)"),
