@@ -145,7 +145,6 @@ def test_the_python_code_runs(
 @pytest.mark.oracles
 def test_an_ir_of_an_onnx_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     onnx = pytest.importorskip("onnx")
-    pytest.importorskip("openvino")
     text = (
         "<ir_version: 8, opset_import: ['': 13]> g (float[1,2] x) => (float[1,2] y) {y = Relu(x)}"
     )

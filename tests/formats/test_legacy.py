@@ -85,7 +85,6 @@ KINDS = list({case.kind: case for case in [*CASES, *cells()]}.values())
 @pytest.mark.oracles
 @pytest.mark.parametrize("cases", parts(1, (KINDS[::2], [*CASES, *KINDS])), ids=["some", "all"])
 def test_openvino_computes_the_same_of_what_is_written(cases: list[Case], tmp_path: Path) -> None:
-    pytest.importorskip("openvino")
     for case in cases:
         graph = case.graph()
         ird.write(graph, tmp_path / "new.xml")
@@ -455,7 +454,6 @@ def test_maps_and_layers_that_do_not_fit_are_named(old: str, new: str, said: str
 
 @pytest.mark.oracles
 def test_openvino_runs_what_is_written(tmp_path: Path) -> None:
-    pytest.importorskip("openvino")
     ird.write(ird.read(MODEL.encode(), WEIGHTS), tmp_path / "new.xml")
     found = outputs(tmp_path / "new.xml", FEED)
     for number, want in enumerate(steps()):

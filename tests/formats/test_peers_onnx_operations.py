@@ -12,7 +12,6 @@ import pytest
 
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
-pytest.importorskip("openvino")
 
 from onnx import TensorProto, helper, numpy_helper
 

@@ -303,7 +303,6 @@ def test_a_zero_that_has_no_number_stays_outside() -> None:
 @pytest.mark.oracles
 @pytest.mark.parametrize("per", ["tensor", "output channel"])
 def test_openvino_executes_them(per: str, tmp_path: Path) -> None:
-    pytest.importorskip("openvino")
     models, wanted = [], []
     for layer in (PLAIN, GROUPED, GEMM):
         g, x, w = quantized(layer, "u8", per)
@@ -412,7 +411,6 @@ def test_openvino_draws_the_same_bits(name: str, low: float, high: float, alignm
 
 @pytest.mark.oracles
 def test_numbers_from_the_time_are_not_compared() -> None:
-    pytest.importorskip("openvino")
     report = ird.compare(noisy(0), "openvino", [np.zeros(SHAPE, np.float32)])
     assert report.passed, report
     rules = {t.type_a: t.rule for t in report.tensors}

@@ -296,7 +296,6 @@ def test_every_operation_is_pickled() -> None:
 @pytest.mark.oracles
 @pytest.mark.parametrize("form", [None, "zero-insertion", "stacked"])
 def test_a_model_for_openvino_without_a_file(form: str | None) -> None:
-    pytest.importorskip("openvino")
     g = head() if form is None else ird.lower(HEAD, form).graph
     model = ird.to_openvino(g)
     (out,) = outputs(model, IMAGE)

@@ -354,7 +354,6 @@ def test_other_maps_are_refused(name: str, old: str, new: str) -> None:
 @pytest.mark.oracles
 @each_model
 def test_openvino_agrees(text: str, shape: tuple[int, ...], tmp_path: Path) -> None:
-    pytest.importorskip("openvino")
     graph = ird.parse(text)
     x = RAND.integers(-9, 10, shape).astype(np.float32)
     (want,) = ird.run(graph, x).values()

@@ -154,7 +154,6 @@ def test_gemm_cuts_off_no_more_than_there_is(tmp_path: Path, layer: Layer) -> No
 @pytest.mark.oracles
 @pytest.mark.parametrize("layer", CUT_AND_PADDED)
 def test_openvino_computes_what_gemm_cuts_and_pads(tmp_path: Path, layer: Layer) -> None:
-    pytest.importorskip("openvino")
     path = cut_and_padded(layer, tmp_path)[1]
     for sized, x, w in sizes_of(layer):
         (found,), wanted = outputs(path, [x]), expected(sized, x, w)

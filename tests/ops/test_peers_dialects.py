@@ -12,7 +12,6 @@ from support.dialect_random import random_layer
 from support.runtime_truth import outputs_of_each
 from support.sweeps import parts
 
-pytest.importorskip("openvino")
 pytestmark = pytest.mark.oracles
 
 CHUNKS, CASES = 3, 9

@@ -54,7 +54,6 @@ def network(low: float = -2.31) -> Graph:
 @pytest.mark.oracles
 @pytest.mark.parametrize("precision", ["f32", "bf16", "int8"])
 def test_openvino_agrees(precision: Any, tmp_path: Path) -> None:
-    pytest.importorskip("openvino")
     ird.write(network(), tmp_path / "a.xml")
     x = RNG.standard_normal((2, 3, 8, 10)).astype(np.float32)
     a, peer = tmp_path / "a.xml", f"openvino:{tmp_path / 'a.xml'}"

@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("openvino")
-
 from irdeconv.proof import pairing, reader
 from pair_texts import Pair, kinds, units
 from pair_truth import difference

@@ -5,8 +5,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("openvino")
-
 from irdeconv.proof.linear import prove
 from irdeconv.proof.model import Model, Obligation, Port, Unproved
 from irdeconv.proof.reader import read

@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 from lxml import etree
 
-pytest.importorskip("openvino")
-
 from irdeconv.proof import pairing, reader, symbolic
 from irdeconv.proof.model import Unproved
 from pair_texts import kinds

@@ -31,7 +31,6 @@ from language_domains import (
 )
 
 pytestmark = pytest.mark.oracles
-pytest.importorskip("openvino")
 
 SAMPLE = 50
 TOGETHER = 64  # cases of one model

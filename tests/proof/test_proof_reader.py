@@ -349,7 +349,6 @@ def test_more_bytes_than_a_constant_has_are_not_read(tmp_path: Path) -> None:
 
 @pytest.mark.oracles
 def test_openvino_reads_the_same_of_them(tmp_path: Path) -> None:
-    pytest.importorskip("openvino")
     xml = XML.replace('offset="4" size="12"', 'offset="0" size="16"').replace("2,?,3..5", "2,3,1")
     xml = xml.replace("<data auto_broadcast", '<data unheard_of="2" auto_broadcast')
     written(tmp_path, xml)

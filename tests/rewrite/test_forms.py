@@ -213,7 +213,6 @@ def test_auto_is_a_form_like_the_others() -> None:
 @pytest.mark.parametrize("chunk", parts(1, 10))
 def test_openvino_computes_what_each_form_writes(chunk: int, tmp_path: Path) -> None:
     """Of some layers, every form's files; known defects of the plugin are left out."""
-    pytest.importorskip("openvino")
     from support.runtime_truth import lowered_defect, outputs_of_each
 
     models, wanted = [], []

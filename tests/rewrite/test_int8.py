@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("openvino")
-
 from int8_peers import (
     TOLERANCE,
     QuantizedLayer,

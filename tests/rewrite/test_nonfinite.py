@@ -449,7 +449,6 @@ def test_onnx_runtime_computes_the_same_with_few_axes(form: str, bias: bool) -> 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("form", FORMS)
 def test_openvino_computes_the_same_with_few_axes(form: str, tmp_path: Path) -> None:
-    pytest.importorskip("openvino")
     models, wanted = [], []
     for n, layer in enumerate(layers(form)):
         graph, feeds, want = with_bias(layer, *arrays(layer), per_channel(layer))

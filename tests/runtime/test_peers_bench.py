@@ -14,7 +14,6 @@ from support.fixtures import Capture, Patch
 from support.ir_text import write_ir
 from support.layers import Layer, build, expected, numbers, random_layer
 
-pytest.importorskip("openvino")
 pytest.importorskip("onnxruntime")
 models: Any = pytest.importorskip("support.onnx_models")
 pytestmark = pytest.mark.oracles

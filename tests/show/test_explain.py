@@ -451,7 +451,6 @@ def test_the_rule_is_the_one_that_is_applied(seed: int) -> None:
 @pytest.mark.parametrize("chunk", parts(1, 4))
 def test_openvino_gives_what_the_table_says(chunk: int, tmp_path: Path) -> None:
     """The row of the runtime against the plugin, for layers of the document's reading."""
-    pytest.importorskip("openvino")
     rng, seen = np.random.default_rng([71, chunk]), set()
     for _ in range(12):
         layer = random_layer(rng)

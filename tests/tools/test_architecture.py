@@ -119,10 +119,11 @@ def statements(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def test_functions_are_short() -> None:
+    package = {path: nodes(path)[0] for path in MODULES.values()}  # which other tests parse, too
     lengths = {
         (path, node.name): (node.end_lineno or 0) - node.lineno + 1
         for path in PYTHON
-        for node in statements(ast.parse(path.read_text("utf-8")))
+        for node in statements(package.get(path) or ast.parse(path.read_text("utf-8")))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     }
     assert {name: lines for name, lines in lengths.items() if lines > FUNCTION_LINES} == {}

@@ -174,7 +174,6 @@ def test_planted_faults_are_found_in_f16(step: int) -> None:
 @pytest.mark.oracles
 @TYPES
 def test_openvino(dtype: Any, tmp_path: Path) -> None:
-    pytest.importorskip("openvino")
     x = RNG.standard_normal((2, 8, 6, 6)).astype(dtype)
     report = ird.compare(chain(dtype), "openvino", [x])
     assert report, report

@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("openvino")
-
 import irdeconv as ird
 from irdeconv.base.errors import UnsupportedError
 from irdeconv.ir.spec import is_static

@@ -22,7 +22,6 @@ from support.networks import image, network
 from support.scripts import script
 from support.sweeps import parts
 
-pytest.importorskip("openvino")
 pytestmark = pytest.mark.oracles
 
 

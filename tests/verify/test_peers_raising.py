@@ -15,7 +15,6 @@ from support.raising_graphs import Net, end, left, numbers, raised_types, resize
 from support.runtime_truth import outputs
 from support.sweeps import parts
 
-pytest.importorskip("openvino")
 onnx = pytest.importorskip("onnx")
 pytestmark = pytest.mark.oracles
 

@@ -10,7 +10,6 @@ from irdeconv.verify.suite_manifest import Suite
 from irdeconv.verify.suite_report import DEFECTS, SuiteReport, check
 from support.sweeps import parts
 
-pytest.importorskip("openvino")
 pytest.importorskip("onnxruntime")
 onnx = pytest.importorskip("onnx")
 pytestmark = pytest.mark.oracles

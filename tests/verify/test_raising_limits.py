@@ -421,7 +421,6 @@ def test_raised_mutants_compute_what_the_mutants_do(chunk: int) -> None:
 @pytest.mark.oracles
 @pytest.mark.parametrize("step", parts(1, (3, 1)))
 def test_openvino_runs_raised_mutants_alike(step: int, tmp_path: Path) -> None:
-    pytest.importorskip("openvino")
     count, rng = 0, np.random.default_rng(49)
     for text, wrong, raised, feeds in list(raised_mutants(rng, 2))[::step]:
         if not any(r.pattern for r in raised.report):
@@ -534,7 +533,6 @@ def test_the_proof_refuses_another_deconvolution(change: str) -> None:
     ("nearest", "asymmetric", (8, 15)),
 ])  # fmt: skip
 def test_openvino(mode: str, rule: str, sizes: Any, tmp_path: Path) -> None:
-    pytest.importorskip("openvino")
     net = resized((1, 3, 4, 5), sizes, mode, rule)
     ird.write(net.graph, tmp_path / "a.xml")
     made = raised(net)
