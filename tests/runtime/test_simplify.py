@@ -557,8 +557,8 @@ def every_part(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("every_part")
-@each_row("threads", [1, 2])
-@each_row(
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(
     "problem",
     [
         layer(1, 1, 4),
