@@ -42,6 +42,18 @@ OPSET = re.compile("opset([1-9]|1[0-7])")
 # Errors of a rule for attributes and constants that do not fit.
 FAILURES = (LookupError, ValueError, TypeError, ArithmeticError, RecursionError, MemoryError)
 WEIGHTS = ("Add", "Subtract", "Multiply")  # operations on weights, as NumPy names them
+# A little change of the first input of these changes the outputs a little, and nothing else.
+SMOOTH = {
+    *rules.STEPS,
+    *"""
+    Abs AvgPool BatchNormInference BatchToSpace Cos DeformableConvolution Elu Erf Exp FakeQuantize
+    GRN Gelu GroupNormalization HSwish LRN Log LogSoftmax MVN MatMul Mish NormalizeL2 Power
+    ReduceL1 ReduceL2 ReduceMax ReduceMean ReduceMin ReduceSum Result Reverse Roll Selu
+    ShuffleChannels Sin SoftMax SoftPlus SoftSign SpaceToBatch SpaceToDepth Sqrt SquaredDifference
+    Swish
+""".split(),
+} - {"Const", "FloorMod", "ShapeOf"}
+SMOOTH_BOTH = {*WEIGHTS, "Concat", "Divide", "Maximum", "Minimum", "MatMul", "SquaredDifference"}
 
 
 class SecondDiffers(Exception):
@@ -80,12 +92,17 @@ class SecondSide:
     def enter(self, at: int) -> None:
         """Number a layer's outputs: layers alike with equal inputs have equal outputs."""
         y, numbers = self.model.layers[at], self.facts.numbers
+        rounded = [self.number[p] in self.facts.rounded for p in y.inputs]
+        smooth = y.type in SMOOTH and y.attributes.get("destination_type", "f32")[0] in "bf"
+        odd = any(rounded) and not (smooth and (y.type in SMOOTH_BOTH or not any(rounded[1:])))
         which = {"Parameter": str(at), **dict.fromkeys(STATEFUL, y.name)}.get(y.type)
+        which = f"{at} of rounded weights" if odd else which
         key: list[Any] = [y.type, y.version, sorted(y.attributes.items()), y.rest, which]
         text = str(key + [self.number[p] for p in y.inputs])
         for port in range(len(y.names)):
             own = numbers.setdefault((text, port), len(numbers))
             self.number[SecondPort(at, port)] = own
+            self.facts.rounded |= {own} if any(rounded) else set()
             if (y.name, port) in self._said:
                 self.facts.said.setdefault(own, self._said[y.name, port])
 
@@ -272,8 +289,9 @@ class _Comparing:
         self.facts.stops = self.facts.known & {*own.values()}
         verdict, text = AGREES, ""
         try:
-            _compare((self.source, wanted), (self.lowered, output))
+            rounded = _compare((self.source, wanted), (self.lowered, output))
             own[output] = number
+            self.facts.rounded |= {number} if rounded else set()
         except SecondDiffers as e:
             verdict, text = DIFFERS, str(e)
         except (Unfollowed, isl.Error, *FAILURES) as e:
@@ -309,8 +327,8 @@ def _ends(side: SecondSide, kind: str) -> list[Any]:
     return sorted(rows) if kind == "Assign" else rows
 
 
-def _compare(*ends: tuple[SecondSide, SecondPort]) -> None:
-    """Raise Differs unless two values are equal, source by source."""
+def _compare(*ends: tuple[SecondSide, SecondPort]) -> bool:
+    """Raise Differs unless two values are equal, source by source; whether weights are rounded."""
     groups: dict[Any, list[SecondTerm]] = defaultdict(list)
     functions: tuple[set[Any], set[Any]] = (set(), set())
     a, b = (side.shape(end) for side, end in ends)
@@ -329,6 +347,7 @@ def _compare(*ends: tuple[SecondSide, SecondPort]) -> None:
     first, second = (every - {None} for every in functions)
     if first != second:
         raise SecondDiffers(f"the activations are {second} instead of {first}")
+    rounded = False
     for taps in groups.values():
         # Regions in which the same taps read an element, with the places of these.
         regions: list[tuple[isl.Set, tuple[int, ...]]] = []
@@ -339,7 +358,8 @@ def _compare(*ends: tuple[SecondSide, SecondPort]) -> None:
             pairs.append((reduce(isl.Set.subtract, (domain for domain, _ in before), own), (i,)))
             regions = [row for row in pairs if not row[0].is_empty()]
         for domain, chosen in sorted(regions, key=itemgetter(1)):
-            _compare_sums(domain, [taps[i] for i in chosen])
+            rounded |= _compare_sums(domain, [taps[i] for i in chosen])
+    return rounded
 
 
 def _taps(term: SecondTerm) -> Iterator[tuple[tuple[int, ...], SecondTerm]]:
@@ -364,8 +384,11 @@ def _taps(term: SecondTerm) -> Iterator[tuple[tuple[int, ...], SecondTerm]]:
     raise Unfollowed("too many taps read one element")
 
 
-def _compare_sums(domain: isl.Set, taps: Sequence[SecondTerm]) -> None:
-    """Compare the sums of weights over the elements that these taps, and no others, read."""
+def _compare_sums(domain: isl.Set, taps: Sequence[SecondTerm]) -> bool:
+    """Compare the sums of weights over the elements that these taps, and no others, read.
+
+    Returns whether they are equal only up to rounding.
+    """
     relations = [tap.relation.intersect_domain(domain) for tap in taps]
     positions = _positions(relations, taps)
     rows: tuple[list[Array], list[Array]] = ([], [])
@@ -383,6 +406,7 @@ def _compare_sums(domain: isl.Set, taps: Sequence[SecondTerm]) -> None:
     if off.any():
         texts = f"{near[off][0]} instead of {exact[off][0]}"
         raise SecondDiffers(f"a weight is {texts}, such as for {domain.sample_point()}")
+    return bool((exact != near).any())
 
 
 def _positions(relations: Sequence[isl.Map], taps: Sequence[SecondTerm]) -> Iterator[Array]:

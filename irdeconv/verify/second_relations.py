@@ -94,6 +94,7 @@ class SecondFacts:
         self.numbers: dict[object, int] = {}  # of values, by layers and inputs
         self.known: set[int] = set()  # numbers of the original's values
         self.stops: set[int] = set()  # those that the lowered model has, too
+        self.rounded: set[int] = set()  # those that it has up to rounding
         self.said: dict[int, list[int | None]] = {}  # shapes that OpenVINO infers
         self.limits: dict[str, isl.Set] = {}  # of each open size
         self.cases: dict[str, str] = {}  # sizes that are different in several cases

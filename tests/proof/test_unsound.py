@@ -31,7 +31,7 @@ HEAVY = (
 )
 # The second checker compares what regions mean. OpenVINO folds the bounds of an interval otherwise,
 # has no such layer, or a rounded bias decides what stands behind.
-OUTSIDE = {("folded", "longer_minimum"), ("rounding", "a_bias_that_decides_how_often")}
+OUTSIDE = {("folded", "longer_minimum")}
 OUTSIDE |= {("ports and versions", f"deconvolution_of_{name}") for name in ("onnx", "onednn")}
 MEMORY, SECONDS = 2 << 30, 30
 
