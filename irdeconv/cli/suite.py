@@ -14,6 +14,7 @@ from irdeconv.base.tables import scaled, wrap
 from irdeconv.cli.checks import require_folder
 from irdeconv.cli.console import Answer, Console
 from irdeconv.cli.diagnostics import JunitCase, junit_report
+from irdeconv.formats.kinds import SAVED
 from irdeconv.verify import suite as vectors
 from irdeconv.verify.suite import file_of, gathered
 from irdeconv.verify.suite_cases import SuiteCase
@@ -111,7 +112,7 @@ def _make(args: argparse.Namespace, console: Console) -> Answer:
 def _run(args: argparse.Namespace, console: Console) -> Answer:
     if args.output is not None:
         require_place(Path(args.output), force=args.force)
-        if not args.output.endswith(".npz"):
+        if not args.output.endswith(SAVED):
             require_folder(Path(args.output))
     suite = Suite.open(Path(args.dir))
     arrays, problems = vectors.run(suite, args.peer, lowered=args.lowered_models)

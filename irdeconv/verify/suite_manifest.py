@@ -20,7 +20,7 @@ from irdeconv.base.json_form import Record
 from irdeconv.base.limits import current
 from irdeconv.base.markup import html_table, line
 from irdeconv.base.opening import contents, parse_json, reason_of
-from irdeconv.formats.arrays import SavedArrays, UnreadableArray, npz, read_npy
+from irdeconv.formats.arrays import SavedArrays, UnreadableArray, npz, packed, read_npy
 from irdeconv.formats.atomic import failures, write_file
 from irdeconv.formats.kinds import SAVED
 from irdeconv.ir.dtypes import ELEMENT_TYPES, ElementType
@@ -320,9 +320,10 @@ def require_place(path: Path, *, force: bool) -> None:
 
 
 def save_results(path: Path, arrays: Mapping[str, Array]) -> None:
-    """Write results: one .npz if the path ends so, else a folder with one per case."""
-    if path.suffix == ".npz":
-        write_file(path, npz({f"{name}/{OUTPUT}": a for name, a in arrays.items()}))
+    """Write results: one .npz or .safetensors if the path ends so, else a folder of .npz."""
+    if path.suffix in SAVED:
+        named = {f"{name}/{OUTPUT}": a for name, a in arrays.items()}
+        write_file(path, packed(str(path), named))
         return
     with failures(path):
         path.mkdir(exist_ok=True)

@@ -128,11 +128,13 @@ def test_reports_for_machines(place: Path) -> None:
     assert "off by 1 at" in (failure.text or "")
 
 
-def test_run_judges_at_once_and_keeps_results(place: Path) -> None:
-    kept = place.parent / "kept"
+@pytest.mark.parametrize("name", ["kept", "kept.npz", "kept.safetensors"])
+def test_run_judges_at_once_and_keeps_results(place: Path, name: str) -> None:
+    kept = place.parent / name
     run = ("suite", "run", place, "--with", "irdeconv", "-o", kept)
     assert "3 of 3 cases passed" in answer(*run).out
     assert command("suite", "check", place, kept) == 0
+    assert kept.is_dir() == (name == "kept")
     assert "--force replaces it" in answer(*run, code=2).err
     assert "ok   openvino-edge-kernel-1\n" in answer(*run, "--force", "--all").out
 
