@@ -9,12 +9,14 @@ from typing import Any
 from irdeconv.base.errors import misused
 from irdeconv.base.form_names import FALLBACK
 from irdeconv.cli.checks import runtime_and_file
-from irdeconv.cli.inputs import assignments, filled_spec
-from irdeconv.cli.model import inferred_model, shapes_for
+from irdeconv.cli.inputs import assignments, filled_spec, open_arrays
+from irdeconv.cli.model import inferred_model, input_names, shapes_for
 from irdeconv.cli.options import execution, lowering_options
 from irdeconv.cli.verbs import verb_record
+from irdeconv.formats.kinds import SAVED
 from irdeconv.ir.graph import Graph
 from irdeconv.ir.spec import Spec, format_shape
+from irdeconv.runtime.feeds import generator
 
 _MODEL = "FILE --weights --semantics --shape --fill --format --print-python"
 _INPUTS = f"{_MODEL} NAME=VALUE --input --seed --form"
@@ -24,6 +26,15 @@ COVERED = {
     "run": f"{_INPUTS} --threads --no-fuse --max-memory --exact --outputs -o",
     "compare": f"{_INPUTS} OTHER --other-weights --target --peer-precision",
 }
+
+# Lines of a script that reads .npz or .safetensors.
+_LOAD = """from irdeconv.formats.arrays import SavedArrays
+
+
+def load(path):
+    with SavedArrays(path) as arrays:
+        return dict(arrays)
+""".split("\n")
 
 
 def script(verb: str, args: argparse.Namespace) -> str:
@@ -42,7 +53,10 @@ def script(verb: str, args: argparse.Namespace) -> str:
     source = read if args.weights or not args.file.endswith(".onnx") else repr(args.file)
     lines = ["import numpy as np", "", "import irdeconv as ird", ""]
     lines += [f"model = {_call('infer', source, shapes=shapes)}"]
-    lines += _inputs(graph, args) if "inputs" in args else ()
+    inputs = [*_inputs(graph, args)] if "inputs" in args else []
+    if any(": load(" in line for line in inputs):
+        lines[3:] = [*_LOAD, *lines[3:]]
+    lines += inputs
     return "\n".join([*lines, *_steps(verb, args, output), ""])
 
 
@@ -57,20 +71,32 @@ def _inputs(graph: Graph, args: argparse.Namespace) -> Iterator[str]:
     texts: dict[str, Any] = {}
     for item in [*args.inputs, *getattr(args, "values", ())]:
         for name, value in assignments(graph, item, texts).items():
-            path = item.rpartition("@")[2]
-            texts[name] = value if isinstance(value, str) else f"np.load({path!r})"
-            if not isinstance(value, str) and not path.endswith(".npy"):
-                raise misused(f"--print-python has no lines for {item}", "save it as .npy")
+            texts[name] = value if isinstance(value, str) else _saved(graph, item, name)
     yield "inputs = {"
     for index, (name, node) in enumerate(zip(graph.inputs, graph.parameters, strict=True)):
         text = texts.get(name, "rand")
-        if not text.startswith("np.load("):
+        if generator(text):
             rng = f"np.random.default_rng([{args.seed}, {index}])"
             text = _numbers(text, filled_spec(node.spec(), args.fill), rng)
         yield f"    {name!r}: {text},"
     yield "}"
     if not all(node.spec().static for node in graph.parameters):
         yield "model = ird.infer(model, {name: array.shape for name, array in inputs.items()})"
+
+
+def _saved(graph: Graph, item: str, name: str) -> str:
+    """Return the expression of an array that a file of an input's value holds."""
+    path = item.rpartition("@")[2]
+    if path.endswith(".npy"):
+        return f"np.load({path!r})"
+    if not path.endswith(SAVED):
+        raise misused(f"--print-python has no lines for {item}", "save it as .npy")
+    with open_arrays(path) as arrays:
+        known, names = input_names(graph), [*arrays]
+        alike = [k for k in names if known.get(k) == name]
+        in_order = names[graph.inputs.index(name) if len(names) > 1 else 0]
+        key = name if name in names else [in_order, *alike][-1]
+    return f"load({path!r})[{key!r}]"
 
 
 def _numbers(kind: str, spec: Spec, rng: str) -> str:

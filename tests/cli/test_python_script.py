@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from irdeconv.formats.arrays import packed
 from support.commands import answer
 
 DYNAMIC, HEAD = (f"ir_samples/openvino/{name}.xml" for name in ("dynamic", "segmentation_head"))
@@ -22,12 +23,17 @@ def executed(*words: object) -> dict[str, object]:
         (DYNAMIC, "--fill", 4, "--seed", 3),
         (DYNAMIC, "--shape", "x[1,2,5,6]", "x=rand(-2,3)", "--form", "none", "--exact"),
         (DYNAMIC, "x.npy", "--no-fuse", "--threads", 1),
+        (DYNAMIC, "x.npz"),
+        (DYNAMIC, "x.safetensors", "--form", "phases"),
         (HEAD, "image=ones", "--form", "stacked", "--outputs", "up1"),
     ],
 )
 def test_run(words: tuple[object, ...], tmp_path: Path) -> None:
-    np.save(tmp_path / "x.npy", np.linspace(-1, 1, 24, dtype=np.float32).reshape(1, 2, 3, 4))
-    words = tuple(tmp_path / w if w == "x.npy" else w for w in words)
+    x = np.linspace(-1, 1, 24, dtype=np.float32).reshape(1, 2, 3, 4)
+    files = {"x.npy": {"x": x}, "x.npz": {"arr_0": x}, "x.safetensors": {"x": x, "other": x}}
+    for name, arrays in files.items():
+        (tmp_path / name).write_bytes(packed(name, arrays))
+    words = tuple(tmp_path / str(w) if w in files else w for w in words)
     out = tmp_path / "out.npz"
     answer("run", *words, "-o", out)
     with np.load(out) as archive:
