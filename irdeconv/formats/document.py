@@ -455,6 +455,7 @@ def integer(text: str | None) -> int | None:
     return int(text)
 
 
+@lru_cache(maxsize=1 << 16)
 def edge_end(text: str | None) -> int | None:
     """Parse an integer as OpenVINO reads those of edges and ids: without blanks behind it."""
     return None if text is None or text != text.rstrip() else integer(text)

@@ -139,7 +139,12 @@ class Declaration:
             return self.inputs
         *fixed, last = self.inputs
         more = range(count - len(fixed))
-        return *fixed, *(replace(last, name=f"{last.name} {i}") for i in more)
+        return *fixed, *(_numbered(last, i) for i in more)
+
+
+@cache
+def _numbered(port: DeclaredPort, number: int) -> DeclaredPort:
+    return replace(port, name=f"{port.name} {number}")
 
 
 @cache

@@ -48,7 +48,7 @@ class Concat(Op):
         dtype = fit(self, *parts).types.get("t")
         shape: Shape | None = None
         for i, p in enumerate(parts):
-            if p.shape is not None:
+            if p.shape is not None and p.shape != shape:
                 shape = p.shape if shape is None else self._join(shape, p.shape, i)
         if shape is None:
             return Spec(dtype, None)
