@@ -391,6 +391,8 @@ class _SafeTensors(SavedArrays):
     def _listed(self, file: BinaryIO) -> dict[str, Any]:
         """Return header and place of each array; there is no gap between them, and no overlap."""
         length, most = int.from_bytes(_exactly(file, 8), "little"), MEMBER_BYTES * current().members
+        if length > size_of(file):
+            raise UnreadableArray("it is cut off, or no .safetensors")
         if length > most:
             message = f"its header has {length:,} bytes; the limit is {most:,}"
             raise _limit(self.name, message, "members")

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from irdeconv.base.errors import Diagnostic, Note, Severity, count, did_you_mean
 from irdeconv.base.source import Anchor
 from irdeconv.formats.document import Context, Document, XmlLayer
-from irdeconv.formats.kinds import BEGIN, kind_of
+from irdeconv.formats.kinds import ARRAYS, BEGIN, kind_of
 from irdeconv.formats.xml_layer import split_names
 from irdeconv.ir.constant import FileData
 from irdeconv.ir.dtypes import ELEMENT_TYPES, ElementType
@@ -192,8 +192,7 @@ def check_weights(document: Document, context: Context) -> None:
     if size is None:
         _missing(document, context)
         return
-    _outside(size, context)
-    if context.unplaced:
+    if _misplaced(document, size, context) or context.unplaced:
         return
     end = max((stop for _, stop in context.used), default=0)
     if end < size:
@@ -222,13 +221,14 @@ def _missing(document: Document, context: Context) -> None:
         _add(context, "E120", f'{reason}; Const "{first.name}" {need}', first)
 
 
-def _outside(size: int, context: Context) -> None:
-    """Report once the constants that lie outside the weights file."""
-    if not context.outside:
-        return
-    (layer, start, stop), *more = context.outside
+def _misplaced(document: Document, size: int, context: Context) -> bool:
+    """Report once the constants outside the weights file; whether it holds arrays instead."""
     path = context.weights.path
     kind = kind_of(bytes(context.weights.read(0, min(size, BEGIN))), path)
+    used = [(layer, 0, 0) for layer in _constants(document)] if kind.name in ARRAYS else []
+    if not context.outside and not used:
+        return False
+    (layer, start, stop), *more = context.outside or used
     if not size:
         message, hint = f"{path} is empty", kind.mend
     elif (kind.foreign or kind.format) and kind.name != "a weights file":
@@ -240,6 +240,7 @@ def _outside(size: int, context: Context) -> None:
         message = f"{path} has {count(size, 'byte')}: {need}"
         hint = f"{path} is cut off or belongs to another .xml"
     _add(context, "E121", message, layer, "offset" if start >= size else "size", hint=hint)
+    return bool(used)
 
 
 def _constants(document: Document) -> Iterator[XmlLayer]:

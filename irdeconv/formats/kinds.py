@@ -67,6 +67,7 @@ _SIGNATURES = (
     (b"\0<", Kind("UTF-16 text", _UTF.format("UTF-16BE"))),
 )
 BINARY = _BINARY.name
+ARRAYS = ("a NumPy array (.npy)", "an archive of NumPy arrays (.npz)")  # no weights begin like them
 # The first three kinds are uncertain; the last may be an IR's.
 _UNCERTAIN = (_PLAIN.name, _BINARY.name, _EMPTY.name, "UTF-16 text")
 # Contents of archives, by the names of their first entries.

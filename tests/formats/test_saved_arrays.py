@@ -562,14 +562,15 @@ def test_safetensors_are_read_and_written(tmp_path: Path) -> None:
 def test_safetensors_that_are_none(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "x.safetensors"
     path.write_bytes(content)
-    with pytest.raises((UnreadableArray, LimitError)):
+    with pytest.raises(UnreadableArray):
         SavedArrays(path)
-    assert answer("run", MODEL, f"x=@{path}", code=2 if content[:1] != b"\0" else 5).out == ""
+    assert answer("run", MODEL, f"x=@{path}", code=2).out == ""
 
 
 def test_safetensors_wherever_npz_is(tmp_path: Path) -> None:
     x, y, again = (tmp_path / f"{name}.safetensors" for name in ("x", "y", "z"))
     x.write_bytes(packed(str(x), {"x": np.ones((1, 1, 3, 3), np.float32)}))
+    answer("run", MODEL, x, "--limit", "members=0", code=5)
     answer("run", MODEL, x, "-o", y, "--dump", "all", "--form", "none")
     answer("run", MODEL, f"x=@{x}", "-o", again, "--form", "none")
     assert answer("compare", MODEL, y, "-i", x).words.count("ok ") == 1
