@@ -179,7 +179,8 @@ def onnx_model(args: argparse.Namespace, *, needed: bool = False) -> OnnxFile | 
         return None
     if args.file != "-" and not checks.is_onnx(args.file):
         what = "ONNX Runtime does not read it" if needed else f"so {args.output} is none either"
-        hint = None if needed else f"name it {Path(args.output).with_suffix('.xml')}"
+        name = Path(args.output or "").with_suffix(".xml")
+        hint = "name the .onnx that it was made of" if needed else f"name it {name}"
         raise misused(f"{args.file} is no ONNX model, {what}", hint)
     model = load_file(source_of(args.file))
     protect_onnx(args, model)
@@ -194,7 +195,7 @@ def graph_to_edit(args: argparse.Namespace, model: OnnxFile | None) -> Graph:
     """Return the inferred graph of FILE, or of an ONNX model, which has its shapes already."""
     if model is None:
         return inferred_model(args)
-    return infer_specs.inferred(graph_of(loaded(model), semantics=args.semantics))
+    return infer_specs.inferred(graph_of(loaded(model), semantics=args.semantics, name=args.file))
 
 
 def onnx_shapes(shapes: Mapping[str, Shape | None], model: OnnxFile) -> dict[str, Shape | None]:

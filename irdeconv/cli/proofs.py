@@ -10,8 +10,6 @@ from typing import Annotated, Any
 from irdeconv.base.errors import count, misused
 from irdeconv.base.extras import needed
 from irdeconv.base.json_form import Record
-from irdeconv.base.limits import current
-from irdeconv.base.opening import read_text
 from irdeconv.cli.checks import is_onnx, parse_shapes
 from irdeconv.cli.console import Answer, Console
 from irdeconv.cli.diagnostics import print_diagnostics
@@ -33,6 +31,7 @@ from irdeconv.verify.certificates import (
     CheckReport,
     ProbeSummary,
     Stamp,
+    read_certificates,
 )
 from irdeconv.verify.check import checked
 from irdeconv.verify.check import probed as probe
@@ -201,7 +200,7 @@ def _shapes(args: argparse.Namespace) -> dict[str, Shape | None]:
         if "[" in text or (not equals and "," not in text):
             raise misused(f"--sizes {text} is not NAME=DIMS", "such as --sizes x=1,3,64,64")
         texts.append(f"{name}[{dims}]")
-    asked = parse_shapes(texts)
+    asked = parse_shapes(texts, "--sizes")
     for name, shape in asked.items():
         if not is_static(shape):
             raise misused(f"--sizes {name}: sizes are exact", "--shape takes open ones: 'x[1,3,?]'")
@@ -210,15 +209,6 @@ def _shapes(args: argparse.Namespace) -> dict[str, Shape | None]:
     if both:
         raise misused(f'--sizes and --shape both name "{both[0]}"', "leave one out")
     return {**shapes, **asked}
-
-
-def read_certificates(path: str) -> Certificates:
-    """Read certificates as `lower --certify` writes them; UsageError if the file holds none."""
-    try:
-        return Certificates.from_json(read_text(path, current().json_bytes))
-    except ValueError as e:
-        hint = "irdeconv lower MODEL --certify FILE writes them"
-        raise misused(f"{path} holds no certificates: {e}", hint) from e
 
 
 def _check_graphs(

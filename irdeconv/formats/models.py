@@ -197,7 +197,7 @@ def _loaded(model: Any, how: Reading) -> Loaded:
         return _of_openvino(model, how)
     if isinstance(model, OnnxModel):
         how.refuse(("weights",), "an ONNX model contains its own")
-        return _of_import(model, "<onnx.ModelProto>", how)
+        return _of_import(model, how.name if how.name != "<bytes>" else "<onnx.ModelProto>", how)
     raise _no_model(model)
 
 
@@ -312,8 +312,10 @@ def import_model(
             begin = first_bytes(name, 64)
         except (OSError, ValueError) as e:
             raise unreadable(name, e, location=Location(SourceFile(name, b""))) from None
-    else:
+    elif isinstance(path, bytes | OnnxModel):
         data, begin = path, path[:64] if isinstance(path, bytes) else b""
+    else:
+        raise _no_model(path)
     if begin.lstrip(_BLANK).startswith((b"{", b"[")):
         from irdeconv.formats.onednn_reader import read_onednn
 
@@ -323,7 +325,8 @@ def import_model(
         )
     _refuse_other_models(begin, name)
     if weights is not None:
-        raise misused("an ONNX model contains its weights; others are given for dumps and old IR")
+        hint = "leave --weights out; it is for IR and dumps"
+        raise misused("an ONNX model contains its weights", hint)
     from irdeconv.formats.onnx_reader import read_onnx
 
     return read_onnx(name, data, shapes=shapes, semantics=semantics)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from irdeconv.base import errors, progress
+from irdeconv.base.arguments import checked
 from irdeconv.base.limits import current
 from irdeconv.base.markup import line
 from irdeconv.formats import onnx_spelling  # noqa: F401 -- importing fills RULES
@@ -353,6 +354,7 @@ def delete(items: Any, unwanted: Callable[[Any], bool]) -> None:
 SUFFIX = ".onnx"
 
 
+@checked
 def lower_onnx(
     model: OnnxSource,
     path: str | PathLike[str] | None = None,

@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 from lxml import etree
 
 from irdeconv import ops
+from irdeconv.base.arguments import checked
 from irdeconv.base.errors import did_you_mean
 from irdeconv.base.limits import current, raise_hint
 from irdeconv.formats.document import SAFE_PARSER, integer
@@ -277,6 +278,7 @@ _hints = per_class(typing.get_type_hints)
 Fields = dict[str, tuple[Any, int]]  # name -> (value, offset)
 
 
+@checked
 def parse(text: str, *, file: str = "<text>") -> Graph:
     """Return the graph that `dump` printed.
 

@@ -262,7 +262,8 @@ def require_model_path(path: Path) -> None:
         require_writable(target)
         if target.exists() and not target.is_file():
             message = f"{target} cannot be written: it is not a regular file"
-            raise no_access(Diagnostic("E701", "error", message), None, target)
+            found = Diagnostic("E701", "error", message, hint="name a file, also a new one")
+            raise no_access(found, None, target)
 
 
 def _require_writable(graph: Graph) -> None:

@@ -12,6 +12,7 @@ from uuid import uuid4
 
 import numpy as np
 
+from irdeconv.base.arguments import checked
 from irdeconv.base.errors import ArgumentTypeError, Diagnostic, misused
 from irdeconv.base.extras import needed
 from irdeconv.base.form_names import FALLBACK
@@ -29,6 +30,7 @@ _local = threading.local()
 Outputs = dict[str, tuple[tuple[int, ...], np.dtype[Any]]]  # shape and element type by name
 
 
+@checked
 def map_blocks(
     model: ModelLike,
     inputs: Mapping[str, Any] | Any,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from irdeconv.base import work
+from irdeconv.base.arguments import checked
 from irdeconv.formats.atomic import together
 from irdeconv.formats.models import ModelLike, graph_of
 from irdeconv.formats.onnx_container import OnnxFile, stage_file
@@ -26,6 +27,7 @@ from irdeconv.runtime.simplify import MAX_GROWTH, Simplified
 from irdeconv.runtime.simplify import simplify as _simplify
 
 
+@checked
 @work.counted
 def extract(
     model: ModelLike,
@@ -64,6 +66,7 @@ def extract(
     return piece
 
 
+@checked
 def rename(
     model: ModelLike,
     names: Mapping[str, str] | None = None,
@@ -94,6 +97,7 @@ def rename(
     return done.graph
 
 
+@checked
 @work.counted
 def simplify(
     model: ModelLike,

@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from os import PathLike
 
 from irdeconv.base import gc_pause, work
-from irdeconv.base.limits import current
-from irdeconv.base.opening import read_text
+from irdeconv.base.arguments import checked
 from irdeconv.formats.models import ModelLike
 from irdeconv.rewrite.infer_specs import ShapeLike
 from irdeconv.verify import check
-from irdeconv.verify.certificates import Certificate, Certificates, CheckReport
+from irdeconv.verify.certificates import Certificate, Certificates, CheckReport, read_certificates
 from irdeconv.verify.proving import Given, both_sides
 
 
+@checked
 @work.counted
 @gc_pause.paused()
 def certify(
@@ -48,6 +48,7 @@ def certify(
     return check.certified(*both, probe=probe, seed=seed)
 
 
+@checked
 @work.counted
 @gc_pause.paused()
 def check_certificate(
@@ -84,5 +85,5 @@ def check_certificate(
     if probe:
         return check.probed(*both, seed=seed)
     if isinstance(certificates, str | PathLike):
-        certificates = Certificates.from_json(read_text(certificates, current().json_bytes))
+        certificates = read_certificates(certificates)
     return check.checked(*both, certificates)

@@ -7,6 +7,7 @@ from os import PathLike
 from typing import Any
 
 from irdeconv.base import gc_pause, work
+from irdeconv.base.arguments import checked
 from irdeconv.base.errors import Collector, Diagnostic, InferenceError, UnsupportedError, UsageError
 from irdeconv.base.limits import Limits, current
 from irdeconv.base.source import Location, SourceFile
@@ -43,6 +44,7 @@ from irdeconv.rewrite.target_facts import Violation, check_graph
 from irdeconv.rewrite.targets import Target, load_target
 
 
+@checked
 def read(
     model: ModelLike,
     weights: Weights | None = None,
@@ -68,6 +70,7 @@ def read(
     return graph_of(model, weights, semantics, limits=limits, name=name)
 
 
+@checked
 @work.counted
 def convert(
     model: str | PathLike[str] | bytes | OnnxModel,
@@ -97,6 +100,7 @@ def convert(
     return converted(model, weights, shapes=wanted, seed=seed, semantics=semantics).graph
 
 
+@checked
 @work.counted
 def validate(
     model: ModelLike,
@@ -186,6 +190,7 @@ def _in_file_order(found: Sequence[Diagnostic]) -> list[Diagnostic]:
     return sorted(kept, key=lambda d: (d.location and d.location.position) or (0, 0))
 
 
+@checked
 def infer(model: ModelLike, shapes: Mapping[str, ShapeLike] | None = None) -> Graph:
     """Return a copy of a model with the element types and shapes of every node.
 
@@ -219,6 +224,7 @@ def reshaped(
     return out
 
 
+@checked
 def dump(
     model: ModelLike, *, elide: int | None = ELIDED, comments: Mapping[int, str] | None = None
 ) -> str:

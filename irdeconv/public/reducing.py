@@ -8,6 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from irdeconv.base.arguments import checked
 from irdeconv.formats.atomic import together
 from irdeconv.formats.models import ModelLike
 from irdeconv.ir.spec import Array
@@ -25,6 +26,7 @@ from irdeconv.verify.reduce_checks import stage_variant
 from irdeconv.verify.reduce_onnx import opened
 
 
+@checked
 def reduce(
     model: ModelLike,
     check: str | Callable[[Any, dict[str, Array]], Any] | None = None,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from irdeconv.base import work
+from irdeconv.base.arguments import checked
 from irdeconv.formats.models import ModelLike, graph_of, openvino_model
 from irdeconv.formats.onnx_editing import rewritten, to_edit
 from irdeconv.formats.xml_writer import write_ir
@@ -19,6 +20,7 @@ from irdeconv.rewrite.targets import Target
 from irdeconv.verify.raising import Raised, raise_deconvolutions, unproved
 
 
+@checked
 @work.counted
 def lower(
     model: ModelLike,
@@ -61,6 +63,7 @@ def lower(
     )
 
 
+@checked
 @work.counted
 def raise_(
     model: ModelLike,
@@ -91,6 +94,7 @@ def raise_(
     return done
 
 
+@checked
 def write(model: ModelLike, path: str | PathLike[str]) -> None:
     """Write `path` (.xml) and the `.bin` beside it, in standard operations, atomically.
 
@@ -105,6 +109,7 @@ def write(model: ModelLike, path: str | PathLike[str]) -> None:
     write_ir(standardize(graph_of(model)), Path(path))
 
 
+@checked
 def to_openvino(model: ModelLike) -> Any:
     """Return a model as an `openvino.Model`, in standard operations and without a file.
 

@@ -8,6 +8,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from irdeconv.base.arguments import checked
+from irdeconv.base.errors import misused
 from irdeconv.base.form_names import FALLBACK
 from irdeconv.formats.models import ModelLike, graph_of
 from irdeconv.ir.graph import Graph
@@ -28,6 +30,7 @@ from irdeconv.runtime.schedule import Settings
 from irdeconv.runtime.selection import with_outputs
 
 
+@checked
 def compile(
     model: ModelLike,
     form: str | None = FALLBACK,
@@ -63,11 +66,14 @@ def compile(
     with accumulate_in_order(exact):  # lowering computes constants
         ready = ready if form is None else _lower(ready, form).graph
     tuner = Tuner(tune is not False, None if isinstance(tune, bool) else Path(tune))
+    if threads is not None and threads < 1:
+        raise misused(f"threads is {threads}", "it is 1 or more; None: one for each processor")
     team = Threads(processors() if threads is None else threads)
     settings = Settings(fuse, team, tuner, max_memory, once and not tuner.measure)
     return build_plan(ready, exact=exact, settings=settings)
 
 
+@checked
 def run(
     model: ModelLike,
     inputs: Feeds = (),
@@ -107,6 +113,7 @@ def run(
     return dict(zip(names or arrays, arrays.values(), strict=True))
 
 
+@checked
 def bench(
     model: ModelLike,
     inputs: Feeds = (),

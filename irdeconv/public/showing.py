@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from irdeconv.base.arguments import checked
 from irdeconv.base.errors import UsageError, misused
 from irdeconv.formats.kinds import SAVED
 from irdeconv.formats.models import ModelLike, graph_of, looks_like_a_model
@@ -42,6 +43,7 @@ from irdeconv.verify.partner import Partner, PlanPartner, Precision, SavedPartne
 from irdeconv.verify.reduce import PEER, find_around, write_around
 
 
+@checked
 def compare(
     a: ModelLike | Mapping[str, Any],
     b: ModelLike | Mapping[str, Any],
@@ -147,6 +149,7 @@ def _other_model(plan: Plan, other: Plan, inputs: Feeds) -> Partner:
     return PlanPartner(plan.graph, other, inputs)
 
 
+@checked
 def inspect(
     model: ModelLike,
     lowered: ModelLike | None = None,
@@ -178,6 +181,7 @@ def inspect(
     return _inspect(graph_of(model), other, only=patterns, sort=sort, target=known)
 
 
+@checked
 def graph_page(
     model: ModelLike | BenchReport | Comparison,
     lowered: ModelLike | None = None,
@@ -218,6 +222,7 @@ def graph_page(
     return run_page(graph, seen, report, certificates)
 
 
+@checked
 def operations(only: str | Sequence[str] = ()) -> Operations:
     """Return a table of OpenVINO's operations, opset1 to opset16, with the support for each.
 
@@ -236,6 +241,7 @@ def operations(only: str | Sequence[str] = ()) -> Operations:
     return _operations([only] if isinstance(only, str) else only)
 
 
+@checked
 def explain(
     model: ModelLike,
     layer: str | None = None,

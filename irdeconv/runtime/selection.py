@@ -137,7 +137,9 @@ class Selection:
                 ports = self._ports(nodes[0], side)
                 numbers = "none" if not ports else "0" if ports == 1 else f"0..{ports - 1}"
                 return f"the {side} ports of this layer: {numbers}"
-        name = self._meant(text)
+        name, parts = self._meant(text), text.split(",")
+        if len(parts) > 1 and all(map(self._candidates, parts)):
+            return f"these are {len(parts)} names: give each by itself"
         owner = self._body_with(name)
         if owner is not None:
             return f'it lies inside a body of {owner.type} "{owner.name}", which is taken whole'
@@ -165,8 +167,6 @@ def with_outputs(
     are left out. Raises UsageError (E503) for unknown names; its message names the `option` that
     they were given to.
     """
-    if isinstance(texts, str):
-        raise misused(f'{option} is a list of names, not the text "{texts}"', f'["{texts}"]')
     names = list(texts)
     if odd := [name for name in names if not isinstance(name, str)]:
         raise misused(f"{option} holds {odd[0]!r}, which is no name", "names are texts")

@@ -8,12 +8,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, fields
+from os import PathLike, fspath
 from typing import Annotated, Any, NotRequired, TypedDict, overload
 
-from irdeconv.base.errors import Diagnostic, Judged, count
+from irdeconv.base.errors import Diagnostic, Judged, count, misused
 from irdeconv.base.json_form import NamedLayer, Record, json_form
+from irdeconv.base.limits import current
 from irdeconv.base.markup import html_table, plain
-from irdeconv.base.opening import parse_json
+from irdeconv.base.opening import parse_json, read_text
 
 CERTIFICATE_SCHEMA = "irdeconv/certificate/2"
 LONGEST_VALUE = 80  # characters of a value in a message
@@ -123,6 +125,15 @@ def whole_remarks(
         change = f"largest relative change {rounding:.1e}"
         out.append(f"all weights are equal up to rounding: {change}")
     return out
+
+
+def read_certificates(path: str | PathLike[str]) -> Certificates:
+    """Read certificates as `lower --certify` writes them; UsageError if the file holds none."""
+    try:
+        return Certificates.from_json(read_text(path, current().json_bytes))
+    except ValueError as e:
+        hint = "irdeconv lower MODEL --certify FILE writes them"
+        raise misused(f"{fspath(path)} holds no certificates: {e}", hint) from e
 
 
 def require_schema(content: object, schema: str) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from irdeconv.base.arguments import checked
 from irdeconv.base.errors import IrdeconvError, count
 from irdeconv.formats import onnx_opaque
 from irdeconv.formats.onnx_container import OnnxFile, OnnxSource, load_file
@@ -217,6 +218,7 @@ def check_models(
     return judged(made, certificates, replace(proof.report, problems=problems))
 
 
+@checked
 def check_onnx(
     original: OnnxSource,
     lowered: OnnxSource,

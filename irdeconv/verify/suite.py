@@ -11,6 +11,7 @@ import ml_dtypes
 import numpy as np
 
 from irdeconv.base import progress
+from irdeconv.base.arguments import checked
 from irdeconv.base.errors import Diagnostic, IrdeconvError, UnsupportedError, did_you_mean, misused
 from irdeconv.base.extras import ExtraError, extra
 from irdeconv.base.limits import current
@@ -30,6 +31,7 @@ from irdeconv.verify.suite_writing import MAX_SIZE, Data, Recipe, make, require_
 Run = Callable[[Path, dict[str, Array]], Array]
 
 
+@checked
 def run(
     suite: Suite, peer: str, *, lowered: bool = False
 ) -> tuple[dict[str, Array], dict[str, str]]:
@@ -139,6 +141,7 @@ def gathered(
     return selected(cases, only), skipped
 
 
+@checked
 def suite(
     folder: Place,
     dialects: Sequence[str] = (),
@@ -175,6 +178,7 @@ def suite(
     return make(Path(folder), cases, recipe, force=force)
 
 
+@checked
 def check_suite(folder: Place, results: Place | Mapping[str, Any]) -> SuiteReport:
     """Judge a device's results for a suite, with the bounds and names of mistakes of `compare`.
 
@@ -192,6 +196,7 @@ def check_suite(folder: Place, results: Place | Mapping[str, Any]) -> SuiteRepor
     return check(Suite.open(Path(folder)), source)
 
 
+@checked
 def run_suite(folder: Place, peer: str, *, lowered: bool = False) -> dict[str, Array]:
     """Run a suite in "irdeconv", "openvino" or "onnxruntime" and return its outputs by case.
 

@@ -213,6 +213,12 @@ def test_tensors_that_irdeconv_knows_little_of(
     onnx.save(made, "net.onnx")
     said = answer("extract", "net.onnx", "--to", "turned", "-o", "a.onnx", code=2).words
     assert 'end at the tensor "turned", whose type is unknown' in said
+    kept = sorted(tmp_path.iterdir())
+    for verb in ("simplify", "raise"):
+        said = answer(verb, "net.onnx", "-o", "b.onnx", code=4).words
+        assert "net.onnx: error[E502]: own.Inverse" in said
+        assert said.count("error[") == 1
+    assert sorted(tmp_path.iterdir()) == kept
 
 
 @pytest.mark.parametrize(

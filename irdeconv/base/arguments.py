@@ -1,0 +1,71 @@
+"""Types of the arguments of public functions: a wrong one is an error that names the argument."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache, wraps
+from inspect import signature, unwrap
+from numbers import Integral, Real
+from typing import Any, TypeVar
+
+from irdeconv.base.errors import ArgumentTypeError, Diagnostic
+from irdeconv.base.opening import shown
+
+T = TypeVar("T", bound=Callable[..., Any])
+# Classes by the words of annotations; other words are names of classes.
+_CLASSES: dict[str, tuple[type, ...]] = {
+    "None": (type(None),),
+    "str": (str,),
+    "bytes": (bytes,),
+    "int": (Integral,),
+    "float": (Real,),
+    "PathLike": (os.PathLike,),
+    "Place": (str, os.PathLike),
+    "Weights": (str, os.PathLike, bytes, bool),
+    "Mapping": (Mapping,),
+    "Sequence": (Iterable,),
+    "tuple": (tuple, list),
+}
+
+
+def checked(function: T) -> T:
+    """Raise ArgumentTypeError (E700) for arguments of other types than the annotations name."""
+
+    @wraps(function)
+    def call(*args: Any, **options: Any) -> Any:
+        declared, bind = _declared(function)
+        try:
+            given = bind(*args, **options).arguments
+        except TypeError:  # too many, or unknown names: Python's own error names the function
+            given = {}
+        for name in declared.keys() & given.keys():
+            value, (text, classes) = given[name], declared[name]
+            letters = isinstance(value, str | bytes)  # not meant as a sequence of them
+            if isinstance(value, tuple(c for c in classes if c is not Iterable or not letters)):
+                continue
+            message = f"expected {name}: {text}, got {type(value).__name__}: {shown(value)}"
+            hint = f"help(irdeconv.{function.__name__}) describes the arguments"
+            if letters and text.startswith("Sequence[str"):
+                message, hint = f'{name} is a list of names, not the text "{value}"', f'["{value}"]'
+            raise ArgumentTypeError(Diagnostic("E700", "error", message, hint=hint))
+        return function(*args, **options)
+
+    return call  # type: ignore[return-value]
+
+
+@cache
+def _declared(function: Callable[..., Any]) -> tuple[dict[str, tuple[str, tuple[type, ...]]], Any]:
+    """Return the annotations of plain classes, each with these, and how to bind arguments."""
+    of, names, found = signature(function), unwrap(function).__globals__, {}
+    for name, parameter in of.parameters.items():
+        text = words = str(parameter.annotation)
+        while "[" in words:
+            words = re.sub(r"\[[^\[\]]*\]", "", words)
+        classes = [_CLASSES.get(word) or (names.get(word),) for word in words.split(" | ")]
+        every = tuple(c for some in classes for c in some)
+        plain = (isinstance(c, type) and not getattr(c, "_is_protocol", False) for c in every)
+        if Any not in every and all(plain):
+            found[name] = text, every
+    return found, of.bind

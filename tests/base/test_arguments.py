@@ -1,0 +1,81 @@
+"""Arguments of public functions that cannot be meant: one error, which names the argument."""
+
+from collections.abc import Callable
+from inspect import isfunction, unwrap
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import irdeconv as ird
+from irdeconv.base.arguments import checked
+
+FUNCTIONS = {name: getattr(ird, name) for name in ird.__all__ if isfunction(getattr(ird, name))}
+DECONV = "ir_samples/openvino/deconv_3x3_to_5x5.xml"
+WRONG: dict[str, Callable[[], object]] = {
+    "expected shapes: Mapping": lambda: ird.infer(DECONV, [1, 3, 4, 4]),  # type: ignore[arg-type]
+    "expected limits: Limits": lambda: ird.read(DECONV, limits=5),  # type: ignore[arg-type]
+    "expected weights: Weights": lambda: ird.read(DECONV, 5),  # type: ignore[arg-type]
+    "expected target: str": lambda: ird.lower(DECONV, target=5),  # type: ignore[call-overload]
+    "expected only: str | None": lambda: ird.lower(DECONV, only=["a"]),  # type: ignore[call-overload]
+    "expected threads: int": lambda: ird.compile(DECONV, threads="2"),  # type: ignore[arg-type]
+    "expected max_memory: int": lambda: ird.run(DECONV, max_memory="2G"),  # type: ignore[arg-type]
+    "expected solve: int": lambda: ird.explain(DECONV, solve="8"),  # type: ignore[arg-type]
+    "expected from_: str": lambda: ird.extract(DECONV, 5),  # type: ignore[arg-type]
+    "expected text: str": lambda: ird.parse(5),  # type: ignore[arg-type]
+    "expected check: str": lambda: ird.reduce(DECONV, check=5),  # type: ignore[arg-type]
+    "expected names: Mapping": lambda: ird.rename(DECONV, "a=b"),  # type: ignore[arg-type]
+    "expected pattern: tuple": lambda: ird.rename(DECONV, pattern="s/a/b/"),  # type: ignore[arg-type]
+    "expected max_growth: int": lambda: ird.simplify(DECONV, max_growth="1M"),  # type: ignore[arg-type]
+    "expected path: str": lambda: ird.write(DECONV, 5),  # type: ignore[arg-type]
+    "expected time: float": lambda: ird.bench(DECONV, time="5s"),  # type: ignore[arg-type]
+    "expected a model, got int": lambda: ird.convert(5),  # type: ignore[arg-type]
+    'only is a list of names, not the text "p"': lambda: ird.raise_(DECONV, only="p"),
+    'dialects is a list of names, not the text "t"': lambda: ird.suite("made", "t"),
+    'against is a list of names, not the text "t"': lambda: ird.bench(DECONV, against="t"),
+}
+
+
+def test_every_public_function_checks_its_arguments() -> None:
+    assert len(FUNCTIONS) > 25
+    for name, function in FUNCTIONS.items():
+        assert unwrap(function) is not function, name
+        assert function.__code__.co_filename.endswith("arguments.py"), name
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_wrong_types(text: str) -> None:
+    with pytest.raises(ird.ArgumentTypeError) as caught:
+        WRONG[text]()
+    assert text in str(caught.value)
+    assert caught.value.diagnostics[0].hint
+
+
+def test_numbers_and_paths_of_other_libraries() -> None:
+    @checked
+    def use(
+        count: int = 0,
+        part: float = 0.0,
+        path: str | Path | None = None,
+        names: Any = (),
+        unknown: "Nothing" = 0,  # type: ignore[name-defined]  # noqa: F821
+    ) -> int:
+        return int(count)
+
+    assert use(np.int64(3), np.float32(1), Path(), 5, unknown=6) == 3  # type: ignore[arg-type]
+    assert use(True, 1) == 1
+    with pytest.raises(TypeError, match=r"use\(\) got an unexpected keyword argument 'z'"):
+        use(z=1)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("threads", [0, -1])
+def test_threads_are_at_least_one(threads: int) -> None:
+    with pytest.raises(ird.UsageError, match=f"threads is {threads}"):
+        ird.compile(DECONV, threads=threads)
+
+
+def test_a_file_without_certificates(tmp_path: Path) -> None:
+    (tmp_path / "c.json").write_text("{}")
+    with pytest.raises(ird.UsageError, match="holds no certificates"):
+        ird.check_certificate(DECONV, ird.lower(DECONV), tmp_path / "c.json")
