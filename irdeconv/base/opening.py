@@ -69,6 +69,8 @@ def reading_hint(path: PathText, number: int | None) -> str | None:
     """Return a hint for a file that cannot be opened, if there is one."""
     text, file = os.fspath(path), Path(path)
     if number == ENOENT:
+        if file.is_symlink():
+            return f"it is a link to {os.readlink(file)}, which does not exist"
         if "://" in text:
             return "download it first, and name the file"
         if text.startswith("~/"):
@@ -80,6 +82,9 @@ def reading_hint(path: PathText, number: int | None) -> str | None:
         model = next((n for n in _names(file) if n.endswith(_MODELS)), None)
         found = f'name a file in it, such as "{file / (model or "")}"'
         return found if model else "name a file; the folder holds no models"
+    if number == ENOTDIR:
+        above = next((p for p in (file, *file.parents) if p.is_file()), file)
+        return f"{above} is a file, not a folder"
     if number == EACCES:
         return f"you may not read it: chmod u+r {text}"
     return None
@@ -90,7 +95,8 @@ def _near(file: Path) -> str:
     names = _names(file.parent)
     if set(file.name) & set("*?"):
         return "no file fits this pattern"
-    stems = [n for n in names if Path(n).stem in (file.name, file.stem) and n.endswith(_MODELS)]
+    stems = [n for n in names if n.lower() == file.name.lower()]
+    stems += [n for n in names if Path(n).stem in (file.name, file.stem) and n.endswith(_MODELS)]
     alike = [n for n in names if not file.suffix or Path(n).suffix == file.suffix]
     near = f'did you mean "{stems[0]}"?' if stems else did_you_mean(file.name, alike)
     return near or f"there is no such file in {file.parent.resolve()}"
@@ -269,7 +275,7 @@ class TomlReader:
             self._text = text if isinstance(text, str) else text.decode("utf-8")
             self.content = parse_toml(self._text)
         except ValueError as e:
-            raise misused(f"{file}: not TOML: {e}") from e
+            raise misused(f"{file}: not TOML: {e}", "correct it at this place") from e
         self._source = SourceFile(file, self._text.encode())
         self._problems = Collector(most=current().reports)
 

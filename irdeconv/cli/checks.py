@@ -48,7 +48,7 @@ def check_options(verb: Verb, args: argparse.Namespace) -> None:
     """Refuse values that cannot be right; UsageError, FileAccessError, InputError."""
     given = [(o, getattr(args, o.key)) for o in verb.options if o.is_in(args)]
     for option, value in given:
-        if value == "" and (option.reads or option.writes or option.key == "layer"):
+        if "" in (value if isinstance(value, list) else [value]):
             name = option.names[-1] if option.names else option.placeholder
             raise misused(f"{name} is empty", "is a variable of the shell unset?")
     if getattr(args, "shape", None):
@@ -251,7 +251,7 @@ def protect(
     return targets
 
 
-def parse_shapes(texts: Iterable[str]) -> dict[str, Shape | None]:
+def parse_shapes(texts: Iterable[str], option: str = "--shape") -> dict[str, Shape | None]:
     """Parse `x[1,3]`, `x:[1,3]`, `[1,3]`, `1,3` and lists of them; the name may be empty."""
     from irdeconv.ir.spec import parse_shape
 
@@ -260,15 +260,20 @@ def parse_shapes(texts: Iterable[str]) -> dict[str, Shape | None]:
         items = [("", text)] if "[" not in text else _split(text)
         for name, dims in items:
             if name in out:
-                raise misused(f'--shape names "{name}" twice', "leave one out")
+                raise misused(f'{option} names "{name}" twice', "leave one out")
             try:
                 out[name] = parse_shape(dims)
             except ValueError as e:
-                named = re.fullmatch(r"(.+)=([\d.,? -]+)", text)
-                shape = f"{named[1]}[{named[2]}]" if named else "x[1,3,224,224]"
+                shape = _respelled(text) or "x[1,3,224,224]"
                 hint = f"write '{shape}'; ?, -1 and 1..16 leave a dimension open"
-                raise misused(f"--shape {text}: {e}", hint) from None
+                raise misused(f"{option} {text}: {e}", hint) from None
     return out
+
+
+def _respelled(text: str) -> str | None:
+    """Return a shape such as x=1,3 or x(1x3) as x[1,3]; None if its dimensions are unclear."""
+    found = re.fullmatch(r"((?!\d)[^=:(\[{]*|)[=:(\[{]*(\d{1,18}(?:[x*, ]+\d{1,18})*)[)\]}]*", text)
+    return found and f"{found[1].strip()}[{','.join(re.findall(r'[0-9]+', found[2]))}]"
 
 
 def _split(text: str) -> list[tuple[str, str]]:
@@ -277,7 +282,8 @@ def _split(text: str) -> list[tuple[str, str]]:
         m = _SHAPE.match(text, at)
         if m is None:
             message = f"--shape {text} is not NAME[DIMS]"
-            raise misused(message, "such as 'x[1,3,224,224]' or 'x:[1,3,224,224]'")
+            shape = _respelled(text)
+            raise misused(message, f"write '{shape}'" if shape else "such as 'x[1,3,224,224]'")
         out.append((m["name"], m["dims"]))
         at = m.end()
     return out

@@ -116,7 +116,8 @@ def _refuse_idle(args: argparse.Namespace) -> None:
     if args.peer_precision is not None and runtime != "openvino":
         raise misused("--peer-precision is of openvino", "name openvino as OTHER")
     if args.other_weights is not None and (not file or file.endswith(SAVED)):
-        raise misused("--other-weights goes with the .xml of a second model")
+        hint = "name one as OTHER, or leave it out"
+        raise misused("--other-weights goes with the .xml of a second model", hint)
 
 
 def _compare(args: argparse.Namespace, a: Graph, inputs: dict[str, Array]) -> Comparison:

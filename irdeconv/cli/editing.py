@@ -253,7 +253,7 @@ def _pairs(graph: Graph, texts: list[str]) -> dict[str, str]:
         known_cuts = [i for i in cuts if {text[:i], text[:i].partition(":")[2]} & known]
         at = (known_cuts or cuts[:1])[-1]
         if text[:at] in out:
-            raise misused(f'"{text[:at]}" is renamed twice')
+            raise misused(f'"{text[:at]}" is renamed twice', "leave one out")
         out[text[:at]] = text[at + 1 :]
     return out
 

@@ -180,8 +180,10 @@ def _no_value(item: str, path: str, graph: Graph) -> IrdeconvError:
 def _value(text: str, graph: Graph, name: str) -> Array | str:
     if generator(text):
         return text
+    if not text.strip("@"):
+        raise misused(f'the input "{name}" is given no value', f"for example: {name}=@{name}.npy")
     if not text.startswith("@"):
-        file = text if re.search(r"[^\d.]", text) else "x.npy"
+        file = text if re.fullmatch(r"[\w./\\ -]*[^\W\d][\w./\\ -]*", text) else "x.npy"
         hint = did_you_mean(text, GENERATORS) or f"a file is written as {name}=@{file}"
         raise misused(f"{name}={text}: neither @FILE nor one of {', '.join(GENERATORS)}", hint)
     path = text[1:]

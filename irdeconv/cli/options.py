@@ -416,9 +416,9 @@ SHARED = {
     "FORMAT": """
     --format text|json  how the result is written (default: %(default)s) @default text""",
     "FORCE": """
-    --force  let -o overwrite an input file""",
+    --force  let -o overwrite an input file @needs -o""",
     "FORCE_REPORT": """
-    --force  let --report overwrite an input file""",
+    --force  let --report overwrite an input file @needs --report""",
 }
 
 

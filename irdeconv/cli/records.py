@@ -74,7 +74,9 @@ assumptions that are listed.
         @writes model .xml .onnx
     --origins  note in each new layer of the IR which layer it comes from: as fused_names in
         rt_info, which OpenVINO reads @needs -o
+    = @needs -o --certify --report
     + FORCE
+    =
     --certify [FILE]  prove every rewritten layer and show the certificates, or write them to FILE
         @const - @writes file
     + PROBE PYTHON WATCH
@@ -106,7 +108,9 @@ assumptions that are listed.
     + SHAPE
     -o --output FILE  write the raised IR here (.xml, .bin beside it), or the ONNX model (.onnx)
         @writes model .xml .onnx
+    = @needs -o --certify
     + FORCE
+    =
     --certify [FILE]  prove every raised layer and show the certificates, or write them to FILE
         @const - @writes file
     + PROBE
@@ -143,7 +147,10 @@ input, with values from 0 to 1 for floats and 0 to 255 for integers.
         layer (the layers are executed one by one) @writes page .html
     -o --output FILE  write all outputs here: .npz, .safetensors, or .npy for a single one; -
         is stdout        @writes arrays
-    + FORCE PYTHON WATCH FORMAT""",
+    = @needs -o --report
+    + FORCE
+    =
+    + PYTHON WATCH FORMAT""",
         no="a layer failed while running",
         example="irdeconv run ir_samples/openvino/deconv_3x3_to_5x5.xml x=arange",
     ),

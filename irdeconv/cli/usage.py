@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 from argparse import Action, ArgumentParser
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 
 from irdeconv.base.errors import UsageError, did_you_mean, misused
 
@@ -107,10 +109,12 @@ def unknown_verb(args: Sequence[str], verbs: Iterable[str]) -> UsageError:
     if not word:
         return misused("the verb is empty", "irdeconv help lists the verbs")
     later = next((a for a in args[1:] if a in known), None)
-    if word.startswith("-") and later is not None:
+    path = re.search(r"[./\\]", word)
+    if (word.startswith("-") or path) and later is not None:
         rest = " ".join([later, *(a for a in args if a != later)])
         return misused(f'the verb stands before "{word}"', f"irdeconv {rest}")
-    near = did_you_mean(word, ("--help", "--version") if word.startswith("-") else known)
+    options = ("--help", "--version") if word.startswith("-") else ()
+    near = did_you_mean(word, (*options, *known))
     if word in SYNONYMS:
         near = f'did you mean "{SYNONYMS[word]}"?'
     elif re.fullmatch(r"[EWew]\d{3}", word):
@@ -118,7 +122,7 @@ def unknown_verb(args: Sequence[str], verbs: Iterable[str]) -> UsageError:
     elif word.startswith("-"):
         hint = near or "a verb stands first: irdeconv VERB FILE"
         return misused(f'there is no option "{word}" without a verb', hint)
-    elif re.search(r"[./\\]", word) and not near:
+    elif path and not near:
         return misused(f'a verb stands before "{word}"', f"irdeconv inspect {word}")
     return misused(f'there is no verb "{word}"', near or "irdeconv help lists the verbs")
 
@@ -137,7 +141,7 @@ def misparsed(
         word = max(left, key=len, default=rest)
         if word.startswith("-") and word != "-":
             return _unknown_option(parser, verb, word.partition("=")[0], others)
-        return _one_too_many(parser, verb, word)
+        return _one_too_many(parser, verb, word, args)
     if start == "the following arguments are required":
         optional = re.findall(r"\[(\S+)", " ".join(_positionals(parser)))
         return _lacking(parser, verb, [n for n in rest.split(", ") if n not in optional], args)
@@ -169,8 +173,9 @@ def _unknown_option(
     known = [o for o in option_names(parser) if o.startswith("--") and o != "--debug"]
     plain = "--" + word.lstrip("-")
     begun, places = [o for o in known if o.startswith(plain)], _positionals(parser)
-    if plain in known or len(begun) == 1:
-        hint = f'did you mean "{begun[0]}"?'
+    if plain in known or 0 < len(begun) < 5:
+        meant = '" or "'.join([plain] if plain in known else begun)
+        hint = f'did you mean "{meant}"?'
     elif plain[2:].upper() in [place.strip("[].+ ") for place in places]:
         hint = f"write irdeconv {verb} {' '.join(places)}, without {word}"
     elif elsewhere := others(word):
@@ -180,10 +185,13 @@ def _unknown_option(
     return misused(f'{verb} has no option "{word}"', hint)
 
 
-def _one_too_many(parser: ArgumentParser, verb: str, word: str) -> UsageError:
+def _one_too_many(parser: ArgumentParser, verb: str, word: str, args: Sequence[str]) -> UsageError:
     takes = " ".join(_positionals(parser)) or "no file"
     hint = "leave it out"
-    if word.endswith((".xml", ".onnx")) and verb in _WRITERS:
+    whole = next(filter(os.path.isfile, map(" ".join, pairwise(args))), None)
+    if whole:
+        hint = f"a name with a blank needs quotes: '{whole}'"
+    elif word.endswith((".xml", ".onnx")) and verb in _WRITERS:
         hint = f"-o {word} writes there"
     elif word.endswith((".xml", ".onnx")) and parser._actions[1].dest == "file":
         hint = "one model at a time; irdeconv compare takes two"
@@ -191,6 +199,8 @@ def _one_too_many(parser: ArgumentParser, verb: str, word: str) -> UsageError:
         hint = f"a shape is written --shape '{word}'"
     elif "=" in word and "--input" in option_names(parser):
         hint = f"an input is written --input {word}"
+    elif "--from" in option_names(parser):
+        hint = f"name layers by options: --from {word}, --to {word}"
     return misused(f'{verb} takes {takes}: "{word}" is one too many', hint)
 
 

@@ -78,10 +78,13 @@ def _write_models(root: Path, net: str) -> None:
         "net.ird": 'graph 1 "m" {\n}\n',
         "notes.txt": "hello\n",
         "cut.onnx": b"\x08\x09\x12\x04made" + bytes(9),
+        "bad.toml": "a = [\n",
+        "my net.xml": net,
     }
     for name, content in contents.items():
         data = content if isinstance(content, bytes) else content.encode()
         (root / name).write_bytes(data)
+    (root / "link.xml").symlink_to("gone.xml")
 
 
 def _write_arrays(root: Path) -> None:
@@ -92,8 +95,8 @@ def _write_arrays(root: Path) -> None:
     arrays |= {"nhwc": ones.transpose(0, 2, 3, 1), "f64": np.full((1, 3, 4, 4), 1e300)}
     for name, array in arrays.items():
         np.save(root / f"{name}.npy", array)
-    for name in ("bad.npy", "bad.npz"):
-        (root / name).write_text("x")
+    for name in ("bad.npy", "bad.npz", "bad.safetensors"):
+        (root / name).write_text("plain text")
 
 
 @pytest.fixture(autouse=True)
