@@ -162,6 +162,7 @@ _IN_PYTHON = (
     (r"--shape '([^\[']+):?(\[[^']*\])'", r'infer(model, {"\1": \2})'),
     (r"--limit (\w+=\w+)", r"limits=Limits(\1)"),
     (r"(?<!\S)-i\b", "inputs="),
+    (r", name it with --weights, or leave it out: --no-weights", ", or name it with weights="),
 )
 
 
