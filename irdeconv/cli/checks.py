@@ -48,7 +48,8 @@ def check_options(verb: Verb, args: argparse.Namespace) -> None:
     """Refuse values that cannot be right; UsageError, FileAccessError, InputError."""
     given = [(o, getattr(args, o.key)) for o in verb.options if o.is_in(args)]
     for option, value in given:
-        if "" in (value if isinstance(value, list) else [value]):
+        named = option.names or option.reads or option.key == "layer"
+        if named and "" in (value if isinstance(value, list) else [value]):
             name = option.names[-1] if option.names else option.placeholder
             raise misused(f"{name} is empty", "is a variable of the shell unset?")
     if getattr(args, "shape", None):
