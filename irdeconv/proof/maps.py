@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import product
 from typing import Any
 
@@ -209,6 +210,11 @@ class MapComparison:
         pointwise = len(blocks) == 1 and set(blocks[0][0].weights.shape[3:]) == {1}
         return None if self.wanted.definition.forward else (len(blocks), period, pointwise)
 
+    @cached_property
+    def starts(self) -> Array:
+        """The first row of each block; at the end the number of rows."""
+        return np.cumsum([0, *(block[0].rows for block in self.view.blocks or ())])
+
     def batch(self, axis: Axis, size: Size) -> None:
         """Check that the batch stays as it is."""
         n = self.case.free("n")
@@ -235,8 +241,7 @@ class MapComparison:
     def residues(self, axes: list[Axis], residues: tuple[int, ...], rows: Array) -> None:
         """Compare the outputs whose positions have some residues; `rows` [M] are their rows."""
         blocks, places = self.view.blocks or (), [*enumerate(zip(axes, residues, strict=True))]
-        starts = np.cumsum([0, *(block[0].rows for block in blocks)])
-        of = np.where(rows < 0, 0, np.searchsorted(starts, rows, "right"))  # 0: of none
+        of = np.where(rows < 0, 0, np.searchsorted(self.starts, rows, "right"))  # 0: of none
         for i in np.unique(of):
             block = blocks[i - 1] if i else ()
             found = [
@@ -244,7 +249,7 @@ class MapComparison:
                 for part in block or (None,)
             ]
             chosen = np.flatnonzero(of == i)
-            self.weights(chosen, rows[chosen] - starts[max(i - 1, 0)], block, found)
+            self.weights(chosen, rows[chosen] - self.starts[max(i - 1, 0)], block, found)
 
     def taps(self, a: int, out: Axis, residue: int, block: KernelSums | None) -> Taps:
         """Return the taps of an axis; the same question is answered once."""
@@ -350,11 +355,12 @@ class MapComparison:
         emitted: dict[tuple[int, ...], list[Array]] = {}
         for sums, along in zip(block, taps, strict=False):
             found = self._aligned(sums, rows, channels)
+            held = (found != (-1 if sums.numbered else 0)).any(axis=(0, 1))  # by tap
             for at in product(*([t for t, k in enumerate(s) if k != NEVER] for s, _ in along)):
                 stands = tuple(s[t] for (s, _), t in zip(along, at, strict=True))
                 rows_of = zip(at, sums.reads, strict=True)
-                part = last(found, [t // len(read.live) for t, read in rows_of])
-                some = self.some(part, sums.numbered)
+                place = [t // len(read.live) for t, read in rows_of]
+                part, some = last(found, place), held[tuple(place)]
                 need(WRONG not in stands or not some, f"tap {list(at)} reads what it should not")
                 # Zeros among several taps for one k add nothing, and numbers cannot be added.
                 if stands in emitted and not self.some(emitted[stands][0], sums.numbered):

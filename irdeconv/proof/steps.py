@@ -238,12 +238,14 @@ def _alike(case: Case, a: Axis, b: Axis) -> bool:
 def _together(c: _OpenCall, views: Sequence[View]) -> Moved:
     """Return the sum of views, as one view if they are at the same places."""
     first, found, blocks = views[0], list[View](), list[tuple[KernelSums, ...]]()
+    rows = 0  # of the blocks so far
     for v in views:
         like = v.activation == first.activation and (v.blocks is None) == (first.blocks is None)
         need(like and (v.blocks is not None or not v.is_finished), f"{c.layer} joins unlike things")
         # Rows are counted through all blocks: those of a view begin where the last ones end.
-        table = np.where(v.table < 0, -1, v.table + sum(b[0].rows for b in blocks))
-        v, blocks = replace(v, table=table), [*blocks, *(v.blocks or ())]
+        v = replace(v, table=np.where(v.table < 0, -1, v.table + rows))
+        blocks += v.blocks or ()
+        rows += sum(b[0].rows for b in v.blocks or ())
         at = next((i for i, u in enumerate(found) if _same_places(c.case, u, v)), len(found))
         found[at : at + 1] = [_over(c, u, v) for u in found[at : at + 1]] or [v]
     if first.blocks is not None:
