@@ -387,7 +387,7 @@ def require_suffix(option: str, output: str, suffixes: Sequence[str]) -> None:
 def _check_measurements(path: Path) -> None:
     """Refuse a file of --tune that cannot be written, or that holds something else."""
     from irdeconv.formats.atomic import require_writable
-    from irdeconv.runtime.choice import MeasuredKernels
+    from irdeconv.runtime.executors import MeasuredKernels
 
     require_writable(_first_missing(path))
     if not path.exists():

@@ -36,18 +36,20 @@ from irdeconv.ir.graph import Graph, Value
 from irdeconv.ir.spec import Array
 from irdeconv.rewrite.channel_folding import fused_lines
 from irdeconv.rewrite.standardize import standardize
-from irdeconv.runtime.extract import (
+from irdeconv.runtime.editing import (
+    KINDS,
     Piece,
     PieceEnd,
+    Renaming,
     cut_out,
     needed,
     node_by_node,
     record,
     recorded,
+    rename,
     with_specs,
 )
 from irdeconv.runtime.peers import difference, onnx_outputs, outlined
-from irdeconv.runtime.rename import KINDS, Renaming, rename
 from irdeconv.runtime.selection import Selection
 from irdeconv.runtime.simplify import SimplificationReport, simplify
 

@@ -272,7 +272,7 @@ def statistics(array: Array) -> ArrayFacts:
 
     Least, greatest and mean value are None if there are no finite numbers.
     """
-    from irdeconv.show.page_values import array_statistics
+    from irdeconv.show.page_details import array_statistics
 
     seen = array_statistics(array)
     shape, kind, odd = [*array.shape], str(array.dtype), seen.nan + seen.infinite

@@ -79,7 +79,7 @@ def shard(text: str) -> tuple[int, int]:
 
 def substitution(text: str) -> Any:
     """Parse s/RE/NEW/ or s/RE/NEW/g."""
-    from irdeconv.runtime.rename import Substitution
+    from irdeconv.runtime.editing import Substitution
 
     parts = re.split(rf"(?<!\\){re.escape(text[1])}", text) if len(text) > 1 else []
     if len(parts) != 4 or parts[0] != "s" or parts[3] not in ("", "g"):

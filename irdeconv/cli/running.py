@@ -73,7 +73,7 @@ class RunDocument(Record, document="run/1", keys="... saved? steps? rows? origin
 def run_run(args: argparse.Namespace, console: Console) -> int | Answer:
     """Run the model once."""
     from irdeconv.show.page import run_page
-    from irdeconv.show.page_values import ValueCollector
+    from irdeconv.show.page_details import ValueCollector
 
     whole = inferred_model(args, needed=True)
     graph, names = chosen(whole, args)

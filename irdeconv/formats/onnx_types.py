@@ -36,10 +36,9 @@ from irdeconv.ir.graph import Graph
 from irdeconv.ir.spec import Array, Shape, Spec
 from irdeconv.ops.catalog import spelling
 from irdeconv.ops.dialect_onnx import ConvTranspose11
-from irdeconv.rewrite import target_facts
+from irdeconv.rewrite import targets
 from irdeconv.rewrite.target_conditions import Facts, Number
-from irdeconv.rewrite.target_facts import Tensors, Violation
-from irdeconv.rewrite.targets import Target
+from irdeconv.rewrite.targets import Target, Tensors, Violation
 
 
 @dataclass
@@ -317,20 +316,20 @@ class _NodeFacts:
         output = self._spec(self.node.output[0] if self.node.output else "")
         if kind == "Concat":
             parts = [self._spec(i) for i in self.node.input]
-            return name, target_facts.joining(tensors, self._int("axis", 1), parts)
+            return name, targets.joining(tensors, self._int("axis", 1), parts)
         if kind == "Slice":
-            return name, target_facts.slicing(tensors, self._steps(tensors), output.shape)
+            return name, targets.slicing(tensors, self._steps(tensors), output.shape)
         if name == "Interpolate":
             mode = self._text("mode", "nearest")
-            return name, target_facts.resizing(tensors, output, _RESIZE_MODES.get(mode, mode))
+            return name, targets.resizing(tensors, output, _RESIZE_MODES.get(mode, mode))
         return name, tensors.facts(*self._particulars(tensors))
 
-    def _particulars(self, tensors: Tensors) -> tuple[target_facts.Values, target_facts.Axes]:
+    def _particulars(self, tensors: Tensors) -> tuple[targets.Values, targets.Axes]:
         """Return the values that only this operation has."""
         kind, rank = self.node.op_type, tensors.data.rank
         if kind == "Pad":
             mode = self._text("mode", "constant")
-            return target_facts.padding(mode, *self._amounts(rank), self._fill(), tensors)
+            return targets.padding(mode, *self._amounts(rank), self._fill(), tensors)
         if kind == "Transpose":
             reverse = None if rank is None else tuple(range(rank))[::-1]
             return {"order": self._list("perm") or reverse}, {}
@@ -352,21 +351,21 @@ class _NodeFacts:
         facts = layer.facts(tensors, constant_filter=constant, has_bias=bool(self._input(2)))
         return name, facts
 
-    def _convolution(self, data: Spec, filter: Spec) -> tuple[str, target_facts.WindowFacts]:
+    def _convolution(self, data: Spec, filter: Spec) -> tuple[str, targets.WindowFacts]:
         groups = self._int("group", 1)
         kernel = self._list("kernel_shape")
         axes = (filter.rank or data.rank or len(kernel) + 2) - 2
-        sizes = [target_facts.exact(d) for d in filter.shape or ()] or [None, None, *kernel]
+        sizes = [targets.exact(d) for d in filter.shape or ()] or [None, None, *kernel]
         sizes += [None] * (axes + 2 - len(sizes))
         pads = self._list("pads") or (0,) * 2 * axes
         lists = (self._list("strides"), self._list("dilations"), pads[:axes], pads[axes:])
         auto_pad = self._text("auto_pad", "NOTSET")
-        channels = (target_facts.product(groups, sizes[1]), sizes[0], groups)
+        channels = (targets.product(groups, sizes[1]), sizes[0], groups)
         spelled = _AUTO_PAD.get(auto_pad, auto_pad.lower())
-        layer = target_facts.convolution(data, channels, sizes[2:], lists, spelled)
+        layer = targets.convolution(data, channels, sizes[2:], lists, spelled)
         return f"{'Group' * (groups > 1)}Convolution", layer
 
-    def _deconvolution(self, data: Spec, filter: Spec) -> tuple[str, target_facts.WindowFacts]:
+    def _deconvolution(self, data: Spec, filter: Spec) -> tuple[str, targets.WindowFacts]:
         auto_pad: Any = self._text("auto_pad", "NOTSET")
         names = ("dilations", "kernel_shape", "output_padding", "output_shape", "pads", "strides")
         lists: dict[str, Any] = {name: self._list(name) for name in names}
@@ -376,7 +375,7 @@ class _NodeFacts:
         except OpError:
             output = UNKNOWN
         assert isinstance(output, Spec)
-        return target_facts.deconvolution(op, (data, filter), output)
+        return targets.deconvolution(op, (data, filter), output)
 
     def _steps(self, tensors: Tensors) -> dict[int, int | None] | None:
         """Return the step of each axis that a Slice names; None if they are unknown."""
@@ -387,16 +386,14 @@ class _NodeFacts:
             axes = self._list("axes") or tuple(range(len(self._list("starts"))))
             return {a % rank: 1 for a in axes}
         starts = self._spec(self._input(1)).shape
-        count = target_facts.exact(starts[0]) if starts else None
+        count = targets.exact(starts[0]) if starts else None
         given = self._ints(3) if self._input(3) else None if count is None else range(count)
         if given is None:
             return None
         steps = self._ints(4) if self._input(4) else (1,) * len(given)
         return {a % rank: s for a, s in zip(given, steps or (None,) * len(given), strict=False)}
 
-    def _amounts(
-        self, rank: int | None
-    ) -> tuple[target_facts.Sizes | None, target_facts.Sizes | None]:
+    def _amounts(self, rank: int | None) -> tuple[targets.Sizes | None, targets.Sizes | None]:
         """Return the amounts of a Pad in front of and behind each axis of the tensor."""
         pads = self._ints(1) if len(self.node.input) > 1 else self._list("pads")
         axes = self._ints(3) if self._input(3) else tuple(range(rank or 0))
@@ -411,8 +408,8 @@ class _NodeFacts:
         """Return the value that a Pad fills with."""
         if self._input(2):
             found = self._array(2)
-            return None if found is None else target_facts.number(float(found.reshape(-1)[0]))
-        return target_facts.number(float(self.attributes.get("value", 0)))
+            return None if found is None else targets.number(float(found.reshape(-1)[0]))
+        return targets.number(float(self.attributes.get("value", 0)))
 
     def _input(self, port: int) -> str:
         return str(self.node.input[port]) if port < len(self.node.input) else ""

@@ -18,7 +18,7 @@ from irdeconv.base.json_form import Record
 from irdeconv.ir.attributes import Ints
 from irdeconv.ir.dtypes import ElementType, i64
 from irdeconv.ir.geometry import IntVector, Vector, Window, WindowTerms, empty_hint, filled
-from irdeconv.ir.op import Builder, Op
+from irdeconv.ir.op import Builder, Op, X
 from irdeconv.ir.spec import (
     DYNAMIC,
     Array,
@@ -300,7 +300,7 @@ def large_padding(s: Setting, words: str) -> Iterator[Problem]:
         yield Problem("W301", text, attribute="output_padding")
 
 
-def permute(b: Builder[Any], x: Any, order: Sequence[int]) -> Any:
+def permute(b: Builder[X], x: X, order: Sequence[int]) -> X:
     """Transpose; a no-op if the order is the present one."""
     if list(order) == sorted(order):
         return x

@@ -19,10 +19,10 @@ from irdeconv.formats.xml_writer import write_ir
 from irdeconv.ir.graph import Graph
 from irdeconv.rewrite.infer_specs import inferred
 from irdeconv.rewrite.standardize import standardize
-from irdeconv.runtime.extract import extract as _extract
+from irdeconv.runtime.editing import Substitution
+from irdeconv.runtime.editing import extract as _extract
+from irdeconv.runtime.editing import rename as _rename
 from irdeconv.runtime.peers import outlined
-from irdeconv.runtime.rename import Substitution
-from irdeconv.runtime.rename import rename as _rename
 from irdeconv.runtime.simplify import MAX_GROWTH, Simplified
 from irdeconv.runtime.simplify import simplify as _simplify
 

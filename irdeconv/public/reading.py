@@ -40,8 +40,7 @@ from irdeconv.rewrite.infer_specs import (
     require_specs,
 )
 from irdeconv.rewrite.standardize import misfits, standardize
-from irdeconv.rewrite.target_facts import Violation, check_graph
-from irdeconv.rewrite.targets import Target, load_target
+from irdeconv.rewrite.targets import Target, Violation, check_graph, load_target
 
 
 @checked

@@ -21,7 +21,7 @@ from irdeconv.rewrite.infer_specs import inferred
 from irdeconv.rewrite.lower_deconv import lower as _lower
 from irdeconv.runtime.bench import BenchReport, require_measurable, sorted_out
 from irdeconv.runtime.bench import bench as _bench
-from irdeconv.runtime.choice import Tuner
+from irdeconv.runtime.executors import Tuner
 from irdeconv.runtime.feeds import Binder, Feeds, random_inputs
 from irdeconv.runtime.measure import Effort
 from irdeconv.runtime.peers import Source, peers

@@ -34,7 +34,7 @@ from irdeconv.show.operations import Operations
 from irdeconv.show.operations import operations as _operations
 from irdeconv.show.page import PageContent, bench_page, comparison_page, run_page
 from irdeconv.show.page import graph_page as _graph_page
-from irdeconv.show.page_values import ValueCollector
+from irdeconv.show.page_details import ValueCollector
 from irdeconv.verify.certificates import Certificates
 from irdeconv.verify.comparison import Comparison, Tolerance, compare_arrays, compare_plan
 from irdeconv.verify.onnxruntime import OnnxRuntimePartner

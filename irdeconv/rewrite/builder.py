@@ -33,6 +33,7 @@ from irdeconv.rewrite.compressed_filters import (
 )
 from irdeconv.rewrite.emit import Decision, Option, RuleCall, Style
 
+DEFAULT_STYLE = Style()
 FOLDED_GROWTH = 8  # a folded constant may be so many times as large as its inputs
 
 
@@ -77,7 +78,7 @@ class GraphBuilder:
     source: Node
     made: list[int] = field(default_factory=list)
     budget: NodeBudget | None = None
-    style: Style = Style()
+    style: Style = DEFAULT_STYLE
     decisions: Iterator[Decision] = field(default_factory=lambda: iter(()))
 
     def choose(self, options: Sequence[Option[Value]]) -> Value:
@@ -247,9 +248,6 @@ class GraphBuilder:
         value = self.keep(parameter.convert.op, value)
         self.graph.node(value.node).rt_info = parameter.convert.rt_info
         return value
-
-
-DEFAULT_STYLE = Style()
 
 
 @dataclass(frozen=True)

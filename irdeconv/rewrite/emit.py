@@ -18,9 +18,9 @@ from irdeconv.ir.geometry import IntVector, Vector, extent
 from irdeconv.ir.op import Builder
 from irdeconv.ir.spec import DYNAMIC, Shape, bounds, is_static
 from irdeconv.ops.convolution import Convolution, GroupConvolution
-from irdeconv.ops.dialect_base import materialize
+from irdeconv.ops.dialect_base import materialize, permute
 from irdeconv.ops.elementwise import Add
-from irdeconv.ops.movement import Concat, Pad1, Pad12, Transpose
+from irdeconv.ops.movement import Concat, Pad1, Pad12
 from irdeconv.ops.shape import Reshape, Squeeze1
 from irdeconv.ops.slicing import Slice, StridedSlice
 
@@ -150,13 +150,6 @@ def joined(b: Builder[X], *parts: Vector) -> X:
     return b.add(Concat(0), *(materialize(b, p) for p in parts))
 
 
-def transposed(b: Builder[X], x: X, order: Sequence[int]) -> X:
-    """Permute the axes."""
-    if list(order) == sorted(order):
-        return x
-    return b.add(Transpose(), x, b.const(np.array(order, np.int64)))
-
-
 def reshaped(b: Builder[X], x: X, *target: Vector) -> X:
     """Reshape to the concatenated vectors; a single unknown size beside positive ones is -1."""
     rows = [v for p in target for v in (p.values if isinstance(p, IntVector) else (None,))]
@@ -188,7 +181,7 @@ def flip(b: Builder[X], w: X, axes: int) -> X:
 
 def channels_swapped(b: Builder[X], flipped: X, axes: int) -> X:
     """(g, C/g, M/g, *K) -> (g, M/g, C/g, *K)"""
-    return transposed(b, flipped, (0, 2, 1, *range(3, 3 + axes)))
+    return permute(b, flipped, (0, 2, 1, *range(3, 3 + axes)))
 
 
 def add_bias(b: Builder[X], y: X, bias: X | None) -> X:

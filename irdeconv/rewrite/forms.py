@@ -31,12 +31,12 @@ from irdeconv.base.limits import current
 from irdeconv.ir import geometry
 from irdeconv.ir.geometry import IntVector
 from irdeconv.ir.graph import Graph, Node, Value
-from irdeconv.ir.op import Op, SpecBuilder, SugarOp
+from irdeconv.ir.op import Op
 from irdeconv.ir.spec import Array, Spec
 from irdeconv.ops import core
 from irdeconv.ops.bodies import bodies_of
 from irdeconv.ops.dialect_base import sizes, vector
-from irdeconv.ops.dialect_template import DialectDeconvolution
+from irdeconv.ops.dialect_template import CanonicalRecorder, DialectDeconvolution
 from irdeconv.ops.elementwise import Add
 from irdeconv.rewrite import subpixel
 from irdeconv.rewrite.builder import NodeBudget, Skip
@@ -133,19 +133,6 @@ def forms_for(target: Target) -> dict[str, Form]:
     return {**FORMS, NATIVE.name: NATIVE} if any(op in listed for op in OPERATIONS) else FORMS
 
 
-class _CoreFinder(SpecBuilder):
-    """Keeps the core.Deconvolution that a dialect's expands to, with the specs of its inputs."""
-
-    def __init__(self) -> None:
-        self.found: tuple[core.Deconvolution, tuple[Spec, ...]] | None = None
-
-    def add(self, op: Op, *inputs: Spec) -> Spec:
-        """Infer one operation."""
-        if isinstance(op, core.Deconvolution):
-            self.found = op, inputs
-        return super().add(op, *inputs)
-
-
 def require_room(graph: Graph, form: str, budget: NodeBudget) -> None:
     """Raise LimitError if an inferred graph, lowered in a form, gets more nodes than are left.
 
@@ -174,18 +161,14 @@ def _deconvolutions(graph: Graph) -> Iterator[tuple[Graph, Node]]:
 
 
 def _foreseen_least(op: Op, inputs: tuple[Spec, ...], form: Form) -> int:
-    finder = _CoreFinder()
+    recorder = CanonicalRecorder()
     try:
-        if isinstance(op, SugarOp):
-            op.expand(finder, *inputs)
-        else:
-            finder.add(op, *inputs)
+        recorder.expand(op, inputs)
     except OpError:  # lowering reports it
         return 0
-    if finder.found is None:
+    if recorder.op is None or form.skips(recorder.op, *recorder.inputs[1:]):
         return 0
-    core_op, (_, filter, begin, end) = finder.found
-    return 0 if form.skips(core_op, filter, begin, end) else form.least_nodes(core_op, filter)
+    return form.least_nodes(recorder.op, recorder.inputs[1])
 
 
 DEFINITION = "definition"

@@ -30,7 +30,7 @@ from irdeconv.ir.op import Builder
 from irdeconv.ir.spec import Array, is_static
 from irdeconv.ops import core
 from irdeconv.ops.channels import DepthToSpace
-from irdeconv.ops.dialect_base import sizes
+from irdeconv.ops.dialect_base import permute, sizes
 from irdeconv.ops.elementwise import Multiply
 from irdeconv.ops.image import Interpolate4
 from irdeconv.ops.movement import Concat, Pad1, Pad12
@@ -47,7 +47,6 @@ from irdeconv.rewrite.emit import (
     needs,
     pad_spatial,
     reshaped,
-    transposed,
     zeros_beside,
 )
 
@@ -187,7 +186,7 @@ def _by_batch(b: FormBuilder[X], y: X, s: _OutputSizes) -> X:
         inner = s.product(0, axis + 1)[0] * s.outputs * rest
         behind = s.product(axis + 1, len(s.size))
         y = reshaped(b, y, s.batch, IntVector((s.strides[axis],)), inner, *behind)
-        y = transposed(b, y, (0, 2, 1, *range(3, 3 + len(behind))))
+        y = permute(b, y, (0, 2, 1, *range(3, 3 + len(behind))))
         s.grow(axis)
     return reshaped(b, y, s.batch, s.outputs, *s.size)
 
@@ -212,7 +211,7 @@ def _transposed(b: FormBuilder[X], y: X, s: _OutputSizes, most: int) -> X:
         rest = s.product(last + 1, len(s.size))
         y = reshaped(b, y, lead, *blocks, *inner, *rest)
         pairs = itertools.chain.from_iterable((1 + n + i, 1 + i) for i in range(n))
-        y = transposed(b, y, (0, *pairs, *range(1 + 2 * n, 1 + 2 * n + len(rest))))
+        y = permute(b, y, (0, *pairs, *range(1 + 2 * n, 1 + 2 * n + len(rest))))
         for a in step:
             s.grow(a)
     return reshaped(b, y, s.batch, s.outputs, *s.size)

@@ -14,7 +14,7 @@ import numpy as np
 from irdeconv.base.errors import OpError
 from irdeconv.ir.geometry import IntVector, extent
 from irdeconv.ir.spec import DYNAMIC, Spec, is_static
-from irdeconv.ops.dialect_base import sizes
+from irdeconv.ops.dialect_base import permute, sizes
 from irdeconv.ops.elementwise import Add
 from irdeconv.ops.movement import Concat
 from irdeconv.ops.slicing import Gather, StridedSlice
@@ -32,11 +32,10 @@ from irdeconv.rewrite.emit import (
     pad_by_concat,
     pad_spatial,
     reshaped,
-    transposed,
 )
 from irdeconv.rewrite.interleaving import ONE
 from irdeconv.rewrite.target_conditions import Facts
-from irdeconv.rewrite.target_facts import Tensors, WindowFacts, slicing
+from irdeconv.rewrite.targets import Tensors, WindowFacts, slicing
 
 Layer = ConvolutionLayer[X]
 AnyLayer = Any  # a convolution, or a deconvolution of native.py
@@ -221,11 +220,11 @@ def as_planes(b: FormBuilder[X], layer: Layer[X]) -> X:
     x = b.add(Concat(1), *copies) if k > 1 else copies[0]
     deep = IntVector((out,))
     x = reshaped(b, x, batch, IntVector((g * k * c,)), deep, height * width)
-    x = transposed(b, x, (0, 2, 1, 3))
+    x = permute(b, x, (0, 2, 1, 3))
     x = reshaped(b, x, batch * out, IntVector((g * k * c,)), height, width)
     y = ConvolutionLayer(
         x=x,
-        w=_shaped(b, transposed(b, layer.w, (0, 1, 3, 2, 4, 5)), (g, m, k * c, *kernel)),
+        w=_shaped(b, permute(b, layer.w, (0, 1, 3, 2, 4, 5)), (g, m, k * c, *kernel)),
         strides=layer.strides[1:],
         dilations=layer.dilations[1:],
         begin=IntVector(begin[1:]),
@@ -234,7 +233,7 @@ def as_planes(b: FormBuilder[X], layer: Layer[X]) -> X:
         stage=1,
     ).emit(b)
     outputs, high, wide = IntVector((g * m,)), sizes(b, y, 2, 1), sizes(b, y, 3, 1)
-    y = transposed(b, reshaped(b, y, batch, deep, outputs, high * wide), (0, 2, 1, 3))
+    y = permute(b, reshaped(b, y, batch, deep, outputs, high * wide), (0, 2, 1, 3))
     return reshaped(b, y, batch, outputs, deep, high, wide)
 
 
@@ -256,7 +255,7 @@ def block_diagonal(b: FormBuilder[X], w: X) -> X:
     flat = crop(b, _shaped(b, flat, (g * (g + 1) * block,)), [0], [g * block])
     wide = _shaped(b, flat, (g, g, rows, columns, *kernel))
     order = (0, 2, 1, 3, *range(4, 4 + len(kernel)))
-    return _shaped(b, transposed(b, wide, order), (1, g * rows, g * columns, *kernel))
+    return _shaped(b, permute(b, wide, order), (1, g * rows, g * columns, *kernel))
 
 
 def group_by_group(b: FormBuilder[X], layer: AnyLayer) -> X:
@@ -400,7 +399,7 @@ def _parts_first(b: FormBuilder[X], w: X, part: Ints, counts: Ints, axis: int) -
     pairs = [v for p, k in zip(counts, part, strict=True) for v in (p, k)]
     numbers, sizes = range(3, 3 + len(pairs), 2), range(4, 4 + len(pairs), 2)
     order = (*range(axis), *numbers, *range(axis, 3), *sizes)
-    return transposed(b, _shaped(b, w, (*exact_shape(b, w)[:3], *pairs)), order)
+    return permute(b, _shaped(b, w, (*exact_shape(b, w)[:3], *pairs)), order)
 
 
 def kernel_as_sum(b: FormBuilder[X], layer: Layer[X], part: Ints) -> X:

@@ -63,8 +63,7 @@ from irdeconv.rewrite.planning import (
 )
 from irdeconv.rewrite.records import Lowered, LoweredLayer, LoweringReport, LoweringRequest
 from irdeconv.rewrite.standardize import standardize
-from irdeconv.rewrite.target_facts import Violation, check_graph, facts_of
-from irdeconv.rewrite.targets import Target
+from irdeconv.rewrite.targets import Target, Violation, check_graph, facts_of
 
 
 @dataclass(frozen=True)
@@ -194,9 +193,6 @@ def legalised(
     return [graph.node(i) for i in change.made]
 
 
-IR_STYLE = Style()
-
-
 @dataclass
 class _State:
     graph: Graph
@@ -237,7 +233,10 @@ def lower(
 
 @gc_pause.paused()
 def lower_for(
-    graph: Graph, request: LoweringRequest, budget: builder.NodeBudget, style: Style = IR_STYLE
+    graph: Graph,
+    request: LoweringRequest,
+    budget: builder.NodeBudget,
+    style: Style = builder.DEFAULT_STYLE,
 ) -> Lowered:
     """Lower a graph on request; the budget of nodes may be one of several graphs.
 

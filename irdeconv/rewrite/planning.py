@@ -59,8 +59,7 @@ from irdeconv.rewrite.interleaving import spell_zero_insertion
 from irdeconv.rewrite.legalising import proposals
 from irdeconv.rewrite.subpixel import DeconvolutionSite, site_of
 from irdeconv.rewrite.target_conditions import Facts
-from irdeconv.rewrite.target_facts import facts_of, operation_of
-from irdeconv.rewrite.targets import ScoreWeights, Target
+from irdeconv.rewrite.targets import ScoreWeights, Target, facts_of, operation_of
 
 # Operations that are tried for a layer before rules are given up; for each form at first.
 MOST_OPERATIONS, FEW_OPERATIONS = 1500, 150

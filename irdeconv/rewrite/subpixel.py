@@ -23,7 +23,7 @@ from irdeconv.ir.graph import Graph, Node
 from irdeconv.ir.op import Builder
 from irdeconv.ir.spec import DYNAMIC, Array, Dim, Shape, Spec, bounds, ints, is_static
 from irdeconv.ops import core
-from irdeconv.ops.dialect_base import sizes, vector
+from irdeconv.ops.dialect_base import permute, sizes, vector
 from irdeconv.ops.movement import Broadcast, Tile
 from irdeconv.ops.slicing import Gather
 from irdeconv.rewrite.builder import Skip
@@ -45,7 +45,6 @@ from irdeconv.rewrite.emit import (
     pad_spatial,
     reshaped,
     sliced,
-    transposed,
 )
 from irdeconv.rewrite.interleaving import StackLayout, interleave_parts, stack_layouts
 
@@ -340,7 +339,7 @@ def _stack(b: Builder[X], w: X, widened: list[Widened], layout: StackLayout) -> 
     w = reshaped(b, w, IntVector((shape[0] * shape[1], shape[2], *pairs)))
     blocks, spans = range(2, 2 + 2 * n, 2), range(3, 3 + 2 * n, 2)
     first = layout.residues_first
-    w = transposed(b, w, (0, *blocks, 1, *spans) if first else (0, 1, *blocks, *spans))
+    w = permute(b, w, (0, *blocks, 1, *spans) if first else (0, 1, *blocks, *spans))
     span = [v.span for v in widened]
     places = np.ravel_multi_index(tuple(np.transpose(layout.residues)), residues).tolist()
     count = math.prod(residues)

@@ -28,17 +28,16 @@ from irdeconv.rewrite.infer_specs import rounded_shapes
 from irdeconv.rewrite.lower_deconv import canonicalized
 from irdeconv.runtime import program
 from irdeconv.runtime.budget import ALLOW, FoldBudget, failure, require_macs
-from irdeconv.runtime.choice import Tuner
 from irdeconv.runtime.executors import (
     Executor,
+    Tuner,
     body_executor,
     choose_executor,
     evaluated,
     limited,
     outputs_of,
 )
-from irdeconv.runtime.fusion import FusionGroup, GroupFinder, dense_inputs
-from irdeconv.runtime.widening import has_narrow, widened
+from irdeconv.runtime.fusion import FusionGroup, GroupFinder, dense_inputs, has_narrow, widened
 
 PROMISED_BYTES = 1 << 18  # above this size a constant may be made when it is asked for
 REREAD_BYTES = 1 << 26  # of large constants, until the pages of mapped files are given back

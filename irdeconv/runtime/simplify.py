@@ -33,7 +33,7 @@ from irdeconv.rewrite.builder import remove_dead, replace_node, unique_names
 from irdeconv.rewrite.channel_folding import FusedLayer, fuse_channels
 from irdeconv.rewrite.compressed_filters import constant, is_constant
 from irdeconv.rewrite.infer_specs import infer_specs, inferred
-from irdeconv.runtime.rename import feeds_result, give_names, may_stand_for
+from irdeconv.runtime.editing import feeds_result, give_names, may_stand_for
 
 
 def merge_duplicates(graph: Graph) -> int:

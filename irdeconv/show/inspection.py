@@ -20,8 +20,7 @@ from irdeconv.ir.op import attributes
 from irdeconv.ops.basic import Opaque
 from irdeconv.ops.bodies import Body, BodyInput, BodyOp, BodyOutput
 from irdeconv.rewrite.standardize import standardize
-from irdeconv.rewrite.target_facts import executed
-from irdeconv.rewrite.targets import Target
+from irdeconv.rewrite.targets import Target, executed
 from irdeconv.show.drawn import LARGEST_FLAT, box_facts, picture
 from irdeconv.show.layers import (
     DeconvolutionFacts,

@@ -37,8 +37,14 @@ from irdeconv.runtime.measure import StepReport
 from irdeconv.show.anatomy import page_style
 from irdeconv.show.drawn import Difference, difference, drawing
 from irdeconv.show.layers import LayerFacts, layers
-from irdeconv.show.page_details import FACTS, Overlay, details_of, memory
-from irdeconv.show.page_values import PICTURE_BYTES, ValueCollector
+from irdeconv.show.page_details import (
+    FACTS,
+    PICTURE_BYTES,
+    Overlay,
+    ValueCollector,
+    details_of,
+    memory,
+)
 from irdeconv.show.scene import Change
 from irdeconv.verify.certificates import Certificates
 from irdeconv.verify.comparison import Comparison

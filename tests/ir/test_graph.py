@@ -16,7 +16,7 @@ from irdeconv.ir.graph import Graph, GraphError, Value, unique
 from irdeconv.ops.activation import ReLU
 from irdeconv.ops.basic import Parameter, Result
 from irdeconv.ops.elementwise import Add
-from irdeconv.runtime.rename import rename
+from irdeconv.runtime.editing import rename
 from support.commands import answer
 from support.fixtures import Patch
 from support.networks import image, network

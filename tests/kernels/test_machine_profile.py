@@ -35,9 +35,9 @@ from irdeconv.kernels.eager import for_convolution, for_deconvolution
 from irdeconv.kernels.machine import FITTED, NUMBERS, PACKAGED, MachineProfile
 from irdeconv.kernels.panels import own_tiles, step_name
 from irdeconv.kernels.threads import Threads
-from irdeconv.runtime import choice
+from irdeconv.runtime import executors
 from irdeconv.runtime import machine as calibration
-from irdeconv.runtime.choice import CLOSE, REPEATS, RIVAL, WORTH, Tuner
+from irdeconv.runtime.executors import CLOSE, REPEATS, RIVAL, WORTH, Tuner
 from irdeconv.runtime.machine import profile_text
 from irdeconv.runtime.measure import Clock
 from support.commands import answer
@@ -357,8 +357,8 @@ class Watch:
 
     def __init__(self, monkeypatch: Patch, **seconds: float) -> None:
         self.seconds, self.runs = seconds, dict[str, int]()
-        monkeypatch.setattr(choice, "_time", self.time)
-        monkeypatch.setattr(choice, "_MEASURED", {})
+        monkeypatch.setattr(executors, "_time", self.time)
+        monkeypatch.setattr(executors, "_MEASURED", {})
 
     def time(self, candidate: Candidate, *more: Any) -> float:
         key = f"{candidate.name}{candidate.items}"
@@ -387,11 +387,11 @@ def test_a_cut_wins_and_is_found_again(monkeypatch: Patch, tmp_path: Path) -> No
     assert watch.runs == {"a1": 1, "a2": 1 + REPEATS, "b1": 1 + REPEATS}
     watch.runs.clear()
     assert choose(Tuner(True), candidates()).items == 2  # from memory
-    monkeypatch.setattr(choice, "_MEASURED", {})
+    monkeypatch.setattr(executors, "_MEASURED", {})
     assert choose(Tuner(True, path), candidates()).items == 2  # from the file
     assert not watch.runs
-    monkeypatch.setattr(choice, "_MEASURED", {})
-    monkeypatch.setattr(choice, "processor", lambda: "another")
+    monkeypatch.setattr(executors, "_MEASURED", {})
+    monkeypatch.setattr(executors, "processor", lambda: "another")
     assert choose(Tuner(True, path), candidates()).items == 2
     assert watch.runs
 
@@ -406,7 +406,7 @@ def test_what_is_gone_is_measured_anew(monkeypatch: Patch, tmp_path: Path) -> No
     watch = Watch(monkeypatch, a1=3.0, a2=1.0, b1=2.0)
     path = tmp_path / "kernels.json"
     choose(Tuner(True, path), candidates())
-    monkeypatch.setattr(choice, "_MEASURED", {})
+    monkeypatch.setattr(executors, "_MEASURED", {})
     a, b, c = candidates()
     watch.runs.clear()
     assert choose(Tuner(True, path), [replace(a, cuts=()), b, c]).name == "b"

@@ -24,8 +24,7 @@ from irdeconv.ops.convolution import Convolution, GroupConvolution
 from irdeconv.ops.elementwise import Add
 from irdeconv.rewrite.emit import RuleCall
 from irdeconv.rewrite.standardize import standardize
-from irdeconv.rewrite.target_facts import check_graph
-from irdeconv.rewrite.targets import Target, parse_target
+from irdeconv.rewrite.targets import Target, check_graph, parse_target
 from support import oracle
 from support.dialect_layers import ONEDNN, TENSORRT, DialectLayer
 from support.dialect_layers import build as build_dialect

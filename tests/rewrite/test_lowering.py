@@ -20,10 +20,11 @@ from irdeconv.ops.dialect_openvino import ConvolutionBackpropData as Conv
 from irdeconv.ops.dialect_openvino import GroupConvolutionBackpropData as GroupConv
 from irdeconv.ops.movement import Pad1
 from irdeconv.rewrite import planning
+from irdeconv.rewrite.builder import DEFAULT_STYLE
 from irdeconv.rewrite.emit import RuleCall
 from irdeconv.rewrite.forms import FORMS
 from irdeconv.rewrite.legalising import STAGES
-from irdeconv.rewrite.lower_deconv import IR_STYLE, plan_convolution
+from irdeconv.rewrite.lower_deconv import plan_convolution
 from irdeconv.verify.second_check import AGREES, NOT_APPLICABLE
 from legal_layers import (
     EVERY,
@@ -450,7 +451,7 @@ def convolution_rules(rule: Rule, low: Written) -> list[str]:
     """The rules that rewrite a convolution."""
     graph = low.subject.model
     (node,) = (n for n in graph.nodes() if n.name == "conv")
-    plan = plan_convolution(graph, node, rule.target, IR_STYLE)
+    plan = plan_convolution(graph, node, rule.target, DEFAULT_STYLE)
     assert plan is not None
     return [d.rule.__name__ for d in plan.decisions if isinstance(d, RuleCall)]
 

@@ -18,8 +18,7 @@ from irdeconv.formats.onnx_types import check_nodes, executed_nodes
 from irdeconv.rewrite.forms import FORMS
 from irdeconv.rewrite.standardize import standardize
 from irdeconv.rewrite.target_conditions import Facts
-from irdeconv.rewrite.target_facts import check_graph, executed
-from irdeconv.rewrite.targets import ScoreWeights, Target, parse_target
+from irdeconv.rewrite.targets import ScoreWeights, Target, check_graph, executed, parse_target
 from support.commands import answer
 from support.ir_text import write_ir
 from support.layers import Layer

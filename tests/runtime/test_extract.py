@@ -17,7 +17,7 @@ from irdeconv.ir.op import REGISTRY, Op
 from irdeconv.ops.activation import ReLU, Sigmoid
 from irdeconv.ops.control import TensorIterator
 from irdeconv.ops.elementwise import Add, Multiply
-from irdeconv.runtime.extract import cut_out, extract, record
+from irdeconv.runtime.editing import cut_out, extract, record
 from irdeconv.runtime.selection import Selection
 from support import irbuild as ib
 from support.commands import answer

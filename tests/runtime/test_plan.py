@@ -29,9 +29,9 @@ from irdeconv.ops.movement import Concat, Pad12, Transpose
 from irdeconv.ops.pooling import MaxPool14
 from irdeconv.ops.shape import Reshape
 from irdeconv.ops.slicing import Slice
-from irdeconv.runtime import choice
+from irdeconv.runtime import executors
 from irdeconv.runtime import plan as plan_module
-from irdeconv.runtime.choice import Tuner
+from irdeconv.runtime.executors import Tuner
 from irdeconv.runtime.program import Lifetime, layout, most_alive
 from support import oracle
 from support.layers import build as build_layer
@@ -429,8 +429,8 @@ def test_estimates_choose_unless_measuring_is_asked_for(tmp_path, monkeypatch):
         measured.append(candidate.name)
         return 1 / candidate.cost
 
-    monkeypatch.setattr(choice, "_time", timed)
-    monkeypatch.setattr(choice, "_MEASURED", {})
+    monkeypatch.setattr(executors, "_time", timed)
+    monkeypatch.setattr(executors, "_MEASURED", {})
     choose = lambda tuner: tuner.choose("convolution", windows, options, w, team).candidate.name  # noqa: E731
     assert choose(Tuner()) == "kernel1000000"
     assert not measured
@@ -438,18 +438,18 @@ def test_estimates_choose_unless_measuring_is_asked_for(tmp_path, monkeypatch):
     assert choose(Tuner(True, path)) == "kernel1500000"
     assert measured == ["kernel1000000", "kernel1500000"]  # the third cannot win
     assert choose(Tuner(True)) == "kernel1500000"  # from memory
-    monkeypatch.setattr(choice, "_MEASURED", {})
+    monkeypatch.setattr(executors, "_MEASURED", {})
     assert choose(Tuner(True, path)) == "kernel1500000"  # from the file
     assert len(measured) == 2
     schema = '"schema": "irdeconv/kernels/1"'
     for damaged in ("no JSON", f"{{{schema}}}", f'{{{schema}, "kernels": [1]}}'):
         path.write_text(damaged)
-        monkeypatch.setattr(choice, "_MEASURED", {})
+        monkeypatch.setattr(executors, "_MEASURED", {})
         measured.clear()
         with pytest.warns(RuntimeWarning, match="measured anew"):
             assert choose(Tuner(True, path)) == "kernel1500000"
         assert len(measured) == 2
-    monkeypatch.setattr(choice, "_MEASURED", {})
+    monkeypatch.setattr(executors, "_MEASURED", {})
     with pytest.raises(ird.FileAccessError, match="directory"):
         choose(Tuner(True, path.parent))
     assert sorted(tmp_path.iterdir()) == [path.parent]  # nothing is left of the attempt
@@ -588,7 +588,7 @@ def test_layers_that_are_alike_are_listed_once(monkeypatch):
     for _ in range(3):
         x = b.add(Convolution(pads_begin=(1, 1), pads_end=(1, 1)), x, randn(4, 4, 3, 3))
     graph, listed = b.done(b.add(Convolution(), x, randn(4, 4, 3, 3))), []
-    list_all = choice.for_convolution
-    monkeypatch.setattr(choice, "for_convolution", lambda p: listed.append(p) or list_all(p))
+    list_all = executors.for_convolution
+    monkeypatch.setattr(executors, "for_convolution", lambda p: listed.append(p) or list_all(p))
     ird.compile(graph, None, threads=1)
     assert [p.begin for p in listed] == [(1, 1), (0, 0)]

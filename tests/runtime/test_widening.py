@@ -18,7 +18,7 @@ from irdeconv.ops.ordering import CumSum
 from irdeconv.ops.pooling import AvgPool14, MaxPool14
 from irdeconv.ops.reduction import GRN, LRN, MVN, GroupNormalization, NormalizeL2, Reduction
 from irdeconv.ops.shape import Reshape
-from irdeconv.runtime.widening import ROUNDED_ONCE
+from irdeconv.runtime.fusion import ROUNDED_ONCE
 from support.plan_graphs import Builder, plans, randn
 
 NARROW = [np.float16, ml_dtypes.bfloat16]

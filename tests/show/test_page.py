@@ -32,20 +32,18 @@ from irdeconv.show.page import SCRIPTS, STYLES, json_text, packed
 from irdeconv.show.page_details import (
     HEIGHTS,
     HISTOGRAM_BINS,
-    Budget,
-    Overlay,
-    constant_detail,
-    details_of,
-    memory,
-)
-from irdeconv.show.page_values import (
     LEVELS,
     PICTURE_BYTES,
     ArrayStatistics,
+    Budget,
+    Overlay,
     TensorValues,
     ValueCollector,
     array_statistics,
+    constant_detail,
+    details_of,
     encoded,
+    memory,
     picture,
 )
 from support.body_models import iterator
