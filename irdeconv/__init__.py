@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from irdeconv.public.rewriting import lower, raise_, to_openvino, write
     from irdeconv.public.running import bench, compile, run
     from irdeconv.public.showing import compare, explain, graph_page, inspect, operations
-    from irdeconv.rewrite.records import Lowered, LoweringReport
+    from irdeconv.rewrite.lower_deconv import Lowered, LoweringReport
     from irdeconv.rewrite.targets import Target
     from irdeconv.runtime.bench import BenchReport
     from irdeconv.runtime.plan import Plan
@@ -88,7 +88,7 @@ _OFFERS = {
     "public.rewriting": "lower raise_ to_openvino write",
     "public.running": "bench compile run",
     "public.showing": "compare explain graph_page inspect operations",
-    "rewrite.records": "Lowered LoweringReport",
+    "rewrite.lower_deconv": "Lowered LoweringReport",
     "rewrite.targets": "Target",
     "runtime.bench": "BenchReport",
     "runtime.plan": "Plan",

@@ -37,7 +37,7 @@ from irdeconv.cli.pictures import Picture, image_of, planes
 from irdeconv.formats.atomic import failures, together
 from irdeconv.ir.graph import Graph
 from irdeconv.ir.spec import Array
-from irdeconv.rewrite.records import Lowered, LoweredLayer
+from irdeconv.rewrite.lower_deconv import Lowered, LoweredLayer
 from irdeconv.verify.certificates import Certificates
 
 

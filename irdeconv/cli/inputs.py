@@ -32,8 +32,8 @@ from irdeconv.formats.kinds import BEGIN, SAVED, kind_of
 from irdeconv.ir.graph import Graph
 from irdeconv.ir.spec import Array, Spec, filled, format_shape, is_static
 from irdeconv.public.reading import reshaped
-from irdeconv.runtime.budget import memory_limit
 from irdeconv.runtime.feeds import GENERATORS, Binder, generate, generator
+from irdeconv.runtime.program import memory_limit
 from irdeconv.verify.partner import DUMPED, tensors_by_name
 
 SHOWN_ARRAYS = 8  # names of arrays in a message

@@ -36,7 +36,7 @@ from irdeconv.ir.graph import Graph
 from irdeconv.rewrite import infer_specs
 from irdeconv.rewrite.channel_folding import fused_lines
 from irdeconv.rewrite.infer_specs import layer_count
-from irdeconv.rewrite.records import LoweringReport, LoweringRequest
+from irdeconv.rewrite.lower_deconv import LoweringReport, LoweringRequest
 from irdeconv.rewrite.standardize import standardize
 from irdeconv.rewrite.targets import load_target, target_names
 from irdeconv.show.inspection import ratio

@@ -24,7 +24,7 @@ from irdeconv.formats.xml_writer import ir_bytes
 from irdeconv.ir.graph import Graph
 from irdeconv.ir.spec import Shape, is_static
 from irdeconv.proof.reader import weights_beside
-from irdeconv.rewrite.records import LoweringReport
+from irdeconv.rewrite.lower_deconv import LoweringReport
 from irdeconv.verify.certificates import (
     Certificate,
     Certificates,

@@ -45,8 +45,13 @@ from irdeconv.rewrite.builder import NodeBudget, replace_node
 from irdeconv.rewrite.emit import Style
 from irdeconv.rewrite.infer_specs import ShapeLike, parse_shape_like
 from irdeconv.rewrite.interleaving import spell_zero_insertion
-from irdeconv.rewrite.lower_deconv import lower_for, report_violations
-from irdeconv.rewrite.records import LoweredLayer, LoweringReport, LoweringRequest
+from irdeconv.rewrite.lower_deconv import (
+    LoweredLayer,
+    LoweringReport,
+    LoweringRequest,
+    lower_for,
+    report_violations,
+)
 from irdeconv.rewrite.targets import Target
 
 ONNX_STYLE = Style(own_pads=True, pads_in_pairs=False, block_ranks=(4,))

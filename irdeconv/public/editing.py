@@ -19,8 +19,7 @@ from irdeconv.formats.xml_writer import write_ir
 from irdeconv.ir.graph import Graph
 from irdeconv.rewrite.infer_specs import inferred
 from irdeconv.rewrite.standardize import standardize
-from irdeconv.runtime.editing import Substitution
-from irdeconv.runtime.editing import extract as _extract
+from irdeconv.runtime.editing import Substitution, cut_out
 from irdeconv.runtime.editing import rename as _rename
 from irdeconv.runtime.peers import outlined
 from irdeconv.runtime.simplify import MAX_GROWTH, Simplified
@@ -61,7 +60,7 @@ def extract(
     """
     source = to_edit(model, path)
     graph = graph_of(model) if source is None else outlined(source)
-    piece = _extract(graph, _texts(from_), _texts(to), _texts(add))
+    piece = cut_out(graph, _texts(from_), _texts(to), _texts(add)).graph
     write_edited(piece, path, source, lambda onnx: keep_piece(onnx, piece))
     return piece
 

@@ -13,8 +13,8 @@ from irdeconv.formats.models import ModelLike, graph_of, openvino_model
 from irdeconv.formats.onnx_editing import rewritten, to_edit
 from irdeconv.formats.xml_writer import write_ir
 from irdeconv.public.editing import imported, write_edited
+from irdeconv.rewrite.lower_deconv import Lowered
 from irdeconv.rewrite.lower_deconv import lower as _lower
-from irdeconv.rewrite.records import Lowered
 from irdeconv.rewrite.standardize import standardize
 from irdeconv.rewrite.targets import Target
 from irdeconv.verify.raising import Raised, raise_deconvolutions, unproved

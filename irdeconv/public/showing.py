@@ -20,7 +20,7 @@ from irdeconv.ir.graph import Graph
 from irdeconv.public.rewriting import write
 from irdeconv.public.running import compile
 from irdeconv.rewrite.infer_specs import ShapeLike, input_shapes
-from irdeconv.rewrite.records import Lowered
+from irdeconv.rewrite.lower_deconv import Lowered
 from irdeconv.rewrite.targets import Target, load_target
 from irdeconv.runtime.bench import BenchReport
 from irdeconv.runtime.feeds import Feeds

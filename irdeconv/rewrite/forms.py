@@ -39,7 +39,7 @@ from irdeconv.ops.dialect_base import sizes, vector
 from irdeconv.ops.dialect_template import CanonicalRecorder, DialectDeconvolution
 from irdeconv.ops.elementwise import Add
 from irdeconv.rewrite import subpixel
-from irdeconv.rewrite.builder import NodeBudget, Skip
+from irdeconv.rewrite.builder import GraphBuilder, NodeBudget, Skip
 from irdeconv.rewrite.compressed_filters import constant_of, stored
 from irdeconv.rewrite.emit import (
     ConvolutionLayer,
@@ -176,6 +176,47 @@ COUNTED = 2**24  # outputs that differ, or products of outputs and taps: more ar
 REACHES = {DEFINITION: tap_by_definition, **{name: form.reach for name, form in FORMS.items()}}
 
 
+@dataclass(frozen=True)
+class ChannelBias:
+    """An Add behind a deconvolution, and its constant [M], or its value [1, M, 1, ...]."""
+
+    add: Node
+    other: Value
+    constant: Array | None
+    rank: int
+
+    def value(self, b: GraphBuilder) -> Value:
+        """Return the bias as a value [1, M, 1, ...]."""
+        if self.constant is None:
+            return self.other
+        shape = (1, -1, *(1,) * (self.rank - 2))
+        return b.const(self.constant.reshape(shape), b.spec(self.other).dtype)
+
+
+def bias_behind(graph: Graph, node: Node) -> ChannelBias | None:
+    """Return the bias of a deconvolution of which nothing else reads the output."""
+    users, output = graph.users(Value(node.id)), node.spec()
+    if len(users) != 1 or not isinstance(graph.node(users[0][0]).op, Add) or not output.shape:
+        return None
+    add, channels = graph.node(users[0][0]), output.shape[1]
+    other = graph.inputs_of(add.id)[1 - users[0][1]]
+    spec, rank = graph.spec(other), len(output.shape)
+    if other.node == node.id or not isinstance(channels, int) or spec.shape is None:
+        return None
+    values = constant_of(graph, other)
+    if values is None:
+        # Made by the expansion of the same layer as the Add.
+        own = bool(add.origins) and graph.node(other.node).origins == add.origins
+        same = spec.shape == (1, channels, *(1,) * (rank - 2))
+        return ChannelBias(add, other, None, rank) if same and own else None
+    shape = (1,) * (rank - values.ndim) + values.shape
+    along = [a for a, n in enumerate(shape) if n != 1]
+    if len(shape) != rank or along not in ([], [1]) or values.size not in (1, channels):
+        return None
+    row = np.broadcast_to(values.reshape(-1), (channels,))
+    return ChannelBias(add, other, np.ascontiguousarray(row), rank)
+
+
 class NonFiniteReport(Record):
     """The non-finite constants of one deconvolution and the outputs that they spoil."""
 
@@ -275,14 +316,8 @@ def _bad(values: Array | None) -> Array | None:
 
 
 def _bias(graph: Graph, node: Node) -> Array | None:
-    """Return the constant that an Add right behind a deconvolution adds to its channels."""
-    users = graph.users(Value(node.id))
-    if len(users) != 1 or not isinstance(graph.node(users[0][0]).op, Add):
+    """Return the constant that an Add right behind a deconvolution adds, one number a channel."""
+    bias = bias_behind(graph, node)
+    if bias is None or bias.constant is None or graph.spec(bias.other).size != bias.constant.size:
         return None
-    other = graph.inputs_of(users[0][0])[1 - users[0][1]]
-    values, output = constant_of(graph, other), node.spec()
-    if values is None or output.rank is None or values.size == 0:
-        return None
-    shape = (1,) * (output.rank - values.ndim) + values.shape
-    per_channel = len(shape) == output.rank and values.size == shape[1]
-    return values if per_channel and (output.shape or ())[1] in (shape[1], values.size) else None
+    return bias.constant

@@ -8,8 +8,9 @@ installed version. The other two were seen on processors with AVX-512.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+
+from irdeconv.ops.dialect_base import Setting
 
 
 @dataclass(frozen=True)
@@ -111,26 +112,17 @@ OPEN_BOUNDS = RuntimeFault(
 )
 
 
-def faults_of_quantized(
-    *,
-    size: Sequence[object],
-    kernel: Sequence[object],
-    strides: Sequence[int],
-    groups: int,
-    channels: object,
-    outputs: object,
-) -> tuple[RuntimeFault, ...]:
+def faults_of_quantized(s: Setting) -> tuple[RuntimeFault, ...]:
     """Return the faults that concern a deconvolution of quantized data, itself or lowered.
 
-    Sizes that are not integers are unknown, and concern nothing. `channels` and `outputs` are those
-    of all groups.
+    Sizes that are not integers are unknown, and concern nothing.
     """
-    strided = [s for s in strides if s > 1]
-    rest = any(isinstance(k, int) and k % s for k, s in zip(kernel, strides, strict=True))
+    strided = [n for n in s.strides if n > 1]
+    rest = any(isinstance(k, int) and k % n for k, n in zip(s.kernel, s.strides, strict=True))
     rows = (
-        (PAD_OF_ONE, 1 in size or len(strided) == 1),
-        (SCALE_PER_GROUP, isinstance(outputs, int) and outputs > groups > 1),
+        (PAD_OF_ONE, 1 in s.size or len(strided) == 1),
+        (SCALE_PER_GROUP, isinstance(s.outputs, int) and s.outputs > s.groups > 1),
         (ZERO_POINT_OF_DECONVOLUTION, rest),
-        (DEPTH_OF_ONE, len(size) == 3 and size[0] == channels == 1),
+        (DEPTH_OF_ONE, s.axes == 3 and s.size[0] == s.channels == 1),
     )
     return tuple(fault for fault, concerned in rows if concerned)

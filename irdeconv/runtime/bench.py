@@ -36,6 +36,7 @@ from irdeconv.runtime.measure import (
     Timing,
     in_parallel,
     interleaved,
+    per_second,
     report_steps,
 )
 from irdeconv.runtime.peers import Peer, difference, require_peer
@@ -495,17 +496,11 @@ def bench(
         network=network,
         histogram=Histogram.of(latencies),
         parallel=parallel,
-        throughput=parallel.throughput if parallel else per_second(latencies),
+        throughput=parallel.throughput if parallel else per_second(len(latencies), sum(latencies)),
         steps=tuple(report_steps(program, plan.graph, timer.samples)),
         memory=_memory(program, outputs),
         peers=tuple(_compared(p, outputs, network, samples.get(p.name)) for p in peers),
     )
-
-
-def per_second(latencies: Sequence[float]) -> float:
-    """Return the runs a second of one run after the other, 0 below the clock's resolution."""
-    total = sum(latencies)
-    return len(latencies) / total if total > 0 else 0.0
 
 
 def _parallel(

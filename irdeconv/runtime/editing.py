@@ -399,27 +399,17 @@ class _Output(NamedTuple):
     why: Literal["asked", "model"] = "asked"
 
 
-def extract(
-    graph: Graph,
-    from_: Sequence[str] = (),
-    to: Sequence[str] = (),
-    add: Sequence[str] = (),
-) -> Graph:
-    """Return the piece of a graph as `irdeconv.extract` does; names are written as for `Selection`.
-
-    Raises UsageError for unknown names (E503) and if nothing can be cut out (E507), InferenceError
-    if the layers of the piece do not fit together; others need not.
-    """
-    return cut_out(graph, from_, to, add).graph
-
-
 def cut_out(
     graph: Graph,
     from_: Sequence[str] = (),
     to: Sequence[str] = (),
     add: Sequence[str] = (),
 ) -> Piece:
-    """Return the piece of `extract`, with the counterparts of its ends in the whole graph."""
+    """Return the piece of a graph as `irdeconv.extract` does; names are written as for `Selection`.
+
+    Raises UsageError for unknown names (E503) and if nothing can be cut out (E507), InferenceError
+    if the layers of the piece do not fit together; others need not.
+    """
     return _Extraction(with_specs(graph), from_, to, add).piece()
 
 

@@ -50,7 +50,6 @@ from irdeconv.ops.bodies import Body, BodyOp
 from irdeconv.ops.checks import of_exact_shapes
 from irdeconv.rewrite.infer_specs import infer_specs
 from irdeconv.runtime import fusion
-from irdeconv.runtime.budget import guarded
 from irdeconv.runtime.program import (
     VIEW,
     Always,
@@ -60,6 +59,7 @@ from irdeconv.runtime.program import (
     Slots,
     Values,
     bind,
+    guarded,
     memory_of,
     scatters,
     small_memory,

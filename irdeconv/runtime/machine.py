@@ -36,7 +36,7 @@ from irdeconv.kernels.machine import (
 from irdeconv.kernels.products import matrix, multiply
 from irdeconv.kernels.scratch import Space
 from irdeconv.kernels.threads import Threads, arithmetic, processors
-from irdeconv.runtime.measure import Call, Clock, Effort, interleaved, timed
+from irdeconv.runtime.measure import Call, Clock, Effort, interleaved, per_second, timed
 
 SIDE = 512  # of the square matrices: 3 MiB of operands, like the blocks of the kernels
 CEILING_RUNS = 12
@@ -119,7 +119,7 @@ def gflops(macs: int, seconds: float) -> float:
 
 def rate(amount: int, seconds: float) -> float:
     """Return 10^9 units a second, 0 for a time below the clock's resolution."""
-    return amount / seconds / 1e9 if seconds > 0 else 0.0
+    return per_second(amount, seconds) / 1e9
 
 
 def measure_ceilings(clock: Clock, cores: int | None = None) -> Ceilings:

@@ -204,6 +204,11 @@ class Histogram:
         ]
 
 
+def per_second(amount: float, seconds: float) -> float:
+    """Return how much a second, 0 for a time below the clock's resolution."""
+    return amount / seconds if seconds > 0 else 0.0
+
+
 class ParallelReport(Record, keys="... throughput", kw_only=True):
     """Parallel requests, each with its plan."""
 
@@ -215,7 +220,7 @@ class ParallelReport(Record, keys="... throughput", kw_only=True):
     @property
     def throughput(self) -> float:
         """Runs a second, of all requests together."""
-        return self.runs / self.seconds if self.seconds > 0 else 0.0
+        return per_second(self.runs, self.seconds)
 
 
 @dataclass

@@ -28,10 +28,9 @@ from irdeconv.kernels.threads import Threads
 from irdeconv.ops.basic import Parameter
 from irdeconv.ops.bodies import bodies_of
 from irdeconv.rewrite.infer_specs import infer_specs
-from irdeconv.runtime.budget import failure, memory_limit
 from irdeconv.runtime.executors import Tuner
 from irdeconv.runtime.feeds import Binder, Feeds
-from irdeconv.runtime.program import Around, Program, StepError, Variables
+from irdeconv.runtime.program import Around, Program, StepError, Variables, failure, memory_limit
 from irdeconv.runtime.program import Step as Step
 from irdeconv.runtime.program import Trace as Trace
 from irdeconv.runtime.program import Watch as Watch

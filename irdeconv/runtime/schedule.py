@@ -27,7 +27,6 @@ from irdeconv.ops.elementwise import Multiply, Subtract
 from irdeconv.rewrite.infer_specs import rounded_shapes
 from irdeconv.rewrite.lower_deconv import canonicalized
 from irdeconv.runtime import program
-from irdeconv.runtime.budget import ALLOW, FoldBudget, failure, require_macs
 from irdeconv.runtime.executors import (
     Executor,
     Tuner,
@@ -38,6 +37,7 @@ from irdeconv.runtime.executors import (
     outputs_of,
 )
 from irdeconv.runtime.fusion import FusionGroup, GroupFinder, dense_inputs, has_narrow, widened
+from irdeconv.runtime.program import ALLOW, FoldBudget, failure, require_macs
 
 PROMISED_BYTES = 1 << 18  # above this size a constant may be made when it is asked for
 REREAD_BYTES = 1 << 26  # of large constants, until the pages of mapped files are given back

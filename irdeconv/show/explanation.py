@@ -134,7 +134,7 @@ def explain_layer(
         problem=problem,
         hints=tuple(_hints(op, s, crop, problem, _declared(node) if declared else None)),
         remarks=remarks,
-        faults=_faults(s) if s and is_quantized(graph, node) else (),
+        faults=tuple(map(str, faults_of_quantized(s))) if s and is_quantized(graph, node) else (),
         solutions=solutions,
     )
 
@@ -152,11 +152,6 @@ def is_quantized(graph: Graph, node: Node) -> bool:
             return False
     dtype = source.spec().dtype
     return dtype is not None and dtype.is_integral
-
-
-def _faults(s: Setting) -> tuple[str, ...]:
-    names = ("size", "kernel", "strides", "groups", "channels", "outputs")
-    return tuple(map(str, faults_of_quantized(**{name: getattr(s, name) for name in names})))
 
 
 def _judged(

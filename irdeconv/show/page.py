@@ -31,7 +31,7 @@ from irdeconv.base.tables import escaped_json
 from irdeconv.ir.graph import Graph
 from irdeconv.ops.bodies import bodies_of
 from irdeconv.rewrite.infer_specs import inferred
-from irdeconv.rewrite.records import LoweringReport
+from irdeconv.rewrite.lower_deconv import LoweringReport
 from irdeconv.runtime.bench import BenchReport
 from irdeconv.runtime.measure import StepReport
 from irdeconv.show.anatomy import page_style
@@ -156,12 +156,6 @@ _POLICY = (
 _UNSAFE = re.compile("[<>&]")
 
 
-def html(data: dict[str, Any]) -> str:
-    """Return the page of a content as HTML."""
-    title, content = escape(plain(data["title"])), json_text(packed(data))
-    return framed("page.html", STYLES, SCRIPTS, page_style(), title=title, data=content)
-
-
 def framed(
     template: str, styles: Sequence[str], scripts: Sequence[str], more: str = "", **texts: str
 ) -> str:
@@ -260,7 +254,8 @@ class PageContent:
 
     def to_html(self) -> str:
         """Return one HTML file that loads nothing."""
-        return html(self.to_dict())
+        title, content = escape(plain(self.title)), json_text(packed(self.to_dict()))
+        return framed("page.html", STYLES, SCRIPTS, page_style(), title=title, data=content)
 
     def __repr__(self) -> str:
         headline = [self.headline] * bool(self.headline)

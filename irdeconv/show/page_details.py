@@ -27,9 +27,8 @@ from irdeconv.ir.op import Op, attributes
 from irdeconv.ir.spec import Array, is_static
 from irdeconv.ops.basic import Const, Opaque
 from irdeconv.ops.bodies import bodies_of
-from irdeconv.rewrite.lower_deconv import lower
+from irdeconv.rewrite.lower_deconv import LoweringReport, lower
 from irdeconv.rewrite.planning import FormCost
-from irdeconv.rewrite.records import LoweringReport
 from irdeconv.show.explanation import (
     Explanation,
     LayerExplanation,

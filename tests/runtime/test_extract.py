@@ -17,7 +17,7 @@ from irdeconv.ir.op import REGISTRY, Op
 from irdeconv.ops.activation import ReLU, Sigmoid
 from irdeconv.ops.control import TensorIterator
 from irdeconv.ops.elementwise import Add, Multiply
-from irdeconv.runtime.editing import cut_out, extract, record
+from irdeconv.runtime.editing import cut_out, record
 from irdeconv.runtime.selection import Selection
 from support import irbuild as ib
 from support.commands import answer
@@ -27,6 +27,10 @@ from support.networks import image, network
 from support.runtime_truth import outputs as computed
 
 # Pieces cut out of graphs: what belongs to them, what flows in, and that the numbers stay.
+
+
+def extract(graph: Graph, *ends: Any, **more: Any) -> Graph:
+    return cut_out(graph, *ends, **more).graph
 
 
 def residual() -> Graph:

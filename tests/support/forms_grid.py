@@ -12,7 +12,7 @@ import irdeconv as ird
 from irdeconv.base.form_names import AUTO
 from irdeconv.ir.graph import Graph, Value
 from irdeconv.rewrite.forms import FORMS
-from irdeconv.rewrite.records import Lowered
+from irdeconv.rewrite.lower_deconv import Lowered
 from support.layers import (
     Layer,
     build,
