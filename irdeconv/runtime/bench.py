@@ -480,8 +480,7 @@ def bench(
     clock, plan = clock or Clock(), plans[0]
     outputs = plan.run(inputs)  # failures come with names of layers here
     conditions, ceilings = Conditions.now(), ceilings or measure_ceilings(clock)
-    timer, others = StepTimer(plan, inputs, clock), {p.name: p.run for p in peers if p.run}
-    calls: dict[str, Call] = {OWN: lambda: plan.run(inputs), STEPS: timer, **others}
+    calls = _calls(plan, inputs, timer := StepTimer(plan, inputs, clock), peers)
     samples = interleaved(calls, effort, clock=clock, warm_up={STEPS: calls[OWN]})
     network, program = Timing.of(samples[OWN]), plan.program(inputs)
     parallel, latencies = _parallel(plans, inputs, effort, clock, samples[OWN])
@@ -516,6 +515,11 @@ def _parallel(
 def _run(plan: Plan, inputs: Feeds) -> Call:
     plan.run(inputs)  # compile for these shapes now
     return lambda: plan.run(inputs)
+
+
+def _calls(plan: Plan, inputs: Feeds, timer: StepTimer, peers: Sequence[Peer]) -> dict[str, Call]:
+    others = {p.name: p.run for p in peers if p.run is not None}
+    return {OWN: lambda: plan.run(inputs), STEPS: timer, **others}
 
 
 def require_measurable(effort: Effort, peers: Sequence[str], threads: int | None) -> int:
