@@ -41,13 +41,18 @@ if TYPE_CHECKING:
     from irdeconv.ir.graph import Graph, Node, Value
     from irdeconv.ir.op import Op
     from irdeconv.ir.spec import Interval, Spec
-    from irdeconv.public.blocks import map_blocks
     from irdeconv.public.editing import extract, rename, simplify
-    from irdeconv.public.proving import certify, check_certificate
     from irdeconv.public.reading import convert, dump, infer, parse, read, validate
-    from irdeconv.public.reducing import reduce
-    from irdeconv.public.rewriting import lower, raise_, to_openvino, write
-    from irdeconv.public.running import bench, compile, run
+    from irdeconv.public.rewriting import (
+        certify,
+        check_certificate,
+        lower,
+        raise_,
+        reduce,
+        to_openvino,
+        write,
+    )
+    from irdeconv.public.running import bench, compile, map_blocks, run
     from irdeconv.public.showing import compare, explain, graph_page, inspect, operations
     from irdeconv.rewrite.lower_deconv import Lowered, LoweringReport
     from irdeconv.rewrite.targets import Target
@@ -80,13 +85,10 @@ _OFFERS = {
     "ir.graph": "Graph Node Value",
     "ir.op": "Op",
     "ir.spec": "Interval Spec",
-    "public.blocks": "map_blocks",
     "public.editing": "extract rename simplify",
-    "public.proving": "certify check_certificate",
     "public.reading": "convert dump infer parse read validate",
-    "public.reducing": "reduce",
-    "public.rewriting": "lower raise_ to_openvino write",
-    "public.running": "bench compile run",
+    "public.rewriting": "certify check_certificate lower raise_ reduce to_openvino write",
+    "public.running": "bench compile map_blocks run",
     "public.showing": "compare explain graph_page inspect operations",
     "rewrite.lower_deconv": "Lowered LoweringReport",
     "rewrite.targets": "Target",

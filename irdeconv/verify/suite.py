@@ -1,8 +1,13 @@
-"""Conformance suites: the public functions that make, run and judge one."""
+"""Conformance suites: the public functions that make, run and judge one.
+
+Layers may come from a TOML file (docs/suite.md): every mistake is reported, with its line.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -12,18 +17,34 @@ import numpy as np
 
 from irdeconv.base import progress
 from irdeconv.base.arguments import checked
-from irdeconv.base.errors import Diagnostic, IrdeconvError, UnsupportedError, did_you_mean, misused
+from irdeconv.base.errors import (
+    Diagnostic,
+    IrdeconvError,
+    UnsupportedError,
+    UsageError,
+    count,
+    did_you_mean,
+    misused,
+)
 from irdeconv.base.extras import ExtraError, extra
 from irdeconv.base.limits import current
+from irdeconv.base.opening import TomlReader, read_file, shown
 from irdeconv.formats.reading import load
 from irdeconv.ir.spec import Array
 from irdeconv.rewrite.infer_specs import inferred
 from irdeconv.rewrite.standardize import recognise
 from irdeconv.runtime.peers import last_line, onnx_session
 from irdeconv.runtime.plan import build_plan
-from irdeconv.verify import suite_manifest
-from irdeconv.verify.suite_cases import SuiteCase, chosen_dialects, chosen_sets, packaged, selected
-from irdeconv.verify.suite_file import read_layers
+from irdeconv.verify import suite_layer, suite_manifest
+from irdeconv.verify.suite_cases import (
+    CHOSEN,
+    SuiteCase,
+    chosen_dialects,
+    chosen_sets,
+    cover,
+    packaged,
+    selected,
+)
 from irdeconv.verify.suite_manifest import Suite
 from irdeconv.verify.suite_report import SuiteReport, check
 from irdeconv.verify.suite_writing import MAX_SIZE, Data, Recipe, make, require_room
@@ -208,3 +229,180 @@ def run_suite(folder: Place, peer: str, *, lowered: bool = False) -> dict[str, A
     True
     """
     return run(Suite.open(Path(folder)), peer, lowered=lowered)[0]
+
+
+KEYS_HINT = "docs/suite.md lists the keys"
+LARGEST_NUMBER = 1 << 24  # of the numbers in a file
+MOST_VALUES = 200
+MOST_CROSSED = 20_000
+_TOP = ("dialects", "strength", "cross", "layer")
+_SIGNED = ("pads_begin", "pads_end")
+_FROM_ZERO = ("batch", "size", "output_padding", "output_shape")
+_REAL = r"-?[0-9]{1,9}(\.[0-9]{1,9})?(e[+-]?[0-9])?"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
+
+
+def read_layers(path: Path, dialects: Sequence[str]) -> tuple[list[SuiteCase], list[str]]:
+    """Return the cases of a file, and its layers that the dialects do not have, with reasons.
+
+    FileAccessError, UsageError with all mistakes; `dialects` if the file names none.
+    """
+    return _LayersReader(path).read(dialects)
+
+
+class _LayersReader(TomlReader):
+    def __init__(self, path: Path) -> None:
+        super().__init__(read_file(path, current().toml_bytes), str(path))
+        self.path = path
+        self.skipped: list[str] = []
+
+    def read(self, dialects: Sequence[str]) -> tuple[list[SuiteCase], list[str]]:
+        for key in self.content:
+            if key not in _TOP:
+                self.problem(f"there is no {key}", (f"[{key}]", key), KEYS_HINT, _TOP)
+        self.dialects = self._dialects(dialects)
+        strength = self.content.get("strength", 2)
+        if type(strength) not in (int, str) or strength not in (1, 2, "all"):
+            self._wrong("strength", f'strength is {shown(strength)}; it is 1, 2 or "all"')
+            strength = 2
+        cross, layers = self.content.get("cross", {}), self.content.get("layer", [])
+        if not isinstance(cross, dict):
+            self._wrong("cross", "cross is a table: [cross]")
+            cross = {}
+        if not isinstance(layers, list) or not all(isinstance(one, dict) for one in layers):
+            self._wrong("layer", "layer is a list of tables: [[layer]]")
+            layers = []
+        if not cross and not layers:
+            self._wrong("cross", "there is neither a [cross] nor a [[layer]]")
+        self._check_cross(cross)
+        for number, one in enumerate(layers):
+            self._check_layer(one, number)
+        self.require_none()
+        cases = [c for d in self.dialects if cross for c in self._grid(d, cross, strength)]
+        cases += [c for d in self.dialects for c in self._named(d, layers)]
+        self.require_none()
+        return cases, self.skipped
+
+    def _wrong(
+        self, key: str, message: str, hint: str | None = None, *, within: str = "", at: int = 0
+    ) -> None:
+        tables = {"": (), "cross": ("[cross]",), "layer": ("[[layer]]",) * (at + 1)}
+        words = tables[within] if key == within else (*tables[within], key)
+        self.problem(message, words, hint or KEYS_HINT)
+
+    def _dialects(self, usual: Sequence[str]) -> list[str]:
+        names = self.content.get("dialects", list(usual))
+        if not isinstance(names, list) or not all(isinstance(n, str) for n in names) or not names:
+            self._wrong("dialects", "dialects is a list of names")
+            return list(usual)
+        try:
+            return chosen_dialects(names)
+        except UsageError as e:
+            self._wrong("dialects", e.diagnostics[0].message, e.diagnostics[0].hint)
+            return list(usual)
+
+    def _check_cross(self, cross: Mapping[str, Any]) -> None:
+        for key, values in cross.items():
+            if values == []:
+                self._wrong(key, f"{key} lists no value", within="cross")
+            for value in values if isinstance(values, list) else [values]:
+                self._check_value(key, value, "cross", 0)
+        if sum(len(v) for v in cross.values() if isinstance(v, list)) > MOST_VALUES:
+            self._wrong("cross", f"more than {MOST_VALUES} values are crossed")
+
+    def _check_layer(self, one: Mapping[str, Any], at: int) -> None:
+        name = one.get("name")
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            message = "a layer needs a name of letters, digits, dots, hyphens and underscores"
+            self._wrong("name", message, within="layer", at=at)
+        for key, value in one.items():
+            if key not in ("name", "tests"):
+                self._check_value(key, value, "layer", at)
+            elif not isinstance(value, str):
+                self._wrong(key, f"{key} is a text", within="layer", at=at)
+
+    def _check_value(self, key: str, value: Any, within: str, at: int) -> None:
+        """Report a key that no dialect has, and a value that cannot be."""
+        own = {k: v for d in self.dialects for k, v in suite_layer.OWN[d].items()}
+        known = [*suite_layer.BASE, *own]
+        if key not in known:
+            self._wrong(key, f"there is no {key}", did_you_mean(key, known), within=within, at=at)
+            return
+        problem = _misfit(key, value, own, self.dialects)
+        if problem is not None:
+            self._wrong(key, f"{key} {problem}", within=within, at=at)
+
+    def _grid(self, dialect: str, cross: Mapping[str, Any], strength: Any) -> Iterator[SuiteCase]:
+        mine = {k: v for k, v in cross.items() if k in suite_layer.base(dialect)}
+        factors = {k: [_frozen(x) for x in v] for k, v in mine.items() if isinstance(v, list)}
+        plain = {k: _frozen(v) for k, v in mine.items() if not isinstance(v, list)}
+        if strength == "all" and math.prod(map(len, factors.values())) > MOST_CROSSED:
+            self._wrong("cross", f"more than {MOST_CROSSED:,} combinations", within="cross")
+            return
+        found = cover(dialect, factors, plain, None if strength == "all" else strength)
+        self.skipped += [f"{dialect} has no {_said(row)}" for row in found.impossible]
+        if not found.rows:
+            self._wrong("cross", f"{dialect} has none of these layers", within="cross")
+        for number, row in enumerate(found.rows, 1):
+            name, tests = f"{dialect}-{self.path.stem}-{number:03}", f"[cross] of {self.path.name}"
+            try:
+                layer = suite_layer.layer_of(dialect, row)
+            except suite_layer.Refused as e:
+                crossed = {name: row[name] for name in factors}
+                self.skipped.append(f"{dialect} has no {_said(crossed)}: {e}")
+                continue
+            yield SuiteCase(name=name, set="file", tests=tests, layer=layer)
+
+    def _named(self, dialect: str, layers: Sequence[Mapping[str, Any]]) -> Iterator[SuiteCase]:
+        seen: set[str] = set()
+        for at, one in enumerate(layers):
+            row = {k: _frozen(v) for k, v in one.items() if k not in ("name", "tests")}
+            lists = [v for k, v in row.items() if k in suite_layer.LISTS and isinstance(v, tuple)]
+            row.setdefault("axes", len(lists[0]) if lists else suite_layer.BASE["axes"])
+            name = f"{dialect}-{one['name']}"
+            if name in seen:
+                self._wrong("name", f"a second layer named {one['name']}", within="layer", at=at)
+                continue
+            seen.add(name)
+            try:
+                layer = suite_layer.layer_of(dialect, row)
+            except suite_layer.Refused as e:
+                self._wrong("name", f"{dialect} has no such layer: {e}", within="layer", at=at)
+                continue
+            yield SuiteCase(name=name, set="file", tests=str(one.get("tests", "")), layer=layer)
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _said(row: Mapping[str, Any]) -> str:
+    return ", ".join(f"{k} {suite_layer.label(v)}" for k, v in row.items())
+
+
+def _misfit(
+    key: str, value: Any, own: Mapping[str, Sequence[str]], dialects: Sequence[str]
+) -> str | None:
+    """Return the mistake in a single value of a known key."""
+    if key == "output_shape" and isinstance(value, str):
+        known = value in suite_layer.RELATIVE
+        return None if known else f'is "{value}"; there is {", ".join(suite_layer.RELATIVE)}'
+    choices: Sequence[Any] = CHOSEN.get(key, own.get(key, ()))
+    if key == "element_type":
+        choices = list(dict.fromkeys(t for d in dialects for t in suite_layer.TYPES[d]))
+    if key == "activation":
+        names = "|".join({c.split()[0] for c in own.get(key, ())})
+        fits = isinstance(value, str) and re.fullmatch(rf"({names})( {_REAL})*", value)
+        return None if fits else "is a text such as LeakyRelu 0.25"
+    if choices:
+        said = ", ".join(suite_layer.label(c) if isinstance(c, bool) else str(c) for c in choices)
+        good = type(value) is type(choices[0]) and value in choices
+        return None if good else f"is {shown(value)}; there is {said}"
+    per_axis = key in suite_layer.LISTS or key == "output_shape"
+    values = value if isinstance(value, list) and per_axis and value else [value]
+    low = -LARGEST_NUMBER if key in _SIGNED else 0 if key in _FROM_ZERO else 1
+    high = 3 if key == "axes" else LARGEST_NUMBER
+    for v in values:
+        if not isinstance(v, int) or isinstance(v, bool) or not low <= v <= high:
+            return f"is {shown(value)}; it takes numbers from {low} to {high}"
+    return None if len(values) <= 3 else f"has {count(len(values), 'value')}, at most 3 axes"

@@ -23,7 +23,7 @@ from irdeconv.base import limits
 from irdeconv.proof.sizes import LARGEST_SIZES
 from irdeconv.rewrite.targets import load_target
 from irdeconv.verify.probe import LARGEST_PROBED
-from irdeconv.verify.suite_file import read_layers
+from irdeconv.verify.suite import read_layers
 from irdeconv.verify.suite_writing import MAX_CASES
 from support.commands import printed
 from support.fixtures import Capture, Patch

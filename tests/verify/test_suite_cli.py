@@ -14,7 +14,7 @@ import pytest
 import irdeconv as ird
 from irdeconv.base.errors import UsageError
 from irdeconv.base.opening import TomlReader
-from irdeconv.verify.suite_file import read_layers
+from irdeconv.verify.suite import read_layers
 from irdeconv.verify.suite_manifest import Suite
 from support.commands import answer, command
 from support.fixtures import Patch
