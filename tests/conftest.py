@@ -28,7 +28,6 @@ if os.environ.get("PYTEST_XDIST_WORKER"):
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 os.environ["IRDECONV_CALIBRATED"] = "0"  # kernels are chosen alike on every developer's machine
-COMPUTING = {"ir", "kernels", "ops", "rewrite", "runtime"}  # folders of tests
 OTHERS = {"slow", "thorough", "oracles", "browser"}  # marks of tests that are not quick
 NO_SKIPS = bool(os.environ.get("IRDECONV_NO_SKIPS"))
 
@@ -162,7 +161,7 @@ def few_tiles(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     """Take one tile of the micro-kernel but in full sweeps: each stride compiles it anew."""
     tiles = panels.own_tiles()
     some = tiles[2], tiles[1], tiles[-1]  # the first that has whole turns, of up to 6 rows
-    if not request.node.get_closest_marker("slow") and request.path.parent.name in COMPUTING:
+    if not request.node.get_closest_marker("slow"):
         monkeypatch.setattr(
             panels, "_best_of", lambda *size: next(t for t in some if t.rows % size[-1] == 0)
         )

@@ -116,14 +116,17 @@ def test_the_demo(tmp_path: Path) -> None:
     assert not any(list(lowered.nodes(type)) for type in DECONVOLUTIONS)
 
 
-def test_the_document(tmp_path: Path) -> None:
+def test_the_document(tmp_path: Path, monkeypatch: Patch) -> None:
+    with Image.open(MODEL.with_name("coffee.png")) as image:
+        image.crop((100, 60, 220, 150)).save(tmp_path / "small.png")
+    monkeypatch.setattr("irdeconv.cli.demo.PICTURE", str(tmp_path / "small.png"))
     given = ("--form", "auto", "--target", "no-depth-to-space", "-o", "made")
     said = answer("demo", "--format", "json", *given)
     assert said.out == (tmp_path / "made" / "demo.json").read_text("utf-8")
     found = said.json
     assert (found["schema"], found["passed"], found["form"]) == ("irdeconv/demo/1", True, "auto")
-    assert (found["size"], found["enlarged"]) == ([200, 160], [400, 320])
-    assert found["psnr"] == {"network": 33.524, "bicubic": 30.931}
+    assert (found["size"], found["enlarged"]) == ([60, 45], [120, 90])
+    assert found["psnr"] == {"network": 36.419, "bicubic": 34.233}
     assert [d["name"] for d in found["deconvolutions"]] == ["bicubic", "detail"]
     assert set(found["files"]) == set(FILES)
     assert all(s["passed"] for s in found["steps"])

@@ -44,9 +44,23 @@ def installed() -> None:
     da()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def plain_kernels() -> Iterator[None]:
+    """Take kernels of NumPy, here and in the workers: compiling takes longer than all items."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("IRDECONV_FAST", "0")
+        yield
+
+
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
+    import dask
+
+    # Workers are copies of one process that has imported everything, also those that replace dead
+    # ones.
+    method = {"distributed.worker.multiprocessing-method": "forkserver"}
     with (
+        dask.config.set(method),
         distributed().LocalCluster(
             n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50
         ) as made,

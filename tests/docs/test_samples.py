@@ -159,9 +159,11 @@ def cells() -> dict[str, dict[str, Any]]:
     from nbclient import NotebookClient
 
     notebook = stored()
-    NotebookClient(
-        notebook, timeout=120, resources={"metadata": {"path": str(NOTEBOOK.parent)}}
-    ).execute()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("IRDECONV_FAST", "0")  # compiling takes longer than all cells
+        NotebookClient(
+            notebook, timeout=120, resources={"metadata": {"path": str(NOTEBOOK.parent)}}
+        ).execute()
     shown = {}
     for cell in notebook.cells:
         if cell.cell_type == "code" and cell.source:
