@@ -56,9 +56,11 @@ def node_tests() -> list[Any]:
 
     All of them: onnx keeps what it collected, so that whoever asks first for those of one
     operation leaves the process without the others. Pools read images of 8 pixels instead of 32:
-    onnx computes what is expected of them in loops, for 10 seconds.
+    onnx computes what is expected of them in loops, for 10 seconds. It also looks up the source of
+    every test for its documentation, which takes as long as all the rest.
     """
-    with warnings.catch_warnings():
+    no_source = mock.patch("onnx.backend.test.case.base.process_snippet", return_value=("", ""))
+    with warnings.catch_warnings(), no_source:
         warnings.simplefilter("ignore")
         with mock.patch("numpy.random.randn", _small_images):
             for name in ("averagepool", "lppool", "maxpool"):
