@@ -296,18 +296,20 @@ def recorded(step: str, arguments: Sequence[Any]) -> tuple[int, Array]:
 
 
 _PAIRS = "UniTuple(UniTuple(int64, 2), 3)"
+_READ_2, _READ_4 = (f"Array(float32, {axes}, 'C', readonly=True)" for axes in (2, 4))
 _TILES = types_of(
     "float32[::1], int64[::1], float32[::1], float32[::1], float32[::1], int64[::1], "
     "UniTuple(int64[::1], 4), UniTuple(int64[::1], 3), float32[::1], float32[::1], int64[::1], "
     "int64, int64"
 )
-# The kernel of each step, and the types of its arguments.
+# The kernel of each step, and the types of its arguments. Those that a kernel only reads are as
+# calls from Python have them, so that both are one function, which is compiled once.
 _STEPS = {
     kernel.__name__: (kernel, types_of(arguments))
     for kernel, arguments in (
         (
             compiled_convolution.depthwise,
-            "float32[:,:,:,::1], float32[:,::1], int64[::1], float32[::1], UniTuple(int64, 6), "
+            f"{_READ_4}, {_READ_2}, int64[::1], float32[::1], UniTuple(int64, 6), "
             f"float32[:,:,:,::1], int64, int64, {_PAIRS}, UniTuple(int64[::1], 2), int64",
         ),
         (

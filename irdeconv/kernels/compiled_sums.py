@@ -562,8 +562,8 @@ def call_of(axes: Any, count: Array | None, lowest: float) -> tuple[Any, int] | 
     if last.begin > reach or last.begin <= -last.size:
         return None
     counts = np.zeros((0, 0), np.float32)
-    if count is not None:
-        counts = np.ascontiguousarray(np.broadcast_to(count, [a.out for a in axes]), np.float32)
+    if count is not None:  # a copy, since the loop is compiled for arrays that may be written
+        counts = np.array(np.broadcast_to(count, [a.out for a in axes]), np.float32, order="C")
     windows = tuple((a.kernel, a.stride, a.begin) for a in axes)
     return (np.array([lowest], np.float32), windows, counts), reach
 
