@@ -23,6 +23,7 @@ from irdeconv.ir.dtypes import ElementType
 from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.ir.op import Op, as_tuple, effort, infer_op, kept
 from irdeconv.ir.spec import Array, Spec, ints, is_static
+from irdeconv.kernels import jit
 from irdeconv.ops.basic import Const, Opaque
 from irdeconv.ops.channels import Split, VariadicSplit
 from irdeconv.ops.convert import Convert, ConvertLike
@@ -140,7 +141,7 @@ def _values(graph: Graph, node: Node, growth: int) -> list[Array] | None:
         return None
     arrays = [graph.node(v.node).op.evaluate() for v in inputs]
     try:
-        with np.errstate(all="ignore"), work.folding():
+        with np.errstate(all="ignore"), work.folding(), jit.wanted(compiled=False):
             return list(kept(as_tuple(node.op.fold(*arrays)), node.specs))
     except (OpError, ArithmeticError, ValueError, TypeError, IndexError, MemoryError):
         return None  # it fails when the model runs, which is not for a rewrite to say

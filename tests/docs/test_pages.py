@@ -132,7 +132,7 @@ def test_names_of_the_package_exist(page: str) -> None:
 def test_the_pages_are_searched() -> None:
     assert len([p for page in PAGES for p in paths(page)]) > 40
     assert "irdeconv/__init__.py" in paths("CONTRIBUTING.md")
-    assert "proof.steps._copied" in names("docs/proof.md")
+    assert "proof.steps._settled" in names("docs/proof.md")
 
 
 def test_anchors_are_those_of_code_hosts() -> None:

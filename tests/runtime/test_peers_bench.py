@@ -66,8 +66,8 @@ def test_a_single_deconvolution_as_conv_transpose(seed: int) -> None:
     assert ran
 
 
-def test_against_both(net: Path, capsys: Capture) -> None:
-    found = document(capsys, net, "--against", "openvino,onnxruntime")
+def test_against_both(net: Path) -> None:
+    found = document(net, "--against", "openvino,onnxruntime")
     assert found["schema"] == "irdeconv/bench/1"
     assert [p["name"] for p in found["peers"]] == ["openvino", "onnxruntime"]
     for peer in found["peers"]:
@@ -90,15 +90,15 @@ def test_the_text(net: Path) -> None:
     assert "input x: ones, seed 0" in err
 
 
-def test_a_reshaped_model(tmp_path: Path, capsys: Capture) -> None:
+def test_a_reshaped_model(tmp_path: Path) -> None:
     write_ir(tmp_path / "open.xml", LAYER, W, data_shape=[-1, 3, -1, -1])
     shape = ("--shape", "x[2,3,5,6]")
-    found = document(capsys, tmp_path / "open.xml", *shape, "--against", "openvino,onnxruntime")
+    found = document(tmp_path / "open.xml", *shape, "--against", "openvino,onnxruntime")
     assert [p["problem"] for p in found["peers"]] == [None, None]
     assert found["steps"][0]["macs"] == 2 * 30 * W.size
 
 
-def test_an_onnx_file(tmp_path: Path, capsys: Capture) -> None:
+def test_an_onnx_file(tmp_path: Path) -> None:
     helper = models.helper
     w = numbers(np.random.default_rng(0), (3, 2, 3, 3), np.float32)
     nodes = [
@@ -108,14 +108,14 @@ def test_an_onnx_file(tmp_path: Path, capsys: Capture) -> None:
     ends = [models.info("x", (1, 3, 4, 4))], [models.info("y", None)]
     path = tmp_path / "net.onnx"
     path.write_bytes(models.model(nodes, *ends, {"w": w}).SerializeToString())
-    found = document(capsys, path, "--against", "openvino,onnxruntime")
+    found = document(path, "--against", "openvino,onnxruntime")
     assert [p["problem"] for p in found["peers"]] == [None, None]
     assert max(p["difference"] for p in found["peers"]) < 1e-5
 
 
-def test_an_ir_of_several_layers_is_nothing_for_onnxruntime(capsys: Capture) -> None:
+def test_an_ir_of_several_layers_is_nothing_for_onnxruntime() -> None:
     path = Path(__file__).resolve().parents[2] / "ir_samples/openvino/segmentation_head.xml"
-    found = document(capsys, path, "--against", "onnxruntime,openvino", "--form", "none")
+    found = document(path, "--against", "onnxruntime,openvino", "--form", "none")
     ort, ov = found["peers"]
     assert "bench the .onnx file itself" in ort["problem"]
     assert (ort["ratio"], ort["timing"], ort["difference"]) == (None, None, None)
