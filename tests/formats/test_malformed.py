@@ -21,7 +21,9 @@ from irdeconv.ir.graph import Graph
 from support import irbuild as ib
 from support.layers import parameter, result
 from support.loading import codes, found, read
-from support.rows import each_row
+from support.rows import each_row, tables
+
+TABLES = tables(__file__)
 
 # Broken IRs: one run reports everything, with code, line and column, and never raises.
 
@@ -33,118 +35,12 @@ def test_the_control_is_clean() -> None:
 
 
 # What is replaced in the control, by what, and what is reported at the place of which text.
-EDITS = [
-    # net
-    ('version="11"', 'version="7"', [("E103", 'version="7"')]),
-    ('version="11"', 'version="ten"', [("E106", 'version="ten"')]),
-    (' version="11"', "", [("E105", "<net")]),
-    ("</net>", "<rt_infos/></net>", [("W102", "<rt_infos")]),
-    ("</net>", "<layers/></net>", [("E108", "<layers")]),
-    # Namespaces: OpenVINO knows none, and takes <x xmlns="..."> for <x>.
-    ("<net ", '<net xmlns="urn:x" ', [("E103", "xmlns")]),
-    ('name="r"', 'name="r" xmlns="urn:x"', [("E103", "xmlns")]),
-    ("<data ", '<data xmlns:u="urn:x" u:shape="1" ', [("E103", "xmlns:u")]),
-    ("</layers>", '</layers><rt_info><a xmlns="urn:x" /></rt_info>', [("E103", "xmlns")]),
-    ('name="r"', 'name="r" u:name="x"', [("E103", "u:name")]),
-    ("<dim>2", "<dim/><u:dim>2</u:dim><dim>2", [("E103", "<u:dim"), ("W102", "<u:dim")]),
-    ('name="r"', 'name="r" xml:lang="en"', [("W100", "xml:lang")]),
-    ("</layers>", "<xml:leyer/></layers>", [("W102", "<xml:leyer")]),
-    ("<net ", "<!DOCTYPE net><net ", [("E102", "<!DOCTYPE")]),
-    # layers
-    ('id="1" name="r"', 'name="r"', [("E105", '<layer name="r"')]),
-    ('id="1" name="r"', 'id="one" name="r"', [("E106", 'id="one"')]),
-    ('id="1" name="r"', 'id="3" name="r"', [("E200", 'id="3" name="a"')]),
-    (' name="r"', "", [("E105", '<layer id="1"')]),
-    (' type="ReLU"', "", [("E105", '<layer id="1"')]),
-    ('type="ReLU" version="opset1"', 'type="ReLU"', [("E105", '<layer id="1"')]),
-    ('type="ReLU"', 'type="Relux"', [("E206", 'type="Relux"')]),
-    ('type="ReLU"', 'type="relu"', [("W103", 'type="relu"')]),
-    ('"ReLU" version="opset1"', '"Gelu" version="opset1"', [("E207", 'version="opset1">\n<input')]),
-    ('"ReLU" version="opset1"', '"ReLU" version="opset18"', [("W204", '<layer id="1"')]),
-    ('"ReLU" version="opset1"', '"ReLU" version="opset01"', [("E214", 'version="opset01"')]),
-    ('type="ReLU"', 'type="ReLU" type="Abs"', [("E101", 'type="Abs"')]),
-    ('name="r"', 'name="r" colour="red"', [("W100", "colour")]),
-    ('name="r"', 'name="x"', [("W200", 'name="x" type="ReLU"')]),
-    ('name="r"', 'name="r&#127;"', [("E109", 'name="r&')]),
-    ('name="r"', 'name="r&#1;"', [("E101", "&#1;")]),
-    ('<output><port id="1"', '<outputs/><output><port id="1"', [("W102", "<outputs")]),
-    ("</layers>", "<leyer/></layers>", [("W102", "<leyer")]),
-    ('<layer id="1"', '<leyer/><layer id="1"', [("W102", "<leyer")]),
-    ("</edges>", "<egde/></edges>", [("W102", "<egde")]),
-    # ports
-    ('<port id="1" precision="FP32"><dim>2</dim><dim>3</dim></port></output>',
-     '<port id="1"><dim>2</dim></port></output>', [("E105", '<port id="1"')]),
-    ('<output><port id="1" precision="FP32">', '<output><port id="1" precision="f32">',
-     [("E212", 'precision="f32"')]),
-    ('<output><port id="1" precision="FP32">', '<output><port id="1" precision="FP99">',
-     [("E212", 'precision="FP99"')]),
-    ("<dim>2", "<dim>-7", [("E213", "<dim>-7")]),
-    ("<dim>2", "<dim>five", [("E213", "<dim>five")]),
-    ("<dim>2", "<dim>2.9", [("W103", "<dim>2.9")]),
-    ("<dim>2", "<dim>1..4", [("W103", "<dim>1..4")]),
-    ("<dim>2", "<dim>99999999999999999999999999999999999999999999999",
-     [("E213", "<dim>9999")]),
-    ("<dim>2</dim>", "<dim>2</dim><din/>", [("W102", "<din/>")]),
-    ('<output><port id="1"', '<output><port id="1" name="t"', [("W100", 'name="t"')]),
-    ('<output><port id="1"', '<output><port id="0"',
-     [("E201", 'id="0" precision="FP32"><dim>2</dim><dim>3</dim></port></output>\n</layer>\n'
-       '<layer id="2"'), ("E202", 'from-port="1"')]),
-    ('</port><port id="1"', '</port><port id="0"', [("E201", 'id="0" precision="FP32">'
-      '<dim>2</dim><dim>3</dim></port></input>\n<output><port id="2"')]),
-    ('</port><port id="1"', "</port><port", [("E105", "<port precision")]),
-    ('</port><port id="1"', '</port><port id="x"', [("E106", 'id="x" precision')]),
-    # edges
-    (' to-port="1"/>', "/>", [("E105", '<edge from-layer="2"')]),
-    ('to-port="1"', 'to-port="b"', [("E106", 'to-port="b"')]),
-    ('<edge from-layer="1"', '<edge from-layer="77"', [("E202", 'from-layer="77"')]),
-    ('to-layer="4"', 'to-layer="44"', [("E202", 'to-layer="44"')]),
-    ('from-port="1"', 'from-port="0"  ', [("E202", 'from-port="0"  ')]),
-    ('from-port="1"', 'from-port="9"', [("E202", 'from-port="9"')]),
-    ('to-port="1"', 'to-port="2"', [("E202", 'to-port="2"')]),
-    ('to-port="1"', 'to-port="0" ', [("E203", '<edge from-layer="2"')]),
-    ("<edge ", '<edge from="0" ', [("W100", 'from="0"')]),
-    ('<edge from-layer="2" from-port="0" to-layer="3" to-port="1"/>', "",
-     [("E204", '<port id="1" precision="FP32"><dim>2</dim><dim>3</dim></port></input>')]),
-    ('from-layer="0" from-port="0" to-layer="1"', 'from-layer="1" from-port="1" to-layer="1"',
-     [("E205", '<layer id="1"'), ("W205", '<layer id="0"')]),
-    ('from-layer="0" from-port="0" to-layer="1"', 'from-layer="3" from-port="2" to-layer="1"',
-     [("E205", '<layer id="1"'), ("W205", '<layer id="0"')]),
-    # data
-    ('<data shape="2,3" element_type="f32"/>', "", [("E104", '<layer id="0"')]),
-    ('<data shape="2,3"', '<data shape="2,-7"', [("E213", 'shape="2,-7"')]),
-    ('<data shape="2,3"', '<data shape="2,,3"', [("E213", 'shape="2,,3"')]),
-    ('<data shape="2,3" element_type="f32"', '<data shape="2,3" element_type="f23"',
-     [("E212", 'element_type="f23"')]),
-    ('<data shape="2,3" element_type="f32"', '<data shape="2,3" element_type="dynamic"',
-     [("E212", 'element_type="dynamic"')]),
-    ('<data shape="2,3" element_type="f32"', '<data shape="2,3"', [("E105", '<layer id="0"')]),
-    ('<data shape="2,3" ', '<data shape="2,3" layout="N" ', [("W100", "layout")]),
-    # constants
-    (' offset="0"', "", [("E105", "<data element_type")]),
-    (' size="24"', "", [("E105", "<data element_type")]),
-    ('offset="0"', 'offset="abc"', [("E106", "offset=")]),
-    ('offset="0"', 'offset="1e3"', [("E106", "offset=")]),
-    ('offset="0"', 'offset="-1"', [("E107", "offset=")]),
-    ('offset="0"', 'offset="18446744073709551400"', [("E121", "offset=")]),
-    ('offset="0"', 'offset="18446744073709551617"', [("E106", "offset=")]),
-    ('offset="0"', 'offset="8"', [("E121", "size=")]),
-    ('size="24"', 'size="20"', [("E122", "size=")]),
-    ('size="24"', 'size="24" sise="24"', [("W100", "sise=")]),
-    ('element_type="f32" shape="2,3"', 'element_type="f33" shape="2,3"',
-     [("E212", 'element_type="f33"')]),
-    ('"f32" shape="2,3"', '"f32" shape="2,-3"', [("E107", 'shape="2,-3"')]),
-    ('"f32" shape="2,3"', '"f32" shape="2,3.5"', [("E106", 'shape="2,3.5"')]),
-    ('"f32" shape="2,3"', '"f32" shape="4294967296,4294967296"', [("E122", "size=")]),
-    ('"f32" shape="2,3"', '"string" shape="1"', [("E123", "offset=")]),
-]  # fmt: skip
-
-
 def place(text: str, part: str) -> tuple[int, int]:
     at = text.index(part)
     return text.count("\n", 0, at) + 1, at - (text.rfind("\n", 0, at) + 1) + 1
 
 
-@each_row(("old", "new", "expected"), EDITS)
+@each_row(("old", "new", "expected"), TABLES["edits"])
 def test_one_defect(old: str, new: str, expected: list[tuple[str, str]]) -> None:
     xml = ib.chain()
     assert xml.count(old) >= 1
@@ -241,24 +137,7 @@ PORT_MAP = (
 )
 
 
-@each_row(
-    ("entry", "expected", "part"),
-    [
-        ({"e": "7"}, "E211", 'external_port_id="7"'),
-        ({"e": "1"}, "E211", 'external_port_id="1" internal_layer_id="0"'),
-        ({"e": "x"}, "E106", 'external_port_id="x"'),
-        ({"i": "9"}, "E211", 'internal_layer_id="9"'),
-        ({"i": "1"}, "E211", 'internal_layer_id="1"'),
-        ({"more": 'axis="9"'}, "E211", 'axis="9"'),
-        ({"more": 'axis="-3"'}, "E211", 'axis="-3"'),
-        ({"more": 'axis="0" stride="0"'}, "E211", 'stride="0"'),
-        ({"more": 'axis="0" part_size="0"'}, "E211", 'part_size="0"'),
-        ({"more": 'axis="0" start="5"'}, "E211", 'start="5"'),
-        ({"more": 'axis="0" stride="1" part_size="2"'}, "E211", 'part_size="2"'),
-        ({"more": 'axes="0"'}, "W100", 'axes="0"'),
-        ({"more": 'purpose="current"'}, "E211", 'purpose="current"'),
-    ],
-)
+@each_row(("entry", "expected", "part"), TABLES["port_maps"])
 def test_port_maps(entry: dict[str, str], expected: str, part: str) -> None:
     port_map = PORT_MAP.format(**({"e": "0", "i": "0", "more": 'axis="0"'} | entry))
     xml = ib.loop(port_map=port_map)

@@ -41,7 +41,9 @@ from support.commands import answer, command
 from support.fixtures import Capture, Patch
 from support.ir_text import LAYER, W, write_ir
 from support.layers import sequential
-from support.rows import each_row
+from support.rows import each_row, tables
+
+TABLES = tables(__file__)
 
 # Arrays of others: headers are held against what is there, archives listed before unpacking.
 
@@ -413,26 +415,7 @@ MODEL = "ir_samples/openvino/deconv_3x3_to_5x5.xml"
 OTHER = "ir_samples/onnx/default.xml"
 
 # The suffix of the file that is none, and how it is given.
-COMMANDS = {
-    "validate": ("", "validate {}"),
-    "infer": (".xml", "infer {}"),
-    "inspect": (".ird", "inspect {}"),
-    "onnx": (".onnx", "convert {} -o out.xml"),
-    "dump": (".json", "convert {} -o out.xml"),
-    "weights of a dump": (".npz", "convert DUMP --weights {} -o out.xml"),
-    "lower": (".onnx", "lower {}"),
-    "weights": (".bin", "validate MODEL --weights {}"),
-    "array": (".npy", "run MODEL x=@{}"),
-    "arrays": (".npz", "run MODEL {}"),
-    "picture": (".png", "run MODEL x=@{}"),
-    "saved arrays": (".npz", "compare MODEL {}"),
-    "target": (".toml", "lower MODEL --target {}"),
-    "certificate": (".json", "check-certificate MODEL OTHER --certificate {}"),
-    "report": (".json", "bench MODEL --against {}"),
-    "measurements": (".json", "run MODEL --tune={}"),
-    "layers": (".toml", "suite make made --layers {}"),
-    "demo": (".png", "demo --input {} -o made"),
-}
+COMMANDS = TABLES["commands"]
 DUMP = {"id": 0, "kind": "ReLU", "inputs": [], "outputs": [], "attrs": {}}
 
 

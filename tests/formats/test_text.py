@@ -19,7 +19,9 @@ from irdeconv.ops.basic import Const, Opaque, Parameter, Section
 from irdeconv.ops.dialect_openvino import ConvolutionBackpropData
 from support.layers import begun, constant, numbers, parameter, random_layer, sequential
 from support.layers import build as build_layer
-from support.rows import each_row
+from support.rows import each_row, tables
+
+TABLES = tables(__file__)
 
 NAMES = ['quote "', "back\\slash", "new\nline", "tab\t", "ünï", "\u202e", "\x85", "", "%1", "// no"]
 
@@ -290,69 +292,16 @@ def test_nodes_of_a_text_know_their_lines() -> None:
 
 
 BROKEN = [
-    ("", "", "1:1", 'expected "graph", found the end of the text'),
-    ("graph 1", "graph 2", "1:7", "version 2 of the text form is unknown"),
-    ("strides", "stride", "4:", 'ConvolutionBackpropData has no field "stride"'),
-    ("[2, 2]", '["a"]', "4:", '"strides" of ConvolutionBackpropData cannot be'),
-    ("[2, 2]", "[2, 2", "4:", '"pads_begin" is not a value'),
-    ("[2, 2]", "[2 2]", "4:", 'expected ",", found "2"'),
-    ("(%0, %1)", "(%0, %9)", "4:", "there is no node %9"),
-    ("(%0, %1)", "(%0, %1#3)", "4:", "%1 has 1 outputs, not #3"),
-    ("%1 ", "%0 ", "3:3", "node %0 exists already"),
-    ("ConvolutionBack", "ConvolutionBcak", "4:", "there is no operation ConvolutionBcakpropData"),
-    ("opset1.Result", "opset99.Result", "5:", "there is no operation Result of opset99"),
-    ("element_type = f32", "element_type = f33", "2:", '"f33" is not a value'),
-    (", element_type = f32", "", "2:", 'Parameter needs "element_type"'),
-    ('b"', 'b"!', "3:", "malformed base64"),
-    ("{shape", "{;shape", "2:", "unexpected ';'"),
-    ('b"', 'b"A', "3:", "malformed base64"),
-    ("shape = [3, 2, 3, 3]", "shape = [3, 2, 3, 4]", "3:", ""),
+    *TABLES["broken"],
     ("shape = [1, 3, 4, 4]", "shape = " + "[" * 500, "2:", "nested too deeply"),
     (" : f32[3,2,3,3]=data", " : " + "f32[" * 500, "3:", "nested too deeply"),
     (" : f32[3,2,3,3]=data", " : " + "f32[2]=" * 500, "3:", "nested too deeply"),
     ("shape = [1, 3, 4, 4]", "shape = [" + "9" * 5000 + "]", "2:", "more than 400 digits"),
-    ("data = b", "data = [?, 1], more = b", "3:", "values of f32 belong here"),
-    ("element_type = f32, shape = [3, 2, 3, 3]", "element_type = f32, shape = none", "3:", "exact"),
-    ("shape = [3, 2, 3, 3]", "shape = [3, 2, 3, ?]", "3:", "exact shape"),
-    (" : f32[3,2,3,3]=data", " : u2[1]=[4]", "3:", "4 does not fit u2"),
-    (" : f32[3,2,3,3]=data", ' : f32[2]=[?, "a"]', "3:", "dimensions alone"),
-    (" : f32[3,2,3,3]=data", " : ?[2]=[1, 2]", "3:", "a value needs an element type"),
-    (" : f32[3,2,3,3]=data", " : f32[2]=data", "3:", "the data is f32[3,2,3,3]"),
-    ("shape = [3, 2, 3, 3]", "shape = [\u0663, 2, 3, 3]", "3:", "unexpected"),
-    ("data = b", 'data = missing("x.bin", 1e300, 4), more = b', "3:", "is not a number of bytes"),
-    ("}\n", "} x", "7:", "expected the end of the text"),
-    ('"x"', '"\\q"', "2:", "malformed string"),
-    ("<tensor", "<tensr", "", 'a node has no "tensr_names"'),
 ]
 
 
 # What a node without details may not be: %s stands for its fields.
-BROKEN_OPAQUE = [
-    ('data = [["a b", "1"]]', "'a b' is no name of an attribute"),
-    ('data = [["xmlns:u", "1"]]', "'xmlns:u' is no name of an attribute"),
-    ('data = [["xml:", "1"]]', "'xml:' is no name of an attribute"),
-    ('data = [["k", "1"], ["k", "2"]]', "the attribute k exists already"),
-    ("data = 3", '"data" of Opaque cannot be 3'),
-    ("data = [[1, 2]]", '"data" of Opaque cannot be'),
-    ("sections = [3]", "sections are pairs of tag and XML"),
-    ('sections = [["body", "<body>"]]', "it is no XML element"),
-    ('sections = [["body", b"/w=="]]', "it is no XML element"),
-    ('sections = [["body", "<a/>"]]', "it is a <a>, not an <body>"),
-    ('sections = [["u", "<u>&x;</u>"]]', "it is no XML element"),
-    ('sections = [["u", "<!DOCTYPE u><u/>"]]', "something stands before <u>"),
-    ('sections = [["u", "<u xmlns=\'a\'/>"]]', "not an <u>"),
-    ('sections = [["u", "<u><a xmlns=\'a\'/></u>"]]', "no XML namespaces"),
-    ('sections = [["input", "<input/>"]]', "<input> is written from the node itself"),
-    ("sections = [[\"body\", \"<body><data offset='0' size='4'/></body>\"]]", "bytes 0..4"),
-    (
-        'sections = [["body", "<body><data offset=\'2\' size=\'4\'/></body>"]], weights = b"AAA="',
-        "bytes 2..6 of a constant are not in the weights, 2 bytes",
-    ),
-    ("weights = [1, 2]", "weights are base64"),
-]
-
-
-@each_row(("fields", "message"), BROKEN_OPAQUE)
+@each_row(("fields", "message"), TABLES["broken_opaque"])
 def test_nodes_without_details_are_checked(fields: str, message: str) -> None:
     text = 'graph 1 "m" {\n  %0 "a" = opaque opset1.Strange() {' + fields + "}\n}\n"
     with pytest.raises(InputError) as caught:

@@ -20,6 +20,9 @@ from irdeconv.runtime.editing import rename
 from support.commands import answer
 from support.fixtures import Patch
 from support.networks import image, network
+from support.rows import tables
+
+TABLES = tables(__file__)
 
 # The graph's invariants and its order.
 
@@ -169,14 +172,7 @@ def test_one_tensor_may_lose_a_name_to_another_of_its_own():
     assert rename(g, {"a": "b"}).graph.find("up")[0].tensor_names == (("b",),)
 
 
-@pytest.mark.parametrize(("names", "message"), [
-    ({"conv1": "conv2"}, '2 layers would be called "conv2": "conv1", "conv2"'),
-    ({"conv1": "z", "conv2": "z"}, '2 layers would be called "z": "conv1", "conv2"'),
-    ({"tensor:conv1:0": "out:0"}, '2 tensors would be called "out:0": "conv1:0", "out:0"'),
-    ({"conv1": ""}, "layer \"conv1\": '' is no name"),
-    ({"conv1": "a\nb"}, "layer \"conv1\": 'a\\nb' is no name"),
-    ({"convx": "a"}, 'the model has no layer or tensor "convx"'),
-])  # fmt: skip
+@pytest.mark.parametrize(("names", "message"), TABLES["names_that_cannot_be_given"])
 def test_names_that_cannot_be_given(names: dict[str, str], message: str):
     with pytest.raises(ird.UsageError) as e:
         rename(network(), names)
@@ -196,15 +192,7 @@ def test_a_pattern_applies_to_what_is_not_named(tmp_path: Path, monkeypatch: Pat
     assert ird.rename("net.xml", pattern=("^", "net/")).outputs == ["net/out:0"]
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    ([], "nothing to rename"),
-    (["conv1"], "not of the form OLD=NEW"),
-    (["--pattern", "s/(/x/"], "is no regular expression"),
-    (["--pattern", r"s/a/\4/"], "is no regular expression"),
-    (["--pattern", "s/a/b"], "not of the form s/RE/NEW/"),
-    (["--only", "layers", "a=b"], "--only needs --pattern"),
-    (["conv1=a", "conv1=b"], "renamed twice"),
-])  # fmt: skip
+@pytest.mark.parametrize(("arguments", "message"), TABLES["usage"])
 def test_usage(arguments: list[str], message: str, tmp_path: Path):
     model = tmp_path / "net.xml"
     ird.write(ird.infer(network()), model)

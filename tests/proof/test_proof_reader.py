@@ -10,7 +10,10 @@ import pytest
 from irdeconv.proof.model import Fact, Model, Port, Unproved
 from irdeconv.proof.reader import described, read, shape_of, signature
 from support.fixtures import Patch
+from support.rows import tables
 from support.runtime_truth import outputs
+
+TABLES = tables(__file__)
 
 PARAMETER = (
     '<layer id="0" name="x" type="Parameter" version="opset1">'
@@ -74,44 +77,7 @@ def test_partial_shapes() -> None:
     )  # fmt: skip
 
 
-REFUSED = {
-    "shape_text": ("2,?,3..5", "2,x", "shape"),
-    "shape_interval": ("2,?,3..5", "5..2", "shape"),
-    "size": ('size="12"', 'size="13"', "4..17 are not in"),
-    "offset": ('offset="4"', 'offset="8"', "8..20"),
-    "blank_shape": ('shape="3, 1"', 'shape=" "', "blank"),
-    "element_type": ('element_type="f32" shape="3', 'element_type="F32" shape="3', "F32"),
-    "id_twice": ('layer id="1"', 'layer id="0"', "twice"),
-    "port_twice": ('<port id="3"/>', '<port id="7"/>', "one id"),
-    "id_text": ('layer id="1"', 'layer id="0x1"', "0x1"),
-    "arabic_digits": ('layer id="1"', 'layer id="\u0661"', "natural number"),
-    "no_port": ('to-port="7"', 'to-port="8"', "nowhere"),
-    "no_layer": ('to-layer="3"', 'to-layer="9"', "nowhere"),
-    "two_edges": ('to-port="7"', 'to-port="3"', "two edges"),
-    "cycle": ('from-layer="0" from-port="0"', 'from-layer="2" from-port="1"', "own output"),
-    "unknown": ("<input>", "<inputs/><input>", "inputs"),
-    "data_twice": ('<data auto_broadcast="numpy"/>', "<data/><data/>", "two <data>"),
-    "doctype": ("<net ", '<!DOCTYPE net [<!ENTITY a "b">]><net ', "DOCTYPE"),
-    "namespace": ("<data ", '<data\nxmlns="urn:x" ', "namespace"),
-    "prefix": ("<data ", '<data u:x="1" ', "m.xml"),
-    "other_element": ("<layer id=", '<lair id="9"/><layer id=', "no <layer>"),
-    "no_precision": (' precision="FP32"/></output>', "/></output>", "is not read"),
-    "precision": ('precision="FP32"/></output>', 'precision="f32"/></output>', "is not read"),
-    "dim": ('<port id="3"/>', '<port id="3"><dim>-2</dim></port>', "is not read"),
-    "opset": ('type="Const" version="opset1"', 'type="Const" version="opset18"', "opset18"),
-    "parameter_type": ('element_type="f32"/>', 'element_type=" f32"/>', "no element type"),
-    "other_port": ('<port id="7"/>', '<port id="7"/><foo id="9"/>', "no <port>"),
-    "constant_by_another_name": ('type="Const"', 'type="Constant"', "weights file"),
-    "weights_of_another": (
-        '<data auto_broadcast="numpy"/>',
-        '<data offset="0" size="4"/>',
-        "weights file",
-    ),
-    "input_named_like_output": ('names="d,e"', 'names="d,x"', "same tensor name"),
-    "version": ('version="11"', 'version="7"', "version 10 or 11"),
-    "cut": ("</net>", "", "m.xml"),
-    "mean_image": ("<rt_info/>", '<pre-process><mean offset="0"/></pre-process>', "weights file"),
-}
+REFUSED = TABLES["refused"]
 
 
 @pytest.mark.parametrize("case", sorted(REFUSED))
@@ -192,24 +158,8 @@ def ends(folder: Path, version: int, x: str, a: str, b: str, *results: str) -> M
     return written(folder, f'<net name="m" version="{version}">{text}</net>')
 
 
-NAMES = (
-    (11, "x", "a", "y", ""),
-    (11, "x", "a", "", "q"),
-    (11, "x", "a", "y,z", "q,y"),
-    (11, "x", "a", "y", "", ""),
-    (11, "x", "a", "y", "q", "r,q"),
-    (11, "x", "y", "y", ""),
-    (11, "x", "x", "a\\,b,c", ""),
-    (11, "x,x,", "q", "y", "q", "q"),
-    (11, "x", "a", "a", " s "),
-    (10, "x", "a", "y", ""),
-    (10, "", "a", "", "q"),
-    (10, "x", "y", "y,z", ""),
-)
-
-
 @pytest.mark.oracles
-@pytest.mark.parametrize("names", NAMES, ids=str)
+@pytest.mark.parametrize("names", TABLES["names"], ids=str)
 def test_inputs_and_outputs_are_called_as_in_openvino(
     names: tuple[int, str, str, str], tmp_path: Path
 ) -> None:

@@ -33,8 +33,10 @@ from legal_layers import (
 from random_targets import random_subject, random_target
 from support.commands import answer
 from support.fixtures import Capture
-from support.rows import each_row
+from support.rows import each_row, tables
 from support.sweeps import parts
+
+TABLES = tables(__file__)
 
 # A target is a contract: what is written meets its conditions, or nothing is written.
 
@@ -366,16 +368,7 @@ def test_every_mistake_has_a_place_and_the_nearest_name() -> None:
 @each_row(
     ("text", "message"),
     [
-        ("operations = 1", "operations is a table: [operations]"),
-        ("cost = []", "cost is a table: [cost]"),
-        ("types = [3]", "unknown element type 3"),
-        ("types = 'f32'", "types is a list of element types, not 'f32'"),
-        ("[[operations]]\nAdd = []", "operations is a table"),
-        ("[operations.Add]\nx = 1", "Add is a list of conditions, not {'x': 1}"),
-        ("max_kernel = 3", "unknown key 'max_kernel'"),
-        ("[weights]\nmac = 1", "unknown key 'weights'"),
-        ("max_kernel 3", "npu.toml: not TOML"),
-        ("max_rank = 1\nmax_rank = 2", "npu.toml: not TOML"),
+        *TABLES["files_that_are_something_else"],
         ("x = " + "[" * 100_000 + "]" * 100_000, "nested too deeply"),
         ("a" + ".a" * 1000 + " = 1", "a key has more than 100 parts"),
         ("max_rank = 1" + "0" * 4000, "max_rank is an integer from 1 to 64, not a number of"),

@@ -26,37 +26,16 @@ from support.commands import answer
 from support.fixtures import Capture, Patch
 from support.ir_text import write_ir
 from support.layers import begun, build, constant, numbers, random_layer, result
-from support.rows import each_row
+from support.rows import each_row, tables
 from support.runtime_truth import outputs
 from support.sweeps import parts
+
+TABLES = tables(__file__)
 
 # Explanations: the terms, the pads' rule, the picture, what others compute, what gives a size.
 
 SAMPLES = Path(__file__).resolve().parents[2] / "ir_samples"
-SIZES = {
-    "openvino/deconv_3x3_to_5x5": "5,5",
-    "openvino/deconv_224_to_447": "447,447",
-    "openvino/group_deconv": "9,13",
-    "openvino/same_upper_output_shape": "9,13",
-    "openvino/dynamic": "6..18,?",
-    "onednn/xio_3x3_stride_2": "8,7",
-    "onednn/same_lower_groups": "5,8",
-    "onnx/default": "5,5",
-    "onnx/1d": "5",
-    "onnx/3d": "5,6,7",
-    "onnx/output_shape": "10,8",
-    "onnx/output_padding": "10,8",
-    "onnx/kernel_shape": "10,8",
-    "onnx/pads": "7,3",
-    "onnx/dilations": "5,5",
-    "onnx/autopad_same": "6,6",
-    "onnx/group_2": "5,5",
-    "onnx/odd_total_version_1": "6,6",
-    "ort_nhwc/bias_leaky_relu": "8,10",
-    "ort_nhwc/same_upper_odd_total": "8,8",
-    "tensorrt/deconv_3x3_to_5x5": "5,5",
-    "tensorrt/same_lower_groups": "3,8",
-}
+SIZES = TABLES["sizes"]
 
 
 def explained(sample: str, **options: Any) -> Any:

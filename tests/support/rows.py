@@ -4,7 +4,9 @@ pytest takes some milliseconds for a test of its own, more than most rows take.
 """
 
 import inspect
+import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +14,18 @@ import pytest
 SHOWN = 1500  # characters of one failure
 Test = Callable[..., None]
 Rows = Iterable[Any] | Mapping[str, Any]
+
+
+def tables(test: str) -> dict[str, Any]:
+    """Return the rows without Python in the TOML file beside a test; its arrays become tuples."""
+    read: dict[str, Any] = tomllib.loads(Path(test).with_suffix(".toml").read_text("utf-8"))
+    return {name: _fixed(rows) for name, rows in read.items()}
+
+
+def _fixed(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(map(_fixed, value))
+    return {k: _fixed(v) for k, v in value.items()} if isinstance(value, dict) else value
 
 
 def each_row(names: str | Sequence[str], rows: Rows | Callable[[], Rows]) -> Callable[[Test], Test]:

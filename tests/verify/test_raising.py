@@ -27,7 +27,10 @@ from support.raising_graphs import (
     source,
     spelled,
 )
+from support.rows import tables
 from support.sweeps import parts
+
+TABLES = tables(__file__)
 
 pytestmark = pytest.mark.thorough
 
@@ -200,24 +203,8 @@ def test_repeated_elements_as_they_are_spelled(way: str, open_sizes: bool) -> No
     assert not open_sizes or agrees(net, raised.graph, net.numbers(1, 3, 7))
 
 
-COORDINATES = [
-    ("half_pixel", "round_prefer_floor", True),
-    ("half_pixel", "round_prefer_ceil", True),
-    ("pytorch_half_pixel", "round_prefer_floor", True),
-    ("asymmetric", "floor", True),
-    ("asymmetric", "simple", True),
-    ("tf_half_pixel_for_nn", "floor", True),
-    ("asymmetric", "round_prefer_ceil", False),
-    ("asymmetric", "ceil", False),
-    ("half_pixel", "floor", False),
-    ("half_pixel", "simple", False),
-    ("tf_half_pixel_for_nn", "round_prefer_floor", False),
-    ("align_corners", "floor", False),
-]
-
-
 @pytest.mark.parametrize("open_sizes", [False, True])
-@pytest.mark.parametrize(("rule", "rounding", "repeats"), COORDINATES)
+@pytest.mark.parametrize(("rule", "rounding", "repeats"), TABLES["coordinates"])
 def test_coordinates_that_repeat_elements(
     rule: str, rounding: str, repeats: bool, open_sizes: bool
 ) -> None:

@@ -27,7 +27,9 @@ from irdeconv.verify.reduce_search import Exhausted, Search, first_failing, mini
 from support.commands import Answer, answer
 from support.layers import begun, constant, result, sequential
 from support.networks import LAYERS, image, network
-from support.rows import each_row
+from support.rows import each_row, tables
+
+TABLES = tables(__file__)
 
 # Shrinking: the searches, the cuts, the checks.
 
@@ -392,20 +394,7 @@ def test_json_and_inputs(model: Path) -> None:
 
 @pytest.mark.parametrize(
     ("body", "options", "message"),
-    [
-        ("", (), "the fault does not show in the model: the command returned 0"),
-        ("sys.exit(125)", (), "the fault does not show in the model: the command returned 125"),
-        ("sys.exit('oom')", ("--fails-with", "abort"), "the command returned 1: oom"),
-        ("sys.exit(127)", (), "a shell cannot run a command of the check"),
-        ("time.sleep(9)", ("--timeout", "0.2"), "the command ran into the timeout"),
-        (
-            "Path('n').touch(exist_ok=True); Path('n').write_text('x' + Path('n').read_text());"
-            "sys.exit(len(Path('n').read_text()) % 2)",
-            (),
-            "the check does not say the same of the same model",
-        ),
-        ("sys.exit('irdeconv' not in sys.argv[1])", (), "net.xml fails the check as it stands"),
-    ],
+    TABLES["nothing_to_reduce"],
     ids=["passes", "skips", "another", "not found", "hangs", "flaky", "rewriting"],
 )
 def test_nothing_to_reduce(model: Path, body: str, options: tuple[str, ...], message: str) -> None:
@@ -423,24 +412,7 @@ def test_a_command_that_hangs_is_a_fault_too(model: Path) -> None:
     assert "Sigmoid" in Path("small.xml").read_text()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "message"),
-    [
-        (("--check", "nothing-of-this-name {}"), 2, "nothing-of-this-name is not found"),
-        (("--check", "true"), 2, "it has no {}"),
-        (("--check", "true '{}"), 2, "No closing quotation"),
-        (("--check", ""), 2, "--check is empty"),
-        (("--verb", "demo"), 2, 'verb is "demo"'),
-        (("--verb", "run", "--fails-with", "3"), 2, "--fails-with goes with a --check"),
-        (("--verb", "run", "--tolerance", "3"), 2, "--tolerance goes with --compare"),
-        (("--compare", "net.xml", "-o", "net.xml"), 2, "would overwrite the input"),
-        (("--compare", "openvno"), 2, 'did you mean "openvino"?'),
-        (("--compare", "saved.npz"), 2, "saved arrays cannot be cut"),
-        (("--compare", "openvino:net.xml"), 2, "openvino executes the same model"),
-        (("--verb", "run", "-o", "nowhere/small.xml"), 6, "No such file"),
-        ((), 2, "reduce needs --check, --compare or --verb"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "code", "message"), TABLES["refusals"])
 def test_refusals(model: Path, arguments: tuple[str, ...], code: int, message: str) -> None:
     assert message in reduce(*arguments, code=code).err
 

@@ -18,6 +18,9 @@ from irdeconv.verify.suite import read_layers
 from irdeconv.verify.suite_manifest import Suite
 from support.commands import answer, command
 from support.fixtures import Patch
+from support.rows import tables
+
+TABLES = tables(__file__)
 
 EDGES = ("--set", "edges", "--only", "*-edge-kernel-1*")  # three cases
 
@@ -152,28 +155,7 @@ def test_list(place: Path, monkeypatch: Patch) -> None:
     assert int(lines[-1].split()[0]) > 400
 
 
-@pytest.mark.parametrize(
-    ("args", "code", "text"),
-    [
-        ("make", 2, "suite make needs a folder"),
-        ("check vectors", 2, "suite check needs results"),
-        ("run vectors", 2, "suite run needs --with"),
-        ("run vectors --with openvion", 2, 'did you mean "openvino"?'),
-        ("run vectors --with irdeconv --lowered", 2, "no case of the suite has a lowered.xml"),
-        ("check vectors nothing", 6, "cannot read nothing"),
-        ("check nothing vectors", 6, "manifest.json"),
-        ("make new --dialect onxx", 2, 'did you mean "onnx"?'),
-        ("make new --set edge", 2, 'did you mean "edges"?'),
-        ("make new --only nothing", 2, "no case is named like nothing"),
-        ("make new --max-size 4K", 5, "the limit is 4.1 kB"),
-        ("make new --form phase", 2, "phase"),
-        ("make vectors", 2, "holds a suite"),
-        ("make new --with openvino", 2, 'make has no option "--with"'),
-        ("check vectors vectors --form gemm", 2, 'check has no option "--form"'),
-        ("list --format junit", 2, "judges nothing"),
-        ("make vectors/manifest.json", 2, "is a file; a suite is a folder"),
-    ],
-)
+@pytest.mark.parametrize(("args", "code", "text"), TABLES["refusals"])
 def test_refusals(place: Path, args: str, code: int, text: str, monkeypatch: Patch) -> None:
     monkeypatch.chdir(place.parent)
     before = sorted(p for p in place.parent.rglob("*"))
@@ -300,23 +282,8 @@ def test_a_full_crossing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
-        ("[cross]\nkernal = [1]\n", 'a.toml:2: there is no kernal; did you mean "kernel"?'),
-        ("[cross]\nkernel = [1, 0]\n", "a.toml:2: kernel is 0; it takes numbers from 1"),
-        ("[cross]\nstrides = [true]\n", "a.toml:2: strides is True; it takes numbers"),
-        ("\n[[layer]]\nkernel = 3\n", "a.toml:2: a layer needs a name"),
-        ('[[layer]]\nname = "a"\n[[layer]]\nname = "b"\nauto_pad = "same"\n', "a.toml:5: auto_pad"),
-        ('dialects = ["onyx"]\n[cross]\nkernel = [1]\n', 'a.toml:1: there is no dialect "onyx"'),
-        ("strength = 3\n[cross]\nkernel = [1]\n", "a.toml:1: strength is 3"),
-        ("strength = 2.0\n[cross]\nkernel = [1]\n", "a.toml:1: strength is 2.0"),
+        *TABLES["mistakes_in_a_file_have_lines"],
         ("[cross]\n" + "".join(f"k{i} = 1\n" for i in range(999)), "more like this one"),
-        ("", "there is neither a [cross] nor a [[layer]]"),
-        ("[cross\n", "not TOML"),
-        ("layer = 3\n", "a.toml:1: layer is a list of tables"),
-        ('[[layer]]\nname = "a"\ngroups = 2\n', "openvino has no such layer: 2 groups do not"),
-        ('[[layer]]\nname = "a"\n[[layer]]\nname = "a"\n', "a.toml:4: a second layer named a"),
-        ("[cross]\nkernel = [[1, 2, 3, 4]]\n", "a.toml:2: kernel has 4 values, at most 3 axes"),
-        ("[cross]\nelement_type = ['f8']\n", "a.toml:2: element_type is 'f8'; there is f32"),
-        ("[cross]\nsize = [99999999999]\n", "a.toml:2: size is 99999999999"),
         (f"[cross]\nkernel = {list(range(1, 300))}\n", "more than 200 values"),
     ],
 )
