@@ -16,9 +16,11 @@ from irdeconv.ops.basic import Parameter
 from support import irbuild as ib
 from support.commands import answer
 from support.legacy import CASES, Case, Layer, text
-from support.rows import each_row
+from support.rows import each_row, tables
 from support.runtime_truth import outputs
 from support.sweeps import parts
+
+TABLES = tables(__file__)
 
 # IR of version 2 to 7: numbers of single layers, whole files, what is refused.
 
@@ -288,23 +290,7 @@ def test_a_blob_outside_the_bin_and_a_missing_bin(tmp_path: Path) -> None:
 
 @each_row(
     ("old", "new", "code"),
-    [
-        ('<edge from-layer="1"', '<edge from-layer="9"', "E202"),
-        ('<edge from-layer="1" from-port="1" to-layer="2" to-port="0"/>', "", "E204"),
-        ('<layer id="2"', '<layer id="1"', "E200"),
-        ("<edges>", "<egdes>", "E101"),
-        ("<net ", "<!DOCTYPE net><net ", "E102"),
-        ("<edges>", '<edges xmlns="urn:x">', "E103"),
-        ("<edges>", '<edges u:x="1">', "E103"),
-        ("<dim>2</dim>", "<dim>two</dim>", "E502"),
-        (
-            'from-layer="0" from-port="0" to-layer="1"',
-            'from-layer="2" from-port="1" to-layer="1"',
-            "E205",
-        ),
-        ("<layers>", "<layers><leyer/>", None),
-        ('offset="0"', 'offset="-1"', "E502"),
-    ],
+    [*TABLES["a_damaged_file_is_described"], ("<layers>", "<layers><leyer/>", None)],
 )
 def test_a_damaged_file_is_described(old: str, new: str, code: str | None) -> None:
     xml, weights = text(network())
@@ -429,20 +415,7 @@ def test_a_negative_stride_runs_backwards() -> None:
 
 @each_row(
     ("old", "new", "said"),
-    [
-        ('internal_layer_id="2"', 'internal_layer_id="7"', "no layer 7"),
-        ('internal_port_id="6"', 'internal_port_id="9"', "no output at"),
-        ('external_port_id="4"', 'external_port_id="8"', "names the port 8"),
-        (
-            'from-port="6" to-layer="1" to-port="2"',
-            'from-port="6" to-layer="2" to-port="0"',
-            "no input at",
-        ),
-        ('type="LSTMCell"', 'type="MyCell"', 'MyCell "cell"'),
-        ('axis="1"', 'axis="one"', 'axis="one"'),
-        (BODY, "", "0 bodies"),
-        ('size="128"', 'size="64"', "weights have 64 bytes"),
-    ],
+    [*TABLES["maps_and_layers_that_do_not_fit_are_named"], (BODY, "", "0 bodies")],
 )
 def test_maps_and_layers_that_do_not_fit_are_named(old: str, new: str, said: str) -> None:
     text = MODEL.replace(old, new)
@@ -463,18 +436,7 @@ def test_openvino_runs_what_is_written(tmp_path: Path) -> None:
 # Version 10: f16 inputs are f32 outside, outputs f32 or i32, as OpenVINO shows them.
 
 # What is inside, what an input and an output are outside.
-ENDS = {
-    "f64": ("f64", "f32"),
-    "f32": ("f32", "f32"),
-    "f16": ("f32", "f32"),
-    "i64": ("i64", "i32"),
-    "i32": ("i32", "i32"),
-    "i16": ("i16", "f32"),
-    "u64": ("u64", "i32"),
-    "u32": ("u32", "i32"),
-    "u8": ("u8", "f32"),
-    "boolean": ("boolean", "f32"),
-}
+ENDS = TABLES["ends"]
 
 
 def net(dtype: str, version: int) -> bytes:

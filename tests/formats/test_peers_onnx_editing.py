@@ -15,41 +15,13 @@ from irdeconv.ops.channels import Split
 from irdeconv.ops.movement import Concat, Transpose
 from support.commands import answer
 from support.onnx_models import Layer, checked, run_onnx, types
+from support.rows import tables
+
+TABLES = tables(__file__)
 
 pytest.importorskip("onnxruntime")
 pytestmark = pytest.mark.oracles
 
-NET = """
-<ir_version: 8, opset_import: ["": 17, "own": 1], producer_name: "p", metadata_props: ["k": "v"]>
-g (float[2,4,6,6] image, bool flag) => (float[N,8] out, float[2,4,6,6] copy)
-  <int64[1] all = {-1}, int64[1] first = {0}, int64[1] axis = {1}> {
-  copy = Identity(image)
-  conv = Conv<kernel_shape = [3, 3], pads = [1, 1, 1, 1]>(image, W, bias)
-  norm = BatchNormalization(conv, scale, bias, bias, scale)
-  drop = Dropout(norm)
-  a = Relu(drop)
-  b = Relu(norm)
-  sum = Add(a, b)
-  shape = Shape(sum)
-  rows = Gather<axis = 0>(shape, first)
-  target = Concat<axis = 0>(rows, all)
-  two = Constant<value = float {2.0}>()
-  scaled = Mul(sum, two)
-  left, right = Split<axis = 1>(scaled)
-  twice = own.twice(left)
-  cond = If(flag) <then_branch = t () => (float[2,2,6,6] x) { x = Add(left, right) },
-    else_branch = e () => (float[2,2,6,6] z) { y = Mul(right, right)  z = Sub(y, left) }>
-  cat = Concat<axis = 1>(cond, twice)
-  flat = Reshape(cat, target)
-  turned = Transpose<perm = [1, 0]>(V)
-  product = MatMul(flat, turned)
-  dead = Neg(product)
-  long = Unsqueeze(product, axis)
-  short = Squeeze(long, axis)
-  out = Add(short, product)
-}
-<domain: "own", opset_import: ["": 17]> twice (x) => (y) { y = Add(x, x) }
-"""
 INSIDE = ("conv", "norm", "sum", "scaled", "left", "right", "twice", "cond", "flat", "product")
 
 
@@ -57,7 +29,7 @@ INSIDE = ("conv", "norm", "sum", "scaled", "left", "right", "twice", "cond", "fl
 def net(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, dict[str, Any]]:
     """The model, whose weights lie in another file, and all its tensors; net.onnx is the file."""
     monkeypatch.chdir(tmp_path)
-    rng, made = np.random.default_rng(0), parser.parse_model(NET)
+    rng, made = np.random.default_rng(0), parser.parse_model(TABLES["net"])
     shapes = {"W": (4, 4, 3, 3), "V": (8, 144), "bias": (4,), "scale": (4,)}
     for name, shape in shapes.items():
         values = rng.integers(1, 4, shape).astype(np.float32)

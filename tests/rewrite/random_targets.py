@@ -5,39 +5,9 @@ import numpy as np
 import legal_layers as legal
 from irdeconv.rewrite.targets import Target
 from support.dialect_layers import ONEDNN, TENSORRT
+from support.rows import tables
 
-# How often an operation is listed, of 100, and its conditions.
-TEXT = """
-Convolution 95: spatial_axes == 2; kernel <= 3; kernel in (1, 3); kernel_h == kernel_w; \
-    kernel % 2 == 1; dilation == 1; stride == 1; pad == 0; pad <= 1; pad <= kernel // 2; \
-    pad_begin == pad_end; inputs <= 4; inputs % 2 == 0; outputs <= 5; outputs % 4 == 0; \
-    inputs * kernel_h * kernel_w <= 12; size_w <= 16; size <= 9; constant_filter; not has_bias
-GroupConvolution 40: depthwise; multiplier == 1; spatial_axes == 2; kernel <= 3; dilation == 1; \
-    pad == 0; outputs % 2 == 0
-Pad 70: rank <= 4; amount <= 4; amount_begin == 0; mode == 'constant'
-Slice 70: step == 1; axis >= 2; axis != 0; rank <= 4
-Concat 70: axis == 1; parts <= 4; rank <= 4; channels % 2 == 0
-Transpose 70: rank <= 4; order in ((0, 2, 1, 3), (0, 1, 3, 2))
-Reshape 80: rank <= 4; batch == 1
-DepthToSpace 70: block == 2; mode == 'depth_first'; rank == 4
-Interpolate 30: mode == 'nearest'; scale <= 2; scale == 2
-Multiply 60: rank <= 4
-Add 80: rank <= 4; channels <= 4
-ConvolutionBackpropData 30: kernel == 3; kernel in (2, 4); kernel <= 2; stride == 2; \
-    stride in (1, 2); output_padding == 0; output_padding == 1; pad == 0; pad == 1; \
-    spatial_axes == 2; dilation == 1; inputs <= 4
-GroupConvolutionBackpropData 15: depthwise; kernel == 3; stride == 2
-ShapeOf 30:
-Gather 40:
-Broadcast 30:
-Squeeze 10:
-Unsqueeze 10:
-"""
-ROWS = [row.partition(":") for row in TEXT.strip().splitlines()]
-POOL = {
-    head.split()[0]: (int(head.split()[1]), [t.strip() for t in texts.split(";") if t.strip()])
-    for head, _, texts in ROWS
-}
+POOL = tables(__file__)  # how often an operation is listed, of 100, and its conditions
 KINDS = ("IR", "IR", "ONNX", "ONNX", "oneDNN", "TensorRT", "IR Conv", "ONNX Conv")
 
 

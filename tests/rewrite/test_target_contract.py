@@ -229,31 +229,7 @@ def test_reports_name_the_target() -> None:
 
 # Files of targets: what they say, mistakes with their places, hostile files, packaged ones.
 
-EXAMPLE = """
-description = "AMD DPUCZDX8G B4096"
-source = "UG1414 3.5, Currently Supported Operators"
-max_rank = 4                     # of any tensor
-types = ["f32", "f16", "i8"]     # may be absent
-wide_sums = true
-
-[operations]
-Convolution = [
-  "spatial_axes == 2", "kernel <= 16", "stride <= 8", "pad <= (kernel - 1) * dilation",
-  "kernel_h * kernel_w * ceil(inputs / 16) <= 2048", "inputs <= 4096", "outputs <= 4096",
-  "dilation * inputs <= 4096", "constant_filter",
-]
-GroupConvolution = ["depthwise", "multiplier == 1", "kernel <= 256"]
-Reshape = []
-Transpose = []
-Slice = ["step == 1"]
-DepthToSpace = ["block in (2, 4)", "mode == 'depth_first'"]
-
-[cost]
-mac = 0
-node = 1
-channel_alignment = 16
-skips_inserted_zeros = true
-"""
+EXAMPLE = TABLES["example"]
 DEVICES = (
     "dpuczdx8g dpucvdx8g tidl-am68a ethos-u55 ethos-n78 kneron-720 kneron-530 kneron-520 rk3588 "
     "hexagon-htp nvdla k210 max78000 intel-npu edgetpu tosa-8k"
@@ -305,32 +281,10 @@ def test_what_a_layer_does_not_meet() -> None:
     ]
 
 
-BAD = """\
-description = 7
-max_rnk = 4
-max_rank = 0
-types = ["f32", "f23", "3"]
-wide_sums = "yes"
-[operations]
-Convolution = ["kernal <= 3", "kernel <", "stride <= 2"]
-Convolutoin = []
-Reshape = "x"
-StridedSlice = []
-Slice = [1]
-Pad = ["value == 0",
-       "mode == 'constnt'"]
-[cost]
-macs = 1
-byte = -1
-node = nan
-scratch = 1e31
-channel_alignment = 0
-skips_inserted_zeros = 1
-"""
-
-
 def test_every_mistake_has_a_place_and_the_nearest_name() -> None:
-    assert [(d.message, d.location and d.location.position, d.hint) for d in mistakes(BAD)] == [
+    assert [
+        (d.message, d.location and d.location.position, d.hint) for d in mistakes(TABLES["bad"])
+    ] == [
         ("description is a string, not 7", (1, 1), ""),
         ("unknown key 'max_rnk'", (2, 1), 'did you mean "max_rank"?'),
         ("max_rank is an integer from 1 to 64, not 0", (3, 1), ""),

@@ -26,6 +26,9 @@ from support.fixtures import Capture, Patch
 from support.ir_edit import unmark
 from support.layers import Layer, begun, build, constant, expected, numbers, result
 from support.loading import structure
+from support.rows import tables
+
+TABLES = tables(__file__)
 
 # Certificates on the command line: `--certify` and `check-certificate`, files that fit or not.
 
@@ -173,22 +176,10 @@ def changed(certificate: dict[str, Any], path: str, value: Any) -> None:
 @pytest.mark.parametrize(
     ("path", "value", "named"),
     [
-        ("type", "Deconvolution", 'type: "Deconvolution" instead of "ConvolutionBackpropData"'),
-        ("form", "gemm", 'form: "gemm" instead of "zero-insertion"'),
-        ("source.first.version", "opset2", 'source.first.version: "opset2" instead of "opset1"'),
-        ("source.third", [1.5], "source.third: [1.5] instead of null"),
-        ("nodes.1.name", "up", 'nodes[1].name: "up" instead of "first/ZeroInsertion/Pad"'),
-        ("nodes.0.attributes", "3", 'nodes[0].attributes: "3" instead of null'),
-        ("every", False, "every: false instead of true"),
-        ("rounding", 0.1, "rounding: 0.1 instead of 0.0"),
-        ("assumed", ["it rains"], 'assumed: ["it rains"] instead of []'),
-        ("maps", ["y = x"], 'maps: ["y = x"] instead of '),
-        ("nodes", [], "nodes: [] instead of "),
-        ("holds_for", "all sizes", 'holds_for: "all sizes" instead of "the size [1, 3, 4, 5]"'),
+        *TABLES["the_field_that_differs_is_named"],
         ("holds_for", None, 'holds_for: null instead of "the size [1, 3, 4, 5]"'),
-        ("reason", "it is not", 'reason: "it is not" instead of null'),
     ],
-)  # fmt: skip
+)
 def test_the_field_that_differs_is_named(files: Path, path: str, value: Any, named: str) -> None:
     with_certificates(files, lambda held: changed(held["certificates"][0], path, value))
     out = checked(files, code=1).out

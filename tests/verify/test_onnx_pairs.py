@@ -1,6 +1,7 @@
 """Pairs of ONNX models, equal ones and near misses, as ONNX Runtime computes them."""
 
 import re
+from pathlib import Path
 from string import Template
 from typing import Any
 
@@ -156,43 +157,7 @@ def test_constants_that_runtimes_fold_in_their_own_way(node: str, number: int) -
 ENDS = {"X": X, "Y": Y, "P": "float[N, 3, H] x", "Q": "float[A, B] y"}
 ENDS["K"] = f"{X} => {Y}; float[2, 2, 1, 1] k = {{1, 2, 3, 4}}"
 ENDS["G"] = "float[3, 2] x => float[3, 2] y; float[2, 2] w = {1, 2, 3, 4}, float[2] b = {5, 6}"
-PAIRS = """
-# shape
-one: $P => $Q; int64 zero = {0}, int64[1] z = {0}, int64[1] last = {-1};; s = Shape (x) n = Gather
-    <axis: int = 0> (s, zero) m = Unsqueeze (n, z) t = Concat <axis: int = 0> (m, last) y =
-    Reshape (x, t)
-two: $P => $Q; int64[2] t = {0, -1};; y = Reshape (x, t)
-near: $P => $Q; int64[2] t = {-1, 3};; y = Reshape (x, t)
-# no-ops
-one: $X => $Y; float one = {1};; a = Transpose <perm: ints = [0, 1, 2, 3]> (x) b = Dropout (a) c =
-    Mul (b, one) d = Cast <to: int = 1> (c) y = Relu (d)
-two: $X => $Y; y = Relu (x)
-near: $X => $Y; a = Transpose <perm: ints = [0, 2, 1, 3]> (x) y = Relu (a)
-# constants
-one: $X => $Y; int64[1] p = {2}, int64[1] q = {3}, int64[3] r = {1, 2, 2};; s = Add (p, q) t =
-    Concat <axis: int = 0> (r, s) z = Cast <to: int = 1> (t) v = ReduceMin <keepdims: int = 0> (z)
-    y = Add (x, v)
-two: $X => $Y; float v = {1};; y = Add (x, v)
-near: $X => $Y; float v = {2};; y = Add (x, v)
-# Gemm
-one: $G;; t = MatMul (x, w) y = Add (t, b)
-two: $G;; y = Gemm (x, w, b)
-near: $G;; y = Gemm <transB: int = 1> (x, w, b)
-# FusedConv
-one: $K;; c = Conv (x, k) y = Relu (c)
-two: $K;; y = com.microsoft.FusedConv <activation: string = "Relu"> (x, k)
-near: $K;; y = com.microsoft.FusedConv <activation: string = "Tanh"> (x, k)
-# factors
-one: $K, float f = {2};; c = Conv (x, k) y = Mul (c, f)
-two: $X => $Y; float[2, 2, 1, 1] k = {2, 4, 6, 8};; y = Conv (x, k)
-near: $X => $Y; float[2, 2, 1, 1] k = {2, 4, 6, 9};; y = Conv (x, k)
-# reshapes
-one: $X => $Q; int64[2] p = {4, 10}, int64[2] q = {5, 8};; a = Reshape (x, p) y = Reshape (a, q)
-two: $X => $Q; int64[2] q = {-1, 8};; y = Reshape (x, q)
-near: $X => $Q; int64[2] q = {-1, 10};; y = Reshape (x, q)
-"""
-
-
+PAIRS = Path(__file__).with_name("onnx_pairs.txt").read_text("utf-8")
 BLOCKS = Template(PAIRS).substitute(ENDS).split("# ")[1:]
 
 

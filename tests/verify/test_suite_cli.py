@@ -226,27 +226,9 @@ def test_a_broken_manifest_is_refused(place: Path, change: Any, text: str) -> No
     assert text in answer("suite", "check", place, place, code=2).err
 
 
-LAYERS = """\
-dialects = ["openvino", "tensorrt"]
-
-[cross]
-kernel = [1, 3, [2, 4]]
-strides = [1, 2]
-auto_pad = ["explicit", "valid"]
-channels = 4
-outputs = 2
-
-[[layer]]
-name = "stem"
-tests = "the first layer"
-size = [5, 3]
-kernel = 4
-"""
-
-
 def test_layers_of_ones_own(tmp_path: Path) -> None:
     path = tmp_path / "npu.toml"
-    path.write_text(LAYERS)
+    path.write_text(TABLES["layers"])
     seen = answer("suite", "make", tmp_path / "s", "--layers", path)
     assert "left out: tensorrt has no kernel 3, auto_pad valid\n" in seen.err
     cases = {c.name: c for c in Suite.open(tmp_path / "s").cases}
