@@ -4,7 +4,7 @@ OpenVINO folds when it reads a model, folds more when it compiles it (then f64 a
 i64 is i32), and executes the rest; there it drops layers by bounds that are wrong at times. A value
 is certain if the first two have it. So it needs an operation listed here, which is folded when a
 model is read, integers of 31 bits, and real numbers that f32 holds; a sum may be added in any
-order. `tests/verify/test_facts.py` compares shapes that follow from such values.
+order. `tests/verify/test_false_declarations.py` compares shapes that follow from such values.
 """
 
 from __future__ import annotations

@@ -27,8 +27,7 @@ from irdeconv.ir.dtypes import f32
 from irdeconv.ir.graph import Graph, Value
 from irdeconv.ops.basic import Const, Result
 from irdeconv.rewrite.builder import GraphBuilder
-from support.commands import answer, command, printed, write_files
-from support.fixtures import Capture, Patch
+from support.commands import Capture, Patch, answer, command, printed, write_files
 from support.memory import peak_of
 from support.rows import each_row
 

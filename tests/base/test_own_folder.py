@@ -10,7 +10,7 @@ import pytest
 from irdeconv.kernels import jit
 from irdeconv.kernels.jit import is_private, private_folder, processor, user_folder
 from irdeconv.runtime.executors import MeasuredKernels, Tuner
-from support.fixtures import Patch
+from support.commands import Patch
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "getuid"), reason="no owners of files here")
 

@@ -21,8 +21,7 @@ from irdeconv.base.errors import FileAccessError, UsageError
 from irdeconv.cli.batch_executors import Child, Errand, Results, in_process, in_processes
 from irdeconv.cli.batch_items import found_files, name_of, worst
 from support import batch_calls
-from support.commands import command
-from support.fixtures import Capture, Patch
+from support.commands import Capture, Patch, command
 from support.schemas import require_schema, validator
 
 # `irdeconv batch`: items, their folders, the journal, the report.

@@ -12,8 +12,7 @@ import pytest
 
 from irdeconv.base.errors import FileAccessError
 from irdeconv.cli.batch_items import found_files, is_row, name_of
-from support.commands import command
-from support.fixtures import Capture, Patch
+from support.commands import Capture, Patch, command
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = ROOT / "ir_samples/openvino/dynamic.xml"

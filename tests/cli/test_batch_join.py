@@ -9,8 +9,7 @@ import pytest
 
 import irdeconv as ird
 from irdeconv.formats.arrays import npz
-from support.commands import answer, command
-from support.fixtures import Capture, Patch
+from support.commands import Capture, Patch, answer, command
 from support.ir_text import LAYER, W, write_ir
 from support.memory import peak_of
 from support.schemas import require_schema

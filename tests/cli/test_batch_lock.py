@@ -13,8 +13,7 @@ import pytest
 from irdeconv.cli.batch_answer import execute
 from irdeconv.cli.batch_items import held
 from irdeconv.formats.atomic import together
-from support.commands import answer, command
-from support.fixtures import Capture, Patch
+from support.commands import Capture, Patch, answer, command
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = ROOT / "ir_samples/openvino/dynamic.xml"

@@ -16,8 +16,7 @@ from irdeconv.cli.diagnostics import physical
 from irdeconv.cli.main import main
 from irdeconv.cli.options import PARSERS, SHARED, Verb, VerbOption, rows
 from irdeconv.cli.verbs import VERBS, verb_record
-from support.commands import answer, command
-from support.fixtures import Capture, Patch
+from support.commands import Capture, Patch, answer, command
 from support.ir_text import write_ir, write_small_net
 from support.layers import Layer
 from support.rows import each_row, tables

@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 
 import irdeconv
-from support.commands import answer
-from support.fixtures import Patch
-from support.sweeps import parts
+from support.commands import Patch, answer
+from support.rows import parts
 
 pytestmark = pytest.mark.thorough
 

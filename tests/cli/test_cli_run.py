@@ -21,8 +21,7 @@ from irdeconv.ir.dtypes import ELEMENT_TYPES, f32
 from irdeconv.ir.graph import Graph
 from irdeconv.ir.spec import Spec
 from irdeconv.ops.basic import Parameter
-from support.commands import answer, command
-from support.fixtures import Capture, Patch
+from support.commands import Capture, Patch, answer, command
 from support.ir_text import LAYER, W
 from support.layers import build, numbers
 from support.onnx_models import Layer

@@ -13,7 +13,7 @@ from irdeconv.base.errors import Diagnostic
 from irdeconv.base.source import Location, SourceFile
 from irdeconv.cli.console import Console, has_colour, width_of
 from irdeconv.cli.diagnostics import parts
-from support.fixtures import Patch
+from support.commands import Patch
 from support.rows import each_row
 
 pytestmark = pytest.mark.usefixtures("pipe")

@@ -17,8 +17,7 @@ from irdeconv.cli.about import samples
 from irdeconv.cli.demo import CUT_MARGIN, FILES, MOST_PIXELS, NETWORK, enlarge, spans
 from irdeconv.cli.pictures import image_of, planes, png, psnr, read, resized
 from irdeconv.ir.graph import Graph
-from support.commands import answer, command
-from support.fixtures import Capture, Patch
+from support.commands import Capture, Patch, answer, command
 from support.ir_text import LAYER, W, write_ir
 from support.memory import peak_of
 

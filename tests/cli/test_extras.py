@@ -30,8 +30,7 @@ from irdeconv.kernels.jit import is_wanted, retried
 from irdeconv.ops.activation import ReLU
 from irdeconv.ops.convolution import Convolution
 from irdeconv.runtime.plan import COMPILED_SAVES, LOADING, gains_by_compiling
-from support.commands import answer
-from support.fixtures import Capture, Patch
+from support.commands import Capture, Patch, answer
 from support.ir_text import write_small_net
 from support.layers import begun, constant, parameter, result
 from support.networks import image, network

@@ -18,7 +18,7 @@ import pytest
 from irdeconv.base.opening import reading_hint, unwritable
 from irdeconv.cli.main import main
 from support import irbuild as ib
-from support.fixtures import Capture, Patch
+from support.commands import Capture, Patch
 from support.ir_text import LAYER, W, write_ir
 
 ANSWERS = Path(__file__).parent.parent / "golden" / "mistakes" / "answers.txt"

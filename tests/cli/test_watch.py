@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from irdeconv.cli import checks
-from support.commands import answer
-from support.fixtures import Patch
+from support.commands import Patch, answer
 
 MODEL = "ir_samples/openvino/deconv_3x3_to_5x5.xml"
 VERBS = {

@@ -11,8 +11,7 @@ import pytest
 import irdeconv as ird
 from irdeconv.base.tables import columns
 from irdeconv.cli.verbs import VERBS
-from support.commands import command
-from support.fixtures import Capture, Patch
+from support.commands import Capture, Patch, command
 from support.layers import constant, parameter, result
 from support.raising_graphs import Net
 

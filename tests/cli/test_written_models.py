@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from support.commands import command
-from support.fixtures import Patch
+from support.commands import Patch, command
 from support.onnx_models import info, model, node
 
 LOWER = "|--form gemm|--form auto --convolutions --certify c.json|--target ethos-u55 --best-effort"

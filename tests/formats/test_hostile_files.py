@@ -17,7 +17,7 @@ from irdeconv.kernels import pooling
 from irdeconv.ops import core
 from irdeconv.rewrite import subpixel
 from op_cases import count, f32, i64
-from support.fixtures import Capture, Patch
+from support.commands import Capture, Patch
 from support.hostile import ANSWER, FOLDER, HostileCase, hostile_cases, write_cases
 from support.memory import peak_of
 

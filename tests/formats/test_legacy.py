@@ -16,9 +16,8 @@ from irdeconv.ops.basic import Parameter
 from support import irbuild as ib
 from support.commands import answer
 from support.legacy import CASES, Case, Layer, text
-from support.rows import each_row, tables
+from support.rows import each_row, parts, tables
 from support.runtime_truth import outputs
-from support.sweeps import parts
 
 TABLES = tables(__file__)
 

@@ -27,9 +27,8 @@ from support.onnx_models import (  # noqa: E402
     runtime,
     single,
 )
-from support.rows import each_row  # noqa: E402
+from support.rows import each_row, parts  # noqa: E402
 from support.scripts import script  # noqa: E402
-from support.sweeps import parts  # noqa: E402
 
 SAMPLES = Path(__file__).resolve().parents[2] / "ir_samples" / "onnx"
 backend = script("run_onnx_backend")

@@ -15,7 +15,7 @@ from onnx import TensorProto, helper
 import irdeconv as ird
 from irdeconv.cli.main import main
 from irdeconv.formats.onnx_container import file_inside
-from support.fixtures import Capture
+from support.commands import Capture
 from support.onnx_models import convert, info, model, node, run, single
 from support.rows import each_row, tables
 

@@ -26,7 +26,7 @@ from support.onnx_models import (  # noqa: E402
     runtime,
     single,
 )
-from support.sweeps import parts  # noqa: E402
+from support.rows import parts  # noqa: E402
 
 Case = tuple[Any, dict[str, Any]]
 Rng = np.random.Generator

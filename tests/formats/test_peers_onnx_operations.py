@@ -18,7 +18,7 @@ from onnx import TensorProto, helper, numpy_helper
 import irdeconv as ird
 from support.onnx_models import agree, convert, info, integers, model, real, single
 from support.processors import fitting
-from support.sweeps import parts
+from support.rows import parts
 
 pytestmark = pytest.mark.oracles
 

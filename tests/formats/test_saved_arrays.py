@@ -37,8 +37,7 @@ from irdeconv.formats.arrays import (
 )
 from irdeconv.formats.document import WeightsFile
 from irdeconv.ops.elementwise import Add
-from support.commands import answer, command
-from support.fixtures import Capture, Patch
+from support.commands import Capture, Patch, answer, command
 from support.ir_text import LAYER, W, write_ir
 from support.layers import sequential
 from support.rows import each_row, tables

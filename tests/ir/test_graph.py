@@ -17,8 +17,7 @@ from irdeconv.ops.activation import ReLU
 from irdeconv.ops.basic import Parameter, Result
 from irdeconv.ops.elementwise import Add
 from irdeconv.runtime.editing import rename
-from support.commands import answer
-from support.fixtures import Patch
+from support.commands import Patch, answer
 from support.networks import image, network
 from support.rows import tables
 

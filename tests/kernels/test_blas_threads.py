@@ -17,7 +17,7 @@ from irdeconv.kernels import scratch as blocking
 from irdeconv.kernels.scratch import clear
 from irdeconv.verify.comparison import compare_plan
 from irdeconv.verify.partner import Partner
-from support.fixtures import Patch
+from support.commands import Patch
 
 T = TypeVar("T")
 

@@ -17,7 +17,7 @@ from irdeconv.kernels.eager import for_deconvolution
 from irdeconv.kernels.products import growth, matrices
 from irdeconv.kernels.threads import Threads
 from support.kernels import deconvolved, every_kernel, integers
-from support.sweeps import parts
+from support.rows import parts
 
 pytestmark = pytest.mark.thorough
 

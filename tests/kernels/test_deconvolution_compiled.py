@@ -27,8 +27,7 @@ from irdeconv.kernels.scratch import ALIGNMENT, Space
 from irdeconv.kernels.threads import Threads
 from support.kernels import deconvolved, every_kernel, outputs_of_teams
 from support.memory import peak_of
-from support.rows import each_row
-from support.sweeps import parts
+from support.rows import each_row, parts
 from test_deconvolution_candidates import bound, data, draw, require_exact
 
 pytestmark = pytest.mark.thorough

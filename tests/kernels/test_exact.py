@@ -15,8 +15,7 @@ from irdeconv.ops.matrix import MatMul
 from support.forms_grid import ALL, form_layer
 from support.ir_text import write_ir
 from support.layers import Layer, build, expected, numbers
-from support.rows import each_row
-from support.sweeps import parts
+from support.rows import each_row, parts
 
 pytestmark = pytest.mark.thorough
 

@@ -15,9 +15,9 @@ from irdeconv.kernels.candidate import Candidate, ConvProblem
 from irdeconv.kernels.eager import as_deconvolution, convolution_candidates
 from irdeconv.kernels.machine import FITTED, using
 from irdeconv.kernels.products import growth
-from support.fixtures import Patch
+from support.commands import Patch
 from support.kernels import convolved, every_kernel, integers, run
-from support.sweeps import parts
+from support.rows import parts
 
 pytestmark = pytest.mark.thorough
 

@@ -40,8 +40,7 @@ from irdeconv.runtime import machine as calibration
 from irdeconv.runtime.executors import CLOSE, REPEATS, RIVAL, WORTH, Tuner
 from irdeconv.runtime.machine import profile_text
 from irdeconv.runtime.measure import Clock
-from support.commands import answer
-from support.fixtures import Capture, Patch
+from support.commands import Capture, Patch, answer
 from support.ir_text import write_small_net
 from support.kernels import convolved, deconvolved, integers, run
 

@@ -44,9 +44,9 @@ from irdeconv.kernels.residue_cuts import APART, GAPS, NEAR, ROWS
 from irdeconv.kernels.scratch import Space
 from irdeconv.kernels.threads import Threads
 from support.blocks import SMALL
-from support.fixtures import Patch
+from support.commands import Patch
 from support.kernels import convolved, deconvolved, integers, outputs_of_teams
-from support.sweeps import parts
+from support.rows import parts
 from test_deconvolution_candidates import bound
 from test_deconvolution_compiled import guarded, linux, wide
 from test_kernels_convolve import data

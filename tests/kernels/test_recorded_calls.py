@@ -21,7 +21,7 @@ from irdeconv.ops.pooling import AvgPool1, MaxPool1
 from irdeconv.ops.reduction import ReduceMean, ReduceSum
 from irdeconv.ops.shape import Reshape
 from support.plan_graphs import Builder, plans, randn, same
-from support.sweeps import parts
+from support.rows import parts
 
 pytestmark = [pytest.mark.thorough, pytest.mark.skipif(not jit.available(), reason="needs numba")]
 

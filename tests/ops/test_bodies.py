@@ -17,8 +17,10 @@ from irdeconv.ops.bodies import change_bodies, every_node
 from irdeconv.proof import reader
 from irdeconv.proof.pairing import check as core_check
 from support import body_models as bm
-from support.rows import each_row
+from support.rows import each_row, tables
 from support.runtime_truth import outputs
+
+TABLES = tables(__file__)
 
 # Loops and branches: inference, running, text form, limits, and what is refused.
 
@@ -151,20 +153,7 @@ def test_unknown_operations_inside_a_body_are_named() -> None:
     assert (found.code, found.layer) == ("E502", "n1")
 
 
-@each_row(
-    ("old", "new", "message"),
-    [
-        ("inputs = [[0, 0, [0]]]", "inputs = [[9, 0, [0]]]", "has no Parameter 9"),
-        ("inputs = [[0, 0, [0]]]", "inputs = []", "nothing feeds"),
-        ("outputs = [[3, 0, [0]]]", "outputs = [[3, 1, [0]]]", "gives the outputs [1]"),
-        ("[[0, 0, [0]]]", "[[0, 0, [0, 0, -1, 0]]]", "the stride is 0"),
-        ("[[0, 0, [0]]]", "[[0, 0, [0, 0, -1, 1, 2]]]", "do not fit the stride"),
-        ("body {", "then_body {", "its bodies are none"),
-        ("outputs = [[3", "outputs = [[3, 4, 5, 6, 7", "at most"),
-        ("edges = []", "edges = 3", "list of lists"),
-        ("edges = []", "back = []", "no field"),
-    ],
-)
+@each_row(("old", "new", "message"), TABLES["malformed_bodies_of_the_text_form"])
 def test_malformed_bodies_of_the_text_form(old: str, new: str, message: str) -> None:
     text = bm.MODELS["parts"].text
     with pytest.raises(ird.InputError) as e:
@@ -333,17 +322,7 @@ def test_another_filter_in_a_body_is_refused(text: str, shape: tuple[int, ...], 
     assert ird.check_certificate(graph, changed(graph)).equal is False
 
 
-@each_row(
-    ("name", "old", "new"),
-    [
-        ("iterator", "[[0, 0, [0]]]", "[[0, 0, [0, -1, 0, -1]]]"),
-        ("iterator", "[[5, 0, [0]]]", "[[5, 0, [1]]]"),
-        ("iterator", "[[5, 0, [0]]]", "[[5, 0]]"),
-        ("open loop", "edges = [[5, 0]]", "edges = []"),
-        ("open loop", "data = [2]}", "data = [3]}"),
-        ("open loop", "outputs = [[6, none, none, true], [5, 0]]", "outputs = [[5, 0]]"),
-    ],
-)
+@each_row(("name", "old", "new"), TABLES["other_maps_are_refused"])
 def test_other_maps_are_refused(name: str, old: str, new: str) -> None:
     graph = ird.parse(MODELS[name][0])
     low = ird.dump(ird.lower(graph).graph, elide=None)

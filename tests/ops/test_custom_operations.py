@@ -13,8 +13,7 @@ from irdeconv.base.tables import escaped_json, one_line, printable
 from irdeconv.cli.main import main
 from irdeconv.cli.model import read_file
 from irdeconv.cli.verbs import VERBS
-from support.commands import answer
-from support.fixtures import Capture, Patch
+from support.commands import Capture, Patch, answer
 from support.ir_edit import unmark
 from support.rows import each_row
 

@@ -8,7 +8,7 @@ import pytest
 
 import irdeconv as ird
 from support.layers import Layer, build, expected, numbers, random_layer
-from support.sweeps import parts
+from support.rows import parts
 
 pytestmark = pytest.mark.thorough
 

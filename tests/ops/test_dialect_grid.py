@@ -28,7 +28,7 @@ from support.dialect_layers import (
     problems,
 )
 from support.dialect_random import random_layer
-from support.sweeps import parts
+from support.rows import parts
 
 pytestmark = pytest.mark.thorough
 

@@ -43,8 +43,7 @@ from irdeconv.verify.judge import allowed, evaluate, precise, worth_precision
 from op_cases import Case, Tensor, all_cases, count, differs, f32, first_rows, i64, rows_of, u1
 from support.commands import command
 from support.live.sample import Given, Sample, build, given
-from support.rows import each_row
-from support.sweeps import parts
+from support.rows import each_row, parts
 
 # Every row of op_cases through attributes, inference with ever less knowledge, and evaluation.
 

@@ -9,8 +9,8 @@ import pytest
 import irdeconv as ird
 from support.dialect_layers import INEXACT, VERSIONS, DialectLayer, build, data, expected, problems
 from support.dialect_random import random_layer
+from support.rows import parts
 from support.runtime_truth import outputs_of_each
-from support.sweeps import parts
 
 pytestmark = pytest.mark.oracles
 

@@ -14,7 +14,7 @@ import irdeconv as ird
 from support.dialect_layers import ONEDNN, DialectLayer, build, data, problems
 from support.dialect_random import random_layer
 from support.layers import Ints
-from support.sweeps import parts
+from support.rows import parts
 
 try:
     metadata.distribution("onednn-cpu-gomp")

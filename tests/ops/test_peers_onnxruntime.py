@@ -12,7 +12,7 @@ import irdeconv as ird
 from support.dialect_layers import INEXACT, NHWC, ONNX, DialectLayer, build, data, problems
 from support.dialect_random import random_layer
 from support.layers import Ints
-from support.sweeps import parts
+from support.rows import parts
 
 onnx = pytest.importorskip("onnx")
 ort = pytest.importorskip("onnxruntime")

@@ -11,9 +11,8 @@ import irdeconv as ird
 from irdeconv.rewrite.forms import FORMS
 from support.ir_text import write_ir
 from support.layers import EMPTY_DATA, EMPTY_OUTPUT, Layer, build, expected, numbers, random_layer
-from support.rows import each_row
+from support.rows import each_row, parts
 from support.runtime_truth import compiled, core, lowered_defect, outputs, outputs_of_each
-from support.sweeps import parts
 
 ov = pytest.importorskip("openvino")
 pytestmark = pytest.mark.oracles

@@ -43,9 +43,8 @@ from support.live.sweep import Table, sweep, targets
 from support.live.sweep import sample_of as drawn
 from support.live.trial import Outcome, attempt
 from support.processors import LACKS_AVX512
-from support.rows import each_row
+from support.rows import each_row, parts
 from support.runtime_truth import outputs, outputs_of_each
-from support.sweeps import parts
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 from support.live.mutants import mutant

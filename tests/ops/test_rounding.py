@@ -35,8 +35,7 @@ from irdeconv.verify.judge import (
 )
 from op_cases import Case, Tensor, all_cases, boolean, differs, f32, first_rows, i64
 from support.blocks import SMALL
-from support.rows import each_row
-from support.sweeps import parts
+from support.rows import each_row, parts
 
 # The bounds of rounding: they hold, they are close, every operation has one rule at most.
 

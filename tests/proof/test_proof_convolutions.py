@@ -1,4 +1,8 @@
-"""Ordinary convolutions in other words are proved for every size; what differs a little is not."""
+"""Ordinary convolutions in other words are proved for every size; what differs a little is not.
+
+A convolution that only copies is a movement of the data; one that does more is none. Spellings with
+few axes and within limits of devices: accepted pairs compute the same.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -7,15 +11,26 @@ from typing import Any
 
 import numpy as np
 import pytest
+from lxml import etree
+from openvino import opset13 as op
 
-ov = pytest.importorskip("openvino")
-
-from openvino import opset13 as op  # noqa: E402
-
-from support.runtime_truth import outputs  # noqa: E402
-from test_rewritings import answer  # noqa: E402
+from irdeconv.proof import pairing, reader, symbolic
+from irdeconv.proof.model import Unproved
+from pair_texts import Pair, kinds, units
+from pair_truth import difference, feeds
+from support.rows import parts
+from support.runtime_truth import (
+    Compiled,
+    RefusedError,
+    outputs,
+    same,
+)
+from test_rewritings import answer
 
 pytestmark = pytest.mark.oracles
+
+
+ov = pytest.importorskip("openvino")
 Value = Any
 
 
@@ -223,3 +238,114 @@ def test_a_stride_over_one_channel_may_read_other_elements(tmp_path: Path) -> No
     """OpenVINO does so where the last axis has one output, which an open size may give."""
     c = Conv((1, 1, 4, 3), (1, 2, 1, 1, 1), (1, 2), (0, 0), (0, 1), (1, 1), (3,))
     assert answer(written(pads_apart, c, c, tmp_path)) == 1
+
+
+COPIES = kinds("equal")["legal: copies by a convolution, a deconvolution"]
+
+
+def wrong(filter: Any, what: str) -> Any:
+    """A filter of copies of which one channel is another one."""
+    w = filter.copy()
+    first = w[0, 0]
+    if what == "a tap of 2":
+        first *= 2
+    elif what == "a tap of -1":
+        first *= -1
+    elif what == "two taps":
+        first[0, :] = 1
+    elif what == "two channels":
+        first[1] = first[0]
+    elif what == "no tap":
+        first[:] = 0
+    elif what == "another channel":
+        first[:] = np.roll(first, 1, 0)
+    elif what == "another place":
+        first[:] = np.roll(first, 1, 1)
+    elif what == "copies exchanged":
+        w = np.roll(w, w.shape[1] // 2, 1)
+    return w
+
+
+NO_COPIES = [
+    "a tap of 2",
+    "a tap of -1",
+    "two taps",
+    "two channels",
+    "no tap",
+    "another channel",
+    "another place",
+    "copies exchanged",
+]
+
+
+@pytest.mark.parametrize("pair", [COPIES[i] for i in (0, 1, 4, 5)])
+@pytest.mark.parametrize("what", NO_COPIES)
+def test_near_misses_of_copies_are_refused(what: str, pair: Pair, tmp_path: Path) -> None:
+    made = replace(pair, lets={**pair.lets, "units": lambda *args: wrong(units(*args), what)})
+    paths = made.write(tmp_path)
+    assert difference(made, paths) == "values"
+    assert not pairing.check(*(reader.read(p) for p in paths)).passed
+
+
+KINDS = kinds("equal")
+NAMES = [n for n in KINDS if n.startswith(("few axes", "legal"))]
+
+
+def passes(paths: tuple[Path, Path]) -> bool:
+    """Whether the argument for all sizes accepts a pair."""
+    try:
+        models = [reader.read(p) for p in paths]
+    except Unproved:
+        return False
+    return pairing.check(*models, None, (symbolic.prove,)).passed
+
+
+def changed(xml: Path) -> list[bytes]:
+    """The constants with one integer more, less or exchanged with the next one."""
+    data, out = xml.with_suffix(".bin").read_bytes(), []
+    for d in etree.parse(xml).getroot().iter("data"):
+        if d.get("element_type") != "i64":
+            continue
+        at, count = int(d.get("offset")), int(d.get("size")) // 8
+        numbers = np.frombuffer(data, np.int64, count, at)
+        rows = [
+            numbers + step * np.eye(count, dtype=int)[i] for i in range(count) for step in (-1, 1)
+        ]
+        for i in range(count - 1):
+            row = numbers.copy()
+            row[[i, i + 1]] = row[[i + 1, i]]
+            rows += [row] if (row != numbers).any() else []
+        out += [data[:at] + row.tobytes() + data[at + 8 * count :] for row in rows]
+    return list(dict.fromkeys(out))
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("name", parts(9, NAMES))
+def test_every_changed_number_is_seen(name: str, tmp_path: Path) -> None:
+    """What is accepted has to be equal where OpenVINO runs it."""
+    pair = KINDS[name][-1]
+    paths = pair.write(tmp_path)
+    original, refused = Compiled(paths[0]), 0
+    given = list(feeds(pair, original.model))
+    wanted = [original.run(row) for row in given]
+    candidates = changed(paths[1])
+    for data in candidates:
+        paths[1].with_suffix(".bin").write_bytes(data)
+        if not passes(paths):
+            refused += 1
+            continue
+        try:
+            found = Compiled(paths[1])
+            results = [found.run(row) for row in given]
+        except RefusedError:
+            continue  # some sizes are refused, which is no other result
+        assert all(same(a, b) for a, b in zip(results, wanted, strict=True))
+    assert refused > len(candidates) // 2
+
+
+def test_what_is_claimed_of_products(tmp_path: Path) -> None:
+    """Only a product of sizes of a tensor is taken to fit 32 bits, and the answer says so."""
+    pair = KINDS["few axes: Reshape, Pad, Reshape"][-1]
+    verdict = pairing.check(*(reader.read(p) for p in pair.write(tmp_path)))
+    limits = "up to 16,777,216 per axis, and 2^31 - 1 elements per tensor"
+    assert verdict.layers[0].proof.sizes == f"every size ({limits})"

@@ -9,7 +9,7 @@ import pytest
 
 from irdeconv.proof.model import Fact, Model, Port, Unproved
 from irdeconv.proof.reader import described, read, shape_of, signature
-from support.fixtures import Patch
+from support.commands import Patch
 from support.rows import tables
 from support.runtime_truth import outputs
 

@@ -14,8 +14,8 @@ import irdeconv as ird
 import unsound_resources
 from pair_texts import Pair, kinds
 from pair_truth import SAME, difference
+from support.rows import parts
 from support.second import AGREES, second_of_files
-from support.sweeps import parts
 from support.verdicts import ACCEPTED, REFUSED, answer, core_answer
 from unsound_resources import CASES
 

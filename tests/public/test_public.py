@@ -25,8 +25,7 @@ from irdeconv.rewrite.targets import load_target
 from irdeconv.verify.probe import LARGEST_PROBED
 from irdeconv.verify.suite import read_layers
 from irdeconv.verify.suite_writing import MAX_CASES
-from support.commands import printed
-from support.fixtures import Capture, Patch
+from support.commands import Capture, Patch, printed
 from support.rows import each_row
 
 # The public names: there, exported, documented, with examples that hold.

@@ -21,8 +21,7 @@ from irdeconv.rewrite.subpixel import DeconvolutionSite
 from irdeconv.rewrite.targets import load_target
 from support.forms_grid import ALL, check_case, form_layer
 from support.layers import Layer, build, expected, numbers
-from support.rows import each_row
-from support.sweeps import parts
+from support.rows import each_row, parts
 from targets import lacking
 
 pytestmark = pytest.mark.thorough

@@ -55,9 +55,8 @@ from support.layers import (
     random_layer,
     result,
 )
-from support.rows import each_row
+from support.rows import each_row, parts
 from support.second import second_answer
-from support.sweeps import parts
 
 # What lowering makes of a graph: its language, names, places, filters, shapes and report.
 

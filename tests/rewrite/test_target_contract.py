@@ -31,10 +31,8 @@ from legal_layers import (
     text_of,
 )
 from random_targets import random_subject, random_target
-from support.commands import answer
-from support.fixtures import Capture
-from support.rows import each_row, tables
-from support.sweeps import parts
+from support.commands import Capture, answer
+from support.rows import each_row, parts, tables
 
 TABLES = tables(__file__)
 

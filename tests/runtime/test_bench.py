@@ -38,6 +38,9 @@ from irdeconv.runtime.measure import (
 from irdeconv.runtime.peers import Peer, difference
 from support.commands import answer
 from support.layers import Layer, begun, build, constant, numbers, result
+from support.rows import tables
+
+TABLES = tables(__file__)
 
 LAYER = Layer(2, (4, 5), None, 3, 6, (3, 2), (2, 2), (1, 1), (1, 0), (0, 1), (0, 0))
 W = numbers(np.random.default_rng(0), LAYER.filter_shape, np.float32)
@@ -504,21 +507,7 @@ def test_the_verb_saves_and_compares(
     assert document["parallel"]["runs"] >= 2
 
 
-@pytest.mark.parametrize(
-    ("args", "code", "text"),
-    [
-        ("--fail-above 5", 2, "--fail-above needs a saved report"),
-        ("--against nothing.json", 6, "cannot read nothing.json"),
-        ("--against empty.json", 2, "empty.json: not JSON"),
-        ("--against other.json", 2, "no report of bench"),
-        ("--against old.json", 2, "no report of bench: KeyError: 'low'"),
-        ("--save report.txt", 2, "must end in .json"),
-        ("--save nowhere/report.json", 6, "nowhere/report.json cannot be written"),
-        ("--iterations 0", 2, "is not a number from 1"),
-        ("--requests 0", 2, "is not a number from 1"),
-        ("--against openvion", 2, "openvion"),
-    ],
-)
+@pytest.mark.parametrize(("args", "code", "text"), TABLES["refusals"])
 def test_refusals(
     saved: Path, args: str, code: int, text: str, monkeypatch: pytest.MonkeyPatch,
 

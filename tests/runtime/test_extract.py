@@ -20,8 +20,7 @@ from irdeconv.ops.elementwise import Add, Multiply
 from irdeconv.runtime.editing import cut_out, record
 from irdeconv.runtime.selection import Selection
 from support import irbuild as ib
-from support.commands import answer
-from support.fixtures import Capture, Patch
+from support.commands import Capture, Patch, answer
 from support.layers import begun, constant, parameter, result
 from support.networks import image, network
 from support.runtime_truth import outputs as computed

@@ -9,8 +9,7 @@ import pytest
 import irdeconv as ird
 from irdeconv.runtime.machine import Ceilings
 from irdeconv.runtime.peers import Source, difference, peers
-from support.commands import answer, command
-from support.fixtures import Capture, Patch
+from support.commands import Capture, Patch, answer, command
 from support.ir_text import write_ir
 from support.layers import Layer, build, expected, numbers, random_layer
 

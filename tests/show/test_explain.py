@@ -22,13 +22,11 @@ from irdeconv.rewrite.runtime_faults import PAD_OF_ONE, ZERO_POINT_OF_DECONVOLUT
 from irdeconv.show.anatomy import picture
 from irdeconv.show.systems import SEARCHED, SYSTEMS, _candidates, difference, find, rule, verdicts
 from support import oracle
-from support.commands import answer
-from support.fixtures import Capture, Patch
+from support.commands import Capture, Patch, answer
 from support.ir_text import write_ir
 from support.layers import begun, build, constant, numbers, random_layer, result
-from support.rows import each_row, tables
+from support.rows import each_row, parts, tables
 from support.runtime_truth import outputs
-from support.sweeps import parts
 
 TABLES = tables(__file__)
 

@@ -17,8 +17,7 @@ from irdeconv.ops.activation import Elu
 from irdeconv.runtime.machine import Ceilings
 from irdeconv.verify.difference import TensorDifference
 from shown import named
-from support.commands import answer
-from support.fixtures import Capture, Patch
+from support.commands import Capture, Patch, answer
 
 HEAD = "ir_samples/openvino/segmentation_head.xml"
 IMAGE = np.random.default_rng(3).standard_normal((1, 3, 32, 32)).astype(np.float32)

@@ -14,6 +14,9 @@ import pytest
 from irdeconv.cli.main import main
 from irdeconv.ir.dtypes import ELEMENT_TYPES
 
+Capture = pytest.CaptureFixture[str]
+Patch = pytest.MonkeyPatch
+
 
 def command(*args: object) -> int:
     """`irdeconv ARGS`; returns the exit code."""

@@ -1,6 +1,7 @@
-"""Tests of many small rows: one test runs them all and names each one that fails.
+"""Tests of many rows.
 
-pytest takes some milliseconds for a test of its own, more than most rows take.
+Of small ones one test runs them all and names each one that fails: pytest takes some milliseconds
+for a test of its own, more than most rows take. Of long sweeps some parts run by default.
 """
 
 import inspect
@@ -66,3 +67,9 @@ def _named(rows: Rows) -> list[tuple[str, Any]]:
     if isinstance(rows, Mapping):
         return list(rows.items())
     return [(f"{row}"[:120], row) for row in rows]
+
+
+def parts(usual: int, every: int | Iterable[Any]) -> list[Any]:
+    """Return all parts, or their numbers; from `usual` on they run only with `-m slow`."""
+    values = list(range(every) if isinstance(every, int) else every)
+    return values[:usual] + [pytest.param(v, marks=pytest.mark.slow) for v in values[usual:]]

@@ -15,7 +15,7 @@ from irdeconv.kernels.candidate import Estimate
 from irdeconv.ops.basic import Const
 from irdeconv.runtime.measure import Clock
 from support import oracle
-from support.fixtures import Capture, Patch
+from support.commands import Capture, Patch
 from support.scripts import script
 
 tool = script("bench_regression")

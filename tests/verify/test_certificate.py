@@ -36,10 +36,10 @@ from irdeconv.verify.probe import (
     random_prime,
 )
 from random_dialects import KINDS, chain, random_dialect, weights
-from support.fixtures import Patch
+from support.commands import Patch
 from support.layers import Layer, build, random_layer, sequential
 from support.mutants import mutants
-from support.sweeps import parts
+from support.rows import parts
 
 pytestmark = pytest.mark.thorough
 

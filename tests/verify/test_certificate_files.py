@@ -21,8 +21,7 @@ from irdeconv.proof import reader
 from irdeconv.proof.model import Model
 from irdeconv.rewrite.forms import FORMS
 from random_dialects import chain
-from support.commands import Answer, answer, command
-from support.fixtures import Capture, Patch
+from support.commands import Answer, Capture, Patch, answer, command
 from support.ir_edit import unmark
 from support.layers import Layer, begun, build, constant, expected, numbers, result
 from support.loading import structure

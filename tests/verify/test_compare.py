@@ -22,8 +22,7 @@ from irdeconv.ops.activation import ReLU
 from irdeconv.ops.basic import Const
 from irdeconv.ops.elementwise import Exp
 from irdeconv.verify.difference import Allowed, _ulps, difference
-from support.commands import Answer, answer
-from support.fixtures import Capture, Patch
+from support.commands import Answer, Capture, Patch, answer
 from support.layers import Layer, build, numbers, parameter, result, sequential
 from support.memory import peak_of
 from support.mutants import with_input

@@ -10,8 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import irdeconv as ird
 from support.onnx_models import FORMS, Layer, checked, info, model
-from support.rows import each_row
-from support.sweeps import parts
+from support.rows import each_row, parts
 
 GROUPED = Layer(
     data=(1, 4, 5, 6),

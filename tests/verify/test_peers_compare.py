@@ -15,12 +15,11 @@ from irdeconv.ir.graph import Graph, Value
 from irdeconv.ir.op import REGISTRY
 from irdeconv.verify import openvino as peer
 from support import onnx_models
-from support.commands import answer
-from support.fixtures import Patch
+from support.commands import Patch, answer
 from support.layers import constant, parameter, result, sequential
 from support.networks import image, network
+from support.rows import parts
 from support.scripts import script
-from support.sweeps import parts
 
 pytestmark = pytest.mark.oracles
 

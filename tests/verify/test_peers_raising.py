@@ -12,8 +12,8 @@ from support.forms_grid import form_layer
 from support.layers import Layer, build, expected
 from support.layers import numbers as layer_numbers
 from support.raising_graphs import Net, end, left, numbers, raised_types, resize, source
+from support.rows import parts
 from support.runtime_truth import outputs
-from support.sweeps import parts
 
 onnx = pytest.importorskip("onnx")
 pytestmark = pytest.mark.oracles

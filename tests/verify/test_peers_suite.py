@@ -8,7 +8,7 @@ import irdeconv as ird
 from irdeconv.verify.suite import file_of, run
 from irdeconv.verify.suite_manifest import Suite
 from irdeconv.verify.suite_report import DEFECTS, SuiteReport, check
-from support.sweeps import parts
+from support.rows import parts
 
 pytest.importorskip("onnxruntime")
 onnx = pytest.importorskip("onnx")

@@ -27,8 +27,7 @@ from support.raising_graphs import (
     source,
     spelled,
 )
-from support.rows import tables
-from support.sweeps import parts
+from support.rows import parts, tables
 
 TABLES = tables(__file__)
 

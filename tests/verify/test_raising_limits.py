@@ -38,9 +38,8 @@ from support.raising_graphs import (
     resize,
     source,
 )
-from support.rows import each_row
+from support.rows import each_row, parts
 from support.runtime_truth import outputs
-from support.sweeps import parts
 
 # What raising leaves alone, and what it leaves as it was around a raised layer.
 

@@ -34,13 +34,12 @@ from irdeconv.verify.second_relations import (
     product,
 )
 from support import dialect_layers, dialect_random, layers
-from support.commands import answer
+from support.commands import Capture, Patch, answer
 from support.dialect_layers import VERSIONS
-from support.fixtures import Capture, Patch
 from support.mutants import mutants
 from support.proof_layers import OPENVINO, random_model
+from support.rows import parts
 from support.second import second_answer
-from support.sweeps import parts
 from test_certificate import mutable
 
 # Reasons for no answer at open sizes: products of sizes, and many combinations of cases.

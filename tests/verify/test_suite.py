@@ -31,7 +31,7 @@ from support.dialect_layers import expected as expected_of_dialect
 from support.layers import Layer
 from support.layers import expected as expected_of_openvino
 from support.public_layers import PUBLISHED
-from support.sweeps import parts
+from support.rows import parts
 
 # A suite's layers by the tests' own definition: the scatter of tests/support/oracle.py.
 

@@ -16,8 +16,7 @@ from irdeconv.base.errors import UsageError
 from irdeconv.base.opening import TomlReader
 from irdeconv.verify.suite import read_layers
 from irdeconv.verify.suite_manifest import Suite
-from support.commands import answer, command
-from support.fixtures import Patch
+from support.commands import Patch, answer, command
 from support.rows import tables
 
 TABLES = tables(__file__)

@@ -1,6 +1,0 @@
-"""Short names of the types of pytest's fixtures."""
-
-import pytest
-
-Capture = pytest.CaptureFixture[str]
-Patch = pytest.MonkeyPatch
