@@ -37,7 +37,7 @@ import irdeconv as ird
 from irdeconv.ir.dtypes import f32
 from irdeconv.ir.graph import Graph, Value
 from irdeconv.ops.activation import ReLU
-from irdeconv.ops.convert import Convert
+from irdeconv.ops.basic import Convert
 from irdeconv.ops.elementwise import Abs, Negative
 from support import mutants, planted
 from support.ir_edit import Ir

@@ -30,8 +30,7 @@ from irdeconv.ir.spec import Array
 from irdeconv.verify.comparison import Comparison
 from irdeconv.verify.partner import Precision
 from irdeconv.verify.reduce import NAMES, ONNX_PEER, REPORT, Reduced, Task, reduce_model
-from irdeconv.verify.reduce_checks import filled, other_path, stage_variant
-from irdeconv.verify.reduce_onnx import layers_of
+from irdeconv.verify.reduce_checks import filled, layers_of, other_path, stage_variant
 
 
 class CompareDocument(Record, document="compare/1", keys="a b seed *result diagnostics"):

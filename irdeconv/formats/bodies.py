@@ -20,9 +20,8 @@ from irdeconv.formats.document import (
 from irdeconv.ir.dtypes import ElementType, f32, i32
 from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.ir.spec import Spec
-from irdeconv.ops.basic import Parameter
+from irdeconv.ops.basic import Convert, Parameter
 from irdeconv.ops.bodies import Body, BodyInput, BodyOutput, Slicing
-from irdeconv.ops.convert import Convert
 
 Build = Callable[[Document, Context], Graph | None]
 

@@ -15,10 +15,9 @@ from irdeconv.base.source import Anchor
 from irdeconv.formats.document import Context, Document, XmlLayer
 from irdeconv.formats.kinds import ARRAYS, BEGIN, kind_of
 from irdeconv.formats.xml_layer import split_names
-from irdeconv.ir.constant import FileData
+from irdeconv.ir.constant import FileData, decode
 from irdeconv.ir.dtypes import ELEMENT_TYPES, ElementType
 from irdeconv.ir.graph import Node
-from irdeconv.ir.packing import decode
 from irdeconv.ops.basic import Const, Opaque
 from irdeconv.proof.spelling import integer
 

@@ -26,9 +26,8 @@ from irdeconv.ir.op import Op, infer_op, parse_attributes, require_fit
 from irdeconv.ir.spec import Array, Shape, Spec, example_shape, is_static
 from irdeconv.ops import activation, elementwise
 from irdeconv.ops.activation import Clamp, Elu, PReLU, SoftPlus
-from irdeconv.ops.basic import Parameter, Result
+from irdeconv.ops.basic import Convert, Parameter, Result
 from irdeconv.ops.bodies import BodyOp, infer_bodies, infer_plainly
-from irdeconv.ops.convert import Convert
 from irdeconv.ops.convolution import Convolution, GroupConvolution
 from irdeconv.ops.elementwise import Add, Divide, Greater, Multiply, Select, Subtract, Tanh
 from irdeconv.ops.generation import Identity

@@ -43,8 +43,7 @@ from irdeconv.ir.dtypes import BY_PRECISION, ElementType, boolean, f16, f32, i32
 from irdeconv.ir.graph import Value
 from irdeconv.ir.op import Op, lookup
 from irdeconv.ir.spec import Spec, is_static
-from irdeconv.ops.basic import Const
-from irdeconv.ops.convert import Convert
+from irdeconv.ops.basic import Const, Convert
 from irdeconv.proof import spelling
 
 Element = Any

@@ -31,7 +31,7 @@ from irdeconv.ir.op import Op
 from irdeconv.ir.spec import is_static
 from irdeconv.ops import activation, elementwise
 from irdeconv.ops.activation import Clamp
-from irdeconv.ops.convert import Convert
+from irdeconv.ops.basic import Convert
 from irdeconv.ops.elementwise import Add, Multiply, Round, Subtract
 from irdeconv.ops.matrix import MatMul
 from irdeconv.ops.movement import Pad12

@@ -27,9 +27,8 @@ from irdeconv.base.tables import escaped_json
 from irdeconv.formats.constants import ELIDED
 from irdeconv.formats.document import MemoryWeights, NoWeights
 from irdeconv.ir.attributes import fits_64_bits
-from irdeconv.ir.constant import ArrayData, ConstantData, FileData
+from irdeconv.ir.constant import ArrayData, ConstantData, FileData, decode, encode
 from irdeconv.ir.dtypes import ELEMENT_TYPES, ElementType
-from irdeconv.ir.packing import decode, encode
 from irdeconv.ir.spec import Array, Dim, Interval, Shape, Spec, is_static
 
 _TOKEN = re.compile(

@@ -5,7 +5,6 @@ from irdeconv.ops import (
     basic,
     channels,
     control,
-    convert,
     convolution,
     core,
     detection_output,

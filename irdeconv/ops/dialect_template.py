@@ -20,8 +20,8 @@ from irdeconv.ir.op import Builder, Op, SpecBuilder, SugarOp, attributes, ports,
 from irdeconv.ir.ports import declaration, fit
 from irdeconv.ir.spec import DYNAMIC, Dim, Interval, Shape, Spec, dims, ints, is_static, merge
 from irdeconv.ops import core, dialect_base
+from irdeconv.ops.basic import Convert
 from irdeconv.ops.checks import check_lists
-from irdeconv.ops.convert import Convert
 from irdeconv.ops.dialect_base import (
     PADS,
     CommonTerms,

@@ -35,8 +35,7 @@ from irdeconv.verify.reduce import (
     guessed_feeds,
     reduce_model,
 )
-from irdeconv.verify.reduce_checks import stage_variant
-from irdeconv.verify.reduce_onnx import opened
+from irdeconv.verify.reduce_checks import opened, stage_variant
 
 
 @checked

@@ -22,9 +22,8 @@ from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.ir.op import Op, as_tuple
 from irdeconv.ir.ports import axis_of
 from irdeconv.ir.spec import Array, is_static
-from irdeconv.ops.basic import Const
+from irdeconv.ops.basic import Const, Convert
 from irdeconv.ops.checks import axes_of
-from irdeconv.ops.convert import Convert
 from irdeconv.ops.elementwise import Multiply, Subtract
 from irdeconv.ops.movement import Pad1, Pad12, PadMode, Transpose, pad_indices
 from irdeconv.ops.shape import Reshape, Squeeze1, Unsqueeze

@@ -38,9 +38,8 @@ from irdeconv.ir.graph import Graph, Node, Value, reached
 from irdeconv.ir.op import SugarOp, infer_op
 from irdeconv.ir.spec import Spec, is_static
 from irdeconv.ops import core
-from irdeconv.ops.basic import Opaque
+from irdeconv.ops.basic import Convert, Opaque
 from irdeconv.ops.bodies import bodies_of, change_bodies, every_node
-from irdeconv.ops.convert import Convert
 from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.ops.dialect_openvino import BackpropData
 from irdeconv.ops.shape import Unsqueeze

@@ -29,9 +29,8 @@ from irdeconv.kernels.candidate import ConvProblem, reversed_filter
 from irdeconv.kernels.elementwise import Instruction
 from irdeconv.kernels.elementwise_chain import Chain, ChainEpilogue
 from irdeconv.kernels.threads import Team
-from irdeconv.ops.basic import VariableOp
+from irdeconv.ops.basic import Convert, VariableOp
 from irdeconv.ops.checks import shape_of
-from irdeconv.ops.convert import Convert
 from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.ops.core import Deconvolution, ZeroInsertion
 from irdeconv.ops.image import Resizing

@@ -21,9 +21,8 @@ from irdeconv.kernels import jit
 from irdeconv.kernels.products import in_order
 from irdeconv.kernels.scratch import allocate, shared_by
 from irdeconv.kernels.threads import Threads
-from irdeconv.ops.basic import Const, Opaque, VariableOp
+from irdeconv.ops.basic import Const, Convert, Opaque, VariableOp
 from irdeconv.ops.bodies import BodyOp, bodies_of
-from irdeconv.ops.convert import Convert
 from irdeconv.ops.elementwise import Multiply, Subtract
 from irdeconv.rewrite.infer_specs import rounded_shapes
 from irdeconv.rewrite.lower_deconv import canonicalized

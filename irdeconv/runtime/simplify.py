@@ -24,9 +24,8 @@ from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.ir.op import Op, as_tuple, effort, infer_op, kept
 from irdeconv.ir.spec import Array, Spec, ints, is_static
 from irdeconv.kernels import jit
-from irdeconv.ops.basic import Const, Opaque
+from irdeconv.ops.basic import Const, Convert, ConvertLike, Opaque
 from irdeconv.ops.channels import Split, VariadicSplit
-from irdeconv.ops.convert import Convert, ConvertLike
 from irdeconv.ops.elementwise import Add, Binary, Divide, Multiply, Subtract
 from irdeconv.ops.movement import Broadcast, Broadcast1, Concat, Pad1, Pad12, Tile, Transpose
 from irdeconv.ops.shape import Reshape, Squeeze, Squeeze1, Unsqueeze

@@ -22,7 +22,7 @@ from irdeconv.ir.dtypes import ElementType, of_numpy
 from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.ir.op import require_fit
 from irdeconv.ir.spec import Array, Spec, compatible
-from irdeconv.ops.convert import Convert, convert
+from irdeconv.ops.basic import Convert, convert
 from irdeconv.ops.dialect_openvino import BackpropData, backprop_data
 from irdeconv.ops.elementwise import Add
 from irdeconv.proof.definition import CONVOLUTIONS

@@ -45,14 +45,15 @@ from irdeconv.verify.reduce_checks import (
     Check,
     CommandCheck,
     ComparingCheck,
+    OnnxVariant,
     Outcome,
     PairCheck,
     RuntimeCheck,
     VerbCheck,
+    WholeOnnx,
     parse_command,
     plan_of,
 )
-from irdeconv.verify.reduce_onnx import OnnxVariant, WholeOnnx
 from irdeconv.verify.reduce_pieces import Knife, ModelSize, Unit, Variant, guess, variant_of
 from irdeconv.verify.reduce_search import Exhausted, Search
 

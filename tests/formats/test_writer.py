@@ -14,8 +14,7 @@ from irdeconv.ir.dtypes import ELEMENT_TYPES
 from irdeconv.ir.graph import Graph, Value
 from irdeconv.ir.spec import Spec
 from irdeconv.ops.activation import ReLU
-from irdeconv.ops.basic import Opaque
-from irdeconv.ops.convert import Convert
+from irdeconv.ops.basic import Convert, Opaque
 from irdeconv.ops.core import Deconvolution, ZeroInsertion
 from irdeconv.ops.dialect_openvino import ConvolutionBackpropData
 from irdeconv.rewrite.forms import FORMS

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
+from irdeconv.ir.constant import NF4, decode, encode
 from irdeconv.ir.dtypes import ELEMENT_TYPES
 from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.ir.op import REGISTRY, infer_op
-from irdeconv.ir.packing import NF4, decode, encode
 from irdeconv.ir.spec import Spec
 from irdeconv.kernels import random_numbers
 from irdeconv.kernels import random_numbers as numbers

@@ -32,9 +32,8 @@ from irdeconv.ir.spec import (
     simplify,
 )
 from irdeconv.ops import elementwise
-from irdeconv.ops.basic import Parameter
+from irdeconv.ops.basic import Convert, Parameter
 from irdeconv.ops.channels import Split
-from irdeconv.ops.convert import Convert
 from irdeconv.ops.convolution import Convolution
 from irdeconv.ops.movement import Broadcast, Concat, Pad12, Transpose
 from irdeconv.ops.reduction import ReduceProd

@@ -19,7 +19,7 @@ from irdeconv.kernels.elementwise import Instruction, Rule
 from irdeconv.kernels.elementwise_chain import Chain
 from irdeconv.kernels.scratch import BlockSizes
 from irdeconv.kernels.threads import Threads
-from irdeconv.ops import activation, convert, elementwise, reduction
+from irdeconv.ops import activation, basic, elementwise, reduction
 from irdeconv.runtime.fusion import chain_step
 from support.rows import each_row
 
@@ -198,16 +198,16 @@ def test_what_is_no_step() -> None:
     assert chain_step(activation.Swish(), [x, Spec(f32, ())]) is None
     assert chain_step(activation.HardSigmoid(), [x, known, Spec(f32, ())]) is None
     assert chain_step(activation.PReLU(), [Spec(f32, None), known]) is None
-    assert chain_step(convert.Convert(i32), [x]) is None
-    assert chain_step(convert.Convert(f64), [x]) is None
+    assert chain_step(basic.Convert(i32), [x]) is None
+    assert chain_step(basic.Convert(f64), [x]) is None
     assert chain_step(elementwise.FakeQuantize(3), [x, known, known, known, known]) is None
 
 
 def test_conversions_round_where_they_stand() -> None:
     x = data((4, 33), "f32")
     f16, f32 = dtypes.ELEMENT_TYPES["f16"], dtypes.ELEMENT_TYPES["f32"]
-    down = chain_step(convert.Convert(f16), [Spec(f32, x.shape)])
-    up = chain_step(convert.Convert(f32), [Spec(f16, x.shape)])
+    down = chain_step(basic.Convert(f16), [Spec(f32, x.shape)])
+    up = chain_step(basic.Convert(f32), [Spec(f16, x.shape)])
     assert down is not None
     assert up is not None
     steps = [

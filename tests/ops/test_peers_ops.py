@@ -15,10 +15,10 @@ from lxml import etree
 
 import irdeconv as ird
 from irdeconv.formats.xml_writer import ir_bytes
+from irdeconv.ir.constant import decode
 from irdeconv.ir.dtypes import ELEMENT_TYPES
 from irdeconv.ir.graph import Value
 from irdeconv.ir.op import REGISTRY, as_tuple, lookup
-from irdeconv.ir.packing import decode
 from irdeconv.ir.spec import DYNAMIC, Interval, Spec
 from irdeconv.rewrite.standardize import standardize
 from op_cases import ROUNDING, Case, Tensor, differs, f16, f32, first_rows, i32, i64

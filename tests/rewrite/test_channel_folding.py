@@ -14,7 +14,7 @@ import irdeconv as ird
 from irdeconv.ir.dtypes import f32
 from irdeconv.ir.graph import Graph
 from irdeconv.ops.activation import ReLU
-from irdeconv.ops.convert import Convert
+from irdeconv.ops.basic import Convert
 from irdeconv.ops.convolution import Convolution, GroupConvolution
 from irdeconv.ops.dialect_openvino import ConvolutionBackpropData, GroupConvolutionBackpropData
 from irdeconv.ops.elementwise import Add, Divide, Multiply, Subtract

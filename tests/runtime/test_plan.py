@@ -20,7 +20,7 @@ from irdeconv.ir.spec import Interval
 from irdeconv.kernels.candidate import Candidate, ConvProblem
 from irdeconv.kernels.threads import Threads
 from irdeconv.ops.activation import PReLU, ReLU, Sigmoid
-from irdeconv.ops.convert import Convert
+from irdeconv.ops.basic import Convert
 from irdeconv.ops.convolution import Convolution, GroupConvolution
 from irdeconv.ops.core import Deconvolution, ZeroInsertion
 from irdeconv.ops.dialect_openvino import ConvolutionBackpropData

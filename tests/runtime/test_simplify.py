@@ -31,9 +31,8 @@ from irdeconv.kernels.divided import DividedKernel, LayerPart, parts_of
 from irdeconv.kernels.eager import for_convolution, for_deconvolution
 from irdeconv.kernels.threads import Threads, arithmetic
 from irdeconv.ops.activation import ReLU, Sigmoid
-from irdeconv.ops.basic import Const
+from irdeconv.ops.basic import Const, Convert
 from irdeconv.ops.channels import Split
-from irdeconv.ops.convert import Convert
 from irdeconv.ops.elementwise import Add, Divide, Multiply, Subtract
 from irdeconv.ops.movement import Concat, Pad12, Transpose
 from irdeconv.ops.shape import Reshape, ShapeOf, Squeeze1, Unsqueeze

@@ -8,8 +8,7 @@ import irdeconv as ird
 from irdeconv.ir.dtypes import f16, f32
 from irdeconv.ir.op import REGISTRY
 from irdeconv.ops.activation import LogSoftmax, ReLU, SoftMax
-from irdeconv.ops.basic import Assign6, ReadValue6
-from irdeconv.ops.convert import Convert
+from irdeconv.ops.basic import Assign6, Convert, ReadValue6
 from irdeconv.ops.convolution import GroupConvolution
 from irdeconv.ops.elementwise import Add, Exp, Multiply, Tanh
 from irdeconv.ops.matrix import MatMul, ScaledDotProductAttention

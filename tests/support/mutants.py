@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.ir.graph import Graph, Node, Value
-from irdeconv.ops.basic import Const
-from irdeconv.ops.convert import Convert
+from irdeconv.ops.basic import Const, Convert
 from irdeconv.ops.movement import Transpose
 from irdeconv.ops.shape import Reshape
 from support.layers import constant

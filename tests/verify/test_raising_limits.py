@@ -14,9 +14,8 @@ from irdeconv.cli.main import main
 from irdeconv.ir.dtypes import ELEMENT_TYPES
 from irdeconv.ir.graph import Graph, Value
 from irdeconv.ir.spec import Spec
-from irdeconv.ops.basic import Opaque
+from irdeconv.ops.basic import Convert, Opaque
 from irdeconv.ops.channels import DepthToSpace
-from irdeconv.ops.convert import Convert
 from irdeconv.ops.shape import ShapeOf
 from irdeconv.proof.model import Unproved
 from irdeconv.verify.raising import raise_deconvolutions

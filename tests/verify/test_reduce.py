@@ -15,8 +15,7 @@ from irdeconv.ir.dtypes import f32
 from irdeconv.ir.graph import Graph, Value
 from irdeconv.ir.spec import Spec
 from irdeconv.ops.activation import ReLU
-from irdeconv.ops.basic import Opaque
-from irdeconv.ops.convert import Convert
+from irdeconv.ops.basic import Convert, Opaque
 from irdeconv.ops.convolution import Convolution
 from irdeconv.verify import reduce_checks as comparing
 from irdeconv.verify import reduce_search

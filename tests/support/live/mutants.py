@@ -14,9 +14,9 @@ from lxml import etree
 
 import irdeconv as ird
 from irdeconv.formats.xml_writer import ir_bytes
+from irdeconv.ir.constant import encode
 from irdeconv.ir.dtypes import ELEMENT_TYPES
 from irdeconv.ir.op import lookup
-from irdeconv.ir.packing import encode
 from irdeconv.ir.spec import Array, Spec, bounds, compatible
 from irdeconv.verify.reduce_pieces import guess
 from support.live.graphs import random_graph

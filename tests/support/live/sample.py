@@ -8,11 +8,10 @@ import numpy as np
 
 import irdeconv as ird
 from irdeconv.base.errors import IrdeconvError, OpError
-from irdeconv.ir.constant import ArrayData
+from irdeconv.ir.constant import ArrayData, encode
 from irdeconv.ir.dtypes import ELEMENT_TYPES, ElementType
 from irdeconv.ir.graph import Graph, Value
 from irdeconv.ir.op import lookup, parse_attributes, ports
-from irdeconv.ir.packing import encode
 from irdeconv.ir.spec import DYNAMIC, Array, Spec, bounds
 from irdeconv.ops.basic import Const, Parameter, Result
 from op_cases import Tensor
