@@ -41,7 +41,8 @@ from irdeconv.rewrite.standardize import standardize
 from irdeconv.rewrite.targets import load_target, target_names
 from irdeconv.show.inspection import ratio
 from irdeconv.verify.certificates import Certificates
-from irdeconv.verify.check import Given, probed, stamp_of, with_probe
+from irdeconv.verify.check import probed, with_probe
+from irdeconv.verify.proving import Given, stamp_of
 from irdeconv.verify.raising import Raised
 
 if TYPE_CHECKING:

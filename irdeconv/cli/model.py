@@ -31,7 +31,7 @@ from irdeconv.rewrite import infer_specs
 
 if TYPE_CHECKING:
     from irdeconv.verify.certificates import Certificates
-    from irdeconv.verify.check import Given
+    from irdeconv.verify.proving import Given
 
 STDIN = "<stdin>"
 
@@ -105,7 +105,7 @@ def read_file(file: str, weights: str | None = None, semantics: Semantics = "run
 
 def given(file: str, weights: str | None, semantics: Semantics = "runtime") -> Given:
     """Return a file as a side of a proof takes it; `-` is stdin."""
-    from irdeconv.verify.check import Given
+    from irdeconv.verify.proving import Given
 
     return Given(source_of(file), weights, semantics, STDIN)
 
@@ -116,7 +116,8 @@ def prove(args: argparse.Namespace, source: Graph, written: Given, *, raised: bo
 
     The model of FILE is the file if it is an IR, else its graph.
     """
-    from irdeconv.verify.check import Given, both_sides, certified
+    from irdeconv.verify.check import certified
+    from irdeconv.verify.proving import Given, both_sides
 
     is_ir = args.file != "-" and Path(args.file).suffix == ".xml"
     original = given(args.file, args.weights, args.semantics) if is_ir else Given(source)

@@ -33,8 +33,9 @@ from irdeconv.verify.certificates import (
     Stamp,
     read_certificates,
 )
-from irdeconv.verify.check import both_sides, checked, stamp_of
+from irdeconv.verify.check import checked
 from irdeconv.verify.check import probed as probe
+from irdeconv.verify.proving import both_sides, stamp_of
 from irdeconv.verify.raising import RaisingReport
 from irdeconv.verify.second_reading import SecondAnswer, SecondModel, Unfollowed
 

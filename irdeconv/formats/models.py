@@ -345,7 +345,7 @@ def _refuse_other_models(begin: bytes, name: str) -> None:
 
 def converted(
     model: str | PathLike[str] | bytes | OnnxModel,
-    weights: str | PathLike[str] | None = None,
+    weights: str | PathLike[str] | bytes | None = None,
     *,
     shapes: Mapping[str, Shape | None] | None = None,
     seed: int = 0,
@@ -357,6 +357,10 @@ def converted(
 
         old: Any = model
         return read_legacy_files(old, weights, shapes=shapes, seed=seed, semantics=semantics)
+    if isinstance(weights, bytes):
+        raise misused(
+            "bytes of weights are for an IR of version 2 to 7", "name a file, or leave them out"
+        )
     return import_model(model, weights, shapes=shapes, seed=seed, semantics=semantics)
 
 

@@ -106,6 +106,8 @@ class Reshape(ViewOp):
             return 1 if rhi == 0 else DYNAMIC
         low = 0 if rhi is None else -(-slo // rhi)
         high = None if shi is None else shi // rlo
+        if low == high:
+            return low  # also beyond the largest dimension, which is refused later
         return DYNAMIC if high is not None and high < low else Interval.of(low, high)
 
     def _check(self, shape: Shape, pattern: list[int], out: list[Dim]) -> None:

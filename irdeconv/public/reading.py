@@ -73,7 +73,7 @@ def read(
 @work.counted
 def convert(
     model: str | PathLike[str] | bytes | OnnxModel,
-    weights: str | PathLike[str] | None = None,
+    weights: str | PathLike[str] | bytes | None = None,
     *,
     shapes: Mapping[str, ShapeLike] | None = None,
     seed: int = 0,
@@ -83,8 +83,8 @@ def convert(
 
     `read` imports them as well; this function has the options that only such models need.
     Deconvolutions keep the meaning of their own format, tensors their names. `weights` is an .npz
-    by tensor id or name for a dump, the `.bin` for an old IR, or "random" (with `seed`) for both.
-    `shapes` replaces declared shapes of inputs.
+    by tensor id or name for a dump, the `.bin` or its bytes for an old IR, or "random" (with
+    `seed`) for both. `shapes` replaces declared shapes of inputs.
 
     Raises UnsupportedError with everything that is not covered, InputError for a bad file.
 

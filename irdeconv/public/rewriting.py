@@ -24,7 +24,7 @@ from irdeconv.rewrite.targets import Target
 from irdeconv.runtime.feeds import Feeds
 from irdeconv.verify import check
 from irdeconv.verify.certificates import Certificate, Certificates, CheckReport, read_certificates
-from irdeconv.verify.check import Given, both_sides
+from irdeconv.verify.proving import Given, both_sides
 from irdeconv.verify.raising import Raised, raise_deconvolutions, unproved
 from irdeconv.verify.reduce import (
     ONNX_PEER,
