@@ -21,7 +21,7 @@ import numpy as np
 
 import irdeconv as ird
 from irdeconv.ir.graph import Graph
-from irdeconv.kernels.blas import one_blas_thread
+from irdeconv.kernels.machine import one_blas_thread
 from support.layers import Layer, sequential
 
 LAYERS = Path(__file__).resolve().parent / "bench_layers.json"

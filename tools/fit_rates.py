@@ -34,7 +34,6 @@ import numpy as np
 
 from irdeconv.kernels import (
     convolution,
-    convolution_depthwise,
     convolution_direct,
     convolution_rows,
     deconvolution_col2im,
@@ -44,11 +43,10 @@ from irdeconv.kernels import (
     products,
     residue_cuts,
 )
-from irdeconv.kernels import deconvolution_winograd_cuts as winograd
-from irdeconv.kernels.blas import one_blas_thread
+from irdeconv.kernels import deconvolution_winograd as winograd
 from irdeconv.kernels.candidate import Candidate, ConvProblem, Estimate, FixedKernel, every_cut
 from irdeconv.kernels.eager import convolution_candidates
-from irdeconv.kernels.machine import scaled, unscaled
+from irdeconv.kernels.machine import one_blas_thread, scaled, unscaled
 from irdeconv.kernels.threads import Threads, arithmetic
 from irdeconv.runtime.machine import Conditions
 from irdeconv.runtime.measure import Call, Clock, Effort, interleaved, percentile
@@ -57,7 +55,7 @@ from irdeconv.runtime.measure import Call, Clock, Effort, interleaved, percentil
 Records = dict[str, tuple[ModuleType, str, Callable[[ConvProblem], list[Candidate]]]]
 CONVOLUTIONS: Records = {
     "convolution": (convolution, "WORK", convolution_candidates),
-    "depthwise": (convolution, "DEPTHWISE", convolution_depthwise.candidates),
+    "depthwise": (convolution, "DEPTHWISE", convolution_direct.depthwise_candidates),
     "interleaved": (convolution_rows, "INTERLEAVED", convolution_rows.candidates),
     "banded": (convolution_rows, "BANDED", convolution_rows.candidates),
     "direct": (convolution_direct, "DIRECT", convolution_direct.candidates),

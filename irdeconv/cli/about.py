@@ -454,7 +454,7 @@ def _warm(models: Sequence[str], console: Console) -> Answer:
             inputs = gather(graph, [], 0, console)
             ird.compile(specialize(graph, inputs)).run(inputs)
     else:
-        from irdeconv.kernels.warm import compile_kernels
+        from irdeconv.kernels.eager import compile_kernels
 
         compile_kernels()
     seconds, folder = perf_counter() - start, jit.cache_folder()

@@ -29,7 +29,7 @@ from irdeconv.kernels.candidate import (
     trailing,
 )
 from irdeconv.kernels.convolution import MOST_AXES
-from irdeconv.kernels.convolution_depthwise import compiled
+from irdeconv.kernels.convolution_direct import compiled
 from irdeconv.kernels.deconvolution import (
     OutputBlock,
     close_tile,

@@ -5,22 +5,28 @@
 
 At stride 1 each is the other. A plan prepares its kernels once. Letters: see `candidate.py`. IEEE
 754 is followed silently: Inf and NaN in the data are results, not warnings.
+
+Two threads would wait for each other in a layer whose kernel cuts its work into one piece, or
+three. Some images of it, or some of its output channels, are a layer themselves: such parts of
+equal time are computed as wholes. `compile_kernels` compiles what this processor's kernels need, so
+that no run waits for it.
 """
 
 from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
+from irdeconv.base import progress
 from irdeconv.ir.spec import Array
 from irdeconv.kernels import (
-    convolution_depthwise,
     convolution_direct,
     convolution_im2col,
     convolution_rows,
@@ -28,24 +34,37 @@ from irdeconv.kernels import (
     deconvolution_direct,
     deconvolution_phases,
     deconvolution_terms,
-    deconvolution_winograd_cuts,
+    deconvolution_winograd,
+    jit,
 )
-from irdeconv.kernels.candidate import ZERO, Candidate, ConvProblem, Kernel, reversed_filter
+from irdeconv.kernels.candidate import (
+    DEARER,
+    GAIN,
+    LONG,
+    ZERO,
+    Candidate,
+    ConvProblem,
+    Epilogue,
+    FixedKernel,
+    Kernel,
+    reversed_filter,
+)
 from irdeconv.kernels.convolution import MOST_AXES
 from irdeconv.kernels.deconvolution import axes_of
 from irdeconv.kernels.deconvolution_phases import separable
-from irdeconv.kernels.divided import divided
 from irdeconv.kernels.jit import available, retried
 from irdeconv.kernels.machine import relative
+from irdeconv.kernels.panels import own_tiles, step_name
 from irdeconv.kernels.products import convolve_in_order, deconvolve_in_order, in_order
-from irdeconv.kernels.threads import Threads
+from irdeconv.kernels.scratch import Space, pieces
+from irdeconv.kernels.threads import Alone, Team, Threads, arithmetic
 
 # Each lists its kernels for a problem, perhaps none.
 KERNELS = (
     convolution_im2col.pointwise_candidates,
     convolution_im2col.candidates,
     convolution_winograd.candidates,
-    convolution_depthwise.candidates,
+    convolution_direct.depthwise_candidates,
 )
 # They list their kernels for a deconvolution, maybe none; these transform nothing.
 DIRECT: tuple[Callable[..., list[Candidate]], ...] = (
@@ -105,7 +124,7 @@ def as_deconvolution(problem: ConvProblem, limit: float = math.inf) -> list[Cand
     back = problem.reversed
     found = deconvolution_phases.single_candidates(back)
     if available():  # else those for convolutions are better
-        found += deconvolution_winograd_cuts.candidates(back, limit)
+        found += deconvolution_winograd.candidates(back, limit)
     return [_turned(c, back) for c in found]
 
 
@@ -137,7 +156,7 @@ def _of_deconvolution(problem: ConvProblem, direct: bool) -> list[Candidate]:
     if not candidates or problem.strides[-1] >= FAR_APART:
         listing = (*DIRECT, deconvolution_terms.wide_candidates)
     if not direct:
-        listing = (*listing, deconvolution_winograd_cuts.candidates)
+        listing = (*listing, deconvolution_winograd.candidates)
     candidates += [c for kernels in listing for c in kernels(problem)]
     candidates += as_convolution(problem)
     if direct:
@@ -314,3 +333,232 @@ def _once(listed: Callable[[], list[Candidate]], x: Array, w: Array, out: Array)
     kernel = retried(lambda: listed()[0].prepare(w))
     _LOCAL.team.begin()
     kernel(x, out, None, _LOCAL.team)
+
+
+MOST_LAYER_PARTS = 8
+
+
+@dataclass(frozen=True)
+class LayerPart:
+    """Some images, or of one image some groups or some output channels of a group."""
+
+    whole: ConvProblem
+    images: slice
+    groups: slice
+    channels: slice
+
+    @property
+    def problem(self) -> ConvProblem:
+        """The part as a problem of its own."""
+        images, groups, channels = (
+            s.stop - s.start for s in (self.images, self.groups, self.channels)
+        )
+        inputs = groups * self.whole.group_inputs
+        shape = (images, inputs, *self.whole.shape[2:])
+        return replace(self.whole, shape=shape, outputs=groups * channels, groups=groups)
+
+    @property
+    def outputs(self) -> slice:
+        """The output channels; all are neighbours."""
+        m = self.whole.group_outputs
+        first = self.groups.start * m + self.channels.start
+        return slice(first, (self.groups.stop - 1) * m + self.channels.stop)
+
+    def of_input(self, x: Array) -> Array:
+        """Return the part of `x [N, C, *I]` that is read."""
+        c = self.whole.group_inputs
+        return x[self.images, self.groups.start * c : self.groups.stop * c]
+
+    def of_filter(self, w: Array, axis: int) -> Array:
+        """Return the filter, whose output channels of a group lie along an axis."""
+        return w[(self.groups, *(slice(None),) * (axis - 1), self.channels)]
+
+
+@dataclass
+class _Displaced:
+    """An epilogue of a part of its output."""
+
+    epilogue: Epilogue
+    positional: bool
+    image: int
+    channel: int
+
+    def __call__(self, tile: Array, image: int, channels: slice, positions: slice) -> None:
+        moved = slice(channels.start + self.channel, channels.stop + self.channel)
+        self.epilogue(tile, image + self.image, moved, positions)
+
+
+@dataclass(frozen=True)
+class DividedKernel:
+    """A kernel for each part."""
+
+    parts: Sequence[LayerPart]
+    kernels: Sequence[Kernel]
+
+    def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
+        """See `Kernel`."""
+
+        def work(number: int, space: Space) -> None:
+            part, kernel = self.parts[number], self.kernels[number]
+            target, done = out[part.images, part.outputs], epilogue
+            if epilogue is not None:  # the kernel counts images and channels from the part's
+                first = part.images.start, part.outputs.start
+                done = _Displaced(epilogue, epilogue.positional, *first)
+            kernel(part.of_input(x), target, done, Alone(space))
+
+        team.each(range(len(self.parts)), work)
+
+
+def parts_of(problem: ConvProblem) -> list[LayerPart]:
+    """Divide a layer into parts that two threads share well; there are none if it has too little.
+
+    Into images if it has enough of these, else each image into groups, else these into channels.
+    """
+    for parts in _divisions(problem):
+        sizes = sorted(p.problem.shape[0] * p.problem.outputs for p in parts)
+        longest = sizes[-1] * -(-len(sizes) // 2) if len(sizes) > 2 else sizes[-1]
+        if len(sizes) <= MOST_LAYER_PARTS and sum(sizes) >= GAIN * longest:
+            return parts
+    return []
+
+
+def _divisions(problem: ConvProblem) -> Iterator[list[LayerPart]]:
+    n, g, m = problem.shape[0], problem.groups, problem.group_outputs
+    all_images, all_groups, all_channels = slice(0, n), slice(0, g), slice(0, m)
+    yield [LayerPart(problem, some, all_groups, all_channels) for some in _halves(all_images)]
+    each = pieces(n, 1)
+    yield [LayerPart(problem, i, some, all_channels) for i in each for some in _halves(all_groups)]
+    yield [
+        LayerPart(problem, i, group, some)
+        for i in each
+        for group in pieces(g, 1)
+        for some in _halves(all_channels)
+    ]
+
+
+def _halves(whole: slice) -> list[slice]:
+    return pieces(whole.stop, -(-whole.stop // 2))
+
+
+def divided(
+    problem: ConvProblem,
+    candidates: Sequence[Candidate],
+    list_kernels: Callable[[ConvProblem], list[Candidate]],
+    axis: int,
+) -> list[Candidate]:
+    """Return the candidates for a layer, and for parts of a long one if threads share it badly.
+
+    Candidates that threads share badly are left out if others cost hardly more. `list_kernels`
+    lists candidates for the parts; `axis` is that of the output channels of a group in the filter.
+    Nothing depends on the number of threads.
+    """
+    least = min(c.cost for c in candidates)
+    uneven = [c for c in candidates if c.cost <= DEARER * least and c.gain < GAIN]
+    parts = parts_of(problem) if uneven and least > LONG else []
+    if not parts:
+        return list(candidates)
+    kinds = {part.problem for part in parts}
+    listed = {kind: {c.name: c for c in list_kernels(kind)} for kind in kinds}
+    found = list(candidates)
+    for whole in uneven:
+        some = [listed[part.problem].get(whole.name) for part in parts]
+        kernels = [c for c in some if c is not None]
+        if len(kernels) == len(parts):
+            found.append(_divided_candidate(whole, parts, kernels, axis))
+    even = [c for c in found if c.gain >= GAIN]
+    return [c for c in found if not (c in uneven and any(_replaces(e, c) for e in even))]
+
+
+def _replaces(even: Candidate, uneven: Candidate) -> bool:
+    """Whether the one is better for two threads, and for one hardly worse."""
+    dearer = even.cost > DEARER * uneven.cost
+    return not dearer and even.transforms <= uneven.transforms and even.spreads <= uneven.spreads
+
+
+def _divided_candidate(
+    whole: Candidate,
+    parts: Sequence[LayerPart],
+    kernels: Sequence[Candidate],
+    axis: int,
+) -> Candidate:
+    """Return the candidate that computes the parts of another one."""
+
+    def prepare(w: Array) -> Kernel:
+        pairs = zip(parts, kernels, strict=True)
+        filters = ((np.ascontiguousarray(part.of_filter(w, axis)), c) for part, c in pairs)
+        return DividedKernel(parts, [c.prepare(some) for some, c in filters])
+
+    return Candidate(
+        name=whole.name,
+        cost=sum(c.cost for c in kernels),
+        scratch=sum(c.scratch for c in kernels),
+        prepare=prepare,
+        items=len(parts),
+        transforms=any(c.transforms for c in kernels),
+        spreads=any(c.spreads for c in kernels),
+    )
+
+
+def _warm_layer(
+    channels: int, outputs: int, groups: int, kernel: int, stride: int, begin: int, size: int
+) -> ConvProblem:
+    return ConvProblem(
+        shape=(1, channels, WARM_SIDE, WARM_SIDE),
+        outputs=outputs,
+        groups=groups,
+        kernel=(kernel,) * 2,
+        strides=(stride,) * 2,
+        dilations=(1, 1),
+        begin=(begin,) * 2,
+        sizes=(size,) * 2,
+    )
+
+
+WARM_SIDE = 20  # of inputs; every tile and transform fits in
+# Small layers for which every compiled kernel is a candidate: the micro-kernel's tiles have
+# different numbers of rows, and depthwise layers have a loop of their own.
+CONVOLUTIONS = (
+    *(_warm_layer(8, outputs, 1, 1, 1, 0, WARM_SIDE) for outputs in (6, 8, 12, 24)),
+    _warm_layer(16, 16, 1, 3, 1, 1, WARM_SIDE),
+    _warm_layer(16, 16, 1, 3, 2, 1, WARM_SIDE // 2),
+    _warm_layer(8, 8, 8, 3, 1, 1, WARM_SIDE),
+    _warm_layer(8, 8, 8, 3, 2, 1, WARM_SIDE // 2),
+)
+DECONVOLUTIONS = (
+    _warm_layer(16, 16, 1, 2, 2, 0, 2 * WARM_SIDE),
+    _warm_layer(16, 16, 1, 4, 2, 1, 2 * WARM_SIDE),
+    _warm_layer(4, 4, 1, 3, 3, 0, 3 * WARM_SIDE),
+    _warm_layer(8, 8, 8, 4, 2, 1, 2 * WARM_SIDE),
+)
+
+
+def compile_kernels() -> None:
+    """Compile the calls of a table, then run every candidate of some layers; numba is there."""
+    jit.load()
+    import_module("irdeconv.kernels.compiled_recurrent")
+    steps = import_module("irdeconv.kernels.compiled_records")
+    steps.compile_all(map(step_name, own_tiles()))
+    import_module("irdeconv.kernels.compiled_sharing").sharing()
+    work = [(layer, c) for layer in CONVOLUTIONS for c in for_convolution(layer)]
+    turned = [(layer, c) for layer in DECONVOLUTIONS for c in for_deconvolution(layer)]
+    for layer, candidate in progress.each("trying kernels", work, name=_tried_name):
+        shape = layer.groups, layer.group_outputs, layer.group_inputs, *layer.kernel
+        _try_kernel(layer, candidate, shape)
+    for layer, candidate in progress.each("trying kernels", turned, name=_tried_name):
+        shape = layer.groups, layer.group_inputs, layer.group_outputs, *layer.kernel
+        _try_kernel(layer, candidate, shape)
+
+
+def _tried_name(pair: tuple[ConvProblem, Candidate]) -> str:
+    return pair[1].name
+
+
+def _try_kernel(layer: ConvProblem, candidate: Candidate, shape: tuple[int, ...]) -> None:
+    x, out = np.ones(layer.shape, np.float32), np.empty(layer.out_shape, np.float32)
+    team = Threads(1)
+    team.begin()
+    kernel = candidate.prepare(np.ones(shape, np.float32))
+    with arithmetic():
+        kernel(x, out, None, team)
+    if isinstance(kernel, FixedKernel):
+        kernel.fixed(x, out, lambda tile, image, channels, positions: None)

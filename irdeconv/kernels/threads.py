@@ -23,8 +23,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from irdeconv.ir.spec import Array
-from irdeconv.kernels.blas import renew_in_children, use_one_blas_thread
-from irdeconv.kernels.machine import relative
+from irdeconv.kernels.machine import relative, renew_in_children, use_one_blas_thread
 from irdeconv.kernels.scratch import Space, address
 
 T = TypeVar("T")

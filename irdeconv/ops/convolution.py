@@ -19,7 +19,7 @@ from irdeconv.ir.spec import DYNAMIC, Array, Dim, Shape, Spec, is_static, merge
 from irdeconv.kernels.candidate import ConvProblem
 from irdeconv.kernels.copies import padded
 from irdeconv.kernels.eager import convolution
-from irdeconv.kernels.sampling import DeformableWindows, convolve
+from irdeconv.kernels.interpolation import DeformableWindows, convolve
 from irdeconv.ops.channels import divided
 from irdeconv.ops.checks import WindowOp, check_lists
 

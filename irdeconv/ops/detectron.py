@@ -23,9 +23,7 @@ from irdeconv.ir.op import JUMPS, Op, attribute, op, roundings
 from irdeconv.ir.ports import Fit
 from irdeconv.ir.spec import Array, Arrays, Dim, Spec, merge
 from irdeconv.kernels import boxes, suppression
-from irdeconv.kernels import regions as sampled
-from irdeconv.kernels.boxes import Anchors
-from irdeconv.kernels.regions import SampledAxis
+from irdeconv.kernels.boxes import Anchors, SampledAxis
 from irdeconv.ops.checks import want_shapes
 from irdeconv.ops.regions import limited_axes
 from irdeconv.ops.suppression import count_of, least_of, most
@@ -129,7 +127,7 @@ class ExperimentalDetectronROIFeatureExtractor(Op):
         for n, level in enumerate(boxes.levels(regions, len(levels))):
             if level < len(levels) and maps[level].size:
                 stride = self.pyramid_scales[level]
-                out[n] = sampled.average(maps[level], *self._axes(regions[n], stride))
+                out[n] = boxes.average(maps[level], *self._axes(regions[n], stride))
         return out.astype(input_rois.dtype), input_rois
 
     def _axes(self, region: Array, stride: int) -> tuple[SampledAxis, SampledAxis]:

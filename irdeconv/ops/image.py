@@ -35,7 +35,7 @@ from irdeconv.ir.spec import (
     merge,
     non_negative,
 )
-from irdeconv.kernels import copies, regions, sampling
+from irdeconv.kernels import boxes, copies, interpolation
 from irdeconv.kernels.candidate import reads
 from irdeconv.kernels.interpolation import (
     Interpolation,
@@ -309,10 +309,10 @@ class Interpolate1(Resizing):
         return [Resize(a, size, size / max(padded[a], 1)) for a, size in pairs], rules
 
 
-WEIGHTS: dict[str, sampling.NeighbourWeights | None] = {
+WEIGHTS: dict[str, interpolation.NeighbourWeights | None] = {
     "nearest": None,
-    "bilinear": sampling.linear_weights,
-    "bicubic": sampling.cubic_weights,
+    "bilinear": interpolation.linear_weights,
+    "bicubic": interpolation.cubic_weights,
 }
 
 
@@ -341,15 +341,15 @@ class GridSample(Op):
                 text += f'padding_mode="{self.padding_mode}" needs one'
                 raise size_error(0, text)
             return np.zeros(shape, data.dtype)
-        x = sampling.source(places[..., 0], width, align_corners=self.align_corners)
-        y = sampling.source(places[..., 1], height, align_corners=self.align_corners)
-        extend: dict[str, sampling.Extend] = {
+        x = interpolation.source(places[..., 0], width, align_corners=self.align_corners)
+        y = interpolation.source(places[..., 1], height, align_corners=self.align_corners)
+        extend: dict[str, interpolation.Extend] = {
             "zeros": None,
-            "border": sampling.bordered,
-            "reflection": partial(sampling.reflected, align_corners=self.align_corners),
+            "border": interpolation.bordered,
+            "reflection": partial(interpolation.reflected, align_corners=self.align_corners),
         }
         weights = WEIGHTS[self.mode]
-        read = sampling.sample(data.astype(wide), y, x, weights, extend[self.padding_mode])
+        read = interpolation.sample(data.astype(wide), y, x, weights, extend[self.padding_mode])
         return np.asarray(read.astype(data.dtype))
 
 
@@ -527,7 +527,7 @@ class _Colours(Op):
             u, v = planes[1][..., 0], planes[1][..., 1]
         else:
             u, v = planes[1][..., 0], planes[2][..., 0]
-        out = regions.to_rgb(*(p.astype(np.float32) for p in (y, u, v)))
+        out = boxes.to_rgb(*(p.astype(np.float32) for p in (y, u, v)))
         if planes[0].dtype == np.uint8:
             out = np.rint(out)
         out = out[..., ::-1] if self.type.endswith("toBGR") else out

@@ -24,9 +24,9 @@ from irdeconv.ir.spec import (
     is_static,
     merge,
 )
-from irdeconv.kernels.attention import Attention, MatrixProduct
 from irdeconv.kernels.eager import accumulator
 from irdeconv.kernels.recorded_calls import Repeated
+from irdeconv.kernels.reductions import Attention, MatrixProduct
 from irdeconv.kernels.threads import Threads
 from irdeconv.ops.checks import inferred_shape, is_computed, joint_shape, shape_of, widened
 

@@ -15,8 +15,8 @@ from irdeconv.ir.attributes import Floats, Ints, Natural, Positive, PositiveScal
 from irdeconv.ir.op import MOVES, Op, attribute, op
 from irdeconv.ir.ports import Fit, axis_of
 from irdeconv.ir.spec import DYNAMIC, Array, Dim, Shape, Spec, bounds, merge
-from irdeconv.kernels import regions
-from irdeconv.kernels.regions import Groups, SampledAxis, axis_of_samples
+from irdeconv.kernels import boxes
+from irdeconv.kernels.boxes import Groups, SampledAxis, axis_of_samples
 
 Aligned = Literal["asymmetric", "half_pixel_for_nn", "half_pixel"]
 # The offsets of a coordinate before the scale, and after it.
@@ -67,9 +67,9 @@ def limited_axes(
     y = axis_of_samples(begin[1], extent[1], bins[0], ratio)
     x = axis_of_samples(begin[0], extent[0], bins[1], ratio)
     count = max(y.count, 1) * y.bins * max(x.count, 1) * x.bins
-    if count > regions.REGION_SAMPLES:
+    if count > boxes.REGION_SAMPLES:
         text = f"a region of {extent[0]} x {extent[1]} elements has {count} samples"
-        raise value_error(port, text, hint=f"the limit is {regions.REGION_SAMPLES}")
+        raise value_error(port, text, hint=f"the limit is {boxes.REGION_SAMPLES}")
     return y, x
 
 
@@ -94,7 +94,7 @@ class ROIAlign3(_Regions):
         if self.aligned_mode == "asymmetric":
             extent = np.maximum(extent, np.float32(1))
         y, x = self._axes(places[:2], extent)
-        return (regions.largest if self.mode == "max" else regions.average)(image, y, x)
+        return (boxes.largest if self.mode == "max" else boxes.average)(image, y, x)
 
 
 @op("ROIAlign", since=9)
@@ -131,7 +131,7 @@ class ROIAlignRotated(_Regions):
             return y * cos - x * sin + centre[1], y * sin + x * cos + centre[0]
 
         y, x = self._axes(-extent / 2, extent)
-        return regions.average_at(image, y, x, turn)
+        return boxes.average_at(image, y, x, turn)
 
 
 Pool = Callable[[int, Array, Array], Array]
@@ -198,10 +198,10 @@ class ROIPooling(_RegionPooling):
 
         def pool(_: int, image: Array, region: Array) -> Array:
             if self.method == "max":
-                return regions.maxima(image, region, self.spatial_scale, bins)
-            y = regions.spread(region[1], region[3], bins[0], image.shape[1])
-            x = regions.spread(region[0], region[2], bins[1], image.shape[2])
-            return regions.at_points(image, y, x)
+                return boxes.maxima(image, region, self.spatial_scale, bins)
+            y = boxes.spread(region[1], region[3], bins[0], image.shape[1])
+            x = boxes.spread(region[0], region[2], bins[1], image.shape[2])
+            return boxes.at_points(image, y, x)
 
         return self._each(data, rois, (data.shape[1], *bins), pool)
 

@@ -28,7 +28,6 @@ from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.ir.op import Bound, as_tuple, kept
 from irdeconv.ir.spec import Array, Spec, is_static
 from irdeconv.kernels import jit
-from irdeconv.kernels.blas import blas_name
 from irdeconv.kernels.candidate import (
     Candidate,
     ConvProblem,
@@ -44,6 +43,7 @@ from irdeconv.kernels.candidate import (
 from irdeconv.kernels.copies import CopyKernel
 from irdeconv.kernels.eager import for_convolution, for_deconvolution
 from irdeconv.kernels.jit import FILE_MODE, FOLDER_MODE, available, is_private, processor
+from irdeconv.kernels.machine import blas_name
 from irdeconv.kernels.recorded_calls import FixedCall
 from irdeconv.kernels.threads import Team, Threads, arithmetic
 from irdeconv.ops.bodies import Body, BodyOp

@@ -22,14 +22,15 @@ from irdeconv import __version__
 from irdeconv.base.json_form import Record
 from irdeconv.ir.spec import Array
 from irdeconv.kernels import convolution_direct, jit
-from irdeconv.kernels.blas import blas_name, one_blas_thread
 from irdeconv.kernels.candidate import ConvProblem
 from irdeconv.kernels.machine import (
     FITTED,
     PACKAGED,
     MachineProfile,
+    blas_name,
     installed,
     machine_key,
+    one_blas_thread,
     packaged_name,
     profile,
 )

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 from irdeconv.base import progress
 from irdeconv.base.json_form import NamedLayer, Record
 from irdeconv.ir.graph import Graph, Node, Value
-from irdeconv.kernels.blas import one_blas_thread
+from irdeconv.kernels.machine import one_blas_thread
 from irdeconv.ops.basic import macs as macs_of
 from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.ops.core import ZeroInsertion, scatter_macs

@@ -21,8 +21,8 @@ from irdeconv.base.markup import html_table, line
 from irdeconv.formats.document import NoWeights, sources_of
 from irdeconv.ir.graph import Graph
 from irdeconv.ir.spec import Array, Shape, is_static
-from irdeconv.kernels.blas import one_blas_thread, renew_in_children
 from irdeconv.kernels.jit import is_wanted, retried, wanted
+from irdeconv.kernels.machine import one_blas_thread, renew_in_children
 from irdeconv.kernels.products import accumulate_in_order, in_order
 from irdeconv.kernels.threads import Threads
 from irdeconv.ops.basic import Parameter

@@ -21,7 +21,7 @@ from irdeconv.base.markup import html_text, html_title, line
 from irdeconv.base.tables import printable
 from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.ir.spec import Array
-from irdeconv.kernels.blas import one_blas_thread
+from irdeconv.kernels.machine import one_blas_thread
 from irdeconv.runtime.feeds import Feeds
 from irdeconv.runtime.plan import Plan, Step
 from irdeconv.verify import judge as rounding

@@ -27,7 +27,7 @@ from irdeconv.formats.xml_writer import stage_ir
 from irdeconv.ir.geometry import Semantics
 from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.ir.spec import Array
-from irdeconv.kernels.blas import one_blas_thread
+from irdeconv.kernels.machine import one_blas_thread
 from irdeconv.rewrite.lower_deconv import lower
 from irdeconv.rewrite.standardize import standardize
 from irdeconv.runtime.feeds import Feeds

@@ -22,7 +22,7 @@ from irdeconv.ir.constant import ArrayData
 from irdeconv.ir.graph import Graph, Node, Value, unique, upstream
 from irdeconv.ir.op import Op, as_tuple
 from irdeconv.ir.spec import Array, Interval, Spec
-from irdeconv.kernels.blas import one_blas_thread
+from irdeconv.kernels.machine import one_blas_thread
 from irdeconv.ops.basic import Const, Opaque, Parameter, Result
 from irdeconv.rewrite.infer_specs import infer_specs, inferred
 from irdeconv.runtime.feeds import Binder, Feeds

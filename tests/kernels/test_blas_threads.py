@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.kernels import blas, products
+from irdeconv.kernels import machine, products
 from irdeconv.kernels import scratch as blocking
 from irdeconv.kernels.scratch import clear
 from irdeconv.verify.comparison import compare_plan
@@ -51,9 +51,9 @@ class OwnNumbers(Library):
 
 
 def use(monkeypatch: Patch, library: Library) -> Library:
-    monkeypatch.setattr(blas, "_libraries", lambda: [library])
-    monkeypatch.setattr(blas, "_by_kind", cache(blas._by_kind.__wrapped__))
-    blas._by_kind()
+    monkeypatch.setattr(machine, "_libraries", lambda: [library])
+    monkeypatch.setattr(machine, "_by_kind", cache(machine._by_kind.__wrapped__))
+    machine._by_kind()
     library.calls = 0
     return library
 
@@ -75,10 +75,10 @@ def entered(enter: Callable[[], AbstractContextManager[None]]) -> ExitStack:
 
 
 def test_it_stays_until_the_last_one_leaves_in_whatever_order(library: Library) -> None:
-    first, second = entered(blas.one_blas_thread), entered(blas.one_blas_thread)
+    first, second = entered(machine.one_blas_thread), entered(machine.one_blas_thread)
     first.close()
     assert library.threads == 1
-    third = entered(blas.one_blas_thread)
+    third = entered(machine.one_blas_thread)
     second.close()
     assert library.threads == 1
     third.close()
@@ -86,24 +86,24 @@ def test_it_stays_until_the_last_one_leaves_in_whatever_order(library: Library) 
 
 
 def test_what_others_set_is_what_it_goes_back_to(library: Library) -> None:
-    with blas.one_blas_thread():
+    with machine.one_blas_thread():
         pass
     library.threads = 2
-    with blas.one_blas_thread():
+    with machine.one_blas_thread():
         assert library.threads == 1
     assert library.threads == 2
 
 
 def test_an_error_leaves_as_well(library: Library) -> None:
-    with pytest.raises(KeyError), blas.one_blas_thread():
+    with pytest.raises(KeyError), machine.one_blas_thread():
         raise KeyError
     assert library.threads == 3
 
 
 def test_a_child_can_enter_though_another_thread_held_the_lock(library: Library) -> None:
-    with blas._ONE._lock:
-        blas._ONE.after_fork()  # as in a child that is forked now
-        with blas.one_blas_thread():
+    with machine._ONE._lock:
+        machine._ONE.after_fork()  # as in a child that is forked now
+        with machine.one_blas_thread():
             assert library.threads == 1
     assert library.threads == 3
 
@@ -114,18 +114,18 @@ def test_finding_out_the_kind_changes_nothing(
     kind: type[Library], threads: int, monkeypatch: Patch
 ) -> None:
     made = use(monkeypatch, kind(threads))
-    assert blas._by_kind() == (([made], []) if kind is OwnNumbers else ([], [made]))
+    assert machine._by_kind() == (([made], []) if kind is OwnNumbers else ([], [made]))
     assert (made.get_num_threads(), elsewhere(made.get_num_threads)) == (threads, threads)
 
 
 def test_each_thread_has_one_where_numbers_are_its_own(monkeypatch: Patch) -> None:
     made = use(monkeypatch, OwnNumbers(3))
     with ThreadPoolExecutor(1) as other:
-        outer = entered(blas.one_blas_thread)
-        inner = other.submit(entered, blas.one_blas_thread).result()
+        outer = entered(machine.one_blas_thread)
+        inner = other.submit(entered, machine.one_blas_thread).result()
         outer.close()  # what others have set meanwhile changes nothing
         assert (made.get_num_threads(), other.submit(made.get_num_threads).result()) == (3, 1)
-        again = entered(blas.one_blas_thread)
+        again = entered(machine.one_blas_thread)
         other.submit(inner.close).result()
         assert made.get_num_threads() == 1
         again.close()
@@ -134,7 +134,7 @@ def test_each_thread_has_one_where_numbers_are_its_own(monkeypatch: Patch) -> No
 
 def test_threads_of_a_team_keep_one(monkeypatch: Patch) -> None:
     made = use(monkeypatch, OwnNumbers(3))
-    with ThreadPoolExecutor(1, initializer=blas.use_one_blas_thread) as worker:
+    with ThreadPoolExecutor(1, initializer=machine.use_one_blas_thread) as worker:
         assert worker.submit(made.get_num_threads).result() == 1
         made.set_num_threads(3)
         assert worker.submit(made.get_num_threads).result() == 1
@@ -142,8 +142,8 @@ def test_threads_of_a_team_keep_one(monkeypatch: Patch) -> None:
 
 def test_products_of_every_thread_are_on_one_whoever_was_first() -> None:
     def inside() -> list[int]:
-        with blas.one_blas_thread():
-            return [library.get_num_threads() for library in blas._libraries()]
+        with machine.one_blas_thread():
+            return [library.get_num_threads() for library in machine._libraries()]
 
     here = inside()
     assert here == [1] * len(here)

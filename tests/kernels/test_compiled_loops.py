@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from irdeconv import kernels
-from irdeconv.kernels import convolution_depthwise, jit
+from irdeconv.kernels import convolution_direct, jit
 from irdeconv.kernels import scratch as blocking
 from irdeconv.kernels.candidate import ConvProblem
 from irdeconv.kernels.eager import convolution_candidates
@@ -80,10 +80,10 @@ def interpreted(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.delitem(sys.modules, "irdeconv.kernels.compiled_convolution", raising=False)
     monkeypatch.setattr(jit, "available", lambda: True)
     monkeypatch.setattr(blocking, "SIZES", SMALL)
-    convolution_depthwise.compiled.cache_clear()
+    convolution_direct.compiled.cache_clear()
     yield
     sys.modules.pop("irdeconv.kernels.compiled_convolution", None)
-    convolution_depthwise.compiled.cache_clear()
+    convolution_direct.compiled.cache_clear()
 
 
 @pytest.mark.usefixtures("interpreted")

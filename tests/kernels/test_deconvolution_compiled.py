@@ -16,7 +16,7 @@ import pytest
 from irdeconv.kernels import (
     deconvolution_direct,
     deconvolution_phases,
-    deconvolution_winograd_cuts,
+    deconvolution_winograd,
     jit,
 )
 from irdeconv.kernels.candidate import Candidate, ConvProblem, FixedKernel, every_cut
@@ -214,7 +214,7 @@ def test_tiles_touch_nothing_outside(seed: int, dtype: str) -> None:
     problem = replace(wide(seed), dtype=dtype)
     x, w = data(problem, seed)
     want = deconvolved(problem, x, w)
-    for candidate in deconvolution_winograd_cuts.candidates(problem):
+    for candidate in deconvolution_winograd.candidates(problem):
         limit = bound(problem, candidate, x, w)
         for y in guarded(problem, candidate, x, w):
             assert (np.abs(y - want) <= limit).all(), candidate.name
@@ -224,7 +224,7 @@ def test_tiles_touch_nothing_outside(seed: int, dtype: str) -> None:
 @pytest.mark.usefixtures("small_blocks")
 def test_some_of_these_layers_have_tiles() -> None:
     problems = [replace(wide(seed), dtype="float64") for seed in range(40)]
-    assert sum(bool(deconvolution_winograd_cuts.candidates(p)) for p in problems) > 5
+    assert sum(bool(deconvolution_winograd.candidates(p)) for p in problems) > 5
 
 
 @pytest.mark.sampled(3)

@@ -14,7 +14,7 @@ import pytest
 
 from irdeconv.base.errors import OpError
 from irdeconv.ir import geometry
-from irdeconv.kernels import boxes, jit, pooling, recurrent, regions, suppression
+from irdeconv.kernels import boxes, jit, pooling, recurrent, suppression
 from irdeconv.kernels import scratch as blocking
 from irdeconv.kernels.candidate import WindowAxis, window_axes
 from irdeconv.kernels.interpolation import Resize, Rules, interpolate
@@ -336,8 +336,8 @@ def test_pooled_regions(shape: tuple[int, int], region: list[float], sampling: i
         want[c, i, j] = np.mean([[read(features[c], y, x) for x in xs] for y in ys])
     begin = np.array(region[:2], np.float32)
     extent = np.maximum(np.array(region[2:], np.float32) - begin, np.float32(1))
-    axes = [regions.axis_of_samples(begin[i], extent[i], bins, sampling) for i in (1, 0)]
-    np.testing.assert_allclose(regions.average(features, *axes), want, atol=1e-5)
+    axes = [boxes.axis_of_samples(begin[i], extent[i], bins, sampling) for i in (1, 0)]
+    np.testing.assert_allclose(boxes.average(features, *axes), want, atol=1e-5)
 
 
 def test_levels_by_size() -> None:

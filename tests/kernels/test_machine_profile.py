@@ -15,12 +15,12 @@ from irdeconv.kernels import convolution as work
 from irdeconv.kernels import (
     convolution_direct,
     deconvolution_col2im,
-    deconvolution_winograd_cuts,
+    deconvolution_winograd,
+    eager,
     jit,
     machine,
     products,
     residue_cuts,
-    warm,
 )
 from irdeconv.kernels import machine as calibrated
 from irdeconv.kernels.candidate import (
@@ -51,8 +51,8 @@ RECORDS = (
     convolution_direct.DIRECT,
     residue_cuts.RESIDUES,
     deconvolution_col2im.TERMS,
-    deconvolution_winograd_cuts.PASSES,
-    deconvolution_winograd_cuts.TILED,
+    deconvolution_winograd.PASSES,
+    deconvolution_winograd.TILED,
 )
 PROBLEMS = [
     ConvProblem((1, c, s, s), m, 1, (k, k), (d, d), (1, 1), (p, p), ((s - 1) * d + k - 2 * p,) * 2)
@@ -464,9 +464,9 @@ needs_numba = pytest.mark.skipif(not jit.available(), reason="needs numba")
 
 @needs_numba
 def test_the_layers_have_all_compiled_kernels() -> None:
-    listed = {c.name for layer in warm.CONVOLUTIONS for c in for_convolution(layer)}
+    listed = {c.name for layer in eager.CONVOLUTIONS for c in for_convolution(layer)}
     assert listed >= {"direct", "depthwise", "winograd2"}
-    listed = {c.name for layer in warm.DECONVOLUTIONS for c in for_deconvolution(layer)}
+    listed = {c.name for layer in eager.DECONVOLUTIONS for c in for_deconvolution(layer)}
     assert "direct" in listed
     assert any(name.startswith("winograd") for name in listed)
 
@@ -486,7 +486,9 @@ def test_all_kernels_are_compiled(monkeypatch: Patch, capsys: Capture) -> None:
     monkeypatch.setattr(
         "irdeconv.kernels.compiled_records.compile_all", lambda more: done.append("calls")
     )
-    monkeypatch.setattr(warm, "_run", lambda layer, candidate, shape: done.append(candidate.name))
+    monkeypatch.setattr(
+        eager, "_try_kernel", lambda layer, candidate, shape: done.append(candidate.name)
+    )
     assert main(["doctor", "--warm"]) == 0
     assert {"calls", "direct", "depthwise"} <= set(done)
     assert "what kernels need" in capsys.readouterr().out
@@ -494,14 +496,14 @@ def test_all_kernels_are_compiled(monkeypatch: Patch, capsys: Capture) -> None:
 
 @needs_numba
 def test_the_layers_run() -> None:
-    for layer in (warm.CONVOLUTIONS[0], warm.CONVOLUTIONS[-1]):
+    for layer in (eager.CONVOLUTIONS[0], eager.CONVOLUTIONS[-1]):
         shape = layer.groups, layer.group_outputs, layer.group_inputs, *layer.kernel
         for candidate in for_convolution(layer):
-            warm._run(layer, candidate, shape)
-    layer = warm.DECONVOLUTIONS[0]
+            eager._try_kernel(layer, candidate, shape)
+    layer = eager.DECONVOLUTIONS[0]
     shape = layer.groups, layer.group_inputs, layer.group_outputs, *layer.kernel
     for candidate in for_deconvolution(layer):
-        warm._run(layer, candidate, shape)
+        eager._try_kernel(layer, candidate, shape)
 
 
 @needs_numba
@@ -510,9 +512,9 @@ def test_calls_are_compiled_for_this_processor(monkeypatch: Patch) -> None:
 
     done: list[str] = []
     monkeypatch.setattr(steps, "_address", done.append)
-    monkeypatch.setattr(warm, "CONVOLUTIONS", ())
-    monkeypatch.setattr(warm, "DECONVOLUTIONS", ())
-    warm.compile_kernels()
+    monkeypatch.setattr(eager, "CONVOLUTIONS", ())
+    monkeypatch.setattr(eager, "DECONVOLUTIONS", ())
+    eager.compile_kernels()
     taken = {n for n in done if n.startswith("tiles")}
     assert taken == {step_name(tile) for tile in own_tiles()}
     assert {"depthwise", "copy"} <= set(done)

@@ -17,7 +17,7 @@ import pytest
 from irdeconv.kernels import (
     convolution_direct,
     deconvolution_direct,
-    deconvolution_winograd_cuts,
+    deconvolution_winograd,
     jit,
     panels,
 )
@@ -364,7 +364,7 @@ def test_tiles_are_computed_by_several_teams_at_once(small: bool, monkeypatch: P
     problem = ConvProblem((2, 6, 20, 17), 10, 2, (4, 4), (2, 2), (1, 1), (1, 0), (40, 35))
     x, w = integers(problem, 0)
     want = deconvolved(problem, x, w)
-    for candidate in deconvolution_winograd_cuts.candidates(problem):
+    for candidate in deconvolution_winograd.candidates(problem):
         kernel, limit = candidate.prepare(w), bound(problem, candidate, x, w)
         outs = outputs_of_teams(kernel, x, problem.out_shape, 2)
         assert all((y == outs[0]).all() for y in outs), candidate.name

@@ -25,10 +25,15 @@ from irdeconv.ir.dtypes import f16, f32, i32, i64
 from irdeconv.ir.graph import Graph, Value
 from irdeconv.ir.op import REGISTRY
 from irdeconv.ir.spec import Array
-from irdeconv.kernels import candidate, divided
+from irdeconv.kernels import candidate, eager
 from irdeconv.kernels.candidate import GAIN, LONG, Candidate, ConvProblem, shared
-from irdeconv.kernels.divided import DividedKernel, LayerPart, parts_of
-from irdeconv.kernels.eager import for_convolution, for_deconvolution
+from irdeconv.kernels.eager import (
+    DividedKernel,
+    LayerPart,
+    for_convolution,
+    for_deconvolution,
+    parts_of,
+)
 from irdeconv.kernels.threads import Threads, arithmetic
 from irdeconv.ops.activation import ReLU, Sigmoid
 from irdeconv.ops.basic import Const, Convert
@@ -550,9 +555,9 @@ class Finish:
 @pytest.fixture
 def every_part(monkeypatch: pytest.MonkeyPatch) -> None:
     """Divide short layers, too, whatever that costs."""
-    for module in (candidate, divided):
+    for module in (candidate, eager):
         monkeypatch.setattr(module, "LONG", 0.0)
-    monkeypatch.setattr(divided, "DEARER", 1e9)
+    monkeypatch.setattr(eager, "DEARER", 1e9)
 
 
 @pytest.mark.usefixtures("every_part")
