@@ -26,7 +26,8 @@ from numba.extending import (  # type: ignore[import-not-found, import-untyped, 
 
 from irdeconv.ir.spec import Array
 from irdeconv.kernels import jit, products
-from irdeconv.kernels.compiled import (
+from irdeconv.kernels.compiled_vectors import FlatArray, Pair, VectorCode, instruction
+from irdeconv.kernels.jit import (
     ABSOLUTE,
     ADDED,
     CEILING,
@@ -58,9 +59,9 @@ from irdeconv.kernels.compiled import (
     TANGENT,
     TO_BF16,
     TO_F16,
+    compiled,
+    compiled_for,
 )
-from irdeconv.kernels.compiled_vectors import FlatArray, Pair, VectorCode, instruction
-from irdeconv.kernels.jit import compiled, compiled_for
 
 PIECE = 2048  # elements; a piece of a row stays in the level 1 cache
 

@@ -16,8 +16,8 @@ from llvmlite import ir  # type: ignore[import-not-found, import-untyped, unused
 from numba.core import cgutils  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
 from irdeconv.kernels import jit
-from irdeconv.kernels.compiled import group_sizes
 from irdeconv.kernels.compiled_vectors import FlatArray, Pair, VectorCode, in_turns, instruction
+from irdeconv.kernels.jit import group_sizes
 
 Stores = tuple[FlatArray, FlatArray, FlatArray, FlatArray]
 Pieces = tuple[FlatArray, FlatArray, FlatArray]

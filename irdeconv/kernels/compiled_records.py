@@ -36,8 +36,8 @@ from irdeconv.kernels import (
     compiled_sums,
     jit,
 )
-from irdeconv.kernels.compiled import TILES
 from irdeconv.kernels.compiled_sharing import call_step
+from irdeconv.kernels.jit import TILES
 from irdeconv.kernels.scratch import ScratchPlace, address
 
 _WORD = ir.IntType(64)

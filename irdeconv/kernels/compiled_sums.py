@@ -16,7 +16,6 @@ from numba.core import cgutils  # type: ignore[import-not-found, import-untyped,
 
 from irdeconv.ir.spec import Array
 from irdeconv.kernels import compiled_vectors, jit
-from irdeconv.kernels.compiled import ZIPPED
 from irdeconv.kernels.compiled_chain import (
     add_and_exponentiate,
     adjacent,
@@ -25,7 +24,7 @@ from irdeconv.kernels.compiled_chain import (
     turns,
 )
 from irdeconv.kernels.compiled_vectors import FlatArray, Pair, VectorCode, in_turns, instruction
-from irdeconv.kernels.jit import compiled
+from irdeconv.kernels.jit import ZIPPED, compiled
 
 TOGETHER = 4  # vectors that are summed at once
 NEAR_COLUMNS = 256  # columns whose elements in a source of other order stay in the level 1 cache

@@ -11,18 +11,13 @@ from numba.np.numpy_support import (  # type: ignore[import-not-found, import-un
     from_dtype,
 )
 
-from irdeconv.kernels import compiled_vectors
-from irdeconv.kernels.compiled import RUN
-from irdeconv.kernels.jit import compiled, compiled_for
+from irdeconv.kernels import compiled_vectors as vectors
+from irdeconv.kernels.jit import RUN, compiled, compiled_for
 
-copy8, copy8_by_2 = compiled_vectors.copy8, compiled_vectors.copy8_by_2
-copy8_by_3, copy8_by_4, copy1 = (
-    compiled_vectors.copy8_by_3,
-    compiled_vectors.copy8_by_4,
-    compiled_vectors.copy1,
-)
-mix1, mix2, mix3 = compiled_vectors.mix1, compiled_vectors.mix2, compiled_vectors.mix3
-mix4, mix5, mix6 = compiled_vectors.mix4, compiled_vectors.mix5, compiled_vectors.mix6
+copy1, copy8 = vectors.copy1, vectors.copy8
+copy8_by_2, copy8_by_3, copy8_by_4 = vectors.copy8_by_2, vectors.copy8_by_3, vectors.copy8_by_4
+mix1, mix2, mix3 = vectors.mix1, vectors.mix2, vectors.mix3
+mix4, mix5, mix6 = vectors.mix4, vectors.mix5, vectors.mix6
 
 
 @compiled

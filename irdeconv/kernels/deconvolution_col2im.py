@@ -16,8 +16,8 @@ import numpy as np
 from irdeconv.ir.spec import Array
 from irdeconv.kernels import deconvolution, jit
 from irdeconv.kernels.candidate import Candidate, ConvProblem, Estimate
-from irdeconv.kernels.compiled import LANES
 from irdeconv.kernels.deconvolution import OutputBlock
+from irdeconv.kernels.jit import LANES
 from irdeconv.kernels.machine import rate, scaled
 from irdeconv.kernels.products import CALL
 

@@ -32,7 +32,6 @@ from irdeconv.kernels.candidate import (
     shared,
     trailing,
 )
-from irdeconv.kernels.compiled import LANES, RUN, ZIPPED
 from irdeconv.kernels.deconvolution import (
     ROUGHLY,
     Blocking,
@@ -51,7 +50,7 @@ from irdeconv.kernels.deconvolution_col2im import (
     start_of,
     steps_of,
 )
-from irdeconv.kernels.jit import load
+from irdeconv.kernels.jit import LANES, RUN, ZIPPED, load
 from irdeconv.kernels.machine import rate, scaled
 from irdeconv.kernels.panels import FAR_BYTES, StackedPanels, best_tile, computed
 from irdeconv.kernels.products import (

@@ -30,7 +30,6 @@ from irdeconv.kernels import (
     convolution_direct,
     convolution_im2col,
     convolution_rows,
-    convolution_winograd,
     deconvolution_direct,
     deconvolution_phases,
     deconvolution_terms,
@@ -63,7 +62,7 @@ from irdeconv.kernels.threads import Alone, Team, Threads, arithmetic
 KERNELS = (
     convolution_im2col.pointwise_candidates,
     convolution_im2col.candidates,
-    convolution_winograd.candidates,
+    convolution_im2col.winograd_candidates,
     convolution_direct.depthwise_candidates,
 )
 # They list their kernels for a deconvolution, maybe none; these transform nothing.
@@ -541,16 +540,12 @@ def compile_kernels() -> None:
     import_module("irdeconv.kernels.compiled_sharing").sharing()
     work = [(layer, c) for layer in CONVOLUTIONS for c in for_convolution(layer)]
     turned = [(layer, c) for layer in DECONVOLUTIONS for c in for_deconvolution(layer)]
-    for layer, candidate in progress.each("trying kernels", work, name=_tried_name):
+    for layer, candidate in progress.each("trying kernels", work, name=lambda pair: pair[1].name):
         shape = layer.groups, layer.group_outputs, layer.group_inputs, *layer.kernel
         _try_kernel(layer, candidate, shape)
-    for layer, candidate in progress.each("trying kernels", turned, name=_tried_name):
+    for layer, candidate in progress.each("trying kernels", turned, name=lambda pair: pair[1].name):
         shape = layer.groups, layer.group_inputs, layer.group_outputs, *layer.kernel
         _try_kernel(layer, candidate, shape)
-
-
-def _tried_name(pair: tuple[ConvProblem, Candidate]) -> str:
-    return pair[1].name
 
 
 def _try_kernel(layer: ConvProblem, candidate: Candidate, shape: tuple[int, ...]) -> None:

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from irdeconv.ir.spec import Array
-from irdeconv.kernels import compiled, jit
 from irdeconv.kernels import elementwise as steps
+from irdeconv.kernels import jit
 from irdeconv.kernels import scratch as blocking
 from irdeconv.kernels.candidate import Piece, type_of_sums
 from irdeconv.kernels.elementwise import Emitter, Instruction, Rule, TileProgram, assign, copy
@@ -113,41 +113,41 @@ def _tiles(
 
 
 CODES: dict[Rule, int] = {
-    steps.relu: compiled.CLAMP,
-    steps.clamp: compiled.CLAMP,
-    steps.prelu: compiled.PRELU,
-    steps.hsigmoid: compiled.HSIGMOID,
-    steps.hswish: compiled.HSWISH,
-    steps.sigmoid: compiled.SIGMOID,
-    steps.swish: compiled.SWISH,
-    steps.hard_sigmoid: compiled.HARD_SIGMOID,
-    steps.erf: compiled.ERF,
-    steps.gelu_erf: compiled.GELU,
-    steps.mish: compiled.MISH,
+    steps.relu: jit.CLAMP,
+    steps.clamp: jit.CLAMP,
+    steps.prelu: jit.PRELU,
+    steps.hsigmoid: jit.HSIGMOID,
+    steps.hswish: jit.HSWISH,
+    steps.sigmoid: jit.SIGMOID,
+    steps.swish: jit.SWISH,
+    steps.hard_sigmoid: jit.HARD_SIGMOID,
+    steps.erf: jit.ERF,
+    steps.gelu_erf: jit.GELU,
+    steps.mish: jit.MISH,
 }
 
 
 OPERATIONS: dict[Any, int] = {
-    np.add: compiled.ADDED,
-    np.subtract: compiled.SUBTRACTED,
-    np.multiply: compiled.MULTIPLIED,
-    np.divide: compiled.DIVIDED,
-    np.maximum: compiled.LARGER,
-    np.minimum: compiled.SMALLER,
-    np.square: compiled.MULTIPLIED,
-    np.sqrt: compiled.ROOT,
-    np.rint: compiled.NEAREST,
-    np.abs: compiled.ABSOLUTE,
-    np.floor: compiled.FLOOR,
-    np.ceil: compiled.CEILING,
-    np.trunc: compiled.CUT,
-    np.exp: compiled.EXPONENTIAL,
-    np.tanh: compiled.TANGENT,
-    steps.to_f16: compiled.TO_F16,
-    steps.to_bf16: compiled.TO_BF16,
-    np.positive: compiled.MOVED,
-    copy: compiled.MOVED,
-    steps.clip_loop: compiled.CLIPPED,
+    np.add: jit.ADDED,
+    np.subtract: jit.SUBTRACTED,
+    np.multiply: jit.MULTIPLIED,
+    np.divide: jit.DIVIDED,
+    np.maximum: jit.LARGER,
+    np.minimum: jit.SMALLER,
+    np.square: jit.MULTIPLIED,
+    np.sqrt: jit.ROOT,
+    np.rint: jit.NEAREST,
+    np.abs: jit.ABSOLUTE,
+    np.floor: jit.FLOOR,
+    np.ceil: jit.CEILING,
+    np.trunc: jit.CUT,
+    np.exp: jit.EXPONENTIAL,
+    np.tanh: jit.TANGENT,
+    steps.to_f16: jit.TO_F16,
+    steps.to_bf16: jit.TO_BF16,
+    np.positive: jit.MOVED,
+    copy: jit.MOVED,
+    steps.clip_loop: jit.CLIPPED,
 }
 SHARED_ELEMENTS = 1 << 16  # elements of a piece that threads share
 ELEMENT_NS = 0.5  # that an element takes, at least
@@ -265,7 +265,7 @@ def compiled_form(
 
     added = Added(before, after)
     if last is None:
-        return CompiledChain(compiled.NOTHING, (0.0, 0.0), bias, nothing, added, ending)
+        return CompiledChain(jit.NOTHING, (0.0, 0.0), bias, nothing, added, ending)
     slope = nothing if last.rule is not steps.prelu else reader.constant(last.args[1])
     assert slope is not None
     limits = (0.0, math.inf) if last.rule is steps.relu else (*last.params, 0.0, 0.0)[:2]

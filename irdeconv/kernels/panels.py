@@ -16,7 +16,7 @@ import numpy as np
 
 from irdeconv.ir.spec import Array
 from irdeconv.kernels import jit
-from irdeconv.kernels.compiled import TILES, group_sizes, groups
+from irdeconv.kernels.jit import TILES, group_sizes, groups
 from irdeconv.kernels.products import ALIASED_BYTES
 from irdeconv.kernels.recorded_calls import Recorded
 from irdeconv.kernels.scratch import ScratchPlace, ScratchPlan, Space

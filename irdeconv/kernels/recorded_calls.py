@@ -18,7 +18,7 @@ from irdeconv.ir.spec import Array
 from irdeconv.kernels import jit
 from irdeconv.kernels import scratch as blocking
 from irdeconv.kernels.candidate import Piece
-from irdeconv.kernels.compiled import ROW_PART, SPLAT
+from irdeconv.kernels.jit import ROW_PART, SPLAT
 from irdeconv.kernels.scratch import SCRATCH, ScratchPlace, ScratchPlan, Space, address, pieces
 from irdeconv.kernels.threads import Team
 
@@ -56,14 +56,8 @@ class Recorded:
         )
 
     @cached_property
-    def _run(self) -> Callable[..., None]:
-        run: Callable[..., None] = import_module("irdeconv.kernels.compiled_records").run_table
-        return run
-
-    @cached_property
-    def _run_on(self) -> Callable[..., None]:
-        run: Callable[..., None] = import_module("irdeconv.kernels.compiled_records").run_table_on
-        return run
+    def _loops(self) -> Any:
+        return import_module("irdeconv.kernels.compiled_records")
 
     @cached_property
     def _words(self) -> Array:
@@ -76,14 +70,14 @@ class Recorded:
 
     def run(self, bases: Array) -> None:
         """Make the calls, with places counted from these; see `_bases`."""
-        self._run(self._words, bases)
+        self._loops.run_table(self._words, bases)
 
     def run_on(self, x: Array, out: Array, space: Space) -> None:
         """Make calls that read and write the f32 of these contiguous arrays."""
         # A table is kept for the kernel, its bases are not: other threads make the same calls with
         # arrays and scratch memory of their own.
         memory = space.array((self.scratch,), np.uint8) if self.scratch else _NO_BYTES
-        self._run_on(self._words, memory, x.reshape(-1), out.reshape(-1))
+        self._loops.run_table_on(self._words, memory, x.reshape(-1), out.reshape(-1))
 
 
 _NO_BYTES = np.zeros(0, np.uint8)

@@ -16,7 +16,7 @@ import numpy as np
 
 from irdeconv.ir.spec import Array
 from irdeconv.kernels import jit, scratch
-from irdeconv.kernels.compiled import ADDED, MULTIPLIED
+from irdeconv.kernels.jit import ADDED, MULTIPLIED
 from irdeconv.kernels.products import row_sums
 from irdeconv.kernels.recorded_calls import (
     ProgramCode,

@@ -12,8 +12,8 @@ import numpy as np
 
 from irdeconv.kernels import deconvolution, jit
 from irdeconv.kernels.candidate import ConvProblem
-from irdeconv.kernels.compiled import TURNS
 from irdeconv.kernels.deconvolution import Blocking, OutputBlock
+from irdeconv.kernels.jit import TURNS
 from irdeconv.kernels.machine import rate
 from irdeconv.kernels.panels import (
     FAR_BYTES,

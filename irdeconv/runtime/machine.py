@@ -285,8 +285,8 @@ def _views(x: Array) -> None:
 
 def _compiled_probes(some: Callable[..., Array]) -> dict[str, SpeedProbe]:
     """Return the probes that need numba: the micro-kernel in a 1x1 convolution, a short call."""
-    from irdeconv.kernels.compiled import NOTHING
     from irdeconv.kernels.compiled_chain import finish_rows
+    from irdeconv.kernels.jit import NOTHING
 
     m, c, n = PRODUCT_ROWS, PRODUCT_DEPTH, PRODUCT_COLUMNS
     layer = ConvProblem((1, c, 1, n), m, 1, (1, 1), (1, 1), (1, 1), (0, 0), (1, n))
