@@ -23,7 +23,6 @@ from irdeconv.formats import (  # noqa: F401 -- importing fills RULES
     legacy_arithmetic,
     legacy_convolution,
 )
-from irdeconv.formats.constants import LEFT_OUT, UNREADABLE
 from irdeconv.formats.document import Context, NoWeights, XmlLayer, XmlPort, integer
 from irdeconv.formats.importing import (
     ImportBuilder,
@@ -33,6 +32,7 @@ from irdeconv.formats.importing import (
     Report,
     source_node,
 )
+from irdeconv.formats.layers import LEFT_OUT, UNREADABLE
 from irdeconv.formats.legacy_layer import (
     RULES,
     BlobSource,

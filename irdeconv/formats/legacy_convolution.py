@@ -306,14 +306,8 @@ def interp(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     x = cropped(b, n[0], 2, -begin, -end) if begin or end else n[0]
     if b.rank(x) != 4:
         raise Refusal(f"an image of {b.rank(x)} dimensions")
-    corners = n.flag("align_corners", True)
-    return _to_declared(
-        n,
-        b,
-        x,
-        mode="linear_onnx",
-        coordinate_transformation_mode="align_corners" if corners else "asymmetric",
-    )
+    how = "align_corners" if n.flag("align_corners", True) else "asymmetric"
+    return _to_declared(n, b, x, mode="linear_onnx", coordinate_transformation_mode=how)
 
 
 @layer("Upsampling")

@@ -244,14 +244,15 @@ def _stays(state: _Rewriting, node: Any, reason: str) -> None:
 
 def _lowered(state: _Rewriting, scope: Scope, node: Any) -> tuple[LoweredLayer | None, Graph]:
     """Lower a node in a graph of its own; there is no row for a convolution that may stay."""
-    request = state.request
     known = inputs_of(scope, node, state.types)
     made = piece(state.model, scope, [node], [node.output[0]], known)
     source = graph_of(state.model, made, state.semantics)
     budget = state.budget
     last = source.inputs_of(source.results[0].id)[0].node
     budget.take(source.node(last), len(made.graph.node) - 1)  # nodes that compute constants
-    request = replace(request, only=None, quantized=_is_quantized(scope, node))
+    makers = map(scope.producer, node.input[:2])  # of the data and the filter
+    quantized = any(m is not None and m.op_type == "DequantizeLinear" for m in makers)
+    request = replace(state.request, only=None, quantized=quantized)
     low = lower_for(source, request, budget, ONNX_STYLE)
     for d in low.report.diagnostics:
         state.problems.add(
@@ -262,12 +263,6 @@ def _lowered(state: _Rewriting, scope: Scope, node: Any) -> tuple[LoweredLayer |
         text = f'{node.op_type} "{title}": the shape of its data is taken as declared'
         state.problems.add("W204", text, layer=title)
     return next(iter(low.report.layers), None), low.graph
-
-
-def _is_quantized(scope: Scope, node: Any) -> bool:
-    """Whether data or filter of a node come from DequantizeLinear."""
-    makers = map(scope.producer, node.input[:2])
-    return any(m is not None and m.op_type == "DequantizeLinear" for m in makers)
 
 
 def _written(

@@ -17,13 +17,7 @@ from irdeconv.ir.op import Op
 from irdeconv.ir.spec import is_static
 from irdeconv.ops import reduction
 from irdeconv.ops.activation import LogSoftmax, SoftMax
-from irdeconv.ops.elementwise import (
-    Equal,
-    Exp,
-    IsFinite,
-    Log,
-    Sqrt,
-)
+from irdeconv.ops.elementwise import Equal, Exp, IsFinite, Log, Sqrt
 from irdeconv.ops.indexing import (
     GatherElements,
     OneHot,

@@ -17,9 +17,8 @@ from irdeconv.base.source import Location, SourceFile
 from irdeconv.formats import (  # noqa: F401 -- importing fills RULES
     onnx_control,
     onnx_convolution,
+    onnx_domains,
     onnx_elementwise,
-    onnx_microsoft,
-    onnx_ml,
     onnx_normalization,
     onnx_recurrent,
     onnx_shape,

@@ -16,8 +16,8 @@ import numpy as np
 
 from irdeconv.formats.importing import ACTIVATIONS, ImportBuilder, Refusal, source_node
 from irdeconv.formats.onnx_control import part_by_part
+from irdeconv.formats.onnx_domains import dynamic
 from irdeconv.formats.onnx_elementwise import dequantized
-from irdeconv.formats.onnx_microsoft import dynamic
 from irdeconv.formats.onnx_node import OnnxNode, Outputs, rule
 from irdeconv.ir.dtypes import f32, i64
 from irdeconv.ir.graph import Graph, Info, Value

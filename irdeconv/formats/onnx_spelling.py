@@ -81,7 +81,8 @@ class NodeWriter:
         if self.as_nodes:
             name = self.add("Constant", value=tensor)
         else:
-            name = self.names.fresh(f"{self.base}/{what or _word(array, dtype)}")
+            word = "filter" if array.ndim > 2 else "constant" if dtype.kind == "int" else "value"
+            name = self.names.fresh(f"{self.base}/{what or word}")
             tensor.name = name
             self.tensors.append(tensor)
         self.constants[key] = name
@@ -166,11 +167,6 @@ Inputs = tuple[Value, ...]
 Rule = Callable[[NodeWriter, Node, Inputs], str]
 RULES: dict[str, Rule] = {}
 spelling = registrar(RULES)
-
-
-def _word(array: Array, dtype: ElementType) -> str:
-    """Return the base name of a constant."""
-    return "filter" if array.ndim > 2 else "constant" if dtype.kind == "int" else "value"
 
 
 def _plain(name: str, inputs: int | None = None, **attributes: Callable[[Any], Any]) -> Rule:

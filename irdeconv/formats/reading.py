@@ -21,7 +21,6 @@ from irdeconv.base.limits import Limits, current
 from irdeconv.base.opening import contents, reason_of, unreadable
 from irdeconv.base.source import Location, SourceFile
 from irdeconv.formats.bodies import as_version_11, read_bodies
-from irdeconv.formats.constants import LEFT_OUT, UNREADABLE, check_names, check_weights
 from irdeconv.formats.document import (
     Context,
     Document,
@@ -40,8 +39,12 @@ from irdeconv.formats.document import (
 )
 from irdeconv.formats.kinds import BEGIN, BINARY, kind_of
 from irdeconv.formats.layers import (
+    LEFT_OUT,
     STATEFUL,
+    UNREADABLE,
     OperationReader,
+    check_names,
+    check_weights,
     report_unknown,
     single_output,
     unknown_attributes,

@@ -24,8 +24,8 @@ from irdeconv.base.errors import Diagnostic, InputError, did_you_mean
 from irdeconv.base.limits import LARGEST_INT
 from irdeconv.base.source import Location, SourceFile
 from irdeconv.base.tables import escaped_json
-from irdeconv.formats.constants import ELIDED
 from irdeconv.formats.document import MemoryWeights, NoWeights
+from irdeconv.formats.layers import ELIDED
 from irdeconv.ir.attributes import fits_64_bits
 from irdeconv.ir.constant import ArrayData, ConstantData, FileData, decode, encode
 from irdeconv.ir.dtypes import ELEMENT_TYPES, ElementType
@@ -309,7 +309,7 @@ def literal(lex: Lexer, depth: int = 0) -> Any:
     if token.kind == "bytes":
         return raw(lex, token)
     if token.kind == "number":
-        return _number(token)
+        return int(token.text) if token.text.lstrip("-").isdigit() else float(token.text)
     if token.kind == "range":
         return _range(lex, token)
     if token.text == "[":
@@ -353,11 +353,6 @@ def raw(lex: Lexer, token: Token) -> bytes:
         return base64.b64decode(token.text[2:-1], validate=True)
     except ValueError as e:
         lex.fail(f"malformed base64: {e}", token.offset)
-
-
-def _number(token: Token) -> int | float:
-    digits = token.text.lstrip("-")
-    return int(token.text) if digits.isdigit() else float(token.text)
 
 
 def _count(lex: Lexer) -> int:

@@ -24,9 +24,8 @@ from irdeconv.base.limits import current, raise_hint
 from irdeconv.base.source import Location
 from irdeconv.formats.atomic import Files, failures, require_writable, together
 from irdeconv.formats.bodies import as_version_10
-from irdeconv.formats.constants import no_data
 from irdeconv.formats.document import SAFE_PARSER, integer, marked, sources_of
-from irdeconv.formats.layers import unkept
+from irdeconv.formats.layers import no_data, unkept
 from irdeconv.ir.attributes import attributes, fits_64_bits
 from irdeconv.ir.constant import FileData
 from irdeconv.ir.graph import FreshNames, Graph, Node

@@ -50,7 +50,7 @@ from irdeconv.rewrite.emit import (
     flip,
 )
 from irdeconv.rewrite.interleaving import insert_zeros
-from irdeconv.rewrite.native import OPERATIONS, native
+from irdeconv.rewrite.legalising import OPERATIONS, native
 from irdeconv.rewrite.subpixel import AxisReach, DeconvolutionSite, site_of, tap_by_definition
 from irdeconv.rewrite.targets import Target
 

@@ -74,7 +74,7 @@ from irdeconv.rewrite.infer_specs import (
     report,
     warning,
 )
-from irdeconv.rewrite.native import OPERATIONS as NATIVE_OPERATIONS
+from irdeconv.rewrite.legalising import OPERATIONS as NATIVE_OPERATIONS
 from irdeconv.rewrite.planning import (
     FormCost,
     PlannedValue,

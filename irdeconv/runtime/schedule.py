@@ -12,7 +12,7 @@ import numpy as np
 
 from irdeconv.base import progress
 from irdeconv.base.errors import Collector, Diagnostic, LimitError, UnsupportedError
-from irdeconv.formats.constants import lacks_data, no_data
+from irdeconv.formats.layers import lacks_data, no_data
 from irdeconv.ir.constant import ArrayData, ConstantData
 from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.ir.op import Op, as_tuple, kept

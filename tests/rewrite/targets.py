@@ -1,6 +1,6 @@
 """Targets for tests, apart from the packaged ones."""
 
-from irdeconv.rewrite.native import OPERATIONS as NATIVE
+from irdeconv.rewrite.legalising import OPERATIONS as NATIVE
 from irdeconv.rewrite.target_conditions import OPERATIONS
 from irdeconv.rewrite.targets import Target
 

@@ -18,7 +18,7 @@ import numpy as np
 import irdeconv as ird
 from irdeconv.ir.graph import Graph
 from irdeconv.ir.op import REGISTRY
-from irdeconv.rewrite import legalising, native
+from irdeconv.rewrite import legalising
 from irdeconv.rewrite.target_conditions import OPERATIONS, Facts, Name, names_of
 from irdeconv.rewrite.targets import Target, load_target, target_names
 from pages import DOCS, MARK, table, with_parts
@@ -137,7 +137,7 @@ def impossible(target: Target, layer: Layer) -> str:
         return AXES.format(rank=rank)
     moving = ["Reshape", "Transpose", "DepthToSpace", "Multiply"]
     lacking = [op for op in moving if op not in listed]
-    enlarging = [op for op in windows if op in native.OPERATIONS]
+    enlarging = [op for op in windows if op in legalising.OPERATIONS]
     if lacking == moving and not enlarging:
         return ENLARGE.format(rank=rank, lacking=f"{', '.join(lacking[:-1])} and {lacking[-1]}")
     alike = len(set(layer.strides)) == 1 and layer.strides[0].bit_count() == 1
@@ -180,7 +180,7 @@ def _operations() -> Iterator[tuple[str, str]]:
         if names is shared:
             continue
         base, front = shared, "as all others"
-        if operation in native.OPERATIONS:
+        if operation in legalising.OPERATIONS:
             base, front = names_of("Convolution"), "as Convolution"
         elif "channels" not in names:
             front += " without `channels`"
