@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import irdeconv as ird
-from irdeconv.base import gc_pause
+from irdeconv.base import work
 from irdeconv.base.errors import UnsupportedError, UsageError, count, did_you_mean, misused
 from irdeconv.base.json_form import Real, Record
 from irdeconv.base.limits import current
@@ -110,7 +110,7 @@ def given(file: str, weights: str | None, semantics: Semantics = "runtime") -> G
     return Given(source_of(file), weights, semantics, STDIN)
 
 
-@gc_pause.paused()
+@work.gc_paused()
 def prove(args: argparse.Namespace, source: Graph, written: Given, *, raised: bool) -> Certificates:
     """Return the certificates of a model that was lowered or raised, as it is read back.
 

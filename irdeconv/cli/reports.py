@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import irdeconv as ird
-from irdeconv.base import gc_pause
+from irdeconv.base import work
 from irdeconv.base.errors import Diagnostic, InferenceError, UsageError, count, misused
 from irdeconv.base.form_names import FALLBACK
 from irdeconv.base.json_form import Record
@@ -299,7 +299,7 @@ def run_inspect(args: argparse.Namespace, console: Console) -> int:
         return 0
     if args.file is None:
         raise misused("inspect needs FILE", "for example: irdeconv inspect model.xml")
-    with gc_pause.paused():
+    with work.gc_paused():
         graph = read(args)
         try:
             graph = inferred(graph, args.shape)

@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from irdeconv.base import gc_pause, work
+from irdeconv.base import work
 from irdeconv.base.errors import (
     ArgumentTypeError,
     Diagnostic,
@@ -291,7 +291,7 @@ def is_legacy(model: Any) -> bool:
     return isinstance(model, bytes) and legacy_version(model[:BEGIN]) is not None
 
 
-@gc_pause.paused()
+@work.gc_paused()
 def import_model(
     path: str | PathLike[str] | bytes | Any,
     weights: str | PathLike[str] | None = None,

@@ -15,7 +15,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from irdeconv.base import errors, gc_pause, progress, work
+from irdeconv.base import errors, progress, work
 from irdeconv.base.errors import Note, count, some
 from irdeconv.base.limits import Limits, current
 from irdeconv.base.opening import contents, reason_of, unreadable
@@ -465,7 +465,7 @@ def load(
     if semantics not in get_args(Semantics):
         message = f'semantics is "{semantics}"; it is {" or ".join(get_args(Semantics))}'
         raise errors.misused(message)
-    with gc_pause.paused():
+    with work.gc_paused():
         out = _load(path, weights, semantics, limits or current(), name)
     if out.graph is None and not out.errors:
         raise AssertionError("a file that is not read has a diagnostic")

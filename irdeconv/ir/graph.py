@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, fields, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
-from irdeconv.base import gc_pause
+from irdeconv.base import work
 from irdeconv.base.errors import Diagnostic, IrdeconvError, count, did_you_mean, misused
 from irdeconv.base.markup import MOST_ROWS, html_table, line, plain, scrolled
 from irdeconv.base.source import Location
@@ -457,7 +457,7 @@ class Graph:
             del self._users[v.node][node, port]
         del self._nodes[node], self._users[node]
 
-    @gc_pause.paused()
+    @work.gc_paused()
     def copy(self) -> Graph:
         """Return an independent graph; operations and constants are immutable and shared."""
         out = Graph(replace(self.info))

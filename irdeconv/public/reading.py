@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any
 
-from irdeconv.base import gc_pause, work
+from irdeconv.base import work
 from irdeconv.base.arguments import checked
 from irdeconv.base.errors import Collector, Diagnostic, InferenceError, UnsupportedError, UsageError
 from irdeconv.base.limits import Limits, current
@@ -140,7 +140,7 @@ def validate(
         return _in_file_order(found)
 
 
-@gc_pause.paused()
+@work.gc_paused()
 def _problems(model: ModelLike, loaded: Loaded, reading: Reading) -> list[Diagnostic]:
     """Infer a model that was read; everything found."""
     found = list(loaded.diagnostics)

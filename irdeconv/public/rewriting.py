@@ -8,7 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from irdeconv.base import gc_pause, work
+from irdeconv.base import work
 from irdeconv.base.arguments import checked
 from irdeconv.formats.atomic import together
 from irdeconv.formats.models import ModelLike, graph_of, openvino_model
@@ -143,7 +143,7 @@ def to_openvino(model: ModelLike) -> Any:
 
 @checked
 @work.counted
-@gc_pause.paused()
+@work.gc_paused()
 def certify(
     model: ModelLike,
     lowered: ModelLike,
@@ -177,7 +177,7 @@ def certify(
 
 @checked
 @work.counted
-@gc_pause.paused()
+@work.gc_paused()
 def check_certificate(
     model: ModelLike,
     lowered: ModelLike,

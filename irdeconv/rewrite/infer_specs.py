@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from irdeconv.base import gc_pause, progress, work
+from irdeconv.base import progress, work
 from irdeconv.base.errors import (
     Collector,
     Diagnostic,
@@ -136,7 +136,7 @@ def _within(a: Shape | None, b: Shape | None) -> bool:
 
 
 @work.one_pass
-@gc_pause.paused()
+@work.gc_paused()
 @jit.wanted(compiled=False)  # loading or compiling a kernel takes longer than small constants
 @np.errstate(all="ignore")  # values that inference computes with may be any
 def infer_specs(

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from irdeconv.base import gc_pause, progress
+from irdeconv.base import progress, work
 from irdeconv.base.errors import (
     Collector,
     Diagnostic,
@@ -357,7 +357,7 @@ def lower(
     return low._replace(report=replace(low.report, diagnostics=tuple(problems.diagnostics)))
 
 
-@gc_pause.paused()
+@work.gc_paused()
 def lower_for(
     graph: Graph,
     request: LoweringRequest,

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from irdeconv.base import gc_pause
+from irdeconv.base import work
 from irdeconv.base.errors import Collector, Diagnostic, OpError, UnsupportedError
 from irdeconv.ir import geometry
 from irdeconv.ir.dtypes import i64
@@ -201,7 +201,7 @@ def _same(graph: Graph, a: Value, b: Value, source: Value) -> bool:
     return same and all(_same(graph, *pair, source) for pair in zip(*inputs, strict=True))
 
 
-@gc_pause.paused()
+@work.gc_paused()
 def standardize(graph: Graph) -> Graph:
     """Return an inferred copy of a graph in OpenVINO's operations that computes the same.
 

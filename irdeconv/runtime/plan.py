@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.base import gc_pause
+from irdeconv.base import work
 from irdeconv.base.errors import ExecutionError, OpError, count, misused
 from irdeconv.base.markup import html_table, line
 from irdeconv.formats.document import NoWeights, sources_of
@@ -233,7 +233,7 @@ class Plan:
 
     def _build(self, graph: Graph, *, fuse: bool) -> Program:
         settings = replace(self.settings, fuse=fuse)
-        with self._kernels(graph), gc_pause.paused():
+        with self._kernels(graph), work.gc_paused():
             return retried(lambda: compiled(graph, settings))
 
     def _kernels(self, graph: Graph) -> AbstractContextManager[object]:

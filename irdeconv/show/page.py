@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from irdeconv import __version__
-from irdeconv.base import gc_pause
+from irdeconv.base import work
 from irdeconv.base.errors import count, misused
 from irdeconv.base.json_form import Record, json_form
 from irdeconv.base.markup import line, plain
@@ -267,7 +267,7 @@ class PageContent:
         return f'<iframe srcdoc="{escape(self.to_html())}" style="{style}"></iframe>'
 
 
-@gc_pause.paused()
+@work.gc_paused()
 def graph_page(
     before: Graph,
     after: Graph | None = None,

@@ -14,7 +14,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from irdeconv.base import gc_pause
+from irdeconv.base import work
 from irdeconv.base.errors import InferenceError
 from irdeconv.base.opening import open_file
 from irdeconv.formats.bodies import as_version_10
@@ -65,7 +65,7 @@ class Given:
         return Path(os.fspath(weights)) if isinstance(weights, str | PathLike) else None
 
 
-@gc_pause.paused()
+@work.gc_paused()
 def both_sides(
     a: Given, b: Given, shapes: Mapping[str, ShapeLike] | None = None
 ) -> tuple[ProofSide, ProofSide]:
