@@ -1,11 +1,6 @@
 """Deconvolutions of the systems: attributes, limits and the rule of the window, in one template."""
 
-from irdeconv.ops import (
-    dialect_onednn,
-    dialect_onnx,
-    dialect_openvino,
-    dialect_tensorrt,
-)
+from irdeconv.ops import dialect_onednn, dialect_onnx, dialect_openvino, dialect_tensorrt
 
 # The systems that `explain` compares, in the order of its table.
 READINGS = (
@@ -14,5 +9,3 @@ READINGS = (
     *dialect_onnx.READINGS,
     *dialect_tensorrt.READINGS,
 )
-
-__all__ = ["READINGS"]

@@ -191,4 +191,4 @@ def test_a_model_that_cannot_be_drawn_is_lowered_all_the_same(
 
 def test_names_without_a_file_are_said_to_be_empty() -> None:
     assert "--report is empty" in answer("run", HEAD, "image=zeros", "--report", "", code=2).err
-    assert "--input: the name is empty" in answer("demo", "-i", "", code=2).err
+    assert "--input is empty" in answer("demo", "-i", "", code=2).err
