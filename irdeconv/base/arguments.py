@@ -40,14 +40,14 @@ def checked(function: T) -> T:
             given = bind(*args, **options).arguments
         except TypeError:  # too many, or unknown names: Python's own error names the function
             given = {}
-        for name in declared.keys() & given.keys():
+        for name in (n for n in given if n in declared):
             value, (text, classes) = given[name], declared[name]
             letters = isinstance(value, str | bytes)  # not meant as a sequence of them
             if isinstance(value, tuple(c for c in classes if c is not Iterable or not letters)):
                 continue
             message = f"expected {name}: {text}, got {type(value).__name__}: {shown(value)}"
             hint = f"help(irdeconv.{function.__name__}) describes the arguments"
-            if letters and text.startswith("Sequence[str"):
+            if isinstance(value, str) and text.startswith("Sequence[str"):
                 message, hint = f'{name} is a list of names, not the text "{value}"', f'["{value}"]'
             raise ArgumentTypeError(Diagnostic("E700", "error", message, hint=hint))
         return function(*args, **options)

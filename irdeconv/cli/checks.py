@@ -273,9 +273,9 @@ def parse_shapes(texts: Iterable[str], option: str = "--shape") -> dict[str, Sha
 
 def _respelled(text: str) -> str | None:
     """Return a shape such as x=1,3 or x(1x3) as x[1,3]; None if its dimensions are unclear."""
-    name, dims = r"(?:([^=:(\[{]+)[=:(\[{]+|[(\[{]*)", r"(\d{1,18}(?:[x*, ]+\d{1,18})*)"
-    found = re.fullmatch(rf"{name}{dims}[)\]}}]*", text)
-    return found and f"{(found[1] or '').strip()}[{','.join(re.findall(r'[0-9]+', found[2]))}]"
+    name, dim = r"(?:([^=:(\[{]+)[=:(\[{]+|[(\[{]*)", r"(?:-1|\?|\d{1,18}(?:\.\.\d{0,18})?)"
+    found = re.fullmatch(rf"{name}({dim}(?:[x*, ]+{dim})*)[)\]}}]*", text)
+    return found and f"{(found[1] or '').strip()}[{','.join(re.findall(dim, found[2]))}]"
 
 
 def _split(text: str) -> list[tuple[str, str]]:

@@ -93,9 +93,8 @@ def _saved(graph: Graph, item: str, name: str) -> str:
         raise misused(f"--print-python has no lines for {item}", "save it as .npy")
     with open_arrays(path) as arrays:
         known, names = input_names(graph), [*arrays]
-        alike = [k for k in names if known.get(k) == name]
-        in_order = names[graph.inputs.index(name) if len(names) > 1 else 0]
-        key = name if name in names else [in_order, *alike][-1]
+        fits = [name] * (name in names) or [k for k in names if known.get(k) == name]
+        key = fits[-1] if fits else names[graph.inputs.index(name) if len(names) > 1 else 0]
     return f"load({path!r})[{key!r}]"
 
 

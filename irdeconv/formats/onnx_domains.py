@@ -513,7 +513,7 @@ def svm_regressor(n: OnnxNode, b: ImportBuilder) -> Outputs:
     y, numbers = _support(n, b, count, 1)
     if count:
         y = b.add(MatMul(transpose_b=True), y, b.const(numbers))
-    y = b.plus(y, _numbers(n, b, "rho"))
+    y = b.plus(y, b.like(n.numbers("rho")[0], y))
     if not n.flag("one_class", False):
         return y
     return b.select(b.add(Greater(), y, b.like(0, y)), b.like(1, y), b.like(-1, y))
@@ -556,6 +556,13 @@ def _highest(n: OnnxNode, b: ImportBuilder, labels: Value, y: Value, *, positive
     return b.select(b.add(op(), top, b.like(positive / 2, top)), second, best)
 
 
+def _each_pair(n: OnnxNode, b: ImportBuilder, name: str, pairs: int) -> Value:
+    """Return numbers of pairs of classes."""
+    if len(n.numbers(name)) < pairs:
+        raise Refusal(f"{len(n.numbers(name))} numbers of {name} for {pairs} pairs of classes")
+    return b.const(np.array(n.numbers(name)[:pairs], np.float32))
+
+
 def _pairs(
     n: OnnxNode, b: ImportBuilder, values: Value, numbers: Array, counts: Sequence[int]
 ) -> tuple[Value, Value]:
@@ -573,7 +580,7 @@ def _pairs(
         wins[at, i] = losses[at, j] = 1
     # ONNX Runtime adds in f64.
     y = b.add(MatMul(transpose_b=True), b.convert(values, f64), b.const(weights))
-    y = b.plus(y, b.convert(_numbers(n, b, "rho"), f64))
+    y = b.plus(y, b.convert(_each_pair(n, b, "rho", len(pairs)), f64))
     first = b.convert(b.add(Greater(), y, b.like(0, y)), f32)
     second = b.sub(b.like(1, first), first)
     votes = (b.add(MatMul(), v, b.const(w)) for v, w in ((first, wins), (second, losses)))
@@ -586,8 +593,9 @@ def _probabilities(n: OnnxNode, b: ImportBuilder, y: Value, classes: int) -> Val
     They minimise the sum over pairs of (r_ji p_i - r_ij p_j)^2, which is p'Qp, by steps along one
     class after another (Wu, Lin and Weng 2004).
     """
-    z = b.mul(y, _numbers(n, b, "prob_a"))
-    z = b.add(Sigmoid(), b.plus(z, _numbers(n, b, "prob_b")))
+    count = classes * (classes - 1) // 2
+    z = b.mul(y, _each_pair(n, b, "prob_a", count))
+    z = b.add(Sigmoid(), b.plus(z, _each_pair(n, b, "prob_b", count)))
     won = b.add(Clamp(1e-7, 1 - 1e-7), b.sub(b.like(1, z), z))
     each = b.add(Concat(1), won, b.sub(b.like(1, won), won), b.times(won, 0))
     pairs = list(combinations(range(classes), 2))

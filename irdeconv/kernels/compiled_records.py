@@ -302,7 +302,7 @@ _TILES = types_of(
     "UniTuple(int64[::1], 4), UniTuple(int64[::1], 3), float32[::1], float32[::1], int64[::1], "
     "int64, int64"
 )
-# The kernel of each step, and the types of its arguments. Those that a kernel only reads are as
+# The kernel of each step, and the types of its arguments. Those that `depthwise` only reads are as
 # calls from Python have them, so that both are one function, which is compiled once.
 _STEPS = {
     kernel.__name__: (kernel, types_of(arguments))

@@ -142,7 +142,8 @@ class _ByClass(Op):
         """Evaluate boxes (N, B, 4), which all classes share, and scores (N, C, B)."""
         want_shapes(self, boxes, scores)
         wide, values = boxes.astype(np.float32), scores.astype(np.float32)
-        places = np.arange(boxes.shape[0] * boxes.shape[1]).reshape(-1, 1, boxes.shape[1])
+        count, each = boxes.shape[:2]
+        places = np.arange(count * each).reshape(count, 1, each)
         places = np.broadcast_to(places, scores.shape)
         images = [self.best(n, repeat(wide[n]), values[n], places[n]) for n in range(len(scores))]
         return self.outputs(images, boxes.reshape(-1, 4))

@@ -294,6 +294,7 @@ class Call:
         """Insert stride - 1 times `nothing` between elements; `trailing`: behind the last, too."""
         if stride == 1:
             return x
+        room([stride])  # which are made at once
         # S*(I - 1) + 1 elements, but none of none: the question splits the case at I = 0.
         cut = 0 if trailing or not x.shape[axis] > 0 else 1 - stride
         rows = [(0, cut if a == axis else 0) for a in range(x.ndim)]

@@ -37,10 +37,9 @@ from irdeconv.show.page import graph_page as _graph_page
 from irdeconv.show.page_details import ValueCollector
 from irdeconv.verify.certificates import Certificates
 from irdeconv.verify.comparison import Comparison, Tolerance, compare_arrays, compare_plan
-from irdeconv.verify.onnxruntime import OnnxRuntimePartner
-from irdeconv.verify.openvino import OpenVinoPartner, openvino
 from irdeconv.verify.partner import Partner, PlanPartner, Precision, SavedPartner, saved_arrays
 from irdeconv.verify.reduce import PEER, find_around, write_around
+from irdeconv.verify.runtimes import OnnxRuntimePartner, OpenVinoPartner, openvino
 
 
 @checked

@@ -38,7 +38,7 @@ from irdeconv.rewrite.target_conditions import Facts
 from irdeconv.rewrite.targets import Tensors, WindowFacts, slicing
 
 Layer = ConvolutionLayer[X]
-AnyLayer = Any  # a convolution, or a deconvolution of native.py
+AnyLayer = Any  # a convolution, or a deconvolution of legalising.py
 
 
 def size_of(b: FormBuilder[X], x: X, axis: int) -> int:

@@ -128,6 +128,7 @@ def raise_deconvolutions(
     returns the deconvolutions that are not proved, with the reason; their decompositions stay.
     Raises UsageError for an unknown pattern, InferenceError if the graph does not fit together.
     """
+    only = None if only is None else tuple(only)
     for name in only or ():
         if name not in PATTERNS:
             hint = did_you_mean(name, PATTERNS) or f"there are {', '.join(PATTERNS)}"

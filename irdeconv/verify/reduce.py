@@ -36,7 +36,6 @@ from irdeconv.runtime.plan import Plan
 from irdeconv.verify import reduce_search
 from irdeconv.verify.comparison import Comparison
 from irdeconv.verify.difference import TensorDifference
-from irdeconv.verify.openvino import openvino
 from irdeconv.verify.partner import Partner
 from irdeconv.verify.raising import raise_deconvolutions, unproved
 from irdeconv.verify.reduce_checks import (
@@ -56,6 +55,7 @@ from irdeconv.verify.reduce_checks import (
 )
 from irdeconv.verify.reduce_pieces import Knife, ModelSize, Unit, Variant, guess, variant_of
 from irdeconv.verify.reduce_search import Exhausted, Search
+from irdeconv.verify.runtimes import openvino
 
 ROUNDS = 3  # of all stages; an omission in one may allow more in another
 

@@ -52,10 +52,15 @@ from irdeconv.runtime.peers import last_line, onnx_outputs, outlined, outputs_by
 from irdeconv.runtime.plan import Plan, build_plan
 from irdeconv.runtime.schedule import Settings
 from irdeconv.verify.comparison import Comparison, compare_plan
-from irdeconv.verify.onnxruntime import OnnxRuntimePartner
-from irdeconv.verify.openvino import AS_STATED, OpenVinoPartner, openvino, refused
 from irdeconv.verify.partner import Fetched, Partner, PlanPartner
 from irdeconv.verify.reduce_pieces import KEPT_BYTES, Flow, Variant, guess, variant_of
+from irdeconv.verify.runtimes import (
+    AS_STATED,
+    OnnxRuntimePartner,
+    OpenVinoPartner,
+    openvino,
+    refused,
+)
 
 
 @dataclass(frozen=True)

@@ -42,17 +42,14 @@ OPSET = re.compile("opset([1-9]|1[0-7])")
 # Errors of a rule for attributes and constants that do not fit.
 FAILURES = (LookupError, ValueError, TypeError, ArithmeticError, RecursionError, MemoryError)
 WEIGHTS = ("Add", "Subtract", "Multiply")  # operations on weights, as NumPy names them
-# A little change of the first input of these changes the outputs a little, and nothing else.
-SMOOTH = {
-    *rules.STEPS,
-    *"""
-    Abs AvgPool BatchNormInference BatchToSpace Cos DeformableConvolution Elu Erf Exp FakeQuantize
-    GRN Gelu GroupNormalization HSwish LRN Log LogSoftmax MVN MatMul Mish NormalizeL2 Power
-    ReduceL1 ReduceL2 ReduceMax ReduceMean ReduceMin ReduceSum Result Reverse Roll Selu
-    ShuffleChannels Sin SoftMax SoftPlus SoftSign SpaceToBatch SpaceToDepth Sqrt SquaredDifference
-    Swish
-""".split(),
-} - {"Const", "FloorMod", "ShapeOf"}
+REAL = ("bf16", "f16", "f32", "f64")
+# But for poles, a little change of the first input of these changes the outputs a little.
+_SMOOTH = """
+    Abs AvgPool BatchNormInference BatchToSpace Cos DeformableConvolution Elu Erf Exp GRN Gelu
+    GroupNormalization HSwish LRN Log LogSoftmax MVN MatMul Mish NormalizeL2 Power ReduceL1 ReduceL2
+    ReduceMax ReduceMean ReduceMin ReduceSum Result Reverse Roll Selu ShuffleChannels Sin SoftMax
+    SoftPlus SoftSign SpaceToBatch SpaceToDepth Sqrt SquaredDifference Swish"""
+SMOOTH = {*rules.STEPS, *_SMOOTH.split()} - {"Const", "FloorMod"}
 SMOOTH_BOTH = {*WEIGHTS, "Concat", "Divide", "Maximum", "Minimum", "MatMul", "SquaredDifference"}
 
 
@@ -92,8 +89,9 @@ class SecondSide:
     def enter(self, at: int) -> None:
         """Number a layer's outputs: layers alike with equal inputs have equal outputs."""
         y, numbers = self.model.layers[at], self.facts.numbers
-        rounded = [self.number[p] in self.facts.rounded for p in y.inputs]
-        smooth = y.type in SMOOTH and y.attributes.get("destination_type", "f32")[0] in "bf"
+        read = y.inputs if y.type != "ShapeOf" else ()  # a shape does not follow from values
+        rounded = [self.number[p] in self.facts.rounded for p in read]
+        smooth = y.type in SMOOTH and y.attributes.get("destination_type", "f32") in REAL
         odd = any(rounded) and not (smooth and (y.type in SMOOTH_BOTH or not any(rounded[1:])))
         which = {"Parameter": str(at), **dict.fromkeys(STATEFUL, y.name)}.get(y.type)
         which = f"{at} of rounded weights" if odd else which
@@ -273,6 +271,9 @@ class _Comparing:
             if _ends(self.source, kind) != _ends(self.lowered, kind):
                 text = f"the values or names of {kind} layers are not shown to be equal"
                 whole = SecondAnswer("the model", NOT_APPLICABLE, text)
+        if self.facts.rounded & {number for _, number in _ends(self.lowered, "Assign")}:
+            text = "a variable keeps values of rounded weights"
+            whole = SecondAnswer("the model", NOT_APPLICABLE, text)
         rows = self.made.values()
         return [*(min(row, key=lambda one: one.verdict != AGREES) for row in rows), whole]
 
@@ -290,6 +291,7 @@ class _Comparing:
         verdict, text = AGREES, ""
         try:
             rounded = _compare((self.source, wanted), (self.lowered, output))
+            rounded |= own[output] in self.facts.rounded
             own[output] = number
             self.facts.rounded |= {number} if rounded else set()
         except SecondDiffers as e:

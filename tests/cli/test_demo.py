@@ -255,7 +255,8 @@ def folder(net: Path, monkeypatch: Patch) -> Path:
     (net.parent / "samples" / "deep").mkdir(parents=True)
     for name in ("net", "deep/other"):
         write_ir(net.parent / "samples" / f"{name}.xml", LAYER, W)
-    monkeypatch.setattr("irdeconv.cli.about.sample_folder", lambda: net.parent / "samples")
+    for module in ("about", "demo"):
+        monkeypatch.setattr(f"irdeconv.cli.{module}.sample_folder", lambda: net.parent / "samples")
     monkeypatch.setenv("COLUMNS", "9999")  # the paths of some folders are long
     return net.parent
 

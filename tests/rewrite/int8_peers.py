@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-import openvino as ov
+import pytest
 
 import irdeconv as ird
 from irdeconv.formats.xml_writer import ir_bytes
@@ -22,6 +22,8 @@ from irdeconv.rewrite.standardize import standardize
 from support.layers import constant, parameter, result
 from support.processors import fitting
 from support.runtime_truth import joined
+
+ov = pytest.importorskip("openvino")
 
 Ints = tuple[int, ...]
 Quantization = Literal["asymmetric", "symmetric", "subtract"]

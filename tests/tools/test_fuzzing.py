@@ -81,7 +81,7 @@ fuzz.SLOW, fuzz.NEVER_ENDS = 0.2, 0.5
 def kinds(run, *args):
     verb = options.Verb("x\\n    --format WHAT  x")
     command_line.verb_record = verbs.verb_record = lambda name: verb
-    command_line.module = lambda name: SimpleNamespace(run=run)
+    command_line.module = lambda name: SimpleNamespace(run_codes=run)
     return [f.kind for f in fuzz.faults(fuzz.attempt(("codes", *args), guard), folder)]
 def endless(options, console):
     while True:

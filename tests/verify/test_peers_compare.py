@@ -13,7 +13,7 @@ import irdeconv as ird
 from irdeconv.cli.main import main
 from irdeconv.ir.graph import Graph, Value
 from irdeconv.ir.op import REGISTRY
-from irdeconv.verify import openvino as peer
+from irdeconv.verify import runtimes as peer
 from support import onnx_models
 from support.commands import Patch, answer
 from support.layers import constant, parameter, result, sequential
