@@ -275,7 +275,8 @@ def _respelled(text: str) -> str | None:
     """Return a shape such as x=1,3 or x(1x3) as x[1,3]; None if its dimensions are unclear."""
     name, dim = r"(?:([^=:(\[{]+)[=:(\[{]+|[(\[{]*)", r"(?:-1|\?|\d{1,18}(?:\.\.\d{0,18})?)"
     found = re.fullmatch(rf"{name}({dim}(?:[x*, ]+{dim})*)[)\]}}]*", text)
-    return found and f"{(found[1] or '').strip()}[{','.join(re.findall(dim, found[2]))}]"
+    shape = found and f"{(found[1] or '').strip()}[{','.join(re.findall(dim, found[2]))}]"
+    return None if shape == text else shape
 
 
 def _split(text: str) -> list[tuple[str, str]]:

@@ -71,7 +71,6 @@ def test_faults_are_told(tmp_path: Path) -> None:
     """A verb that fails, never ends, opens what it should not, or says what is no JSON."""
     code = f"""
 from pathlib import Path
-from types import SimpleNamespace
 from fuzzing import attempt as fuzz
 from fuzzing.attempt import Guard
 from irdeconv.cli import main as command_line, options, verbs
@@ -81,7 +80,7 @@ fuzz.SLOW, fuzz.NEVER_ENDS = 0.2, 0.5
 def kinds(run, *args):
     verb = options.Verb("x\\n    --format WHAT  x")
     command_line.verb_record = verbs.verb_record = lambda name: verb
-    command_line.module = lambda name: SimpleNamespace(run_codes=run)
+    command_line.function_of = lambda name: run
     return [f.kind for f in fuzz.faults(fuzz.attempt(("codes", *args), guard), folder)]
 def endless(options, console):
     while True:
