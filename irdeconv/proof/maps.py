@@ -277,7 +277,7 @@ class MapComparison:
             i, o, there = pair
             # The pair is one of the definition.
             given = [o, d.outputs - 1 - o, i, d.inputs - 1 - i]
-            there += given[:2]  # outputs beyond the tensor are nobody's
+            there += given[:2]  # no element has outputs beyond the tensor
             if self.case.excludes(there):
                 continue
             # Until shown otherwise it reads too much; its weight has to be 0 then.

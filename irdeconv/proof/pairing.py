@@ -176,14 +176,14 @@ class _Pairing:
 
     _source: Model
     _lowered: Model
-    _told: Callable[[Port], Fact] | None
+    _given: Callable[[Port], Fact] | None
     _provers: Sequence[Prover]
     _inside: Inside
     _body: bool
 
     def __post_init__(self) -> None:
         source, lowered = self._source, self._lowered
-        self._fact = self._told or self._declared
+        self._fact = self._given or self._declared
         self._bodies: dict[tuple[int, int], list[ProofVerdict]] = {}  # by the places of layers
         self._signatures = [[signature(y) for y in m.layers] for m in (source, lowered)]
         self._known = [known_inputs(m) for m in (source, lowered)]

@@ -165,7 +165,7 @@ def _times(op: Op, inputs: tuple[Spec, ...]) -> int:
 
 def failure(node: Node, arrays: Sequence[Any], error: Exception) -> IrdeconvError:
     """Return the error of a layer that failed, with the arrays that it got."""
-    error = _told(node, arrays, error)
+    error = _inference_error(node, arrays, error)
     shapes = ", ".join(f"{a.dtype}{list(a.shape)}" for a in map(np.asarray, arrays))
     hint, notes = None, [Note(f"its inputs are {shapes or 'none'}")]
     text = str(error) or type(error).__name__
@@ -187,7 +187,7 @@ def failure(node: Node, arrays: Sequence[Any], error: Exception) -> IrdeconvErro
     return LimitError(diagnostic) if memory else ExecutionError(diagnostic)
 
 
-def _told(node: Node, arrays: Sequence[Any], error: Exception) -> Exception:
+def _inference_error(node: Node, arrays: Sequence[Any], error: Exception) -> Exception:
     """Return the error of inference for these very arrays, if it refuses them; else the error."""
     if isinstance(error, OpError | IrdeconvError | MemoryError):
         return error

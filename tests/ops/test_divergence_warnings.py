@@ -49,7 +49,7 @@ def found(
     return [(d.code, d.severity, d.message) for d in diagnostics]
 
 
-@each_row("code, words, layer", TABLES["told"])
+@each_row("code, words, layer", TABLES["warned"])
 def test_a_divergence_is_told(code: str, words: str, layer: Any) -> None:
     diagnostics = found(*layer)
     told = [(c, s) for c, s, message in diagnostics if words in message]
