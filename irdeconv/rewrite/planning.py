@@ -520,7 +520,8 @@ def cost_table(task: PlanningTask) -> tuple[FormCost, ...]:
         rows = [_row_without_costs(form, task) for form in forms]
     else:
         found = _planned_rows(forms, site, task)
-        if task.memo.copied and all(r.refused for r in found.values()):
+        no_form_fits = all(r.refused for r in found.values())
+        if task.memo.copied and no_form_fits and not _is_vain(site, task):
             # Copies multiply so much that they never win if anything else is legal, and the search
             # for them would cost time for most layers. If `native` is planned alone, only they are
             # left.
@@ -540,12 +541,14 @@ def _planned_rows(
     """Plan each form with few operations at first, then those that need more with the rest.
 
     A form that is legal and cheap cuts the search for the others short, but only afterwards is it
-    clear which one that is. If all costs are requested, each form has the whole number.
+    clear which one that is. If all costs are requested, each form has the whole number; if nothing
+    can be legal, each has the few: enough for a spelling with few violations.
     """
     found: dict[str, FormCost] = {}
     left, rest = MOST_OPERATIONS, [*reversed(forms)]  # zero-insertion multiplies most
-    whole = task.all_costs or len(rest) == 1
-    for most in (MOST_OPERATIONS,) if whole else (FEW_OPERATIONS, MOST_OPERATIONS):
+    vain, whole = _is_vain(site, task), task.all_costs or len(rest) == 1
+    few = () if whole and not vain else (FEW_OPERATIONS,)
+    for most in few if vain else (*few, MOST_OPERATIONS):
         unfinished = []
         for form in rest:
             room = task.memo.room = most if task.all_costs else min(most, left)
@@ -555,11 +558,17 @@ def _planned_rows(
                 found[form.name] = row
             if task.memo.room <= 0:
                 unfinished.append(form)
-        rest = unfinished
+        rest = [] if vain else unfinished
     for row in (found[form.name] for form in rest):
         if row.refused:
             found[row.form] = replace(row, refused=f"{row.refused}; {STOPPED}")
     return found
+
+
+def _is_vain(site: DeconvolutionSite, task: PlanningTask) -> bool:
+    """Whether the target refuses the layer by its batch or type, which stay as they are in 2-D."""
+    dtype = task.graph.input_specs(task.node.id)[0].dtype or ELEMENT_TYPES["f32"]
+    return site.rank < 3 and task.target.refuses_data(site.batch, dtype.name)
 
 
 def chosen(rows: tuple[FormCost, ...]) -> FormCost | None:

@@ -111,6 +111,15 @@ class Target:
             out.append(f"types: {'known only at run time' if dtype is None else dtype}")
         return out + [text for c in listed or () if (text := c.failure(facts))]
 
+    def refuses_data(self, batch: int, dtype: str) -> bool:
+        """Whether no convolution takes the batch or the type, which rules of 2-D layers keep."""
+        facts = Facts({"batch": batch, "type": dtype})
+        return self.operations is not None and all(
+            any(c.names <= facts.values.keys() and not c.holds(facts) for c in conditions)
+            for operation, conditions in self.operations.items()
+            if "Convolution" in operation
+        )
+
     def blamed(self, operation: str, facts: Facts) -> frozenset[str]:
         """Return the names in violated conditions, and the operation itself if it is missing."""
         listed, rank = (self.operations or {}).get(operation, ()), facts.values.get("rank")

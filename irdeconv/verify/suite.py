@@ -157,7 +157,7 @@ def gathered(
     cases = packaged(wanted, named, full_size=full_size)
     skipped: list[str] = []
     if layers is not None:
-        own, skipped = read_layers(Path(layers), wanted)
+        own, skipped = LayersReader(Path(layers)).read(wanted)
         cases += own
     return selected(cases, only), skipped
 
@@ -242,21 +242,19 @@ _REAL = r"-?[0-9]{1,9}(\.[0-9]{1,9})?(e[+-]?[0-9])?"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 
 
-def read_layers(path: Path, dialects: Sequence[str]) -> tuple[list[SuiteCase], list[str]]:
-    """Return the cases of a file, and its layers that the dialects do not have, with reasons.
+class LayersReader(TomlReader):
+    """Reads a file of layers. FileAccessError if that is impossible."""
 
-    FileAccessError, UsageError with all mistakes; `dialects` if the file names none.
-    """
-    return _LayersReader(path).read(dialects)
-
-
-class _LayersReader(TomlReader):
     def __init__(self, path: Path) -> None:
         super().__init__(read_file(path, current().toml_bytes), str(path))
         self.path = path
         self.skipped: list[str] = []
 
     def read(self, dialects: Sequence[str]) -> tuple[list[SuiteCase], list[str]]:
+        """Return the cases, and the layers that the dialects do not have, with reasons.
+
+        UsageError with all mistakes; `dialects` if the file names none.
+        """
         for key in self.content:
             if key not in _TOP:
                 self.problem(f"there is no {key}", (f"[{key}]", key), KEYS_HINT, _TOP)

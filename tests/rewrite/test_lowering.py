@@ -574,6 +574,17 @@ def test_a_refusal_says_that_the_search_stopped(monkeypatch: pytest.MonkeyPatch)
     assert any(planning.STOPPED in note.message for note in error.notes)
 
 
+@pytest.mark.parametrize("condition", ['type == "f16"', "batch == 2"])
+def test_a_batch_or_type_that_no_rule_changes_ends_the_search(
+    condition: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planning, "MOST_OPERATIONS", 0)  # what only a longer search would reach
+    with pytest.raises(ird.TargetError) as refusal:
+        lowered(target_of(both("kernel >= 100", condition)), None, size=(4, 5))
+    (error,) = refusal.value.diagnostics
+    assert not any(planning.STOPPED in note.message for note in error.notes)
+
+
 def test_what_no_rule_reaches_is_refused() -> None:
     for target in (
         target_of(both("kernel >= 100")),

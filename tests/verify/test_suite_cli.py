@@ -14,7 +14,7 @@ import pytest
 import irdeconv as ird
 from irdeconv.base.errors import UsageError
 from irdeconv.base.opening import TomlReader
-from irdeconv.verify.suite import read_layers
+from irdeconv.verify.suite import LayersReader
 from irdeconv.verify.suite_manifest import Suite
 from support.commands import Patch, answer, command
 from support.rows import tables
@@ -245,7 +245,7 @@ def test_the_file_that_the_page_shows(tmp_path: Path) -> None:
     text = (Path(__file__).resolve().parents[2] / "docs/suite.md").read_text("utf-8")
     start = text.index("# npu.toml\ndialects")
     (tmp_path / "npu.toml").write_text(text[start : text.index("```", start)])
-    cases, skipped = read_layers(tmp_path / "npu.toml", [])
+    cases, skipped = LayersReader(tmp_path / "npu.toml").read([])
     assert {c.layer.axes for c in cases} == {1, 2}
     assert cases[-1].name == "onnx-stem"
     assert skipped == ["onnx has no strides 1, output_padding 1"]
@@ -255,7 +255,7 @@ def test_a_full_crossing(tmp_path: Path) -> None:
     path = tmp_path / "all.toml"
     path.write_text('strength = "all"\n[cross]\nkernel = [1, 2, 3]\nstrides = [1, 2]\n'
                     "output_padding = [0, 1]\n")  # fmt: skip
-    cases, _ = read_layers(path, ["onnx"])
+    cases, _ = LayersReader(path).read(["onnx"])
     kept = {(a.layer.kernel[0], a.layer.strides[0], a.layer.output_padding[0]) for a in cases}
     assert kept == {(k, s, p) for k in (1, 2, 3) for s in (1, 2) for p in (0, 1) if p < s}
 
@@ -272,7 +272,7 @@ def test_mistakes_in_a_file_have_lines(tmp_path: Path, text: str, wanted: str) -
     path = tmp_path / "a.toml"
     path.write_text(text)
     with pytest.raises(UsageError) as error:
-        read_layers(path, ["openvino"])
+        LayersReader(path).read(["openvino"])
     found = error.value.diagnostics
     lines = [d.location.position[0] if d.location else 0 for d in found]
     said = " ".join(
