@@ -11,7 +11,7 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from typing import TextIO
 
@@ -26,6 +26,7 @@ from irdeconv.cli.usage import unknown_verb, wants_json
 from irdeconv.cli.verbs import GROUPS, VERBS, function_of, verb_parser, verb_record
 
 Consoles = Callable[..., Console]
+_parser = cache(verb_parser)  # for a process that runs many commands
 
 
 def main(
@@ -82,7 +83,7 @@ def _run_verb(verb: str, args: list[str], consoles: Consoles) -> int:
         if verb not in VERBS:
             raise unknown_verb(args, VERBS)
         try:
-            options = verb_parser(verb).parse(args[1:])
+            options = _parser(verb).parse(args[1:])
         except SystemExit:  # --help
             return 0
         from irdeconv.cli import checks  # not needed for --version and --help
