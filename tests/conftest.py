@@ -5,6 +5,7 @@ import json
 import math
 import os
 import random
+import shutil
 import sys
 from collections.abc import Callable, Generator
 from importlib.util import find_spec
@@ -28,6 +29,9 @@ if os.environ.get("PYTEST_XDIST_WORKER"):
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 os.environ["IRDECONV_CALIBRATED"] = "0"  # kernels are chosen alike on every developer's machine
+if os.path.isdir("/dev/shm") and shutil.disk_usage("/dev/shm").free > 2**30:
+    # Files in memory: to flush and remove them on a disk takes a third of the tests' time.
+    os.environ["TMPDIR"] = os.environ["PYTEST_DEBUG_TEMPROOT"] = "/dev/shm"
 OTHERS = {"slow", "thorough", "oracles", "browser"}  # marks of tests that are not quick
 NO_SKIPS = bool(os.environ.get("IRDECONV_NO_SKIPS"))
 
