@@ -27,7 +27,7 @@ GROUPS = {
     },
     "debug": {
         "inspect": "list layers, shapes, parameters, multiply-accumulates",
-        "explain": "show the arithmetic of a deconvolution in eleven systems",
+        "explain": "show the arithmetic of a deconvolution in all systems",
         "reduce": "shrink a failing model to the layers that reproduce it",
         "codes": "explain a diagnostic code, and how to fix the problem",
     },
