@@ -180,7 +180,7 @@ def suite(
 ) -> Suite:
     """Write test vectors for devices and compilers into a folder; return its `folder` and `cases`.
 
-    `dialects`: openvino (default), onednn, onnx, ort-nhwc, tensorrt, "all". `sets`: quick, pairs,
+    `dialects`: openvino (default), others of `irdeconv suite --help`, "all". `sets`: quick, pairs,
     edges, networks, or "full" (default: all but quick). `only` has patterns of names (`*`).
     `layers` is a TOML file with layers of your own. The same call always writes the same bytes.
     Each case is a folder: `model.xml`, `inputs.npz`, `constants.npz`, `expected.npz`; with `form`
@@ -224,7 +224,7 @@ def run_suite(folder: Place, peer: str, *, lowered: bool = False) -> dict[str, A
     With `lowered` the lowered models run. Cases that the peer refuses are left out. Raises
     UsageError for an unknown peer, UnsupportedError if it is not installed.
 
-    >>> made = ird.suite("vectors", ["tensorrt"], only=["*-edge-depthwise"])
+    >>> made = ird.suite("vectors", ["onnx"], only=["*-edge-depthwise"])
     >>> ird.check_suite("vectors", ird.run_suite("vectors", "irdeconv")).passed
     True
     """
