@@ -224,7 +224,8 @@ def test_a_code_is_explained_in_any_case() -> None:
 
 def test_several_codes_and_beginnings() -> None:
     out = answer("codes", "W4", "E310").out
-    assert [c for c in CODES if f"{c}: {CODES[c].title}" in out] == ["E310", "W400", "W401", "W402"]
+    wanted = [c for c in CODES if c == "E310" or c.startswith("W4")]
+    assert [c for c in CODES if f"{c}: {CODES[c].title}" in out] == wanted
     out = answer("codes", "w4").out
     assert "W402" in out
     assert "model.xml" not in out
