@@ -53,13 +53,13 @@ def lower(
 ) -> Lowered:
     """Return a copy without deconvolutions, and a report of each: `graph, report = ...`.
 
-    `form` is zero-insertion (the default), phases, stacked or gemm; a layer for which it is
-    impossible gets zero-insertion, and the report says why. `target` is the name of a packaged
-    target (`irdeconv lower --list-targets`), a .toml file or a Target; with it the default is
-    "auto": each deconvolution gets the cheapest form of which all layers meet the target's
-    conditions. `only` is a pattern of layer names (`*` and `?` are wildcards). `convolutions` also
-    rewrites ordinary convolutions that violate conditions. `fuse` first folds scales and biases as
-    `simplify` does. `explain_costs` reports the costs of all forms.
+    `form` is zero-insertion (the default) or another that `irdeconv lower --help` lists; a layer
+    for which it is impossible gets zero-insertion, and the report says why. `target` is the name of
+    a packaged target (`irdeconv lower --list-targets`), a .toml file or a Target; with it the
+    default is "auto": each deconvolution gets the cheapest form of which all layers meet the
+    target's conditions. `only` is a pattern of layer names (`*` and `?` are wildcards).
+    `convolutions` also rewrites ordinary convolutions that violate conditions. `fuse` first folds
+    scales and biases as `simplify` does. `explain_costs` reports the costs of all forms.
 
     Raises TargetError with every layer that violates conditions in each form, unless `best_effort`
     makes these warnings; LoweringError with every deconvolution that cannot be lowered.

@@ -2,12 +2,7 @@
 
 How far an infinity or a NaN spreads is predicted from geometry. By the definition a bad tap spoils
 the outputs it reaches from an input element. A zero that was inserted or padded, times an infinity
-or a NaN, is NaN. So a form spreads it further, as far as the form's record defines:
-
-    form              a bad tap spoils, of an axis
-    definition, gemm  o with o + pads_begin = s*S + k*D, s in 0..I
-    zero-insertion    every output
-    phases, stacked   every output of the tap's residue
+or a NaN, is NaN. So a form spreads it further, as far as `reach` of the form's record computes.
 
 If gemm joins zeros to data that may be too short (subpixel.py), a bad tap spoils their outputs too.
 In several dimensions an output is spoilt if it is along every axis. For finite data the prediction

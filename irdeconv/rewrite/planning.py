@@ -1,15 +1,6 @@
 """Planning: a form is built without numbers, counted, held against a target, and chosen by cost.
 
-With R = prod(S) residues, per axis I inputs, O outputs, and from `subpixel.analyse`: I' = I + more
-outputs of every residue, K_r taps of residue r (they sum up to K), E the inputs that a stacked
-filter spans (`*` is a product over axes), the forms cost:
-
-    form            multiply-accumulates                intermediates, elements
-    zero-insertion  N M C/g *(O K)                      N C *(S I), N C *(O + D(K-1))
-    phases          sum over r: N M C/g *(I' K_r)       per r: N C *(I'+E_r-1), N M *I'; N M R *I'
-                      = N M C/g *(I' K)
-    stacked         N M R C/g *(I' E)                   N C *(I'+E-1), N M R *I', twice
-    gemm            N M C/g *(S I)                      N M R *I, twice
+docs/forms.md has the multiply-accumulates and intermediates of each form. Other costs:
 
 - bytes: tensors and filters that an operation reads (not pads, axes, shapes), and its outputs.
 - scratch: the most bytes of intermediates alive at once, without the layer's data, output and
