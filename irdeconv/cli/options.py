@@ -340,11 +340,11 @@ def listed(text: str) -> tuple[str, ...]:
 
 
 _NOTES = {**CONDITIONS, FALLBACK: "default"}
-_FORMS = ", ".join(f"{name} ({note})" if note else name for name, note in _NOTES.items())
+FORM_NAMES = ", ".join(f"{name} ({note})" if note else name for name, note in _NOTES.items())
 FORM_WORDS = f"{' '.join(CONDITIONS)} {AUTO}"
 _FORM = f"""
-    --form FORM  how deconvolutions are lowered: {_FORMS}, or {AUTO} (default with --target): each
-        in the cheapest form. A layer for which a form is impossible gets {FALLBACK}"""
+    --form FORM  how deconvolutions are lowered: {FORM_NAMES}, or {AUTO} (default with --target):
+        each in the cheapest form. A layer for which a form is impossible gets {FALLBACK}"""
 _MODEL = """the model: .xml, .onnx, .json (a dump of oneDNN Graph) or .ird (the text form); - reads
         stdin @reads model"""
 SHARED = {

@@ -14,7 +14,7 @@ from unittest.mock import patch
 
 from checkout import ROOT
 
-from irdeconv.cli.options import Verb
+from irdeconv.cli.options import FORM_NAMES, FORM_WORDS, Verb
 from irdeconv.cli.verbs import VERBS, verb_parser, verb_record
 from pages import DOCS, MARK, table, with_parts
 from support.commands import printed
@@ -109,6 +109,8 @@ def _help(action: Action) -> str:
     if isinstance(action, _HelpAction):
         return "show the options"
     text = HelpFormatter("irdeconv")._expand_help(action)
+    for names in (FORM_NAMES, FORM_WORDS.replace(" ", ", ")):
+        text = text.replace(names, "a form of docs/lowering.md")
     many = " (may be repeated)" if type(action).__name__ == "_AppendAction" else ""
     return _escaped(text + ("" if "repeated" in text else many))
 
