@@ -302,10 +302,12 @@ def rows(text: str) -> Iterator[VerbOption]:
 class Verb:
     """The arguments of a verb, and the facts of its page.
 
-    `text` is the text of `--help`, followed by the options (`options.rows`). `no` is the meaning of
-    exit code 1; with `partly` there is exit code 7, too. The commands of `example` are run for the
-    page, unless their output `differs` by machine. Options of `one_of` exclude each other. `models`
-    is False if the verb reads no model of the user's. A batch `passes` options on to other verbs.
+    `text` has the verb's group, the module of its function (such as `run_lower`) and its line of
+    `irdeconv --help`; below it the text of its own `--help`, then the options (`options.rows`).
+    `no` is the meaning of exit code 1; with `partly` there is exit code 7, too. The commands of
+    `example` are run for the page, unless their output `differs` by machine. Options of `one_of`
+    exclude each other. `models` is False if the verb reads no model of the user's. A batch `passes`
+    options on to other verbs.
     """
 
     text: str
@@ -320,9 +322,14 @@ class Verb:
     passes: bool = False
 
     @property
+    def heading(self) -> list[str]:
+        """The verb's group, module and purpose."""
+        return re.split(", |: ", self.text.partition("\n")[0], maxsplit=2)
+
+    @property
     def about(self) -> str:
-        """The purpose of the verb."""
-        return self.text.partition("\n    ")[0]
+        """The text of `--help`."""
+        return self.text.partition("\n")[2].partition("\n    ")[0]
 
     @cached_property
     def options(self) -> tuple[VerbOption, ...]:

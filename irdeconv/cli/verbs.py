@@ -1,4 +1,4 @@
-"""The verbs: their summaries, records, modules and parsers."""
+"""The verbs: their purposes, records, functions and parsers."""
 
 from __future__ import annotations
 
@@ -9,70 +9,25 @@ from typing import Any, cast
 
 from irdeconv.cli.console import Answer, Console
 from irdeconv.cli.options import PASSED, SHARED, OptionParser, Verb, VerbOption, rows
+from irdeconv.cli.records import RECORDS
 from irdeconv.cli.usage import option_names
 
-GROUPS = {
-    "use": {
-        "lower": "rewrite deconvolutions as ordinary convolutions",
-        "run": "run a model with NumPy",
-        "bench": "time a model and its steps, also in other runtimes",
-        "batch": "run a verb on many models, or on many inputs of one",
-    },
-    "check": {
-        "validate": "report everything that is wrong with a model",
-        "infer": "infer all shapes and compare them with the declared ones",
-        "check-certificate": "prove that a lowered model equals the original",
-        "compare": "compare two models, or a model and a runtime, by layers",
-        "suite": "make test vectors for hardware and compilers; judge results",
-    },
-    "debug": {
-        "inspect": "list layers, shapes, parameters, multiply-accumulates",
-        "explain": "show the arithmetic of a deconvolution in all systems",
-        "reduce": "shrink a failing model to the layers that reproduce it",
-        "codes": "explain a diagnostic code, and how to fix the problem",
-    },
-    "files": {
-        "convert": "convert ONNX, a oneDNN Graph dump or an old IR into an IR",
-        "extract": "cut a piece out of a model, with its weights and inputs",
-        "rename": "give layers, inputs, outputs and other tensors new names",
-        "simplify": "fold constants and drop unnecessary layers",
-        "raise": "turn decompositions back into one deconvolution",
-    },
-    "set up": {
-        "demo": "enlarge a picture with a lowered network",
-        "doctor": "show versions, and the abilities of this installation",
-        "completion": "print a script for completion in bash, zsh or fish",
-    },
-}
+GROUPS: dict[str, dict[str, str]] = {}  # the purposes of verbs, by group
+for _verb, _record in RECORDS.items():
+    _group, _, _purpose = _record.heading
+    GROUPS.setdefault(_group, {})[_verb] = _purpose
 VERBS = {verb: text for group in GROUPS.values() for verb, text in group.items()}
-
-
-# The verbs of each module, which has a function such as `run_lower` for each.
-MODULES = {
-    "about": "codes completion doctor",
-    "batch": "batch",
-    "comparing": "compare reduce",
-    "demo": "demo",
-    "editing": "extract rename simplify",
-    "lowering": "lower raise",
-    "proofs": "check-certificate",
-    "reports": "validate infer convert inspect explain",
-    "running": "run bench",
-    "suite": "suite",
-}
 
 
 def function_of(verb: str) -> Callable[[Namespace, Console], int | Answer]:
     """Return the function of a verb."""
-    name = next(name for name, verbs in MODULES.items() if verb in verbs.split())
-    found = getattr(import_module(f"irdeconv.cli.{name}"), f"run_{verb.replace('-', '_')}")
+    module = import_module(f"irdeconv.cli.{RECORDS[verb].heading[1]}")
+    found = getattr(module, f"run_{verb.replace('-', '_')}")
     return cast("Callable[[Namespace, Console], int | Answer]", found)
 
 
 def verb_record(verb: str) -> Verb:
     """Return the record of a verb."""
-    from irdeconv.cli.records import RECORDS
-
     return RECORDS[verb]
 
 
