@@ -22,9 +22,14 @@ def script(name: str) -> Any:
     return module
 
 
-def page_maker(name: str) -> Any:
-    """Return a module of tools/pages/."""
+def tool(name: str) -> Any:
+    """Return a module of tools/."""
     for folder in (str(TOOLS), str(TOOLS.parent / "tests")):
         if folder not in sys.path:
             sys.path.append(folder)
-    return importlib.import_module(f"pages.{name}")
+    return importlib.import_module(name)
+
+
+def page_maker(name: str) -> Any:
+    """Return a module of tools/pages/."""
+    return tool(f"pages.{name}")

@@ -30,7 +30,7 @@ _MORE = {  # what verbs need that read any model
 }
 
 
-def _reading(*, writes: bool) -> Iterator[str]:
+def reading(*, writes: bool) -> Iterator[str]:
     """Yield commands that read one model: of each verb those with one flag, form or format.
 
     Those that write an IR do so with `writes`.
@@ -58,13 +58,13 @@ def _reading(*, writes: bool) -> Iterator[str]:
 
 
 _ANY = (
-    *sorted(_reading(writes=False)), "explain {m} --solve 7",
+    *sorted(reading(writes=False)), "explain {m} --solve 7",
     "inspect {m} --format html -o {o}.html", "inspect {m} --lower --format json --form {f}",
     "lower {m} --target no-depth-to-space --form {f}", "validate {m} --strict --semantics document",
     f"run {{m}} {_LIMITS} --form none --no-fuse -o {{o}}.npz --force",
 )  # fmt: skip
 _WRITING = (
-    *sorted(_reading(writes=True)), "lower {m} --certify -o {o}.xml --form {f}",
+    *sorted(reading(writes=True)), "lower {m} --certify -o {o}.xml --form {f}",
     "extract {m} --from deconv -o {o}.xml",
 )  # fmt: skip
 _ARRAYS = (
