@@ -6,18 +6,18 @@ import ast
 import inspect
 import re
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import irdeconv as ird
 from pages import DOCS, comments, with_parts
 
+# The public functions by module, below its docstring; the other names by topic.
+_MODULES = [f"public.{m}" for m in ("reading", "rewriting", "editing", "running", "showing")]
 SECTIONS = {
-    "Read, check, infer": "read parse convert validate infer dump",
-    "Rewrite and write": "lower lower_onnx raise_ simplify extract rename write to_openvino",
-    "Run and measure": "run compile map_blocks bench",
-    "Prove and compare": "certify check_certificate check_onnx compare reduce",
-    "Show": "inspect explain graph_page operations",
+    **{(import_module(f"irdeconv.{m}").__doc__ or "")[:-1]: ird._OFFERS[m] for m in _MODULES},
+    "ONNX": "lower_onnx check_onnx",
     "Conformance vectors": "suite run_suite check_suite",
     "The graph": "Graph Node Value Op Spec Interval Limits Target",
     "Results": """Lowered LoweringReport LoweredOnnx Raised RaisingReport Simplified
