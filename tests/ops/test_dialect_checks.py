@@ -12,10 +12,12 @@ from irdeconv.ir.dtypes import ELEMENT_TYPES, f32
 from irdeconv.ir.op import REGISTRY, infer_op, parse_attributes
 from irdeconv.ir.spec import Spec
 from support.dialect_layers import (
+    DIALECTS,
     NHWC,
     ONEDNN,
     ONNX,
     TENSORRT,
+    TYPES,
     VERSIONS,
     DialectLayer,
     build,
@@ -47,14 +49,7 @@ def layer(version: str, **changes: Any) -> DialectLayer:
     return replace(made, **fields)
 
 
-SYSTEMS = {
-    "every": VERSIONS,
-    "onednn": (ONEDNN,),
-    "onnx": (*ONNX, *NHWC),
-    "onnx_from_11": ONNX[1:],
-    "nhwc": NHWC,
-    "tensorrt": (TENSORRT,),
-}
+SYSTEMS = {**DIALECTS, "every": VERSIONS, "onnx": (*ONNX, *NHWC), "onnx_from_11": ONNX[1:]}
 REJECTED = [
     (version, *row)
     for system, rows in TABLES["rejected"].items()
@@ -95,13 +90,6 @@ def test_element_types(version: str, types: tuple[str, ...], words: str) -> None
     assert words in str(raised.value)
 
 
-ACCEPTED = {
-    ONEDNN: ("f32", "f16", "bf16"),
-    TENSORRT: ("f32", "f16", "bf16", "i8"),
-    "onnx_opset22": ("f32", "f16", "bf16", "f64"),
-}
-
-
 @each_row("version", VERSIONS)
 def test_every_element_type(version: str) -> None:
     for name in ("f64", "f32", "f16", "bf16", "i8", "u8", "i32", "i64"):
@@ -109,7 +97,7 @@ def test_every_element_type(version: str) -> None:
         if version == TENSORRT:
             made = replace(made, attributes=made.attributes | {"num_output_maps": 8})
         specs = tuple(Spec(ELEMENT_TYPES[name], s) for s in made.shapes)
-        if name in ACCEPTED.get(version, ("f64", "f32", "f16")):
+        if name in TYPES[version]:
             assert infer_op(made.op, specs)[0].dtype == ELEMENT_TYPES[name]
         else:
             with pytest.raises(OpError, match=f"data is {name}"):

@@ -20,6 +20,7 @@ from support.dialect_layers import (
     ONEDNN,
     ONNX,
     TENSORRT,
+    TYPES,
     VERSIONS,
     DialectLayer,
     build,
@@ -35,13 +36,11 @@ pytestmark = pytest.mark.thorough
 CHUNKS, CASES = 10, 50
 DYNAMIC_CHUNKS, DYNAMIC_CASES, LOOSE_CASES = 3, 10, 120
 SEED = 20240914
-TYPES = {
-    ONEDNN: [np.float32, np.float16, ml_dtypes.bfloat16],
-    TENSORRT: [np.float32, np.float16, ml_dtypes.bfloat16],
-    "onnx_opset22": [np.float32, np.float64, np.float16, ml_dtypes.bfloat16],
-}
-# Sums of these products stay exact: 8 bits of bf16, 11 of f16.
-TOPS = {np.float32: 9, np.float64: 9, np.float16: 4, ml_dtypes.bfloat16: 1}
+# Sums of products of numbers up to these stay exact: 8 bits of bf16, 11 of f16.
+TOPS: dict[str, tuple[Any, int]] = {
+    "f32": (np.float32, 9), "f64": (np.float64, 9), "f16": (np.float16, 4),
+    "bf16": (ml_dtypes.bfloat16, 1),
+}  # fmt: skip
 
 each_version = pytest.mark.parametrize("version", VERSIONS)
 
@@ -83,9 +82,9 @@ def run_case(rng: np.random.Generator, version: str) -> str:
     if min(layer.output_size) < 1:
         assert [p.code for p in problems(layer)] == ["E306"], layer
         return "empty"
-    types: list[Any] = TYPES.get(version, [np.float32, np.float64, np.float16])
-    dtype = types[0] if rng.random() < 0.6 else types[int(rng.integers(len(types)))]
-    arrays = data(layer, rng, dtype, TOPS[dtype])
+    types = [TOPS[name] for name in TYPES[version] if name in TOPS]
+    dtype, top = types[0] if rng.random() < 0.6 else types[int(rng.integers(len(types)))]
+    arrays = data(layer, rng, dtype, top)
     assert problems(layer, dtype) == [], layer
     want = expected(layer, *arrays)
     free = tuple(p for p in range(1, len(arrays)) if rng.random() < 0.25)

@@ -22,7 +22,14 @@ from support.layers import Ints, constant, numbers, parameter, result
 ONEDNN, TENSORRT = "onednn_graph_1", "tensorrt"
 ONNX = ("onnx_opset1", "onnx_opset11", "onnx_opset22")
 NHWC = ("com.ms.internal.nhwc_1", "com.ms.internal.nhwc_11")
-VERSIONS = (ONEDNN, *ONNX, *NHWC, TENSORRT)
+DIALECTS = {"onednn": (ONEDNN,), "onnx": ONNX, "nhwc": NHWC, "tensorrt": (TENSORRT,)}
+VERSIONS = tuple(version for versions in DIALECTS.values() for version in versions)
+# The element types of each version.
+TYPES = dict.fromkeys(VERSIONS, ("f32", "f64", "f16")) | {
+    ONEDNN: ("f32", "f16", "bf16"),
+    ONNX[2]: ("f32", "f64", "f16", "bf16"),
+    TENSORRT: ("f32", "f16", "bf16", "i8"),
+}
 INEXACT = ("Tanh", "Sigmoid")
 
 _NAMES = {

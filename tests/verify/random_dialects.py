@@ -8,11 +8,9 @@ import numpy as np
 import irdeconv as ird
 from irdeconv.ir.graph import Graph, Value
 from irdeconv.ir.op import REGISTRY
-from support.dialect_layers import NHWC, ONEDNN, ONNX, TENSORRT, build
+from support.dialect_layers import DIALECTS, build
 from support.dialect_random import random_layer
 from support.layers import constant, parameter, result
-
-KINDS = {"onednn": (ONEDNN,), "onnx": ONNX, "nhwc": NHWC, "tensorrt": (TENSORRT,)}
 
 
 def weights(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any = np.float32) -> Any:
@@ -26,7 +24,7 @@ def random_dialect(
     rng: np.random.Generator, kind: str, *, dynamic: bool = False, computed: bool = False
 ) -> Graph:
     """A graph with one layer `deconv`; its batch and sizes open, or filter and bias inputs."""
-    layer = random_layer(rng, str(rng.choice(KINDS[kind])))
+    layer = random_layer(rng, str(rng.choice(DIALECTS[kind])))
     layer = replace(layer, bias=0) if computed else layer
     if dynamic:  # a size that does not follow the data's is proved for some sizes only
         more = {k: v for k, v in layer.attributes.items() if k != "output_shape"}

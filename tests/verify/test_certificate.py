@@ -35,8 +35,9 @@ from irdeconv.verify.probe import (
     is_prime,
     random_prime,
 )
-from random_dialects import KINDS, chain, random_dialect, weights
+from random_dialects import chain, random_dialect, weights
 from support.commands import Patch
+from support.dialect_layers import DIALECTS
 from support.layers import Layer, build, random_layer, sequential
 from support.mutants import mutants
 from support.rows import parts
@@ -83,7 +84,7 @@ def test_random_layers_of_all_forms_are_proved(chunk: int) -> None:
 
 
 @pytest.mark.sampled(4)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", DIALECTS)
 @pytest.mark.parametrize("chunk", parts(2, 6))
 def test_dialects_are_proved(kind: str, chunk: int) -> None:
     done = 0
@@ -105,7 +106,7 @@ def test_layers_of_unknown_size_are_proved(chunk: int) -> None:
     claims: Counter[str] = Counter()
     rng = np.random.default_rng([SEED + 2, chunk])
     graphs = [openvino(rng, dynamic=True), openvino(rng, dynamic=True)]
-    graphs += [random_dialect(rng, kind, dynamic=True) for kind in list(KINDS)[:3]]
+    graphs += [random_dialect(rng, kind, dynamic=True) for kind in list(DIALECTS)[:3]]
     for i, graph in enumerate(graphs):
         if graph is None:
             continue

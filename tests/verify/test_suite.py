@@ -35,13 +35,6 @@ from support.rows import parts
 
 # A suite's layers by the tests' own definition: the scatter of tests/support/oracle.py.
 
-VERSIONS = {
-    "onednn": "onednn_graph_1",
-    "onnx": "onnx_opset11",
-    "ort-nhwc": "com.ms.internal.nhwc_11",
-    "tensorrt": "tensorrt",
-}
-
 
 def naive(layer: SuiteLayer, arrays: dict[str, Any]) -> Any:
     """The output by loops over scalars; attributes are read anew from what the layer says."""
@@ -100,7 +93,7 @@ def _dialect(layer: SuiteLayer) -> DialectLayer:
         assert name in ACTIVATIONS
         attributes |= {"activation": name, "activation_params": tuple(map(float, parameters))}
     return DialectLayer(
-        layer.version or VERSIONS[layer.dialect],
+        layer.op.version,
         layer.batch,
         layer.size,
         layer.groups,
