@@ -400,6 +400,7 @@ class UnaryFunction(Unary):
     """
 
     rule: ClassVar[Rule]
+    group: ClassVar[str] = ""  # the document's, if `unary` has made the class
     clips: ClassVar[bool] = False
     integers: ClassVar[Callable[[Array], Array] | None] = None
 
@@ -460,6 +461,7 @@ def unary(
         "__doc__": _row(what, f"{group}/{name}-{since}", types),
         "__module__": __name__,
         "rule": rule,
+        "group": group,
         "rounding": rounding,
         "signature": f"data: {accepts} t [*I] -> t [*I]",
         "partial": "scalar" in members,

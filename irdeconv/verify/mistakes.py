@@ -126,21 +126,15 @@ def gives(y: Array, b: Array, allowed: float) -> bool:
     return y.shape == b.shape and same(y.astype(np.float64), b.astype(np.float64), allowed)
 
 
-ACTIVATIONS: tuple[tuple[str, Op], ...] = (
-    ("ReLU", activation.ReLU()),
-    ("ReLU6", activation.Clamp(0.0, 6.0)),
-    ("Sigmoid", activation.Sigmoid()),
-    ("Tanh", Tanh()),
-    ("Swish", activation.Swish()),
-    ("HSwish", activation.HSwish()),
-    ("HSigmoid", activation.HSigmoid()),
-    ("Gelu", activation.Gelu("ERF")),
-    ("Gelu by Tanh", activation.Gelu("TANH")),
-    ("Mish", activation.Mish()),
-    ("SoftPlus", activation.SoftPlus()),
-    ("SoftSign", activation.SoftSign()),
-    ("Elu", activation.Elu(1.0)),
-)
+_PLAIN = [c for c in vars(activation).values() if getattr(c, "group", "")]  # made by `unary`
+ACTIVATIONS: dict[str, Op] = {c.type: c() for c in _PLAIN} | {
+    "ReLU6": activation.Clamp(0.0, 6.0),
+    "Tanh": Tanh(),
+    "Swish": activation.Swish(),
+    "Gelu": activation.Gelu("ERF"),
+    "Gelu by Tanh": activation.Gelu("TANH"),
+    "Elu": activation.Elu(1.0),
+}
 LEAST_SLOPE = 1e-6  # a smaller one is none, nor is one that is so close to 1
 EPSILONS = (0.0, *(float(f"1e-{n}") for n in range(12, 0, -1)))
 Alternative = tuple[str, Op, Sequence[Array]]
@@ -194,7 +188,7 @@ def _alternatives(op: Op, inputs: Sequence[Array], b: Array) -> Iterator[Alterna
         yield from _epsilons(op, inputs)
 
 
-_KINDS = frozenset(type(op) for _, op in ACTIVATIONS)
+_KINDS = frozenset(map(type, ACTIVATIONS.values()))
 
 
 def _poolings(op: Pool, inputs: Sequence[Array]) -> Iterator[Alternative]:
@@ -221,8 +215,8 @@ def _products(op: MatMul, inputs: Sequence[Array]) -> Iterator[Alternative]:
 
 def _activations(op: Op, inputs: Sequence[Array], b: Array) -> Iterator[Alternative]:
     x = inputs[0]
-    own = next((n for n, o in ACTIVATIONS if o == op and len(inputs) == 1), op.type)
-    for name, other in ACTIVATIONS:
+    own = next((n for n, o in ACTIVATIONS.items() if o == op and len(inputs) == 1), op.type)
+    for name, other in ACTIVATIONS.items():
         if name != own:
             yield f"the activation is {name} instead of {own}", other, [x]
     same = np.asarray(np.float64(1.0))
