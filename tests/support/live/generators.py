@@ -20,15 +20,11 @@ from support.live.drawn import (
     shape,
     text,
 )
-from support.live.mutate import Rng, cast, numbers, pick, type_for
+from support.live.mutate import FUNCTIONS, REAL_ONLY, Rng, cast, numbers, pick, type_for
 
 # Element-wise operations, reductions, normalizations, products of matrices.
 
-UNARY = (
-    "Abs Acos Acosh Asin Asinh Atan Atanh Ceiling Cos Cosh Erf Exp Floor HSigmoid HSwish IsFinite "
-    "IsInf IsNaN Log LogicalNot Mish Negative ReLU Sigmoid Sign Sin Sinh SoftPlus SoftSign Sqrt "
-    "Tan Tanh Gelu BitwiseNot Identity Elu Clamp Round"
-)
+UNARY = f"{' '.join(FUNCTIONS)} BitwiseNot Identity IsFinite IsInf IsNaN LogicalNot"
 BINARY = (
     "Add Subtract Multiply Divide Maximum Minimum Mod FloorMod SquaredDifference Power Equal "
     "NotEqual Less LessEqual Greater GreaterEqual LogicalAnd LogicalOr LogicalXor Xor BitwiseAnd "
@@ -43,7 +39,7 @@ def unary(rng: Rng, name: str, version: str) -> Drawing:
     dtype = kind(rng, *BITS) if name == "BitwiseNot" else type_for(rng, name)
     if dtype.kind == "bool" and name not in ("LogicalNot", "BitwiseNot", "Identity"):
         dtype = ELEMENT_TYPES["f32"]
-    if name in ("Gelu", "Mish", "SoftPlus", "SoftSign"):
+    if name in FUNCTIONS and name in REAL_ONLY:
         dtype = kind(rng, *REAL)
     texts = {
         "alpha": pick(rng, (0.5, 1.0, 1.5)),

@@ -8,7 +8,8 @@ import numpy as np
 
 from irdeconv.ir.attributes import Attribute, attributes
 from irdeconv.ir.dtypes import ELEMENT_TYPES, ElementType
-from irdeconv.ir.op import Op, ports
+from irdeconv.ir.op import REGISTRY, Op, ports
+from irdeconv.ops.elementwise import UnaryFunction
 from op_cases import Case, Tensor
 from support.live.sample import Given, Sample, given
 
@@ -17,11 +18,13 @@ TYPES = ("f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u64", "u32", "
          "boolean")  # fmt: skip
 WEIGHTS = (1, 4, 2, 2, 2, 4, 1, 2, 1, 1, 1, 3, 1)
 REALS = ("f64", "f32", "f16", "bf16")
+# The functions of a number, by name.
+FUNCTIONS = {name: c for (name, _), c in REGISTRY.items() if issubclass(c, UnaryFunction)}
 # The specification gives these real numbers only.
-REAL_ONLY = frozenset(
+REAL_ONLY = {name for name, c in FUNCTIONS.items() if c.signature.startswith("data: real")}.union(
     "RNNCell GRUCell LSTMCell RNNSequence GRUSequence LSTMSequence LogSoftmax SoftMax FakeQuantize "
     "MVN NormalizeL2 GRN LRN BatchNormInference GroupNormalization AvgPool Selu HardSigmoid PReLU "
-    "Gelu Swish SoftPlus SoftSign Mish GridSample ROIAlign ROIPooling Interpolate Proposal "
+    "Swish GridSample ROIAlign ROIPooling Interpolate Proposal "
     "PSROIPooling DetectionOutput NonMaxSuppression Convolution GroupConvolution "
     "ConvolutionBackpropData GroupConvolutionBackpropData DeformableConvolution Einsum "
     "ScaledDotProductAttention RegionYolo DFT IDFT RDFT IRDFT STFT ISTFT Inverse MatrixNms "
