@@ -33,6 +33,7 @@ class BackpropData(DialectDeconvolution):
 
     keys: ClassVar[tuple[str, str]] = ("openvino_runtime", "openvino_document")
     system: ClassVar[str] = "OpenVINO"
+    dialect: ClassVar[str] = "openvino"
     least_size: ClassVar[int] = 0
 
     strides: PositiveAxisInts = attribute((), documented=True)

@@ -17,23 +17,20 @@ import irdeconv.ops  # noqa: F401 -- importing fills the registry
 from irdeconv.base.errors import OpError
 from irdeconv.ir.attributes import Ints
 from irdeconv.ir.dtypes import ELEMENT_TYPES, ElementType, i64
-from irdeconv.ir.op import REGISTRY, infer_op
-from irdeconv.ir.ports import fit
+from irdeconv.ir.op import REGISTRY, infer_op, ports
+from irdeconv.ir.ports import declaration, fit
 from irdeconv.ir.spec import Spec, is_static
 from irdeconv.ops.dialect_base import Setting
 from irdeconv.ops.dialect_template import Cannot, DialectDeconvolution, DialectSystem
 from irdeconv.ops.dialects import READINGS
 
-# The dialects by the names that commands know, and the reading that each follows.
-DIALECTS = {
-    "openvino": "openvino_runtime",
-    "onednn": "onednn",
-    "onnx": "onnxruntime",
-    "ort-nhwc": "nhwc",
-    "tensorrt": "tensorrt",
-}
-_SYSTEMS = {r.key: r for r in READINGS if isinstance(r, DialectSystem)}
-
+_CLASSES = [c for c in REGISTRY.values() if issubclass(c, DialectDeconvolution) and c.dialect]
+_OF = {c.dialect: c for c in _CLASSES}
+# The readings that the dialects follow, by the names that commands know.
+DIALECTS = {c.dialect: r for r in READINGS for c in _OF.values() if r.key == c.keys[0]}
+# Attributes that only some dialects have, their values, the usual one first.
+OWN = {dialect: c.suite_values for dialect, c in _OF.items()}
+NUMBERS = "f16|bf16|f64|i32|i64"  # in suites, of a dialect that computes all
 
 LISTS = ("size", "kernel", "strides", "dilations", "pads_begin", "pads_end", "output_padding")
 _SET = (*LISTS, "groups", "channels", "outputs", "dtype", "auto_pad", "output_shape")
@@ -100,7 +97,7 @@ class SuiteLayer:
     @property
     def system(self) -> DialectSystem:
         """The reading that the dialect follows."""
-        return _SYSTEMS[DIALECTS[self.dialect]]
+        return DIALECTS[self.dialect]
 
     @cached_property
     def op(self) -> DialectDeconvolution:
@@ -116,6 +113,7 @@ class SuiteLayer:
     def _with_own(self, op: DialectDeconvolution) -> DialectDeconvolution:
         """Add the dialect's own attributes, and pads that an auto_pad makes it ignore."""
         own: dict[str, Any] = dict(self.extras)
+        known = {f.name for f in fields(op)}
         if self.auto_pad != "explicit" and op.window_attributes[0] in own:
             raise Refused(f"auto_pad sets the {op.window_attributes[0]}")
         if self.activation != "none":
@@ -123,17 +121,15 @@ class SuiteLayer:
             own |= {"activation": name, "activation_params": tuple(map(float, parameters))}
         given = any(self.pads_begin) + any(self.pads_end)
         if self.auto_pad != "explicit" and given:
-            if self.dialect in ("onnx", "ort-nhwc"):
+            if "pads" in known:
                 raise Refused(f"pads cannot be given together with auto_pad={self.auto_pad}", given)
-            tensorrt = self.dialect == "tensorrt"
-            pair = ("pre_padding", "post_padding") if tensorrt else ("pads_begin", "pads_end")
+            pair = op.window_attributes[1:3]
             own |= dict(zip(pair, (self.pads_begin, self.pads_end), strict=True))
-        known = {f.name for f in fields(op)}
         unknown = sorted(set(own) - known)
         if unknown:
             raise Refused(f"{self.dialect} has no {', '.join(unknown)}")
-        if self.bias and self.dialect == "openvino":
-            raise Refused("OpenVINO's deconvolutions have no bias")
+        if self.bias and "bias" not in ports(type(op)).names:
+            raise Refused(f"{op.system}'s deconvolutions have no bias")
         if not self.version:
             return replace(op, **own)
         cls: Any = REGISTRY.get((op.type, self.version))
@@ -164,7 +160,7 @@ class SuiteLayer:
         shapes = {"x": self.data_shape, "filter": self.filter_shape}
         if self.bias:
             shapes["bias"] = (self.outputs,)
-        if self.output_shape is not None and self.dialect == "openvino":
+        if self.output_shape is not None and "output_shape" in ports(type(self.op)).names:
             shapes["output_shape"] = (self.axes,)
         return shapes
 
@@ -212,7 +208,6 @@ class SuiteLayer:
 
 
 RELATIVE = ("none", "full", "smaller", "larger")  # of output_shape, beside numbers
-ROUNDING = ("EXPLICIT_ROUND_DOWN", "EXPLICIT_ROUND_UP", "CAFFE_ROUND_DOWN", "CAFFE_ROUND_UP")
 
 
 def per_axis(value: int | Ints, axes: int) -> Ints:
@@ -240,28 +235,15 @@ BASE: dict[str, Any] = {
     "filter": "constant",
     "bias": False,
 }
-# Attributes that only some dialects have, their values, the usual one first.
-OWN: dict[str, dict[str, tuple[str, ...]]] = {
-    "openvino": {},
-    "onednn": {"data_format": ("NXC", "NCX"), "weights_format": ("XIO", "OIX", "XOI", "IOX")},
-    "onnx": {"version": ("onnx_opset11", "onnx_opset1", "onnx_opset22")},
-    "ort-nhwc": {
-        "version": ("com.ms.internal.nhwc_11", "com.ms.internal.nhwc_1"),
-        "activation": (
-            *("none", "Relu", "LeakyRelu 0.25", "Clip -3 8", "HardSigmoid 0.25 0.5"),
-            *("Tanh", "Sigmoid"),
-        ),
-    },
-    "tensorrt": {"padding_mode": ROUNDING},
-}
-TYPES = {
-    "openvino": ("f32", "f16", "bf16", "f64", "i32", "i64"),
-    "onednn": ("f32", "f16", "bf16"),
-    "onnx": ("f32", "f16", "f64", "bf16"),
-    "ort-nhwc": ("f32", "f16", "f64"),
-    "tensorrt": ("f32", "f16", "bf16", "i8"),
-}
 _GROWTH = 64  # by how much data may grow until the output has products
+
+
+def _types(dialect: str) -> tuple[str, ...]:
+    kinds = (declaration(c.signature).inputs[0].kind for c in _CLASSES if c.dialect == dialect)
+    return tuple(dict.fromkeys(("f32", *"|".join(kinds).replace("number", NUMBERS).split("|"))))
+
+
+TYPES = {dialect: _types(dialect) for dialect in DIALECTS}
 
 
 def base(dialect: str) -> dict[str, Any]:
@@ -315,8 +297,9 @@ def _read(dialect: str, row: Mapping[str, Any]) -> SuiteLayer:
     lists: dict[str, Any] = {name: per_axis(view[name], axes) for name in LISTS}
     plain = ("batch", "groups", "channels", "outputs", "auto_pad", "element_type", "filter")
     extras = {n: view[n] for n in OWN[dialect] if n not in ("version", "activation")}
-    if extras.get("padding_mode") == ROUNDING[0]:
-        del extras["padding_mode"]  # the mode that auto_pad has chosen
+    mode = _OF[dialect].window_attributes[0]
+    if mode in extras and extras[mode] == OWN[dialect][mode][0]:
+        del extras[mode]  # that which auto_pad has chosen
     layer = SuiteLayer(
         dialect=dialect,
         **lists,
