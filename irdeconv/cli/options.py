@@ -346,12 +346,12 @@ def listed(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
 
 
-_NOTES = {**CONDITIONS, FALLBACK: "default"}
-FORM_NAMES = ", ".join(f"{name} ({note})" if note else name for name, note in _NOTES.items())
+FORM_NAMES = ", ".join(f"{form} ({on})" if on else form for form, on in CONDITIONS.items())
 FORM_WORDS = f"{' '.join(CONDITIONS)} {AUTO}"
 _FORM = f"""
     --form FORM  how deconvolutions are lowered: {FORM_NAMES}, or {AUTO} (default with --target):
-        each in the cheapest form. A layer for which a form is impossible gets {FALLBACK}"""
+        each in the cheapest form. A layer for which a form is impossible gets {FALLBACK}, the
+        default"""
 _MODEL = """the model: .xml, .onnx, .json (a dump of oneDNN Graph) or .ird (the text form); - reads
         stdin @reads model"""
 SHARED = {

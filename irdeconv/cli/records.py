@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from irdeconv.cli.options import FORM_WORDS, HEAD, JOIN, PASSED, TASKS, Verb
+from irdeconv.base.form_names import AUTO
+from irdeconv.cli.options import FORM_NAMES, FORM_WORDS, HEAD, JOIN, PASSED, TASKS, Verb
 
 RECORDS = {
     "lower": Verb(
@@ -319,7 +320,7 @@ differences of runtimes.
     --data integers|floats  integers so small that results are exact (default), or floats with
         bounds @default integers
     --seed SEED  seed of the data (default: %(default)s) @whole 0 @default 0 @group
-    --form FORM  also write each case lowered, as lowered.xml: {FORM_WORDS.replace(" ", ", ")}
+    --form FORM  also write each case lowered, as lowered.xml: {FORM_NAMES}, or {AUTO}
         @words {FORM_WORDS}
     --onnx  also write model.onnx of the cases of ONNX
     --max-size SIZE  refuse (exit code 5) to write more: 512M, 4G (default: 1G) @size

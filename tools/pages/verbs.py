@@ -14,7 +14,7 @@ from unittest.mock import patch
 
 from checkout import ROOT
 
-from irdeconv.cli.options import FORM_NAMES, FORM_WORDS, Verb
+from irdeconv.cli.options import FORM_NAMES, Verb
 from irdeconv.cli.verbs import VERBS, verb_parser, verb_record
 from pages import DOCS, MARK, table, with_parts
 from support.commands import printed
@@ -108,9 +108,7 @@ def _spelled(action: Action) -> str:
 def _help(action: Action) -> str:
     if isinstance(action, _HelpAction):
         return "show the options"
-    text = HelpFormatter("irdeconv")._expand_help(action)
-    for names in (FORM_NAMES, FORM_WORDS.replace(" ", ", ")):
-        text = text.replace(names, "a form of docs/lowering.md")
+    text = HelpFormatter("")._expand_help(action).replace(FORM_NAMES, "a form of docs/lowering.md")
     many = " (may be repeated)" if type(action).__name__ == "_AppendAction" else ""
     return _escaped(text + ("" if "repeated" in text else many))
 
