@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from importlib.resources import files
 from typing import Any
 
 import numpy as np
 
 import irdeconv.ops  # noqa: F401 -- importing fills the registry
 from irdeconv.base.errors import OpError
+from irdeconv.base.opening import parse_toml
 from irdeconv.ir.attributes import Ints
 from irdeconv.ir.dtypes import ELEMENT_TYPES, ElementType, i64
 from irdeconv.ir.op import REGISTRY, infer_op
@@ -212,7 +214,6 @@ class SuiteLayer:
 
 
 RELATIVE = ("none", "full", "smaller", "larger")  # of output_shape, beside numbers
-ROUNDING = ("EXPLICIT_ROUND_DOWN", "EXPLICIT_ROUND_UP", "CAFFE_ROUND_DOWN", "CAFFE_ROUND_UP")
 
 
 def per_axis(value: int | Ints, axes: int) -> Ints:
@@ -220,47 +221,19 @@ def per_axis(value: int | Ints, axes: int) -> Ints:
     return (value,) * axes if isinstance(value, int) else tuple(value[:axes])
 
 
-# The default values of a row.
-BASE: dict[str, Any] = {
-    "axes": 2,
-    "batch": 1,
-    "size": (4, 5, 3),
-    "groups": 1,
-    "channels": 2,
-    "outputs": 3,
-    "kernel": 3,
-    "strides": 2,
-    "dilations": 1,
-    "auto_pad": "explicit",
-    "pads_begin": 0,
-    "pads_end": 0,
-    "output_padding": 0,
-    "output_shape": "none",
-    "element_type": "f32",
-    "filter": "constant",
-    "bias": False,
-}
+def frozen(value: Any) -> Any:
+    """Return a value of a TOML file with tuples for its lists."""
+    if isinstance(value, dict):
+        return {key: frozen(v) for key, v in value.items()}
+    return tuple(map(frozen, value)) if isinstance(value, list) else value
+
+
+TABLES = frozen(parse_toml((files("irdeconv.verify") / "suite_tables.toml").read_text("utf-8")))
+BASE: dict[str, Any] = TABLES["base"]  # the default values of a row
 # Attributes that only some dialects have, their values, the usual one first.
-OWN: dict[str, dict[str, tuple[str, ...]]] = {
-    "openvino": {},
-    "onednn": {"data_format": ("NXC", "NCX"), "weights_format": ("XIO", "OIX", "XOI", "IOX")},
-    "onnx": {"version": ("onnx_opset11", "onnx_opset1", "onnx_opset22")},
-    "ort-nhwc": {
-        "version": ("com.ms.internal.nhwc_11", "com.ms.internal.nhwc_1"),
-        "activation": (
-            *("none", "Relu", "LeakyRelu 0.25", "Clip -3 8", "HardSigmoid 0.25 0.5"),
-            *("Tanh", "Sigmoid"),
-        ),
-    },
-    "tensorrt": {"padding_mode": ROUNDING},
-}
-TYPES = {
-    "openvino": ("f32", "f16", "bf16", "f64", "i32", "i64"),
-    "onednn": ("f32", "f16", "bf16"),
-    "onnx": ("f32", "f16", "f64", "bf16"),
-    "ort-nhwc": ("f32", "f16", "f64"),
-    "tensorrt": ("f32", "f16", "bf16", "i8"),
-}
+OWN: dict[str, dict[str, tuple[str, ...]]] = TABLES["own"]
+TYPES: dict[str, tuple[str, ...]] = TABLES["types"]
+ROUNDING = OWN["tensorrt"]["padding_mode"]
 _GROWTH = 64  # by how much data may grow until the output has products
 
 
