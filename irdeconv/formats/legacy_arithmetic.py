@@ -538,9 +538,5 @@ def _columns(b: ImportBuilder, matrix: Value, begin: int, end: int) -> Value:
     return b.add(Slice(), matrix, b.ints(begin), b.ints(end), one, one)
 
 
-@layer("TensorIterator")
-def iterator(n: LegacyLayer, b: ImportBuilder) -> Outputs:
-    """A body for each part of the sliced inputs, joined by a port map and back edges."""
-    if n.iterate is None:
-        raise Refusal("it has no body")
-    return n.iterate(n, b)
+# A body for each part of the sliced inputs, joined by a port map and back edges.
+layer("TensorIterator")(lambda n, b: n.iterate(n, b))

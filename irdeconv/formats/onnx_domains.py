@@ -21,7 +21,7 @@ from irdeconv.formats.importing import (
     named_operations,
     source_node,
 )
-from irdeconv.formats.onnx_convolution import average_pool, convolved, global_pool
+from irdeconv.formats.onnx_convolution import average_pool, conv, global_pool
 from irdeconv.formats.onnx_elementwise import compressed, dequantized, product, quantized
 from irdeconv.formats.onnx_node import OnnxNode, Outputs, rule
 from irdeconv.formats.onnx_normalization import general_product, root_mean_square
@@ -66,11 +66,8 @@ def activated(b: ImportBuilder, x: Value, name: str, given: Sequence[float]) -> 
 @rule("FusedConv", "1", MICROSOFT)
 def fused_conv(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """A convolution with bias [M] and a further summand, then an activation."""
-    y, bias, more = convolved(n, b, n[0], n[1]), n.input(2), n.input(3)
-    if bias is not None:
-        y = b.plus(y, b.per_channel(bias, b.rank(y) - 2))
-    parameters = n.numbers("activation_params")
-    return activated(b, b.plus(y, more), n.text("activation", ""), parameters)
+    y, parameters = b.plus(conv(n, b), n.input(3)), n.numbers("activation_params")
+    return activated(b, y, n.text("activation", ""), parameters)
 
 
 @rule("FusedGemm", "1", MICROSOFT)

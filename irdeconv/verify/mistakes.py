@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from irdeconv.formats.importing import named_operations
 from irdeconv.ir.attributes import Ints
 from irdeconv.ir.op import Op
 from irdeconv.ir.spec import Array
 from irdeconv.ops import activation, core
 from irdeconv.ops.convolution import ConvolutionBase, GroupConvolution
 from irdeconv.ops.dialect_template import DialectDeconvolution
-from irdeconv.ops.elementwise import Tanh
 from irdeconv.ops.matrix import MatMul
 from irdeconv.ops.pooling import AvgPoolBase, Pool
 from irdeconv.verify.difference import Allowed, TensorDifference, listed, same
@@ -127,18 +127,12 @@ def gives(y: Array, b: Array, allowed: float) -> bool:
 
 
 ACTIVATIONS: tuple[tuple[str, Op], ...] = (
-    ("ReLU", activation.ReLU()),
+    *named_operations("ReLU"),
     ("ReLU6", activation.Clamp(0.0, 6.0)),
-    ("Sigmoid", activation.Sigmoid()),
-    ("Tanh", Tanh()),
-    ("Swish", activation.Swish()),
-    ("HSwish", activation.HSwish()),
-    ("HSigmoid", activation.HSigmoid()),
+    *named_operations("Sigmoid Tanh Swish HSwish HSigmoid"),
     ("Gelu", activation.Gelu("ERF")),
     ("Gelu by Tanh", activation.Gelu("TANH")),
-    ("Mish", activation.Mish()),
-    ("SoftPlus", activation.SoftPlus()),
-    ("SoftSign", activation.SoftSign()),
+    *named_operations("Mish SoftPlus SoftSign"),
     ("Elu", activation.Elu(1.0)),
 )
 LEAST_SLOPE = 1e-6  # a smaller one is none, nor is one that is so close to 1

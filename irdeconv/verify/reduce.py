@@ -177,10 +177,10 @@ def nothing_to_reduce(message: str, hint: str) -> IrdeconvError:
     return NothingToReduceError(Diagnostic("E509", "error", message, hint=hint))
 
 
-def guessed_feeds(graph: Graph, seed: int) -> dict[str, Array]:
+def guessed_feeds(graph: Graph) -> dict[str, Array]:
     """Return an array per input: reals in [0, 1), others 0; open sizes are the smallest ones."""
     pairs = zip(graph.inputs, graph.parameters, strict=True)
-    return {name: guess(n.spec(), seed, i) for i, (name, n) in enumerate(pairs)}
+    return {name: guess(n.spec(), 0, i) for i, (name, n) in enumerate(pairs)}
 
 
 TIMEOUT = 300.0  # seconds
