@@ -46,7 +46,6 @@ from irdeconv.verify.reduce_checks import (
     ComparingCheck,
     OnnxVariant,
     Outcome,
-    PairCheck,
     RuntimeCheck,
     VerbCheck,
     WholeOnnx,
@@ -249,7 +248,7 @@ class Task:
         if self.verb is not None:
             return VerbCheck(VERBS[self.verb])
         if isinstance(self.compare, Graph):
-            return PairCheck(self.tolerance)
+            return ComparingCheck(self.tolerance)
         return RuntimeCheck(self.tolerance, onnx=self.compare == ONNX_PEER)
 
 

@@ -131,15 +131,7 @@ class ComparingCheck:
         return Outcome(self.kind in ("", kind), str(found), suspects)
 
     def compare(self, variant: Variant) -> Comparison:
-        """Return the comparison; raises the errors of `compare`."""
-        raise NotImplementedError
-
-
-class PairCheck(ComparingCheck):
-    """The sides are two graphs."""
-
-    def compare(self, variant: Variant) -> Comparison:
-        """Return the comparison; raises the errors of `compare`."""
+        """Return the comparison of two graphs; raises the errors of `compare`."""
         own = variant.imported
         a, b = (plan_of(g, own.feeds) for g in own.graphs)
         start = partial(PlanPartner, a.graph, b, own.feeds)
@@ -191,9 +183,6 @@ class OutputsOnly(Partner):
     def outputs(self) -> list[Array | None]:
         """Return the outputs."""
         return self.arrays
-
-    def close(self) -> None:
-        """Nothing is open."""
 
 
 def _outputs(file: Path, feeds: dict[str, Array]) -> list[Array | None]:
@@ -250,10 +239,8 @@ class Ran:
     def ended(self) -> str:
         """How it ended, in words."""
         if self.code is None:
-            return "ran into the timeout"
-        if self.code < 0:
-            return f"was ended by {signal_name(-self.code)}"
-        return f"returned {self.code}"
+            return f"ran into the {self.failure}"
+        return f"{'was ended by' if self.code < 0 else 'returned'} {self.failure}"
 
     @property
     def failure(self) -> str:
