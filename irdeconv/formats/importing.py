@@ -68,6 +68,11 @@ class ImportBuilder(GraphBuilder):
     # Names that tensors get at the end: one tensor may have thousands, or one node as many tensors.
     bound: defaultdict[Value, list[str]] = field(default_factory=lambda: defaultdict(list))
 
+    def inner(self, name: str) -> ImportBuilder:
+        """Return a builder of a body of the layer `name`."""
+        graph = Graph(Info(name=name, file=self.graph.info.file))
+        return ImportBuilder(graph, source_node(name, self.source.location))
+
     def begin(self, name: str) -> None:
         """Start the nodes of the layer `name`."""
         self.source = source_node(name, self.source.location)

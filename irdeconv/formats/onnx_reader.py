@@ -30,7 +30,6 @@ from irdeconv.formats.importing import (
     Refusal,
     Reported,
     operation,
-    source_node,
 )
 from irdeconv.formats.onnx_container import load
 from irdeconv.formats.onnx_node import (
@@ -58,7 +57,7 @@ from irdeconv.formats.onnx_node import (
     type_proto,
 )
 from irdeconv.ir.geometry import Semantics
-from irdeconv.ir.graph import Graph, Info, Value
+from irdeconv.ir.graph import Value
 from irdeconv.ir.op import Op, lookup
 from irdeconv.ir.spec import Shape
 from irdeconv.ops.shape import Squeeze1, Unsqueeze
@@ -348,9 +347,8 @@ class InnerGraphs(Bodies):
     ) -> ImportedBody:
         """Import a GraphProto; outputs of `axes` get one of size 1 there."""
         outside, layer = self.names.builder, self.names.prefix + title_of(self.node)
-        graph = Graph(Info(name=layer, file=outside.graph.info.file))
-        builder = ImportBuilder(graph, source_node(layer, outside.source.location))
-        inner = self._names(body, builder)
+        builder = outside.inner(layer)
+        inner, graph = self._names(body, builder), builder.graph
         if len(body.input) != len(entries):
             raise Refusal(f"its body has {len(body.input)} inputs for {len(entries)}")
         parameters = []

@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.formats.importing import ACTIVATIONS, ImportBuilder, Refusal, source_node
-from irdeconv.formats.onnx_control import part_by_part
+from irdeconv.formats.importing import ACTIVATIONS, ImportBuilder, Refusal
+from irdeconv.formats.onnx_control import part_by_part, part_spec
 from irdeconv.formats.onnx_domains import dynamic
 from irdeconv.formats.onnx_elementwise import dequantized
 from irdeconv.formats.onnx_node import OnnxNode, Outputs, rule
 from irdeconv.ir.dtypes import f32, i64
-from irdeconv.ir.graph import Graph, Info, Value
+from irdeconv.ir.graph import Value
 from irdeconv.ir.spec import Spec
 from irdeconv.ops import recurrent
 from irdeconv.ops.activation import Clamp
@@ -102,9 +102,8 @@ class _StepBody:
 
 def stepwise(b: ImportBuilder, layer: RecurrentLayer) -> tuple[Value, ...]:
     """Return the outputs (N, T, H), then the last states (N, H)."""
-    graph = Graph(Info(name=b.source.name, file=b.graph.info.file))
-    inner = ImportBuilder(graph, source_node(b.source.name, b.source.location))
-    inside = _StepBody(b, inner)
+    inner = b.inner(b.source.name)
+    inside, graph = _StepBody(b, inner), inner.graph
     slicing = part_by_part(1, layer.direction == "reverse")
     parts = [_part(inside, v, slicing) for v in (layer.x, layer.lengths)]
     specs = [b.spec(s).without_value() for s in layer.states]
@@ -126,9 +125,8 @@ def stepwise(b: ImportBuilder, layer: RecurrentLayer) -> tuple[Value, ...]:
 
 
 def _part(inside: _StepBody, value: Value, slicing: Slicing) -> Value:
-    shape = inside.outside.shape(value)
-    one = Spec(inside.outside.dtype(value), (shape[0], 1, *shape[2:]))
-    return inside.b.squeeze(inside.enter(value, one, slicing), 1)
+    part = part_spec(inside.outside.spec(value), 1)
+    return inside.b.squeeze(inside.enter(value, part, slicing), 1)
 
 
 def _gates(inside: _StepBody, layer: RecurrentLayer, x: Value, h: Value, count: int) -> list[Value]:
