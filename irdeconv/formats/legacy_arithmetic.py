@@ -43,7 +43,7 @@ from irdeconv.ops.movement import Concat, Tile, Transpose
 from irdeconv.ops.ordering import TopK3
 from irdeconv.ops.reduction import BatchNormInference, NormalizeL2
 from irdeconv.ops.shape import Reshape, ShapeOf, Squeeze1, Unsqueeze
-from irdeconv.ops.slicing import Gather1, Slice, StridedSlice
+from irdeconv.ops.slicing import Gather1, StridedSlice
 
 _LOGICAL = dict(
     named_operations("logical_and=LogicalAnd logical_or=LogicalOr logical_xor=LogicalXor")
@@ -137,12 +137,6 @@ def _first_axis(n: LegacyLayer, b: ImportBuilder) -> int:
     return n.axis(b, n[0], default=0)
 
 
-def _above_size(b: ImportBuilder, x: Value) -> Value:
-    """Return 1 + |x|."""
-    size = b.add(elementwise.Abs(), x)
-    return b.plus(size, b.like(1, size))
-
-
 _SHORT: dict[str, Rule] = {
     "Broadcast": lambda n, b: b.broadcast(n[0], integers(b, n[1])),
     "Fill": lambda n, b: b.broadcast(b.as_scalar(n[1]), integers(b, n[0])),
@@ -154,7 +148,7 @@ _SHORT: dict[str, Rule] = {
         ScatterUpdate(), n[0], integers(b, n[1]), n[2], b.scalar(_first_axis(n, b))
     ),
     "Select": lambda n, b: b.select(truth(b, n[0]), n[1], b.convert(n[2], b.dtype(n[1]))),
-    "Softsign": lambda n, b: b.div(n[0], _above_size(b, n[0])),
+    "Softsign": lambda n, b: b.div(n[0], b.plus(b.add(elementwise.Abs(), n[0]), b.like(1, n[0]))),
 }
 for _name, _rule in _SHORT.items():
     layer(_name)(_rule)
@@ -240,8 +234,7 @@ def normalize(n: LegacyLayer, b: ImportBuilder) -> Outputs:
         raise Refusal(f"{count} weights for {shape[1]} channels")
     scale = n.blob(b, "weights", (1, count, *(1,) * (len(shape) - 2)))
     if shared and count > 1:  # the first channel's value is the only one used
-        one = b.ints(1)
-        scale = b.add(Slice(), scale, b.ints(0), one, one, one)
+        scale = b.slice(scale, [0], [1], [1], [1])
     return b.mul(y, scale)
 
 
@@ -444,7 +437,7 @@ def crop(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     for axis, first, last in zip(axes, begin, end, strict=True):
         if not 0 <= first < last <= shape[axis]:
             raise Refusal(f"{first} to {last} of axis {axis}, which has {shape[axis]} elements")
-    return _slice(b, n[0], axes, begin, end)
+    return b.slice(n[0], begin, end, (1,) * len(axes), axes)
 
 
 def _ends(n: LegacyLayer, b: ImportBuilder, axes: Ints, begin: Ints) -> Ints:
@@ -461,17 +454,14 @@ def _ends(n: LegacyLayer, b: ImportBuilder, axes: Ints, begin: Ints) -> Ints:
     return tuple(shape[a] - e for a, e in zip(axes, n.ints("crop_end"), strict=False))
 
 
-def _slice(b: ImportBuilder, x: Value, axes: Ints, begin: Ints, end: Ints) -> Value:
-    return b.slice(x, begin, end, (1,) * len(axes), axes)
-
-
 def cropped(b: ImportBuilder, x: Value, first: int, begin: int, end: int) -> Value:
     """Return an image without elements at both sides of the axes from `first` on."""
     axes = tuple(range(first, b.rank(x)))
     shape = b.static(x, "the data")
     if any(begin + end >= shape[a] for a in axes):
         raise Refusal(f"{begin} and {end} elements are cut off of {list(shape)}")
-    return _slice(b, x, axes, (begin,) * len(axes), tuple(shape[a] - end for a in axes))
+    stop, one = [shape[a] - end for a in axes], (1,) * len(axes)
+    return b.slice(x, (begin,) * len(axes), stop, one, axes)
 
 
 @layer("StridedSlice")
@@ -529,13 +519,9 @@ def cell(n: LegacyLayer, b: ImportBuilder) -> Outputs:
         biases += bool(attributes["linear_before_reset"])
     op = standard(kind, version, **attributes)
     both = n.blob(b, "weights", (gates * hidden, data[1] + hidden))
-    w, r = _columns(b, both, 0, data[1]), _columns(b, both, data[1], data[1] + hidden)
+    parts = ((0, data[1]), (data[1], data[1] + hidden))
+    w, r = (b.slice(both, [begin], [end], [1], [1]) for begin, end in parts)
     return b.outputs(op, *n.given, w, r, n.blob(b, "biases", (biases * hidden,)))
-
-
-def _columns(b: ImportBuilder, matrix: Value, begin: int, end: int) -> Value:
-    one = b.ints(1)
-    return b.add(Slice(), matrix, b.ints(begin), b.ints(end), one, one)
 
 
 # A body for each part of the sliced inputs, joined by a port map and back edges.
