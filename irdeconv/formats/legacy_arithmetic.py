@@ -43,7 +43,7 @@ from irdeconv.ops.movement import Concat, Tile, Transpose
 from irdeconv.ops.ordering import TopK3
 from irdeconv.ops.reduction import BatchNormInference, NormalizeL2
 from irdeconv.ops.shape import Reshape, ShapeOf, Squeeze1, Unsqueeze
-from irdeconv.ops.slicing import Gather1, StridedSlice
+from irdeconv.ops.slicing import Gather1, Slice, StridedSlice
 
 _LOGICAL = dict(
     named_operations("logical_and=LogicalAnd logical_or=LogicalOr logical_xor=LogicalXor")
@@ -234,7 +234,8 @@ def normalize(n: LegacyLayer, b: ImportBuilder) -> Outputs:
         raise Refusal(f"{count} weights for {shape[1]} channels")
     scale = n.blob(b, "weights", (1, count, *(1,) * (len(shape) - 2)))
     if shared and count > 1:  # the first channel's value is the only one used
-        scale = b.slice(scale, [0], [1], [1], [1])
+        one = b.ints(1)
+        scale = b.add(Slice(), scale, b.ints(0), one, one, one)
     return b.mul(y, scale)
 
 
@@ -519,9 +520,13 @@ def cell(n: LegacyLayer, b: ImportBuilder) -> Outputs:
         biases += bool(attributes["linear_before_reset"])
     op = standard(kind, version, **attributes)
     both = n.blob(b, "weights", (gates * hidden, data[1] + hidden))
-    parts = ((0, data[1]), (data[1], data[1] + hidden))
-    w, r = (b.slice(both, [begin], [end], [1], [1]) for begin, end in parts)
+    w, r = _columns(b, both, 0, data[1]), _columns(b, both, data[1], data[1] + hidden)
     return b.outputs(op, *n.given, w, r, n.blob(b, "biases", (biases * hidden,)))
+
+
+def _columns(b: ImportBuilder, matrix: Value, begin: int, end: int) -> Value:
+    one = b.ints(1)
+    return b.add(Slice(), matrix, b.ints(begin), b.ints(end), one, one)
 
 
 # A body for each part of the sliced inputs, joined by a port map and back edges.
