@@ -92,7 +92,7 @@ def run_batch(args: argparse.Namespace, console: Console) -> int:
         from irdeconv.cli.batch_join import join
 
         return join(args, console)
-    args.words[:0] = [f"--limit={name}={value}" for name, value in limits_around()]
+    args.words = [*(f"--limit={name}={value}" for name, value in limits_around()), *args.words]
     require_formats(args.report)
     path = journal_of(args)
     items = planned(args)
