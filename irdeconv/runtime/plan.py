@@ -141,6 +141,8 @@ class Plan:
         inputs that do not fit, ExecutionError if a layer fails, LimitError if memory or the
         iterations of a loop do not suffice, InputError if a weights file was changed meanwhile.
         """
+        if not (trace is None or callable(trace)):
+            raise misused("trace is no function", "several inputs are one list: run([a, b])")
         arrays = self.binder.bind(inputs)
         seen = trace is not None or watch is not None
         program = self.stepwise() if seen else self._program(arrays)
