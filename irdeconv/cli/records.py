@@ -64,10 +64,12 @@ assumptions that are listed.
     --explain-costs  show the cost of each form for each deconvolution, and why a form is refused
     --only PATTERN  lower only deconvolutions whose names match, such as 'decoder/*'
     --convolutions  also rewrite ordinary convolutions that the target cannot run as they are
+        @needs --target
     --fuse  first fold batch normalization, scale and bias into the convolutions and deconvolutions
         beside them, as simplify does (writes an IR) @excludes --certify
         @why rounded weights have no proof: simplify --fuse first, and certify the lowering of that
     --best-effort  write the model even if layers violate conditions of the target, with warnings
+        @needs --target
     --list-targets  list the packaged targets @excludes --format=json
     + SHAPE
     -o --output FILE  write the lowered IR here (.xml, .bin beside it), or the ONNX model (.onnx)

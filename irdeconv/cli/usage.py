@@ -108,6 +108,9 @@ def unknown_verb(args: Sequence[str], verbs: Iterable[str]) -> UsageError:
     word, known = args[0], list(verbs)
     if not word:
         return misused("the verb is empty", "irdeconv help lists the verbs")
+    if word == "help":
+        message = f'help takes one name: "{args[2]}" is one too many'
+        return misused(message, f"irdeconv help {args[1]}")
     later = next((a for a in args[1:] if a in known), None)
     path = re.search(r"[./\\]", word)
     if (word.startswith("-") or path) and later is not None:

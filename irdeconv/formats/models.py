@@ -268,6 +268,9 @@ def _of_format(kind: Format, model: str | bytes, name: str, how: Reading) -> Loa
         )
         # Inference overrides its shapes, as those of another IR.
         return Loaded(done.diagnostics, graph=done.graph)
+    if kind == "xml" and how.weights == "random" and not Path("random").exists():
+        message = "random weights are for dumps of oneDNN Graph and IRs of version 2 to 7"
+        raise misused(message, "leave them out: the .bin beside the .xml is read")
     if kind == "xml":
         return load(model, how.weights, semantics=how.semantics, limits=how.limits, name=name)
     if how.weights is False:

@@ -62,6 +62,7 @@ from irdeconv.ir.op import Op, lookup
 from irdeconv.ir.spec import Shape
 from irdeconv.ops.shape import Squeeze1, Unsqueeze
 from irdeconv.rewrite.compressed_filters import constant
+from irdeconv.rewrite.infer_specs import require_rank
 
 UNCOVERED_OPERATION = "the operation is not covered"
 LATEST = 2**31 - 1  # operation sets that onnx takes are 32 bits wide, those in a file 64
@@ -514,8 +515,14 @@ class OnnxReader(NodeReader):
         return self.builder.parameter(item.name, dtype, self.input_shape(item.name, tensor))
 
     def input_shape(self, name: str, tensor: Any) -> Shape | None:
-        """Return the shape of an input: the requested one, else the declared one."""
-        return self.shapes.get(name, declared_shape(tensor))
+        """Return the shape of an input: the requested one if its rank fits, else the declared."""
+        declared = declared_shape(tensor)
+        try:
+            require_rank(name, declared, self.shapes.get(name))
+        except ValueError as e:
+            self.out.add("E310", str(e))
+            return declared
+        return self.shapes.get(name, declared)
 
     def _outputs(self, outputs: list[str], names: Names) -> None:
         self.builder.begin("outputs")

@@ -38,6 +38,7 @@ from irdeconv.ir.spec import Array, Shape, Spec
 from irdeconv.ops.catalog import spelling
 from irdeconv.ops.dialect_onnx import ConvTranspose11
 from irdeconv.rewrite import targets
+from irdeconv.rewrite.infer_specs import require_rank
 from irdeconv.rewrite.target_conditions import Facts, Number
 from irdeconv.rewrite.targets import Target, Tensors, Violation
 
@@ -126,6 +127,10 @@ def set_shapes(model: OnnxFile, shapes: Mapping[str, Shape | None]) -> None:
             known = ", ".join(f'"{n}"' for n in items)
             raise misused(f'the model has no input "{name}"; it has {known}')
         tensor = items[name].type.tensor_type
+        try:
+            require_rank(name, declared_shape(tensor), shape)
+        except ValueError as e:
+            raise misused(str(e), code="E310") from None
         tensor.ClearField("shape")
         if shape is not None:
             set_shape(tensor, shape)
