@@ -33,6 +33,7 @@ _CLASSES: dict[str, tuple[type, ...]] = {
 # Aliases of annotations, in words that a caller can use.
 _ALIASES = {
     "Place": "str | PathLike[str]",
+    "Tolerance": "float | Mapping[str, float] | None",
     "ShapeLike": "str | Sequence[int | str | None]",
     "Weights": "str | PathLike[str] | bytes | False",
 }

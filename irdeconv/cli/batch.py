@@ -73,8 +73,8 @@ def require_arguments(args: argparse.Namespace) -> None:
     task, names = args.task, [word.partition("=")[0] for word in args.words]
     for name in names:
         if name not in PASSED.get(task, "").split():
-            verbs = [t for t in PASSED if name in PASSED[t].split()]
-            raise misused(f'{task} has no option "{name}"', f"it is one of {', '.join(verbs)}")
+            verbs = ", ".join(t for t in PASSED if name in PASSED[t].split())
+            raise misused(f'batch {task} has no option "{name}"', f"it is one of {verbs}")
     for name in () if args.folder else (*names, task):
         if name in ("--certify", "--dump", "convert"):
             raise misused(f"{name} needs -o DIR, where the files go", "name a folder")

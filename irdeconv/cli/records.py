@@ -136,7 +136,7 @@ input, with values from 0 to 1 for floats and 0 to 255 for integers.
         depend on it @whole 1 1024
     + EXECUTION
     --exact  add the terms of (de)convolutions in one defined order: slower, and the same bits for
-        every form
+        every form @excludes --tune @why its order leaves no choice of kernels
     --trace  show which layers each executed step covers, its kernel and why (with --dump the layers
         are executed one by one)
     --outputs NAME ...  compute only this output, layer or tensor, also an inner one, and its
@@ -351,7 +351,7 @@ then an .onnx. Nodes stay the same byte for byte, so sizes, attributes and weigh
     --compare OTHER  openvino, onnxruntime, or a second model @reads file
     --verb VERB  lower, raise, run or write raises an error
     --fails-with TEXT|CODE  the failure that counts: an exit code, a signal (SIGSEGV), timeout, any
-        (any code but 0 and 125), or a text that the command prints
+        (any code but 0 and 125), or a text that the command prints @needs --check
     --other-weights FILE  the second model's .bin @reads weights
     + INPUT SEED SHAPE
     --tolerance TOLERANCE  of --compare: allowed difference relative to a tensor's largest value

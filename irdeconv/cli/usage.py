@@ -165,7 +165,8 @@ def misparsed(
         return _no_choice(parser, name, option, chosen[1])
     excluded = re.match(r"not allowed with argument (\S+)", rest)
     if excluded:
-        return misused(f"{option} and {excluded[1].split('/')[-1]} exclude each other", "leave one")
+        other = excluded[1].split("/")[-1]
+        return misused(f"{option} and {other} exclude each other", "leave one out")
     hint = f"for example: {option} {_VALUES[option]}" if option in _VALUES else None
     return misused(f"{option}: {rest}" if rest else message, hint)
 

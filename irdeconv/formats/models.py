@@ -274,8 +274,7 @@ def _of_format(kind: Format, model: str | bytes, name: str, how: Reading) -> Loa
     if kind == "xml":
         return load(model, how.weights, semantics=how.semantics, limits=how.limits, name=name)
     if how.weights is False:
-        message = "weights are left out of an IR; other formats hold theirs themselves"
-        raise misused(message, "read it with them")
+        raise misused("only an IR can be read without its weights", "read it with them")
     if kind == "ird":
         why = "the text form holds its constants, and says how each deconvolution is meant"
         how.refuse(("weights", "semantics"), why)

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.base import progress
-from irdeconv.base.errors import FolderError, LimitError, misused
+from irdeconv.base.errors import FolderError, LimitError
 from irdeconv.base.json_form import Record
 from irdeconv.base.opening import read_json
 from irdeconv.formats.atomic import failures, write_file
@@ -94,10 +94,6 @@ class Tuner:
     path: Path | None = None
     _stored: dict[str, str] | None = field(default=None, repr=False)
     _listed: dict[tuple[Any, ...], list[Candidate]] = field(default_factory=dict, repr=False)
-
-    def __post_init__(self) -> None:
-        if self.path is not None and self.path.suffix != ".json":  # perhaps the model
-            raise misused(f'tune "{self.path}" is no .json file', "it keeps the measurements")
 
     def listed(self, kind: str, problem: ConvProblem) -> list[Candidate]:
         """Return the candidates for a problem; equal layers share one list."""

@@ -34,6 +34,9 @@ WRONG: dict[str, Callable[[], object]] = {
     "expected time: float": lambda: ird.bench(DECONV, time="5s"),  # type: ignore[arg-type]
     "expected a model, got int": lambda: ird.convert(5),  # type: ignore[arg-type]
     "expected exact: bool, got str": lambda: ird.run(DECONV, exact="no"),  # type: ignore[arg-type]
+    "expected tolerance: float | Mapping[str, float] | None, got": lambda: ird.compare(
+        DECONV, DECONV, X, tolerance="0"
+    ),  # type: ignore[arg-type]
     "expected folder: str | PathLike[str], got": lambda: ird.check_suite(5, {}),  # type: ignore[arg-type]
     'only is a list of names, not the text "p"': lambda: ird.raise_(DECONV, only="p"),
     'dialects is a list of names, not the text "t"': lambda: ird.suite("made", "t"),

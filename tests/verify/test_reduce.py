@@ -354,7 +354,8 @@ def command(body: str) -> str:
 
 
 def reduce(*arguments: str, code: int = 0) -> Answer:
-    return answer("reduce", "net.xml", "-o", "small.xml", *arguments, code=code)
+    output = () if "-o" in arguments else ("-o", "small.xml")
+    return answer("reduce", "net.xml", *output, *arguments, code=code)
 
 
 def test_a_command(model: Path) -> None:
