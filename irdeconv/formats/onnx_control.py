@@ -153,7 +153,7 @@ def scan(n: OnnxNode, b: ImportBuilder) -> Outputs:
         raise Refusal(f"num_scan_inputs is {sliced}, but there are {len(n.inputs)} inputs")
     states = [n[i] for i in range(count)]
     taken = _slices(n, b, "scan_input", [b.rank(n[count + i]) for i in range(sliced)])
-    parts = [part_spec(b.spec(n[count + i]), t.axis) for i, t in enumerate(taken)]
+    parts = [_part(b.spec(n[count + i]), t.axis) for i, t in enumerate(taken)]
     results = len(body.output) - count
     axes = n.ints("scan_output_axes") or (0,) * results
 
@@ -190,8 +190,7 @@ def _slices(n: OnnxNode, b: ImportBuilder, name: str, ranks: Sequence[int]) -> l
     return [part_by_part(wrap(a, rank, f"{name}_axes"), bool(r)) for a, rank, r in rows]
 
 
-def part_spec(spec: Spec, axis: int) -> Spec:
-    """Return the spec of the parts of a tensor along an axis."""
+def _part(spec: Spec, axis: int) -> Spec:
     assert spec.shape is not None
     return Spec(spec.dtype, (*spec.shape[:axis], 1, *spec.shape[axis + 1 :]))
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.formats.importing import ACTIVATIONS, ImportBuilder, Refusal
-from irdeconv.formats.onnx_control import part_by_part, part_spec
+from irdeconv.formats.onnx_control import part_by_part
 from irdeconv.formats.onnx_domains import dynamic
 from irdeconv.formats.onnx_elementwise import dequantized
 from irdeconv.formats.onnx_node import OnnxNode, Outputs, rule
@@ -125,8 +125,9 @@ def stepwise(b: ImportBuilder, layer: RecurrentLayer) -> tuple[Value, ...]:
 
 
 def _part(inside: _StepBody, value: Value, slicing: Slicing) -> Value:
-    part = part_spec(inside.outside.spec(value), 1)
-    return inside.b.squeeze(inside.enter(value, part, slicing), 1)
+    shape = inside.outside.shape(value)  # Refusal if it is unknown
+    one = Spec(inside.outside.dtype(value), (shape[0], 1, *shape[2:]))
+    return inside.b.squeeze(inside.enter(value, one, slicing), 1)
 
 
 def _gates(inside: _StepBody, layer: RecurrentLayer, x: Value, h: Value, count: int) -> list[Value]:
