@@ -10,6 +10,8 @@ from inspect import signature, unwrap
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
+import numpy as np
+
 from irdeconv.base.errors import ArgumentTypeError, Diagnostic
 from irdeconv.base.opening import shown
 
@@ -17,16 +19,23 @@ T = TypeVar("T", bound=Callable[..., Any])
 # Classes by the words of annotations; other words are names of classes.
 _CLASSES: dict[str, tuple[type, ...]] = {
     "None": (type(None),),
+    "bool": (Integral, np.bool_),
+    "False": (bool,),
     "str": (str,),
     "bytes": (bytes,),
     "int": (Integral,),
     "float": (Real,),
     "PathLike": (os.PathLike,),
-    "Place": (str, os.PathLike),
-    "Weights": (str, os.PathLike, bytes, bool),
     "Mapping": (Mapping,),
     "Sequence": (Iterable,),
     "tuple": (tuple, list),
+}
+# Aliases of annotations, in words that a caller can use.
+_ALIASES = {
+    "Place": "str | PathLike[str]",
+    "Tolerance": "float | Mapping[str, float] | None",
+    "ShapeLike": "str | Sequence[int | str | None]",
+    "Weights": "str | PathLike[str] | bytes | False",
 }
 
 
@@ -60,7 +69,7 @@ def _declared(function: Callable[..., Any]) -> tuple[dict[str, tuple[str, tuple[
     """Return the annotations of plain classes, each with these, and how to bind arguments."""
     of, names, found = signature(function), unwrap(function).__globals__, {}
     for name, parameter in of.parameters.items():
-        text = words = str(parameter.annotation)
+        text = words = re.sub(r"\w+", lambda m: _ALIASES.get(m[0], m[0]), str(parameter.annotation))
         while "[" in words:
             words = re.sub(r"\[[^\[\]]*\]", "", words)
         classes = [_CLASSES.get(word) or (names.get(word),) for word in words.split(" | ")]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import platform
 import re
 import sys
 from collections.abc import Sequence
@@ -13,8 +12,6 @@ from dataclasses import asdict
 from errno import EACCES
 from functools import partial
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
-from importlib.resources import files
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
@@ -32,7 +29,6 @@ from irdeconv.base.tables import wrap
 from irdeconv.cli.console import Answer, Console, has_colour
 from irdeconv.cli.options import FORM_WORDS
 from irdeconv.cli.verbs import VERBS, configure, verb_record
-from irdeconv.kernels.jit import FILE_MODE, private_folder
 
 if TYPE_CHECKING:
     from irdeconv.kernels.machine import MachineProfile
@@ -40,9 +36,9 @@ if TYPE_CHECKING:
 
 def sample_folder() -> Path | None:
     """Return the folder of the samples, None if the installation has none."""
-    packaged = Path(str(files("irdeconv").joinpath("_samples")))
-    checkout = Path(ird.__file__).resolve().parent.parent / "ir_samples"
-    return next((f for f in (packaged, checkout) if any(f.glob("**/*.xml"))), None)
+    package = Path(ird.__file__).resolve().parent
+    folders = package / "_samples", package.parent / "ir_samples"
+    return next((f for f in folders if any(f.glob("**/*.xml"))), None)
 
 
 def samples() -> dict[str, Path]:
@@ -320,6 +316,8 @@ def _limits(args: argparse.Namespace, console: Console) -> Answer:
 
 def installation() -> InstallationFacts:
     """Return versions, the platform and the state of every package."""
+    import platform
+
     required = {name: _package(name) for name in REQUIRED}
     return {
         "irdeconv": __version__,
@@ -341,6 +339,8 @@ def installation() -> InstallationFacts:
 
 def _package(name: str, *, required: bool = True) -> PackageState:
     """Return version and problem; a missing package is one only if it is required."""
+    from importlib.metadata import PackageNotFoundError, version
+
     installed = problem = None
     with suppress(PackageNotFoundError):
         installed = version(name)
@@ -412,6 +412,7 @@ def _calibrate(console: Console) -> Answer:
     own.
     """
     from irdeconv.formats.atomic import failures, write_file
+    from irdeconv.kernels.jit import FILE_MODE, private_folder
     from irdeconv.kernels.machine import IGNORED, forget, heeded, profile_path, take
     from irdeconv.runtime.machine import calibrate as measured
     from irdeconv.runtime.machine import profile_text

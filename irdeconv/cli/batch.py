@@ -73,8 +73,8 @@ def require_arguments(args: argparse.Namespace) -> None:
     task, names = args.task, [word.partition("=")[0] for word in args.words]
     for name in names:
         if name not in PASSED.get(task, "").split():
-            verbs = [t for t in PASSED if name in PASSED[t].split()]
-            raise misused(f'{task} has no option "{name}"', f"it is one of {', '.join(verbs)}")
+            verbs = ", ".join(t for t in PASSED if name in PASSED[t].split())
+            raise misused(f'batch {task} has no option "{name}"', f"it is one of {verbs}")
     for name in () if args.folder else (*names, task):
         if name in ("--certify", "--dump", "convert"):
             raise misused(f"{name} needs -o DIR, where the files go", "name a folder")
@@ -92,7 +92,7 @@ def run_batch(args: argparse.Namespace, console: Console) -> int:
         from irdeconv.cli.batch_join import join
 
         return join(args, console)
-    args.words[:0] = [f"--limit={name}={value}" for name, value in limits_around()]
+    args.words = [*(f"--limit={name}={value}" for name, value in limits_around()), *args.words]
     require_formats(args.report)
     path = journal_of(args)
     items = planned(args)

@@ -366,7 +366,8 @@ def compiled(model: str, words: tuple[str, ...]) -> tuple[argparse.Namespace, Pl
     """Return the options, the plan and the names of its outputs; the last ones are kept."""
     from irdeconv.cli.running import chosen
 
-    args = verb_parser("run").parse([model, "--threads=1", *words])
+    args = verb_parser("run").parse([model, *words])
+    args.threads = args.threads or 1
     for path in args.extension:
         load(path)
     with of_settings(args.limit).applied():

@@ -165,6 +165,9 @@ def check_outputs(verb: Verb, args: argparse.Namespace) -> None:
             message = f"{option.name} {path} would overwrite what {taken[file]} writes"
             raise misused(message, "name another file")
         taken |= dict.fromkeys(files, f"{option.name} {path}")
+        if kind == "file" and path.endswith((".xml", ".bin", ".onnx")):
+            message = f"{option.name} {path}: what is written is no model"
+            raise misused(message, f"name it {Path(path).with_suffix('.json')}")
         if kind == "arrays":
             require_array_file(path)
         elif kind == "text":
@@ -314,9 +317,9 @@ def _check_model(file: str, args: argparse.Namespace) -> None:
         if model is not None and file == args.file:
             message = f'there is no file "{file}": the model stands first'
             raise misused(message, f'write "{model}" before it')
-        if file != args.file and not re.search(r"[./\\]", file):
+        if file == getattr(args, "other", None) and not re.search(r"[./\\]", file):
             names = " or ".join(RUNTIMES)
-            hint = did_you_mean(file, RUNTIMES) or "bench --against knows more runtimes"
+            hint = did_you_mean(file, RUNTIMES) or "a file is a model, or an .npz of arrays"
             raise misused(f'"{file}" is neither a file nor {names}', hint)
         raise missing(file)
     if path.is_file() and (kind := _kind(file)).foreign:

@@ -45,6 +45,8 @@ class CompareDocument(Record, document="compare/1", keys="a b seed *result diagn
 
 def run_compare(args: argparse.Namespace, console: Console) -> Answer:
     """Compare; the exit code is 0 if everything agrees."""
+    if len(dict(args.tolerance)) < len(args.tolerance):
+        raise misused("--tolerance is given twice for the same name", "leave one out")
     if args.file.endswith(SAVED):
         return _answer(args, _compare_saved(args), console)
     if args.file == args.other == "-":

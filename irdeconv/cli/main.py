@@ -45,9 +45,9 @@ def _run(args: list[str], consoles: Consoles) -> int:
     if not args:
         console.error(_usage())
         return 2
-    if args[0] == "help":
-        code = re.fullmatch(r"[EWew]\d{3}", "".join(args[1:2]))
-        args = ["codes", code[0].upper()] if code else [*args[1:2], "--help"]
+    if args[0] == "help" and len(args) < 3:
+        code = re.fullmatch(r"[EWew]\d{3}", "".join(args[1:]))
+        args = ["codes", code[0].upper()] if code else [*args[1:], "--help"]
     if args[0] in ("-h", "--help"):
         console.text(_usage())
         return 0

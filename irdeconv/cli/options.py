@@ -137,11 +137,21 @@ class OptionParser(argparse.ArgumentParser):
         )
         self._others = others
         self._args: Sequence[str] = ()
+        self._given: dict[str, list[str]] = {}
 
     def parse(self, args: Sequence[str]) -> argparse.Namespace:
         """Parse a verb's arguments; values may stand before or after the options."""
-        self._args = args
+        self._args, self._given = args, {}
         return self.parse_intermixed_args(args)
+
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
+        """Refuse a second value of an option that has one, which argparse would take silently."""
+        if action.option_strings and isinstance(action, argparse._StoreAction):
+            first, self._given[action.dest] = self._given.get(action.dest), arg_strings
+            if first:  # a bare --certify is no value
+                name, values = action.option_strings[-1], " and ".join([*first, *arg_strings])
+                raise misused(f"{name} is given twice: {values}", "leave one out")
+        return super()._get_values(action, arg_strings)
 
     def error(self, message: str) -> NoReturn:
         """Raise UsageError in our own words."""

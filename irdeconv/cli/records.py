@@ -29,10 +29,12 @@ assumptions that are listed.
     --explain-costs  show the cost of each form for each deconvolution, and why a form is refused
     --only PATTERN  lower only deconvolutions whose names match, such as 'decoder/*'
     --convolutions  also rewrite ordinary convolutions that the target cannot run as they are
+        @needs --target
     --fuse  first fold batch normalization, scale and bias into the convolutions and deconvolutions
         beside them, as simplify does (writes an IR) @excludes --certify
         @why rounded weights have no proof: simplify --fuse first, and certify the lowering of that
     --best-effort  write the model even if layers violate conditions of the target, with warnings
+        @needs --target
     --list-targets  list the packaged targets @excludes --format=json
     + SHAPE
     -o --output FILE  write the lowered IR here (.xml, .bin beside it), or the ONNX model (.onnx)
@@ -66,7 +68,7 @@ input, with values from 0 to 1 for floats and 0 to 255 for integers.
         depend on it @whole 1 1024
     + EXECUTION
     --exact  add the terms of (de)convolutions in one defined order: slower, and the same bits for
-        every form
+        every form @excludes --tune @why its order leaves no choice of kernels
     --trace  show which layers each executed step covers, its kernel and why (with --dump the layers
         are executed one by one)
     --outputs NAME ...  compute only this output, layer or tensor, also an inner one, and its
@@ -422,7 +424,7 @@ then an .onnx. Nodes stay the same byte for byte, so sizes, attributes and weigh
     --compare OTHER  openvino, onnxruntime, or a second model @reads file
     --verb VERB  lower, raise, run or write raises an error
     --fails-with TEXT|CODE  the failure that counts: an exit code, a signal (SIGSEGV), timeout, any
-        (any code but 0 and 125), or a text that the command prints
+        (any code but 0 and 125), or a text that the command prints @needs --check
     --other-weights FILE  the second model's .bin @reads weights
     + INPUT SEED SHAPE
     --tolerance TOLERANCE  of --compare: allowed difference relative to a tensor's largest value

@@ -108,6 +108,9 @@ def unknown_verb(args: Sequence[str], verbs: Iterable[str]) -> UsageError:
     word, known = args[0], list(verbs)
     if not word:
         return misused("the verb is empty", "irdeconv help lists the verbs")
+    if word == "help":
+        message = f'help takes one name: "{args[2]}" is one too many'
+        return misused(message, f"irdeconv help {args[1]}")
     later = next((a for a in args[1:] if a in known), None)
     path = re.search(r"[./\\]", word)
     if (word.startswith("-") or path) and later is not None:
@@ -162,7 +165,8 @@ def misparsed(
         return _no_choice(parser, name, option, chosen[1])
     excluded = re.match(r"not allowed with argument (\S+)", rest)
     if excluded:
-        return misused(f"{option} and {excluded[1].split('/')[-1]} exclude each other", "leave one")
+        other = excluded[1].split("/")[-1]
+        return misused(f"{option} and {other} exclude each other", "leave one out")
     hint = f"for example: {option} {_VALUES[option]}" if option in _VALUES else None
     return misused(f"{option}: {rest}" if rest else message, hint)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -67,6 +68,11 @@ class ImportBuilder(GraphBuilder):
     checks: ClassVar[bool] = True
     # Names that tensors get at the end: one tensor may have thousands, or one node as many tensors.
     bound: defaultdict[Value, list[str]] = field(default_factory=lambda: defaultdict(list))
+
+    def inner(self, name: str) -> ImportBuilder:
+        """Return a builder of a body of the layer `name`."""
+        graph = Graph(Info(name=name, file=self.graph.info.file))
+        return ImportBuilder(graph, source_node(name, self.source.location))
 
     def begin(self, name: str) -> None:
         """Start the nodes of the layer `name`."""
@@ -130,13 +136,11 @@ class ImportBuilder(GraphBuilder):
         with np.errstate(over="ignore"):
             if dtype.kind not in ("int", "uint", "boolean"):
                 return self.const(np.array(value, dtype.container))
-        try:
+        with suppress(OverflowError, ValueError):
             found = np.array(int(value), dtype.container)
-        except (OverflowError, ValueError):
-            found = None
-        if found is None or found != value:
-            raise Refusal(f"the number {value} does not exist in {dtype}")
-        return self.const(found)
+            if found == value:
+                return self.const(found)
+        raise Refusal(f"the number {value} does not exist in {dtype}")
 
     def like(self, value: Any, x: Value) -> Value:
         """Add a scalar of the element type that `x` has."""
@@ -349,9 +353,8 @@ class ImportBuilder(GraphBuilder):
 
     def result(self, value: Value, name: str) -> None:
         """Add a model output."""
-        spec = self.spec(value)
-        location = self.source.location
-        self.graph.add(Result(), [value], name=f"{name}/result", location=location, specs=(spec,))
+        location, specs = self.source.location, (self.spec(value),)
+        self.graph.add(Result(), [value], name=f"{name}/result", location=location, specs=specs)
 
     def finish(self) -> None:
         """Drop nodes that no output needs; the others count as layers of the model, not as made."""

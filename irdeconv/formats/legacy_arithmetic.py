@@ -137,12 +137,6 @@ def _first_axis(n: LegacyLayer, b: ImportBuilder) -> int:
     return n.axis(b, n[0], default=0)
 
 
-def _above_size(b: ImportBuilder, x: Value) -> Value:
-    """Return 1 + |x|."""
-    size = b.add(elementwise.Abs(), x)
-    return b.plus(size, b.like(1, size))
-
-
 _SHORT: dict[str, Rule] = {
     "Broadcast": lambda n, b: b.broadcast(n[0], integers(b, n[1])),
     "Fill": lambda n, b: b.broadcast(b.as_scalar(n[1]), integers(b, n[0])),
@@ -154,7 +148,7 @@ _SHORT: dict[str, Rule] = {
         ScatterUpdate(), n[0], integers(b, n[1]), n[2], b.scalar(_first_axis(n, b))
     ),
     "Select": lambda n, b: b.select(truth(b, n[0]), n[1], b.convert(n[2], b.dtype(n[1]))),
-    "Softsign": lambda n, b: b.div(n[0], _above_size(b, n[0])),
+    "Softsign": lambda n, b: b.div(n[0], b.plus(b.add(elementwise.Abs(), n[0]), b.like(1, n[0]))),
 }
 for _name, _rule in _SHORT.items():
     layer(_name)(_rule)
@@ -444,7 +438,7 @@ def crop(n: LegacyLayer, b: ImportBuilder) -> Outputs:
     for axis, first, last in zip(axes, begin, end, strict=True):
         if not 0 <= first < last <= shape[axis]:
             raise Refusal(f"{first} to {last} of axis {axis}, which has {shape[axis]} elements")
-    return _slice(b, n[0], axes, begin, end)
+    return b.slice(n[0], begin, end, (1,) * len(axes), axes)
 
 
 def _ends(n: LegacyLayer, b: ImportBuilder, axes: Ints, begin: Ints) -> Ints:
@@ -461,17 +455,14 @@ def _ends(n: LegacyLayer, b: ImportBuilder, axes: Ints, begin: Ints) -> Ints:
     return tuple(shape[a] - e for a, e in zip(axes, n.ints("crop_end"), strict=False))
 
 
-def _slice(b: ImportBuilder, x: Value, axes: Ints, begin: Ints, end: Ints) -> Value:
-    return b.slice(x, begin, end, (1,) * len(axes), axes)
-
-
 def cropped(b: ImportBuilder, x: Value, first: int, begin: int, end: int) -> Value:
     """Return an image without elements at both sides of the axes from `first` on."""
     axes = tuple(range(first, b.rank(x)))
     shape = b.static(x, "the data")
     if any(begin + end >= shape[a] for a in axes):
         raise Refusal(f"{begin} and {end} elements are cut off of {list(shape)}")
-    return _slice(b, x, axes, (begin,) * len(axes), tuple(shape[a] - end for a in axes))
+    stop, one = [shape[a] - end for a in axes], (1,) * len(axes)
+    return b.slice(x, (begin,) * len(axes), stop, one, axes)
 
 
 @layer("StridedSlice")
@@ -538,9 +529,5 @@ def _columns(b: ImportBuilder, matrix: Value, begin: int, end: int) -> Value:
     return b.add(Slice(), matrix, b.ints(begin), b.ints(end), one, one)
 
 
-@layer("TensorIterator")
-def iterator(n: LegacyLayer, b: ImportBuilder) -> Outputs:
-    """A body for each part of the sliced inputs, joined by a port map and back edges."""
-    if n.iterate is None:
-        raise Refusal("it has no body")
-    return n.iterate(n, b)
+# A body for each part of the sliced inputs, joined by a port map and back edges.
+layer("TensorIterator")(lambda n, b: n.iterate(n, b))

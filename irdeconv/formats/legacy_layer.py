@@ -254,7 +254,7 @@ class LegacyLayer(SourceNode):
     blobs: dict[str, Blob]
     declared: tuple[Spec, ...]
     source: BlobSource
-    iterate: Rule | None = None
+    iterate: Rule
     used: set[str] = field(default_factory=set)
 
     def text(self, name: str, default: object = None) -> str:

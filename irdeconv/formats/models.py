@@ -146,7 +146,11 @@ def graph_of(
 
 def _graph(model: ModelLike, how: Reading, recognised: bool) -> Graph:
     loaded = _loaded(model, how)
-    if loaded.graph is None or any(_prevents(d, loaded.graph) for d in loaded.errors):
+    # Unknown operations stay, if they are no deconvolutions; other errors leave no graph.
+    known = {d.code for d in loaded.errors} <= UNKNOWN
+    ops = [n.op for n in loaded.graph.nodes()] if loaded.graph and loaded.errors else []
+    lost = any(isinstance(op, Opaque) and is_indispensable(op.type) for op in ops)
+    if loaded.graph is None or lost or not known:
         raise loaded.error()
     if recognised:
         wanted: dict[int, Shape | None] = {}
@@ -154,14 +158,6 @@ def _graph(model: ModelLike, how: Reading, recognised: bool) -> Graph:
             wanted = input_shapes(loaded.graph, how.shapes)
         recognise(loaded.graph, wanted)
     return loaded.graph
-
-
-def _prevents(error: Diagnostic, graph: Graph) -> bool:
-    """Whether an error leaves no graph: unknown operations stay, if they are no deconvolutions."""
-    if error.code not in UNKNOWN:
-        return True
-    unknown = (n.op for n in graph.nodes() if isinstance(n.op, Opaque))
-    return any(is_indispensable(op.type) for op in unknown)
 
 
 def diagnose(model: ModelLike, how: Reading) -> Loaded:
@@ -272,11 +268,13 @@ def _of_format(kind: Format, model: str | bytes, name: str, how: Reading) -> Loa
         )
         # Inference overrides its shapes, as those of another IR.
         return Loaded(done.diagnostics, graph=done.graph)
+    if kind == "xml" and how.weights == "random" and not Path("random").exists():
+        message = "random weights are for dumps of oneDNN Graph and IRs of version 2 to 7"
+        raise misused(message, "leave them out: the .bin beside the .xml is read")
     if kind == "xml":
         return load(model, how.weights, semantics=how.semantics, limits=how.limits, name=name)
     if how.weights is False:
-        message = "weights are left out of an IR; other formats hold theirs themselves"
-        raise misused(message, "read it with them")
+        raise misused("only an IR can be read without its weights", "read it with them")
     if kind == "ird":
         why = "the text form holds its constants, and says how each deconvolution is meant"
         how.refuse(("weights", "semantics"), why)

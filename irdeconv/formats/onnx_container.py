@@ -18,6 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from filecmp import cmp
 from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
 from os import PathLike
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
@@ -32,6 +33,7 @@ from irdeconv.formats.importing import malformed
 from irdeconv.formats.onnx_node import (
     STANDARD,
     bodies,
+    in_order,
     initializers,
     onnx_module,
     opsets_of,
@@ -104,79 +106,46 @@ class Scope:
         return None if owner is None else owner.producers.get(name)
 
     @cached_property
-    def _settled(self) -> dict[str, bool]:
-        """The scope's own names of which it is known whether they are constants."""
-        return {}
+    def constants(self) -> dict[str, Any]:
+        """The scope's own constants: initializers, and nodes that compute them of constants."""
+        out = dict(self.initializers)
+        for node in in_order(self.body.node):
+            if self._is_fixed(node, out):
+                out |= {o: node for o in node.output if o and o not in self.initializers}
+        return out
+
+    def _is_fixed(self, node: Any, own: Mapping[str, Any]) -> bool:
+        """Whether the outputs of a node are constants, if the scope's `own` ones are known."""
+        if node.domain not in STANDARD or node.op_type not in ("Constant", *CONSTANT_STEPS):
+            return False
+        if node.op_type == "Constant":
+            return not any(a.ref_attr_name for a in node.attribute)
+        owners = ((i, self.owner(i)) for i in node.input if i)
+        return all(s and i in (own if s is self else s.constants) for i, s in owners)
 
     def is_constant(self, name: str) -> bool:
         """Whether a name is a constant; `constant` returns its initializers and nodes."""
         owner = self.owner(name)
-        if owner is None:
-            return False
-        if name not in owner._settled:
-            owner._behind(name, whole=False)
-        return owner._settled[name]
+        return owner is not None and name in owner.constants
 
     def constant(self, name: str) -> tuple[list[Any], list[Any]] | None:
         """Return the initializers and nodes, in order, that a constant comes from; else None."""
-        owner = self.owner(name)
-        found = owner._behind(name) if owner and owner._settled.get(name, True) else None
-        if found is None:
+        if not self.is_constant(name):
             return None
-        parts = [scope._origin(n) for scope, n in found]
-        tensors = {id(t): t for t, _ in parts if t is not None}
-        nodes = {id(n): n for _, n in parts if n is not None}
-        return list(tensors.values()), list(nodes.values())
-
-    def _behind(self, name: str, *, whole: bool = True) -> list[tuple[Scope, str]] | None:
-        """Return the names that one of the scope's own comes from, with their scopes; itself last.
-
-        None if one of them is no constant or they form a circle. Unless `whole`, the sources of
-        known constants are left out. There is no recursion: files have chains of any length.
-        """
-        begun: set[tuple[Scope, str]] = set()
-        done: dict[tuple[Scope, str], None] = {}
-        waiting = [(self, name)]
-        while waiting:
-            scope, at = key = waiting[-1]
-            if key in done:
-                waiting.pop()
-                continue
-            ends = key in begun or (not whole and scope._settled.get(at))
-            sources = () if ends else scope._sources(at)
-            begun.add(key)
-            if sources is None or any(s in begun and s not in done for s in sources):
-                for s, n in begun - done.keys():
-                    s._settled[n] = False
-                return None
-            if not sources:
-                done[waiting.pop()] = None
-            waiting += reversed(sources)
-        for s, n in done:
-            s._settled[n] = True
-        return list(done)
-
-    def _origin(self, name: str) -> tuple[Any, Any]:
-        """Return the initializer of an own name, or the node that computes it of constants."""
-        tensor = self.initializers.get(name)
-        node = None if tensor is not None else self.producers.get(name)
-        if node is None or node.domain not in STANDARD:
-            return tensor, None
-        plain = node.op_type == "Constant" and not any(a.ref_attr_name for a in node.attribute)
-        return tensor, node if plain or node.op_type in CONSTANT_STEPS else None
-
-    def _sources(self, name: str) -> list[tuple[Scope, str]] | None:
-        """Return the names that one of the scope's own is computed from; None if it is no constant.
-
-        A name that was found to be none before is none.
-        """
-        tensor, node = self._origin(name)
-        if (tensor is None and node is None) or not self._settled.get(name, True):
-            return None
-        if node is None or node.op_type == "Constant":
-            return []
-        sources = [(self.owner(i), i) for i in node.input if i]
-        return [(s, i) for s, i in sources if s] if all(s for s, _ in sources) else None
+        tensors: dict[int, Any] = {}
+        nodes: dict[int, Any] = {}
+        todo = [(self, name)]
+        while todo:
+            scope, at = todo.pop()
+            owner = scope.owner(at)
+            assert owner is not None
+            found = owner.constants[at]
+            if at in owner.initializers:
+                tensors[id(found)] = found
+            elif id(found) not in nodes:
+                nodes[id(found)] = found
+                todo += [(owner, i) for i in found.input if i]
+        return list(tensors.values()), in_order([*nodes.values()][::-1])
 
 
 def scopes(model: Any) -> Iterator[Scope]:
@@ -438,32 +407,17 @@ def _require_finite(model: Any, limits: Limits, location: Location) -> None:
 
     A few functions that each call the next one twice expand to more nodes than any memory holds.
     """
-    functions = {(f.domain, f.name, overload(f)): f for f in model.functions}
+    called = {(f.domain, f.name, overload(f)): list(_calls(f)) for f in model.functions}
+    own = {key: [k for k in keys if k in called] for key, keys in called.items()}
     counts: dict[Any, int] = {}
-    for key in functions:
-        _count(key, functions, counts, location)
+    try:
+        for key in TopologicalSorter(own).static_order():
+            counts[key] = sum(counts.get(k, 1) for k in called[key])
+    except CycleError as e:
+        name = next(key[1] for key in called if key in e.args[1])
+        raise malformed(location, f"the function {shown(name)} calls itself", code="E205") from None
     total = sum(counts.get(k, 0) for k in _calls(model.graph))
     _require(total, "called_nodes", limits, location, "calls of its functions stand for")
-
-
-def _count(start: Any, functions: Any, counts: dict[Any, int], location: Location) -> None:
-    """Fill in how many nodes a function becomes, and those that it calls; no recursion."""
-    path: dict[Any, list[Any]] = {}
-    waiting = [start]
-    while waiting:
-        key = waiting[-1]
-        if key in counts:
-            waiting.pop()
-            continue
-        if key in path:
-            counts[key] = sum(counts.get(k, 1) for k in path.pop(key))
-            waiting.pop()
-            continue
-        called = path[key] = list(_calls(functions[key]))
-        for k in called:
-            if k in path:
-                raise malformed(location, f"the function {shown(key[1])} calls itself", code="E205")
-        waiting += [k for k in dict.fromkeys(called) if k in functions and k not in counts]
 
 
 def _calls(body: Any) -> Iterator[Any]:

@@ -58,11 +58,13 @@ def _lists(n: OnnxNode, axes: int) -> dict[str, Any]:
     return out | {"pads_begin": pads[:axes], "pads_end": pads[axes:]}
 
 
-@rule("Conv", "1 11 22")
-def conv(n: OnnxNode, b: ImportBuilder) -> Outputs:
+def conv(n: OnnxNode, b: ImportBuilder) -> Value:
     """X [N, C, *I], W [M, C/g, *K], optional bias [M]."""
     y, bias = convolved(n, b, n[0], n[1]), n.input(2)
     return y if bias is None else b.plus(y, b.per_channel(bias, b.rank(y) - 2))
+
+
+rule("Conv", "1 11 22")(conv)
 
 
 def convolved(n: OnnxNode, b: ImportBuilder, x: Value, w: Value) -> Value:

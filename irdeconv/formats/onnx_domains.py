@@ -19,14 +19,13 @@ from irdeconv.formats.importing import (
     Refusal,
     by_numbers,
     named_operations,
-    source_node,
 )
-from irdeconv.formats.onnx_convolution import average_pool, convolved, global_pool
+from irdeconv.formats.onnx_convolution import average_pool, conv, global_pool
 from irdeconv.formats.onnx_elementwise import compressed, dequantized, product, quantized
 from irdeconv.formats.onnx_node import OnnxNode, Outputs, rule
 from irdeconv.formats.onnx_normalization import general_product, root_mean_square
 from irdeconv.ir.dtypes import ELEMENT_TYPES, f32, f64, i64, string, u8
-from irdeconv.ir.graph import Graph, Info, Value
+from irdeconv.ir.graph import Value
 from irdeconv.ir.spec import Array
 from irdeconv.ops import elementwise, reduction
 from irdeconv.ops.activation import Clamp, Gelu, Sigmoid, SoftMax, Swish
@@ -66,11 +65,8 @@ def activated(b: ImportBuilder, x: Value, name: str, given: Sequence[float]) -> 
 @rule("FusedConv", "1", MICROSOFT)
 def fused_conv(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """A convolution with bias [M] and a further summand, then an activation."""
-    y, bias, more = convolved(n, b, n[0], n[1]), n.input(2), n.input(3)
-    if bias is not None:
-        y = b.plus(y, b.per_channel(bias, b.rank(y) - 2))
-    parameters = n.numbers("activation_params")
-    return activated(b, b.plus(y, more), n.text("activation", ""), parameters)
+    y, parameters = b.plus(conv(n, b), n.input(3)), n.numbers("activation_params")
+    return activated(b, y, n.text("activation", ""), parameters)
 
 
 @rule("FusedGemm", "1", MICROSOFT)
@@ -618,9 +614,7 @@ def _coupling(b: ImportBuilder, q: Value, start: Value) -> Body:
 
     Rows of the batch whose error is small keep p: their steps are 0. Without others it is over.
     """
-    name, graph = b.source.name, Graph(Info(name=b.source.name, file=b.graph.info.file))
-    inner = ImportBuilder(graph, source_node(name, b.source.location))
-    classes = b.size(q, 2)
+    inner, classes = b.inner(b.source.name), b.size(q, 2)
     p, q = (inner.stand_in(*pair) for pair in (("p", b.spec(start)), ("q", b.spec(q))))
     entries = (BodyInput(p.node, 2), BodyInput(q.node, 3))
 
@@ -644,7 +638,7 @@ def _coupling(b: ImportBuilder, q: Value, start: Value) -> Body:
     more = inner.add(reduction.ReduceLogicalOr(keep_dims=False), going, inner.ints(0, 1, 2))
     for name, value in (("more", more), ("next", p)):
         inner.result(value, name)
-    condition, after = (n.id for n in graph.results)
+    condition, after = (n.id for n in inner.graph.results)
     inner.finish()
     outputs = BodyOutput(condition, condition=True), BodyOutput(after, 0)
-    return Body(graph, entries, outputs, ((after, first.node),))
+    return Body(inner.graph, entries, outputs, ((after, first.node),))

@@ -308,28 +308,23 @@ def _drop(unused: Sequence[tuple[Scope, Sequence[str]]]) -> None:
         top = scope.outermost
         if top not in counts:
             counts[top] = uses(top.body)
-        todo = list(inputs[1:])
+        left, todo = counts[top], list(inputs[1:])
         while todo:
             name = todo.pop()
             owner = scope.owner(name) if name else None
-            if owner is not None and not counts[top][name] and name not in gone[owner]:
-                todo += _give_up(owner, name, counts[top], gone[owner])
+            if owner is None or left[name] or name in gone[owner]:
+                continue
+            if name in owner.initializers:
+                gone[owner].add(name)
+                continue
+            node = owner.constants.get(name)
+            if node is not None and not any(left[o] for o in node.output):
+                gone[owner].update(filter(None, node.output))
+                read = [i for i in node.input if i]
+                left.subtract(read)
+                todo += read
     for scope, given in gone.items():
         _remove(scope, given)
-
-
-def _give_up(scope: Scope, name: str, counts: Counter[str], gone: set[str]) -> list[str]:
-    """Add an unread name to those that go; returns the names that it was computed from."""
-    if name in scope.initializers:
-        gone.add(name)
-        return []
-    node = scope.producers.get(name)
-    if node is None or not scope.is_constant(name) or any(counts[o] for o in node.output):
-        return []
-    gone.update(filter(None, node.output))
-    read = [i for i in node.input if i]
-    counts.subtract(read)
-    return read
 
 
 def _remove(scope: Scope, gone: Set[str]) -> None:

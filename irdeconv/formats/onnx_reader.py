@@ -30,7 +30,6 @@ from irdeconv.formats.importing import (
     Refusal,
     Reported,
     operation,
-    source_node,
 )
 from irdeconv.formats.onnx_container import load
 from irdeconv.formats.onnx_node import (
@@ -58,11 +57,12 @@ from irdeconv.formats.onnx_node import (
     type_proto,
 )
 from irdeconv.ir.geometry import Semantics
-from irdeconv.ir.graph import Graph, Info, Value
+from irdeconv.ir.graph import Value
 from irdeconv.ir.op import Op, lookup
 from irdeconv.ir.spec import Shape
 from irdeconv.ops.shape import Squeeze1, Unsqueeze
 from irdeconv.rewrite.compressed_filters import constant
+from irdeconv.rewrite.infer_specs import require_rank
 
 UNCOVERED_OPERATION = "the operation is not covered"
 LATEST = 2**31 - 1  # operation sets that onnx takes are 32 bits wide, those in a file 64
@@ -348,9 +348,8 @@ class InnerGraphs(Bodies):
     ) -> ImportedBody:
         """Import a GraphProto; outputs of `axes` get one of size 1 there."""
         outside, layer = self.names.builder, self.names.prefix + title_of(self.node)
-        graph = Graph(Info(name=layer, file=outside.graph.info.file))
-        builder = ImportBuilder(graph, source_node(layer, outside.source.location))
-        inner = self._names(body, builder)
+        builder = outside.inner(layer)
+        inner, graph = self._names(body, builder), builder.graph
         if len(body.input) != len(entries):
             raise Refusal(f"its body has {len(body.input)} inputs for {len(entries)}")
         parameters = []
@@ -516,8 +515,14 @@ class OnnxReader(NodeReader):
         return self.builder.parameter(item.name, dtype, self.input_shape(item.name, tensor))
 
     def input_shape(self, name: str, tensor: Any) -> Shape | None:
-        """Return the shape of an input: the requested one, else the declared one."""
-        return self.shapes.get(name, declared_shape(tensor))
+        """Return the shape of an input: the requested one if its rank fits, else the declared."""
+        declared = declared_shape(tensor)
+        try:
+            require_rank(name, declared, self.shapes.get(name))
+        except ValueError as e:
+            self.out.add("E310", str(e))
+            return declared
+        return self.shapes.get(name, declared)
 
     def _outputs(self, outputs: list[str], names: Names) -> None:
         self.builder.begin("outputs")

@@ -14,15 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.formats.importing import ACTIVATIONS, ImportBuilder, Refusal, source_node
+from irdeconv.formats.importing import ACTIVATIONS, ImportBuilder, Refusal
 from irdeconv.formats.onnx_control import part_by_part
 from irdeconv.formats.onnx_domains import dynamic
 from irdeconv.formats.onnx_elementwise import dequantized
 from irdeconv.formats.onnx_node import OnnxNode, Outputs, rule
 from irdeconv.ir.dtypes import f32, i64
-from irdeconv.ir.graph import Graph, Info, Value
-from irdeconv.ir.op import Op
+from irdeconv.ir.graph import Value
 from irdeconv.ir.spec import Spec
+from irdeconv.ops import recurrent
 from irdeconv.ops.activation import Clamp
 from irdeconv.ops.bodies import Body, BodyInput, BodyOutput, Slicing
 from irdeconv.ops.channels import Split
@@ -31,8 +31,6 @@ from irdeconv.ops.elementwise import Less
 from irdeconv.ops.generation import Range
 from irdeconv.ops.matrix import MatMul
 from irdeconv.ops.movement import Concat
-from irdeconv.ops.recurrent import ACTIVATIONS as SEQUENCE_ACTIVATIONS
-from irdeconv.ops.recurrent import GRUSequence, LSTMSequence, RNNSequence
 from irdeconv.rewrite.compressed_filters import constant
 
 # Parameters of activations: how many alpha and beta there are, with their defaults.
@@ -76,7 +74,7 @@ class RecurrentLayer:
         """Whether OpenVINO has a sequence for it."""
         names = {name for group in self.activations for name, *_ in group}
         special = self.peepholes or self.coupled or self.quantized
-        return not special and names <= set(SEQUENCE_ACTIVATIONS)
+        return not special and names <= set(recurrent.ACTIVATIONS)
 
 
 @dataclass
@@ -104,9 +102,8 @@ class _StepBody:
 
 def stepwise(b: ImportBuilder, layer: RecurrentLayer) -> tuple[Value, ...]:
     """Return the outputs (N, T, H), then the last states (N, H)."""
-    graph = Graph(Info(name=b.source.name, file=b.graph.info.file))
-    inner = ImportBuilder(graph, source_node(b.source.name, b.source.location))
-    inside = _StepBody(b, inner)
+    inner = b.inner(b.source.name)
+    inside, graph = _StepBody(b, inner), inner.graph
     slicing = part_by_part(1, layer.direction == "reverse")
     parts = [_part(inside, v, slicing) for v in (layer.x, layer.lengths)]
     specs = [b.spec(s).without_value() for s in layer.states]
@@ -128,7 +125,7 @@ def stepwise(b: ImportBuilder, layer: RecurrentLayer) -> tuple[Value, ...]:
 
 
 def _part(inside: _StepBody, value: Value, slicing: Slicing) -> Value:
-    shape = inside.outside.shape(value)
+    shape = inside.outside.shape(value)  # Refusal if it is unknown
     one = Spec(inside.outside.dtype(value), (shape[0], 1, *shape[2:]))
     return inside.b.squeeze(inside.enter(value, one, slicing), 1)
 
@@ -214,17 +211,12 @@ CELLS: dict[str, StepCell] = {"RNN": _rnn, "GRU": _gru, "LSTM": _lstm}
 # The order of gates in ONNX by that of OpenVINO: i, o, f, c become f, i, c, o.
 GATES = {"RNN": (0,), "GRU": (0, 1, 2), "LSTM": (2, 0, 3, 1)}
 USUAL = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh")}
-CLASSES: dict[str, Callable[..., Op]] = {
-    "RNN": RNNSequence,
-    "GRU": GRUSequence,
-    "LSTM": LSTMSequence,
-}
 DIRECTIONS = {"forward": 1, "reverse": 1, "bidirectional": 2}
 
 
 @rule("DynamicQuantizeLSTM", "1", "com.microsoft")
 @rule("RNN GRU LSTM", "1 3 7 14 22")
-def recurrent(n: OnnxNode, b: ImportBuilder) -> Outputs:
+def sequences(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """All outputs Y, then the last states; without a bias or states these are 0."""
     batch_first, quantized = n.flag("layout", False), n.type == "DynamicQuantizeLSTM"
     if quantized:
@@ -360,7 +352,8 @@ def _run(
         return value if whole else b.take(value, b.ints(at), axis)
 
     names = tuple(name for name, *_ in layer.activations[at])
-    op = CLASSES[layer.type](**layer.common, direction=direction, activations=names)
+    cls: Any = getattr(recurrent, f"{layer.type}Sequence")
+    op = cls(**layer.common, direction=direction, activations=names)
     states = [pick(s, 1) for s in layer.states]
     weights = [pick(w, 0) for w in layer.weights]
     return b.outputs(op, layer.x, *states, layer.lengths, *weights)

@@ -25,6 +25,7 @@ from irdeconv.formats.onnx_node import (
     element_type,
     onnx_module,
     onnx_type,
+    plain_attribute,
     set_shape,
     title_of,
     to_array,
@@ -37,6 +38,7 @@ from irdeconv.ir.spec import Array, Shape, Spec
 from irdeconv.ops.catalog import spelling
 from irdeconv.ops.dialect_onnx import ConvTranspose11
 from irdeconv.rewrite import targets
+from irdeconv.rewrite.infer_specs import require_rank
 from irdeconv.rewrite.target_conditions import Facts, Number
 from irdeconv.rewrite.targets import Target, Tensors, Violation
 
@@ -125,6 +127,10 @@ def set_shapes(model: OnnxFile, shapes: Mapping[str, Shape | None]) -> None:
             known = ", ".join(f'"{n}"' for n in items)
             raise misused(f'the model has no input "{name}"; it has {known}')
         tensor = items[name].type.tensor_type
+        try:
+            require_rank(name, declared_shape(tensor), shape)
+        except ValueError as e:
+            raise misused(str(e), code="E310") from None
         tensor.ClearField("shape")
         if shape is not None:
             set_shape(tensor, shape)
@@ -283,10 +289,8 @@ class _NodeFacts:
         self, scope: Scope, node: Any, types: Types, constants: Mapping[Scope, set[str]]
     ) -> None:
         self.scope, self.node, self.types, self.constants = scope, node, types, constants
-        helper = onnx_module("onnx.helper")
-        self.attributes = {
-            a.name: helper.get_attribute_value(a) for a in node.attribute if not a.ref_attr_name
-        }
+        own = (a for a in node.attribute if not a.ref_attr_name)
+        self.attributes = {a.name: plain_attribute(a) for a in own}
 
     @property
     def is_constant(self) -> bool:
@@ -424,9 +428,8 @@ class _NodeFacts:
         tensor = owner.initializers.get(name) if owner else None
         node = None if tensor is not None else self.scope.producer(name)
         if node is not None and node.op_type == "Constant":
-            helper = onnx_module("onnx.helper")
-            value = helper.get_attribute_value(node.attribute[0]) if node.attribute else None
-            if isinstance(value, int | float | list):
+            value = plain_attribute(node.attribute[0]) if node.attribute else None
+            if isinstance(value, int | float | tuple):
                 return np.asarray(value)
             tensor = value
         try:
@@ -444,8 +447,7 @@ class _NodeFacts:
 
     def _list(self, name: str) -> tuple[int, ...]:
         value = self.attributes.get(name, ())
-        return tuple(value) if isinstance(value, list) else ()
+        return value if isinstance(value, tuple) else ()
 
     def _text(self, name: str, default: str) -> str:
-        value = self.attributes.get(name, default)
-        return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+        return str(self.attributes.get(name, default))

@@ -37,10 +37,6 @@ class OneDnnConvTranspose(DialectDeconvolution):
     channel_rule: ClassVar[str] = "axis I must equal"
     padding_hint: ClassVar[str] = 'the document sets no limit: semantics="document" computes it'
     dialect: ClassVar[str] = "onednn"
-    suite_values: ClassVar[dict[str, tuple[str, ...]]] = {
-        "data_format": ("NXC", "NCX"),
-        "weights_format": ("XIO", "OIX", "XOI", "IOX"),
-    }
 
     strides: Annotated[Ints, ValueRange(1, per_axis=True, needed=True)]
     pads_begin: Annotated[Ints, ValueRange(None, per_axis=True, needed=True)]

@@ -57,9 +57,6 @@ class ConvTranspose11(DialectDeconvolution):
         "output_shape",
     )
     dialect: ClassVar[str] = "onnx"
-    suite_values: ClassVar[dict[str, tuple[str, ...]]] = {
-        "version": ("onnx_opset11", "onnx_opset1", "onnx_opset22")
-    }
     mirrored_text: ClassVar[bool] = False
     whole_output_shape: ClassVar[bool] = False  # output_shape may name batch and channels too
 
@@ -252,13 +249,6 @@ class NhwcConvTranspose1(ConvTranspose11):
 
     keys: ClassVar[tuple[str, str]] = ("nhwc", "nhwc_document")
     dialect: ClassVar[str] = "ort-nhwc"
-    suite_values: ClassVar[dict[str, tuple[str, ...]]] = {
-        "version": ("com.ms.internal.nhwc_11", "com.ms.internal.nhwc_1"),
-        "activation": (
-            *("none", "Relu", "LeakyRelu 0.25", "Clip -3 8", "HardSigmoid 0.25 0.5"),
-            *("Tanh", "Sigmoid"),
-        ),
-    }
     signature = ConvTranspose11.signature.replace("[N, D, *I:1..6]", "[N, *I:1..6, D]")
     mirrored_text: ClassVar[bool] = True
     whole_output_shape: ClassVar[bool] = True

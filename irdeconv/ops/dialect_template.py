@@ -54,8 +54,6 @@ class DialectDeconvolution(SugarOp):
     # The attributes that decide the window, the mode first.
     window_attributes: ClassVar[tuple[str, ...]] = ("auto_pad", *PADS)
     dialect: ClassVar[str] = ""  # its name in test suites
-    # The values in suites of attributes that only some dialects have, the usual one first.
-    suite_values: ClassVar[dict[str, tuple[str, ...]]] = {}
 
     # Hooks that every dialect overrides -----------------------------------------------------
 

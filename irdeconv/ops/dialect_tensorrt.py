@@ -22,7 +22,6 @@ PaddingMode = Literal[
     "kCAFFE_ROUND_DOWN", "kCAFFE_ROUND_UP",
 ]  # fmt: skip
 INT8_MULTIPLE = 4
-ROUNDING = ("EXPLICIT_ROUND_DOWN", "EXPLICIT_ROUND_UP", "CAFFE_ROUND_DOWN", "CAFFE_ROUND_UP")
 
 
 @op("Deconvolution", "tensorrt", standard=False)
@@ -43,7 +42,6 @@ class TensorRtDeconvolution(DialectDeconvolution):
     kernel_name: ClassVar[str] = "kernel_size"
     window_attributes: ClassVar[tuple[str, ...]] = ("padding_mode", "pre_padding", "post_padding")
     dialect: ClassVar[str] = "tensorrt"
-    suite_values: ClassVar[dict[str, tuple[str, ...]]] = {"padding_mode": ROUNDING}
 
     kernel_size: PositiveAxisInts = attribute(aliases=("kernel_size_nd",))
     num_output_maps: Positive = attribute(aliases=("nb_output_maps",))

@@ -266,7 +266,7 @@ def _reduced(
     if task.compare is not None and task.compare not in (PEER, ONNX_PEER):
         other, second = opened(task.compare, path)
         models, task = models + second, replace(task, compare=other)
-    feeds = guessed_feeds(graph, 0) if inputs is None else inputs
+    feeds = guessed_feeds(graph) if inputs is None else inputs
     done = reduce_model(graph, feeds, replace(task, models=models))
     if path is not None:
         with together() as files:

@@ -73,7 +73,7 @@ def compile(
     remove_dead(ready, set())  # what no output needs may not fit, or not be lowered
     with accumulate_in_order(exact):  # lowering computes constants
         ready = ready if form is None else _lower(ready, form).graph
-    tuner = Tuner(tune is not False, None if isinstance(tune, bool) else Path(tune))
+    tuner = Tuner(bool(tune), Path(tune) if isinstance(tune, str | PathLike) else None)
     if threads is not None and threads < 1:
         raise misused(f"threads is {threads}", "it is 1 or more; None: one for each processor")
     team = Threads(processors() if threads is None else threads)

@@ -465,11 +465,15 @@ def _input_shape(name: str, node: Node, wanted: ShapeLike) -> Shape | None:
         raise ValueError(f'shape of input "{name}": {e}') from e
     if not isinstance(node.op, Parameter):
         raise ValueError(f'input "{name}" is a Parameter of unknown version {node.op.version}')
-    declared = node.op.infer().shape
+    require_rank(name, node.op.infer().shape, shape)
+    return shape
+
+
+def require_rank(name: str, declared: Shape | None, shape: Shape | None) -> None:
+    """Raise ValueError if the wanted shape of an input has another rank than the declared one."""
     if declared is not None and shape is not None and len(shape) != len(declared):
         text = f'input "{name}" has shape {format_shape(declared)}; {format_shape(shape)} does not '
         raise ValueError(f"{text}fit: ranks {len(declared)} and {len(shape)}")
-    return shape
 
 
 def parse_shape_like(wanted: ShapeLike) -> Shape | None:

@@ -139,7 +139,7 @@ def _check(
             before.setdefault(names.get(old, old), []).append(old)
         for new in dict.fromkeys(names.values()):
             olds = first_names(before[new])
-            if not new or not new.isprintable():
+            if not isinstance(new, str) or not new or not new.isprintable():
                 problems.add("E508", f"{kind} {olds}: {new!a} is no name")
             elif times[new] > 1:
                 problems.add("E508", f'{times[new]} {kind}s would be called "{new}": {olds}')

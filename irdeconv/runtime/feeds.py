@@ -349,7 +349,8 @@ def _reshaping(name: str, actual: tuple[int, ...], shape: Shape | None) -> str:
         return "array[None] adds an axis in front, for the batch"
     if actual[:1] == (1,) and fits(actual[1:], shape):
         return "array[0] takes the axis in front away"
-    if len(actual) > 2 and fits(tuple(actual[i] for i in channels_last), shape):
+    last = shape and len(shape) == len(actual) > 2 and shape[1] == actual[-1] != actual[1]
+    if last or (len(actual) > 2 and fits(tuple(actual[i] for i in channels_last), shape)):
         return f"its channels come last, the model's first: array.transpose({channels_last})"
     if shape is not None and len(actual) == len(shape):
         wanted = format_shape(actual)

@@ -141,6 +141,8 @@ class Plan:
         inputs that do not fit, ExecutionError if a layer fails, LimitError if memory or the
         iterations of a loop do not suffice, InputError if a weights file was changed meanwhile.
         """
+        if not (trace is None or callable(trace)):
+            raise misused("trace is no function", "several inputs are one list: run([a, b])")
         arrays = self.binder.bind(inputs)
         seen = trace is not None or watch is not None
         program = self.stepwise() if seen else self._program(arrays)
@@ -256,6 +258,8 @@ def build_plan(graph: Graph, *, exact: bool = False, settings: Settings | None =
     """
     static = all(is_static(s.shape) for n in graph.parameters for s in n.specs or ())
     own = settings or Settings()
+    if own.tuner.path is not None and own.tuner.path.suffix != ".json":  # perhaps a model
+        raise misused(f'tune "{own.tuner.path}" is no .json file', "it keeps the measurements")
     own = replace(own, variables=Variables(), max_memory=memory_limit(own.max_memory))
     plan = Plan(graph, Binder.of(graph), own, exact, static)
     if not plan._fused:

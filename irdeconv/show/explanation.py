@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple
 from typing import Annotated
 
+import numpy as np
+
 from irdeconv.base.errors import OpError, Problem, count, did_you_mean, misused
 from irdeconv.base.json_form import Record
 from irdeconv.base.markup import html_text, plain
@@ -360,7 +362,9 @@ def explain(
     """
     copy = graph.copy()
     infer_specs(copy, shapes)
-    wanted = None if solve is None else (solve,) if isinstance(solve, int) else tuple(solve)
+    wanted = (
+        None if solve is None else (solve,) if isinstance(solve, int | np.integer) else tuple(solve)
+    )
     found = []
     for node in _chosen(copy, layer):
         sizes = _checked(wanted, copy, node)
@@ -391,13 +395,14 @@ def _chosen(graph: Graph, layer: str | None) -> list[Node]:
 def _checked(wanted: tuple[int, ...] | None, graph: Graph, node: Node) -> tuple[int, ...] | None:
     if wanted is None:
         return None
-    if min(wanted, default=0) < 1:
-        raise misused(f"the wanted size {shape_text(wanted)} must be at least 1 on every axis")
+    if not wanted or not all(isinstance(n, int | np.integer) and n >= 1 for n in wanted):
+        message = f"the wanted size {shape_text(wanted)} must be an integer of at least 1"
+        raise misused(f"{message} on every axis")
     rank = graph.input_specs(node.id)[0].rank if graph.inputs_of(node.id) else None
     if rank is not None and len(wanted) not in (1, rank - 2):
         few = f'{len(wanted)} wanted sizes for the {rank - 2} axes of "{node.name}"'
         raise misused(f"{few}; give one for all or one per axis")
-    return wanted
+    return tuple(map(int, wanted))  # JSON has no integers of NumPy
 
 
 def _text(e: LayerExplanation) -> Iterator[str]:

@@ -46,7 +46,6 @@ from irdeconv.verify.reduce_checks import (
     ComparingCheck,
     OnnxVariant,
     Outcome,
-    PairCheck,
     RuntimeCheck,
     VerbCheck,
     WholeOnnx,
@@ -177,10 +176,10 @@ def nothing_to_reduce(message: str, hint: str) -> IrdeconvError:
     return NothingToReduceError(Diagnostic("E509", "error", message, hint=hint))
 
 
-def guessed_feeds(graph: Graph, seed: int) -> dict[str, Array]:
+def guessed_feeds(graph: Graph) -> dict[str, Array]:
     """Return an array per input: reals in [0, 1), others 0; open sizes are the smallest ones."""
     pairs = zip(graph.inputs, graph.parameters, strict=True)
-    return {name: guess(n.spec(), seed, i) for i, (name, n) in enumerate(pairs)}
+    return {name: guess(n.spec(), 0, i) for i, (name, n) in enumerate(pairs)}
 
 
 TIMEOUT = 300.0  # seconds
@@ -249,7 +248,7 @@ class Task:
         if self.verb is not None:
             return VerbCheck(VERBS[self.verb])
         if isinstance(self.compare, Graph):
-            return PairCheck(self.tolerance)
+            return ComparingCheck(self.tolerance)
         return RuntimeCheck(self.tolerance, onnx=self.compare == ONNX_PEER)
 
 

@@ -22,8 +22,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Any, Protocol
 
-import numpy as np
-
 from irdeconv.base.errors import IrdeconvError, misused
 from irdeconv.formats.arrays import npz
 from irdeconv.formats.atomic import Files, together
@@ -32,17 +30,16 @@ from irdeconv.formats.onnx_container import (
     MESSAGE_LIMIT,
     OnnxFile,
     bytes_of,
-    load_file,
     scopes,
     stage_file,
     tensors_of,
 )
 from irdeconv.formats.onnx_editing import keep_piece, to_edit
-from irdeconv.formats.onnx_lowering import SUFFIX, delete
+from irdeconv.formats.onnx_lowering import delete
 from irdeconv.formats.onnx_opaque import loaded
 from irdeconv.formats.xml_writer import stage_ir, write_ir
 from irdeconv.ir.geometry import Semantics
-from irdeconv.ir.graph import Graph, Node, Value
+from irdeconv.ir.graph import Graph, Value
 from irdeconv.ir.spec import Array
 from irdeconv.kernels.threads import Threads
 from irdeconv.ops.basic import Parameter
@@ -52,14 +49,11 @@ from irdeconv.runtime.peers import last_line, onnx_outputs, outlined, outputs_by
 from irdeconv.runtime.plan import Plan, build_plan
 from irdeconv.runtime.schedule import Settings
 from irdeconv.verify.comparison import Comparison, compare_plan
-from irdeconv.verify.partner import Fetched, Partner, PlanPartner
+from irdeconv.verify.partner import PlanPartner
 from irdeconv.verify.reduce_pieces import KEPT_BYTES, Flow, Variant, guess, variant_of
 from irdeconv.verify.runtimes import (
-    AS_STATED,
     OnnxRuntimePartner,
     OpenVinoPartner,
-    openvino,
-    refused,
 )
 
 
@@ -131,15 +125,7 @@ class ComparingCheck:
         return Outcome(self.kind in ("", kind), str(found), suspects)
 
     def compare(self, variant: Variant) -> Comparison:
-        """Return the comparison; raises the errors of `compare`."""
-        raise NotImplementedError
-
-
-class PairCheck(ComparingCheck):
-    """The sides are two graphs."""
-
-    def compare(self, variant: Variant) -> Comparison:
-        """Return the comparison; raises the errors of `compare`."""
+        """Return the comparison of two graphs; raises the errors of `compare`."""
         own = variant.imported
         a, b = (plan_of(g, own.feeds) for g in own.graphs)
         start = partial(PlanPartner, a.graph, b, own.feeds)
@@ -169,44 +155,9 @@ class RuntimeCheck(ComparingCheck):
             else:
                 write_ir(standardize(plan.graph), file)
             feeds = dict(zip(plan.graph.inputs, plan.binder.bind(own.feeds), strict=True))
-            if self.whole:
-                start: Callable[[], Partner] = partial(OutputsOnly, _outputs(file, feeds))
-            elif self.onnx:
-                start = partial(OnnxRuntimePartner, plan, file, feeds)
-            else:
-                start = partial(OpenVinoPartner, plan, file, feeds)
+            runtime: Any = OnnxRuntimePartner if self.onnx else OpenVinoPartner
+            start = partial(runtime, plan, file, feeds, whole=self.whole)
             return compare_plan(plan, start, own.feeds, self.tolerance)
-
-
-@dataclass
-class OutputsOnly(Partner):
-    """A side of which only the outputs are known."""
-
-    arrays: list[Array | None]
-
-    def fetch(self, node: Node) -> Fetched | None:
-        """Return None: no layer is known."""
-        return None
-
-    def outputs(self) -> list[Array | None]:
-        """Return the outputs."""
-        return self.arrays
-
-    def close(self) -> None:
-        """Nothing is open."""
-
-
-def _outputs(file: Path, feeds: dict[str, Array]) -> list[Array | None]:
-    """Execute a file in its runtime as it stands; UnsupportedError if that refuses."""
-    if file.suffix == SUFFIX:
-        return [*onnx_outputs(load_file(file), feeds)]
-    core: Any = openvino().Core()
-    try:
-        compiled = core.compile_model(core.read_model(str(file)), "CPU", AS_STATED)
-        found = compiled([*feeds.values()])
-        return [np.array(found[i]) for i in range(len(compiled.outputs))]
-    except RuntimeError as e:
-        raise refused(f"OpenVINO does not execute {file}: {e}") from None
 
 
 def stage_variant(variant: Variant, path: Path, files: Files) -> list[Path]:
@@ -250,10 +201,8 @@ class Ran:
     def ended(self) -> str:
         """How it ended, in words."""
         if self.code is None:
-            return "ran into the timeout"
-        if self.code < 0:
-            return f"was ended by {signal_name(-self.code)}"
-        return f"returned {self.code}"
+            return f"ran into the {self.failure}"
+        return f"{'was ended by' if self.code < 0 else 'returned'} {self.failure}"
 
     @property
     def failure(self) -> str:

@@ -181,8 +181,12 @@ def fewer_layers(search: Search) -> None:
     try_suspects(search)
     cut_end(search)
     fewer_outputs(search)
+    before = search.best
     cut_begin(search)
+    if search.best is before:
+        cut_begin(search, frozen=True)
     leave_out(search)
+    leave_out(search, frozen=True)
 
 
 def try_suspects(search: Search) -> None:
@@ -213,26 +217,16 @@ def fewer_outputs(search: Search) -> None:
     minimized(ends, lambda some: search.fails(knife.piece(units, some)))
 
 
-def cut_begin(search: Search) -> None:
+def cut_begin(search: Search, *, frozen: bool = False) -> None:
     """Find the last layer with which the piece may begin; its inputs become the piece's."""
-    before = search.best
-    _begin_later(search, Knife(before))
-    if search.best is before:
-        _begin_later(search, Knife(before, frozen=True))
-
-
-def _begin_later(search: Search, knife: Knife) -> None:
+    knife = Knife(search.best, frozen=frozen)
     units = knife.units
     first_failing(len(units), lambda n: search.fails(knife.piece(units[-n:])))
 
 
-def leave_out(search: Search) -> None:
+def leave_out(search: Search, *, frozen: bool = False) -> None:
     """Leave out any layers that the fault does not need."""
-    _leave_out(search, Knife(search.best))
-    _leave_out(search, Knife(search.best, frozen=True))
-
-
-def _leave_out(search: Search, knife: Knife) -> None:
+    knife = Knife(search.best, frozen=frozen)
     minimized(knife.units, lambda some: search.fails(knife.piece(some)))
 
 

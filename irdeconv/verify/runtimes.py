@@ -75,7 +75,8 @@ class OpenVinoPartner(Partner):
     """The model of an IR file, executed by OpenVINO on the inputs of a plan.
 
     `inputs` are by the plan's input names; `computes` is the precision OpenVINO may use, if that
-    is less than the layers' own types. Raises UnsupportedError if OpenVINO is missing or refuses,
+    is less than the layers' own types. With `whole` it executes the model in one piece, with its
+    fusions, and has only the outputs. Raises UnsupportedError if OpenVINO is missing or refuses,
     FileAccessError if there is no such file.
     """
 
@@ -84,6 +85,7 @@ class OpenVinoPartner(Partner):
     inputs: dict[str, Array]
     weights: Path | None = None
     computes: Precision = "f32"
+    whole: bool = False
     _pieces: list[list[Key]] = field(default_factory=list)
     _ready: dict[Key, Array] = field(default_factory=dict)
     _kept: dict[Key, Array] = field(default_factory=dict)
@@ -104,7 +106,7 @@ class OpenVinoPartner(Partner):
         model, keys = self._read(), layer_keys(self.plan.graph)
         unlike = other_parts(keys.values(), _layers(model))
         self._names = {i: k for i, k in keys.items() if i in steps and k not in unlike}
-        self._pieces = self._cut(model)
+        self._pieces = [] if self.whole else self._cut(model)
 
     def fetch(self, node: Node) -> Fetched | None:
         """Return a layer's outputs, after executing the pieces up to it."""
@@ -329,14 +331,16 @@ def _said(error: Exception) -> str:
 class OnnxRuntimePartner(Partner):
     """The model of an .onnx file, executed by ONNX Runtime on the inputs of a plan.
 
-    Layers are matched by the names of their tensors. `inputs` are by the plan's input names. Raises
-    UnsupportedError if ONNX Runtime is missing or refuses, UsageError for a file of another format,
-    FileAccessError if there is no such file.
+    Layers are matched by the names of their tensors. `inputs` are by the plan's input names. With
+    `whole` only the outputs are fetched, so that layers may be fused. Raises UnsupportedError if
+    ONNX Runtime is missing or refuses, UsageError for a file of another format, FileAccessError if
+    there is no such file.
     """
 
     plan: Plan
     file: Path
     inputs: dict[str, Array]
+    whole: bool = False
     _groups: list[list[str]] = field(default_factory=list)
     _ready: dict[str, Array] = field(default_factory=dict)
 
@@ -350,7 +354,8 @@ class OnnxRuntimePartner(Partner):
         proto, _ = load(str(self.file), None, Location(SourceFile(str(self.file), b"")))
         self._types = {o: n.op_type for n in proto.graph.node for o in n.output if o}
         self._ends = [o.name for o in proto.graph.output]
-        self._group()
+        if not self.whole:
+            self._group()
         for name in {name for group in self._groups for name in group}.difference(self._ends):
             proto.graph.output.add(name=name)
         with self._errors():

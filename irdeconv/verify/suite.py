@@ -331,9 +331,10 @@ class LayersReader(TomlReader):
             self._wrong(key, f"{key} {problem}", within=within, at=at)
 
     def _grid(self, dialect: str, cross: Mapping[str, Any], strength: Any) -> Iterator[SuiteCase]:
-        mine = {k: v for k, v in cross.items() if k in suite_layer.base(dialect)}
-        factors = {k: [_frozen(x) for x in v] for k, v in mine.items() if isinstance(v, list)}
-        plain = {k: _frozen(v) for k, v in mine.items() if not isinstance(v, list)}
+        crosses = suite_layer.frozen(cross).items()
+        mine = {k: v for k, v in crosses if k in suite_layer.base(dialect)}
+        factors = {k: v for k, v in mine.items() if isinstance(v, tuple)}
+        plain = {k: v for k, v in mine.items() if not isinstance(v, tuple)}
         if strength == "all" and math.prod(map(len, factors.values())) > MOST_CROSSED:
             self._wrong("cross", f"more than {MOST_CROSSED:,} combinations", within="cross")
             return
@@ -354,7 +355,7 @@ class LayersReader(TomlReader):
     def _named(self, dialect: str, layers: Sequence[Mapping[str, Any]]) -> Iterator[SuiteCase]:
         seen: set[str] = set()
         for at, one in enumerate(layers):
-            row = {k: _frozen(v) for k, v in one.items() if k not in ("name", "tests")}
+            row = {k: v for k, v in suite_layer.frozen(one).items() if k not in ("name", "tests")}
             lists = [v for k, v in row.items() if k in suite_layer.LISTS and isinstance(v, tuple)]
             row.setdefault("axes", len(lists[0]) if lists else suite_layer.BASE["axes"])
             name = f"{dialect}-{one['name']}"
@@ -368,10 +369,6 @@ class LayersReader(TomlReader):
                 self._wrong("name", f"{dialect} has no such layer: {e}", within="layer", at=at)
                 continue
             yield SuiteCase(name=name, set="file", tests=str(one.get("tests", "")), layer=layer)
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
 
 
 def _said(row: Mapping[str, Any]) -> str:

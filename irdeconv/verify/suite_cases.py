@@ -25,7 +25,16 @@ from irdeconv.ir.dtypes import ELEMENT_TYPES
 from irdeconv.ir.graph import Graph, Value
 from irdeconv.ir.spec import Array
 from irdeconv.ops.basic import Const, Parameter, Result
-from irdeconv.verify.suite_layer import DIALECTS, OWN, TYPES, Refused, SuiteLayer, layer_of, misfit
+from irdeconv.verify.suite_layer import (
+    DIALECTS,
+    OWN,
+    TABLES,
+    TYPES,
+    Refused,
+    SuiteLayer,
+    layer_of,
+    misfit,
+)
 
 
 class EdgeCase(NamedTuple):
@@ -37,78 +46,7 @@ class EdgeCase(NamedTuple):
     spoil: str | None = None
 
 
-def _edge(name: str, tests: str, spoil: str | None = None, **row: Any) -> EdgeCase:
-    return EdgeCase(name, tests, row, spoil)
-
-
-_SPREAD = (
-    "; the definition multiplies no inserted zero, so more NaN than expected come of 0 * infinity"
-)
-EDGES = (
-    _edge("kernel-below-stride", "outputs that no tap reaches are 0 (or the bias)", kernel=2,
-          strides=3, bias=False),
-    _edge("kernel-below-stride-bias", "outputs that no tap reaches hold the bias", kernel=2,
-          strides=3, bias=True),
-    _edge("kernel-1", "a kernel of size 1 between inserted zeros", kernel=1, strides=2),
-    _edge("kernel-1-stride-1", "a kernel of size 1 at stride 1: a matrix product", kernel=1,
-          strides=1, channels=5, outputs=4),
-    _edge("kernel-1-shifted", "a kernel of size 1 at stride 1, moved by its pads while the size "
-          "stays", kernel=1, strides=1, pads_begin=1, output_shape=(4, 5, 3)),
-    _edge("size-1", "a single position", size=1, kernel=4, strides=2, pads_begin=1, pads_end=1),
-    _edge("empty-batch", "no data at all: an output without elements", batch=0),
-    _edge("empty-axis", "an axis without data still gives an output, which is 0", size=(0, 4, 3),
-          kernel=4, strides=2),
-    _edge("output-padding", "output_padding of stride - 1: rows at the end, not at the begin",
-          kernel=3, strides=3, output_padding=2, pads_begin=1, pads_end=1),
-    _edge("output-padding-alone", "output_padding beyond the last tap: rows of zeros", kernel=2,
-          strides=3, output_padding=(2, 1, 2)),
-    _edge("same-upper-odd", "which side gets the odd element under same_upper", kernel=5,
-          strides=2, auto_pad="same_upper"),
-    _edge("same-lower-odd", "which side gets the odd element under same_lower", kernel=5,
-          strides=2, auto_pad="same_lower"),
-    _edge("same-upper-shape", "same_upper with an output_shape and an odd total", kernel=4,
-          strides=2, auto_pad="same_upper", output_shape="smaller"),
-    _edge("same-lower-shape", "same_lower with an output_shape and an odd total", kernel=4,
-          strides=2, auto_pad="same_lower", output_shape="smaller"),
-    _edge("same-short-kernel", "same_upper where the kernel is shorter than the stride", kernel=1,
-          strides=3, auto_pad="same_upper"),
-    _edge("shape-above-scatter", "an output_shape above the scatter: zeros at the end", kernel=3,
-          strides=3, output_shape="larger"),
-    _edge("pads-beyond-kernel", "pads that cut off more than the kernel reaches", kernel=3,
-          size=(7, 8, 6), pads_begin=6, pads_end=5),
-    _edge("pads-at-one-end", "pads at the begin only", kernel=4, pads_begin=(2, 1, 3)),
-    _edge("negative-pads", "negative pads: zeros around the scatter", pads_begin=(-2, 0, -1),
-          pads_end=(-1, -3, 0)),
-    _edge("groups-unequal", "groups of 2 inputs and 3 outputs, each a run of channels", groups=3,
-          channels=6, outputs=9),
-    _edge("groups-many", "16 groups", groups=16, channels=16, outputs=32),
-    _edge("depthwise", "one channel per group", groups=8, channels=8, outputs=8),
-    _edge("depthwise-multiplier", "one input and 3 outputs per group", groups=4, channels=4,
-          outputs=12),
-    _edge("one-channel", "one channel in, one out", channels=1, outputs=1),
-    _edge("channels-odd", "channel counts that no vector width divides", channels=37, outputs=29,
-          size=3),
-    _edge("large-stride", "a stride of 16", kernel=3, strides=16, size=3),
-    _edge("large-kernel", "a kernel of 17 over little data", axes=1, kernel=17, strides=4, size=3),
-    _edge("large-dilation", "taps 9 apart", kernel=3, dilations=9, size=3),
-    _edge("dilation-and-stride", "taps 3 apart at stride 2: they share no residue pattern",
-          kernel=3, dilations=3, strides=2, pads_begin=2, pads_end=1),
-    _edge("unlike-axes", "everything differs from axis to axis, in 3D", axes=3, kernel=(2, 3, 4),
-          strides=(3, 1, 2), dilations=(1, 2, 1), pads_begin=(1, 0, 2), pads_end=(0, 2, 1),
-          size=(3, 5, 4)),
-    _edge("one-axis", "1D, as in audio", axes=1, kernel=16, strides=8, pads_begin=4, pads_end=4,
-          size=9),
-    _edge("filter-input", "a filter known only at run time", filter="input", groups=2, channels=4,
-          outputs=6),
-    _edge("batch", "several items", batch=3, size=3),
-    _edge("i8", "data of 8 bits; sums stay below 2^7", element_type="i8", channels=4, outputs=4,
-          kernel=2, strides=2),
-    _edge("nonfinite-data", "an infinity and a NaN in the data" + _SPREAD, "x", size=(5, 6, 4)),
-    _edge("nonfinite-filter", "an infinity and a NaN in the filter" + _SPREAD, "filter",
-          size=(5, 6, 4)),
-)  # fmt: skip
-
-
+EDGES = tuple(EdgeCase(**edge) for edge in TABLES["edges"])
 _SMALL = {1: 12, 2: 6, 3: 4}  # elements of an axis, by the number of axes
 _FEW_CHANNELS = 4  # of a group
 
@@ -155,31 +93,7 @@ class NetworkLayer:
         }
 
 
-NETWORKS = (
-    NetworkLayer("DCGAN, 64 pixels", (1, 512, 4, 4), 256, 4, 2, 1),
-    NetworkLayer("pix2pix, U-Net 256", (1, 1024, 16, 16), 256, 4, 2, 1),
-    NetworkLayer("CycleGAN, ResNet generator", (1, 256, 64, 64), 128, 3, 2, 1, 1),
-    NetworkLayer("StyleGAN2, modulated, batch 2 as groups", (1, 1024, 32, 32), 1024, 3, 2, 0, 0, 2),
-    NetworkLayer("U-Net", (1, 1024, 28, 28), 512, 2, 2),
-    NetworkLayer("FCN-32s, bilinear per class", (1, 21, 16, 16), 21, 64, 32, 0, 0, 21),
-    NetworkLayer("FCN-8s, bilinear per class", (1, 21, 34, 34), 21, 4, 2, 0, 0, 21),
-    NetworkLayer("DeconvNet, deconv1_1", (1, 64, 224, 224), 64, 3, 1, 1),
-    NetworkLayer("FSRCNN x3", (1, 56, 85, 85), 1, 9, 3, 4, 2),
-    NetworkLayer("waifu2x upconv_7", (1, 256, 60, 60), 3, 4, 2, 3),
-    NetworkLayer("Real-CUGAN x3", (1, 64, 100, 100), 3, 5, 3, 2),
-    NetworkLayer("DBNet, text detection", (1, 64, 160, 160), 64, 2, 2),
-    NetworkLayer("SimpleBaseline, pose", (1, 2048, 8, 6), 256, 4, 2, 1),
-    NetworkLayer("CenterNet, ResNet-18", (1, 512, 16, 16), 256, 4, 2, 1),
-    NetworkLayer("Mask R-CNN, mask head, 8 regions", (8, 256, 14, 14), 256, 2, 2),
-    NetworkLayer("PointPillars, third block", (1, 256, 62, 54), 128, 4, 4),
-    NetworkLayer("FlowNetS, deconv5", (1, 1024, 6, 8), 512, 4, 2, 1),
-    NetworkLayer("HiFi-GAN V1, first", (1, 512, 32), 256, 16, 8, 4),
-    NetworkLayer("WaveGAN, first", (1, 1024, 16), 512, 25, 4, 11, 1),
-    NetworkLayer("WaveGlow, mel upsampling", (1, 80, 63), 80, 1024, 256),
-    NetworkLayer("Demucs, last decoder", (1, 64, 2048), 8, 8, 4),
-    NetworkLayer("3D U-Net", (1, 512, 9, 9, 7), 512, 2, 2),
-    NetworkLayer("V-Net", (1, 256, 8, 8, 4), 128, 2, 2),
-)
+NETWORKS = tuple(NetworkLayer(*row) for row in TABLES["networks"])
 
 
 Row = dict[str, Any]
@@ -254,34 +168,8 @@ class _Greedy:
         return sum(frozenset((new, *rest)) in self.open for rest in others)
 
 
-_UNEVEN = {"kernel": (4, 2, 3), "strides": (2, 3, 1), "dilations": (1, 3, 2)}
-_SHARED: dict[str, tuple[Any, ...]] = {
-    "axes": (2, 1, 3),
-    "batch": (1, 2),
-    "groups": (1, 2, 6),
-    "channels": (6, 12),
-    "outputs": (6, 12),
-    "kernel": (3, 1, 2, _UNEVEN["kernel"]),
-    "strides": (2, 1, 3, _UNEVEN["strides"]),
-    "dilations": (1, 2, _UNEVEN["dilations"]),
-    "auto_pad": ("explicit", "same_upper", "same_lower", "valid"),
-    "pads_begin": (0, 1, (1, 0, 2), 5),
-    "pads_end": (0, 1, (0, 2, 1), 5),
-    "output_padding": (0, 1, (1, 0, 1)),
-    "output_shape": ("none", "full", "smaller", "larger"),
-    "element_type": ("f32", "f16"),
-    "filter": ("constant", "input"),
-    "bias": (False, True),
-}
-CHOSEN = {n: _SHARED[n] for n in ("auto_pad", "filter", "bias")}  # there are no other values
-_OF: dict[str, dict[str, tuple[Any, ...]]] = {
-    "openvino": {
-        "pads_begin": (0, 1, (1, 0, 2), 5, (-1, 0, -2)),
-        "pads_end": (0, 1, (0, 2, 1), 5, (0, -2, -1)),
-        "element_type": ("f32", "f16", "bf16", "i32"),
-    },
-    "onednn": {"pads_end": (0, 1, (0, 2, 1), 5, -1)},
-}
+# There are no other values of these.
+CHOSEN = {n: TABLES["grid"][n] for n in ("auto_pad", "filter", "bias")}
 
 
 def factors(dialect: str) -> dict[str, tuple[Any, ...]]:
@@ -297,7 +185,8 @@ def fixed(dialect: str) -> dict[str, Any]:
 @cache
 def _possible(dialect: str) -> dict[str, tuple[Any, ...]]:
     """Return the values that some layer of the dialect has, with at most one other unusual one."""
-    every = _SHARED | {"element_type": TYPES[dialect]} | _OF.get(dialect, {}) | OWN[dialect]
+    every = TABLES["grid"] | {"element_type": TYPES[dialect]} | OWN[dialect]
+    every |= TABLES["grid_of"].get(dialect, {})
     usual = {name: values[0] for name, values in every.items()}
     others = [{}, *({name: v} for name, values in every.items() for v in values)]
     return {

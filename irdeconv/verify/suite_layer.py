@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from importlib.resources import files
 from typing import Any
 
 import numpy as np
 
 import irdeconv.ops  # noqa: F401 -- importing fills the registry
 from irdeconv.base.errors import OpError
+from irdeconv.base.opening import parse_toml
 from irdeconv.ir.attributes import Ints
 from irdeconv.ir.dtypes import ELEMENT_TYPES, ElementType, i64
 from irdeconv.ir.op import REGISTRY, infer_op, ports
@@ -28,8 +30,6 @@ _CLASSES = [c for c in REGISTRY.values() if issubclass(c, DialectDeconvolution) 
 _OF = {c.dialect: c for c in _CLASSES}
 # The readings that the dialects follow, by the names that commands know.
 DIALECTS = {c.dialect: r for r in READINGS for c in _OF.values() if r.key == c.keys[0]}
-# Attributes that only some dialects have, their values, the usual one first.
-OWN = {dialect: c.suite_values for dialect, c in _OF.items()}
 NUMBERS = "f16|bf16|f64|i32|i64"  # in suites, of a dialect that computes all
 
 LISTS = ("size", "kernel", "strides", "dilations", "pads_begin", "pads_end", "output_padding")
@@ -215,26 +215,17 @@ def per_axis(value: int | Ints, axes: int) -> Ints:
     return (value,) * axes if isinstance(value, int) else tuple(value[:axes])
 
 
-# The default values of a row.
-BASE: dict[str, Any] = {
-    "axes": 2,
-    "batch": 1,
-    "size": (4, 5, 3),
-    "groups": 1,
-    "channels": 2,
-    "outputs": 3,
-    "kernel": 3,
-    "strides": 2,
-    "dilations": 1,
-    "auto_pad": "explicit",
-    "pads_begin": 0,
-    "pads_end": 0,
-    "output_padding": 0,
-    "output_shape": "none",
-    "element_type": "f32",
-    "filter": "constant",
-    "bias": False,
-}
+def frozen(value: Any) -> Any:
+    """Return a value of a TOML file with tuples for its lists."""
+    if isinstance(value, dict):
+        return {key: frozen(v) for key, v in value.items()}
+    return tuple(map(frozen, value)) if isinstance(value, list) else value
+
+
+TABLES = frozen(parse_toml((files("irdeconv.verify") / "suite_tables.toml").read_text("utf-8")))
+BASE: dict[str, Any] = TABLES["base"]  # the default values of a row
+# Attributes that only some dialects have, their values, the usual one first.
+OWN: dict[str, dict[str, tuple[str, ...]]] = {d: {} for d in DIALECTS} | TABLES["own"]
 _GROWTH = 64  # by how much data may grow until the output has products
 
 

@@ -1,5 +1,6 @@
 """Arguments of public functions that cannot be meant: one error, which names the argument."""
 
+import json
 from collections.abc import Callable
 from inspect import isfunction, unwrap
 from pathlib import Path
@@ -13,10 +14,11 @@ from irdeconv.base.arguments import checked
 
 FUNCTIONS = {name: getattr(ird, name) for name in ird.__all__ if isfunction(getattr(ird, name))}
 DECONV = "ir_samples/openvino/deconv_3x3_to_5x5.xml"
+X = np.zeros((1, 1, 3, 3), np.float32)
 WRONG: dict[str, Callable[[], object]] = {
     "expected shapes: Mapping": lambda: ird.infer(DECONV, [1, 3, 4, 4]),  # type: ignore[arg-type]
     "expected limits: Limits": lambda: ird.read(DECONV, limits=5),  # type: ignore[arg-type]
-    "expected weights: Weights": lambda: ird.read(DECONV, 5),  # type: ignore[arg-type]
+    "expected weights: str | PathLike[str] | bytes | False | None": lambda: ird.read(DECONV, 5),  # type: ignore[arg-type]
     "expected target: str": lambda: ird.lower(DECONV, target=5),  # type: ignore[call-overload]
     "expected only: str | None": lambda: ird.lower(DECONV, only=["a"]),  # type: ignore[call-overload]
     "expected threads: int": lambda: ird.compile(DECONV, threads="2"),  # type: ignore[arg-type]
@@ -31,6 +33,11 @@ WRONG: dict[str, Callable[[], object]] = {
     "expected path: str": lambda: ird.write(DECONV, 5),  # type: ignore[arg-type]
     "expected time: float": lambda: ird.bench(DECONV, time="5s"),  # type: ignore[arg-type]
     "expected a model, got int": lambda: ird.convert(5),  # type: ignore[arg-type]
+    "expected exact: bool, got str": lambda: ird.run(DECONV, exact="no"),  # type: ignore[arg-type]
+    "expected tolerance: float | Mapping[str, float] | None, got": lambda: ird.compare(
+        DECONV, DECONV, X, tolerance="0"
+    ),  # type: ignore[arg-type]
+    "expected folder: str | PathLike[str], got": lambda: ird.check_suite(5, {}),  # type: ignore[arg-type]
     'only is a list of names, not the text "p"': lambda: ird.raise_(DECONV, only="p"),
     'dialects is a list of names, not the text "t"': lambda: ird.suite("made", "t"),
     'against is a list of names, not the text "t"': lambda: ird.bench(DECONV, against="t"),
@@ -73,6 +80,24 @@ def test_numbers_and_paths_of_other_libraries() -> None:
 def test_threads_are_at_least_one(threads: int) -> None:
     with pytest.raises(ird.UsageError, match=f"threads is {threads}"):
         ird.compile(DECONV, threads=threads)
+
+
+def test_a_second_array_is_no_trace() -> None:
+    with pytest.raises(ird.UsageError, match="trace is no function; several inputs are one list"):
+        ird.compile(DECONV).run(X, X)  # type: ignore[arg-type]
+
+
+def test_measurements_are_not_kept_in_a_model() -> None:
+    with pytest.raises(ird.UsageError, match=r'tune "a\.xml" is no \.json file'):
+        ird.compile(DECONV, tune="a.xml")
+
+
+def test_sizes_of_numpy_are_sizes() -> None:
+    found = [ird.explain(DECONV, solve=n).to_dict() for n in (5, np.int64(5), np.array([5, 5]))]  # type: ignore[arg-type]
+    json.dumps(found)
+    assert found[0] == found[1]
+    with pytest.raises(ird.UsageError, match=r"the wanted size 8\.5 must be an integer"):
+        ird.explain(DECONV, solve=[8.5])  # type: ignore[list-item]
 
 
 def test_a_file_without_certificates(tmp_path: Path) -> None:

@@ -145,7 +145,7 @@ def test_a_broken_peer_does_not_end_a_measurement(net: Path, monkeypatch: Patch,
 
 def test_the_doctor_tells_broken_extras(monkeypatch: Patch, tmp_path: Path) -> None:
     install(tmp_path / "site", monkeypatch, "onnx", "raise OSError('libx.so.1')")
-    monkeypatch.setattr("irdeconv.cli.about.version", lambda name: "1.0")
+    monkeypatch.setattr("importlib.metadata.version", lambda name: "1.0")
     for name in ("numba", "openvino", "onnxruntime", "islpy"):
         monkeypatch.setitem(sys.modules, name, None if name == "numba" else sys)
     extras: dict[str, Any] = answer("doctor", "--format", "json").json["extras"]

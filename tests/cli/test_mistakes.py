@@ -20,6 +20,7 @@ from irdeconv.cli.main import main
 from support import irbuild as ib
 from support.commands import Capture, Patch
 from support.ir_text import LAYER, W, write_ir
+from support.onnx_models import info, model, node
 
 ANSWERS = Path(__file__).parent.parent / "golden" / "mistakes" / "answers.txt"
 POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 216\n"
@@ -80,11 +81,18 @@ def _write_models(root: Path, net: str) -> None:
         "cut.onnx": b"\x08\x09\x12\x04made" + bytes(9),
         "bad.toml": "a = [\n",
         "my net.xml": net,
+        "up.onnx": _deconvolution(),
     }
     for name, content in contents.items():
         data = content if isinstance(content, bytes) else content.encode()
         (root / name).write_bytes(data)
     (root / "link.xml").symlink_to("gone.xml")
+
+
+def _deconvolution() -> bytes:
+    weights = {"w": np.ones((3, 2, 2, 2), np.float32)}
+    deconv = node("ConvTranspose", "x w", "y", strides=[2, 2])
+    return bytes(model([deconv], [info("x", [1, 3, 8, 8])], ["y"], weights).SerializeToString())
 
 
 def _write_arrays(root: Path) -> None:

@@ -10,7 +10,9 @@ import irdeconv as ird
 from support.commands import Patch, command
 from support.onnx_models import info, model, node
 
-LOWER = "|--form gemm|--form auto --convolutions --certify c.json|--target ethos-u55 --best-effort"
+LOWER = (
+    "|--form gemm|--target generic --convolutions --certify c.json|--target ethos-u55 --best-effort"
+)
 VERBS = [f"lower {options}" for options in LOWER.split("|")]
 VERBS += ["convert", "simplify", "extract --from c", "raise"]
 SIZES = (1, 2, 4, 7, 8, 16, 33)

@@ -104,9 +104,7 @@ REFUSED_ON_PURPOSE: dict[str, Callable[[DialectLayer], bool]] = {
     "output_padding of a wrong length": lambda la: (
         len(la.get("output_padding", ())) not in (0, la.axes)
     ),
-    "negative output_padding under auto_pad": lambda la: (
-        la.get("auto_pad") != "none" and min(la.get("output_padding") or (0,)) < 0
-    ),
+    "negative output_padding": lambda la: min(la.get("output_padding") or (0,)) < 0,
 }
 
 

@@ -14,6 +14,7 @@ import irdeconv as ird
 import unsound_resources
 from pair_texts import Pair, kinds
 from pair_truth import SAME, difference
+from support.processors import LACKS_AVX512
 from support.rows import parts
 from support.second import AGREES, second_of_files
 from support.verdicts import ACCEPTED, REFUSED, answer, core_answer
@@ -33,6 +34,8 @@ HEAVY = (
 # has no such layer, or a rounded bias decides what stands behind.
 OUTSIDE = {("folded", "longer_minimum")}
 OUTSIDE |= {("ports and versions", f"deconvolution_of_{name}") for name in ("onnx", "onednn")}
+# The plugin's fault stride-of-one-output needs AVX-512; without it both models compute the same.
+ALIKE = {"step_in_one_column"} if LACKS_AVX512 else set[str]()
 MEMORY, SECONDS = 2 << 30, 30
 
 
@@ -47,7 +50,8 @@ for _pairs in kinds("differ").values():
 def test_openvino_says_that_they_differ(cause: str, step: int, tmp_path: Path) -> None:
     assert len(PAIRS[cause]) > 4
     for pair in PAIRS[cause][::step]:
-        assert difference(pair, pair.write(tmp_path)) != SAME, pair.name
+        found = difference(pair, pair.write(tmp_path))
+        assert (found == SAME) == (pair.name in ALIKE), pair.name
 
 
 @pytest.mark.thorough

@@ -518,4 +518,4 @@ def test_refusals(
     old = json.loads(saved.read_text("utf-8"))
     del old["network"]["cpu"]["low"]
     Path("old.json").write_text(json.dumps(old))
-    assert text in answer("bench", MODEL, *QUICK, *args.split(), code=code).err
+    assert text in answer("bench", MODEL, "--time", "0", *args.split(), code=code).err

@@ -45,7 +45,8 @@ class HostileCase:
         kept = str(FOLDER / "files")
         places = {"file": str(self.path(folder)), "files": kept, "out": str(folder / "out")}
         words = shlex.split(self.row["command"])
-        return [*(w.format(**places) for w in words), "--format", "json"]
+        form = () if "--format" in words else ("--format", "json")
+        return [*(w.format(**places) for w in words), *form]
 
     def answer(self, folder: Path, capsys: Any) -> tuple[Any, ...]:
         """Run the command in this process; return its exit code and the first error's place."""
