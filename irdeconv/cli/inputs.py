@@ -185,7 +185,7 @@ def _value(text: str, graph: Graph, name: str) -> Array | str:
     if not text.startswith("@"):
         file = text if re.fullmatch(r"[\w./\\ -]*[^\W\d][\w./\\ -]*", text) else "x.npy"
         hint = did_you_mean(text, GENERATORS) or f"a file is written as {name}=@{file}"
-        if re.fullmatch(r"[+-]?[\d.]+", text):
+        if re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", text):
             hint = f"a constant is written as '{name}=rand({text},{text})'"
         raise misused(f"{name}={text}: neither @FILE nor one of {', '.join(GENERATORS)}", hint)
     path = text[1:]

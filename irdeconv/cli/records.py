@@ -68,7 +68,7 @@ input, with values from 0 to 1 for floats and 0 to 255 for integers.
         depend on it @whole 1 1024
     + EXECUTION
     --exact  add the terms of (de)convolutions in one defined order: slower, and the same bits for
-        every form @excludes --tune @why its order leaves no choice of kernels
+        every form @excludes --tune @why the order of --exact leaves no choice of kernels
     --trace  show which layers each executed step covers, its kernel and why (with --dump the layers
         are executed one by one)
     --outputs NAME ...  compute only this output, layer or tensor, also an inner one, and its

@@ -523,6 +523,7 @@ def _costs(
         alone=alone,
         all_costs=every,
         sums=sums,
+        best_effort=request.best_effort,
     )
     return cost_table(task)
 

@@ -55,6 +55,7 @@ from irdeconv.rewrite.targets import ScoreWeights, Target, facts_of, operation_o
 # Operations that are tried for a layer before rules are given up; for each form at first.
 MOST_OPERATIONS, FEW_OPERATIONS = 1500, 150
 STOPPED = f"the search stopped after {MOST_OPERATIONS:,} operations"
+VAIN = "the search stopped, as the target has no convolution of this batch or type"
 VIEWS = (Reshape, Squeeze1, Unsqueeze)  # output and input share their memory
 
 
@@ -465,8 +466,8 @@ _COST_KEYS = "form chosen refused *cost score assumed affected_outputs=affected"
 class FormCost(Record, keys=_COST_KEYS):
     """One form of one deconvolution: costs (None if sizes are unknown), score, or a refusal.
 
-    `violations` are the conditions of the target that no spelling of the form meets, `decisions`
-    how the form is spelled.
+    `violations` are the conditions of the target that the best spelling violates, `decisions` how
+    the form is spelled.
     """
 
     form: str  # its name
@@ -486,7 +487,8 @@ class PlanningTask:
 
     `alone` names the only form to plan; None: all. Without `all_costs` a form is given up if
     another one is cheaper; without `sums` no partial sums of convolutions are added, which int8
-    would round. With `copies` a deconvolution of the target may be replaced by copies of the data,
+    would round. With `best_effort` the spelling with the fewest violations is wanted as well. With
+    `copies` a deconvolution of the target may be replaced by copies of the data,
     which multiply a thousand times as much.
     """
 
@@ -499,6 +501,7 @@ class PlanningTask:
     alone: str | None = None
     all_costs: bool = True
     sums: bool = True
+    best_effort: bool = False
     copies: bool = False
     memo: PlanningMemo = field(default_factory=PlanningMemo, compare=False, repr=False)
 
@@ -532,14 +535,14 @@ def _planned_rows(
     """Plan each form with few operations at first, then those that need more with the rest.
 
     A form that is legal and cheap cuts the search for the others short, but only afterwards is it
-    clear which one that is. If all costs are requested, each form has the whole number; if nothing
-    can be legal, each has the few: enough for a spelling with few violations.
+    clear which one that is. If all costs are requested, each form has the whole number. If nothing
+    can be legal, each has only the few, unless the best effort is wanted.
     """
     found: dict[str, FormCost] = {}
     left, rest = MOST_OPERATIONS, [*reversed(forms)]  # zero-insertion multiplies most
     vain, whole = _is_vain(site, task), task.all_costs or len(rest) == 1
-    few = () if whole and not vain else (FEW_OPERATIONS,)
-    for most in few if vain else (*few, MOST_OPERATIONS):
+    steps = (FEW_OPERATIONS, MOST_OPERATIONS)
+    for most in steps[:1] if vain else steps[whole:]:
         unfinished = []
         for form in rest:
             room = task.memo.room = most if task.all_costs else min(most, left)
@@ -549,17 +552,19 @@ def _planned_rows(
                 found[form.name] = row
             if task.memo.room <= 0:
                 unfinished.append(form)
-        rest = [] if vain else unfinished
+        rest = unfinished
     for row in (found[form.name] for form in rest):
         if row.refused:
-            found[row.form] = replace(row, refused=f"{row.refused}; {STOPPED}")
+            note = VAIN if vain else STOPPED
+            found[row.form] = replace(row, refused=f"{row.refused}; {note}")
     return found
 
 
 def _is_vain(site: DeconvolutionSite, task: PlanningTask) -> bool:
     """Whether the target refuses the layer by its batch or type, which stay as they are in 2-D."""
     dtype = task.graph.input_specs(task.node.id)[0].dtype or ELEMENT_TYPES["f32"]
-    return site.rank < 3 and task.target.refuses_data(site.batch, dtype.name)
+    fixed = site.rank < 3 and not (task.all_costs or task.best_effort)
+    return fixed and task.target.refuses_data(site.batch, dtype.name)
 
 
 def chosen(rows: tuple[FormCost, ...]) -> FormCost | None:

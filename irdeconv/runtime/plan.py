@@ -259,7 +259,9 @@ def build_plan(graph: Graph, *, exact: bool = False, settings: Settings | None =
     static = all(is_static(s.shape) for n in graph.parameters for s in n.specs or ())
     own = settings or Settings()
     if own.tuner.path is not None and own.tuner.path.suffix != ".json":  # perhaps a model
-        raise misused(f'tune "{own.tuner.path}" is no .json file', "it keeps the measurements")
+        raise misused(
+            f'tune "{own.tuner.path}" is no .json file', "measurements are kept in a .json file"
+        )
     own = replace(own, variables=Variables(), max_memory=memory_limit(own.max_memory))
     plan = Plan(graph, Binder.of(graph), own, exact, static)
     if not plan._fused:

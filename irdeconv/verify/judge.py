@@ -86,7 +86,7 @@ class _AnyType(EagerBuilder):
         return replace(found, dtype=f32) if is_real(value) else found
 
 
-@jit.wanted(compiled=False)  # what judges is computed in another way, and nothing is compiled first
+@jit.wanted(compiled=False)  # NumPy judges what was compiled; to compile more takes longer
 def evaluate(op: Op, inputs: Arrays) -> tuple[Array, ...]:
     """Evaluate an operation quietly, in any floating-point type; all outputs."""
     with np.errstate(all="ignore"):

@@ -214,7 +214,7 @@ def test_the_layers_of_the_page_are_read(tmp_path: Path) -> None:
     (block,) = blocks("docs/suite.md", "toml")
     file = tmp_path / "npu.toml"
     file.write_text(block["text"], "utf-8")
-    assert LayersReader(file).read(())
+    assert LayersReader(file).read(())[0]
 
 
 def test_the_limits_of_the_page_are_those_of_the_code() -> None:

@@ -506,10 +506,13 @@ def test_runtimes_agree(rule: Rule, dialect: str, seeds: range) -> None:
 # By hand ---------------------------------------------------------------------------------------
 
 
-def lowered(target: Any, form: str | None, *, seed: int = 0, **sizes: Any) -> Written:
+def lowered(
+    target: Any, form: str | None, *, seed: int = 0, best_effort: bool = False, **sizes: Any
+) -> Written:
     zeros, ones, twos, threes = ((v,) * len(sizes["size"]) for v in range(4))
     layer = Layer(1, zeros, None, 2, 3, threes, twos, ones, ones, ones, zeros)
-    return ir_subject(np.random.default_rng(seed), replace(layer, **sizes)).lower(target, form)
+    subject = ir_subject(np.random.default_rng(seed), replace(layer, **sizes))
+    return subject.lower(target, form, best_effort=best_effort)
 
 
 def test_each_stage_has_rules() -> None:
@@ -578,11 +581,18 @@ def test_a_refusal_says_that_the_search_stopped(monkeypatch: pytest.MonkeyPatch)
 def test_a_batch_or_type_that_no_rule_changes_ends_the_search(
     condition: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(planning, "MOST_OPERATIONS", 0)  # what only a longer search would reach
+    """Not with --best-effort, which wants the spelling with the fewest violations."""
+    monkeypatch.setattr(planning, "FEW_OPERATIONS", 5)
+    target = target_of(both("kernel <= 2", "pad == 0", condition))
     with pytest.raises(ird.TargetError) as refusal:
-        lowered(target_of(both("kernel >= 100", condition)), None, size=(4, 5))
+        lowered(target, None, size=(4, 5))
     (error,) = refusal.value.diagnostics
+    assert any(planning.VAIN in note.message for note in error.notes)
     assert not any(planning.STOPPED in note.message for note in error.notes)
+    report = lowered(target, None, size=(4, 5), best_effort=True).report
+    notes = [note.message for d in report.diagnostics for note in d.notes]
+    assert any(condition in note for note in notes)
+    assert not any(planning.VAIN in note for note in notes)
 
 
 def test_what_no_rule_reaches_is_refused() -> None:

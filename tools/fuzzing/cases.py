@@ -60,7 +60,8 @@ def reading(*, writes: bool) -> Iterator[str]:
 _ANY = (
     *sorted(reading(writes=False)), "explain {m} --solve 7",
     "inspect {m} --format html -o {o}.html", "inspect {m} --lower --format json --form {f}",
-    "lower {m} --target no-depth-to-space --form {f}", "validate {m} --strict --semantics document",
+    "lower {m} --target no-depth-to-space --convolutions --best-effort",
+    "validate {m} --strict --semantics document",
     f"run {{m}} {_LIMITS} --form none --no-fuse -o {{o}}.npz --force",
 )  # fmt: skip
 _WRITING = (
