@@ -270,8 +270,10 @@ def test_an_item_that_takes_its_worker_along_ends_as_crashed(cluster: Any, tmp_p
     over = threading.Event()
 
     def hunt() -> None:
-        while not over.wait(0.05):
+        pause = 0.05
+        while not over.wait(pause):
             for path in mine.iterdir():  # its worker's child has begun
+                pause = 2  # then items of the other thread, which began anew as well, have ended
                 child = int(path.name.split("-")[1])
                 path.unlink()
                 status = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2]
