@@ -29,8 +29,9 @@ if os.environ.get("PYTEST_XDIST_WORKER"):
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 os.environ["IRDECONV_CALIBRATED"] = "0"  # kernels are chosen alike on every developer's machine
-if os.path.isdir("/dev/shm") and shutil.disk_usage("/dev/shm").free > 2**32:
-    # Files in memory: to flush and remove them on a disk takes a third of the tests' time.
+_MEMORY = "TMPDIR" not in os.environ and os.path.isdir("/dev/shm")
+if _MEMORY and shutil.disk_usage("/dev/shm").free > 2**32:
+    # To flush files and remove them takes a third of the time of the batch tests on a disk.
     os.environ["TMPDIR"] = os.environ["PYTEST_DEBUG_TEMPROOT"] = "/dev/shm"
 OTHERS = {"slow", "thorough", "oracles", "browser"}  # marks of tests that are not quick
 NO_SKIPS = bool(os.environ.get("IRDECONV_NO_SKIPS"))

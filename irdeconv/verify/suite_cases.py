@@ -46,7 +46,7 @@ class EdgeCase(NamedTuple):
     spoil: str | None = None
 
 
-EDGES = tuple(EdgeCase(**edge) for edge in TABLES["edges"])
+EDGES = tuple(EdgeCase(*row) for row in TABLES["edges"])
 _SMALL = {1: 12, 2: 6, 3: 4}  # elements of an axis, by the number of axes
 _FEW_CHANNELS = 4  # of a group
 

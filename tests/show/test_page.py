@@ -246,7 +246,7 @@ def test_a_deconvolution_has_its_integers_and_costs(head: ird.Graph) -> None:
     assert up1["overlap"][0].startswith("Even: 4 taps")
     forms = {row["form"]: row for row in up1["costs"]}
     assert forms["gemm"]["refused"] == "the kernel [4, 4] is not the stride [2, 2]"
-    # N M C/g (O K), as irdeconv/rewrite/planning.py derives it.
+    # N M C/g (O K), as docs/forms.md has it.
     assert forms["zero-insertion"]["macs"] == 16 * 8 * 16 * 16 * 4 * 4
     assert [row["form"] for row in up1["costs"] if row.get("chosen")] == ["stacked"]
     assert up1["explain"].startswith(f"up1: 1 of {len(SYSTEMS)} systems differ (TensorFlow VALID)")

@@ -21,10 +21,10 @@ REALS = ("f64", "f32", "f16", "bf16")
 # The functions of a number, by name.
 FUNCTIONS = {name: c for (name, _), c in REGISTRY.items() if issubclass(c, UnaryFunction)}
 # The specification gives these real numbers only.
-REAL_ONLY = {name for name, c in FUNCTIONS.items() if c.signature.startswith("data: real")}.union(
+REAL_ONLY = frozenset(
     "RNNCell GRUCell LSTMCell RNNSequence GRUSequence LSTMSequence LogSoftmax SoftMax FakeQuantize "
     "MVN NormalizeL2 GRN LRN BatchNormInference GroupNormalization AvgPool Selu HardSigmoid PReLU "
-    "Swish GridSample ROIAlign ROIPooling Interpolate Proposal "
+    "Gelu Swish SoftPlus SoftSign Mish GridSample ROIAlign ROIPooling Interpolate Proposal "
     "PSROIPooling DetectionOutput NonMaxSuppression Convolution GroupConvolution "
     "ConvolutionBackpropData GroupConvolutionBackpropData DeformableConvolution Einsum "
     "ScaledDotProductAttention RegionYolo DFT IDFT RDFT IRDFT STFT ISTFT Inverse MatrixNms "
