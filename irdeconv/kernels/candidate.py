@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -313,6 +313,13 @@ def type_of_sums(dtype: Any) -> np.dtype[Any]:
     return kind if kind.itemsize >= 4 else np.dtype(np.float32)
 
 
+class Levels(NamedTuple):
+    """Numbers that stand for u8: the level n is (n - zero) * step."""
+
+    step: float
+    zero: int
+
+
 @dataclass(frozen=True)
 class ConvProblem:
     """A convolution or deconvolution at exact sizes; one value per spatial axis in every list.
@@ -321,6 +328,7 @@ class ConvProblem:
     either sign. Convolution: y[o] = sum of x[o*S + k*D - begin] * w[k], the filter being
     [g, M/g, C/g, *K]. Deconvolution: full[s*S + k*D] += x[s] * w[k], y[o] = full[o + begin], the
     filter being [g, C/g, M/g, *K]. Both are zero outside. `dtype` is the element type's NumPy name.
+    `levels` are those of the input; if they are known, each output's taps have 8 bits, too.
     """
 
     shape: tuple[int, ...]
@@ -332,6 +340,7 @@ class ConvProblem:
     begin: tuple[int, ...]
     sizes: tuple[int, ...]
     dtype: str = "float32"
+    levels: Levels | None = None
 
     @property
     def rank(self) -> int:

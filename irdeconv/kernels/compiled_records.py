@@ -37,7 +37,7 @@ from irdeconv.kernels import (
     jit,
 )
 from irdeconv.kernels.compiled_sharing import call_step
-from irdeconv.kernels.jit import TILES
+from irdeconv.kernels.jit import PACKED, TILES
 from irdeconv.kernels.scratch import ScratchPlace, address
 
 _WORD = ir.IntType(64)
@@ -265,8 +265,10 @@ def _found(step: str) -> tuple[Callable[[Any, Any], None], types.BaseTuple]:
     A step of the micro-kernel has the tile in its name; see `panels.step_name`.
     """
     if step.startswith(TILES):
-        rows, vectors, *counts = map(int, step.removeprefix(TILES).split("_"))
-        kernel = compiled_micro_kernel.tile_code(rows, vectors)
+        name = step.removeprefix(TILES)
+        packed = max(n for n, prefix in PACKED.items() if name.startswith(prefix))
+        rows, vectors, *counts = map(int, name.removeprefix(PACKED[packed]).split("_"))
+        kernel = compiled_micro_kernel.tile_code(rows, vectors, packed)
         many = types.BaseTuple.from_types([types.UniTuple(types.int64, n) for n in counts])
         kinds = types.BaseTuple.from_types([*_TILES, many])
     else:

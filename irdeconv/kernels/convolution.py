@@ -28,6 +28,7 @@ from irdeconv.kernels.candidate import (
     Estimate,
     Fix,
     Kernel,
+    Levels,
     Piece,
     WindowAxis,
     reads,
@@ -48,7 +49,7 @@ class Conv3d:
     """A convolution of `images` x [groups, channels] -> [groups, outputs].
 
     `channels` and `outputs` are those of one group. `cuts` are the used taps, along the filter's
-    own axes.
+    own axes. See `ConvProblem` for `levels`.
     """
 
     images: int
@@ -58,6 +59,7 @@ class Conv3d:
     axes: tuple[WindowAxis, WindowAxis, WindowAxis]
     cuts: tuple[slice, ...]
     dtype: str
+    levels: Levels | None = None
 
     @cached_property
     def compute(self) -> np.dtype[Any]:
@@ -127,6 +129,7 @@ def as_conv3d(problem: ConvProblem, *, along: int = ROW) -> Conv3d:
         axes=(depth, row, column),
         cuts=tuple(cut for _, cut in trimmed),
         dtype=problem.dtype,
+        levels=problem.levels,
     )
 
 

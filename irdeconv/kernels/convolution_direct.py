@@ -39,22 +39,25 @@ from irdeconv.kernels.convolution import COLUMN, ROW, Conv3d, as_conv3d, tap_off
 from irdeconv.kernels.machine import rate, scaled
 from irdeconv.kernels.panels import (
     FAR_BYTES,
+    IntegerPanels,
     Panels,
     ProductColumns,
     RegisterTile,
     VectorPlaces,
     best_tile,
     computed,
+    integer_elements,
     missed,
     near_elements,
     near_vectors,
+    packed_offsets,
     vector_starts,
 )
 from irdeconv.kernels.recorded_calls import Recorded, Repeated, in_turn
 from irdeconv.kernels.scratch import ScratchPlace, ScratchPlan, Space, contiguous, pieces, shares
 from irdeconv.kernels.threads import Team
 
-ROWS, GAPS, NEAR = "rows", "gaps", "near"
+ROWS, GAPS, NEAR, EXACT = "rows", "gaps", "near", "integers"
 LEAST_OUTPUTS = 64  # that are worth reading the same input again
 HALOS = 4  # a block has so many times the rows that it shares with the next one, at least
 
@@ -89,8 +92,8 @@ class VectorLayout:
     `mode`: ROWS, vectors run over each row; GAPS, over rows of the frame and the gaps between
     them, also between images, so that short rows waste little. NEAR, vectors hold neighbours of the
     output, also of several images, and the inputs of a tile are copied first, which pays if there
-    are many outputs. A block has `step` rows; the last one may have fewer, or a few more if the
-    input itself is read. `outputs` of a group are computed at a time.
+    are many outputs; EXACT, the same as integers. A block has `step` rows; the last one may have
+    fewer, or a few more if the input itself is read. `outputs` of a group are computed at a time.
     """
 
     conv: Conv3d
@@ -101,7 +104,8 @@ class VectorLayout:
     @staticmethod
     def all_of(conv: Conv3d) -> list[VectorLayout]:
         """Return the possible ones, with blocks as large as caches allow."""
-        found = [VectorLayout(conv, mode, conv.plane, conv.outputs) for mode in (NEAR, GAPS, ROWS)]
+        modes = NEAR, GAPS, ROWS, EXACT
+        found = [VectorLayout(conv, mode, conv.plane, conv.outputs) for mode in modes]
         return [replace(k, step=k.room()) for k in found if k.possible]
 
     def shares(self) -> list[VectorLayout]:
@@ -124,7 +128,14 @@ class VectorLayout:
     @property
     def possible(self) -> bool:
         """Whether it differs from the others."""
+        if self.mode == EXACT:
+            return self.conv.levels is not None and jit.packed_integers() > 0
         return self.mode != ROWS or not (self.bare or self.sizes[COLUMN] == 1)
+
+    @property
+    def copies(self) -> bool:
+        """Whether the inputs of a tile are copied first."""
+        return self.mode in (NEAR, EXACT)
 
     @cached_property
     def bare(self) -> bool:
@@ -232,7 +243,7 @@ class VectorLayout:
 
     def run(self, size: BlockSize) -> int:
         """Return the number of positions of the frame that vectors run over in a block."""
-        if self.mode == NEAR or self.bare:
+        if self.copies or self.bare:
             return math.prod(size) * self.sizes[COLUMN]
         image, plane, row = math.prod(self.shape), math.prod(self.shape[4:]), self.shape[5]
         last = (size.images - 1) * image + (size.depths - 1) * plane + (size.rows - 1) * row
@@ -252,7 +263,7 @@ class VectorLayout:
             image = self.outputs * rows * width
         writes = at * image + (depths * size.rows + lines) * width + np.arange(width)
         columns = ProductColumns(reads.ravel(), writes.ravel())
-        if self.mode == NEAR:
+        if self.copies:
             most = near_vectors(self.depth)
             return VectorPlaces.copied(columns, tile.vectors, overlap=self.bare, most=most)
         if self.mode == ROWS:
@@ -267,7 +278,10 @@ class VectorLayout:
         """The places of each channel's taps, counted from the place of the output."""
         channels = np.arange(self.conv.channels)[:, None] * self.line
         taps = np.zeros(1, np.int64) if self.bare else tap_offsets(self.conv, self.shape)
-        return np.ascontiguousarray((channels + taps).ravel(), np.int64)
+        every = (channels + taps).ravel()
+        if self.mode == EXACT:
+            every = packed_offsets(every)
+        return np.ascontiguousarray(every, np.int64)
 
     @cached_property
     def kinds(self) -> list[tuple[int, BlockSize]]:
@@ -283,8 +297,9 @@ class VectorLayout:
 
     @property
     def depth(self) -> int:
-        """The products of a sum."""
-        return self.conv.channels * self.conv.taps
+        """The products of a sum, those of packed integers together."""
+        products = self.conv.channels * self.conv.taps
+        return -(-products // jit.packed_integers()) if self.mode == EXACT else products
 
     @cached_property
     def tile(self) -> RegisterTile:
@@ -295,11 +310,12 @@ class VectorLayout:
     @property
     def near(self) -> int:
         """The elements that are copied for a tile."""
-        if self.mode != NEAR:
+        if not self.copies:
             return 0
         most = max(self.vectors(size) for _, size in self.kinds)
         wanted = max(self.tile.vectors, near_vectors(self.depth))
-        return near_elements(self.depth, min(most, wanted))
+        elements = integer_elements if self.mode == EXACT else near_elements
+        return elements(self.depth, min(most, wanted))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -360,7 +376,7 @@ def _candidate(layout: VectorLayout) -> Candidate:
             layout.images * layout.outputs * layout.depths * layout.most * layout.sizes[COLUMN]
         )
     return Candidate(
-        name="direct",
+        name="integers" if layout.mode == EXACT else "direct",
         cost=estimate.cost,
         scratch=4 * elements + 512,
         prepare=lambda w: DirectConvolution(layout, w),
@@ -430,12 +446,18 @@ class DirectConvolution:
         for group, matrix in enumerate(rows):
             for some in pieces(conv.outputs, step):
                 # All blocks share the packed weights: they are as large as the filter.
-                panels = Panels(matrix[some], layout.tile)
+                panels = self._panels(matrix[some])
                 first = group * conv.outputs
                 channels = slice(first + some.start, first + some.stop)
                 self._items += [
                     _Share(b, group, channels, panels, places[b.size]) for b in layout.blocks
                 ]
+
+    def _panels(self, matrix: Array) -> Panels:
+        tile, levels = self.layout.tile, self.conv.levels
+        if self.layout.mode == EXACT and levels is not None:
+            return IntegerPanels(matrix, tile, levels)
+        return Panels(matrix, tile)
 
     def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
         """See `Kernel`."""

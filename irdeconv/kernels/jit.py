@@ -143,11 +143,27 @@ def lanes() -> int:
     """Return the number of f32 in a vector of the target, without importing numba."""
     if os.environ.get("NUMBA_CPU_NAME", "host") != "host":
         return _lanes_of_another()
+    found = _features()
+    return 16 if found.get("AVX512F") else 8 if found.get("AVX2") else 4
+
+
+@cache
+def _features() -> dict[str, bool]:
     try:  # as NumPy detects features and the user enables them
         found = import_module("numpy._core._multiarray_umath").__cpu_features__
     except (ImportError, AttributeError):  # another NumPy
-        found = {}
-    return 16 if found.get("AVX512F") else 8 if found.get("AVX2") else 4
+        return {}
+    return cast(dict[str, bool], found)
+
+
+@cache
+def packed_integers() -> int:
+    """Return how many integers of a lane are multiplied and added at once, exactly; 0: floats."""
+    if os.environ.get("NUMBA_CPU_NAME", "host") != "host":
+        return 0
+    if lanes() == 16 and _features().get("AVX512_ICL"):  # which has VNNI
+        return 4
+    return 2 if _features().get("AVX512_SKX" if lanes() == 16 else "AVX2") else 0
 
 
 def _lanes_of_another() -> int:
@@ -377,6 +393,7 @@ ADDED, SUBTRACTED, MULTIPLIED, DIVIDED, LARGER, SMALLER, CLIPPED, ROOT, MOVED = 
 NEAREST, TO_F16, TO_BF16, ABSOLUTE, FLOOR, CEILING, CUT, EXPONENTIAL, TANGENT = range(9, 18)
 ROW_PART = 1024  # elements of a row that go through a program together
 TILES = "tiles"  # prefix of the names of the micro-kernel's functions
+PACKED = {1: "", 2: "pairs", 4: "fours"}  # behind it, if so many integers are multiplied at once
 SPLAT = 16  # elements of a vector, at most
 
 

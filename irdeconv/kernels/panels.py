@@ -16,7 +16,8 @@ import numpy as np
 
 from irdeconv.ir.spec import Array
 from irdeconv.kernels import jit
-from irdeconv.kernels.jit import TILES, group_sizes, groups
+from irdeconv.kernels.candidate import Levels
+from irdeconv.kernels.jit import PACKED, TILES, group_sizes, groups
 from irdeconv.kernels.products import ALIASED_BYTES
 from irdeconv.kernels.recorded_calls import Recorded
 from irdeconv.kernels.scratch import ScratchPlace, ScratchPlan, Space
@@ -256,12 +257,14 @@ PANEL_BYTES = 1 << 20  # of a matrix that are packed at a time
 class Panels:
     """A constant matrix `[M, K]` of f32, packed for a tile."""
 
+    limits = UNLIMITED
+
     def __init__(self, matrix: Array, tile: RegisterTile, rows: RowTurns = ALIKE) -> None:
         jit.load()
         self.tile, self.rows, (count, self.depth) = tile, rows, matrix.shape
         panels = -(-count // tile.rows)
         self.shared = self.depth - rows.extra
-        self.packed = _packed(matrix, tile.rows, self.shared, rows)
+        self.packed = self._pack(matrix)
         self.no_bias = np.zeros(panels * tile.rows, np.float32)
 
     def bias(self, values: Array) -> Array:
@@ -280,7 +283,7 @@ class Panels:
         base: int,
         space: Space,
         bias: Array | None = None,
-        limits: Array = UNLIMITED,
+        limits: Array | None = None,
     ) -> None:
         """Write row m of the product into `out`, from `base + starts[m]` on; both arrays are flat.
 
@@ -296,7 +299,7 @@ class Panels:
             offsets,
             self.packed,
             first,
-            limits,
+            self.limits if limits is None else limits,
             places.reads,
             places.stores,
             places.pieces,
@@ -310,7 +313,7 @@ class Panels:
     @cached_property
     def _multiply(self) -> Callable[..., None]:
         steps = import_module("irdeconv.kernels.compiled_records")
-        multiply: Callable[..., None] = steps.tiles(step_name(self.tile, self.rows))
+        multiply: Callable[..., None] = steps.tiles(self._step)
         return multiply
 
     def recorded(
@@ -326,12 +329,12 @@ class Panels:
         """Record a call without bias and limits."""
         elements = self._near_elements(places)
         near = plan.array((elements,), np.float32) if elements else _NOTHING
-        more = UNLIMITED, places.reads, places.stores, places.pieces, near, out, starts, base
+        more = self.limits, places.reads, places.stores, places.pieces, near, out, starts, base
         # Tuples of that many zeros: their lengths are types to numba, so that each combination
         # has code of its own.
         counts = tuple((0,) * n for n in (self.rows.turns, self.rows.steps, self.rows.longer))
         return Recorded.of(
-            step_name(self.tile, self.rows),
+            self._step,
             x,
             offsets,
             self.packed,
@@ -341,15 +344,96 @@ class Panels:
             counts,
         )
 
+    def _pack(self, matrix: Array) -> Array:
+        return _packed(matrix, self.tile.rows, self.shared, self.rows)
+
+    @property
+    def _step(self) -> str:
+        return step_name(self.tile, self.rows)
+
     def _near_elements(self, places: VectorPlaces) -> int:
         copied = len(places.pieces[0]) > 0
         return near_elements(self.depth, len(places.reads)) if copied else 0
 
 
-def step_name(tile: RegisterTile, rows: RowTurns = ALIKE) -> str:
+class IntegerPanels(Panels):
+    """A matrix whose rows are multiples of steps (see `row_steps`), for data that are `levels`.
+
+    Its products are of integers, and exact; several of each sum are packed into a word. The data
+    are always copied: that makes them integers.
+    """
+
+    def __init__(self, matrix: Array, tile: RegisterTile, levels: Levels) -> None:
+        steps, many = row_steps(matrix), jit.packed_integers()
+        assert steps is not None
+        integers = np.rint(matrix / steps[:, None]).astype(np.int64)
+        packed = np.pad(integers, ((0, 0), (0, -integers.shape[1] % many)))
+        bits = 32 // many
+        # The lowest bits of a word are its first integer.
+        packed = packed.reshape(len(packed), -1, many) & ((1 << bits) - 1)
+        words = (packed << bits * np.arange(many)).sum(axis=2)
+        super().__init__(words.astype(np.uint32).view(np.float32), tile)
+        self.limits = np.array([*UNLIMITED, 1 / levels.step, MAGIC + levels.zero], np.float32)
+        more = np.zeros((2, len(self.no_bias)), np.float32)
+        more[0, : len(steps)] = steps * levels.step
+        # Data that are zero stand for this integer, so each sum is too large by so many weights.
+        more[1, : len(steps)] = (
+            (-levels.zero * integers.sum(axis=1)).astype(np.int32).view(np.float32)
+        )
+        self.no_bias = np.concatenate([self.no_bias, *more])
+
+    @property
+    def _step(self) -> str:
+        return step_name(self.tile, packed=jit.packed_integers())
+
+    def _near_elements(self, places: VectorPlaces) -> int:
+        return integer_elements(self.depth, len(places.reads))
+
+
+def packed_offsets(offsets: Array) -> Array:
+    """Return the offsets of the first integers of all words, then of the second ones, ..."""
+    many = jit.packed_integers()
+    return np.pad(offsets, (0, -len(offsets) % many), "edge").reshape(-1, many).T.reshape(-1)
+
+
+def step_name(tile: RegisterTile, rows: RowTurns = ALIKE, *, packed: int = 1) -> str:
     """Return the micro-kernel's name, with a tile, in a table of calls."""
     counts = tile.rows, tile.vectors, rows.turns, rows.steps, rows.longer
-    return TILES + "_".join(map(str, counts))
+    return TILES + PACKED[packed] + "_".join(map(str, counts))
+
+
+LARGEST_WEIGHT, LARGEST_LEVEL = 128, 255  # of weights and of data
+MOST_PRODUCTS = (2**31 - 1) // (LARGEST_LEVEL * LARGEST_WEIGHT)  # in a sum of 32 bits
+# x + MAGIC has the integer next to x in its low bits, as a f32 of that size has steps of 1.
+MAGIC = 1.5 * 2**23
+SOME_COLUMNS = 16
+OFF = 2.0**-14  # steps by which a multiple may be wrong: f32 rounds it, and its range has 256
+
+
+def row_steps(rows: Array) -> Array | None:
+    """Return f64 steps of rows `[M, K]` whose elements are 8-bit integers; None if others are."""
+    top = np.abs(rows).max(axis=1).astype(np.float64)
+    if rows.shape[1] > MOST_PRODUCTS or not np.isfinite(top).all():
+        return None
+    steps = np.where(top > 0, 0.0, 1.0)
+    # Most quantisers use the whole range in each row, or in one of them.
+    _try_steps(steps, rows, top / 127)
+    _try_steps(steps, rows, np.full_like(top, top.max() / 127))
+    for largest in (128, *range(126, 0, -1)):
+        if steps.all():
+            break
+        _try_steps(steps, rows, top / largest)
+    return steps if steps.all() else None
+
+
+def _try_steps(steps: Array, rows: Array, found: Array) -> None:
+    """Replace steps that are still 0 by those that were found, if the rows fit."""
+    left = np.flatnonzero(steps == 0)
+    for columns in (slice(SOME_COLUMNS), slice(None)):  # most that do not fit show it soon
+        multiples = rows[left, columns] / found[left, None]
+        off = np.abs(multiples - np.rint(multiples)).max(axis=1, initial=0)
+        left = left[(off <= OFF) & (multiples.max(axis=1) < LARGEST_WEIGHT - 0.5)]
+    steps[left] = found[left]
 
 
 def near_vectors(depth: int) -> int:
@@ -361,6 +445,11 @@ def near_elements(depth: int, vectors: int) -> int:
     """Return the number of elements copied for so many vectors, room behind them included."""
     # One vector more: the last piece is stored as a whole vector, wherever in a row it begins.
     return (depth * vectors + 1) * jit.lanes()
+
+
+def integer_elements(depth: int, vectors: int) -> int:
+    """Return the same for `depth` words of integers, and a vector behind for each of these."""
+    return (depth * vectors + 1 + vectors + 1) * jit.lanes()
 
 
 def _packed(matrix: Array, rows: int, shared: int, turns: RowTurns) -> Array:

@@ -178,7 +178,13 @@ def _measurements(path: Path) -> dict[str, str]:
 
 def _key(kind: str, problem: ConvProblem) -> str:
     lists = (problem.shape, problem.outputs, problem.groups, problem.kernel, problem.strides)
-    more = (problem.dilations, problem.begin, problem.sizes, problem.dtype)
+    more = (
+        problem.dilations,
+        problem.begin,
+        problem.sizes,
+        problem.dtype,
+        problem.levels is not None,
+    )
     where = f"numpy {np.__version__}, {blas_name()} on {processor()}"
     return f"{kind} {where} {(*lists, *more)}"
 

@@ -28,6 +28,7 @@ from irdeconv.kernels import elementwise
 from irdeconv.kernels.candidate import ConvProblem, reversed_filter
 from irdeconv.kernels.elementwise import Instruction
 from irdeconv.kernels.elementwise_chain import Chain, ChainEpilogue
+from irdeconv.kernels.panels import row_steps
 from irdeconv.kernels.threads import Team
 from irdeconv.ops.basic import Convert, VariableOp
 from irdeconv.ops.checks import shape_of
@@ -40,6 +41,7 @@ from irdeconv.ops.reduction import Reduction
 from irdeconv.ops.slicing import StridedSlice
 from irdeconv.ops.sparse import SegmentMax
 from irdeconv.rewrite.infer_specs import infer_specs
+from irdeconv.runtime.levels import levels_of
 
 Key = tuple[Value, tuple[int, ...] | None]  # a value, and the shape it is seen in
 _CHAINED = frozenset({"f64", "f32", "f16", "bf16"})  # element types that chains compute
@@ -227,7 +229,13 @@ def fuse_convolution(
         return FusedConvolution((node,), True, op.problem(x, w, begin, y[2:], kind), data, filter)
     assert isinstance(op, ConvolutionBase)
     plain = FusedConvolution((node,), False, op.problem(x, w, y[2:], kind), data, filter)
-    return _with_pads(graph, plain, constants, readers)
+    layer = _with_pads(graph, plain, constants, readers)
+    levels = None if layer.deconvolution else levels_of(graph, layer.data, constants)
+    if levels is None or kind != "float32" or filter not in constants:
+        return layer
+    known = row_steps(layer.arrange(constants[filter]).reshape(layer.problem.outputs, -1))
+    problem = replace(layer.problem, levels=levels)
+    return layer if known is None else replace(layer, problem=problem)
 
 
 def _with_pads(
