@@ -34,6 +34,7 @@ import numpy as np
 
 from irdeconv.kernels import (
     convolution,
+    convolution_depthwise,
     convolution_direct,
     convolution_rows,
     deconvolution_col2im,
@@ -55,7 +56,7 @@ from irdeconv.runtime.measure import Call, Clock, Effort, interleaved, percentil
 Records = dict[str, tuple[ModuleType, str, Callable[[ConvProblem], list[Candidate]]]]
 CONVOLUTIONS: Records = {
     "convolution": (convolution, "WORK", convolution_candidates),
-    "depthwise": (convolution, "DEPTHWISE", convolution_direct.depthwise_candidates),
+    "depthwise": (convolution, "DEPTHWISE", convolution_depthwise.depthwise_candidates),
     "interleaved": (convolution_rows, "INTERLEAVED", convolution_rows.candidates),
     "banded": (convolution_rows, "BANDED", convolution_rows.candidates),
     "direct": (convolution_direct, "DIRECT", convolution_direct.candidates),

@@ -1,17 +1,13 @@
-"""Convolution by the micro-kernel, and depthwise in one pass (the extra `fast`), without columns.
+"""Convolution by the micro-kernel (the extra `fast`), without columns.
 
 A zero-extended frame of the input of a block of rows is split modulo the strides, so that each tap
 reads the vectors of a row at a fixed distance. A pointwise layer reads the input itself.
-
-Depthwise: NumPy passes over memory once per tap; here a row of the output takes all taps of the row
-axis from the processor's cache.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from importlib import import_module
@@ -21,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from irdeconv.ir.spec import Array
-from irdeconv.kernels import convolution, jit, products, scratch
+from irdeconv.kernels import jit, products, scratch
 from irdeconv.kernels.candidate import (
     SHARES,
     Candidate,
@@ -29,7 +25,6 @@ from irdeconv.kernels.candidate import (
     Epilogue,
     Estimate,
     Fix,
-    Kernel,
     Piece,
     best_of,
     deliver,
@@ -575,143 +570,6 @@ class DirectConvolution:
             for i, image in enumerate(x[images, inputs])
         ]
         return frames.seen(np.ravel), calls
-
-
-WIDTHS = (16, 8, 4, 1)  # elements of vectors
-
-
-def depthwise_candidates(problem: ConvProblem) -> list[Candidate]:
-    """Return the kernel for one input channel per group of floats, if numba is installed."""
-    conv = convolution.as_conv3d(problem, along=convolution.COLUMN)
-    if conv.channels != 1 or conv.compute.kind != "f" or not jit.available():
-        return []
-    blocks = blocks_of(conv)
-
-    def prepare(w: Array) -> Kernel:
-        jit.load()
-        weights = conv.filter(w).reshape(conv.groups * conv.outputs, conv.taps)
-        offsets = convolution.tap_offsets(conv, convolution.phase_shape(conv))
-        return Depthwise(conv, blocks_of(conv, candidate.cost), weights, offsets)
-
-    candidate = depthwise_work(conv, blocks).candidate("depthwise", prepare, convolution.DEPTHWISE)
-    return [candidate]
-
-
-def depthwise_work(conv: convolution.Conv3d, blocks: Sequence[ImageChannels]) -> convolution.Work:
-    """Count the compiled loops by elements of vectors, and the copies into frames by rows."""
-    work = convolution.Work(conv)
-    work.blocks = len(blocks)
-    planes = conv.images * conv.groups * conv.outputs
-    shape = convolution.phase_shape(conv)
-    frame = math.prod(shape)
-    work.scratch += frame + convolution.SLACK
-    channels = max(b.channels.stop - b.channels.start for b in blocks)
-    inputs = min(conv.groups, -(-channels // conv.outputs) + 1)
-    work.convert(inputs * math.prod(a.size for a in conv.axes), channels * conv.plane)
-    work.groups += planes
-    work.looped += 0.3 * conv.images * conv.groups * math.prod(shape[:5])
-    work.copy(conv.images * conv.groups * frame, shape[5])
-    work.far += planes * conv.plane
-    lanes, (reads, _) = vectors(conv)
-    work.compiled += 1.6 * planes * conv.taps * abs(lanes) * len(reads)
-    return work
-
-
-@dataclass(frozen=True)
-class ImageChannels:
-    """Neighbouring output channels of an image."""
-
-    image: int
-    channels: slice
-
-
-def blocks_of(conv: convolution.Conv3d, nanoseconds: float = 0) -> list[ImageChannels]:
-    """Split the output by channels, also for threads if the time that it takes is known."""
-    channels = conv.groups * conv.outputs
-    step = max(1, min(channels, scratch.SIZES.depthwise_bytes // (conv.plane * conv.itemsize)))
-    step = scratch.shared_step(channels, step, nanoseconds, conv.outputs, conv.images)
-    return [ImageChannels(n, some) for n in range(conv.images) for some in pieces(channels, step)]
-
-
-@dataclass(frozen=True)
-class Depthwise(convolution.FixedBlockwise[ImageChannels]):
-    """One input channel per group; `weights` are `[M, taps]`, `offsets` see `tap_offsets`."""
-
-    weights: Array
-    offsets: Array
-
-    def _fixed(self, x: Array, out: Array, b: ImageChannels, finish: Fix) -> Piece:
-        target = out[b.image, b.channels]
-        done = finish(target, b.image, b.channels, slice(0, self.conv.plane))
-        first = b.channels.start
-        if self.conv.compute != np.float32:
-            return in_turn([self._sums(x[b.image], target, first, self.weights), done])
-        frame = ScratchPlan().array((self._size,), np.float32)
-        more = self._more(target, first)
-        given = x[b.image], self.weights, self.offsets, frame, self._shape, *more
-        return in_turn([Recorded.of("depthwise", *given), done])
-
-    def _block(
-        self, x: Array, out: Array, b: ImageChannels, epilogue: Epilogue | None, space: Space
-    ) -> None:
-        conv, target = self.conv, out[b.image, b.channels]
-        total = target if conv.direct else space.array(target.shape, conv.compute)
-        first, stop = b.channels.start // conv.outputs, -(-b.channels.stop // conv.outputs)
-        part = contiguous(x[b.image, first:stop], conv.compute, space)
-        left = first * conv.outputs
-        self._sums(part, total, b.channels.start - left, self.weights[left:])(space)
-        deliver(total, target, epilogue, b.image, b.channels, slice(0, conv.plane))
-
-    def _sums(self, x: Array, total: Array, first: int, weights: Array) -> Callable[[Space], None]:
-        """Return the call that computes the channels from `first` on of those of `weights`."""
-        taps, shape, size, kind = self.offsets, self._shape, self._size, self.conv.compute
-        more, depthwise = self._more(total, first), compiled().depthwise
-        x, weights = readable(x), readable(weights)
-
-        def work(space: Space) -> None:
-            depthwise(x, weights, taps, space.array((size,), kind), shape, *more)
-
-        return work
-
-    def _more(self, total: Array, first: int) -> tuple[Any, ...]:
-        """Return the arguments of the compiled loop behind the frame's shape."""
-        conv, (lanes, places) = self.conv, self._vectors
-        axes = tuple((s, a.begin) for s, a in zip(self._shape, conv.axes, strict=False))
-        return total.reshape(-1, *conv.sizes), first, conv.outputs, axes, places, lanes
-
-    @cached_property
-    def _size(self) -> int:
-        return math.prod(self._shape) + convolution.SLACK
-
-    @cached_property
-    def _shape(self) -> tuple[int, ...]:
-        return convolution.phase_shape(self.conv)
-
-    @cached_property
-    def _vectors(self) -> tuple[int, tuple[Array, Array]]:
-        return vectors(self.conv)
-
-
-def vectors(conv: convolution.Conv3d) -> tuple[int, tuple[Array, Array]]:
-    """Return the vectors, which may overlap, of an output plane; see `plane`."""
-    depth, row, column = conv.sizes
-    shape = convolution.phase_shape(conv)
-    lanes = next(n for n in WIDTHS if n <= column and n <= max(8, jit.lanes()))
-    starts = np.minimum(np.arange(0, column, lanes), column - lanes)
-    skip = conv.axes[convolution.COLUMN].stride // shape[convolution.COLUMN]
-    d, o, i = np.meshgrid(np.arange(depth), np.arange(row), starts, indexing="ij")
-    reads = ((d * shape[4] + o) * shape[5] + i * skip).reshape(-1)
-    writes = ((d * row + o) * column + i).reshape(-1)
-    more = -reads.size % (8 if lanes == 16 else 4)
-    both = np.pad(reads, (0, more), "edge"), np.pad(writes, (0, more), "edge")
-    return (-lanes if skip == 2 and lanes > 1 else lanes), both
-
-
-def readable(x: Array) -> Array:
-    """Return a view that may only be read: loops are compiled for one kind of arrays, not two."""
-    view = x.view()
-    view.flags.writeable = False
-    return view
 
 
 @cache

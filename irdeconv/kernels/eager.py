@@ -27,6 +27,7 @@ import numpy as np
 from irdeconv.base import progress
 from irdeconv.ir.spec import Array
 from irdeconv.kernels import (
+    convolution_depthwise,
     convolution_direct,
     convolution_im2col,
     convolution_rows,
@@ -63,7 +64,7 @@ KERNELS = (
     convolution_im2col.pointwise_candidates,
     convolution_im2col.candidates,
     convolution_im2col.winograd_candidates,
-    convolution_direct.depthwise_candidates,
+    convolution_depthwise.depthwise_candidates,
 )
 # They list their kernels for a deconvolution, maybe none; these transform nothing.
 DIRECT: tuple[Callable[..., list[Candidate]], ...] = (
