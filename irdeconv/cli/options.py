@@ -265,6 +265,7 @@ class VerbOption(NamedTuple):
 
 
 HEAD = "ir_samples/openvino/segmentation_head.xml"  # the model of most examples
+SUMS = "ir_samples/openvino/same_upper_output_shape.xml"
 PARSERS: dict[str, Callable[..., Callable[[str], Any]]] = {
     "whole": lambda *ends: whole(*map(int, ends)),
     "real": lambda *ends: real(*map(float, ends)),

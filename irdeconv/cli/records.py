@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from irdeconv.base.form_names import AUTO
-from irdeconv.cli.options import FORM_NAMES, FORM_WORDS, HEAD, JOIN, PASSED, TASKS, Verb
+from irdeconv.cli.options import FORM_NAMES, FORM_WORDS, HEAD, JOIN, PASSED, SUMS, TASKS, Verb
 
 RECORDS = {
     "lower": Verb(
@@ -292,7 +292,8 @@ layers beyond the digits that it shows. Saved tensors may be sums in f16.
     --all  list layers that agree as well
     + PYTHON WATCH FORMAT""",
         no="the two sides differ",
-        example=f"irdeconv lower {HEAD} -o lowered.xml\nirdeconv compare {HEAD} lowered.xml",
+        # Its sums have two terms, which every processor rounds alike.
+        example=f"irdeconv lower {SUMS} -o lowered.xml\nirdeconv compare {SUMS} lowered.xml",
         guide="compare",
     ),
     "suite": Verb(
