@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
@@ -34,6 +34,7 @@ import numpy as np
 from irdeconv.ir.dtypes import ElementType
 from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.ir.spec import Array, is_static
+from irdeconv.kernels.interpolation import axis_weights, dense_matrix, nearest_of
 from irdeconv.proof.maps import KernelSums, Read, View, last
 from irdeconv.proof.model import Ints, Unproved, need
 from irdeconv.proof.sizes import Case, Size
@@ -42,18 +43,14 @@ from irdeconv.rewrite.compressed_filters import constant
 
 
 class Sums:
-    """A filter (M, C/g, *K) into which elements are added, with the error of every sum.
+    """A filter (M, C/g, *K) into which elements are added; `exact` until a sum is rounded.
 
-    Floating-point elements are summed as a pair of doubles (Knuth's two-sum): the second one holds
-    the rounding error of the first.
+    Floating-point elements are summed as doubles, with the error of every sum (Knuth's two-sum).
     """
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         self.dtype = dtype
-        self.integral = dtype.kind in "iub"
-        self.high: Array = np.zeros(shape, np.int64 if self.integral else np.float64)
-        self.low: Array = np.zeros(shape)
-        self.lost = np.zeros(shape, bool)
+        self.total: Array = np.zeros(shape, np.int64 if dtype.kind in "iub" else np.float64)
         self.hits: Array = np.zeros((shape[0], *shape[2:]), np.int64)
         self.exact = True
 
@@ -62,41 +59,30 @@ class Sums:
         """The largest number of elements in one sum."""
         return int(self.hits.max(initial=0))
 
+    @np.errstate(all="ignore")
     def add(self, rows: Array, at: Sequence[int], values: Array) -> None:
         """Add values (rows, C/g) to the tap `at` of some output channels."""
         where: Any = (rows, slice(None), *at)
         taps: Any = (rows, *at)
-        fresh = not self.hits[taps].any()
+        a, b = self.total[where], values.astype(self.total.dtype)
+        total = a + b if self.hits[taps].any() else b  # -0 + 0 would lose the sign
+        v = total - a
+        self.exact &= bool(((a - (total - v)) + (b - v) == 0).all())
         self.hits[taps] += 1
-        wide = values.astype(self.high.dtype)
-        if fresh:
-            self.high[where] = wide
-        elif self.integral:
-            self.high[where] += wide
-        else:
-            with np.errstate(all="ignore"):
-                self.high[where], error = _two_sum(self.high[where], wide)
-                self.low[where], lost = _two_sum(self.low[where], error)
-                self.lost[where] |= lost != 0
+        self.total[where] = total
 
+    @np.errstate(all="ignore")
     def result(self) -> Array:
         """Return the sums in the filter's type; Unproved if one does not fit it."""
-        with np.errstate(all="ignore"):
-            out = (self.high if self.integral else self.high + self.low).astype(self.dtype)
-            wide = out.astype(self.high.dtype)
-        fits = wide == self.high if self.integral else np.isfinite(wide)
-        need(fits.all(), "a sum of filter elements does not fit its type")
-        self.exact = bool(((wide == self.high) & (self.low == 0) & ~self.lost).all())
+        out = self.total.astype(self.dtype)
+        wide = out.astype(self.total.dtype)
+        same = wide == self.total
+        need((same if self.dtype.kind in "iub" else np.isfinite(wide)).all(), UNFIT)
+        self.exact &= bool(same.all())
         return out
 
 
-def _two_sum(a: Array, b: Array) -> tuple[Array, Array]:
-    """Return the rounded sum and its exact error."""
-    s = a + b
-    v = s - a
-    return s, (a - (s - v)) + (b - v)
-
-
+UNFIT = "a sum of filter elements does not fit its type"
 LARGEST_FILTER = 1 << 28  # elements of a raised filter
 
 
@@ -355,17 +341,8 @@ def spelled(used: Array, line: TapAxis) -> tuple[Ints, int, int, int, int]:
     return taps, apart, begin, max(end, 0), max(-end, 0)
 
 
-HALF = Fraction(1, 2)
 LARGEST_SIDE = 1 << 12  # positions of an axis, taps of a filter
 SIDES_TOO_LARGE = "its axes are too large to be looked at"
-NEAREST: dict[str, Callable[[Fraction], int]] = {
-    "floor": math.floor,
-    "simple": math.floor,  # if it enlarges
-    "ceil": math.ceil,
-    "round_prefer_floor": lambda x: math.ceil(x - HALF),
-    "round_prefer_ceil": lambda x: math.floor(x + HALF),
-}
-Weights = dict[int, Fraction]  # of the inputs that an output reads
 
 
 def upsampling(graph: Graph, node: Node) -> Decomposition:
@@ -381,8 +358,8 @@ def upsampling(graph: Graph, node: Node) -> Decomposition:
         raise Unproved(f"{name} ends otherwise for other sizes: they are open")
     need(shape[:2] == out[:2], "it enlarges batch or channels")
     need(max(*shape[2:], *out[2:]) <= LARGEST_SIDE, SIDES_TOO_LARGE)
-    rows, rule = _resized(graph, node, shape, out)
-    lines = [_line(name, r, n, rule) for r, n in zip(rows, shape[2:], strict=True)]
+    weights, rule = _resized(graph, node, shape, out)
+    lines = [_line(name, w, rule) for w in weights]
     need(any(line.stride > 1 for line, _ in lines), "it enlarges no axis")
     spellings = [spelled(np.array(line.places), line) for line, _ in lines]
     each = [
@@ -407,15 +384,15 @@ def upsampling(graph: Graph, node: Node) -> Decomposition:
     )
 
 
-def _line(name: str, rows: list[Weights], size: int, rule: str) -> tuple[TapAxis, Weights]:
+def _line(name: str, weights: Array, rule: str) -> tuple[TapAxis, dict[int, Fraction]]:
     """Return stride and taps of an axis with h; Unproved if the weights differ by position."""
-    count = len(rows)
+    count, size = weights.shape
     if count == size:
         return TapAxis(1, 0, (0,), 0), {0: Fraction(1)}
     for stride in {count // size, (count - 1) // max(size - 1, 1)} - {0, 1}:
         last = stride * (size - 1)
         with suppress(Unproved):
-            met = _taps(rows, size, count + last, stride, 1, last)
+            met = _taps(weights, count + last, stride, 1, last)
             h = {k - last: weight for k, weight in met.items() if weight}
             places = tuple(range(max(h) - min(h) + 1))
             return TapAxis(stride, min(h), places, count - stride * size), h
@@ -447,9 +424,9 @@ def _compare(raised: Graph, node: Node, source: Graph, resize: Node) -> None:
     need(each, "it is no filter for each channel")
     need(max(*shape[2:], *out[2:], *kernel) <= LARGEST_SIDE, SIDES_TOO_LARGE)
     need(node.spec().shape == out, "the sizes of the outputs differ")
-    rows, _ = _resized(source, resize, shape, out)
+    weights, _ = _resized(source, resize, shape, out)
     op: Any = node.op
-    terms = (rows, shape[2:], kernel, op.strides, op.dilations, op.pads_begin)
+    terms = (weights, kernel, op.strides, op.dilations, op.pads_begin)
     taps = [_taps(*axis) for axis in zip(*terms, strict=True)]
     kernels = filter.reshape(shape[1], *kernel).astype(np.float64)
     alike = np.isfinite(kernels).all() and (kernels == kernels[:1]).all()
@@ -462,62 +439,39 @@ def _compare(raised: Graph, node: Node, source: Graph, resize: Node) -> None:
 
 
 def _taps(
-    rows: list[Weights], size: int, count: int, stride: int, dilation: int, begin: int
+    weights: Array, count: int, stride: int, dilation: int, begin: int
 ) -> dict[int, Fraction]:
     """Return the value of each tap that any pair of positions meets, along an axis."""
-    out: dict[int, Fraction] = {}
-    for o, weights in enumerate(rows):
-        for i in range(size):
-            k, between = divmod(o + begin - stride * i, dilation)
-            weight = weights.get(i, Fraction(0))
-            if between or not 0 <= k < count:
-                if weight:
-                    raise Unproved(f"output {o} does not read input {i}")
-            elif out.setdefault(k, weight) != weight:
-                raise Unproved(f"output {o} weighs input {i} otherwise")
-    return out
+    o, i = np.ogrid[: weights.shape[0], : weights.shape[1]]
+    k, between = np.divmod(o + begin - stride * i, dilation)
+    met = (between == 0) & (k >= 0) & (k < count)
+    need(not weights[~met].any(), "an output reads an input that no tap meets")
+    taps = np.zeros(count)
+    taps[k[met]] = weights[met]
+    need((taps[k[met]] == weights[met]).all(), "outputs weigh their inputs differently")
+    return {int(t): Fraction(float(taps[t])) for t in np.unique(k[met])}
 
 
 def _resized(
     source: Graph, resize: Node, shape: tuple[int, ...], out: tuple[int, ...]
-) -> tuple[list[list[Weights]], str]:
-    """Return the weights of every output along each spatial axis, and the rule of coordinates."""
+) -> tuple[list[Array], str]:
+    """Return the weights [O, I] along each spatial axis, and the rule of coordinates.
+
+    They are those of the kernel, so that coordinates are rounded as OpenVINO rounds them.
+    """
     op: Any = resize.op
     plain = not (any(op.pads_begin) or any(op.pads_end) or getattr(op, "antialias", False))
     need(plain, "a resize with pads or antialias is not followed")
     others = [source.spec(v).known for v in source.inputs_of(resize.id)[1:]]
     need(all(v is not None for v in others), "the sizes of the resize are not constant")
     resizes, rules = op.resizes(shape, *others)
-    scales = {r.axis: Fraction(float(np.float32(r.scale))) for r in resizes}
-    made = []
-    for a in range(2, len(shape)):
-        scale = scales.get(a, Fraction(1))
-        if abs(scale - Fraction(out[a], shape[a])) < Fraction(1, 10**6):
-            scale = Fraction(out[a], shape[a])
-        places = _places(shape[a], out[a], scale, rules.transformation)
-        made.append([_weighed(x, shape[a], rules.mode, rules.nearest) for x in places])
+    followed = rules.mode in ("nearest", "linear", "linear_onnx")
+    need(followed, f"the mode {rules.mode} is not followed")
+    made = [np.eye(n) for n in shape[2:]]
+    for r in resizes:
+        if r.axis >= 2 and rules.mode == "nearest":
+            made[r.axis - 2] = np.eye(shape[r.axis])[nearest_of(r, shape[r.axis], rules)]
+        elif r.axis >= 2:
+            size = shape[r.axis]
+            made[r.axis - 2] = dense_matrix(axis_weights(r, size, rules), size, np.float64)
     return made, rules.transformation
-
-
-def _places(size: int, count: int, scale: Fraction, rule: str) -> Iterator[Fraction]:
-    """Yield the position in the input of every output."""
-    for o in range(count):
-        if size == count:
-            yield Fraction(o)
-        elif rule == "asymmetric":
-            yield o / scale
-        elif rule == "tf_half_pixel_for_nn":
-            yield (o + HALF) / scale
-        elif rule == "align_corners":
-            yield Fraction(o * (size - 1), max(count - 1, 1))
-        else:  # half_pixel; pytorch_half_pixel differs if one element is left
-            yield (o + HALF) / scale - HALF
-
-
-def _weighed(x: Fraction, size: int, mode: str, nearest: str) -> Weights:
-    if mode == "nearest":
-        return {min(max(NEAREST[nearest](x), 0), size - 1): Fraction(1)}
-    need(mode in ("linear", "linear_onnx"), f"the mode {mode} is not followed")
-    x = min(max(x, Fraction(0)), Fraction(size - 1))
-    low = math.floor(x)
-    return {low: 1 - (x - low)} | ({low + 1: x - low} if x != low else {})

@@ -5,8 +5,8 @@ then a sum of products: relations say which element of the data meets which elem
 The sums are equal for all data if for every output and element of the data the weights add up to
 the same number.
 
-If OpenVINO is installed and reads a file, its sizes and folded integers take precedence: a rule
-that contradicts it is not followed.
+If OpenVINO is installed and reads a file, its sizes take precedence: a rule that contradicts them
+is not followed.
 """
 
 from __future__ import annotations
@@ -42,15 +42,6 @@ OPSET = re.compile("opset([1-9]|1[0-7])")
 # Errors of a rule for attributes and constants that do not fit.
 FAILURES = (LookupError, ValueError, TypeError, ArithmeticError, RecursionError, MemoryError)
 WEIGHTS = ("Add", "Subtract", "Multiply")  # operations on weights, as NumPy names them
-REAL = ("bf16", "f16", "f32", "f64")
-# But for poles, a little change of the first input of these changes the outputs a little.
-_SMOOTH = """
-    Abs AvgPool BatchNormInference BatchToSpace Cos DeformableConvolution Elu Erf Exp GRN Gelu
-    GroupNormalization HSwish LRN Log LogSoftmax MVN MatMul Mish NormalizeL2 Power ReduceL1 ReduceL2
-    ReduceMax ReduceMean ReduceMin ReduceSum Result Reverse Roll Selu ShuffleChannels Sin SoftMax
-    SoftPlus SoftSign SpaceToBatch SpaceToDepth Sqrt SquaredDifference Swish"""
-SMOOTH = {*rules.STEPS, *_SMOOTH.split()} - {"Const", "FloorMod"}
-SMOOTH_BOTH = {*WEIGHTS, "Concat", "Divide", "Maximum", "Minimum", "MatMul", "SquaredDifference"}
 
 
 class SecondDiffers(Exception):
@@ -84,23 +75,17 @@ class SecondSide:
         for y in model.layers:
             fixed = bool(y.inputs) and all(self._constant[p.layer] for p in y.inputs)
             self._constant.append(y.type == "Const" or (fixed and y.type != "RandomUniform"))
-        self._said, self._folded = openvino(model) if openvino else ({}, {})
+        self._said = openvino(model) if openvino else {}
 
     def enter(self, at: int) -> None:
         """Number a layer's outputs: layers alike with equal inputs have equal outputs."""
         y, numbers = self.model.layers[at], self.facts.numbers
-        read = y.inputs if y.type != "ShapeOf" else ()  # a shape does not follow from values
-        rounded = [self.number[p] in self.facts.rounded for p in read]
-        smooth = y.type in SMOOTH and y.attributes.get("destination_type", "f32") in REAL
-        odd = any(rounded) and not (smooth and (y.type in SMOOTH_BOTH or not any(rounded[1:])))
         which = {"Parameter": str(at), **dict.fromkeys(STATEFUL, y.name)}.get(y.type)
-        which = f"{at} of rounded weights" if odd else which
         key: list[Any] = [y.type, y.version, sorted(y.attributes.items()), y.rest, which]
         text = str(key + [self.number[p] for p in y.inputs])
         for port in range(len(y.names)):
             own = numbers.setdefault((text, port), len(numbers))
             self.number[SecondPort(at, port)] = own
-            self.facts.rounded |= {own} if any(rounded) else set()
             if (y.name, port) in self._said:
                 self.facts.said.setdefault(own, self._said[y.name, port])
 
@@ -154,9 +139,8 @@ class SecondSide:
     def _array(self, port: SecondPort) -> Array:
         """Return the elements of a constant, or sizes as objects: open ones if both have them."""
         y, number = self.layer(port), self.number[port]
-        folded = self._folded.get(y.name) if y.type != "Const" else None
         try:
-            return self._elements(y, port) if folded is None else folded
+            return self._elements(y, port)
         except (Unfollowed, *FAILURES):
             shape = self.shape(port)
             fixed = all(isinstance(n, int) and n <= rules.MOST_SIZES for n in shape)
@@ -271,9 +255,6 @@ class _Comparing:
             if _ends(self.source, kind) != _ends(self.lowered, kind):
                 text = f"the values or names of {kind} layers are not shown to be equal"
                 whole = SecondAnswer("the model", NOT_APPLICABLE, text)
-        if self.facts.rounded & {number for _, number in _ends(self.lowered, "Assign")}:
-            text = "a variable keeps values of rounded weights"
-            whole = SecondAnswer("the model", NOT_APPLICABLE, text)
         rows = self.made.values()
         return [*(min(row, key=lambda one: one.verdict != AGREES) for row in rows), whole]
 
@@ -290,10 +271,8 @@ class _Comparing:
         self.facts.stops = self.facts.known & {*own.values()}
         verdict, text = AGREES, ""
         try:
-            rounded = _compare((self.source, wanted), (self.lowered, output))
-            rounded |= own[output] in self.facts.rounded
+            _compare((self.source, wanted), (self.lowered, output))
             own[output] = number
-            self.facts.rounded |= {number} if rounded else set()
         except SecondDiffers as e:
             verdict, text = DIFFERS, str(e)
         except (Unfollowed, isl.Error, *FAILURES) as e:
@@ -329,8 +308,8 @@ def _ends(side: SecondSide, kind: str) -> list[Any]:
     return sorted(rows) if kind == "Assign" else rows
 
 
-def _compare(*ends: tuple[SecondSide, SecondPort]) -> bool:
-    """Raise Differs unless two values are equal, source by source; whether weights are rounded."""
+def _compare(*ends: tuple[SecondSide, SecondPort]) -> None:
+    """Raise Differs unless two values are equal, source by source."""
     groups: dict[Any, list[SecondTerm]] = defaultdict(list)
     functions: tuple[set[Any], set[Any]] = (set(), set())
     a, b = (side.shape(end) for side, end in ends)
@@ -349,7 +328,6 @@ def _compare(*ends: tuple[SecondSide, SecondPort]) -> bool:
     first, second = (every - {None} for every in functions)
     if first != second:
         raise SecondDiffers(f"the activations are {second} instead of {first}")
-    rounded = False
     for taps in groups.values():
         # Regions in which the same taps read an element, with the places of these.
         regions: list[tuple[isl.Set, tuple[int, ...]]] = []
@@ -360,8 +338,7 @@ def _compare(*ends: tuple[SecondSide, SecondPort]) -> bool:
             pairs.append((reduce(isl.Set.subtract, (domain for domain, _ in before), own), (i,)))
             regions = [row for row in pairs if not row[0].is_empty()]
         for domain, chosen in sorted(regions, key=itemgetter(1)):
-            rounded |= _compare_sums(domain, [taps[i] for i in chosen])
-    return rounded
+            _compare_sums(domain, [taps[i] for i in chosen])
 
 
 def _taps(term: SecondTerm) -> Iterator[tuple[tuple[int, ...], SecondTerm]]:
@@ -386,11 +363,8 @@ def _taps(term: SecondTerm) -> Iterator[tuple[tuple[int, ...], SecondTerm]]:
     raise Unfollowed("too many taps read one element")
 
 
-def _compare_sums(domain: isl.Set, taps: Sequence[SecondTerm]) -> bool:
-    """Compare the sums of weights over the elements that these taps, and no others, read.
-
-    Returns whether they are equal only up to rounding.
-    """
+def _compare_sums(domain: isl.Set, taps: Sequence[SecondTerm]) -> None:
+    """Compare the sums of weights over the elements that these taps, and no others, read."""
     relations = [tap.relation.intersect_domain(domain) for tap in taps]
     positions = _positions(relations, taps)
     rows: tuple[list[Array], list[Array]] = ([], [])
@@ -402,13 +376,13 @@ def _compare_sums(domain: isl.Set, taps: Sequence[SecondTerm]) -> bool:
         rows[tap.side].append(weights)
     exact, near = np.broadcast_arrays(*(sum(row, np.zeros(1)) for row in rows))
     off = exact != near
-    halves = any(a.dtype == np.float16 for a in taps[-1].factors)
-    if halves and len(rows[0]) == len(rows[1]) == 1:  # the lowering may round a filter
-        off &= ~((exact.astype(np.float16) == near) & (abs(exact - near) <= abs(exact) / 1024))
+    if any(a.dtype == np.float16 for a in taps[-1].factors) and off.any():
+        close = (exact.astype(np.float16) == near) & (abs(exact - near) <= abs(exact) / 1024)
+        if close[off].all():
+            raise Unfollowed("its weights are rounded to f16")
     if off.any():
         texts = f"{near[off][0]} instead of {exact[off][0]}"
         raise SecondDiffers(f"a weight is {texts}, such as for {domain.sample_point()}")
-    return bool((exact != near).any())
 
 
 def _positions(relations: Sequence[isl.Map], taps: Sequence[SecondTerm]) -> Iterator[Array]:
@@ -483,40 +457,32 @@ def _evaluated(aff: isl.Aff, grid: list[Array]) -> Any:
     return total // by.to_python()
 
 
-def openvino_facts(model: SecondModel) -> tuple[dict[tuple[str, int], Any], dict[str, Array]]:
-    """Return the shapes that OpenVINO infers, and the integers that it folds, by layers' names."""
-    shapes: dict[tuple[str, int], Any] = {}
-    folded: dict[str, Array] = {}
+def openvino_shapes(model: SecondModel) -> dict[tuple[str, int], Any]:
+    """Return the shapes that OpenVINO infers by layers' names, None for an open size."""
     try:
         openvino = extra("openvino", "Core", "PartialShape")
-        manager = extra("openvino.passes", "Manager", "ConstantFolding").Manager()
         net = openvino.Core().read_model(model.xml, model.weights)
         if model.shapes:
             texts = {i: f"[{','.join(map(str, d))}]" for i, d in model.shapes.items()}
             net.reshape({i: openvino.PartialShape(t) for i, t in texts.items()})
-        manager.register_pass(extra("openvino.passes").ConstantFolding())
-        for op in net.get_ops():
-            for i, shape in enumerate(out.get_partial_shape() for out in op.outputs()):
-                if shape.rank.is_static:
-                    sizes = [d.get_length() if d.is_static else None for d in shape]
-                    shapes[op.get_friendly_name(), i] = sizes
-        manager.run_passes(net)
     except (ExtraError, RuntimeError, TypeError, ValueError):
-        return {}, {}  # not installed, a dialect, or nothing that OpenVINO reads
-    for c in net.get_ops():
-        whole = c.get_type_name() == "Constant" and c.get_element_type().is_integral()
-        if whole and c.data.size <= rules.MOST_SIZES:
-            folded[c.get_friendly_name()] = c.data.astype(np.int64)
-    return shapes, folded
+        return {}  # not installed, a dialect, or nothing that OpenVINO reads
+    shapes: dict[tuple[str, int], Any] = {}
+    for op in net.get_ops():
+        for i, shape in enumerate(out.get_partial_shape() for out in op.outputs()):
+            if shape.rank.is_static:
+                sizes = [d.get_length() if d.is_static else None for d in shape]
+                shapes[op.get_friendly_name(), i] = sizes
+    return shapes
 
 
 def second_check(
     source: SecondModel,
     lowered: SecondModel,
-    facts: Callable[[SecondModel], Any] | None = openvino_facts,
+    facts: Callable[[SecondModel], Any] | None = openvino_shapes,
 ) -> list[SecondAnswer]:
     """Return an answer for each rewritten deconvolution, and as the last one for the model.
 
-    `facts` returns shapes and folded integers from elsewhere.
+    `facts` returns shapes from elsewhere.
     """
     return _Comparing(source, lowered, facts).answers()

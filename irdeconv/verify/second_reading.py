@@ -178,10 +178,6 @@ def _array(raw: bytes, attributes: Mapping[str, str]) -> Array | None:
     """Return the elements of a constant, None of a type that is only compared."""
     kind = attributes["element_type"]
     shape = [int(d) for d in attributes.get("shape", "").split(",") if d.strip()]
-    if kind in ("i4", "u4"):
-        pairs = np.frombuffer(raw, "u1")
-        halves = np.stack([pairs & 15, pairs >> 4], 1).reshape(-1)[: math.prod(shape)].astype("i1")
-        return ((halves ^ 8) - 8 if kind == "i4" else halves).reshape(shape)
     if kind not in CODES:
         return None
     array = np.frombuffer(raw, CODES[kind], math.prod(shape)).reshape(shape)

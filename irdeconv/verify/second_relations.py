@@ -94,7 +94,6 @@ class SecondFacts:
         self.numbers: dict[object, int] = {}  # of values, by layers and inputs
         self.known: set[int] = set()  # numbers of the original's values
         self.stops: set[int] = set()  # those that the lowered model has, too
-        self.rounded: set[int] = set()  # those that it has up to rounding
         self.said: dict[int, list[int | None]] = {}  # shapes that OpenVINO infers
         self.limits: dict[str, isl.Set] = {}  # of each open size
         self.cases: dict[str, str] = {}  # sizes that are different in several cases
@@ -333,9 +332,8 @@ def _regrouped(op: SecondOperation, dims: list[Size]) -> SecondStep:
             op.require(queue, FITS)
             axis, n = queue.pop(0)
             rest, left = op.facts.quotient(need, n), op.facts.quotient(n, need)
-            if rest is None and left is None:
-                return _counted(op, dims)
             if rest is None:
+                op.require(left is not None, "its axes have no common parts")
                 queue.insert(0, (axis, left))
             row.append((axis, need if rest is None else n))
             need = 1 if rest is None else rest
@@ -352,15 +350,6 @@ def _regrouped(op: SecondOperation, dims: list[Size]) -> SecondStep:
         for (axis, n), place in zip(row, places, strict=False):
             at[axis].append((place, n))
     return op.moved(out, [reduce(linear, row, 0) for row in at])
-
-
-def _counted(op: SecondOperation, dims: list[Size]) -> SecondStep:
-    """Reshape by the number that an element has in the order of all; sizes are exact."""
-    exact = all(isinstance(n, int) for n in (*op.shape, *dims))
-    op.require(exact and product(op.shape) == product(dims), "its axes have no common parts")
-    names = [f"i{i}" for i in range(len(op.shape))]
-    every = zip(axes_of(dims), dims, strict=True), zip(names, op.shape, strict=True)
-    return op.moved(dims, names, " = ".join(str(reduce(linear, row, 0)) for row in every))
 
 
 def _depth_to_space(op: SecondOperation) -> SecondStep:
@@ -426,15 +415,6 @@ def _concat(op: SecondOperation) -> SecondStep:
         at[axis] = f"{at[axis]} - ({begin})"
         reads.append(op.read(p, out, at))
     return SecondStep(out, reads)
-
-
-def _split(op: SecondOperation) -> SecondStep:
-    (axis,), count, port = op.axes(1), len(op.layer.names), op.port.port
-    lengths = op.sizes(2, [f"floor(({op.shape[axis]})/{count})"] * count)
-    rest = " - ".join([str(op.shape[axis]), *(f"({n})" for n in lengths if n != -1)])
-    lengths = [rest if n == -1 else n for n in lengths]
-    begin = " + ".join(f"({n})" for n in [op.at[axis], *lengths[:port]])
-    return op.changed({axis: (begin, lengths[port])})
 
 
 def _gather(op: SecondOperation) -> SecondStep:
@@ -657,7 +637,6 @@ _RULES: dict[str, Callable[[SecondOperation], SecondStep]] = {
     "Pad": _pad,
     "Slice StridedSlice": _slice,
     "Concat": _concat,
-    "Split VariadicSplit": _split,
     "Gather": _gather,
     "Tile": _tile,
     "Interpolate": _interpolate,
