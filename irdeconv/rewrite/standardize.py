@@ -227,11 +227,7 @@ def _standardize_graph(out: Graph, problems: Collector) -> Graph:
         except OpError as e:
             text = f"{node.label} cannot be written in standard operations: {e}"
             problems.add_at(node, "E402", text)
-    for node in list(out.nodes("Pad")):
-        amounts = out.inputs_of(node.id)[1:]
-        open_zeros = len(amounts) == 2 and any(out.spec(v).known is None for v in amounts)
-        if node.origins and isinstance(node.op, Pad12) and open_zeros:
-            _split_pad(out, node)
+    _split_pads(out, lambda node: bool(node.origins))
     for node in list(out.nodes("GroupConvolution")):
         if node.origins:
             _scale_by_output(out, node)
@@ -291,6 +287,22 @@ def _standardize(graph: Graph, node: Node) -> None:
                 _standardize(graph, made)
     else:
         raise OpError("no spelling is defined")
+
+
+def with_split_pads(graph: Graph) -> Graph:
+    """Return a copy in which no Pad crops and pads by computed amounts, as a file has them."""
+    out = graph.copy()
+    change_bodies(out, with_split_pads)
+    _split_pads(out, lambda node: True)
+    return out
+
+
+def _split_pads(graph: Graph, chosen: Callable[[Node], bool]) -> None:
+    for node in filter(chosen, list(graph.nodes("Pad"))):
+        amounts = graph.inputs_of(node.id)[1:]
+        open_zeros = len(amounts) == 2 and any(graph.spec(v).known is None for v in amounts)
+        if isinstance(node.op, Pad12) and open_zeros:
+            _split_pad(graph, node)
 
 
 def _split_pad(graph: Graph, node: Node) -> None:

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import math
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
-from xml.etree import ElementTree
 
 import numpy as np
 
@@ -40,40 +38,16 @@ from irdeconv.verify.certificates import Stamp
 def kept_parts(node: Node) -> list[object]:
     """Return the version and children of an unknown layer, in a form to be compared; else nothing.
 
-    Constants of bodies are compared by their bytes, wherever these lie in the weights file.
+    Constants of bodies are places in weights, which are compared as a whole.
     """
     op: Any = node.op
     sections = getattr(op, "sections", None)
     if sections is None:
         return []
-    return [op.version, *(_section(s.tag, s.xml, op.weights) for s in sections)]
-
-
-def _section(tag: str, xml: bytes, weights: Any) -> tuple[str, bytes]:
-    if not tag.endswith("body"):
-        return tag, xml.strip()
-    try:
-        # A section of a document that was read before, by the parser that refuses a DOCTYPE.
-        root = ElementTree.fromstring(xml)  # noqa: S314
-        for data in root.iter("data"):  # of every constant, also in a body within the body
-            if "offset" in data.attrib and "size" in data.attrib:
-                data.set("offset", _digest(data, weights))
-        text = ElementTree.tostring(root, encoding="unicode")
-        return tag, ElementTree.canonicalize(text, strip_text=True).encode()
-    except (ElementTree.ParseError, ValueError):
-        return tag, xml.strip()
-
-
-def _digest(data: ElementTree.Element, weights: Any) -> str:
-    if weights is None or not weights.available:
-        return data.attrib["offset"]
-    texts = data.attrib["offset"], data.attrib["size"]
-    if not all(re.fullmatch("[0-9]{1,19}", text) for text in texts):
-        raise ValueError("these are no numbers of bytes")
-    offset, size = map(int, texts)
-    if offset + size > weights.size:
-        raise ValueError("these bytes are not in the weights file")
-    return hashlib.blake2b(memoryview(weights.raw())[offset : offset + size]).hexdigest()
+    digest, weights = "", op.weights
+    if any(b"offset" in s.xml for s in sections) and weights is not None and weights.available:
+        digest = hashlib.blake2b(memoryview(weights.raw())).hexdigest()
+    return [op.version, digest, *((s.tag, s.xml.strip()) for s in sections)]
 
 
 FactOf = Callable[[Port], Fact]
@@ -90,51 +64,11 @@ def adapted(graph: Graph) -> tuple[Model, dict[int, int]]:
     places: dict[int, int] = {}
     layers: list[Layer] = []
     for node in (*parameters, *inside):
-        layer = layer_of(graph, node, places)
-        if node.type == "Pad":
-            layer = _padded_first(graph, node, layer, layers)
         places[node.id] = len(layers)
-        layers.append(layer)
+        layers.append(layer_of(graph, node, places))
     results = tuple(places[n.id] for n in graph.results)
     model = Model(tuple(layers), tuple(range(len(parameters))), results)
     return model, {place: node for node, place in places.items()}
-
-
-def _padded_first(graph: Graph, node: Node, pad: Layer, layers: list[Layer]) -> Layer:
-    """Pad first and crop behind it, if one Pad may do both: a crop may remove padded elements.
-
-    In a file such a Pad reads foreign memory; writers of graphs split it as well. Only the crop has
-    the node's name: the named layer is compared with the original, and at some sizes the padded
-    data equal this as well.
-    """
-    specs = [graph.spec(v) for v in graph.inputs_of(node.id)[1:3]]
-    begin, end = (s.known for s in specs)
-    if begin is not None and end is not None and begin.shape == end.shape:
-        both = (np.minimum(begin, end) < 0) & (np.maximum(begin, end) > 0)
-        if not both.any():
-            return pad
-    kind = specs[0].dtype.name if specs[0].dtype else "i64"
-    zero = TypedArray(np.zeros(1, np.int64 if kind == "i64" else np.int32), kind)
-    value: dict[str, Any] = {"names": ((),), "outputs": (fact_of(specs[0]),)}
-    one = value | {"outputs": (Fact(kind, (1,)),)}
-
-    def add(layer: Layer) -> Port:
-        layers.append(layer)
-        return Port(len(layers) - 1)
-
-    at = add(Layer(f"{pad.name}/zero", "Const", "opset1", elements=zero, **one))
-    data, first, last, *fill = pad.inputs
-
-    def made(type: str, a: Port, b: Port) -> Port:
-        said = {"auto_broadcast": "numpy"}
-        return add(Layer(f"{pad.name}/{type}", type, "opset1", said, inputs=(a, b), **value))
-
-    zeros = [made("Maximum", v, at) for v in (first, last)]
-    unknown = (Fact(pad.outputs[0].type, None),)
-    whole = replace(pad, name=f"{pad.name}/Pad", names=((),), outputs=unknown)
-    padded = add(replace(whole, inputs=(data, *zeros, *fill)))
-    crops = [made("Subtract", v, z) for v, z in zip((first, last), zeros, strict=True)]
-    return replace(pad, inputs=(padded, *crops, *fill))
 
 
 def layer_of(graph: Graph, node: Node, places: Mapping[int, int]) -> Layer:

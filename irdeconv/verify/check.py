@@ -213,8 +213,7 @@ def _probed(ob: Obligation, proof: Proof | str, seed: tuple[int, int]) -> tuple[
     try:
         if isinstance(proof, Proof) and proof.rounding:
             raise Unproved("its weights are rounded, which residues cannot distinguish from others")
-        found = probe.probe(ob, seed)
-        done, chance = str(found), found.probability
+        done, chance = probe.probe(ob, seed)
     except probe.Differs as e:
         reason = str(e)
     except Unproved as e:

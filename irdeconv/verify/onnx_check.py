@@ -39,6 +39,7 @@ from irdeconv.ops.slicing import Gather, Slice
 from irdeconv.proof.sizes import Case, Expr, Monomial, Size, is_int
 from irdeconv.rewrite.builder import GraphBuilder, remove_dead
 from irdeconv.rewrite.infer_specs import inferred
+from irdeconv.rewrite.standardize import with_split_pads
 from irdeconv.runtime.simplify import simplify
 from irdeconv.verify.adapter import ProofSide, side_of, unnamed
 from irdeconv.verify.certificates import Certificate, Certificates, CheckReport, Stamp
@@ -105,7 +106,7 @@ def _compared(
     for model, file in zip(models, files, strict=True):
         reader = onnx_opaque.LenientReader(file.location, {}, semantics)
         reader.ranks, reader.believe = ranks, believe
-        graphs.append(inferred(reader.read(model).graph))
+        graphs.append(with_split_pads(inferred(reader.read(model).graph)))
         side = side_of(spelled_alike(graphs[-1]) if alike else graphs[-1])
         bare = unnamed(side.model)  # the interface is compared as ONNX has it
         sides.append(replace(side, model=replace(bare, rest="\n".join(reader.silent))))

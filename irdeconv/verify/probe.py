@@ -51,20 +51,11 @@ PART = 11  # bits; 3 parts make up an element
 TERMS = 2**PART
 LEAST_PRIME, PRIMES_END = 2**30, 2**31  # of a prime
 PRIMES = 50_697_537  # between LEAST_PRIME and PRIMES_END
-WITNESSES = (2, 3, 5, 7)  # they identify every prime below 3,215,031,751
 
 
 def is_prime(n: int) -> bool:
-    """Whether a number of 31 bits is a prime (Miller and Rabin)."""
-    odd, twos = n - 1, 0
-    while odd % 2 == 0:
-        odd, twos = odd // 2, twos + 1
-
-    def passes(witness: int) -> bool:
-        x = pow(witness, odd, n)
-        return x == 1 or any(pow(x, 2**r, n) == n - 1 for r in range(twos))
-
-    return n % 2 == 1 and all(passes(w) for w in WITNESSES)
+    """Whether a number from 2 on is a prime, by trial division."""
+    return bool((n % np.arange(2, math.isqrt(n) + 1)).all())
 
 
 def random_prime(rng: np.random.Generator) -> int:
@@ -330,7 +321,7 @@ Evaluation.rules = {
 
 RANDOM_POINTS = 2
 PROBED_SIZES = (1, 2, 3, 5, 8, 0)
-RANDOM_SPAN = 100  # from the lower end of an interval, for random sizes
+RANDOM_SPAN = 100  # beyond the lower end of an interval, for random sizes
 MOST_PROBED = 10
 SMALL = 2  # an open dimension of no meaning
 
@@ -339,20 +330,11 @@ class Differs(Exception):
     """Both sides were evaluated and are not equal."""
 
 
-@dataclass(frozen=True)
-class Probed:
-    """The evaluated sizes, and the probability that a difference at them stays unseen."""
+def probe(ob: Obligation, seed: Sequence[int]) -> tuple[str, float]:
+    """Compare both sides at some sizes; Differs if they are not equal, Unproved if unknown.
 
-    sizes: tuple[str, ...]
-    probability: float
-
-    def __str__(self) -> str:
-        points = count(RANDOM_POINTS, "random point")
-        return f"{points} at {count(len(self.sizes), 'size')}: {', '.join(self.sizes)}"
-
-
-def probe(ob: Obligation, seed: Sequence[int]) -> Probed:
-    """Compare both sides at some sizes; Differs if they are not equal, Unproved if unknown."""
+    Returns the evaluated sizes, and the probability that a difference at them stays unseen.
+    """
     layer = _Probe(ob)
     done, chance = [], 0.0
     for number, data in enumerate(layer.choices(np.random.default_rng([*seed, 0]))):
@@ -363,7 +345,8 @@ def probe(ob: Obligation, seed: Sequence[int]) -> Probed:
         done.append(str(list(data)))
         chance = max(chance, float(np.prod(trials)))
     need(done, "no size was found for which the layer has an output")
-    return Probed(tuple(done), chance)
+    points = count(RANDOM_POINTS, "random point")
+    return f"{points} at {count(len(done), 'size')}: {', '.join(done)}", chance
 
 
 class _Probe:
@@ -415,7 +398,7 @@ class _Probe:
         free = [a for a, n in enumerate(self.shape) if not isinstance(n, int) and a != axis]
         wishes = [dict.fromkeys(free, n) for n in PROBED_SIZES]
         wishes += [{a: 5 + (a == longer) for a in free} for longer in free]
-        wishes += [{a: _random(rng, self.shape[a]) for a in free}]
+        wishes += [{a: _inside(self.shape[a], 0) + int(rng.integers(RANDOM_SPAN)) for a in free}]
         seen: set[Ints] = set()
         for wish in wishes:
             chosen = [_inside(n, wish.get(a, 0)) for a, n in enumerate(self.shape)]
@@ -497,9 +480,3 @@ def _inside(size: int | tuple[int, int | None], wish: int) -> int:
         return size
     low, high = size
     return max(low, wish) if high is None else min(max(low, wish), high)
-
-
-def _random(rng: np.random.Generator, size: int | tuple[int, int | None]) -> int:
-    low, high = (size, size) if isinstance(size, int) else size
-    most = low + RANDOM_SPAN
-    return int(rng.integers(low, (most if high is None else min(high, most)) + 1))

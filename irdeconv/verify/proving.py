@@ -26,6 +26,7 @@ from irdeconv.ops.basic import Parameter
 from irdeconv.proof import reader
 from irdeconv.proof.model import Fact, Model, Unproved
 from irdeconv.rewrite.infer_specs import ShapeLike, infer_specs, input_shapes
+from irdeconv.rewrite.standardize import with_split_pads
 from irdeconv.verify.adapter import ProofSide, meant, model_side, paired, reshaped, side_of
 from irdeconv.verify.certificates import Stamp
 
@@ -114,7 +115,7 @@ def _side(
     if not own:
         staged = "xml" if given.staged else None
         stamped = None if given.path is None else stamp_of(given.path, staged, given.beside)
-        return replace(side_of(graph), stamp=stamped, warnings=warnings)
+        return replace(side_of(with_split_pads(graph)), stamp=stamped, warnings=warnings)
     try:
         assert given.path is not None
         model = meant(reader.read(given.path, given.beside), document=given.semantics == "document")

@@ -29,6 +29,7 @@ from irdeconv.proof.definition import CONVOLUTIONS
 from irdeconv.proof.model import Unproved
 from irdeconv.rewrite import builder
 from irdeconv.rewrite.infer_specs import infer_specs, inferred, layer_count
+from irdeconv.rewrite.standardize import with_split_pads
 from irdeconv.verify.adapter import side_of
 from irdeconv.verify.check import checked
 from irdeconv.verify.raising_compose import Decomposition, resize_unproved, upsampling
@@ -302,7 +303,7 @@ def unproved(raised: Graph, source: Graph) -> dict[str, str]:
     """Return the deconvolutions not proved equal to `source`, all if others differ; why."""
     before = {n.name for n in source.nodes() if n.op.deconvolution}
     new = [n for n in raised.nodes() if n.op.deconvolution and n.name not in before]
-    report = checked(side_of(raised), side_of(source))
+    report = checked(side_of(with_split_pads(raised)), side_of(with_split_pads(source)))
     if report.problems:
         return {n.name: f"it is not proved: {report.problems[0]}" for n in new}
     done = {c.layer: c for c in report.layers}

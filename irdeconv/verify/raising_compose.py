@@ -169,18 +169,6 @@ class ViewReading:
         factors = (Fraction(o.radix * r.axis.radix, r.stride) for o, r in pairs)
         return math.prod(factors, start=Fraction(1))
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether no element of the data is cut off in front of the convolutions."""
-        ends = [
-            (read.live[0] - axis.shift,
-             axis.shift + axis.length - (n - 1) * axis.radix - read.live[-1] - 1)
-            for b in self.blocks
-            for n, read in zip(self.data[2:], b.reads, strict=True)
-            for axis in [read.axis]
-        ]  # fmt: skip
-        return all(map(self.case.implies, itertools.chain(*ends)))
-
     def compose(self, data: Value, end: int) -> Decomposition:
         """Return the deconvolution of the data, which ends at a node."""
         first = self.blocks[0]

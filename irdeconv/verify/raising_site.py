@@ -183,9 +183,9 @@ class RaisingCandidate:
         view, data = self.walk.values[Value(self.end)], self.walk.values[self.data]
         return ViewReading(self.walk.case, view, data.shape)
 
-    def rank(self) -> tuple[Fraction, int, bool, int]:
+    def rank(self) -> tuple[Fraction, int, int]:
         """Return a key by which better candidates are larger."""
-        return self.reading.enlarges, -self.shared, self.reading.is_whole, self.length
+        return self.reading.enlarges, -self.shared, self.length
 
     def built(self, site: RaisingSite) -> Decomposition:
         """Return the deconvolution; Unproved if it is none."""

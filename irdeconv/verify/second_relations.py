@@ -484,15 +484,15 @@ def _arithmetic(op: SecondOperation) -> SecondStep:
 
 def _ones(mask: Array) -> isl.Set:
     """Return the set in which a mask of zeros and ones is 1, if it is a product over axes."""
-    texts, again = ["true"], np.ones_like(mask)
-    for axis, size in enumerate(mask.shape):
-        row = mask.max(tuple(a for a in range(mask.ndim) if a != axis))
-        again *= row.reshape([-1 if a == axis else 1 for a in range(mask.ndim)])
-        period = next((p for p in range(1, size + 1) if (row == np.resize(row[:p], size)).all()), 1)
-        kept = [f"i{axis} mod {period} = {r}" for r in np.flatnonzero(row[:period])]
-        texts += [f"0 <= i{axis} < {size}", f"({' or '.join(kept) or 'false'})"]
-    if not np.array_equal(again, mask):
+    rows = [mask.any(tuple({*range(mask.ndim)} - {a})) for a in range(mask.ndim)]
+    if not mask[np.ix_(*rows)].all():
         raise Unfollowed("a mask is no product of masks of its axes")
+    texts = ["true"]
+    for axis, row in enumerate(rows):
+        n = len(row)
+        period = next(p for p in range(1, n + 1) if (row == np.resize(row[:p], n)).all())
+        kept = [f"i{axis} mod {period} = {r}" for r in np.flatnonzero(row[:period])]
+        texts += [f"0 <= i{axis} < {n}", f"({' or '.join(kept) or 'false'})"]
     names = ", ".join(f"i{a}" for a in range(mask.ndim))
     return isl.Set(f"{{ [{names}] : {' and '.join(texts)} }}")
 
