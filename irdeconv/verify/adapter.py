@@ -157,18 +157,6 @@ def _dim(dim: Dim) -> int | tuple[int, int | None]:
     return (dim.lo, dim.hi) if isinstance(dim, Interval) else dim
 
 
-def facts(graph: Graph, nodes: Mapping[int, int], adapted: Model | None = None) -> FactOf:
-    """Return a model's inferred facts by value; `nodes` has the node of each layer."""
-
-    def fact(port: Port) -> Fact:
-        node = nodes.get(port.layer)
-        if node is None:
-            return adapted.of(port).outputs[port.port] if adapted else Fact(None, None)
-        return _fact(graph.node(node), port.port)
-
-    return fact
-
-
 def believed(graph: Graph, nodes: Mapping[int, int]) -> Callable[[Port], bool]:
     """Return a test for facts that may follow from declarations of unknown operations."""
     behind: set[int] = set()
@@ -270,8 +258,7 @@ class ProofSide:
 
 def side_of(graph: Graph) -> ProofSide:
     """Return an inferred graph as a side."""
-    model, nodes = adapted(graph)
-    return model_side(graph, model, nodes, model)
+    return model_side(graph, *adapted(graph))
 
 
 def _unread(model: Model) -> ProofSide:
@@ -283,11 +270,13 @@ def _unread(model: Model) -> ProofSide:
     )
 
 
-def model_side(
-    graph: Graph, model: Model, nodes: Mapping[int, int], adapted: Model | None = None
-) -> ProofSide:
+def model_side(graph: Graph, model: Model, nodes: Mapping[int, int]) -> ProofSide:
     """Return a model as a side; `nodes` has the node of the inferred graph for each layer."""
     doubted = believed(graph, nodes)
+
+    def fact(port: Port) -> Fact:
+        node = nodes.get(port.layer)
+        return Fact(None, None) if node is None else _fact(graph.node(node), port.port)
 
     def inside(place: int, tag: str) -> ProofSide:
         op: Any = graph.node(nodes[place]).op
@@ -295,15 +284,12 @@ def model_side(
         body = next((b.graph for b in getattr(op, "bodies", ()) if b.tag == tag), None)
         if body is None:
             return _unread(inner)
-        read = adapted is None  # of a file, by the core
-        side = model_side(body, inner, paired(body, inner)) if read else side_of(body)
-        side = side if read else replace(side, model=unnamed(side.model))
+        side = model_side(body, inner, paired(body, inner))
         if any(map(doubted, model.layers[place].inputs)):
             return replace(side, believed=lambda port: True)
         return side
 
-    fact = fitting(model, facts(graph, nodes, adapted))
-    return ProofSide(model, fact, believed=doubted, inside=inside)
+    return ProofSide(model, fitting(model, fact), believed=doubted, inside=inside)
 
 
 def rewritten(ob: Obligation) -> list[Layer]:

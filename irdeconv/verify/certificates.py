@@ -359,15 +359,9 @@ def _other_files(side: str, stated: Stamp | None, made: Stamp | None) -> list[st
     """Say which file is not the one that a certificate was made of."""
     if stated is None:
         return []
-    if made is None:
-        return [f"the certificate is of files, the {side} model is none"]
-    out = []
-    for kind in dict.fromkeys([*stated, *made]):
-        a, b = stated.get(kind), made.get(kind)
-        if a != b:
-            sizes = " and ".join(_size(s) for s in (a, b))
-            out.append(f"the .{kind} of the {side} model is another file than certified: {sizes}")
-    return out
+    now, other = made or {}, f"of the {side} model is another file than certified"
+    pairs = ((kind, stated.get(kind), now.get(kind)) for kind in {**stated, **now})
+    return [f"the .{kind} {other}: {_size(a)} and {_size(b)}" for kind, a, b in pairs if a != b]
 
 
 def _size(stamp: Mapping[str, Any] | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -35,12 +35,14 @@ LISTED = 64  # longer vectors are given by their hash
 
 @dataclass
 class Compared:
-    """The core's verdict on two models, and the obligations that it met or did not meet."""
+    """The core's verdict on two models, and the obligations that it met or did not meet.
+
+    `tasks` has each with its proof, or the reason, and the first prover's reason.
+    """
 
     verdict: ProofVerdict
     other: tuple[str, ...]  # layers that are not rewritten and not the same
-    tasks: list[tuple[Obligation, Proof | str]]
-    unproved: Mapping[int, str]  # the first prover's reason, by the id of an obligation
+    tasks: list[tuple[Obligation, Proof | str, str | None]]
 
 
 def _compared(source: ProofSide, lowered: ProofSide) -> Compared:
@@ -55,17 +57,15 @@ def _compared(source: ProofSide, lowered: ProofSide) -> Compared:
         verdict = pairing.check(source.model, lowered.model, source.fact, provers, inside)
     asked = {key: task for p in provers for key, task in p.asked.items()}
     changed = _changed(source, lowered, verdict)
-    tasks: list[tuple[Obligation, Proof | str]] = []
+    tasks: list[tuple[Obligation, Proof | str, str | None]] = []
     for layer in verdict.layers:
         task = asked[layer.wanted, layer.output]
         # A layer that failed for one value may have been tried for others.
-        reported = layer.proof is None and any(subject(t) == subject(task) for t, _ in tasks)
+        reported = layer.proof is None and any(subject(t) == subject(task) for t, *_ in tasks)
         if not reported and (layer.proof or is_deconvolution(subject(task))):
-            tasks.append((task, layer.proof or _reason(task, layer.reason, changed)))
-    other = tuple(dict.fromkeys(changed.values()))
-    said = {id(t): provers[0].unproved.get((t.wanted, t.output)) for t, _ in tasks}
-    unproved = {at: text for at, text in said.items() if text is not None}
-    made = Compared(verdict, other, tasks, unproved)
+            first = provers[0].unproved.get((layer.wanted, layer.output))
+            tasks.append((task, layer.proof or _reason(task, layer.reason, changed), first))
+    made = Compared(verdict, tuple(dict.fromkeys(changed.values())), tasks)
     equal = {(a, b) for _, a, b, _ in verdict.bodies}
     for (_, a, b), found in inner.items():
         same = source.model.layers[a].name == lowered.model.layers[b].name
@@ -84,8 +84,7 @@ def _with_body(made: Compared, body: Compared) -> Compared:
         assumed=tuple(dict.fromkeys([*a.assumed, *b.assumed])),
         rounding=max(a.rounding, b.rounding),
     )
-    tasks, other = [*made.tasks, *body.tasks], (*made.other, *body.other)
-    return Compared(verdict, other, tasks, {**made.unproved, **body.unproved})
+    return Compared(verdict, (*made.other, *body.other), [*made.tasks, *body.tasks])
 
 
 def _changed(source: ProofSide, lowered: ProofSide, verdict: ProofVerdict) -> dict[int, str]:
@@ -194,7 +193,7 @@ def probed(source: ProofSide, lowered: ProofSide, *, seed: int | None = None) ->
     found, chosen = _compared(source, lowered), secrets.randbits(48) if seed is None else seed
     layers, chance = [], 0.0
     with progress.stage("probing", total=len(found.tasks)) as step:
-        for number, (ob, proof) in enumerate(found.tasks):
+        for number, (ob, proof, _) in enumerate(found.tasks):
             step(detail=subject(ob).name)
             made, unseen = _probed(ob, proof, (chosen, number))
             layers.append(made)
@@ -226,7 +225,7 @@ def _probed(ob: Obligation, proof: Proof | str, seed: tuple[int, int]) -> tuple[
 def _rest(source: ProofSide, lowered: ProofSide, found: Compared) -> CheckReport:
     """Return the report on all but the rewritten layers: equal ones and problems."""
     verdict = found.verdict
-    explained = found.other or any(isinstance(proof, str) for _, proof in found.tasks)
+    explained = found.other or any(isinstance(proof, str) for _, proof, _ in found.tasks)
     unequal = () if explained else verdict.unequal  # else they follow from the layers
     return CheckReport(
         layers=(),
@@ -252,7 +251,7 @@ def _certificates(source: ProofSide, lowered: ProofSide, found: Compared) -> Cer
     from irdeconv import __version__
 
     return Certificates(
-        tuple(_certificate(ob, proof, found.unproved.get(id(ob))) for ob, proof in found.tasks),
+        tuple(_certificate(*task) for task in found.tasks),
         source=source.stamp,
         lowered=lowered.stamp,
         tool=__version__,
@@ -264,24 +263,20 @@ def _certificates(source: ProofSide, lowered: ProofSide, found: Compared) -> Cer
 
 
 def _certificate(ob: Obligation, proof: Proof | str, open_sizes: str | None) -> Certificate:
-    layer = subject(ob)
-    made = Certificate(
+    layer, said = subject(ob), dict[str, Any]()
+    if isinstance(proof, str):
+        said["reason"] = proof
+    else:
+        said = {key: getattr(proof, key) for key in ("every", "maps", "rounding", "assumed")}
+        said["holds_for"] = _sizes(ob, proof) if proof.every else proof.sizes
+        said["partly"] = None if proof.every else open_sizes
+    return Certificate(
         layer=layer.name,
         type=layer.type,
         form=form_of(ob, proof),
         source=_parameters(ob),
         nodes=tuple({"name": y.name, "type": y.type} for y in rewritten(ob)),
-    )
-    if isinstance(proof, str):
-        return replace(made, reason=proof)
-    return replace(
-        made,
-        holds_for=_sizes(ob, proof) if proof.every else proof.sizes,
-        every=proof.every,
-        partly=None if proof.every else open_sizes,
-        maps=proof.maps,
-        rounding=proof.rounding,
-        assumed=proof.assumed,
+        **said,
     )
 
 

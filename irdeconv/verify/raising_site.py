@@ -14,18 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.base.errors import OpError
 from irdeconv.ir.dtypes import ElementType
 from irdeconv.ir.graph import Graph, Node, Value
-from irdeconv.ir.op import as_tuple
 from irdeconv.ir.spec import Array
 from irdeconv.ops.basic import Opaque
 from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.ops.elementwise import Add
 from irdeconv.ops.movement import Concat
 from irdeconv.proof.definition import CONVOLUTIONS, LayerDefinition, define
-from irdeconv.proof.language import ahead, enlarged
-from irdeconv.proof.maps import View
 from irdeconv.proof.model import (
     REFUSED,
     RULES,
@@ -38,7 +34,7 @@ from irdeconv.proof.model import (
     Unproved,
     need,
 )
-from irdeconv.proof.sizes import LARGEST_SIZES, Case, ratio
+from irdeconv.proof.sizes import LARGEST_SIZES, Case
 from irdeconv.proof.steps import biased, called
 from irdeconv.proof.symbolic import RegionWalk, open_leaf
 from irdeconv.proof.views import Leaf, Numbers, data_view
@@ -76,23 +72,6 @@ def moved_input(graph: Graph, node: Node) -> Value:
     return next(filter(varies, inputs if known_type(node) == "Concat" else ()), inputs[0])
 
 
-def folded(graph: Graph, value: Value, depth: int = 0) -> Array | None:
-    """Return a value that is computed from constants alone, None for any other."""
-    array = constant(graph, value)
-    node = graph.node(value.node)
-    inputs = graph.inputs_of(node.id)
-    if array is not None or not inputs or depth > LONGEST or not node.op.pure:
-        return array
-    arrays = [folded(graph, v, depth + 1) for v in inputs]
-    if any(a is None for a in arrays):
-        return None
-    try:
-        made: Array = as_tuple(node.op.evaluate(*arrays))[value.port]
-    except (OpError, ValueError, TypeError, IndexError):
-        return None
-    return made
-
-
 class GraphWalk:
     """Values of a graph as the proof's walk sees them.
 
@@ -121,14 +100,20 @@ class GraphWalk:
         layer = self.layer(node)
         given = [self.get(v, depth) for v in self.graph.inputs_of(node.id)]
         try:
-            if layer.type == "Interpolate":
-                made: Any = _enlarged(self.case, layer, *given)
-            else:
-                [made] = self.region.layer(layer, given, False)
+            [made] = self.region.layer(layer, given, False)
         except REFUSED as e:
             raise Unproved(f"{layer} does not fit its inputs: {e}") from None
         self.values[Value(node.id)] = made
         return made
+
+    def constant(self, value: Value) -> TypedArray | None:
+        """Return a value that the proof computes from constants alone, None for any other."""
+        try:
+            found = self.get(value)
+        except Unproved:
+            return None
+        numbers = isinstance(found, TypedArray) and found.array.dtype != object
+        return found if numbers else None
 
     def get(self, value: Value, depth: int = 0) -> Any:
         """Return a value that was followed, or the numbers that steps need; else Unproved."""
@@ -144,22 +129,6 @@ class GraphWalk:
         elif known_type(node) not in RULES or value.port or depth > LONGEST:
             raise Unproved(f'what {node.type} "{node.name}" computes is not known')
         return self.step(node, depth + 1)
-
-
-def _enlarged(case: Case, layer: Layer, x: View, *given: TypedArray) -> View:
-    """Repeat elements by whole factors, however many there are: the proof limits them."""
-    mode = layer.attributes["mode"]
-    need(mode == "nearest", f"{layer} is of the mode {mode}")
-    call = called(case, layer)
-    scales, targets = enlarged(call, x.ndim, given)
-    for a, v in targets:
-        f = int(v) if scales else ratio(v, x.shape[a])
-        text = f"scales by {v}, no whole factors" if scales else "resizes by no known whole factor"
-        call.need(f >= 1 and (f == v or not scales), text)
-        repeats = f == 1 or ahead(call, f) in (0, 1)
-        need(repeats, f"the coordinates of {layer} do not repeat elements")
-        x = call.each(x, a, np.zeros(f, np.int64)) if f > 1 else x
-    return x
 
 
 @dataclass(frozen=True)
@@ -320,15 +289,13 @@ class RaisingSite:
         yield from self._ends(RaisingCandidate(source, self.core.id, walk))
 
     def _filter(self, walk: GraphWalk, part: Node) -> tuple[LayerDefinition, int]:
-        """Let the walk know a filter; return the definition and the channels that it takes."""
-        value = self.graph.inputs_of(part.id)[1]
-        array, dtype = folded(self.graph, value), self.graph.spec(value).dtype
-        if array is None or dtype is None:
+        """Return the definition and the channels that a filter takes."""
+        filter = walk.constant(self.graph.inputs_of(part.id)[1])
+        if filter is None:
             raise Unproved("the filter is no constant")
-        walk.values[value] = TypedArray(array, dtype.name)
         grouped = part.type == "GroupConvolution"
-        definition = define(walk.layer(part), array.ndim - grouped)
-        weights = definition.ordered(array)
+        definition = define(walk.layer(part), filter.array.ndim - grouped)
+        weights = definition.ordered(filter.array)
         return definition, int(weights.shape[0] * weights.shape[2])
 
     def _convolve(self, part: Node, chain: list[Value], walk: GraphWalk) -> None:
@@ -369,7 +336,7 @@ class RaisingSite:
         with self._noting():
             if known_type(node) == "Add" and value == Value(self.core.id):
                 view = walk.values[value]
-                bias = self._bias(node, value, view)
+                bias = self._bias(node, value, walk)
                 if bias is None:
                     return False
                 # Its numbers are moved instead of its values, of which some may be 0.
@@ -382,18 +349,19 @@ class RaisingSite:
                 return ended.bias
         return False
 
-    def _bias(self, node: Node, value: Value, view: View) -> Array | None:
+    def _bias(self, node: Node, value: Value, walk: GraphWalk) -> Array | None:
         """Return the constant that an Add puts on every channel, None if it is none."""
         other = [v for v in self.graph.inputs_of(node.id) if v != value]
-        array = folded(self.graph, other[0]) if len(other) == 1 else None
+        found = walk.constant(other[0]) if len(other) == 1 else None
         numpy = isinstance(node.op, Add) and node.op.auto_broadcast == "numpy"
-        if not numpy or array is None:
+        if not numpy or found is None:
             return None
         with np.errstate(invalid="ignore"):  # of signalling NaN
-            finite = np.isfinite(array.astype(np.float64)).all()
+            finite = np.isfinite(found.array.astype(np.float64)).all()
         if not finite:
             return None
         with suppress(ValueError):
+            view = walk.values[value]
             column = (1, view.shape[1], *(1 for _ in view.runs[2:]))
-            return np.array(np.broadcast_to(array, column).reshape(-1))
+            return np.array(np.broadcast_to(found.array, column).reshape(-1))
         return None

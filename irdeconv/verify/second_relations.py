@@ -484,7 +484,8 @@ def _arithmetic(op: SecondOperation) -> SecondStep:
 
 def _ones(mask: Array) -> isl.Set:
     """Return the set in which a mask of zeros and ones is 1, if it is a product over axes."""
-    rows = [mask.any(tuple({*range(mask.ndim)} - {a})) for a in range(mask.ndim)]
+    every = {*range(mask.ndim)}
+    rows = [np.asarray(mask.any(tuple(every - {a}))) for a in every]
     if not mask[np.ix_(*rows)].all():
         raise Unfollowed("a mask is no product of masks of its axes")
     texts = ["true"]
