@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from typing import Any
@@ -29,7 +29,7 @@ from irdeconv.formats.onnx_container import OnnxFile, OnnxSource, load_file
 from irdeconv.formats.onnx_node import NHWC, declared_shape, onnx_module, opsets_of, to_array
 from irdeconv.ir.geometry import Semantics
 from irdeconv.ir.graph import Graph, Node, Value
-from irdeconv.ir.spec import Shape, compatible, format_shape, ints, merge_shapes
+from irdeconv.ir.spec import compatible, format_shape, ints, merge_shapes
 from irdeconv.ops.basic import Convert
 from irdeconv.ops.elementwise import Add, Multiply, Subtract, Unary
 from irdeconv.ops.generation import Identity
@@ -112,72 +112,64 @@ def _compared(
         sides.append(replace(side, model=replace(bare, rest="\n".join(reader.silent))))
         assumed += reader.assumed
         wrong.append(reader.wrong)
-    more = _Interface(files[0].proto, files[1].proto, graphs[0]).compare()
+    problems, declared = _interface(files[0].proto, files[1].proto, graphs[0])
     for known, texts in (wrong, map(onnx_opaque.misfits, models)):
-        more.problems += [text for text in dict.fromkeys(texts) if text not in known]
+        problems += [text for text in dict.fromkeys(texts) if text not in known]
     new = onnx_opaque.unused(models[1]) - onnx_opaque.unused(models[0])
     if new:
-        more.problems.append(f"{count(new.total(), 'new node')} that no output needs")
+        problems.append(f"{count(new.total(), 'new node')} that no output needs")
     made, report = examined(*sides)
     # Both graphs rest on the declarations, too.
-    every = tuple(dict.fromkeys([*made.assumed, *assumed, *more.assumed]))
+    every = tuple(dict.fromkeys([*made.assumed, *assumed, *declared]))
     report = OnnxReport(**vars(replace(report, assumed=every)))
     made = replace(made, assumed=every)
-    return OnnxProof(sides[0], sides[1], made, report, tuple(more.problems))
+    return OnnxProof(sides[0], sides[1], made, report, tuple(problems))
 
 
-@dataclass
-class _Interface:
-    """Compares inputs, default values and outputs of two ModelProtos."""
+def _interface(a: Any, b: Any, graph: Graph) -> tuple[list[str], list[str]]:
+    """Return all differences of two ModelProtos outside of the nodes, and what is assumed.
 
-    a: Any
-    b: Any
-    graph: Graph  # of the first one
-    problems: list[str] = field(default_factory=list)
-    assumed: list[str] = field(default_factory=list)
+    `graph` is that of the first one. Symbols of open sizes are no difference.
+    """
+    problems, assumed = [], []
+    for what, of in _ENDS.items():
+        mine, theirs = of(a), of(b)
+        if list(mine.items()) != list(theirs.items()):
+            said = (", ".join(f"{n} {v}" for n, v in m.items()) for m in (theirs, mine))
+            problems.append(f"its {what} are {' instead of '.join(said)}")
+    problems += _versions(a, b)
+    if list(a.training_info) != list(b.training_info):
+        problems.append("its training is not the same")
+    for first, second, result in zip(a.graph.output, b.graph.output, graph.results, strict=False):
+        # If the declared shapes differ, inference decides.
+        old, new = (declared_shape(o.type.tensor_type) for o in (first, second))
+        found = graph.node(result.id).spec().shape
+        known = merge_shapes(old, found) if compatible(old, found) else found
+        text = f'output "{first.name}" has the shape {format_shape(new)}'
+        if old == new or new is None:
+            continue
+        if not compatible(known, new):
+            problems.append(f"{text} instead of {format_shape(known)}")
+        elif merge_shapes(known, new) != known:
+            assumed.append(f"{text}, as its file declares")
+    return problems, assumed
 
-    def compare(self) -> _Interface:
-        """Find all differences; symbols of open sizes are none."""
-        for what, of in _ENDS.items():
-            mine, theirs = of(self.a), of(self.b)
-            if list(mine.items()) != list(theirs.items()):
-                said = (", ".join(f"{n} {v}" for n, v in m.items()) for m in (theirs, mine))
-                self.problems.append(f"its {what} are {' instead of '.join(said)}")
-        self._versions()
-        if list(self.a.training_info) != list(self.b.training_info):
-            self.problems.append("its training is not the same")
-        ends = zip(self.a.graph.output, self.b.graph.output, self.graph.results, strict=False)
-        for first, second, result in ends:
-            self._shapes(first, second, self.graph.node(result.id).spec().shape)
-        return self
 
-    def _versions(self) -> None:
-        """Find versions that are newer than those of the first model and of the package onnx.
+def _versions(a: Any, b: Any) -> Iterator[str]:
+    """Yield versions that are newer than those of the first model and of the package onnx.
 
-        No runtime reads these. Of domains that onnx lacks, the first model has the newest version.
-        """
-        oldest = min(self.a.ir_version, FIRST_WITH_CONSTANTS)
-        if not oldest <= self.b.ir_version <= max(self.a.ir_version, onnx_module().IR_VERSION):
-            self.problems.append(f"its IR version is {self.b.ir_version}")
-        mine, theirs = (opsets_of(m.opset_import) for m in (self.a, self.b))
-        ranges = onnx_module("onnx.defs").C.schema_version_map()
-        newest = {domain: last for domain, (_, last) in ranges.items()}
-        newest[NHWC] = newest[""]
-        for domain, version in theirs.items():
-            if domain and version > max(mine.get(domain, 1), newest.get(domain, 1)):
-                self.problems.append(f"its operation set {domain} is {version}")
-
-    def _shapes(self, a: Any, b: Any, inferred: Shape | None) -> None:
-        """Compare the declared shapes of an output; if they differ, inference decides."""
-        mine, theirs = (declared_shape(o.type.tensor_type) for o in (a, b))
-        if mine == theirs or theirs is None:
-            return
-        text = f'output "{a.name}" has the shape {format_shape(theirs)}'
-        known = merge_shapes(mine, inferred) if compatible(mine, inferred) else inferred
-        if not compatible(known, theirs):
-            self.problems.append(f"{text} instead of {format_shape(known)}")
-        elif merge_shapes(known, theirs) != known:
-            self.assumed.append(f"{text}, as its file declares")
+    No runtime reads these. Of domains that onnx lacks, the first model has the newest version.
+    """
+    oldest = min(a.ir_version, FIRST_WITH_CONSTANTS)
+    if not oldest <= b.ir_version <= max(a.ir_version, onnx_module().IR_VERSION):
+        yield f"its IR version is {b.ir_version}"
+    mine, theirs = (opsets_of(m.opset_import) for m in (a, b))
+    ranges = onnx_module("onnx.defs").C.schema_version_map()
+    newest = {domain: last for domain, (_, last) in ranges.items()}
+    newest[NHWC] = newest[""]
+    for domain, version in theirs.items():
+        if domain and version > max(mine.get(domain, 1), newest.get(domain, 1)):
+            yield f"its operation set {domain} is {version}"
 
 
 def _inputs(model: Any) -> dict[str, str]:

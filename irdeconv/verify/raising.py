@@ -2,11 +2,21 @@
 
 With the prover `unproved` only proved deconvolutions are kept; all others are put back. To the
 proof the raised graph is the original, the given graph its lowering.
+
+A resize is a depthwise deconvolution of stride S if its output o is the sum over i of h[o - S*i]
+x[i] along each axis. Copies by whole factors are, at every size. With linear weights a resize
+repeats the border, while a deconvolution continues with zeros, so the sizes decide: aligned corners
+with O = S(I-1) + 1 end with the data. Such a resize is found and proved at exact sizes.
 """
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
+from fractions import Fraction
+from functools import reduce
 from operator import attrgetter
 from typing import Annotated, Any, NamedTuple
 
@@ -21,19 +31,20 @@ from irdeconv.base.tables import printable
 from irdeconv.ir.dtypes import ElementType, of_numpy
 from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.ir.op import require_fit
-from irdeconv.ir.spec import Array, Spec, compatible
+from irdeconv.ir.spec import Array, Spec, compatible, is_static
+from irdeconv.kernels.interpolation import axis_weights, dense_matrix, nearest_of
 from irdeconv.ops.basic import Convert, convert
 from irdeconv.ops.dialect_openvino import BackpropData, backprop_data
 from irdeconv.ops.elementwise import Add
 from irdeconv.proof.definition import CONVOLUTIONS
-from irdeconv.proof.model import Unproved
+from irdeconv.proof.model import Unproved, need
 from irdeconv.rewrite import builder
+from irdeconv.rewrite.compressed_filters import constant
 from irdeconv.rewrite.infer_specs import infer_specs, inferred, layer_count
 from irdeconv.rewrite.standardize import with_split_pads
 from irdeconv.verify.adapter import side_of
 from irdeconv.verify.check import checked
-from irdeconv.verify.raising_compose import Decomposition, resize_unproved, upsampling
-from irdeconv.verify.raising_site import RaisingSite, known_type
+from irdeconv.verify.raising_site import Decomposition, RaisingSite, TapAxis, known_type, spelled
 
 PATTERNS = {
     FALLBACK: "zeros inserted into the data of a convolution",
@@ -321,3 +332,139 @@ def unproved(raised: Graph, source: Graph) -> dict[str, str]:
         elif not proof.every:
             out[node.name] = f"it is proved for {proof.proved}"
     return out
+
+
+LARGEST_SIDE = 1 << 12  # positions of an axis, taps of a filter
+SIDES_TOO_LARGE = "its axes are too large to be looked at"
+
+
+def upsampling(graph: Graph, node: Node) -> Decomposition:
+    """Return the deconvolution of an Interpolate; Unproved if it is none."""
+    data = graph.inputs_of(node.id)[0]
+    name, spec, out = f'Interpolate "{node.name}"', graph.spec(data), node.spec().shape
+    shape, dtype = spec.shape, spec.dtype
+    known = shape is not None and 3 <= len(shape) <= 5 and isinstance(shape[1], int)
+    need(known, "the channels of the data are not known")
+    if dtype is None or not dtype.is_real:
+        raise Unproved(f"the data are {dtype}")
+    if not is_static(shape) or not is_static(out):
+        raise Unproved(f"{name} ends otherwise for other sizes: they are open")
+    need(shape[:2] == out[:2], "it enlarges batch or channels")
+    need(max(*shape[2:], *out[2:]) <= LARGEST_SIDE, SIDES_TOO_LARGE)
+    weights, rule = _resized(graph, node, shape, out)
+    lines = [_line(name, w, rule) for w in weights]
+    need(any(line.stride > 1 for line, _ in lines), "it enlarges no axis")
+    spellings = [spelled(np.array(line.places), line) for line, _ in lines]
+    each = [
+        np.array([h.get(line.low + t, Fraction(0)) for t in taps], object)
+        for (line, h), (taps, *_) in zip(lines, spellings, strict=True)
+    ]
+    kernel: Any = reduce(np.multiply.outer, each)
+    filter = kernel.astype(float).astype(dtype.container)
+    exact = all(Fraction(float(a)) == b for a, b in zip(filter.flat, kernel.flat, strict=True))
+    need(exact, f"its weights are no numbers of {dtype}")
+    tiled = np.tile(filter, (shape[1], 1, 1, *(1,) * kernel.ndim))
+    _, dilations, begin, end, extra = zip(*spellings, strict=True)
+    return Decomposition(
+        data=data,
+        end=node.id,
+        filter=tiled,
+        strides=tuple(line.stride for line, _ in lines),
+        dilations=dilations,
+        pads_begin=begin,
+        pads_end=end,
+        output_padding=extra,
+    )
+
+
+def _line(name: str, weights: Array, rule: str) -> tuple[TapAxis, dict[int, Fraction]]:
+    """Return stride and taps of an axis with h; Unproved if the weights differ by position."""
+    count, size = weights.shape
+    if count == size:
+        return TapAxis(1, 0, (0,), 0), {0: Fraction(1)}
+    for stride in {count // size, (count - 1) // max(size - 1, 1)} - {0, 1}:
+        last = stride * (size - 1)
+        with suppress(Unproved):
+            met = _taps(weights, count + last, stride, 1, last)
+            h = {k - last: weight for k, weight in met.items() if weight}
+            places = tuple(range(max(h) - min(h) + 1))
+            return TapAxis(stride, min(h), places, count - stride * size), h
+    text = f"{name} weighs neighbours by position ({size} elements become {count}, {rule}); "
+    raise Unproved(text + "a deconvolution weighs all alike, and zeros beyond the borders")
+
+
+def resize_unproved(raised: Graph, deconvolution: Node, source: Graph) -> str | None:
+    """Return why a deconvolution is not proved equal to the resize of its name; None if it is."""
+    found = [n for n in source.find(deconvolution.name) if n.type == "Interpolate"]
+    if len(found) != 1:
+        return "no resize has its name"
+    if raised.inputs_of(deconvolution.id)[0] != source.inputs_of(found[0].id)[0]:
+        return "it reads something else"
+    try:
+        _compare(raised, deconvolution, source, found[0])
+    except Unproved as e:
+        return str(e)
+    return None
+
+
+def _compare(raised: Graph, node: Node, source: Graph, resize: Node) -> None:
+    shape, out = source.spec(source.inputs_of(resize.id)[0]).shape, resize.spec().shape
+    filter = constant(raised, raised.inputs_of(node.id)[1])
+    if not is_static(shape) or not is_static(out) or filter is None:
+        raise Unproved("sizes are open, or the filter is no constant")
+    kernel = filter.shape[2 - len(shape) :]
+    each = shape[:2] == out[:2] and filter.size == shape[1] * math.prod(kernel)
+    need(each, "it is no filter for each channel")
+    need(max(*shape[2:], *out[2:], *kernel) <= LARGEST_SIDE, SIDES_TOO_LARGE)
+    need(node.spec().shape == out, "the sizes of the outputs differ")
+    weights, _ = _resized(source, resize, shape, out)
+    op: Any = node.op
+    terms = (weights, kernel, op.strides, op.dilations, op.pads_begin)
+    taps = [_taps(*axis) for axis in zip(*terms, strict=True)]
+    kernels = filter.reshape(shape[1], *kernel).astype(np.float64)
+    alike = np.isfinite(kernels).all() and (kernels == kernels[:1]).all()
+    need(alike, "the channels have different filters")
+    for at in itertools.product(*(range(n) for n in kernels.shape[1:])):
+        wanted = [t[k] for t, k in zip(taps, at, strict=True) if k in t]
+        met = len(wanted) == len(taps)
+        same = not met or math.prod(wanted) == Fraction(float(kernels[(0, *at)]))
+        need(same, f"tap {list(at)} differs")
+
+
+def _taps(
+    weights: Array, count: int, stride: int, dilation: int, begin: int
+) -> dict[int, Fraction]:
+    """Return the value of each tap that any pair of positions meets, along an axis."""
+    o, i = np.ogrid[: weights.shape[0], : weights.shape[1]]
+    k, between = np.divmod(o + begin - stride * i, dilation)
+    met = (between == 0) & (k >= 0) & (k < count)
+    need(not weights[~met].any(), "an output reads an input that no tap meets")
+    taps = np.zeros(count)
+    taps[k[met]] = weights[met]
+    need((taps[k[met]] == weights[met]).all(), "outputs weigh their inputs differently")
+    return {int(t): Fraction(float(taps[t])) for t in np.unique(k[met])}
+
+
+def _resized(
+    source: Graph, resize: Node, shape: tuple[int, ...], out: tuple[int, ...]
+) -> tuple[list[Array], str]:
+    """Return the weights [O, I] along each spatial axis, and the rule of coordinates.
+
+    They are those of the kernel, so that coordinates are rounded as OpenVINO rounds them.
+    """
+    op: Any = resize.op
+    plain = not (any(op.pads_begin) or any(op.pads_end) or getattr(op, "antialias", False))
+    need(plain, "a resize with pads or antialias is not followed")
+    others = [source.spec(v).known for v in source.inputs_of(resize.id)[1:]]
+    need(all(v is not None for v in others), "the sizes of the resize are not constant")
+    resizes, rules = op.resizes(shape, *others)
+    followed = rules.mode in ("nearest", "linear", "linear_onnx")
+    need(followed, f"the mode {rules.mode} is not followed")
+    made = [np.eye(n) for n in shape[2:]]
+    for r in resizes:
+        if r.axis >= 2 and rules.mode == "nearest":
+            made[r.axis - 2] = np.eye(shape[r.axis])[nearest_of(r, shape[r.axis], rules)]
+        elif r.axis >= 2:
+            size = shape[r.axis]
+            made[r.axis - 2] = dense_matrix(axis_weights(r, size, rules), size, np.float64)
+    return made, rules.transformation

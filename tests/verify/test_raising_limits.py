@@ -18,8 +18,7 @@ from irdeconv.ops.basic import Convert, Opaque
 from irdeconv.ops.channels import DepthToSpace
 from irdeconv.ops.shape import ShapeOf
 from irdeconv.proof.model import Unproved
-from irdeconv.verify.raising import raise_deconvolutions
-from irdeconv.verify.raising_compose import resize_unproved
+from irdeconv.verify.raising import raise_deconvolutions, resize_unproved
 from irdeconv.verify.raising_site import GraphWalk
 from support.forms_grid import form_layer
 from support.layers import begun, build, constant, parameter, result
