@@ -298,10 +298,13 @@ def with_split_pads(graph: Graph) -> Graph:
 
 
 def _split_pads(graph: Graph, chosen: Callable[[Node], bool]) -> None:
+    """Split Pads that may crop and pad with zeros, by amounts computed at run time."""
     for node in filter(chosen, list(graph.nodes("Pad"))):
-        amounts = graph.inputs_of(node.id)[1:]
-        open_zeros = len(amounts) == 2 and any(graph.spec(v).known is None for v in amounts)
-        if isinstance(node.op, Pad12) and open_zeros:
+        data, *amounts = (graph.spec(v) for v in graph.inputs_of(node.id))
+        computed = len(amounts) == 2 and any(s.known is None for s in amounts)
+        known = data.rank is not None and all(s.dtype == i64 for s in amounts)
+        zeros = isinstance(node.op, Pad12) and node.op.pad_mode == "constant"
+        if zeros and computed and known:
             _split_pad(graph, node)
 
 

@@ -170,7 +170,7 @@ def _declares(node: Node) -> bool:
     """Whether a node is an unknown operation, or has one in its bodies."""
     op: Any = node.op
     inner = (n for body in getattr(op, "bodies", ()) for n in body.graph.nodes())
-    unknown = bool(kept_parts(node)) and op.declares
+    unknown = getattr(op, "sections", None) is not None and op.declares
     return unknown or any(map(_declares, inner))
 
 

@@ -38,7 +38,7 @@ from irdeconv.verify.probe import (
 from random_dialects import chain, random_dialect, weights
 from support.commands import Patch
 from support.dialect_layers import DIALECTS
-from support.layers import Layer, build, random_layer, sequential
+from support.layers import Layer, build, constant, parameter, random_layer, result, sequential
 from support.mutants import mutants
 from support.rows import parts
 
@@ -147,6 +147,23 @@ def test_what_is_padded_and_cropped_at_run_time_is_proved_behind_both(pads: str)
     graph, _ = build(layer, x, w, shape_source="input")
     source = ird.infer(graph)
     assert accepted(source, ird.lower(source, "gemm").graph) == {"every size": 1}
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.int32])
+@pytest.mark.parametrize("mode", ["constant", "edge", "reflect"])
+def test_pads_of_another_mode_at_run_time_differ(mode: str, kind: Any) -> None:
+    graphs = []
+    for pad_mode in ("constant", mode):
+        g = Graph()
+        x = parameter(g, (1, 2, 5, 5), np.float32, "x")
+        pads = [parameter(g, (4,), kind, name) for name in ("begin", "end")]
+        pad = g.add(REGISTRY["Pad", "opset12"](pad_mode=pad_mode), [x, *pads], name="pad")
+        w = constant(g, weights(np.random.default_rng(1), (2, 2, 2, 2)), "w")
+        op = REGISTRY["ConvolutionBackpropData", "opset1"](strides=(2, 2))
+        result(g, Value(g.add(op, [Value(pad.id), w], name="up").id))
+        graphs.append(ird.infer(g))
+    low = ird.lower(graphs[1], "phases").graph
+    assert ird.check_certificate(graphs[0], low).passed == (mode == "constant")
 
 
 @pytest.mark.parametrize("form", FORMS)
