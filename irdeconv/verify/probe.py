@@ -371,6 +371,8 @@ class _Probe:
         sizes = self.definition.output_shape
         self.sizes_port = None if sizes is None else self.layer.inputs[sizes]
         self.filter = self._filter()
+        # The groups, the outputs and inputs of each, the taps.
+        self.ordered: Ints = self.definition.ordered(np.broadcast_to(0, self.filter)).shape
 
     def _filter(self) -> Ints:
         """Return the filter's shape, open dimensions being small."""
@@ -383,15 +385,6 @@ class _Probe:
         pairs = zip(shape, most, strict=True)
         return tuple(n if isinstance(n, int) else _inside(n, m) for n, m in pairs)
 
-    @property
-    def channels(self) -> Ints:
-        """The numbers of channels of the data and of the output."""
-        d = self.definition
-        ordered = [self.filter[a] for a in d.filter_axes]
-        if d.groups is None:
-            return ordered[0] * ordered[1], ordered[0] * ordered[2]
-        return ordered[0], ordered[1] * d.groups
-
     def choices(self, rng: np.random.Generator) -> Iterator[Ints]:
         """Yield shapes of the data: all open axes alike, one longer than the others, random."""
         axis = self.definition.data_axes[1]
@@ -403,7 +396,7 @@ class _Probe:
         for wish in wishes:
             chosen = [_inside(n, wish.get(a, 0)) for a, n in enumerate(self.shape)]
             if not isinstance(self.shape[axis], int):
-                chosen[axis] = self.channels[0]
+                chosen[axis] = self.ordered[0] * self.ordered[2]
             if tuple(chosen) not in seen and len(seen) < MOST_PROBED:
                 seen.add(tuple(chosen))
                 yield tuple(chosen)
@@ -454,7 +447,7 @@ class _Probe:
         elif fact.shape is None:
             raise Unproved("the rank of a value that is read is unknown")
         else:
-            open_size = self.channels[1] if len(fact.shape) == 1 else SMALL
+            open_size = self.ordered[0] * self.ordered[1] if len(fact.shape) == 1 else SMALL
             shape = tuple(n if isinstance(n, int) else _inside(n, open_size) for n in fact.shape)
         room(shape)
         return Residues(draw.data((int(np.prod(shape)),), None).array.reshape(shape), fact.type, 1)
@@ -469,8 +462,7 @@ class _Probe:
             raise Unproved(f"what {self.ob.source.of(port)} computes is not evaluated by the probe")
         d, sizes = self.definition, []
         for a, axis in enumerate(d.data_axes[2:]):
-            taps = self.filter[d.filter_axes[-len(d.strides) :][a]]
-            full = (data[axis] - 1) * d.strides[a] + d.dilations[a] * (taps - 1) + 1
+            full = (data[axis] - 1) * d.strides[a] + d.dilations[a] * (self.ordered[3 + a] - 1) + 1
             sizes.append(max(full - int(draw.rng.integers(-1, 4)), 1))
         return TypedArray(np.array(sizes, np.int64), self.facts[port].type or "i64")
 
