@@ -109,7 +109,7 @@ def with_data(paths: Iterable[str]) -> Iterator[str]:
     for path in paths:
         yield path
         if path.endswith(".onnx"):
-            from irdeconv.formats.onnx_locations import external_files
+            from irdeconv.formats.onnx_container import external_files
 
             with suppress(OSError, ValueError):  # the item itself reports the mistake
                 yield from map(str, external_files(Path(path)))

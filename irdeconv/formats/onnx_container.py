@@ -26,7 +26,7 @@ from typing import Any
 from irdeconv.base import progress, work
 from irdeconv.base.errors import Diagnostic, IrdeconvError, LimitError, misused
 from irdeconv.base.limits import Limits, current, raise_hint
-from irdeconv.base.opening import open_file, read_file, shown, size_of
+from irdeconv.base.opening import open_file, read_file, reason_of, shown, size_of
 from irdeconv.base.source import Location, SourceFile
 from irdeconv.formats.atomic import Files, failures
 from irdeconv.formats.importing import malformed
@@ -236,23 +236,35 @@ class OnnxFile:
             return tensor
         out = type(tensor)()
         out.CopyFrom(tensor)
-        try:
-            _fill(out, self._data(tensor))
-        except (OSError, ValueError) as e:
-            message = f'external data of "{tensor.name}" cannot be read: {e}'
-            raise malformed(self.location, message) from None
+        self._fill(out, ExternalFiles(self.folder))
         return out
 
-    def _data(self, tensor: Any) -> bytes:
-        """Return the data of a tensor in another file."""
-        staged = self.staged.get(external_entry(tensor, "location"))
-        if staged is not None:
-            with open(staged, "rb") as file:
-                file.seek(int(external_entry(tensor, "offset") or 0))
-                return file.read(int(external_entry(tensor, "length") or -1))
-        if self.folder is None:
-            raise ValueError("the model came without the folder of its external data")
-        return ExternalFiles(self.folder).read(tensor)
+    def fill(self) -> tuple[Path, ...]:
+        """Read all data in other files into the model; return the files. Raises InputError."""
+        files = ExternalFiles(self.folder)
+        bodies = every_body(self.proto.graph, *self.proto.functions)
+        for tensor in filter(is_external, (t for body in bodies for t in tensors_of(body))):
+            self._fill(tensor, files)
+        return tuple(files.sizes)
+
+    def _fill(self, tensor: Any, files: ExternalFiles) -> None:
+        """Put the data of another file into the tensor that names it."""
+        name = external_entry(tensor, "location")
+        try:
+            if name in self.staged:
+                with open(self.staged[name], "rb") as file:
+                    file.seek(int(external_entry(tensor, "offset") or 0))
+                    data = file.read(int(external_entry(tensor, "length") or -1))
+            else:
+                data = files.read(tensor)
+        except IrdeconvError:
+            raise
+        except (OSError, ValueError) as e:
+            message = f'external data of "{tensor.name}" in {shown(name)} cannot be read: '
+            raise malformed(self.location, message + reason_of(e)) from None
+        tensor.raw_data = data
+        tensor.data_location = tensor.DEFAULT
+        del tensor.external_data[:]
 
     def file_of(self, tensor: Any) -> Path | None:
         """Return the file of a tensor's data; None if it is inside the model."""
@@ -470,13 +482,6 @@ def _texts(model: Any) -> Iterator[str | bytes]:
             yield from (a.name for a in node.attribute)
 
 
-def _fill(tensor: Any, data: bytes) -> None:
-    """Put data of another file into the tensor that named it."""
-    tensor.raw_data = data
-    tensor.data_location = tensor.DEFAULT
-    del tensor.external_data[:]
-
-
 def is_external(tensor: Any) -> bool:
     """Whether the data of a tensor lies in another file."""
     return bool(tensor.data_location == tensor.EXTERNAL)
@@ -499,6 +504,32 @@ def file_inside(folder: Path, name: str) -> Path:
     return found
 
 
+# An entry of external data as protobuf writes it: the key "location", the length of the name.
+_LOCATION = re.compile(rb"\n\x08location\x12([\x80-\xff]?)([\0-\x7f])", re.DOTALL)
+_LONGEST = 1 << 14  # bytes of a name, and more than those of a match
+
+
+def external_files(path: Path) -> list[Path]:
+    """Return the files in a model's folder that its tensors name, in order; OSError.
+
+    The bytes are searched for the names, a piece at a time: the model may be larger than memory,
+    and the package onnx may be missing. Reading the model reports wrong names.
+    """
+    found: dict[Path, None] = {}
+    with open_file(path) as file:
+        data = b""
+        while piece := file.read(1 << 20):
+            data = data[-2 * _LONGEST :] + piece
+            for match in _LOCATION.finditer(data):
+                low, high = match.groups()
+                size = (low[0] & 127) + 128 * high[0] if low else high[0]
+                name = data[match.end() : match.end() + size]
+                with suppress(OSError, ValueError):
+                    if len(name) == size:  # else the next piece has the rest
+                        found[file_inside(path.parent, name.decode("utf-8", "replace"))] = None
+    return list(found)
+
+
 def bytes_of(tensor: Any) -> int | None:
     """Return the bytes of a tensor's elements, None without a fixed size; ValueError."""
     if any(d < 0 for d in tensor.dims):
@@ -519,12 +550,14 @@ def bytes_of(tensor: Any) -> int | None:
 class ExternalFiles:
     """The files that the tensors of a model name, in the order of their first use."""
 
-    folder: Path
+    folder: Path | None
     sizes: dict[Path, int] = field(default_factory=dict)
     taken: int = 0
 
     def read(self, tensor: Any) -> bytes:
         """Return the data of a tensor in another file; OSError, ValueError."""
+        if self.folder is None:
+            raise ValueError("the model came without the folder of its external data")
         path = file_inside(self.folder, external_entry(tensor, "location"))
         offset, length = _number(tensor, "offset") or 0, _number(tensor, "length")
         with open_file(path) as file:
@@ -557,27 +590,9 @@ def _number(tensor: Any, key: str) -> int | None:
     return int(text)
 
 
-def load_external(model: Any, folder: Path, location: Location) -> tuple[Path, ...]:
-    """Read all data in other files into the model; return the files. Raises InputError."""
-    files = ExternalFiles(folder)
-    bodies = every_body(model.graph, *model.functions)
-    for tensor in filter(is_external, (t for body in bodies for t in tensors_of(body))):
-        try:
-            data = files.read(tensor)
-        except IrdeconvError:
-            raise
-        except (OSError, ValueError) as e:
-            reason = e.strerror if isinstance(e, OSError) and e.strerror else e
-            name = external_entry(tensor, "location")
-            message = f'external data of "{tensor.name}" in {shown(name)} cannot be read: {reason}'
-            raise malformed(location, message) from None
-        _fill(tensor, data)
-    return tuple(files.sizes)
-
-
 def load(path: str, data: bytes | Any | None, location: Location) -> tuple[Any, tuple[Path, ...]]:
     """Return a ModelProto with all its data, and the files of its external data."""
     if data is None:
-        model = parse_model(read_file(path, current().message_bytes), location)
-        return model, load_external(model, Path(path).parent, location)
+        file = load_file(path)
+        return file.proto, file.fill()
     return (parse_model if isinstance(data, bytes) else checked)(data, location), ()

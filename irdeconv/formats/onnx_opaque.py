@@ -11,7 +11,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -20,7 +20,7 @@ import numpy as np
 from irdeconv.base.errors import Diagnostic, IrdeconvError
 from irdeconv.base.source import Location
 from irdeconv.formats.importing import Imported, Refusal
-from irdeconv.formats.onnx_container import OnnxFile, every_body, is_external, tensors_of
+from irdeconv.formats.onnx_container import OnnxFile, every_body, is_external
 from irdeconv.formats.onnx_node import (
     NHWC,
     SCHEMA_TYPES,
@@ -457,9 +457,7 @@ def loaded(model: OnnxFile) -> Any:
     """Return a copy of a ModelProto with all its data inside."""
     proto = type(model.proto)()
     proto.CopyFrom(model.proto)
-    for body in every_body(proto.graph, *proto.functions):
-        for tensor in filter(is_external, tensors_of(body)):
-            tensor.CopyFrom(model.tensor(tensor))
+    replace(model, proto=proto).fill()
     return proto
 
 
