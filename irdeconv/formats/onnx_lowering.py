@@ -381,7 +381,8 @@ def lower_onnx(
     >>> print(*low.report.layers[0].nodes[-2:])
     Conv DepthToSpace
     """
-    request = LoweringRequest.of(form, target, explain_costs, best_effort, only, convolutions)
+    flags = {"explain_costs": explain_costs, "best_effort": best_effort}
+    request = LoweringRequest.of(form, target, only=only, convolutions=convolutions, **flags)
     given = {name: parse_shape_like(s) for name, s in (shapes or {}).items()}
     low = lower_model(load_file(model), request, shapes=given, semantics=semantics)
     if path is not None:

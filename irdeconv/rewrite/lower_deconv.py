@@ -179,8 +179,8 @@ class Lowered(NamedTuple):
 class LoweringRequest:
     """The arguments of a lowering.
 
-    `explain` requests the costs of forms, `all_costs` also of those that cannot be the cheapest.
-    `only` is a pattern of layer names. With `convolutions` ordinary convolutions that violate
+    `explain` requests the costs of forms, `explain_costs` those of all that cannot be the cheapest,
+    too. `only` is a pattern of layer names. With `convolutions` ordinary convolutions that violate
     conditions are rewritten, too; with `best_effort` violations become warnings. `fuse` first folds
     scales and biases into the layers beside them. With `quantized` the layers run in int8.
     """
@@ -189,7 +189,7 @@ class LoweringRequest:
     target: Target
     targeted: bool
     explain: bool
-    all_costs: bool = False
+    explain_costs: bool = False
     best_effort: bool = False
     only: str | None = None
     convolutions: bool = False
@@ -200,11 +200,7 @@ class LoweringRequest:
     def of(
         form: str | None,
         target: str | PathLike[str] | Target | None,
-        explain_costs: bool = False,
-        best_effort: bool = False,
-        only: str | None = None,
-        convolutions: bool = False,
-        fuse: bool = False,
+        **options: Any,
     ) -> LoweringRequest:
         """Return a request; the default form is zero-insertion, with a target auto.
 
@@ -213,10 +209,8 @@ class LoweringRequest:
         targeted = target is not None
         form = form or (AUTO if targeted else FALLBACK)
         require_form(form)
-        explain = explain_costs or targeted or form == AUTO
-        loaded = load_target(target)
-        flags = (explain_costs, best_effort, only, convolutions, fuse)
-        return LoweringRequest(form, loaded, targeted, explain, *flags)
+        explain = options.get("explain_costs", False) or targeted or form == AUTO
+        return LoweringRequest(form, load_target(target), targeted, explain, **options)
 
     @property
     def named(self) -> str | None:
@@ -333,21 +327,16 @@ def lower(
     graph: Graph,
     form: str | None = None,
     target: str | PathLike[str] | Target | None = None,
-    *,
-    explain_costs: bool = False,
-    best_effort: bool = False,
-    only: str | None = None,
-    convolutions: bool = False,
-    fuse: bool = False,
+    **options: Any,
 ) -> Lowered:
     """Return a copy of the graph in which every deconvolution is lowered; see `irdeconv.lower`.
 
-    Also raises UsageError for an unknown form or target, InferenceError if the graph does not fit
-    together, TargetError if a layer that is written violates a condition, LimitError beyond the
-    budget of nodes (`lowered_total`) and for tensors of the lowered graph that are larger than the
-    limits.
+    `options` are fields of LoweringRequest. Also raises UsageError for an unknown form or target,
+    InferenceError if the graph does not fit together, TargetError if a layer that is written
+    violates a condition, LimitError beyond the budget of nodes (`lowered_total`) and for tensors of
+    the lowered graph that are larger than the limits.
     """
-    request = LoweringRequest.of(form, target, explain_costs, best_effort, only, convolutions, fuse)
+    request = LoweringRequest.of(form, target, **options)
     low = lower_for(graph, request, builder.NodeBudget(current().lowered_total))
     if request.target.operations is None:
         return low
@@ -510,8 +499,8 @@ def _costs(
     request = state.request
     if not request.explain:
         return ()
-    alone = None if request.all_costs or request.form == AUTO else request.form
-    every = request.all_costs or alone is not None
+    alone = None if request.explain_costs or request.form == AUTO else request.form
+    every = request.explain_costs or alone is not None
     sums = request.target.wide_sums or not (request.quantized or is_quantized(state.graph, node))
     task = PlanningTask(
         state.graph,
