@@ -30,6 +30,7 @@ from irdeconv.cli.model import (
 )
 from irdeconv.formats.importing import Imported
 from irdeconv.formats.models import converted, is_legacy
+from irdeconv.formats.reading import Reading
 from irdeconv.formats.text import dump
 from irdeconv.ir.graph import Graph
 from irdeconv.ir.spec import Shape, Spec, compatible, merge_shapes
@@ -265,7 +266,8 @@ def run_convert(args: argparse.Namespace, console: Console) -> Answer:
         raise misused("--shape needs the name of an input", "write it as 'x[1,3,224,224]'")
     if not is_legacy(source):
         require_format(args.file, ("onnx", "json"))
-    done = converted(source, args.weights, shapes=shapes, seed=args.seed, semantics=args.semantics)
+    read = {"weights": args.weights, "seed": args.seed, "semantics": args.semantics}
+    done = converted(source, Reading(shapes=shapes, name=STDIN, **read))
     protect_referred(args, done.files)
     found = [d for d in ird.validate(done.graph) if d.severity != "note"]
     if any(d.severity == "error" for d in found):

@@ -12,12 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from os import PathLike
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
 from irdeconv.base.errors import InputError
-from irdeconv.base.limits import Limits, current
 from irdeconv.base.source import Location, SourceFile
 from irdeconv.formats import (  # noqa: F401 -- importing fills RULES
     legacy_arithmetic,
@@ -48,9 +46,16 @@ from irdeconv.formats.legacy_layer import (
     precision_of,
     read_grammar,
 )
-from irdeconv.formats.reading import Loaded, Wiring, find_cycles, open_source, open_weights, wire
+from irdeconv.formats.reading import (
+    Loaded,
+    Reading,
+    Wiring,
+    find_cycles,
+    open_source,
+    open_weights,
+    wire,
+)
 from irdeconv.ir.dtypes import f16, f32
-from irdeconv.ir.geometry import Semantics
 from irdeconv.ir.graph import Graph, Info, Value, producers_first
 from irdeconv.ir.spec import Spec
 from irdeconv.ops.basic import Const, Parameter, Result
@@ -393,22 +398,20 @@ class _BodyEnds:
         return self._results[at]
 
 
-def _read(
-    source: SourceFile, weights: NoWeights, limits: Limits, semantics: Semantics, seed: int | None
-) -> Imported:
+def _read(source: SourceFile, weights: NoWeights, how: Reading, seed: int | None) -> Imported:
     location = Location(source)
-    out = Report(location=location, most=limits.reports)
-    found = read_grammar(source, out, limits)
+    out = Report(location=location, most=how.limits.reports)
+    found = read_grammar(source, out, how.limits)
     if found is None:
         out.finish()
         raise AssertionError("a file that is not read has a diagnostic")
     reader = LegacyReader(
         location=location,
         shapes={},
-        semantics=semantics,
+        semantics=how.semantics,
         source=BlobSource(weights, seed),
         found=found,
-        context=Context(source, out, weights, limits, semantics),
+        context=Context(source, out, weights, how.limits, how.semantics),
     )
     return reader.read(out)
 
@@ -424,16 +427,7 @@ def _reshape(done: Imported, shapes: Mapping[str, ShapeLike]) -> None:
     require_specs(done.graph)
 
 
-def read_legacy_files(
-    model: str | PathLike[str] | bytes,
-    weights: str | PathLike[str] | bytes | Literal[False] | None = None,
-    *,
-    shapes: Mapping[str, ShapeLike] | None = None,
-    seed: int = 0,
-    semantics: Semantics = "runtime",
-    limits: Limits | None = None,
-    name: str = "<bytes>",
-) -> Imported:
+def read_legacy_files(model: str | PathLike[str] | bytes, how: Reading) -> Imported:
     """Read an IR of version 2 to 7, its `.xml` or the bytes of it.
 
     `weights` are the `.bin`, by default the one beside the `.xml`; "random" draws all blobs with
@@ -441,19 +435,19 @@ def read_legacy_files(
     checked against the file's declaration; `shapes` then change those of inputs. Raises
     UnsupportedError with everything that is not covered, InputError, FileAccessError.
     """
-    out, limits = Loaded(), limits or current()
-    source = open_source(model, name, out, limits)
+    out = Loaded()
+    source = open_source(model, how.name, out, how.limits)
     if source is None:
         raise out.error()
-    drawn = weights == "random"
+    drawn = how.weights == "random"
     xml = None if isinstance(model, bytes) else Path(model)
-    store = NoWeights("") if drawn else open_weights(weights, xml, source, out)
+    store = NoWeights("") if drawn else open_weights(how.weights, xml, source, out)
     if out.errors:
         raise out.error()
     try:
-        done = _read(source, store, limits, semantics, seed if drawn else None)
-        if shapes:
-            _reshape(done, shapes)
+        done = _read(source, store, how, how.seed if drawn else None)
+        if how.shapes:
+            _reshape(done, how.shapes)
     except InputError as e:
         out.diagnostics += e.diagnostics
         raise out.error() from None

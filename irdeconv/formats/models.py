@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from irdeconv.base import work
 from irdeconv.base.errors import (
@@ -33,7 +33,7 @@ from irdeconv.formats.document import MemoryWeights, WeightsFile
 from irdeconv.formats.importing import Imported
 from irdeconv.formats.kinds import BEGIN, Format, kind_of
 from irdeconv.formats.layers import unknown_operations
-from irdeconv.formats.reading import Loaded, load
+from irdeconv.formats.reading import Loaded, Reading, Weights, load
 from irdeconv.formats.text import parse
 from irdeconv.formats.xml_reader import legacy_version
 from irdeconv.formats.xml_writer import ir_bytes
@@ -43,11 +43,10 @@ from irdeconv.ir.graph import Graph, GraphError
 from irdeconv.ir.spec import Shape
 from irdeconv.ops.basic import Const, Opaque, is_indispensable
 from irdeconv.ops.bodies import bodies_of, every_node
-from irdeconv.rewrite.infer_specs import ShapeLike, input_shapes, parse_shape_like
+from irdeconv.rewrite.infer_specs import ShapeLike, input_shapes
 from irdeconv.rewrite.standardize import recognise
 
 _BLANK = b" \t\r\n\xef\xbb\xbf"
-Weights = str | PathLike[str] | bytes | Literal[False]
 SUFFIXES: dict[str, Format] = {".xml": "xml", ".onnx": "onnx", ".json": "json", ".ird": "ird"}
 UNKNOWN = frozenset(["E206", "E207", "E214"])  # operations that irdeconv does not know
 ACCEPTED = (
@@ -87,25 +86,6 @@ class OnnxModel(Protocol):
 
 
 ModelLike = str | PathLike[str] | bytes | Graph | HoldsGraph | OpenVinoModel | OnnxModel
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reading:
-    """How something that is no Graph yet is read; the names are those of `graph_of`."""
-
-    weights: Weights | None = None
-    semantics: Semantics = "runtime"
-    limits: Limits = field(default_factory=current)
-    shapes: Mapping[str, ShapeLike] = field(default_factory=dict)
-    seed: int = 0
-    name: str = "<bytes>"
-
-    def refuse(self, names: Iterable[str], why: str, hint: str | None = None) -> None:
-        """Raise UsageError (E700) if one of these differs from its default."""
-        usual = Reading()
-        given = [n for n in names if getattr(self, n) != getattr(usual, n)]
-        if given:
-            raise misused(f"{', '.join(given)}: {why}", hint)
 
 
 @work.counted
@@ -263,10 +243,8 @@ def _of_format(kind: Format, model: str | bytes, name: str, how: Reading) -> Loa
     if kind == "xml" and is_legacy(model):
         from irdeconv.formats.legacy import read_legacy_files
 
-        done = read_legacy_files(
-            model, how.weights, seed=how.seed, semantics=how.semantics, limits=how.limits, name=name
-        )
         # Inference overrides its shapes, as those of another IR.
+        done = read_legacy_files(model, replace(how, shapes={}, name=name))
         return Loaded(done.diagnostics, graph=done.graph)
     if kind == "xml" and how.weights == "random" and not Path("random").exists():
         message = "random weights are for dumps of oneDNN Graph and IRs of version 2 to 7"
@@ -290,20 +268,14 @@ def is_legacy(model: Any) -> bool:
 
 
 @work.gc_paused()
-def import_model(
-    path: str | PathLike[str] | bytes | Any,
-    weights: str | PathLike[str] | None = None,
-    *,
-    shapes: Mapping[str, Shape | None] | None = None,
-    seed: int = 0,
-    semantics: Semantics = "runtime",
-    name: str = "<stdin>",
-) -> Imported:
+def import_model(path: str | PathLike[str] | bytes | Any, how: Reading | None = None) -> Imported:
     """Import an ONNX model or a JSON dump of oneDNN Graph as `irdeconv.convert` does.
 
-    `path` may be the bytes themselves, or an onnx.ModelProto, then called `name`.
+    `path` may be the bytes themselves, or an onnx.ModelProto, then called as `how` says.
     """
+    how = how or Reading()
     data: bytes | Any | None = None
+    name = how.name
     if isinstance(path, str | PathLike):
         name = os.fspath(path)
         try:
@@ -318,16 +290,14 @@ def import_model(
         from irdeconv.formats.onednn_reader import read_onednn
 
         text = read_file(name, current().json_bytes) if data is None else data
-        return read_onednn(
-            name, text, weights=weights, shapes=shapes, seed=seed, semantics=semantics
-        )
+        return read_onednn(name, text, how)
     _refuse_other_models(begin, name)
-    if weights is not None:
+    if how.weights is not None:
         hint = "leave --weights out; it is for IR and dumps"
         raise misused("an ONNX model contains its weights", hint)
     from irdeconv.formats.onnx_reader import read_onnx
 
-    return read_onnx(name, data, shapes=shapes, semantics=semantics)
+    return read_onnx(name, data, how)
 
 
 def _refuse_other_models(begin: bytes, name: str) -> None:
@@ -341,25 +311,18 @@ def _refuse_other_models(begin: bytes, name: str) -> None:
         raise misused(message, "every verb reads it; infer -o FILE.xml writes an IR of it")
 
 
-def converted(
-    model: str | PathLike[str] | bytes | OnnxModel,
-    weights: str | PathLike[str] | bytes | None = None,
-    *,
-    shapes: Mapping[str, Shape | None] | None = None,
-    seed: int = 0,
-    semantics: Semantics = "runtime",
-) -> Imported:
+def converted(model: str | PathLike[str] | bytes | OnnxModel, how: Reading) -> Imported:
     """Import a model of another format: ONNX, a dump of oneDNN Graph, an IR of version 2 to 7."""
     if is_legacy(model):
         from irdeconv.formats.legacy import read_legacy_files
 
         old: Any = model
-        return read_legacy_files(old, weights, shapes=shapes, seed=seed, semantics=semantics)
-    if isinstance(weights, bytes):
+        return read_legacy_files(old, how)
+    if isinstance(how.weights, bytes):
         raise misused(
             "bytes of weights are for an IR of version 2 to 7", "name a file, or leave them out"
         )
-    return import_model(model, weights, shapes=shapes, seed=seed, semantics=semantics)
+    return import_model(model, how)
 
 
 def _of_text(model: str | bytes, name: str, limits: Limits) -> Loaded:
@@ -387,14 +350,7 @@ def _of_text(model: str | bytes, name: str, limits: Limits) -> Loaded:
 def _of_import(model: str | bytes | OnnxModel, name: str, how: Reading) -> Loaded:
     if not isinstance(how.weights, str | PathLike | None):
         raise misused("weights: those of a dump are an .npz, or random", "write them into a file")
-    done: Imported = import_model(
-        model,
-        how.weights,
-        shapes={name: parse_shape_like(s) for name, s in how.shapes.items()},
-        seed=how.seed,
-        semantics=how.semantics,
-        name=name,
-    )
+    done: Imported = import_model(model, replace(how, name=name))
     done.graph.info.files = tuple(map(str, done.files))
     return Loaded(done.diagnostics, graph=done.graph)
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from os import PathLike
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -35,11 +34,11 @@ from irdeconv.formats.importing import (
     one_operation,
     registrar,
 )
+from irdeconv.formats.reading import Reading
 from irdeconv.ir.dtypes import ELEMENT_TYPES, ElementType
-from irdeconv.ir.geometry import Semantics
 from irdeconv.ir.graph import Value, producers_first
 from irdeconv.ir.op import Op
-from irdeconv.ir.spec import DYNAMIC, Array, Shape, Spec, is_static
+from irdeconv.ir.spec import DYNAMIC, Array, Spec, is_static
 from irdeconv.ops import activation, elementwise, reduction
 from irdeconv.ops.activation import LogSoftmax, SoftMax
 from irdeconv.ops.dialect_onednn import OneDnnConvTranspose
@@ -307,15 +306,7 @@ VARIANCE = ("BatchNormInference", 4)
 DRAWN_AT_ONCE = 1 << 16  # random numbers of f64
 
 
-def read_onednn(
-    path: str,
-    data: bytes,
-    *,
-    weights: str | PathLike[str] | None = None,
-    shapes: Mapping[str, Shape | None] | None = None,
-    seed: int = 0,
-    semantics: Semantics = "runtime",
-) -> Imported:
+def read_onednn(path: str, data: bytes, how: Reading) -> Imported:
     """Read a dump; tensor 7 is called `t7`.
 
     `weights` names an .npz whose keys are tensor ids or names, or is "random": parameters are then
@@ -323,7 +314,7 @@ def read_onednn(
     UnsupportedError with everything that is not covered, InputError for a bad file.
     """
     location = Location(SourceFile(path, data))
-    dump = _parse(data, location)
+    dump, weights = _parse(data, location), cast("str | None", how.weights)
     saved: AbstractContextManager[SavedArrays | None] = nullcontext()
     try:
         if weights is not None and weights != "random":
@@ -331,11 +322,11 @@ def read_onednn(
         with saved as arrays:
             reader = DumpReader(
                 location=location,
-                shapes=dict(shapes or {}),
-                semantics=semantics,
+                shapes=how.exact_shapes,
+                semantics=how.semantics,
                 dump=dump,
                 arrays=arrays,
-                seed=seed if weights == "random" else None,
+                seed=how.seed if weights == "random" else None,
             )
             return reader.read()
     except UnreadableArray as e:

@@ -56,7 +56,7 @@ from irdeconv.formats.onnx_node import (
     to_array,
     type_proto,
 )
-from irdeconv.ir.geometry import Semantics
+from irdeconv.formats.reading import Reading
 from irdeconv.ir.graph import Value
 from irdeconv.ir.op import Op, lookup
 from irdeconv.ir.spec import Shape
@@ -438,9 +438,7 @@ def definition(schema: Any, names: Names, node: Any, found: Sequence[Found | Non
 def read_onnx(
     path: str,
     data: bytes | Any | None = None,
-    *,
-    shapes: Mapping[str, Shape | None] | None = None,
-    semantics: Semantics = "runtime",
+    how: Reading | None = None,
 ) -> Imported:
     """Read an ONNX model from a file, its bytes or a ModelProto.
 
@@ -448,9 +446,9 @@ def read_onnx(
     Raises UnsupportedError with everything that is not covered, InputError for a bad file,
     InferenceError if shapes do not fit. Needs the package onnx.
     """
-    location = Location(SourceFile(path, b""))
+    location, how = Location(SourceFile(path, b"")), how or Reading()
     model, files = load(path, data, location)
-    done = OnnxReader(location, dict(shapes or {}), semantics).read(model)
+    done = OnnxReader(location, how.exact_shapes, how.semantics).read(model)
     done.files = files
     return done
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from errno import ENOENT
 from functools import lru_cache
@@ -54,11 +55,38 @@ from irdeconv.formats.xml_reader import read_document
 from irdeconv.ir.geometry import Semantics
 from irdeconv.ir.graph import Graph, Info, Value, cycle_in, reached
 from irdeconv.ir.op import Op, ports
+from irdeconv.ir.spec import Shape
 from irdeconv.ops.basic import Opaque
 from irdeconv.ops.catalog import CATALOG
 from irdeconv.proof.reader import weights_beside
+from irdeconv.rewrite.infer_specs import ShapeLike, parse_shape_like
 
 Positions = dict[int, int]
+Weights = str | PathLike[str] | bytes | Literal[False]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """How something that is no Graph yet is read; the names are those of `graph_of`."""
+
+    weights: Weights | None = None
+    semantics: Semantics = "runtime"
+    limits: Limits = field(default_factory=current)
+    shapes: Mapping[str, ShapeLike] = field(default_factory=dict)
+    seed: int = 0
+    name: str = "<bytes>"
+
+    @property
+    def exact_shapes(self) -> dict[str, Shape | None]:
+        """The shapes by the names of inputs."""
+        return {name: parse_shape_like(shape) for name, shape in self.shapes.items()}
+
+    def refuse(self, names: Iterable[str], why: str, hint: str | None = None) -> None:
+        """Raise UsageError (E700) if one of these differs from its default."""
+        usual = Reading()
+        given = [n for n in names if getattr(self, n) != getattr(usual, n)]
+        if given:
+            raise errors.misused(f"{', '.join(given)}: {why}", hint)
 
 
 @dataclass
@@ -417,7 +445,7 @@ def _check_count(layer: XmlLayer, op: Op, context: Context) -> None:
 
 
 PathLikeText = str | PathLike[str]
-Weights = PathLikeText | bytes | NoWeights | Literal[False] | None
+Stored = Weights | NoWeights | None
 _LATE_DECLARATION = re.compile(rb"(?:\xef\xbb\xbf)?\s+(<\?xml\s[^>]*\?>)")
 
 
@@ -450,7 +478,7 @@ class Loaded(errors.Collector):
 
 def load(
     path: PathLikeText | bytes,
-    weights: Weights = None,
+    weights: Stored = None,
     *,
     semantics: Semantics = "runtime",
     limits: Limits | None = None,
@@ -473,7 +501,7 @@ def load(
 
 
 def _load(
-    path: PathLikeText | bytes, weights: Weights, semantics: Semantics, limits: Limits, name: str
+    path: PathLikeText | bytes, weights: Stored, semantics: Semantics, limits: Limits, name: str
 ) -> Loaded:
     out = Loaded(most=limits.reports)
     source = open_source(path, name, out, limits)
@@ -554,7 +582,7 @@ def _is_foreign(source: SourceFile, out: errors.Collector) -> bool:
     return True
 
 
-def open_weights(weights: Weights, xml: Path | None, source: SourceFile, out: Loaded) -> NoWeights:
+def open_weights(weights: Stored, xml: Path | None, source: SourceFile, out: Loaded) -> NoWeights:
     """Return the given `.bin`, or the one beside the `.xml`; `out` names a missing file."""
     if isinstance(weights, bytes):
         return MemoryWeights(weights)

@@ -16,8 +16,6 @@ from irdeconv.formats.models import (
     UNKNOWN,
     ModelLike,
     OnnxModel,
-    Reading,
-    Weights,
     converted,
     diagnose,
     graph_of,
@@ -26,7 +24,7 @@ from irdeconv.formats.models import (
 )
 from irdeconv.formats.onnx_container import load_file
 from irdeconv.formats.onnx_types import check_nodes, set_shapes
-from irdeconv.formats.reading import Loaded
+from irdeconv.formats.reading import Loaded, Reading, Weights
 from irdeconv.formats.text import ELIDED
 from irdeconv.formats.text import parse as parse
 from irdeconv.ir.geometry import Semantics
@@ -95,8 +93,8 @@ def convert(
     >>> g.parameters[0].spec()
     Spec(f32[4,8])
     """
-    wanted = {name: parse_shape_like(s) for name, s in (shapes or {}).items()}
-    return converted(model, weights, shapes=wanted, seed=seed, semantics=semantics).graph
+    how = Reading(weights=weights, shapes=shapes or {}, seed=seed, semantics=semantics)
+    return converted(model, how).graph
 
 
 @checked

@@ -18,7 +18,8 @@ from irdeconv.base import work
 from irdeconv.base.errors import InferenceError
 from irdeconv.base.opening import open_file
 from irdeconv.formats.bodies import as_version_10
-from irdeconv.formats.models import ModelLike, Weights, graph_of, is_legacy
+from irdeconv.formats.models import ModelLike, graph_of, is_legacy
+from irdeconv.formats.reading import Weights
 from irdeconv.ir.geometry import Semantics
 from irdeconv.ir.graph import Graph
 from irdeconv.ir.spec import Shape, format_shape

@@ -216,7 +216,7 @@ def test_everything_uncovered_is_listed() -> None:
 @each_row(
     ("data", "error", "text"),
     [
-        (b"{", ird.InputError, "<stdin>:1:2: error[E103]: not a JSON document"),
+        (b"{", ird.InputError, "<bytes>:1:2: error[E103]: not a JSON document"),
         (b'{"a": 1}', ird.InputError, "graph"),
         (dump({"id": 1}), ird.InputError, '"kind" is missing'),
         (dump(), ird.InputError, "no operations"),

@@ -10,6 +10,7 @@ import pytest
 import irdeconv as ird
 from irdeconv.cli.main import main
 from irdeconv.formats.models import import_model
+from irdeconv.formats.reading import Reading
 from support.commands import answer
 
 onnx = pytest.importorskip("onnx")
@@ -277,7 +278,7 @@ def test_an_output_of_open_rank_is_a_warning() -> None:
     (found,) = import_model(made).diagnostics
     assert found.code == "W303"
     assert "--shape" in found.message
-    assert not import_model(made, shapes={"x": (1,)}).diagnostics
+    assert not import_model(made, Reading(shapes={"x": (1,)})).diagnostics
 
 
 def test_sequences_and_control_flow_are_refused() -> None:
