@@ -346,14 +346,6 @@ def require_format(file: str, formats: Sequence[str]) -> None:
         raise InputError(Diagnostic("E110", "error", message, hint=hint))
 
 
-def is_onnx(file: str) -> bool:
-    """Whether a file is an ONNX model, by its content, else by its name."""
-    suffix = Path(file).suffix
-    if suffix == ".xml" or not Path(file).is_file():
-        return suffix == ".onnx"
-    return (kind_of(first_bytes(file, BEGIN), file).format or suffix[1:]) == "onnx"
-
-
 def _kind(file: str) -> Kind:
     try:
         return kind_of(first_bytes(file, BEGIN), file)

@@ -14,7 +14,7 @@ from irdeconv.base.errors import Diagnostic, UsageError, count, did_you_mean, mi
 from irdeconv.base.form_names import FALLBACK
 from irdeconv.base.json_form import Record
 from irdeconv.base.tables import WIDTH, wrap
-from irdeconv.cli.checks import RUNTIMES, is_onnx, protect, read_by, runtime_and_file
+from irdeconv.cli.checks import RUNTIMES, protect, read_by, runtime_and_file
 from irdeconv.cli.console import Answer, Console
 from irdeconv.cli.diagnostics import print_diagnostics
 from irdeconv.cli.inputs import gather, open_arrays, specialize
@@ -22,6 +22,7 @@ from irdeconv.cli.model import inferred, inferred_model, onnx_model, read, read_
 from irdeconv.cli.verbs import verb_record
 from irdeconv.formats.atomic import together
 from irdeconv.formats.kinds import SAVED
+from irdeconv.formats.models import is_onnx
 from irdeconv.formats.onnx_editing import to_edit
 from irdeconv.formats.onnx_lowering import SUFFIX
 from irdeconv.formats.text import dump

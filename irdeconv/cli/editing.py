@@ -29,13 +29,12 @@ from irdeconv.cli.model import (
 from irdeconv.cli.verbs import verb_record
 from irdeconv.formats.arrays import packed
 from irdeconv.formats.atomic import together
-from irdeconv.formats.onnx_container import OnnxFile, stage_file
+from irdeconv.formats.onnx_container import OnnxFile
 from irdeconv.formats.onnx_editing import keep_piece, outline, rename_parts, rewritten
-from irdeconv.formats.xml_writer import stage_ir
 from irdeconv.ir.graph import Graph, Value
 from irdeconv.ir.spec import Array
+from irdeconv.public.editing import stage_edited
 from irdeconv.rewrite.channel_folding import fused_lines
-from irdeconv.rewrite.standardize import standardize
 from irdeconv.runtime.editing import (
     KINDS,
     Piece,
@@ -91,12 +90,9 @@ def run_extract(args: argparse.Namespace, console: Console) -> Answer:
     whole = _whole(args) if model is None else outlined(model)
     piece = cut_out(whole, args.begin, args.end, args.add)
     arrays = _flowing_in(whole, piece, args, console, model) if saved else {}
+    added = keep_piece(model, piece.graph) if model else ()
     with together() as files:
-        if model is None:
-            stage_ir(standardize(piece.graph), Path(args.output), files)
-        else:
-            added = keep_piece(model, piece.graph)
-            stage_file(model, added, Path(args.output), files, force=args.force)
+        stage_edited(model or piece.graph, Path(args.output), files, added, force=args.force)
         if saved:
             files.write(Path(saved), packed(saved, arrays))
     for path in filter(None, (args.output, saved)):
@@ -285,7 +281,7 @@ def run_simplify(args: argparse.Namespace, console: Console) -> Answer:
     needed = args.check == "onnxruntime"
     model = onnx_model(args, needed=needed)
     original = deepcopy(model) if needed else None
-    graph = graph_to_edit(args, model)
+    graph, added = graph_to_edit(args, model), []
     options = {"decompress": args.decompress, "fuse": args.fuse}
     simple, report = simplify(graph, max_growth=args.max_growth, **options)
     if model is not None:
@@ -295,10 +291,9 @@ def run_simplify(args: argparse.Namespace, console: Console) -> Answer:
     checked = _check(graph, simple, args, console, (original, model)) if args.check else None
     passed = checked is None or checked.passed
     written = args.output if passed else None
-    if written and model is not None and written.endswith(".onnx"):
-        write_model(model, args, console, added)
-    elif written:
-        write_model(simple, args, console)
+    if written:
+        stays = model if model is not None and written.endswith(".onnx") else None
+        write_model(stays or simple, args, console, added)
 
     def text() -> None:
         _simplified_text(args.file, report, console)

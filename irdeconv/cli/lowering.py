@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import irdeconv as ird
 from irdeconv.base.errors import IrdeconvError, UnsupportedError, count, did_you_mean, misused
 from irdeconv.base.tables import number, scaled, table
-from irdeconv.cli.checks import is_onnx, parse_shapes
+from irdeconv.cli.checks import parse_shapes
 from irdeconv.cli.console import Answer, Console
 from irdeconv.cli.diagnostics import print_diagnostics
 from irdeconv.cli.model import (
@@ -29,7 +29,7 @@ from irdeconv.cli.options import lowering_options
 from irdeconv.cli.proofs import finish_rewriting, stamp
 from irdeconv.formats.atomic import Files
 from irdeconv.formats.importing import ONLY_EXACT
-from irdeconv.formats.models import graph_of
+from irdeconv.formats.models import graph_of, is_onnx
 from irdeconv.formats.onnx_container import OnnxFile, load_file, scopes, stage_file
 from irdeconv.formats.onnx_node import title_of
 from irdeconv.formats.onnx_types import CONV_TRANSPOSE, set_shapes

@@ -9,7 +9,6 @@ from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
-import irdeconv as ird
 from irdeconv.base import work
 from irdeconv.base.errors import UnsupportedError, UsageError, count, did_you_mean, misused
 from irdeconv.base.json_form import Real, Record
@@ -20,12 +19,13 @@ from irdeconv.cli.console import Console, discard
 from irdeconv.formats.arrays import packed
 from irdeconv.formats.atomic import together, write_file
 from irdeconv.formats.models import graph_of, is_onnx
-from irdeconv.formats.onnx_container import OnnxFile, load_file, stage_file
+from irdeconv.formats.onnx_container import OnnxFile, load_file
 from irdeconv.formats.onnx_opaque import loaded
 from irdeconv.formats.onnx_types import set_shapes
 from irdeconv.ir.geometry import Semantics
 from irdeconv.ir.graph import Graph
 from irdeconv.ir.spec import Array, Shape, filled, format_shape, is_static
+from irdeconv.public.editing import stage_edited
 from irdeconv.public.reading import reshaped
 from irdeconv.rewrite import infer_specs
 
@@ -177,7 +177,7 @@ def onnx_model(args: argparse.Namespace, *, needed: bool = False) -> OnnxFile | 
     """
     if not needed and Path(args.output or "").suffix != ".onnx":
         return None
-    if args.file != "-" and not checks.is_onnx(args.file):
+    if args.file != "-" and not is_onnx(args.file):
         what = "ONNX Runtime does not read it" if needed else f"so {args.output} is none either"
         name = Path(args.output or "").with_suffix(".xml")
         hint = "name the .onnx that it was made of" if needed else f"name it {name}"
@@ -222,11 +222,8 @@ def write_model(
     model: Graph | OnnxFile, args: argparse.Namespace, console: Console, added: Sequence[Any] = ()
 ) -> None:
     """Write the model to -o; `added` are the new tensors of an edited ONNX model."""
-    if isinstance(model, Graph):
-        ird.write(model, args.output)
-    else:
-        with together() as files:
-            stage_file(model, added, Path(args.output), files, force=args.force)
+    with together() as files:
+        stage_edited(model, Path(args.output), files, added, force=args.force)
     console.log(f"wrote {args.output}")
 
 

@@ -10,12 +10,12 @@ from typing import Annotated, Any
 from irdeconv.base.errors import count, misused
 from irdeconv.base.extras import needed
 from irdeconv.base.json_form import Record
-from irdeconv.cli.checks import is_onnx, parse_shapes
+from irdeconv.cli.checks import parse_shapes
 from irdeconv.cli.console import Answer, Console
 from irdeconv.cli.diagnostics import print_diagnostics
 from irdeconv.cli.model import WrittenModel, given, onnx_shapes, source_of
 from irdeconv.formats.atomic import Files, together
-from irdeconv.formats.models import graph_of
+from irdeconv.formats.models import graph_of, is_onnx
 from irdeconv.formats.onnx_container import load_file
 from irdeconv.formats.onnx_types import set_shapes
 from irdeconv.formats.text import dump

@@ -10,12 +10,12 @@ from typing import Any
 
 from irdeconv.base import work
 from irdeconv.base.arguments import checked
-from irdeconv.formats.atomic import together
+from irdeconv.formats.atomic import Files, together
 from irdeconv.formats.models import ModelLike, graph_of
 from irdeconv.formats.onnx_container import OnnxFile, stage_file
 from irdeconv.formats.onnx_editing import keep_piece, outline, rename_parts, rewritten, to_edit
 from irdeconv.formats.onnx_opaque import loaded
-from irdeconv.formats.xml_writer import write_ir
+from irdeconv.formats.xml_writer import stage_ir
 from irdeconv.ir.graph import Graph
 from irdeconv.rewrite.infer_specs import inferred
 from irdeconv.rewrite.standardize import standardize
@@ -148,12 +148,24 @@ def write_edited(
     edit: Callable[[OnnxFile], list[Any] | None],
 ) -> None:
     """Write a graph to `path`, if there is one; an ONNX `source` is edited in place and written."""
-    if source is not None and path is not None:
-        added = edit(source)
+    if path is not None:
         with together() as files:
-            stage_file(source, added or (), Path(path), files)
-    elif path is not None:
-        write_ir(standardize(graph), Path(path))
+            stage_edited(source or graph, Path(path), files, edit(source) if source else None)
+
+
+def stage_edited(
+    model: Graph | OnnxFile,
+    path: Path,
+    files: Files,
+    added: Sequence[Any] | None = None,
+    *,
+    force: bool = False,
+) -> None:
+    """Write a graph, or an edited ONNX model with its new tensors, into place with `files`."""
+    if isinstance(model, Graph):
+        stage_ir(standardize(model), path, files)
+    else:
+        stage_file(model, added or (), path, files, force=force)
 
 
 def _texts(given: str | Sequence[str]) -> Sequence[str]:
