@@ -238,19 +238,6 @@ def test_the_document_of_a_code() -> None:
     assert "limits=ird.Limits" in found["steps"][0]["python"]
 
 
-@pytest.mark.parametrize(
-    ("text", "hint"),
-    [
-        ("302", "did you mean E302 or W302?"),
-        ("E309", "there are E300, E301, E302"),
-        ("X", "irdeconv codes lists all of them"),
-        ("", "irdeconv codes lists all of them"),
-    ],
-)
-def test_an_unknown_code_is_told_its_neighbours(text: str, hint: str) -> None:
-    assert hint in answer("codes", text, code=2).err
-
-
 def test_limits_in_the_texts_are_those_of_the_code() -> None:
     limits = ird.Limits()
     assert f"{limits.layers:,}" in code_page("E601").why

@@ -71,21 +71,6 @@ def test_every_verb_has_help(verb: str) -> None:
     assert "--format {text,json" in out
 
 
-def test_did_you_mean(net: Path) -> None:
-    for args, hint in [
-        (["valdate", net], 'did you mean "validate"?'),
-        (["validate", net, "--formt=json"], 'did you mean "--format"?'),
-        (["run", net, "--shape", "xx[1,2,4,4]"], 'did you mean "x"?'),
-        (["run", net, "xx=rand"], 'did you mean "x"?'),
-        (["run", net, "x=randd"], 'did you mean "rand"?'),
-        (["lower", net, "--form", "zero-insert"], 'did you mean "zero-insertion"?'),
-        (["run", net, "--dump", "decon", "--dump-dir", "d"], 'did you mean "deconv"?'),
-    ]:
-        captured = answer(*args, code=2)
-        assert hint in captured.err
-        assert captured.out == ""
-
-
 # Exit codes --------------------------------------------------------------------------------------
 
 
@@ -120,13 +105,6 @@ def test_unknown_operations(net: Path, tmp_path: Path) -> None:
     assert command("validate", path) == 0
 
 
-def test_output_that_cannot_be_written(net: Path, capsys: Capture) -> None:
-    for verb in ("lower", "infer", "run", "inspect"):
-        out = "out.npz" if verb == "run" else "out.xml"
-        assert command(verb, net, "-o", net.parent / "no" / out) == 6
-    assert "No such file or directory" in capsys.readouterr().err
-
-
 def test_a_bug_asks_for_a_report(net: Path, monkeypatch: Patch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise KeyError("deep inside")
@@ -153,40 +131,6 @@ def test_interrupts_and_memory(
 
 
 # validate ----------------------------------------------------------------------------------------
-
-
-def test_validate_text(net: Path, broken: Path) -> None:
-    assert answer("validate", net).out == f"{net}: valid, 0 errors, 0 warnings\n"
-    out = answer("validate", net, broken, code=1).out
-    assert "error[E302]: ConvolutionBackpropData" in out
-    assert " | <layer id=" in out
-    assert "   = note: " in out
-    assert out.rstrip().splitlines()[-1].startswith(f"{broken}: invalid, 1 error, ")
-
-
-def test_validate_json(broken: Path) -> None:
-    found = answer("validate", "--format", "json", broken, code=1).json
-    assert found["schema"] == "irdeconv/validate/1"
-    assert found["valid"] is False
-    assert found["errors"] == 1
-    [error] = [d for d in found["diagnostics"] if d["severity"] == "error"]
-    keys = {"code", "severity", "message", "file", "line", "column", "layer", "hint"}
-    assert keys <= set(error)
-    assert (error["code"], error["layer"], error["file"]) == ("E302", "deconv", str(broken))
-    assert isinstance(error["line"], int)
-
-
-def test_validate_sarif(broken: Path) -> None:
-    log = answer("validate", "--format", "sarif", broken, code=1).json
-    assert log["version"] == "2.1.0"
-    [run] = log["runs"]
-    rules = [r["id"] for r in run["tool"]["driver"]["rules"]]
-    for result in run["results"]:
-        assert rules[result["ruleIndex"]] == result["ruleId"]
-        place = result["locations"][0]["physicalLocation"]
-        assert place["region"]["startLine"] >= 1
-        assert place["artifactLocation"]["uri"].endswith("broken.xml")
-    assert {r["level"] for r in run["results"]} >= {"error"}
 
 
 def test_sarif_of_a_name_that_is_no_utf_8() -> None:
@@ -226,11 +170,6 @@ def test_shapes_in_every_spelling(open_net: Path, shape: str) -> None:
     assert statuses["deconv"] == "refined"
 
 
-def test_partly_open_shapes(open_net: Path) -> None:
-    found = answer("infer", open_net, "--shape", "x[1,2,3..5,-1]", "--format", "json").json
-    assert found["outputs"] == {"y": "f32[1,3,5..9,?]"}
-
-
 def test_validate_with_shapes(open_net: Path) -> None:
     assert command("validate", open_net, "--shape", "x[1,2,4,4]") == 0
     found = answer("validate", open_net, "--shape", "[1,5,4,4]", "--format", "json", code=1).json
@@ -250,11 +189,6 @@ def test_validate_by_the_document(tmp_path: Path, capsys: Capture) -> None:
     assert command("validate", net, "--semantics", "neither") == 2
 
 
-@pytest.mark.parametrize("shape", ["x[1,2", "x[a]", "x[1,2,5,6],x[1]", "x", "", "x[1,2,5..3,1]"])
-def test_malformed_shapes(net: Path, shape: str) -> None:
-    assert command("infer", net, "--shape", shape) == 2
-
-
 def test_infer_writes_what_o_names(open_net: Path, tmp_path: Path) -> None:
     before = set(tmp_path.iterdir())
     out = tmp_path / "out.xml"
@@ -263,18 +197,6 @@ def test_infer_writes_what_o_names(open_net: Path, tmp_path: Path) -> None:
     assert command("infer", open_net, "--shape", "[1,2,4,4]", "-o", out) == 0
     assert set(tmp_path.iterdir()) == before | {out, out.with_suffix(".bin")}
     assert str(ird.read(out).results[0].declared_inputs[0]) == "f32[1,3,7,7]"
-
-
-def test_lower(net: Path, tmp_path: Path) -> None:
-    out = tmp_path / "low.xml"
-    captured = answer("lower", net, "-o", out)
-    assert "1 deconvolution of 1 lowered as zero-insertion" in captured.out
-    assert captured.err == f"wrote {out}\n"
-    assert "ConvolutionBackpropData" not in out.read_text()
-    assert "the same" in answer("compare", net, out).out
-    found = answer("lower", net, "--format", "json").json
-    assert found["schema"] == "irdeconv/lower/1"
-    assert found["layers"][0]["name"] == "deconv"
 
 
 @pytest.mark.parametrize("verb", ["lower", "infer"])

@@ -84,30 +84,6 @@ def test_seed_is_printed_and_decides(net: Path, capsys: Capture) -> None:
     assert np.array_equal(outputs(net, "zeros")["y"], np.zeros_like(first))
 
 
-def test_bad_inputs(net: Path, tmp_path: Path) -> None:
-    np.save(tmp_path / "small.npy", X[:, :, 1:])
-    np.save(tmp_path / "words.npy", np.array(["a"]))
-    np.save(tmp_path / "objects.npy", np.array([{}]), allow_pickle=True)
-    (tmp_path / "broken.npy").write_bytes(b"no array")
-    (tmp_path / "broken.npz").write_bytes(b"no archive")
-    np.savez(tmp_path / "two.npz", a=X, b=X)
-    cases = ["small.npy", "words.npy", "objects.npy", "broken.npy", "broken.npz", "two.npz"]
-    for name in cases:
-        assert command("run", net, f"x=@{tmp_path / name}") == 2, name
-        assert command("run", net, tmp_path / name) == 2, name
-    assert "given twice" in answer("run", net, "x=rand", "x=ones", code=2).err
-    assert command("run", net, "x=@none.npy") == 6
-
-
-def test_text_and_json(net: Path) -> None:
-    captured = answer("run", net, "ones", "-q")
-    assert captured.err == ""
-    assert "[1, 2, 7, 7]" in captured.out
-    found = answer("run", net, "--format", "json").json
-    assert (found["schema"], found["seed"]) == ("irdeconv/run/1", 0)
-    assert found["outputs"]["y"]["shape"] == [1, 2, 7, 7]
-
-
 def test_dump_into_the_npz(net: Path) -> None:
     got = outputs(net, "--dump", "deconv", "--form", "none")
     assert set(got) == {"y", "dump/deconv"}
@@ -412,13 +388,6 @@ def test_the_limit_counts_what_is_alive_at_once() -> None:
     ird.run(graph, feeds, fuse=False, max_memory=allowed)
 
 
-@pytest.mark.parametrize(
-    "wrong", [["--threads", "0"], ["--max-memory", "lots"], ["--tune", "x=ones"]]
-)
-def test_options_that_do_not_fit(net: Path, wrong: list[str]) -> None:
-    assert "error[E700]: --" in answer("run", net, *wrong, code=2).err
-
-
 def test_tuning_without_anything_to_measure_is_said(net: Path, capsys: Capture) -> None:
     kept = net.parent / "kernels.json"
     assert command("run", net, "--tune", kept) == 0
@@ -472,22 +441,3 @@ def test_what_cannot_become_an_ir_can_be_lowered_as_it_is(tmp_path: Path) -> Non
     assert "the operation is not covered" in said
     assert "-o NAME.onnx lowers the ONNX file itself" in said
     assert main(["lower", path, "-o", str(tmp_path / "low.onnx")]) == 0
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ("lower net.onnx -o net.onnx", "would overwrite the input"),
-        ("lower net.onnx -o out.onnx --certify out.onnx", "would overwrite"),
-        ("lower net.xml -o out.onnx", "is no ONNX model"),
-        ("lower net.onnx -o out.onnx --form stakced", "no lowering form"),
-        ("lower net.onnx -o out.onnx --shape q[1]", 'no input "q"'),
-    ],
-)
-def test_refused(arguments: str, message: str, tmp_path: Path, monkeypatch: Patch) -> None:
-    monkeypatch.chdir(tmp_path)
-    onnx.save(UP.model(), "net.onnx")
-    ird.write(ird.convert("net.onnx"), "net.xml")
-    before = sorted(p.name for p in tmp_path.iterdir())
-    assert message in " ".join(answer(*arguments.split(), code=2).err.split())
-    assert sorted(p.name for p in tmp_path.iterdir()) == before

@@ -398,14 +398,6 @@ def test_no_weights_is_the_structure_alone(net: Path) -> None:
     assert "structure alone" in answer("infer", net, "--no-weights").out
     assert command("inspect", net, "--no-weights") == 0
     assert command("explain", net, "--no-weights") == 0
-    infer = ("infer", net, "--no-weights")
-    assert (
-        "exclude each other: the weights are part"
-        in answer(*infer, "-o", net.with_name("x.xml"), code=2).err
-    )
-    assert "exclude each other" in answer(*infer, "--weights", "w.bin", code=2).err
-    err = answer("run", net, "--no-weights", code=2).err
-    assert "it is one of batch, validate, infer, inspect, explain" in err
 
 
 # Files of others: what is no regular file is refused at once, whatever it is given for.

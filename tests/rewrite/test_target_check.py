@@ -341,13 +341,9 @@ def test_the_verbs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert shown["target"] == shown["lowered"]["target"] == "npu"
     bad = {r["name"]: r["violations"] for r in shown["lowered"]["layers"] if "violations" in r}
     assert any(v.startswith("Reshape") for v in bad["up1/ZeroInsertion"])
-    assert main(["inspect", HEAD, "--target", str(file), "--format", "dot"]) == 2
-    assert 'did you mean "rk3588"?' in answer("validate", HEAD, "--target", "rk35", code=2).err
     lines = answer("lower", "--list-targets").out.splitlines()
     assert any(line.startswith("rk3588 ") for line in lines)
     assert max(map(len, lines)) <= 80
-    assert main(["lower", "--list-targets", "--format", "json"]) == 2
-    assert main(["lower"]) == 2
 
 
 def test_validate_of_an_onnx_model(tmp_path: Path) -> None:
@@ -520,4 +516,3 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     text = answer("lower", net, "--form", "gemm").out
     assert "deconv: zero-insertion instead of gemm: the kernel [4, 4]" in text
     assert "1 deconvolution of 1 lowered as gemm, 1 of them as zero-insertion instead; " in text
-    assert 'did you mean "generic"?' in answer("lower", net, "--target", "generc", code=2).err

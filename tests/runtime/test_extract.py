@@ -274,16 +274,6 @@ def test_arrays_that_are_no_inputs_are_refused(net: Any, capsys: Capture):
     assert not Path("p.xml").exists()
 
 
-@pytest.mark.parametrize(("command", "message"), [
-    ("extract net.xml -o p.xml", "nothing to cut"),
-    ("extract net.xml --to up -o net.xml", "would overwrite the input net.xml"),
-    ("extract net.xml --to up -o p.xml --save-inputs in.txt", "must end in .npz"),
-    ("extract net.xml --to up -o p.xml --inputs-from a.npz -i x=ones", "exclude each other"),
-])  # fmt: skip
-def test_usage(net: Any, command: str, message: str):
-    assert message in answer(*command.split(), code=2).err
-
-
 def test_a_piece_of_a_model_that_does_not_fit_together_elsewhere(net: Any):
     text = Path("net.xml").read_text("utf-8")
     Path("net.xml").write_text(text.replace('num_splits="2"', 'num_splits="3"'), "utf-8")

@@ -9,7 +9,7 @@ import pytest
 import irdeconv as ird
 from irdeconv.runtime.machine import Ceilings
 from irdeconv.runtime.peers import Source, difference, peers
-from support.commands import Capture, Patch, answer, command
+from support.commands import Patch, answer
 from support.ir_text import write_ir
 from support.layers import Layer, build, expected, numbers, random_layer
 
@@ -129,8 +129,6 @@ def test_a_graph_without_a_file() -> None:
     assert peer.difference < 1e-5
 
 
-def test_arguments_that_do_not_fit(net: Path, capsys: Capture) -> None:
-    mistakes = ("--against tensorflow", "--top 0", "--rounds 0", "--threads 0", "--max-memory much")
-    for wrong in (*mistakes, "--tune x=ones", "--against openvino --threads 2"):
-        assert command("bench", net, *wrong.split()) == 2, wrong
-        assert "error" in capsys.readouterr().err
+def test_peers_run_on_one_thread(net: Path) -> None:
+    two = ("--against", "openvino", "--threads", "2")
+    assert "--threads 1" in answer("bench", net, *two, code=2).err

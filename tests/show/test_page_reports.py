@@ -17,7 +17,7 @@ from irdeconv.ops.activation import Elu
 from irdeconv.runtime.machine import Ceilings
 from irdeconv.verify.difference import TensorDifference
 from shown import named
-from support.commands import Capture, Patch, answer
+from support.commands import Capture, Patch
 
 HEAD = "ir_samples/openvino/segmentation_head.xml"
 IMAGE = np.random.default_rng(3).standard_normal((1, 3, 32, 32)).astype(np.float32)
@@ -187,8 +187,3 @@ def test_a_model_that_cannot_be_drawn_is_lowered_all_the_same(
     assert "is not written" in said
     assert Path(plain).read_bytes() == Path(reported).read_bytes()
     assert not Path(page).exists()
-
-
-def test_names_without_a_file_are_said_to_be_empty() -> None:
-    assert "--report is empty" in answer("run", HEAD, "image=zeros", "--report", "", code=2).err
-    assert "--input is empty" in answer("demo", "-i", "", code=2).err

@@ -675,11 +675,3 @@ def test_without_openvino(net: Path, monkeypatch: Patch) -> None:
     err = answer("compare", net, "openvino", code=4).err
     assert "error[E520]" in err
     assert "pip install 'irdeconv[openvino]'" in err
-
-
-def test_compare_arguments_that_do_not_fit(net: Path, capsys: Capture) -> None:
-    for tolerance in ("-1", "nan", "inf"):
-        assert main(["compare", str(net), "--tolerance", tolerance]) == 2
-        assert f'--tolerance: "{tolerance}" is not a finite number' in capsys.readouterr().err
-    for verb in ("compare", "check-certificate"):
-        assert "stdin holds one model" in answer(verb, "-", "-", code=2).err

@@ -210,7 +210,6 @@ def test_certificates_are_checked_in_files(tmp_path: Path) -> None:
     net.graph.replace_op(y.node, DepthToSpace(mode="depth_first", block_size=2))
     ird.write(net.graph, a)
     assert main(["check-certificate", b, a]) == 1
-    assert main(["raise", a, "--only", "rezise"]) == 2
 
 
 def test_repeated_names_stay_and_are_told_apart() -> None:
