@@ -7,7 +7,7 @@ Vectors of graph values, so that the rules of geometry.py also run on sizes know
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -38,6 +38,13 @@ from irdeconv.ops.movement import Concat, Transpose
 from irdeconv.ops.shape import Reshape, ShapeOf, Unsqueeze
 from irdeconv.ops.slicing import Gather
 
+_Operator = Callable[["GraphVector", Any], "GraphVector"]
+
+
+def _operators(op: Op) -> tuple[_Operator, _Operator]:
+    """Return an operation as an operator of a vector on the left, and of one on the right."""
+    return lambda v, other: v._apply(op, v, other), lambda v, other: v._apply(op, other, v)
+
 
 @dataclass(frozen=True)
 class GraphVector:
@@ -55,23 +62,9 @@ class GraphVector:
             return value.x
         return self.b.const(_array(value.values if isinstance(value, IntVector) else (value,)))
 
-    def __add__(self, other: Any) -> GraphVector:
-        return self._apply(Add(), self, other)
-
-    def __radd__(self, other: Any) -> GraphVector:
-        return self._apply(Add(), other, self)
-
-    def __sub__(self, other: Any) -> GraphVector:
-        return self._apply(Subtract(), self, other)
-
-    def __rsub__(self, other: Any) -> GraphVector:
-        return self._apply(Subtract(), other, self)
-
-    def __mul__(self, other: Any) -> GraphVector:
-        return self._apply(Multiply(), self, other)
-
-    def __rmul__(self, other: Any) -> GraphVector:
-        return self._apply(Multiply(), other, self)
+    __add__, __radd__ = _operators(Add())
+    __sub__, __rsub__ = _operators(Subtract())
+    __mul__, __rmul__ = _operators(Multiply())
 
     def half(self) -> GraphVector:
         """Return floor(v / 2) on every axis.
