@@ -19,9 +19,7 @@ from irdeconv.cli.verbs import VERBS, verb_record
 from support.commands import Capture, Patch, answer, command
 from support.ir_text import write_ir, write_small_net
 from support.layers import Layer
-from support.rows import each_row, tables
-
-TABLES = tables(__file__)
+from support.rows import each_row
 
 # The command line in process: results, exit codes, JSON, files.
 
@@ -262,38 +260,10 @@ def test_doctor() -> None:
     assert found["required"]["numpy"]["version"] == np.__version__
 
 
-# Arguments that cannot be right are refused at once: one message, no work, no file touched.
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: Patch) -> Path:
-    """The current folder: a model, its lowering, a folder, a file of something else."""
+def test_measurements_may_lie_in_a_new_folder(tmp_path: Path, monkeypatch: Patch) -> None:
+    """What earlier runs have measured is read again; its folder is made."""
     monkeypatch.chdir(tmp_path)
     write_small_net(Path())
-    assert main(["lower", "net.xml", "-o", "low.xml", "-q"]) == 0
-    Path("folder").mkdir()
-    Path("other.json").write_text('{"notes": []}')
-    Path("target.toml").write_text('description = "mine"\n')
-    return tmp_path
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(p): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
-
-
-@pytest.mark.parametrize(("command", "code", "message"), TABLES["refused_at_once"])
-def test_refused_at_once(folder: Path, command: str, code: int, message: str) -> None:
-    before = contents(folder)
-    captured = answer(*command.split(" "), code=code)
-    assert message in captured.err
-    assert captured.out == ""
-    for late in ("measuring", ": rand, seed", "wrote", "This is a bug"):
-        assert late not in captured.err
-    assert contents(folder) == before
-
-
-def test_measurements_may_lie_in_a_new_folder(folder: Path) -> None:
-    """What earlier runs have measured is read again; its folder is made."""
     for _ in range(2):
         assert main(["run", "net.xml", "--tune", "new/kernels.json", "-q"]) == 0
     Path("new").mkdir(exist_ok=True)
@@ -302,11 +272,11 @@ def test_measurements_may_lie_in_a_new_folder(folder: Path) -> None:
     assert main(["run", "net.xml", "--tune", "new/kernels.json", "-q"]) == 0
 
 
-def test_compare_and_inspect_take_a_form_where_they_lower(folder: Path) -> None:
-    compare = ("compare", "net.xml", "--format", "json")
+def test_compare_and_inspect_take_a_form_where_they_lower(net: Path) -> None:
+    compare = ("compare", str(net), "--format", "json")
     assert answer(*compare, "--form", "phases").json["b"] == "lowered (phases)"
     assert answer(*compare).json["b"] == "lowered (zero-insertion)"
-    assert main(["inspect", "net.xml", "--lower", "--form", "phases"]) == 0
+    assert main(["inspect", str(net), "--lower", "--form", "phases"]) == 0
 
 
 # Records of verbs: how rows are read, and that each constraint refuses what it names.

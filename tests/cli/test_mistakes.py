@@ -76,6 +76,7 @@ def _write_models(root: Path, net: str) -> None:
         "model.tflite": b"\x1c\0\0\0TFL3" + bytes(20),
         "model.blob": b"\x7fELF" + bytes(30),
         "settings.json": '{"a": 1}',
+        "deep/mine.toml": 'description = "mine"\n',
         "net.ird": 'graph 1 "m" {\n}\n',
         "notes.txt": "hello\n",
         "cut.onnx": b"\x08\x09\x12\x04made" + bytes(9),
@@ -110,9 +111,13 @@ def _write_arrays(root: Path) -> None:
 @pytest.fixture(autouse=True)
 def here(folder: Path, monkeypatch: Patch) -> Iterator[None]:
     monkeypatch.chdir(folder)
-    before = sorted(str(p) for p in folder.rglob("*"))
+    before = contents(folder)
     yield
-    assert sorted(str(p) for p in folder.rglob("*")) == before
+    assert contents(folder) == before
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {p: p.read_bytes() if p.is_file() else b"" for p in folder.rglob("*")}
 
 
 def answer(command: str, capsys: Capture) -> tuple[int, str]:
