@@ -506,7 +506,7 @@ def file_inside(folder: Path, name: str) -> Path:
 
 # An entry of external data as protobuf writes it: the key "location", the length of the name.
 _LOCATION = re.compile(rb"\n\x08location\x12([\x80-\xff]?)([\0-\x7f])", re.DOTALL)
-_LONGEST = 1 << 14  # bytes of a name, and more than those of a match
+_LONGEST_MATCH = 1 << 14  # bytes of a name, and more than those of a match
 
 
 def external_files(path: Path) -> list[Path]:
@@ -519,7 +519,7 @@ def external_files(path: Path) -> list[Path]:
     with open_file(path) as file:
         data = b""
         while piece := file.read(1 << 20):
-            data = data[-2 * _LONGEST :] + piece
+            data = data[-2 * _LONGEST_MATCH :] + piece
             for match in _LOCATION.finditer(data):
                 low, high = match.groups()
                 size = (low[0] & 127) + 128 * high[0] if low else high[0]
