@@ -350,35 +350,6 @@ def test_kill_and_resume(models: Path) -> None:
     assert len(keys) == len(set(keys)) == 4, "none is lost, none done twice"
 
 
-# -- mistakes --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("validate", "models", "--exact"), 'validate has no option "--exact"'),
-        (("validate", "models", "--against", "x"), 'validate has no option "--against"'),
-        (("check-certificate", "models"), "check-certificate needs --against"),
-        (("lower", "models", "--certify"), "--certify needs -o DIR"),
-        (("lower", "models", "--form", "stackd"), 'did you mean "stacked"'),
-        (("lower", "models", "--inputs", "x"), 'lower has no option "--inputs"'),
-        (("validate", "models", "--jobs", "0", "--timeout", "1"), "--timeout and --jobs 0 exclude"),
-        (("validate", "models", "--resume"), "--resume needs -o or --report or --journal"),
-        (("validate", "models", "--report", "x.txt"), "its suffix names no format"),
-        (("validate", "models", "--shape", "x"), "--shape x"),
-        (("validate", "models", "--cluster", "local", "--scheduler", "x"), "exclude each other"),
-        (("convert", "models"), "convert needs -o DIR"),
-        (("inspect", "models", "--form", "stacked"), "--form needs --lower"),
-        (("reduce", "models"), "reduce"),
-        (("validate", "none"), "cannot read none"),
-    ],
-)
-def test_mistakes(models: Path, capsys: Capture, words: tuple[str, ...], message: str) -> None:
-    assert command("batch", *words) in (2, 6)
-    assert message in capsys.readouterr().err
-    assert not list(models.glob("*.journal"))
-
-
 def test_an_extension_is_for_the_items(models: Path) -> None:
     Path("crash.py").write_text("import os\nos._exit(3)\n")
     words = ("batch", "validate", "models/broken", "--extension", "crash.py", "--jobs", "1", "-q")

@@ -9,7 +9,7 @@ import pytest
 
 import irdeconv as ird
 from irdeconv.formats.arrays import npz
-from support.commands import Capture, Patch, answer, command
+from support.commands import Patch, answer, command
 from support.ir_text import LAYER, W, write_ir
 from support.memory import peak_of
 from support.schemas import require_schema
@@ -140,31 +140,12 @@ def test_parts_that_do_not_fit(more: dict[str, Any], message: str) -> None:
     assert not Path("y.npz").exists()
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("o",), "join needs -o FILE"),
-        (("o", "-o", "y.txt"), "write .npz, .safetensors or .npy"),
-        (("o", "-o", "o"), "it is no regular file"),
-        (("models", "-o", "y.npy"), "cannot read models"),
-        ((".", "-o", "y.npy"), "there are no outputs in ."),
-        (("o", "-o", "y.npy", "--inputs", "z.npy"), "there are no results of it"),
-        (("o", "-o", "y.npy", "--shard", "1/2"), 'join has no option "--shard"'),
-        (("o", "-o", "y.npy", "--exact"), 'join has no option "--exact"'),
-        (("o", "-o", "y.npy", "--shard", "0/2"), '"0/2" is not such as 1/4'),
-    ],
-)
-def test_mistakes_of_join(words: tuple[str, ...], message: str, capsys: Capture) -> None:
-    part("o", (0, 2, 2))
-    assert command("batch", "join", *words) in (2, 6)
-    assert message in " ".join(capsys.readouterr().err.split())
-
-
 def test_texts_are_as_long_as_the_longest() -> None:
     part("o", (0, 2, 4), y=np.array(["a", "b"], object))
     part("o", (2, 4, 4), y=np.array(["cde"], object))
     assert '"y" has 3 rows for 4 of the inputs' in join("o", "-o", "y.npy")
     assert np.load("y.npy").tolist() == ["a", "b", "cde"]
+    assert "no results of it" in join("o", "-o", "y.npy", "--inputs", "z.npy", code=2)
 
 
 def test_one_part_is_in_memory_at_a_time() -> None:

@@ -62,12 +62,6 @@ def test_npy_output(net: Path, tmp_path: Path) -> None:
     assert np.array_equal(np.load(tmp_path / "y.npy"), expected(net, np.ones_like(X)))
 
 
-@pytest.mark.parametrize("name", ["y.txt", "y", "y.npz.gz", "y.NPZ"])
-def test_a_suffix_that_names_no_format(net: Path, tmp_path: Path, name: str) -> None:
-    assert ".npz, .safetensors or .npy" in answer("run", net, "-o", tmp_path / name, code=2).err
-    assert not (tmp_path / name).exists()
-
-
 def test_a_device_has_no_suffix(net: Path) -> None:
     assert command("run", net, "-o", "/dev/null") == 0
 
@@ -173,20 +167,7 @@ def test_random_numbers_of_an_interval(name: str) -> None:
             assert {*values} == {*range(low, high + 1)}
 
 
-def test_an_interval_that_cannot_be(tmp_path: Path) -> None:
-    net = "ir_samples/openvino/deconv_3x3_to_5x5.xml"
-    for text in (
-        "rand(",
-        "rand(1)",
-        "rand(1,2",
-        "rand(2,1)",
-        "rand(a,b)",
-        "rand(nan,1)",
-        "rand(0,inf)",
-    ):
-        found = answer("run", net, f"x={text}", code=2)
-        assert f"{text}: the brackets need two finite numbers" in found.words
-        assert found.err.count("error[") == 1
+def test_an_interval_that_cannot_be() -> None:
     for dtype, text in (
         ("u8", "rand(0,256)"),
         ("i32", "rand(0,1.5)"),

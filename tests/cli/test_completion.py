@@ -117,7 +117,3 @@ def test_every_verb_and_option_is_there(shell: str, scripts: dict[str, Path]) ->
 
 def test_it_is_printed(scripts: dict[str, Path]) -> None:
     assert answer("completion", "fish").out.rstrip() == scripts["fish"].read_text().rstrip()
-
-
-def test_a_shell_that_has_none() -> None:
-    assert "there are bash, zsh, fish" in answer("completion", "powershell", code=2).err

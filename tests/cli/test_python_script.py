@@ -66,20 +66,3 @@ def test_compare(tmp_path: Path) -> None:
     for words in ((HEAD, tmp_path / "low.xml"), (DYNAMIC, "--fill", 4, "--form", "stacked")):
         report = executed("compare", *words, "--seed", 2)["report"]
         assert str(report.verdict) in answer("compare", *words, "--seed", 2).words  # type: ignore[attr-defined]
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("run", DYNAMIC),
-        ("run", DYNAMIC, "--fill", 3, "x=randn"),
-        ("run", HEAD, "--dump", "all", "-o", "x.npz"),
-        ("run", HEAD, "-o", "y.npy"),
-        ("lower", HEAD, "--certify"),
-        ("compare", HEAD, "--tolerance", "1"),
-    ],
-)
-def test_what_has_no_lines(words: tuple[str, ...]) -> None:
-    found = answer(*words, "--print-python", code=2)
-    assert "--print-python has no lines for" in found.err
-    assert not found.out

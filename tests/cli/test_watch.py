@@ -43,10 +43,3 @@ def test_a_change_runs_the_verb_again(verb: str, tmp_path: Path, monkeypatch: Pa
     assert found.words.count(VERBS[verb]) == 2, found
     assert found.err.count("watching ") == 4
     assert found.words.count("error[E1") == 2, "cut off, then gone"
-
-
-def test_what_cannot_be_watched(tmp_path: Path) -> None:
-    assert "--watch reads files again" in answer("validate", "-", "--watch", code=2).err
-    out = ("-o", tmp_path / "x.xml", "--force")
-    assert "leave --force out" in answer("infer", MODEL, *out, "--watch", code=2).words
-    answer("run", MODEL, "x=oness", "--watch", code=2)  # no change of a file would help

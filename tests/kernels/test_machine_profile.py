@@ -240,11 +240,6 @@ def test_a_calibration_that_would_be_ignored_is_refused(home: Path, monkeypatch:
     assert home.read_text() == before
 
 
-@pytest.mark.parametrize("two", [("--calibrate", "--warm"), ("--limits", "--calibrate")])
-def test_the_doctor_does_one_thing_at_a_time(two: tuple[str, str]) -> None:
-    assert "exclude each other" in answer("doctor", *two, code=2).err
-
-
 def test_the_doctor_tells_that_numba_is_switched_off(monkeypatch: Patch) -> None:
     monkeypatch.setattr("irdeconv.cli.about._package", lambda name, required=True: INSTALLED)
     for value, said in (("1", False), ("0", True)):

@@ -133,13 +133,6 @@ def test_values_of_a_lowered_layer_are_those_of_what_it_became(tmp_path: Path) -
         assert seen[change["before"][0]] == seen[data["values"][change["before"][0]]]
 
 
-@pytest.mark.parametrize("verb", ["run", "compare", "bench"])
-@pytest.mark.parametrize("report", ["-", HEAD, "missing/page.html"])
-def test_a_report_is_refused_before_any_work(verb: str, report: str, capsys: Capture) -> None:
-    assert main([verb, HEAD, "--report", report]) in (2, 6)
-    assert "measuring" not in capsys.readouterr().err
-
-
 def test_a_report_does_not_replace_what_is_read(tmp_path: Path) -> None:
     x, page = tmp_path / "x.npy", tmp_path / "page.html"
     np.save(x, IMAGE)
