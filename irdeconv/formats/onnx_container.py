@@ -300,7 +300,7 @@ OnnxSource = str | PathLike[str] | bytes | Any  # or an onnx.ModelProto
 
 def load_file(source: OnnxSource) -> OnnxFile:
     """Read a model without data of other files, or copy one; InputError, FileAccessError."""
-    onnx = onnx_module()
+    onnx = onnx_module("onnx", "ModelProto")
     if isinstance(source, onnx.ModelProto):
         copied = onnx.ModelProto()
         copied.CopyFrom(source)
