@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -27,6 +26,7 @@ from irdeconv.formats.document import (
     XmlLayer,
     XmlPort,
 )
+from irdeconv.formats.runtime_info import faults
 from irdeconv.ir.dtypes import BY_PRECISION, ELEMENT_TYPES
 from irdeconv.ir.spec import Shape, Spec, parse_dim
 from irdeconv.ops.basic import Section
@@ -40,12 +40,6 @@ _KNOWN = ("data", "input", "output", "rt_info", *BODIES, *MAPS)
 _NAMES = ("id", "name", "type", "version")
 _PORT_ATTRIBUTES = ("id", "precision", "names")
 _XML = "{http://www.w3.org/XML/1998/namespace}"  # lxml replaces the prefix xml: by this
-# How many of them OpenVINO reads in the rt_info of a layer or a port. With more it reads no model.
-_RUNTIME = dict.fromkeys(("nms_selected_indices", "strides_propagation"), 0) | dict.fromkeys(
-    "decompression fused_names layout old_api_map_element_type old_api_map_order precise "
-    "preprocessing primitives_priority".split(),
-    1,
-)
 EDGE_ATTRIBUTES = ("from-layer", "from-port", "to-layer", "to-port")
 
 
@@ -239,11 +233,8 @@ class LayerReader:
 
     def _runtime(self, e: Element) -> str | None:
         """Return the XML of the rt_info of a layer or port; report what OpenVINO does not read."""
-        found = Counter(a.get("name") for a in e.iterfind("attribute[@version='0']"))
-        for name, times in found.items():
-            if times > _RUNTIME.get(name, times):
-                text = f'{times} attributes "{name}" in <rt_info>'
-                self._add("E108", f"{text}; OpenVINO reads {_RUNTIME[name]}")
+        for code, message in faults(e):
+            self._add(code, message)
         return inner_info(e)
 
     def _others(self, e: Element, known: tuple[str, ...]) -> Pairs:

@@ -25,6 +25,7 @@ from irdeconv.formats.models import (
 from irdeconv.formats.onnx_container import load_file
 from irdeconv.formats.onnx_types import check_nodes, set_shapes
 from irdeconv.formats.reading import Loaded, Reading, Weights
+from irdeconv.formats.runtime_info import layout_misfits
 from irdeconv.formats.text import ELIDED
 from irdeconv.formats.text import parse as parse
 from irdeconv.ir.geometry import Semantics
@@ -151,6 +152,7 @@ def _problems(model: ModelLike, loaded: Loaded, reading: Reading) -> list[Diagno
         problems = infer_specs(graph, wanted, remarks=True) + (misfits(graph) if wanted else [])
         # The shapes that a file declares are those of the inputs that it declares.
         found += [d for d in problems if not (wanted and d.code == "W202")]
+        found += layout_misfits(graph)
     except (GraphError, UsageError) as e:
         found += e.diagnostics
     return found
