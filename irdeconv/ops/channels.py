@@ -258,7 +258,10 @@ class SpaceToBatch(BatchToSpace):
     integers, one for each axis, 1 and 0 for the batch. Any type.  [movement/SpaceToBatch-2]
     """
 
-    signature = BatchToSpace.signature.replace("crops", "pads")
+    signature = (
+        "data: any t [?, ?, *I]; block_shape: integer [D]; pads_begin: integer [D]; "
+        "pads_end: integer [D] -> t [*O]"
+    )
 
     def _batch(self, size: Dim, blocks: Dim) -> Dim:
         return size * blocks

@@ -22,7 +22,7 @@ class _TopK(Op):
     """Base of the three versions; equal values keep their order."""
 
     rounding = JUMPS
-    signature = "data: number t; k: i32|i64|i8 [] = N -> t [*K]; index_element_type [*K]"
+    signature = "data: number t; k: integer [] = N -> t [*K]; index_element_type [*K]"
     axis: int = attribute(0, documented=True)
     mode: Literal["max", "min"] = attribute("max", documented=True)
     sort: Literal["none", "index", "value"] = attribute("none", documented=True)
@@ -53,12 +53,15 @@ class _TopK(Op):
 class TopK1(_TopK):
     """The k largest or smallest values along `axis` and their indices.  [sort/TopK-1]"""
 
+    signature = _TopK.signature.replace("integer", "i32|i64|i8")
     index_element_type: IndexType = i32
 
 
 @op("TopK", since=3, until=10)
-class TopK3(TopK1):
+class TopK3(_TopK):
     """The k largest or smallest values along `axis` and their indices.  [sort/TopK-3]"""
+
+    index_element_type: IndexType = i32
 
 
 @op("TopK", since=11)

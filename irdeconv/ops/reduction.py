@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from irdeconv.base.errors import Problem, value_error
+from irdeconv.base.errors import OpError, Problem, value_error
 from irdeconv.ir.attributes import Positive, ValueRange
 from irdeconv.ir.op import JUMPS, MOVES, SUM, Bound, ChainStep, Op, Operand, attribute, op
 from irdeconv.ir.ports import Fit, Types, axis_of
@@ -406,7 +406,8 @@ class GroupNormalization(Op):
     epsilon: float = attribute(0.0, documented=True)
 
     def complete(self, at: Fit, *inputs: Spec) -> None:
-        divided(at["C"], self.num_groups, "the channel axis", "num_groups")
+        if not divided(at["C"], self.num_groups, "the channel axis", "num_groups"):
+            raise OpError("the channel axis is 0", code="E302", attribute="num_groups")
 
     def evaluate(self, data: Array, scale: Array, bias: Array) -> Array:
         return wide(self._normalize)(data, scale, bias)

@@ -102,6 +102,9 @@ class Reshape(ViewOp):
         others = named - {pattern.index(-1)}
         size = math.prod(d for i, d in enumerate(shape) if i in named or i >= len(pattern))
         (slo, shi), (rlo, rhi) = bounds(size), bounds(math.prod(out[i] for i in others))
+        if rhi == 0 and 0 not in shape:
+            text = f"no dimension of {format_shape(shape)} is 0, which the -1 of {list(pattern)}"
+            raise value_error(1, f"{text} beside a 0 needs")
         if rlo == 0:
             return 1 if rhi == 0 else DYNAMIC
         low = 0 if rhi is None else -(-slo // rhi)

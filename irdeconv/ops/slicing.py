@@ -293,9 +293,9 @@ class StridedSlice(ViewOp):
     ellipsis_mask: _Mask = ()
 
     def check(self) -> Iterator[Problem]:
-        masks = (self.begin_mask, self.end_mask)
-        more = (self.new_axis_mask, self.shrink_axis_mask, self.ellipsis_mask)
-        if len({len(m) for m in (*masks, *filter(None, more))}) > 1:
+        count = len(self.begin_mask)
+        more = (self.end_mask, self.new_axis_mask, self.shrink_axis_mask, self.ellipsis_mask)
+        if any(len(m) != count for m in filter(None, more)):
             yield Problem("E304", "the masks have different lengths", attribute="begin_mask")
 
     def complete(self, at: Fit, data: Spec, *lists: Spec) -> None:
