@@ -1,12 +1,15 @@
 """What samples have that one side refuses, found without irdeconv's checks; see conditions.py."""
 
 import math
+import re
 from typing import Any
 
 import numpy as np
 
+from irdeconv.ir.dtypes import ELEMENT_TYPES
 from irdeconv.ir.op import infer_op, lookup
 from irdeconv.ir.spec import DYNAMIC, Spec
+from irdeconv.ops.catalog import LAST
 from support.live.conditions import all_constant, integers, is_open, op_of, types, values_of
 from support.live.sample import Given, Sample
 
@@ -274,7 +277,9 @@ def varies(s: Sample, *ports: int) -> bool:
 
 
 def has_no_rank(s: Sample) -> bool:
-    """Whether the number of axes of an output is not known beforehand."""
+    """Whether the number of axes of an input or output is not known beforehand."""
+    if any(not g.constant and g.declared is None for g in s.inputs):
+        return True
     if lookup(s.type, s.version) is None:
         return False
     specs = [_declared(g) for g in s.inputs]
@@ -297,7 +302,15 @@ def mixed(s: Sample) -> bool:
 
 
 def is_foreign(s: Sample) -> bool:
-    return not op_of(s).standard
+    """Whether a layer is of no operation set that OpenVINO has."""
+    return not re.fullmatch(f"opset({'|'.join(map(str, range(1, LAST + 1)))})", s.version)
+
+
+def has_narrow_type(s: Sample) -> bool:
+    """Whether an input or an attribute has a type of less than 8 bits, of f8, or of strings."""
+    names = {*types(s), *s.attributes.values()} & set(ELEMENT_TYPES)
+    found = [ELEMENT_TYPES[n] for n in names]
+    return any(t.is_packed or t.kind == "string" or t.name.startswith("f8") for t in found)
 
 
 def is_below_nothing(s: Sample) -> bool:
