@@ -341,7 +341,7 @@ class _Stream:
         version = prolog.attributes.get("version")
         if version is None:
             self._out.add("E105", '<net> has no attribute "version"', location=place)
-        elif not version.isascii() or not version.strip().isdigit():
+        elif not version.isascii() or not version.lstrip().isdigit():
             message = f'the net version "{version}" is not an integer'
             self._out.add("E106", message, location=place.at("version"))
         elif len(version) > 9 or int(version) not in (10, 11):
