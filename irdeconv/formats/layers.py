@@ -476,6 +476,14 @@ _EXTRA_ATTRIBUTES = ("output_names", "precision")
 _Made = tuple[Op | None, list[Problem]]
 
 
+# Of these OpenVINO reads the operation sets "experimental" and "extension" as opset6.
+_EARLY = frozenset(
+    "GRUCell Proposal RNNCell ExperimentalDetectronDetectionOutput "
+    "ExperimentalDetectronGenerateProposalsSingleImage ExperimentalDetectronPriorGridGenerator "
+    "ExperimentalDetectronROIFeatureExtractor ExperimentalDetectronTopKROIs".split()
+)
+
+
 class OperationReader:
     """Makes operations of the layers of one document; problems go to the context."""
 
@@ -500,6 +508,8 @@ class OperationReader:
             self._context.unplaced |= made is None
             return made or self.opaque(layer, declared)
         cls = lookup(layer.type, layer.version) or self._other_case(layer)
+        if cls is None and layer.type in _EARLY and layer.version in ("experimental", "extension"):
+            cls = lookup(layer.type, "opset6")
         if cls is None or left_out(layer.type, layer.version):
             problem = unknown(layer.type, layer.version, live)
             if problem is not None:

@@ -429,7 +429,7 @@ def decode(raw: bytes | memoryview, dtype: ElementType, shape: Sequence[int]) ->
     if len(raw) != need and not (count == 0 and len(raw) == 1):
         raise ValueError(f"{count} elements of {dtype} take {need} bytes, there are {len(raw)}")
     if dtype.is_packed:
-        return _read_only(_unpack(np.frombuffer(raw, np.uint8), dtype, count), shape)
+        return _read_only(_unpack(np.frombuffer(raw, np.uint8, need), dtype, count), shape)
     array = np.frombuffer(raw, dtype.container, count)
     if dtype.kind == "bool" and array.view(np.uint8).max(initial=0) > 1:
         array = array.view(np.uint8) != 0

@@ -7,7 +7,7 @@ import re
 
 import irdeconv as ird
 from irdeconv.formats.xml_writer import ir_bytes
-from op_cases import all_cases, tensor_of
+from op_cases import all_cases
 from support.live.differences import (
     BY_OTHER_MEANS,
     PAGE,
@@ -21,7 +21,7 @@ from support.live.differences import (
     table,
 )
 from support.live.judging import Finding, Verdict
-from support.live.sample import Given, Sample, answer, given
+from support.live.sample import answer, layer
 from support.live.wholes import leaves_out
 from support.rows import each_row
 
@@ -35,23 +35,6 @@ EXAMPLES = [(row.title, *example) for row in table() for example in row.examples
 ALONE = [e for e in EXAMPLES if e[1] == "differ"]
 CODES = [e for e in EXAMPLES if re.fullmatch(r"E\d+", e[1])]
 WITHIN = [e for e in EXAMPLES if e not in ALONE and e not in CODES]
-
-
-def layer(text: str) -> Sample:
-    """Return the layer that an example writes."""
-    head, *ports = text.split(" // ")
-    (kind, opset), *texts = head.split()[0].split("-"), *head.split()[1:]
-    outputs = int(ports.pop(0).split()[1]) if ports and ports[0].startswith("outputs") else 1
-    attributes = dict(t.split("=", 1) for t in texts)
-    return Sample(kind, f"opset{opset}", attributes, tuple(map(port, ports)), outputs)
-
-
-def port(text: str) -> Given:
-    mode = next((m for m in ("open", "const") if text.startswith(f"{m} ")), "")
-    tensor = tensor_of(text.removeprefix(mode))
-    if mode == "open":
-        return Given(tensor, declared=(-1,) * tensor.values.ndim)
-    return given(tensor, constant=mode == "const")
 
 
 def test_the_page_is_what_the_table_writes(update: bool) -> None:

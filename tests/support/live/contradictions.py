@@ -121,10 +121,10 @@ def has_other_scores(s: Sample) -> bool:
 
 
 def has_no_axis_for_slopes(s: Sample) -> bool:
-    """Whether as many slopes as no axis has are given for a scalar or for nothing, or none are."""
+    """Whether slopes fit no axis of a scalar or of nothing, are none, or of more axes than data."""
     data, slopes = shape_of(s, 0), shape_of(s, 1)
     fits = math.prod(slopes) == 1 or (len(slopes) == 1 and slopes[0] in (*data[1:2], *data[-1:]))
-    return not fits and (not data or 0 in data or 0 in slopes)
+    return not fits and (len(slopes) > len(data) or 0 in data or 0 in slopes)
 
 
 def updates_another_slice(s: Sample) -> bool:

@@ -14,7 +14,7 @@ from irdeconv.ir.graph import Graph, Value
 from irdeconv.ir.op import lookup, parse_attributes, ports
 from irdeconv.ir.spec import DYNAMIC, Array, Spec, bounds
 from irdeconv.ops.basic import Const, Parameter, Result
-from op_cases import Tensor
+from op_cases import Tensor, tensor_of
 
 # What OpenVINO takes and gives as NumPy arrays.
 PLAIN = {"f64", "f32", "f16", "i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8", "boolean"}
@@ -91,6 +91,23 @@ class Sample:
             for g in self.inputs
             if not g.constant
         ]  # fmt: skip
+
+
+def layer(text: str) -> Sample:
+    """Return the layer of a text: type and opset, attributes, inputs; see differences.toml."""
+    head, *ports = text.split(" // ")
+    (kind, opset), *texts = head.split()[0].split("-"), *head.split()[1:]
+    outputs = int(ports.pop(0).split()[1]) if ports and ports[0].startswith("outputs") else 1
+    attributes = dict(t.split("=", 1) for t in texts)
+    return Sample(kind, f"opset{opset}", attributes, tuple(map(_port, ports)), outputs)
+
+
+def _port(text: str) -> Given:
+    mode = next((m for m in ("open", "const") if text.startswith(f"{m} ")), "")
+    tensor = tensor_of(text.removeprefix(mode))
+    if mode == "open":
+        return Given(tensor, declared=(-1,) * tensor.values.ndim)
+    return given(tensor, constant=mode == "const")
 
 
 class IrText:
