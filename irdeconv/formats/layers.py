@@ -13,7 +13,7 @@ import math
 import re
 import typing
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from lxml import etree
@@ -115,7 +115,7 @@ class ConstantReader:
         return shape
 
     def _number(self, data: dict[str, str], name: str) -> int | None:
-        value = self._parsed(data, name, partial(exact_integer, end=2**64))
+        value = self._parsed(data, name, _whole)
         if value is not None and value < 0:
             self._add("E107", f"{name} is negative: {value}", name)
             return None
@@ -136,6 +136,13 @@ class ConstantReader:
             fine = False
         self._context.used.append((offset, offset + size))
         return fine
+
+
+def _whole(text: str) -> int:
+    """Return an integer as OpenVINO reads those of the file: without blanks behind it."""
+    if text != text.rstrip():
+        raise ValueError(f'"{text}" ends in blanks')
+    return exact_integer(text, end=2**64)
 
 
 def check_names(document: Document, context: Context) -> None:
