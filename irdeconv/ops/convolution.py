@@ -202,7 +202,7 @@ class BinaryConvolution(FilterWindows):
 
 
 _NAMES = ("data", "offsets", "filter", "mask")
-_DEFORMED = "data: real t [?, ?, ?, ?]; offsets: t [?, ?, ?, ?]; filter: t [?, ?, ?, ?]"
+_DEFORMED = "data: number t [?, ?, ?, ?]; offsets: t [?, ?, ?, ?]; filter: t [?, ?, ?, ?]"
 
 
 @op("DeformableConvolution", until=7)
@@ -210,7 +210,7 @@ class DeformableConvolution1(FilterWindows):
     """Convolution whose taps are moved: data (N, C, H, W), offsets, filter -> (N, M, *O).
 
     offsets (N, 2 d K, *O): y and x for each of K taps and of d = `deformable_group` groups of
-    channels; filter (M, C / `group`, *K). Floating-point. A tap between elements is interpolated,
+    channels; filter (M, C / `group`, *K). Numbers. A tap between elements is interpolated,
     one outside of the data is 0.  [convolution/DeformableConvolution-1]
     """
 
