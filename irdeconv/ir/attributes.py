@@ -126,6 +126,14 @@ def parse_list(item: Callable[[str], Any]) -> Callable[[str], Any]:
     return parse
 
 
+def _single(text: str) -> float:
+    """Return a number of a list, which OpenVINO reads as f32."""
+    value = real(text)
+    if math.isfinite(value) and abs(value) >= 2.0**128 - 2.0**103:
+        raise ValueError(f'"{text}" is beyond the range of f32')
+    return value
+
+
 def _element_type(text: str) -> ElementType:
     found = ELEMENT_TYPES.get(text.lower())
     if found is None:
@@ -166,7 +174,7 @@ _SIMPLE: dict[Any, AttributeType] = {
     bool: AttributeType("boolean", boolean, lambda v: "true" if v else "false"),
     str: AttributeType("text", str, str),
     Ints: AttributeType("integers", parse_list(integer), _join),
-    Floats: AttributeType("numbers", parse_list(real), _join),
+    Floats: AttributeType("numbers", parse_list(_single), _join),
     Strings: AttributeType("texts", parse_list(str.strip), _join),
     ElementType: AttributeType("element type", _element_type, lambda v: v.name),
     typing.Optional[Shape]: AttributeType(  # noqa: UP045 -- a key must equal the evaluated hint

@@ -101,6 +101,7 @@ def test_known_kinds(name: str, texts: Any, shape: str, change: Any, code: str) 
 
 OTHERS = [
     ("Interpolate-11 mode=nearest // f8e4m3 ones[1,1,2,2] // const i64 [1,1,4,4]", "E303"),
+    ("PriorBox-1 min_size=3.4028236e38 offset=0.5 // const i64 [2,2] // const i64 [4,4]", "E106"),
     ("GatherND-8 batch_dims=1 // f32 ones[2,3] // const i64 zeros[3,1]", "E302"),
     ("ConvolutionBackpropData-1 strides=x // f32 ones[1,1,2] // const f32 ones[1,1,2]", "E106"),
     ("Reshape-1 special_zero=false // open f32 ones[1,2] // const i64 [-1,0]", "E305"),
