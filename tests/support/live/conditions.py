@@ -314,7 +314,7 @@ def transforms_nothing(s: Sample) -> bool:
 def fills_nothing(s: Sample) -> bool:
     """Whether Reshape of an open shape has a -1 beside a 0 that is one."""
     pattern = values_of(s, 1).reshape(-1).tolist()
-    special = s.attributes.get("special_zero") == "true"
+    special = attr(s, "special_zero", "(?i)true|1")
     return is_open(s) and -1 in pattern and 0 in pattern and not special
 
 
@@ -423,7 +423,7 @@ def sums_nothing(s: Sample) -> bool:
 
 def ties(s: Sample) -> bool:
     """Whether TopK, which need not be stable, has values that are equal."""
-    stable = s.attributes.get("stable", "false") == "true"
+    stable = attr(s, "stable", "(?i)true|1")
     rows = np.moveaxis(values_of(s, 0).astype(np.float64), int(s.attributes["axis"]), -1)
     if rows.size == 0:
         return False

@@ -10,7 +10,7 @@ from irdeconv.ir.dtypes import ELEMENT_TYPES
 from irdeconv.ir.op import infer_op, lookup
 from irdeconv.ir.spec import DYNAMIC, Spec
 from irdeconv.ops.catalog import LAST
-from support.live.conditions import all_constant, integers, is_open, op_of, types, values_of
+from support.live.conditions import all_constant, attr, integers, is_open, op_of, types, values_of
 from support.live.sample import Given, Sample
 
 NUMBERS_ONLY = (
@@ -62,7 +62,7 @@ def planes_differ(s: Sample) -> bool:
 
 def regions_do_not_fit(s: Sample) -> bool:
     """Whether the channels are not those of the regions that RegionYolo reads."""
-    softmax = s.attributes.get("do_softmax") == "true"
+    softmax = attr(s, "do_softmax", "(?i)true|1")
     regions = _number(s, "num") if softmax else len(numbers_in(s, "mask"))
     needed = regions * (_number(s, "coords") + _number(s, "classes") + 1)
     return shape_of(s, 0)[1] != needed
@@ -115,7 +115,7 @@ def anchors_differ(s: Sample) -> bool:
 
 def has_other_scores(s: Sample) -> bool:
     """Whether open scores of DetectionOutput are not one for each prior and class."""
-    numbers = 4 if s.attributes.get("normalized") == "true" else 5
+    numbers = 4 if attr(s, "normalized", "(?i)true|1") else 5
     priors = shape_of(s, 2)[-1] // numbers
     return is_open(s) and shape_of(s, 1)[-1] != priors * _number(s, "num_classes")
 
@@ -190,7 +190,7 @@ def has_foreign_labels(s: Sample) -> bool:
 
 def draws_too_many(s: Sample) -> bool:
     """Whether more classes are drawn than there are, each at most once."""
-    again = s.attributes.get("with_replacement") == "true"
+    again = attr(s, "with_replacement", "(?i)true|1")
     return not again and int(values_of(s, 1).reshape(-1)[0]) > shape_of(s, 0)[-1]
 
 
