@@ -26,7 +26,7 @@ REAL_ONLY = frozenset(
     "MVN NormalizeL2 GRN LRN BatchNormInference GroupNormalization AvgPool Selu HardSigmoid PReLU "
     "Gelu Swish SoftPlus SoftSign Mish GridSample ROIAlign ROIPooling Interpolate Proposal "
     "PSROIPooling DetectionOutput NonMaxSuppression Convolution GroupConvolution "
-    "ConvolutionBackpropData GroupConvolutionBackpropData DeformableConvolution Einsum "
+    "ConvolutionBackpropData GroupConvolutionBackpropData Einsum "
     "ScaledDotProductAttention RegionYolo DFT IDFT RDFT IRDFT STFT ISTFT Inverse MatrixNms "
     "MulticlassNms GenerateProposals NMSRotated ROIAlignRotated AdaptiveAvgPool CTCLoss "
     "CTCGreedyDecoder CTCGreedyDecoderSeqLen FakeConvert IsFinite IsInf IsNaN "
