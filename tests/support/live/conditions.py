@@ -447,7 +447,33 @@ def has_a_quotient_that_rounds(s: Sample) -> bool:
         return bool(np.any((np.trunc(rounded) != np.trunc(exact)) & np.isfinite(exact)))
 
 
-# Numbers that types of the plugin do not hold.
+# Numbers that types of the plugin do not hold, or that overflow on the way.
+
+
+def _reals(s: Sample) -> list[tuple[str, Any]]:
+    """The magnitudes of all real inputs, by their types."""
+    found = [g.tensor for g in s.inputs if g.tensor.dtype.is_real]
+    return [(t.dtype.name, np.abs(t.values.astype(np.float64))) for t in found]
+
+
+def has_nonfinite(s: Sample) -> bool:
+    return any(bool(np.any(~np.isfinite(x))) for _, x in _reals(s))
+
+
+def has_huge(s: Sample) -> bool:
+    """Whether the square of an input overflows f32, or f16 if that is its type."""
+    limits = {"f16": 2.0**8}
+    return any(bool(np.any(x >= limits.get(name, 2.0**64))) for name, x in _reals(s))
+
+
+def has_subnormal(s: Sample) -> bool:
+    return any(bool(np.any((x > 0) & (x < 2.0**-126))) for _, x in _reals(s))
+
+
+def has_large_integers(s: Sample) -> bool:
+    """Whether an integer has more digits than an f32, in which the plugin computes."""
+    found = [g.tensor for g in s.inputs if g.tensor.dtype.is_integral]
+    return any(bool(np.any(np.abs(t.values.astype(np.float64)) > 2**24)) for t in found)
 
 
 def _wide(s: Sample) -> Any:
@@ -482,6 +508,13 @@ def overflows_as_a_sum(s: Sample) -> bool:
     axes = tuple(int(a) for a in values_of(s, 1).reshape(-1))
     totals, limits = np.sum(x, axes, dtype=np.int64), np.iinfo(x.dtype)
     return bool(np.any((totals < limits.min) | (totals > limits.max)))
+
+
+def squares_overflow(s: Sample) -> bool:
+    """Whether a total of squares of 8-bit integers leaves their range."""
+    x, axes = values_of(s, 0), tuple(int(a) for a in values_of(s, 1).reshape(-1))
+    totals = np.sum(x.astype(np.int64) ** 2, axes)
+    return integers(s, 8) and bool(np.any(totals > np.iinfo(x.dtype).max))
 
 
 def has_no_result(s: Sample) -> bool:

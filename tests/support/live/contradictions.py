@@ -127,6 +127,10 @@ def has_no_axis_for_slopes(s: Sample) -> bool:
     return not fits and (len(slopes) > len(data) or 0 in data or 0 in slopes)
 
 
+def has_fewer_regions(s: Sample) -> bool:
+    return shape_of(s, 0)[0] < _number(s, "max_rois")
+
+
 def updates_another_slice(s: Sample) -> bool:
     """Whether places that are inputs name a slice of another shape than the updates."""
     data, updates, *places = (g.tensor.values for g in s.inputs)
