@@ -187,6 +187,8 @@ def batches_outside(s: Sample) -> bool:
 def has_foreign_labels(s: Sample) -> bool:
     """Whether a label that counts is no class."""
     labels, counts = values_of(s, 2), values_of(s, 3)
+    if labels.ndim != 2:
+        return False
     used = np.arange(labels.shape[1]) < counts.reshape(-1, 1)
     classes = shape_of(s, 0)[-1]
     return bool(np.any(used & ((labels < 0) | (labels >= classes))))
