@@ -91,8 +91,11 @@ class Reshape(ViewOp):
 
     def _size(self, shape: Shape | None, i: int, v: Dim) -> Dim:
         """Return the dimension that a value of the pattern names; that of a -1 is open."""
-        if self.special_zero and v == 0 and shape is not None and i < len(shape):
-            return shape[i]
+        if self.special_zero and v == 0 and shape is not None:
+            if i < len(shape):
+                return shape[i]
+            text = f"value {i} of the shape is 0 (special_zero copies the dimension), but the data "
+            raise value_error(1, f"{text}has rank {len(shape)}")
         # A 0 among the values of an interval would copy.
         return v if bounds(v)[0] >= int(self.special_zero) else DYNAMIC
 
@@ -115,11 +118,6 @@ class Reshape(ViewOp):
 
     def _check(self, shape: Shape, pattern: list[int], out: list[Dim]) -> None:
         """Require that exact shapes have the same number of elements."""
-        for i, v in enumerate(pattern) if self.special_zero else ():
-            if v == 0 and i >= len(shape):
-                text = f"value {i} of the shape {pattern} is 0 (special_zero copies the "
-                text += f"dimension), but the data has rank {len(shape)}"
-                raise value_error(1, text)
         if not is_static(tuple(out)) or math.prod(out) != math.prod(shape):
             text = f"{format_shape(shape)} has {math.prod(shape)} elements, which do not fill "
             raise value_error(1, f"{text}{pattern}")

@@ -104,6 +104,7 @@ OTHERS = [
     ("PriorBox-1 min_size=3.4028236e38 offset=0.5 // const i64 [2,2] // const i64 [4,4]", "E106"),
     ("GatherND-8 batch_dims=1 // f32 ones[2,3] // const i64 zeros[3,1]", "E302"),
     ("ConvolutionBackpropData-1 strides=x // f32 ones[1,1,2] // const f32 ones[1,1,2]", "E106"),
+    ("Reshape-1 special_zero=true // open f32 ones[2] // const i64 [2,0]", "E305"),
     ("Reshape-1 special_zero=false // open f32 ones[1,2] // const i64 [-1,0]", "E305"),
     ("GroupNormalization-12 num_groups=1 // f32 zeros[1,0,1] // f32 zeros[0] // f32 zeros[0]",
      "E302"),
