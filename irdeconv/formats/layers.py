@@ -98,11 +98,12 @@ class ConstantReader:
 
     def _element_type(self, data: dict[str, str]) -> ElementType | None:
         text = self._parsed(data, "element_type", str)
-        found = None if text is None else ELEMENT_TYPES.get(text.strip().lower())
-        if text is not None and found is None:
-            hint = did_you_mean(text, ELEMENT_TYPES)
-            self._add("E212", f'"{text}" is not an element type', "element_type", hint=hint)
-        return found
+        found = None if text is None else ELEMENT_TYPES.get(text.lower())
+        if text is None or (found is not None and text in (found.name, found.precision, "U1")):
+            return found
+        hint = f'write "{found.name}"' if found else did_you_mean(text, ELEMENT_TYPES)
+        self._add("E212", f'"{text}" is not an element type', "element_type", hint=hint)
+        return None
 
     def _shape(self, data: dict[str, str]) -> tuple[int, ...] | None:
         shape = self._parsed(

@@ -246,8 +246,8 @@ class PSROIPooling(_Sensitive):
     output_dim: Positive = attribute(0, documented=True)
     group_size: Positive = attribute(0, documented=True)
     spatial_scale: PositiveScale = attribute(0.0, documented=True)
-    spatial_bins_x: int = 1
-    spatial_bins_y: int = 1
+    spatial_bins_x: int = 0
+    spatial_bins_y: int = 0
 
     def check(self) -> Iterator[Problem]:
         for name in ("spatial_bins_x", "spatial_bins_y") if self.mode == "bilinear" else ():

@@ -102,6 +102,8 @@ def test_known_kinds(name: str, texts: Any, shape: str, change: Any, code: str) 
 OTHERS = [
     ("Interpolate-11 mode=nearest // f8e4m3 ones[1,1,2,2] // const i64 [1,1,4,4]", "E303"),
     ("PriorBox-1 min_size=3.4028236e38 offset=0.5 // const i64 [2,2] // const i64 [4,4]", "E106"),
+    ("PSROIPooling-1 output_dim=9 group_size=1 spatial_scale=1 mode=bilinear // f32 zeros[1,9,4,9]"
+     " // f32 [[0,0,0,1,1]]", "E210"),
     ("GatherND-8 batch_dims=1 // f32 ones[2,3] // const i64 zeros[3,1]", "E302"),
     ("ConvolutionBackpropData-1 strides=x // f32 ones[1,1,2] // const f32 ones[1,1,2]", "E106"),
     ("Reshape-1 special_zero=true // open f32 ones[2] // const i64 [2,0]", "E305"),
@@ -122,6 +124,8 @@ def test_known_kinds_of_several_inputs(text: str, code: str) -> None:
 ALLOWED = [
     "StridedSlice-1 begin_mask=0,0 // f32 ones[3,4] // i64 [0,0] // i64 [1,1] // i64 [1,1]",
     "SpaceToBatch-2 // f32 ones[2,6] // const i32 [1,2] // const i64 [0,0] // const i32 [0,0]",
+    "DeformableConvolution-8 strides=1,1 pads_begin=0,0 pads_end=0,0 dilations=1,1 // "
+    "i32 ones[1,1,2,2] // i32 zeros[1,2,2,2] // i32 ones[1,1,1,1]",
     "TopK-3 axis=0 mode=max sort=value // outputs 2 // f32 [1,2] // const u8 1",
 ]
 
