@@ -124,7 +124,7 @@ def test_known_kinds_of_several_inputs(text: str, code: str) -> None:
 ALLOWED = [
     "StridedSlice-1 begin_mask=0,0 // f32 ones[3,4] // i64 [0,0] // i64 [1,1] // i64 [1,1]",
     "SpaceToBatch-2 // f32 ones[2,6] // const i32 [1,2] // const i64 [0,0] // const i32 [0,0]",
-    "DeformableConvolution-8 strides=1,1 pads_begin=0,0 pads_end=0,0 dilations=1,1 // "
+    "DeformableConvolution-8 group=1 deformable_group=1 strides=1,1 // "
     "i32 ones[1,1,2,2] // i32 zeros[1,2,2,2] // i32 ones[1,1,1,1]",
     "TopK-3 axis=0 mode=max sort=value // outputs 2 // f32 [1,2] // const u8 1",
 ]
