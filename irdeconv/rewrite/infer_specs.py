@@ -43,7 +43,7 @@ from irdeconv.ir.spec import (
     parse_shape,
 )
 from irdeconv.kernels import jit
-from irdeconv.ops.basic import Const, Opaque, Parameter
+from irdeconv.ops.basic import Assign6, Const, Opaque, Parameter, ReadValue6
 from irdeconv.ops.bodies import BodyError, BodyOp, bodies_of, infer_bodies
 from irdeconv.ops.channels import VariadicSplit
 
@@ -158,6 +158,7 @@ def infer_specs(
     found, ignored = Collector(most=current().reports), Collector(most=0)
     declarations, sizes = Declarations(believe), _SizeCheck()
     live = graph.live() if needed else None
+    variables = {n.op.variable_id: n.op for n in graph.nodes() if isinstance(n.op, ReadValue6)}
     for node in progress.each("inferring shapes", graph.topological()):
         inputs = graph.input_specs(node.id)
         problems = found if live is None or node.id in live else ignored
@@ -172,6 +173,8 @@ def infer_specs(
         node.specs = (given[node.id],) if given and node.id in given else specs
         declarations.enter(graph, node, node.specs)
         sizes.check(problems, node, inputs)
+        if isinstance(node.op, Assign6) and node.op.variable_id in variables:
+            _check_variable(problems, graph, node, variables[node.op.variable_id])
         _check_ports(problems, graph, node)
         if remarks:
             _remark(problems, graph, node, inputs, believe)
@@ -179,6 +182,16 @@ def infer_specs(
         report(found, graph, node, Problem("W304", UNSURE))
     found.count_rest()
     return found.diagnostics
+
+
+def _check_variable(problems: Collector, graph: Graph, node: Node, own: ReadValue6) -> None:
+    """Report a value that its variable cannot have."""
+    value, held = node.spec(), Spec(own.variable_type, own.variable_shape)
+    text = f"the value is {value}, the variable {held}"
+    if value.dtype not in (None, held.dtype):
+        report(problems, graph, node, Problem("E303", text))
+    elif not compatible(value.shape, held.shape):
+        report(problems, graph, node, Problem("E302", text))
 
 
 def rounded_shapes(graph: Graph) -> list[Node]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,6 +13,7 @@ import pytest
 
 import irdeconv as ird
 from irdeconv.base.errors import Diagnostic
+from irdeconv.formats.xml_writer import ir_bytes
 from irdeconv.ir.dtypes import ELEMENT_TYPES
 from support.live.differences import reason_for
 from support.live.judging import Kind, Verdict
@@ -119,6 +121,24 @@ def test_known_kinds_of_several_inputs(text: str, code: str) -> None:
     xml, blob = ir_of(layer(text), [])
     assert code in refuses(xml, blob)
     assert read_error(xml, blob)
+
+
+STATE = """graph 1 "m" <ir_version = 11> {
+  %0 "x" = opset1.Parameter() {shape = [1, 2], element_type = f32}
+  %1 "v" = opset6.ReadValue() {variable_id = "v", variable_shape = [1, 2], variable_type = f32}
+  %2 "kept" = opset6.Assign(%0) {variable_id = "v"}
+  %3 "y" = opset1.Result(%1)
+}"""
+
+
+@pytest.mark.oracles
+@each_row(("name", "text", "code"), [("shape", "1,3", "E302"), ("type", "f16", "E303")])
+def test_a_variable_has_its_shape_and_type(name: str, text: str, code: str) -> None:
+    xml = ir_bytes(ird.infer(ird.parse(STATE)))[0].decode()
+    other = re.sub(f'variable_{name}="[^"]*"', f'variable_{name}="{text}"', xml)
+    assert (refuses(xml, b""), read_error(xml, b"")) == ([], "")
+    assert refuses(other, b"") == [code]
+    assert read_error(other, b"")
 
 
 ALLOWED = [
