@@ -101,10 +101,14 @@ def room(units: int, *, whole: bool = False) -> bool:
 def take(units: int) -> None:
     """Count units; OpError (E602) if fewer are left."""
     if not room(units, whole=True):
-        account, limit = _ACCOUNT.get(), f"the limit of work, {current().work:,} units"
-        part = f"a quarter of {limit}, for one inference" if account and account.whole else limit
-        text = f"with it the command exceeds {part}"
+        text = f"with it the command exceeds {limit_text()}"
         raise OpError(text, code="E602", hint=raise_hint("work"))
+
+
+def limit_text() -> str:
+    """Name the limit of the open account."""
+    account, limit = _ACCOUNT.get(), f"the limit of work, {current().work:,} units"
+    return f"a quarter of {limit}, for one inference" if account and account.whole else limit
 
 
 @contextmanager

@@ -6,10 +6,24 @@ not proved.
 
 import sys
 import textwrap
+from collections.abc import Callable
 
-from irdeconv.proof.model import Unproved
+from irdeconv.proof.model import COUNTERS, Unproved, need
 from irdeconv.proof.pairing import check
 from irdeconv.proof.reader import read
+
+MOST_WORK = 2**29  # units of 10 nanoseconds
+
+
+def _limited() -> Callable[[int], None]:
+    """Return a counter that refuses more than the most work."""
+    used = [0]
+
+    def count(units: int) -> None:
+        used[0] += units
+        need(used[0] <= MOST_WORK, f"it takes more than {MOST_WORK:,} steps")
+
+    return count
 
 
 def main() -> int:
@@ -18,6 +32,7 @@ def main() -> int:
         lines, code = ["usage: python -m irdeconv.proof A.xml B.xml"], 2
     else:
         try:
+            COUNTERS.append(_limited())
             verdict = check(read(sys.argv[1]), read(sys.argv[2]))
             lines, code = verdict.lines(), verdict.exit_code
         except Unproved as error:

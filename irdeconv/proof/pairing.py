@@ -27,6 +27,7 @@ from irdeconv.proof.model import (
     Unproved,
     need,
     region,
+    spend,
 )
 from irdeconv.proof.reader import signature
 from irdeconv.proof.sums import MOST_ROUNDED, half, misled
@@ -210,16 +211,11 @@ class _Pairing:
     def verdict(self) -> ProofVerdict:
         """Pair all values that can be, and list the rest."""
         problems, ends = interface(self._source, self._lowered)
-        known = -1
-        # Merged values make more layers equal, so all are visited until nothing new is found.
-        while known < len(self._twins) + len(self._merged):
-            known = len(self._twins) + len(self._merged)
-            self._number()
-            for place in range(len(self._lowered.layers)):
-                self._visit(place)
-            left = [e for e in ends if not self._settle(*e[:2])]
-            if not left:
-                break
+        left = ends
+        try:
+            left = self._paired(ends)
+        except Unproved as error:  # it takes too much work
+            problems.append(str(error))
         problems += dict.fromkeys(self._unfit())
         failed = [
             y for y in self._failed if y.output not in self._twins and y.wanted not in self._images
@@ -245,6 +241,21 @@ class _Pairing:
                 )
             ),
         )
+
+    def _paired(self, ends: Sequence[tuple[Port, Port, str]]) -> list[tuple[Port, Port, str]]:
+        """Pair all values that can be; return the `ends` that cannot."""
+        left = [*ends]
+        known = -1
+        # Merged values make more layers equal, so all are visited until nothing new is found.
+        while known < len(self._twins) + len(self._merged):
+            known = len(self._twins) + len(self._merged)
+            self._number()
+            for place in range(len(self._lowered.layers)):
+                self._visit(place)
+            left = [e for e in ends if not self._settle(*e[:2])]
+            if not left:
+                break
+        return left
 
     def _unfit(self) -> Iterator[str]:
         """Yield faults of OpenVINO that B meets, unless the same layer of A meets them."""
@@ -287,6 +298,7 @@ class _Pairing:
 
     def _number(self) -> None:
         """Make equal values of the source one: readers of any of them read the first."""
+        spend(512 * len(self._source.layers))
         layers: list[Layer] = []
         self._first: dict[Port, Port] = {}
         self._table: dict[Hashable, dict[str, list[int]]] = {}  # equal layers by their names
@@ -409,7 +421,10 @@ class _Pairing:
         if self._tries == 0:
             return
         layer, other = self._source.of(wanted), self._lowered.of(output)
-        tasks = self._tasks(wanted, output)
+        try:
+            tasks = self._tasks(wanted, output)
+        except Unproved as error:  # it takes too much work
+            raise Unproved(f"{layer}: {error}") from None
         reasons = [_difference(layer, other)]
         tried = self._bodies.get((wanted.layer, output.layer), [])
         failed = (t for v in tried for t in (*v.problems, *v.unequal))
@@ -460,10 +475,13 @@ class _Pairing:
 
         Regions go on behind the values `inner` of the source and their twins.
         """
-        _, read = region(
+        behind, read = region(
             self._lowered, output, lambda p, _: p in self._twins and self._twins[p] not in inner
         )
-        _, ends = region(self._source, wanted, lambda p, _: p in self._images and p not in inner)
+        before, ends = region(
+            self._source, wanted, lambda p, _: p in self._images and p not in inner
+        )
+        spend(256 * (len(behind) + len(before)))
         read += [p for port in ends for p in self._images[port]]
         twins = {port: self._twins[port] for port in dict.fromkeys(read)}
         return Obligation(self._source, self._lowered, wanted, output, twins, self._fact)

@@ -13,8 +13,9 @@ from functools import lru_cache
 from math import gcd
 from typing import Any
 
-from irdeconv.proof.model import Unproved
+from irdeconv.proof.model import Unproved, spend
 
+ROW = 512  # units of work for an inequality that is made, 64 for one that is read
 MOST_CASES = 1024
 MOST_FACTS = 600  # of one elimination; beyond, nothing is said to follow
 LARGEST_SIZES = (2**24, 2**20, 2**16)  # open sizes go up to here, the first that is possible
@@ -164,6 +165,8 @@ class Case:
         self.answers, self.asked = answers, 0
         self.others: list[Answers] = []
         self.quotients: dict[Any, Expr] = {}
+        self.places: dict[Monomial, list[int]] = {}  # of the facts with a symbol, if listed
+        self.rows: list[tuple[Terms, int]] = []  # the listed facts
 
     def symbol(self, name: str, low: int = 0, high: int | None = None) -> Expr:
         """Return a new symbol for an integer from `low` to `high` (None: the largest)."""
@@ -253,13 +256,20 @@ class Case:
     def excludes(self, given: Iterable[Size]) -> bool:
         """Return whether the facts exclude that all of `given` are >= 0 at once."""
         rows = [_parts(e) for e in given]
-        reached = {m for terms, _ in rows for m in terms}
-        facts, size = [(e.terms, e.constant) for e in self.facts], -1
-        while size != len(reached):  # only what shares symbols with the question can matter
-            size = len(reached)
-            reached.update(*(terms for terms, _ in facts if not reached.isdisjoint(terms)))
-        rows += [f for f in facts if not reached.isdisjoint(f[0])]
-        return refuted(tuple((tuple(terms.items()), c) for terms, c in rows))
+        for e in self.facts[len(self.rows) :]:
+            for m in e.terms:
+                self.places.setdefault(m, []).append(len(self.rows))
+            self.rows.append((tuple(e.terms.items()), e.constant))
+        found, reached = set[int](), set[Monomial]()
+        todo = {m for terms, _ in rows for m in terms}
+        while todo:  # only what shares symbols with the question can matter
+            fresh = {i for m in todo for i in self.places.get(m, ())} - found
+            found |= fresh
+            reached |= todo
+            todo = {m for i in fresh for m in self.facts[i].terms} - reached
+        spend(ROW // 4 * (16 + len(found)))
+        own = ((tuple(terms.items()), c) for terms, c in rows)
+        return refuted((*own, *(self.rows[i] for i in sorted(found))))
 
 
 Factors = Mapping[Monomial, int]
@@ -294,6 +304,7 @@ def refuted(given: tuple[tuple[Terms, int], ...]) -> bool:
         found = [(dict(key), constant) for key, constant in rows.items() if key]
         if not found:
             return False
+        spend(ROW * len(found))
         equation, rows = _equation(rows), {}
         if equation:  # solved for a symbol, it may be put into all others
             solved, same, gone = equation
@@ -308,6 +319,7 @@ def refuted(given: tuple[tuple[Terms, int], ...]) -> bool:
                 _keep(rows, terms, constant)
         for low, a in (row for row in found if row[0].get(gone, 0) > 0):
             for high, b in (row for row in found if row[0].get(gone, 0) < 0):
+                spend(ROW)
                 p, q = -high[gone], low[gone]
                 _keep(rows, _sum(p, low, q, high), p * a + q * b)
                 if len(rows) > MOST_FACTS:

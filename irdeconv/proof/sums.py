@@ -32,8 +32,10 @@ from irdeconv.proof.model import (
     need,
     normal,
     room,
+    spend,
 )
 
+FRACTION = 512  # units of work
 MOST_FRACTIONS = 2**20
 MOST_ROUNDED = 2.0**-10  # relative change of a weight that counts as rounding
 _exactly = np.frompyfunc(Fraction, 1, 1)
@@ -84,7 +86,9 @@ def compare(low: Sequence[Part], source: Sequence[Part], what: str) -> float:
         alone = [_alone(side, kinds[0].shape) for side in sides]
         few = alone[0] & alone[1]
         # Fractions are far slower than float64, which is exact for single products.
-        if np.count_nonzero(~few) > MOST_FRACTIONS:
+        slow = np.count_nonzero(~few)
+        spend(len(kinds) * (8 * few.size + FRACTION * slow))
+        if slow > MOST_FRACTIONS:
             raise Unproved("too many weights are sums to compare them exactly")
         for chosen, number in ((few, np.asarray), (~few, _exactly)):
             a, b = (_total(side, chosen, number) for side in sides)
@@ -381,6 +385,7 @@ class Bases:
         place = np.pad(place, ((0, 0), (0, 0), (0, 1)), constant_values=NONE)  # at position -1
         channel, factor = (np.pad(a, ((0, 0), (0, 0), (0, 1))) for a in (channel, factor))
         slots, chosen, scale = np.full(g * k, -1), np.zeros(g * k, int), np.ones(g * k)
+        spend(place.size * 16 + g * k * FRACTION)
         alike: dict[bytes, int] = {}
         copies: Counter[tuple[int, int, int]] = Counter()
         seen: dict[tuple[int, int], tuple[int, Array]] = {}
@@ -461,6 +466,7 @@ class Bases:
             used = [(j, int(o[at])) for j, (o, _) in enumerate(located) if o[at] >= 0]
             taps = [(j, b, t) for j, b in used for t in range(self.rows(b).reads.shape[1])]
             pieces = -(-members.size * len(taps) // MOST_TAPS) or 1
+            spend(members.size * (FRACTION // 4 + 8 * len(taps)))
             for piece in np.array_split(members, pieces):
                 read = np.zeros((piece.size, 0), int)
                 for j, b in used:
@@ -479,6 +485,7 @@ class Bases:
 
 def _together(taps: Sequence[Tap], places: Array) -> list[Group]:
     """Return the taps that read the same place."""
+    spend(FRACTION // 8 * len(taps))
     found: dict[int, list[Tap]] = {}
     for tap, place in zip(taps, places.tolist(), strict=True):
         found.setdefault(place, []).append(tap)
@@ -505,6 +512,7 @@ def present(owner: Array) -> list[int]:
 
 def distinct(columns: Sequence[Array]) -> tuple[Array, Array]:
     """Return the first place of each distinct row of some columns, and the index of each row."""
+    spend(32 * sum(c.size for c in columns))
     key = np.zeros(columns[0].shape, int)
     for c in columns:
         if c.dtype.kind == "f":
@@ -541,6 +549,7 @@ def misled(model: Model, places: Collection[int]) -> str:
     A rounded constant must meet elements of the inputs, and only be moved before. Layers are behind
     their inputs. A shape stays the same.
     """
+    spend(64 * len(model.layers))
     data, moved, states = set[int](), {*places}, set[int]()
     for i, layer in enumerate(model.layers):
         read = layer.inputs if layer.type != "ShapeOf" else ()

@@ -35,6 +35,7 @@ from irdeconv.rewrite.compressed_filters import (
 from irdeconv.rewrite.emit import Decision, Option, RuleCall, Style
 
 DEFAULT_STYLE = Style()
+EMITTED = 8192  # units of work for a node that rewriting adds
 FOLDED_GROWTH = 8  # a folded constant may be so many times as large as its inputs
 
 
@@ -49,9 +50,13 @@ class NodeBudget:
         self.left = self.of
 
     def take(self, source: Node, nodes: int = 1) -> None:
-        """Take one or more for a node's replacement; if too few are left, LimitError (E601)."""
+        """Take one or more for a node's replacement; LimitError (E601, E602) if it is too much."""
         try:
             self.require(nodes, source)
+            work.take(nodes * EMITTED)
+        except OpError as e:
+            at = source.location, source.name
+            raise LimitError(Diagnostic("E602", "error", str(e), *at, hint=e.problem.hint)) from None
         finally:
             self.left = max(self.left - nodes, 0)
 

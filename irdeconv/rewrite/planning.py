@@ -32,8 +32,10 @@ from typing import Any
 
 import numpy as np
 
+from irdeconv.base import work
 from irdeconv.base.errors import OpError
 from irdeconv.base.json_form import Record
+from irdeconv.base.limits import raise_hint
 from irdeconv.ir.dtypes import ELEMENT_TYPES, ElementType, i64
 from irdeconv.ir.graph import Graph, Node
 from irdeconv.ir.op import Op, infer_op
@@ -55,6 +57,7 @@ from irdeconv.rewrite.targets import ScoreWeights, Target, facts_of, operation_o
 # Operations that are tried for a layer before rules are given up; for each form at first.
 MOST_OPERATIONS, FEW_OPERATIONS = 1500, 150
 STOPPED = f"the search stopped after {MOST_OPERATIONS:,} operations"
+INFERRED, RECORDED = 16_384, 1_024  # units of work for an operation: a new one, a known one
 VAIN = "the search stopped, as the target has no convolution of this batch or type"
 VIEWS = (Reshape, Squeeze1, Unsqueeze)  # output and input share their memory
 
@@ -122,12 +125,20 @@ class PlanningMemo:
 
     room: int = MOST_OPERATIONS
     copied: bool = False
+    stopped: str = STOPPED  # why a search ended
     specs: dict[object, Spec] = field(default_factory=dict)
     operations: dict[object, tuple[PlannedValue, PlannedOperation | None]] = field(
         default_factory=dict
     )
     layers: dict[object, _Segment | tuple[float, bool]] = field(default_factory=dict)
     judged: dict[object, int | frozenset[str]] = field(default_factory=dict)
+
+    def draw(self, units: int) -> None:
+        """Count work; the search ends if half of the account is used. OpError if all is."""
+        if not work.room(units):
+            work.take(units)
+            self.room, limit = 0, f"{work.limit_text()}; {raise_hint('work')}"
+            self.stopped = f"the search stopped at half of {limit}"
 
     def one(self, spec: Spec) -> Spec:
         """Return the one object for all specs that are equal to this one."""
@@ -205,6 +216,7 @@ class Planner:
         self, op: Op, inputs: Sequence[PlannedValue]
     ) -> tuple[PlannedValue, PlannedOperation | None]:
         """Return the output of an operation, and the operation with costs and violations."""
+        self.memo.draw(INFERRED)
         specs, sizes = tuple(v.spec for v in inputs), tuple(v.size for v in inputs)
         spec = size = self.memo.one(infer_op(op, specs)[0])
         if any(v.spec is not v.size for v in inputs):
@@ -238,6 +250,7 @@ class Planner:
 
     def _record(self, made: PlannedOperation) -> None:
         """Add an operation and its score; Pruned if a better option is known."""
+        self.memo.draw(RECORDED)
         self.operations.append(made)
         self.memo.room -= 1  # also for operations undone later: it bounds the time of the search
         self.score += self._score(made, self.target.cost)
@@ -555,7 +568,7 @@ def _planned_rows(
         rest = unfinished
     for row in (found[form.name] for form in rest):
         if row.refused:
-            note = VAIN if vain else STOPPED
+            note = VAIN if vain else task.memo.stopped
             found[row.form] = replace(row, refused=f"{row.refused}; {note}")
     return found
 

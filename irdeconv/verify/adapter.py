@@ -14,13 +14,16 @@ from typing import Any
 
 import numpy as np
 
+from irdeconv.base import work
 from irdeconv.base.errors import Diagnostic
 from irdeconv.base.form_names import FALLBACK, GEMM, PHASES, STACKED
+from irdeconv.base.limits import raise_hint
 from irdeconv.ir.graph import Graph, Node
 from irdeconv.ir.spec import Dim, Interval, Spec, format_shape
 from irdeconv.ir.spec import Shape as SpecShape
 from irdeconv.proof.definition import CONVOLUTIONS, OWN, define, is_deconvolution
 from irdeconv.proof.model import (
+    COUNTERS,
     Array,
     Fact,
     Layer,
@@ -33,6 +36,16 @@ from irdeconv.proof.model import (
     region,
 )
 from irdeconv.verify.certificates import Stamp
+
+
+def _count(units: int) -> None:
+    """Draw the work of a proof on the account of the command."""
+    if not work.room(units, whole=True):
+        limit = f"{work.limit_text()}; {raise_hint('work')}"
+        raise Unproved(f"the proof takes more than {limit}")
+
+
+COUNTERS.append(_count)
 
 
 def kept_parts(node: Node) -> list[object]:
