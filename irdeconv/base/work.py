@@ -1,9 +1,11 @@
 """The account of work: everything that a command computes while it folds, infers and rewrites.
 
-Passes over the contents of a file are free. Loops whose length a number in the file decides draw
-on the account: bytes of folded constants, multiply-accumulates, known values, iterations of
-bodies, repeated inference of bodies, imported nodes. The limit `work` is its size; files that are
-read add to it. A unit is about 10 nanoseconds. Reading, rewriting and planning pause the collector.
+Passes over the contents of a file are free. Loops that a number in the file makes long draw on the
+account, and those that grow faster than the file: bytes of folded constants, multiply-accumulates,
+known values, iterations of bodies, repeated inference of bodies, imported nodes, operations that
+are planned or emitted, steps of a proof, the order of layers on a page. The limit `work` is its
+size; files that are read add to it. A unit is about 10 nanoseconds. Reading, rewriting and planning
+pause the collector.
 """
 
 from __future__ import annotations
@@ -98,10 +100,10 @@ def room(units: int, *, whole: bool = False) -> bool:
     return True
 
 
-def take(units: int) -> None:
-    """Count units; OpError (E602) if fewer are left."""
+def take(units: int, what: str = "with it the command") -> None:
+    """Count units; OpError (E602) if fewer are left: `what` exceeds the limit."""
     if not room(units, whole=True):
-        text = f"with it the command exceeds {limit_text()}"
+        text = f"{what} exceeds {limit_text()}"
         raise OpError(text, code="E602", hint=raise_hint("work"))
 
 

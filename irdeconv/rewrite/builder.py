@@ -56,7 +56,9 @@ class NodeBudget:
             work.take(nodes * EMITTED)
         except OpError as e:
             at = source.location, source.name
-            raise LimitError(Diagnostic("E602", "error", str(e), *at, hint=e.problem.hint)) from None
+            raise LimitError(
+                Diagnostic("E602", "error", str(e), *at, hint=e.problem.hint)
+            ) from None
         finally:
             self.left = max(self.left - nodes, 0)
 

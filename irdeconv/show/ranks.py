@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
-from itertools import chain
+from itertools import chain, pairwise
 
 import numpy as np
 
+from irdeconv.base import work
+
+_STEP = 16  # units of work for a comparison of places
 _PASSES = 3  # down and up; later ones move next to nothing
 
 
@@ -64,6 +67,10 @@ def rank_nodes(
     for v in order:
         ranking.rank[v] = ranking.least(v)
     for _ in range(_PASSES):
+        # A node that moves looks at all readers of what it reads.
+        steps = sum(len(net.targets) ** 2 for net in nets) + len(order)
+        if not work.room(_STEP * steps):
+            break
         moved = ranking.pull(reversed(order), down=True)
         if not ranking.pull(order, down=False) | moved:
             break
@@ -200,8 +207,10 @@ def order_rows(layers: Layers) -> None:
     rows = _first_order(layers)
     best, fewest = [list(row) for row in rows], crossings(layers, rows)
     waited = 0
+    pairs = (_pairs(near, rows) for near in (layers.up, layers.down))
+    steps = _STEP * (sum(pairs) + 32 * len(layers.rank))
     for sweep in range(_SWEEPS):
-        if not fewest or waited == _FRUITLESS:
+        if not fewest or waited == _FRUITLESS or not work.room(steps):
             break
         _sweep(layers, rows, down=sweep % 2 == 0)
         _swap(layers, rows)
@@ -210,6 +219,12 @@ def order_rows(layers: Layers) -> None:
         if found < fewest:
             best, fewest, waited = [list(row) for row in rows], found, 0
     layers.rows[:] = best
+
+
+def _pairs(near: Sequence[Sequence[int]], rows: Sequence[Sequence[int]]) -> int:
+    """Return how many links of neighbours in a row meet while these are swapped."""
+    few = (row for row in rows if len(row) <= _SWAPPED)
+    return sum(len(near[v]) * len(near[w]) for row in few for v, w in pairwise(row))
 
 
 def crossings(layers: Layers, rows: Sequence[Sequence[int]]) -> int:

@@ -15,7 +15,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from irdeconv.base import progress
+from irdeconv.base import progress, work
 from irdeconv.base.arguments import checked
 from irdeconv.base.errors import (
     Diagnostic,
@@ -96,6 +96,7 @@ def file_of(peer: str, *, lowered: bool) -> str:
     return suite_manifest.ONNX
 
 
+@work.fresh
 def _irdeconv(path: Path, inputs: dict[str, Array]) -> Array:
     loaded = load(path, None, semantics="runtime", limits=current())
     assert loaded.graph is not None

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from irdeconv.base import work
 from irdeconv.base.errors import did_you_mean, misused
 from irdeconv.ir.attributes import Ints
 from irdeconv.ir.constant import ArrayData
@@ -100,6 +101,7 @@ Row = dict[str, Any]
 Allows = Callable[[Mapping[str, Any]], bool]
 """Whether a row may be, of which some factors may have no value yet: False is final."""
 
+CROSSED = 4096  # units of work for a row that is tried
 TRIES = 3000  # partial rows that are looked at to complete one
 _Choice = tuple[str, int]  # a factor and the position of its value
 
@@ -157,6 +159,7 @@ class _Greedy:
         if name is None:
             return chosen
         places = range(len(self.factors[name]))
+        work.take(CROSSED // 16 * len(places) * len(chosen), "crossing so many values")
         for place in sorted(places, key=lambda p: -self._gain(chosen, (name, p))):
             found = self._complete({**chosen, name: place})
             if found is not None:
@@ -213,6 +216,7 @@ def cover(
 
     @cache
     def wrong(*row: Any) -> tuple[Any, ...]:
+        work.take(CROSSED, "crossing so many values")
         return misfit(dialect, {**plain, **dict(zip(values, row, strict=True))})
 
     def allows(row: Mapping[str, Any]) -> bool:
