@@ -90,6 +90,11 @@ def reading_hint(path: PathText, number: int | None) -> str | None:
     return None
 
 
+def real(path: PathText) -> Path:
+    """Return a path without links; unlike Path.resolve, also of links in a circle."""
+    return Path(os.path.realpath(path))
+
+
 def _near(file: Path) -> str:
     """Return a hint that names a similar file of the same folder."""
     names = _names(file.parent)
@@ -99,7 +104,7 @@ def _near(file: Path) -> str:
     stems += [n for n in names if Path(n).stem in (file.name, file.stem) and n.endswith(_MODELS)]
     alike = [n for n in names if not file.suffix or Path(n).suffix == file.suffix]
     near = f'did you mean "{stems[0]}"?' if stems else did_you_mean(file.name, alike)
-    return near or f"there is no such file in {file.parent.resolve()}"
+    return near or f"there is no such file in {real(file.parent)}"
 
 
 def _names(folder: Path) -> list[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from irdeconv.base.errors import Diagnostic, InputError, count, did_you_mean, misused, no_access
-from irdeconv.base.opening import first_bytes, missing, read_json, unreadable
+from irdeconv.base.opening import first_bytes, missing, read_json, real, unreadable
 from irdeconv.formats.kinds import BEGIN, BINARY, SAVED, Kind, kind_of
 
 if TYPE_CHECKING:
@@ -214,7 +214,7 @@ def written(output: str | Path) -> set[Path]:
     """Return the two files of a model that -o names."""
     from irdeconv.proof.reader import weights_beside
 
-    return {Path(output).resolve(), weights_beside(Path(output)).resolve()}
+    return {real(output), real(weights_beside(Path(output)))}
 
 
 def protect(
@@ -240,7 +240,7 @@ def protect(
     if output == "-":
         return set()
     (require_model_path if model else require_writable)(Path(output))
-    targets = written(output) if model else {Path(output).resolve()}
+    targets = written(output) if model else {real(output)}
     for source in sources:
         if source is None or source == "-" or force or not Path(source).name:
             continue
@@ -249,7 +249,7 @@ def protect(
             # It stands for its .bin as well, which is mapped while the output is written.
             files.append(weights_beside(Path(source)))
         for path in files:
-            if path.resolve() in targets:
+            if real(path) in targets:
                 message = f"{option} {output} would overwrite the input {path}"
                 raise misused(message, "--force allows it")
     return targets

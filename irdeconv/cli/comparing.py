@@ -13,6 +13,7 @@ import irdeconv as ird
 from irdeconv.base.errors import Diagnostic, UsageError, count, did_you_mean, misused
 from irdeconv.base.form_names import FALLBACK
 from irdeconv.base.json_form import Record
+from irdeconv.base.opening import real
 from irdeconv.base.tables import WIDTH, wrap
 from irdeconv.cli.checks import RUNTIMES, protect, read_by, runtime_and_file
 from irdeconv.cli.console import Answer, Console
@@ -54,9 +55,9 @@ def run_compare(args: argparse.Namespace, console: Console) -> Answer:
         raise misused("stdin holds one model; name a file for the other")
     _refuse_idle(args)
     if args.reduce is not None:
-        read = {Path(s).resolve() for s in read_by(verb_record("compare"), args) if s}
+        read = {real(s) for s in read_by(verb_record("compare"), args) if s}
         for name in NAMES:
-            if Path(args.reduce, name).resolve() in read:
+            if real(Path(args.reduce, name)) in read:
                 message = f"--reduce {args.reduce} would overwrite the input {name}"
                 raise misused(message, "name another folder")
     graph = inferred_model(args, needed=True)

@@ -26,7 +26,7 @@ from irdeconv.base import progress
 from irdeconv.base.errors import InputError, IrdeconvError, count, did_you_mean, misused
 from irdeconv.base.form_names import FALLBACK
 from irdeconv.base.json_form import Record
-from irdeconv.base.opening import read_json
+from irdeconv.base.opening import read_json, real
 from irdeconv.base.tables import WIDTH, scaled
 from irdeconv.cli import pictures
 from irdeconv.cli.about import sample_folder, samples
@@ -477,7 +477,7 @@ def require_own(output: Path, given: str | None, *, force: bool) -> None:
     """Refuse a folder in which other files would be overwritten, or the input."""
     require_folder(output)
     taken = [name for name in FILES if (output / name).exists()]
-    if given is not None and any((output / n).resolve() == Path(given).resolve() for n in taken):
+    if given is not None and any(real(output / n) == real(given) for n in taken):
         raise misused(f"the picture {given} would be overwritten", "name another folder with -o")
     if taken and not force and not _is_record(output / RECORD):
         message = f"{output} has {', '.join(taken)}, which no demo has written"

@@ -13,6 +13,7 @@ from irdeconv.base import work
 from irdeconv.base.errors import UnsupportedError, UsageError, count, did_you_mean, misused
 from irdeconv.base.json_form import Real, Record
 from irdeconv.base.limits import current
+from irdeconv.base.opening import real
 from irdeconv.cli import checks
 from irdeconv.cli.checks import parse_shapes, protect
 from irdeconv.cli.console import Console, discard
@@ -81,7 +82,7 @@ def _filled_shapes(graph: Graph, args: argparse.Namespace) -> list[str]:
 def protect_referred(args: argparse.Namespace, files: Iterable[str | Path]) -> None:
     """Refuse a -o that would overwrite a file that the model refers to."""
     output = getattr(args, "output", None)
-    if output and not args.force and checks.written(output) & {Path(f).resolve() for f in files}:
+    if output and not args.force and checks.written(output) & {real(f) for f in files}:
         message = f"-o {output} would overwrite a file that {args.file} refers to"
         raise misused(message, "--force allows it")
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from irdeconv.base.errors import count, misused
 from irdeconv.base.extras import needed
 from irdeconv.base.json_form import Record
+from irdeconv.base.opening import real
 from irdeconv.cli.checks import parse_shapes
 from irdeconv.cli.console import Answer, Console
 from irdeconv.cli.diagnostics import print_diagnostics
@@ -152,7 +153,7 @@ def run_check_certificate(args: argparse.Namespace, console: Console) -> Answer:
     """Check; the exit code is 0 if everything is proved."""
     if args.file == args.lowered == "-":
         raise misused("stdin holds one model", "name a file for the other")
-    if Path(args.file).resolve() == Path(args.lowered).resolve():
+    if real(args.file) == real(args.lowered):
         message = f"{args.lowered} is the original itself, not a lowered model"
         raise misused(message, f"make one: irdeconv lower {args.file} -o lowered.xml")
     if args.second:

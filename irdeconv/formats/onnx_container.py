@@ -26,7 +26,7 @@ from typing import Any
 from irdeconv.base import progress, work
 from irdeconv.base.errors import Diagnostic, IrdeconvError, LimitError, misused
 from irdeconv.base.limits import Limits, current, raise_hint
-from irdeconv.base.opening import open_file, read_file, reason_of, shown, size_of
+from irdeconv.base.opening import open_file, read_file, real, reason_of, shown, size_of
 from irdeconv.base.source import Location, SourceFile
 from irdeconv.formats.atomic import Files, failures
 from irdeconv.formats.importing import malformed
@@ -360,7 +360,7 @@ def _move_out(tensors: Sequence[Any], target: Path, files: Files) -> None:
 
 def _copy(model: OnnxFile, used: Sequence[str], folder: Path, files: Files, *, force: bool) -> None:
     """Copy files of external data into another folder than the model's own."""
-    if model.folder is None or model.folder.resolve() == folder.resolve():
+    if model.folder is None or real(model.folder) == real(folder):
         return
     with progress.stage("copying external data", total=len(used)) as step:
         for name in used:
@@ -368,7 +368,7 @@ def _copy(model: OnnxFile, used: Sequence[str], folder: Path, files: Files, *, f
                 source, target = file_inside(model.folder, name), folder / name
             except ValueError as e:
                 raise malformed(model.location, f"external data: {e}") from None
-            if not target.resolve().is_relative_to(folder.resolve()):
+            if not real(target).is_relative_to(real(folder)):
                 raise malformed(model.location, f'external data "{name}" lies outside the folder')
             if not source.is_file() or (target.is_file() and cmp(source, target, shallow=False)):
                 continue
@@ -499,7 +499,7 @@ def file_inside(folder: Path, name: str) -> Path:
     if not name or "\0" in name or ".." in parts or rooted:
         raise ValueError(f"{shown(name)} is no name of a file in the model's folder")
     found = folder / name
-    if not found.resolve().is_relative_to(folder.resolve()):
+    if not real(found).is_relative_to(real(folder)):
         raise ValueError(f"{shown(name)} leads out of the model's folder")
     return found
 

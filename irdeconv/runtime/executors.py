@@ -22,7 +22,7 @@ import numpy as np
 from irdeconv.base import progress
 from irdeconv.base.errors import FolderError, LimitError
 from irdeconv.base.json_form import Record
-from irdeconv.base.opening import read_json
+from irdeconv.base.opening import read_json, real
 from irdeconv.formats.atomic import failures, write_file
 from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.ir.op import Bound, as_tuple, kept
@@ -159,7 +159,7 @@ class MeasuredKernels(Record, document="kernels/1"):
 def _measurements(path: Path) -> dict[str, str]:
     """Return a file's measurements; none, with a warning, if damaged or open to other users."""
     try:
-        whole = path.resolve()
+        whole = real(path)
         if not (is_private(whole) and is_private(whole.parent, last=False)):
             raise ValueError("others may change it")
         content = read_json(path)

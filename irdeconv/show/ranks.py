@@ -123,7 +123,7 @@ class _Ranking:
         return read - row * len(self._writes[v])
 
 
-MOST_PASSING = 20_000  # points, or four for each node; the longest nets of all get lanes beside
+MOST_PASSING = 8_000  # points, or four for each node; the longest nets of all get lanes beside
 
 
 @dataclass
@@ -208,7 +208,7 @@ def order_rows(layers: Layers) -> None:
     best, fewest = [list(row) for row in rows], crossings(layers, rows)
     waited = 0
     pairs = (_pairs(near, rows) for near in (layers.up, layers.down))
-    steps = _STEP * (sum(pairs) + 32 * len(layers.rank))
+    steps = _STEP * (sum(pairs) + 96 * len(layers.rank))
     for sweep in range(_SWEEPS):
         if not fewest or waited == _FRUITLESS or not work.room(steps):
             break
