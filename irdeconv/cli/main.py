@@ -130,7 +130,9 @@ def guarded(
 
 
 def _report(verb: str, console: Console, error: BaseException) -> int:
-    if isinstance(error, MemoryError) and not isinstance(error, IrdeconvError):
+    # The stack of a thread needs memory, too.
+    starved = isinstance(error, MemoryError) or str(error) == "can't start new thread"
+    if starved and not isinstance(error, IrdeconvError):
         text = f"out of memory{': ' if str(error) else ''}{error}"
         error = LimitError(Diagnostic("E602", "error", text))
     if isinstance(error, IrdeconvError):
