@@ -323,7 +323,7 @@ def installation() -> InstallationFacts:
         "irdeconv": __version__,
         "python": platform.python_version(),
         "executable": sys.executable,
-        "platform": platform.platform(),
+        "platform": "-".join([platform.system(), platform.release(), platform.machine()]),
         "cpus": _cpus(),
         "blas": None if required["numpy"]["problem"] else _blas(),
         "profile": None if required["numpy"]["problem"] else _profile_facts(),

@@ -77,7 +77,8 @@ def is_private(path: Path, *, last: bool = True) -> bool:
 @cache
 def processor() -> str:
     """Return a short digest of the processor: its name and features."""
-    said = [platform.machine(), platform.processor(), sys.byteorder]
+    # Not platform.processor(), which starts a program.
+    said = [platform.machine(), os.environ.get("PROCESSOR_IDENTIFIER", ""), sys.byteorder]
     try:
         lines = Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines()
         wanted = ("model name", "flags", "Features", "CPU part")

@@ -15,7 +15,7 @@ from irdeconv.proof.reader import read
 MOST_WORK = 2**29  # units of 10 nanoseconds
 
 
-def _limited() -> Callable[[int], None]:
+def limited() -> Callable[[int], None]:
     """Return a counter that refuses more than the most work."""
     used = [0]
 
@@ -32,7 +32,7 @@ def main() -> int:
         lines, code = ["usage: python -m irdeconv.proof A.xml B.xml"], 2
     else:
         try:
-            COUNTERS.append(_limited())
+            COUNTERS.append(limited())
             verdict = check(read(sys.argv[1]), read(sys.argv[2]))
             lines, code = verdict.lines(), verdict.exit_code
         except Unproved as error:

@@ -15,7 +15,7 @@ from typing import Any
 
 from irdeconv.proof.model import Unproved, spend
 
-ROW = 512  # units of work for an inequality that is made, 64 for one that is read
+ROW = 768  # units of work for an inequality that is made; a quarter for one that is read
 MOST_CASES = 1024
 MOST_FACTS = 600  # of one elimination; beyond, nothing is said to follow
 LARGEST_SIZES = (2**24, 2**20, 2**16)  # open sizes go up to here, the first that is possible

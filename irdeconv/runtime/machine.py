@@ -110,7 +110,8 @@ def cpu_name() -> str:
     except OSError:
         lines = []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return next(iter(names), "") or platform.processor() or platform.machine() or "unknown"
+    said = os.environ.get("PROCESSOR_IDENTIFIER", "")  # of Windows
+    return next(iter(names), "") or said or platform.machine() or "unknown"
 
 
 def gflops(macs: int, seconds: float) -> float:

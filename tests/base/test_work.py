@@ -10,6 +10,9 @@ from irdeconv.base import work
 from irdeconv.ir.spec import Interval, broadcast
 from irdeconv.ops.elementwise import Add, Minimum, Sqrt
 from irdeconv.ops.movement import Broadcast
+from irdeconv.proof.model import Unproved
+from irdeconv.show.ranks import Net, crossings, layered, order_rows
+from irdeconv.verify.suite import gathered
 from support.plan_graphs import Builder
 from support.rows import each_row
 
@@ -77,3 +80,87 @@ def test_a_layer_that_no_output_needs_may_not_fit():
     feeds = [np.ones(2, np.float32), np.ones(3, np.float32)]
     for fuse in (True, False):
         assert [v.tolist() for v in ird.run(graph, feeds, fuse=fuse).values()] == [[1, 1]]
+
+
+# Loops that an input sizes draw on the account, and name the limit and the layer.
+
+HEAD = "ir_samples/openvino/segmentation_head.xml"
+
+
+def test_a_proof_that_takes_too_much_is_none():
+    lowered = ird.lower(HEAD, "phases")
+    with ird.Limits(work=0).applied():
+        made, report = ird.certify(HEAD, lowered), ird.check_certificate(HEAD, lowered)
+    assert not made
+    assert not report.equal
+    refused = [c for c in made if not c.proved]
+    assert refused
+    assert all("the limit of work, 0 units" in c.reason for c in refused)
+    assert "--limit work=N" in str(made)
+    assert ird.check_certificate(HEAD, lowered)
+
+
+def test_the_proof_alone_has_a_limit_of_its_own():
+    from irdeconv.proof.__main__ import MOST_WORK, limited
+
+    count = limited()
+    count(MOST_WORK)
+    with pytest.raises(Unproved, match="more than 536,870,912 steps"):
+        count(1)
+
+
+@pytest.mark.parametrize("options", [{"form": "auto"}, {"target": "edgetpu"}])
+def test_a_lowering_names_the_layer_that_is_too_much(options):
+    with ird.Limits(work=0).applied(), pytest.raises(ird.LimitError) as caught:
+        ird.lower(HEAD, **options)
+    (found,) = caught.value.diagnostics
+    assert found.code == "E602"
+    assert found.layer in ("up1", "up2")
+    assert "work=N" in found.hint
+
+
+def test_the_search_for_a_form_ends_at_half_of_the_account():
+    ended = []
+    for size in (4 * 10**6, 4 * 10**7):
+        with ird.Limits(work=size).applied():
+            report = ird.lower(HEAD, target="max78000", best_effort=True).report
+        rows = [row.refused or "" for layer in report for row in layer.costs]
+        ended.append([text for text in rows if "the search stopped at half of the limit" in text])
+    assert ended[0]
+    assert "4,000,000 units" in ended[0][0]
+    assert not ended[1]
+
+
+def test_a_page_keeps_its_first_order_without_work():
+    nets = [Net(v, tuple({20 + v * k % 19 for k in (1, 5, 8)})) for v in range(20)]
+    rank = [0] * 20 + [1] * 20
+    found = []
+    for size in (0, 10**9):
+        layers = layered(rank, nets)
+        with ird.Limits(work=size).applied():
+            work.fresh(order_rows)(layers)
+        found.append(crossings(layers, layers.rows))
+    assert found[1] < found[0]
+
+
+def test_crossed_values_draw_on_the_account(tmp_path):
+    values = ",".join(map(str, range(1, 60)))
+    file = tmp_path / "layers.toml"
+    file.write_text(f"[cross]\nsize=[{values}]\nkernel=[{values}]\nstrides=[{values}]\n")
+    with ird.Limits(work=10**6).applied(), pytest.raises(ird.IrdeconvError) as caught:
+        work.fresh(gathered)(layers=file)
+    (found,) = caught.value.diagnostics
+    assert (found.code, found.message[:23]) == ("E602", "crossing so many values")
+
+
+def test_each_model_of_suite_run_has_its_own_account(tmp_path):
+    ird.suite(tmp_path / "s", sets=["quick"], only=["*-00[12]"])
+
+    @work.fresh
+    def both():
+        assert not work.room(10**9)
+        work.take(6 * 10**7)
+        return ird.run_suite(tmp_path / "s", "irdeconv")
+
+    with ird.Limits(work=6 * 10**7).applied():
+        assert len(both()) == 2

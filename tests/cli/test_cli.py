@@ -117,7 +117,10 @@ def test_a_bug_asks_for_a_report(net: Path, monkeypatch: Patch) -> None:
     assert answer("infer", net, "--format", "json", code=70).json["exit_code"] == 70
 
 
-@pytest.mark.parametrize(("error", "code"), [(KeyboardInterrupt(), 130), (MemoryError(), 5), (RuntimeError("can't start new thread"), 5)])
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(KeyboardInterrupt(), 130), (MemoryError(), 5), (RuntimeError("can't start new thread"), 5)],
+)
 def test_interrupts_and_memory(
     net: Path, monkeypatch: Patch, error: BaseException, code: int
 ) -> None:
