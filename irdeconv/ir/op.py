@@ -194,7 +194,11 @@ class Op:
 
     def fold(self, *inputs: Any) -> Array | tuple[Array, ...]:
         """Compute the outputs of constants; overridden if OpenVINO folds them to other numbers."""
-        return self.evaluate(*inputs)
+        token = work.PLAIN.set(True)
+        try:
+            return self.evaluate(*inputs)
+        finally:
+            work.PLAIN.reset(token)
 
     def evaluator(self, used: frozenset[int], inputs: Sequence[Spec]) -> Callable[..., Any]:
         """Return a function that computes the outputs of the ports `used`; others may be missing.

@@ -28,7 +28,7 @@ from pathlib import Path
 from threading import RLock
 from typing import Any, TypeVar, cast
 
-from irdeconv.base import progress
+from irdeconv.base import progress, work
 from irdeconv.base.extras import ExtraError, extra
 
 FOLDER_MODE = 0o700
@@ -191,7 +191,7 @@ def many_registers() -> bool:
 
 def is_wanted() -> bool:
     """Whether kernels are chosen among compiled ones, too, if these are available."""
-    return _WANTED.get()
+    return _WANTED.get() and not work.PLAIN.get()
 
 
 @contextmanager

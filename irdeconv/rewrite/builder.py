@@ -20,7 +20,6 @@ from irdeconv.ir.dtypes import ElementType, of_numpy
 from irdeconv.ir.graph import FreshNames, Graph, Node, Value
 from irdeconv.ir.op import Op, SugarOp, as_tuple, effort, infer_op, kept
 from irdeconv.ir.spec import Array, Spec, is_static
-from irdeconv.kernels import jit
 from irdeconv.ops.basic import Const, Opaque
 from irdeconv.ops.checks import ViewOp
 from irdeconv.ops.movement import Pad1
@@ -119,7 +118,7 @@ class GraphBuilder:
         if inputs and fixed and self._folds(op, inputs, specs):
             result: Array | None = specs[0].known
             if result is None:
-                with np.errstate(all="ignore"), jit.wanted(compiled=False):
+                with np.errstate(all="ignore"):
                     result = kept(as_tuple(op.fold(*self._arrays(inputs))), specs)[0]
             return self.const(result, specs[0].dtype)
         return self._node(op, inputs, specs)

@@ -42,7 +42,6 @@ from irdeconv.ir.spec import (
     merge_shapes,
     parse_shape,
 )
-from irdeconv.kernels import jit
 from irdeconv.ops.basic import Assign6, Const, Opaque, Parameter, ReadValue6
 from irdeconv.ops.bodies import BodyError, BodyOp, bodies_of, infer_bodies
 from irdeconv.ops.channels import VariadicSplit
@@ -137,7 +136,6 @@ def _within(a: Shape | None, b: Shape | None) -> bool:
 
 @work.one_pass
 @work.gc_paused()
-@jit.wanted(compiled=False)  # loading or compiling a kernel takes longer than small constants
 @np.errstate(all="ignore")  # values that inference computes with may be any
 def infer_specs(
     graph: Graph,

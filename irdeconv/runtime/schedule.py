@@ -17,7 +17,6 @@ from irdeconv.ir.constant import ArrayData, ConstantData
 from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.ir.op import Op, as_tuple, kept
 from irdeconv.ir.spec import Array, is_static
-from irdeconv.kernels import jit
 from irdeconv.kernels.products import in_order
 from irdeconv.kernels.scratch import allocate, shared_by
 from irdeconv.kernels.threads import Threads
@@ -174,7 +173,7 @@ def _folded(node: Node, arrays: list[Array]) -> tuple[Array, ...]:
     known = [s.known for s in node.specs or ()]
     if known and not in_order() and all(v is not None for v in known):
         return tuple(v for v in known if v is not None)
-    with np.errstate(all="ignore"), jit.wanted(compiled=False):
+    with np.errstate(all="ignore"):
         return kept(as_tuple(node.op.fold(*arrays)), node.specs)
 
 

@@ -23,7 +23,6 @@ from irdeconv.ir.dtypes import ElementType
 from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.ir.op import Op, as_tuple, effort, infer_op, kept
 from irdeconv.ir.spec import Array, Spec, ints, is_static
-from irdeconv.kernels import jit
 from irdeconv.ops.basic import Const, Convert, ConvertLike, Opaque
 from irdeconv.ops.channels import Split, VariadicSplit
 from irdeconv.ops.elementwise import Add, Binary, Divide, Multiply, Subtract
@@ -140,7 +139,7 @@ def _values(graph: Graph, node: Node, growth: int) -> list[Array] | None:
         return None
     arrays = [graph.node(v.node).op.evaluate() for v in inputs]
     try:
-        with np.errstate(all="ignore"), work.folding(), jit.wanted(compiled=False):
+        with np.errstate(all="ignore"), work.folding():
             return list(kept(as_tuple(node.op.fold(*arrays)), node.specs))
     except (OpError, ArithmeticError, ValueError, TypeError, IndexError, MemoryError):
         return None  # it fails when the model runs, which is not for a rewrite to say

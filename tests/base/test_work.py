@@ -7,7 +7,9 @@ import pytest
 
 import irdeconv as ird
 from irdeconv.base import work
-from irdeconv.ir.spec import Interval, broadcast
+from irdeconv.ir.op import infer_op
+from irdeconv.ir.spec import Interval, Spec, broadcast
+from irdeconv.kernels import jit
 from irdeconv.ops.elementwise import Add, Minimum, Sqrt
 from irdeconv.ops.movement import Broadcast
 from irdeconv.proof.model import Unproved
@@ -164,3 +166,17 @@ def test_each_model_of_suite_run_has_its_own_account(tmp_path):
 
     with ird.Limits(work=6 * 10**7).applied():
         assert len(both()) == 2
+
+
+def test_constants_are_folded_without_compiled_kernels(monkeypatch):
+    seen = []
+
+    def evaluate(self, x):
+        seen.append(jit.is_wanted())
+        return np.sqrt(x)
+
+    monkeypatch.setattr(Sqrt, "evaluate", evaluate)
+    (spec,) = infer_op(Sqrt(), (Spec.of(np.full(2, 4, np.float32)),))
+    assert spec.known.tolist() == [2, 2]
+    assert seen
+    assert not any(seen)
