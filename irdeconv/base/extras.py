@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from importlib import import_module
 from typing import Any
 
@@ -18,6 +19,8 @@ INSTALLED_BY = {
     "openvino": "openvino",
     "zarr": "distributed",
 }
+# Whether NumPy alone computes constants: to load or compile a kernel takes longer.
+PLAIN: ContextVar[bool] = ContextVar("plain", default=False)
 CAUSE_LENGTH = 200  # characters of the cause
 
 

@@ -47,8 +47,6 @@ class Account:
 
 _ACCOUNT: ContextVar[Account | None] = ContextVar("account", default=None)
 _FOLDING: ContextVar[bool] = ContextVar("folding", default=False)
-# Whether constants are computed by NumPy alone: to load or compile a kernel takes longer.
-PLAIN: ContextVar[bool] = ContextVar("plain", default=False)
 
 
 def _within(choose: Callable[[Account | None], Account | None]) -> Callable[[T], T]:

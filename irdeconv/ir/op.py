@@ -20,6 +20,7 @@ import numpy as np
 
 from irdeconv.base import errors, work
 from irdeconv.base.errors import OpError, Problem
+from irdeconv.base.extras import PLAIN
 from irdeconv.ir.attributes import Attribute as Attribute
 from irdeconv.ir.attributes import attribute as attribute
 from irdeconv.ir.attributes import attributes as attributes
@@ -194,11 +195,11 @@ class Op:
 
     def fold(self, *inputs: Any) -> Array | tuple[Array, ...]:
         """Compute the outputs of constants; overridden if OpenVINO folds them to other numbers."""
-        token = work.PLAIN.set(True)
+        token = PLAIN.set(True)
         try:
             return self.evaluate(*inputs)
         finally:
-            work.PLAIN.reset(token)
+            PLAIN.reset(token)
 
     def evaluator(self, used: frozenset[int], inputs: Sequence[Spec]) -> Callable[..., Any]:
         """Return a function that computes the outputs of the ports `used`; others may be missing.

@@ -86,7 +86,7 @@ def compare(low: Sequence[Part], source: Sequence[Part], what: str) -> float:
         alone = [_alone(side, kinds[0].shape) for side in sides]
         few = alone[0] & alone[1]
         # Fractions are far slower than float64, which is exact for single products.
-        slow = np.count_nonzero(~few)
+        slow = int(np.count_nonzero(~few))
         spend(len(kinds) * (8 * few.size + FRACTION * slow))
         if slow > MOST_FRACTIONS:
             raise Unproved("too many weights are sums to compare them exactly")
