@@ -22,7 +22,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from irdeconv.base import progress
+from irdeconv.base import progress, work
 from irdeconv.base.errors import OpError, count, did_you_mean, misused
 from irdeconv.base.form_names import FALLBACK, PHASES
 from irdeconv.base.json_form import Record
@@ -126,6 +126,7 @@ class Raised(NamedTuple):
 
 
 CORES = (*CONVOLUTIONS, "Concat")
+RAISED = 2**16  # units of work for an attempt
 
 
 Prover = Callable[[Graph, Graph], Mapping[str, str]]
@@ -178,6 +179,8 @@ class _RaisingAttempt:
                 continue
             while core.id in self.graph:  # the core's decomposition, then the one around the result
                 node = self.graph.node(core.id)
+                # Each time, the whole graph is searched for what nothing needs any more.
+                work.take(RAISED + 256 * len(self.graph), f'to raise "{core.name}"')
                 layer, made = _raise_one(self.graph, node, wanted, self._named)
                 if layer is not None:
                     self.layers.append((layer, made))

@@ -168,6 +168,10 @@ class StoredCase:
         """Read the expected output and how far each element may be off."""
         found = self._read(EXPECTED)
         rule = str(self.facts["outputs"][OUTPUT]["rule"])
+        for name in (OUTPUT, *[BOUND] * (not self.exact)):
+            if name not in found or found[name].dtype.kind not in "fiubV":
+                message = f'{self.path(EXPECTED)} has no numbers "{name}"'
+                raise UsageError(Diagnostic("E505", "error", message, hint="make the suite anew"))
         if self.exact:
             return loaded(found[OUTPUT], self.layer.dtype), Allowed(0.0, rule)
         return found[OUTPUT], Allowed(found[BOUND], rule)
