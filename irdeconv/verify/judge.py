@@ -3,7 +3,8 @@
 A sum of n products is computed within gamma_n |W| |x| of its exact value, added in any order, with
 gamma_n = n u / (1 - n u), u the unit roundoff of the accumulator. For many terms roundings
 behave as independent: then n counts as LAMBDA sqrt(n), which fails with a probability below 2
-exp(-LAMBDA^2 / 2) = 3e-14 per element; the rule is then spelled gamma~_n.
+exp(-LAMBDA^2 / 2) = 3e-14 per element; the rule is then spelled gamma~_n. Equal terms are rounded
+alike: if a sum has m_i of the i-th value, n counts as LAMBDA sqrt(sum of m_i^2), at most n.
 Tensors of fewer than 32 bits (f16, bf16) are computed in single precision and rounded once. An
 unknown peer may add up in f16 as well (in bf16 none does): its roundings are relative to partial
 sums, which run from 0 to the result and stray by the root of the sum of squares.
@@ -16,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import ml_dtypes
 import numpy as np
@@ -32,6 +33,7 @@ from irdeconv.verify.partner import Partner, Precision
 LAMBDA = 8
 FUNCTION_ULPS = 8  # units in the last place that libraries' elementary functions may be off
 SINGLE = roundoff(np.dtype(np.float32))
+_SAMPLE, _MANY, _DRAWS = 1024, 16, 4  # how equal terms are looked for, and measured
 SMALLEST = float(np.finfo(np.float32).tiny)  # runtimes may take smaller numbers for 0
 
 Arrays = Sequence[Array]
@@ -138,9 +140,9 @@ def unit(y: Array) -> float:
     return min(roundoff(y.dtype), SINGLE)
 
 
-def gamma(n: int, u: float) -> float:
-    """Return the factor of n roundings."""
-    grown = min(n, LAMBDA * math.sqrt(n)) * u
+def gamma(n: float, u: float) -> float:
+    """Return the factor of n roundings in the same direction."""
+    grown = n * u
     return grown / (1 - grown) if grown < 0.5 else math.inf
 
 
@@ -151,6 +153,45 @@ def terms(op: Op, inputs: Arrays, y: Array) -> int:
         ones = floats([x[:1], *inputs[1:]], lambda v: np.ones(v.shape, np.float32))
         return int(evaluate(op, ones)[0].max(initial=1))
     return op.terms(inputs, y)
+
+
+def independent(n: int, times: float = 1) -> float:
+    """Return how many of n independent roundings add up, if each occurs so many times."""
+    return min(n, LAMBDA * math.sqrt(n * max(times, 1)))
+
+
+def roundings_of(op: Op, inputs: Arrays, y: Array) -> float:
+    """Return how many roundings of a sum add up."""
+    n = terms(op, inputs, y)
+    if n <= LAMBDA**2:
+        return n
+    products = math.prod(_distinct(x) for x in inputs if is_real(x))
+    return independent(n, _equal_terms(op, inputs, n) if products < _MANY * n else 1)
+
+
+def _distinct(x: Array) -> int:
+    """Return how many different numbers a sample of an array has."""
+    at = np.random.default_rng(0).integers(max(x.size, 1), size=min(x.size, _SAMPLE))
+    return int(np.unique(x.reshape(-1)[at].astype(np.float64)).size)
+
+
+def _equal_terms(op: Op, inputs: Arrays, n: int) -> float:
+    """Return sum(m_i^2) / n for sums of n terms that have m_i of the i-th value, on average.
+
+    With a random sign for each number, terms of equal factors have the same sign, and the square
+    of the sum is sum(m_i^2) on average.
+    """
+    rng = np.random.default_rng(0)
+    count = evaluate(op, floats(inputs, lambda x: np.ones(x.shape)))[0]
+    sums = [evaluate(op, floats(inputs, partial(_signs, rng)))[0] for _ in range(_DRAWS)]
+    each = np.max(count, initial=0) / n  # what one product adds to the result
+    return float(np.mean(np.square(sums)) / (np.mean(count) * each)) if each else 1.0
+
+
+def _signs(rng: np.random.Generator, x: Array) -> Array:
+    """Return 1 or -1 for each number; 0 for 0, which is added exactly."""
+    values, at = np.unique(x.astype(np.float64), return_inverse=True)
+    return np.where(values == 0, 0.0, rng.choice([-1.0, 1.0], values.size))[at].reshape(x.shape)
 
 
 def magnitude(op: Op, inputs: Arrays) -> Array:
@@ -164,9 +205,9 @@ def absolute(x: Array) -> Array:
 
 
 def _sum(op: Op, inputs: Arrays, y: Array) -> Allowed:
-    n = terms(op, inputs, y)
-    factor = gamma(n, unit(y))
-    name = f"gamma{'~' if n > LAMBDA**2 else ''}_{n}"
+    n, together = terms(op, inputs, y), roundings_of(op, inputs, y)
+    factor = gamma(together, unit(y))
+    name = f"gamma{'~' if together < n else ''}_{n}"
     product = "|W||x|" if len([x for x in inputs if is_real(x)]) > 1 else "|x|"
     flushed = n * SMALLEST * max((1.0, *(largest(absolute(x)) for x in inputs)))
     # The magnitude is itself rounded.
@@ -231,7 +272,7 @@ def _softmax(op: Op, inputs: Arrays, y: Array) -> Allowed:
     finite = x[np.isfinite(x)]
     spread = float(np.ptp(finite)) if finite.size else 0.0
     n = terms(op, inputs, y)
-    factor = gamma(n, unit(y)) + unit(y) * (2 * FUNCTION_ULPS + 2 * spread)
+    factor = gamma(independent(n), unit(y)) + unit(y) * (2 * FUNCTION_ULPS + 2 * spread)
     size = _size(y) if op.rounding.rule == "softmax" else _size(y) + 1
     return Allowed(factor * size, f"gamma_{n} y")
 
@@ -272,14 +313,13 @@ def local_terms(op: Op, inputs: Arrays, y: Array, *, narrow: bool = False) -> in
 def _local_terms(op: Op, inputs: Arrays, y: Array) -> int:
     rule = op.rounding.rule
     if rule == "sum":
-        n = terms(op, inputs, y)
-        return math.ceil(min(n, LAMBDA * math.sqrt(n)))
+        return math.ceil(roundings_of(op, inputs, y))
     if rule in ("roundings", "conversion", "remainder"):
         return op.rounding.count
     if rule in ("function", "composite", "levels"):
         return FUNCTION_ULPS
     n = math.prod(inputs[0].shape[2:]) if inputs else 0
-    return 2 * FUNCTION_ULPS + math.ceil(min(n, LAMBDA * math.sqrt(n)))
+    return 2 * FUNCTION_ULPS + math.ceil(independent(n))
 
 
 def _size(y: Array) -> Array:

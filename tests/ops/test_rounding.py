@@ -28,6 +28,7 @@ from irdeconv.verify.judge import (
     carried,
     evaluate,
     gamma,
+    independent,
     is_real,
     precise,
     terms,
@@ -72,8 +73,8 @@ def test_terms_and_bounds_of_sums(op, inputs, count: int) -> None:
 
 
 def test_many_terms_count_as_independent() -> None:
-    assert gamma(LAMBDA**2, SINGLE) == pytest.approx(LAMBDA**2 * SINGLE, rel=1e-4)
-    assert gamma(10000, SINGLE) == pytest.approx(LAMBDA * 100 * SINGLE, rel=1e-3)
+    assert independent(LAMBDA**2) == LAMBDA**2
+    assert gamma(independent(10000), SINGLE) == pytest.approx(LAMBDA * 100 * SINGLE, rel=1e-3)
     x, w = normal(1, 4096), normal(4096, 64)
     (bound,) = allowed(MatMul(), (x, w), evaluate(MatMul(), (x, w)))
     assert bound.rule == "gamma~_4096 |W||x|"
@@ -83,6 +84,17 @@ def test_many_terms_count_as_independent() -> None:
     exact = x.astype(np.float64) @ w.astype(np.float64)
     assert np.all(np.abs(one_by_one - exact) <= bound.limit)
     assert np.abs(one_by_one - exact).max() > bound.limit.max() / 1000
+
+
+def test_equal_terms_are_rounded_alike() -> None:
+    """The sum of one number over and over drifts: its roundings are not independent."""
+    x, w = np.full((1, 10000), 0.1, np.float32), np.ones((10000, 2), np.float32)
+    y = evaluate(MatMul(), (x, w))
+    (bound,), (apart,) = (allowed(MatMul(), (v, w), y) for v in (x, normal(1, 10000)))
+    assert (bound.rule, apart.rule) == ("gamma_10000 |W||x|", "gamma~_10000 |W||x|")
+    one_by_one = np.cumsum(x, dtype=np.float32)[-1]
+    error = abs(one_by_one - 10000 * np.float64(x[0, 0]))
+    assert gamma(independent(10000), SINGLE) * one_by_one < error < np.min(bound.limit)
 
 
 @pytest.mark.parametrize("op", [Sigmoid(), Gelu(), Gelu(approximation_mode="TANH")])
