@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from keyword import iskeyword
 from os import PathLike
 from typing import Annotated, Any, ClassVar, Literal, Protocol
 
@@ -160,6 +161,8 @@ class Spelling:
 
 _IN_PYTHON = (
     (r"--shape '([^\[']+):?(\[[^']*\])'", r'infer(model, {"\1": \2})'),
+    (r"^write x(\[1,3,224,224\]);", r'write {"x": \1};'),
+    (r"--dump all keeps", "outputs= of inner names returns"),
     (r"--limit (\w+=\w+)", r"limits=Limits(\1)"),
     (r"(?<!\S)-i\b", "inputs="),
     (r", name it with --weights, or leave it out: --no-weights", ", or name it with weights="),
@@ -168,7 +171,7 @@ _IN_PYTHON = (
 
 def in_python(text: str | None) -> Any:
     """Return a text with arguments of Python instead of options, but those of whole commands."""
-    if text is None or "-" not in text or re.search(r"\b(irdeconv|pip|tf2onnx) ", text):
+    if text is None or re.search(r"\b(irdeconv|pip|tf2onnx) ", text):
         return text
     for option, argument in _IN_PYTHON:
         text = re.sub(option, argument, text)
@@ -176,11 +179,17 @@ def in_python(text: str | None) -> Any:
     return re.sub(option, _argument, text)
 
 
-_OPTION_OF_NAME = re.compile(r"(?<![\w\"-])--([a-z]+(?:-[a-z]+)*) (?=\")")
+# Of messages quoted names stay, and `--to "up"` becomes `to="up"`.
+_IN_MESSAGE = re.compile(r'"[^"]*"|(?<![\w-])--([a-z]+(?:-[a-z]+)*)( (?="))?')
+
+
+def _named(found: re.Match[str]) -> str:
+    return _argument(found) if found[2] or not found[1] else _argument(found)[:-1]
 
 
 def _argument(found: re.Match[str]) -> str:
-    return found[1].replace("-", "_") + "=" if found[1] else found[0]
+    name = (found[1] or "").replace("-", "_")
+    return f"{name}_=" if iskeyword(name) else f"{name}=" if name else found[0]
 
 
 class IrdeconvError(Exception):
@@ -199,7 +208,7 @@ class IrdeconvError(Exception):
     def __init__(self, diagnostics: Iterable[Diagnostic] | Diagnostic) -> None:
         found = [diagnostics] if isinstance(diagnostics, Diagnostic) else list(diagnostics)
         if not Spelling.options:
-            texts = [(_OPTION_OF_NAME.sub(_argument, d.message), in_python(d.hint)) for d in found]
+            texts = [(_IN_MESSAGE.sub(_named, d.message), in_python(d.hint)) for d in found]
             found = [replace(d, message=m, hint=h) for d, (m, h) in zip(found, texts, strict=True)]
         self.diagnostics: list[Diagnostic] = found
         self.text: str = "\n".join(d.render() for d in found if d.severity == "error")
@@ -445,10 +454,14 @@ class Collector:
             raise error(self.diagnostics)
 
 
+_BEGIN = 3  # letters that mean a word that begins with them
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:
     """Return `did you mean "..."?` for the nearest of the known words, or None."""
-    lower = {k.lower(): k for k in known}
-    found = difflib.get_close_matches(str(word).lower(), lower, n=1, cutoff=0.6)
+    lower, text = {k.lower(): k for k in known}, str(word).lower()
+    longer = [k for k in lower if len(text) >= _BEGIN and k.startswith(text)]
+    found = sorted(longer, key=len)[:1] or difflib.get_close_matches(text, lower, n=1, cutoff=0.6)
     return f'did you mean "{lower[found[0]]}"?' if found else None
 
 

@@ -12,8 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from irdeconv.base.errors import Diagnostic, InputError, count, did_you_mean, misused, no_access
-from irdeconv.base.opening import first_bytes, missing, read_json, real, unreadable
+from irdeconv.base.errors import Diagnostic, InputError, count, misused, no_access
+from irdeconv.base.opening import first_bytes, missing, real, unreadable
 from irdeconv.formats.kinds import BEGIN, BINARY, SAVED, Kind, kind_of
 
 if TYPE_CHECKING:
@@ -317,10 +317,10 @@ def _check_model(file: str, args: argparse.Namespace) -> None:
         if model is not None and file == args.file:
             message = f'there is no file "{file}": the model stands first'
             raise misused(message, f'write "{model}" before it')
-        if file == getattr(args, "other", None) and not re.search(r"[./\\]", file):
-            names = " or ".join(RUNTIMES)
-            hint = did_you_mean(file, RUNTIMES) or "a file is a model, or an .npz of arrays"
-            raise misused(f'"{file}" is neither a file nor {names}', hint)
+        if file == getattr(args, "other", None):
+            from irdeconv.public.showing import require_side
+
+            require_side(file)
         raise missing(file)
     if path.is_file() and (kind := _kind(file)).foreign:
         message = f"{file} is {kind.name}, which irdeconv does not read"
@@ -383,17 +383,10 @@ def require_suffix(option: str, output: str, suffixes: Sequence[str]) -> None:
 def _check_measurements(path: Path) -> None:
     """Refuse a file of --tune that cannot be written, or that holds something else."""
     from irdeconv.formats.atomic import require_writable
-    from irdeconv.runtime.executors import MeasuredKernels
+    from irdeconv.runtime.executors import require_measurements
 
     require_writable(_first_missing(path))
-    if not path.exists():
-        return
-    content = None
-    with suppress(ValueError):
-        content = read_json(path)
-    if not isinstance(content, dict) or content.get("schema") != MeasuredKernels.json_schema:
-        message = f"--tune {path} would overwrite a file that holds no measurements"
-        raise misused(message, "name a new file, or one that --tune has written")
+    require_measurements(path)
 
 
 def require_folder(path: Path) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import irdeconv as ird
-from irdeconv.base.errors import IrdeconvError, UnsupportedError, count, did_you_mean, misused
+from irdeconv.base.errors import IrdeconvError, UnsupportedError, count, misused
 from irdeconv.base.tables import number, scaled, table
 from irdeconv.cli.checks import parse_shapes
 from irdeconv.cli.console import Answer, Console
@@ -30,12 +29,10 @@ from irdeconv.cli.proofs import finish_rewriting, stamp
 from irdeconv.formats.atomic import Files
 from irdeconv.formats.importing import ONLY_EXACT
 from irdeconv.formats.models import graph_of, is_onnx
-from irdeconv.formats.onnx_container import OnnxFile, load_file, scopes, stage_file
-from irdeconv.formats.onnx_node import title_of
-from irdeconv.formats.onnx_types import CONV_TRANSPOSE, set_shapes
+from irdeconv.formats.onnx_container import OnnxFile, load_file, stage_file
+from irdeconv.formats.onnx_types import set_shapes
 from irdeconv.formats.xml_writer import note_origins, stage_ir
 from irdeconv.ir.graph import Graph
-from irdeconv.ops.bodies import every_node
 from irdeconv.rewrite import infer_specs
 from irdeconv.rewrite.channel_folding import fused_lines
 from irdeconv.rewrite.infer_specs import layer_count
@@ -75,9 +72,6 @@ def _lower(args: argparse.Namespace, console: Console) -> tuple[LoweringReport, 
             e.diagnostics = [replace(d, hint=_ONNX) if d.hint == ONLY_EXACT else d for d in found]
         raise
     source = inferred(model, args.shape)
-    kind = "Convolution" if args.convolutions else "ConvolutionBackprop"
-    nodes = (n for n in every_node(source) if n.op.deconvolution or kind in n.type)
-    _require_match(args.only, [n.name for n in nodes])
     low = ird.lower(source, args.form, args.target, **lowering_options(args))
 
     def page(made: Certificates | None) -> str:
@@ -95,13 +89,6 @@ def _lower(args: argparse.Namespace, console: Console) -> tuple[LoweringReport, 
         page=page,
         graph=low.graph,
     )
-
-
-def _require_match(only: str | None, names: list[str]) -> None:
-    """Refuse a pattern of --only that fits none of the layers that may be lowered."""
-    if only is not None and not any(fnmatchcase(name, only) for name in names):
-        hint = did_you_mean(only, names) or "inspect lists the layers, deconvolutions with a *"
-        raise misused(f'--only "{only}": no layer to lower has this name', hint)
 
 
 def _stage_ir(rewritten: Graph, args: argparse.Namespace, files: Files) -> Given:
@@ -238,9 +225,6 @@ def _lower_onnx(args: argparse.Namespace, console: Console) -> tuple[LoweringRep
     protect_onnx(args, model)
     request = LoweringRequest.of(args.form, args.target, **lowering_options(args))
     shapes = onnx_shapes(parse_shapes(args.shape), model)
-    nodes = (n for scope in scopes(model.proto) for n in scope.body.node)
-    kind = "Conv" if args.convolutions else CONV_TRANSPOSE
-    _require_match(args.only, [title_of(n) for n in nodes if kind in n.op_type])
     low = lower_model(model, request, shapes=shapes, semantics=args.semantics)
     stamps = [stamp(args.file), None]
 

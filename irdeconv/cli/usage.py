@@ -183,7 +183,9 @@ def _unknown_option(
     elif plain[2:].upper() in [place.strip("[].+ ") for place in places]:
         hint = f"write irdeconv {verb} {' '.join(places)}, without {word}"
     elif elsewhere := others(word):
-        hint = f"it is one of {', '.join(elsewhere)}"
+        hint = f"it is an option of {', '.join(elsewhere)}"
+    elif len(plain) < len("--abc") and (values := [p for p in places if "NAME=VALUE" in p]):
+        hint = f"an input is written {values[0].strip('[].+ ')}, without --"
     else:
         hint = did_you_mean(plain, known) or "it has " + ", ".join(begun or known)
     return misused(f'{verb} has no option "{word}"', hint)
@@ -218,6 +220,8 @@ def _lacking(
     written = [_PLACEHOLDERS.get(n) or choices.get(n, [n])[0] for n in names]
     shown = " and ".join(n.replace("/--output", "") for n in names)
     example = " ".join([shlex.join(args), *written]).strip()
+    if args[:1] == ["join"]:
+        example = "join results -o joined.npz"
     if verb == "convert":
         example = example.replace("model.xml", "model.onnx")
     there_are = [f"{n} is one of {', '.join(choices[n])}" for n in names if n in choices]

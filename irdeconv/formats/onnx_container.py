@@ -30,6 +30,7 @@ from irdeconv.base.opening import open_file, read_file, real, reason_of, shown, 
 from irdeconv.base.source import Location, SourceFile
 from irdeconv.formats.atomic import Files, failures
 from irdeconv.formats.importing import malformed
+from irdeconv.formats.kinds import BEGIN, kind_of
 from irdeconv.formats.onnx_node import (
     STANDARD,
     bodies,
@@ -449,7 +450,11 @@ def parse_model(data: bytes, location: Location) -> Any:
     try:
         model = onnx.ModelProto.FromString(data)
     except (protobuf.DecodeError, protobuf.Error, ValueError, RecursionError) as e:
-        raise malformed(location, "not an ONNX model: its protobuf cannot be read") from e
+        kind = kind_of(data[:BEGIN], location.file)
+        if not kind.foreign and kind.format in (None, "onnx"):
+            raise malformed(location, "not an ONNX model: its protobuf cannot be read") from e
+        hint = f"lower reads {kind.name}" if kind.format else kind.mend
+        raise malformed(location, f"not an ONNX model but {kind.name}", hint) from e
     return checked(model, location)
 
 

@@ -126,6 +126,10 @@ def lower_model(
     types = infer_types(model)
     if types.misfits:
         raise errors.InferenceError(types.misfits)
+    if request.only is not None:
+        kind = "Conv" if request.convolutions else CONV_TRANSPOSE
+        nodes = (n for scope in every for n in scope.body.node if kind in n.op_type)
+        request.require_match(map(title_of, nodes))
     state = _Rewriting(model, types, request, semantics)
     changes = _replacements(state, every)
     if any(d.code == "E421" for d in state.problems.errors):

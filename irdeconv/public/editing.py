@@ -10,6 +10,7 @@ from typing import Any
 
 from irdeconv.base import work
 from irdeconv.base.arguments import checked
+from irdeconv.base.errors import misused
 from irdeconv.formats.atomic import Files, together
 from irdeconv.formats.models import ModelLike, graph_of
 from irdeconv.formats.onnx_container import OnnxFile, stage_file
@@ -88,7 +89,12 @@ def rename(
     >>> model.inputs
     ['photo']
     """
-    substitutions = [Substitution(re.compile(pattern[0]), pattern[1], True)] if pattern else []
+    try:
+        substitutions = [Substitution(re.compile(pattern[0]), pattern[1], True)] if pattern else []
+        for substitution in substitutions:  # so that a wrong group is an error now
+            re.compile(f"{substitution.pattern.pattern}|").sub(substitution.replacement, "")
+    except (re.error, IndexError) as e:
+        raise misused(f"pattern {pattern}: no regular expression and replacement: {e}") from None
     source = to_edit(model, path)
     graph = graph_of(model) if source is None else outline(source)
     done = _rename(graph, names, substitutions)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial as partly
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.base.arguments import checked
-from irdeconv.base.errors import UsageError, misused
+from irdeconv.base.errors import UsageError, did_you_mean, misused
 from irdeconv.formats.kinds import SAVED
 from irdeconv.formats.models import ModelLike, graph_of, looks_like_a_model
 from irdeconv.ir.graph import Graph
@@ -76,13 +77,21 @@ def compare(
     if isinstance(a, Mapping) or _is_saved(a):
         return compare_arrays(_arrays(a), _arrays(b), tolerance)
     plan = compile(a, None, threads=1, fuse=False, once=True)
-    b = f"{b}:{a}" if b == "onnxruntime" and isinstance(a, str | PathLike) else b
+    if isinstance(b, str) and b == "onnxruntime" and isinstance(a, str | PathLike):
+        b = f"{b}:{a}"
     with TemporaryDirectory(prefix="irdeconv-") as folder:
         start, other = _second_side(plan, b, inputs, weights, folder, peer_precision)
         result = compare_plan(plan, start, inputs, tolerance)
         if reduce and (around := find_around(plan, start, inputs, result, other)):
             write_around(around, Path(reduce), PEER if str(b) == PEER else None)
         return replace(result, other=other)
+
+
+def require_side(side: str) -> None:
+    """Raise UsageError for a word that is neither a file nor a runtime."""
+    if not (re.search(r"[./\\]", side) or Path(side).exists()):
+        hint = did_you_mean(side, PEERS) or "a file is a model, or an .npz of arrays"
+        raise misused(f'"{side}" is neither a file nor {" or ".join(PEERS)}', hint)
 
 
 def _is_saved(side: object) -> bool:
@@ -113,6 +122,8 @@ def _second_side(
     if isinstance(b, Mapping):
         return partly(SavedPartner, plan.graph, _arrays(b), "the arrays"), None
     system, colon, file = str(b).partition(":") if isinstance(b, str | PathLike) else ("", "", "")
+    if isinstance(b, str) and system not in PEERS:
+        require_side(b)
     if isinstance(b, str | PathLike) and system not in PEERS and not looks_like_a_model(b):
         return partly(SavedPartner.open, plan.graph, Path(b)), None
     if system not in PEERS:

@@ -7,7 +7,7 @@ that a target cannot run are rewritten by the rules of legalising.py.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from operator import attrgetter
@@ -26,6 +26,8 @@ from irdeconv.base.errors import (
     OpError,
     TargetError,
     count,
+    did_you_mean,
+    misused,
 )
 from irdeconv.base.form_names import AUTO, FALLBACK, require_form
 from irdeconv.base.json_form import Record
@@ -221,6 +223,14 @@ class LoweringRequest:
         """Whether the layer of a name is to be lowered."""
         return self.only is None or fnmatchcase(name, self.only)
 
+    def require_match(self, names: Iterable[str]) -> None:
+        """Raise UsageError if `only` matches none of the layers that may be lowered."""
+        known = list(names)
+        if not any(map(self.selects, known)):
+            hint = did_you_mean(str(self.only), known)
+            hint = hint or "inspect lists the layers, deconvolutions with a *"
+            raise misused(f'--only "{self.only}": no layer to lower has this name', hint)
+
     def styled(self, style: Style) -> Style:
         """Return a style with as many axes as the target allows."""
         wide = self.target.operations is not None and (self.target.max_rank or 5) >= 5
@@ -337,6 +347,10 @@ def lower(
     the lowered graph that are larger than the limits.
     """
     request = LoweringRequest.of(form, target, **options)
+    if request.only is not None:
+        kind = "Convolution" if request.convolutions else "ConvolutionBackprop"
+        nodes = (n for n in every_node(graph) if n.op.deconvolution or kind in n.type)
+        request.require_match(n.name for n in nodes)
     low = lower_for(graph, request, builder.NodeBudget(current().lowered_total))
     if request.target.operations is None:
         return low

@@ -532,8 +532,10 @@ def require_measurable(effort: Effort, peers: Sequence[str], threads: int | None
         raise misused(f"{given}: 0 to {MOST_SECONDS} seconds in at least 1 round")
     least = {"iterations": effort.iterations, "requests": effort.requests}
     wrong = [f"{name} is {n}" for name, n in least.items() if n is not None and n < 1]
-    if wrong or effort.warm_up < 0:
-        raise misused(", ".join([*wrong, f"warm-up is {effort.warm_up}"]) + ": at least 1, 0")
+    if wrong:
+        raise misused(f"{', '.join(wrong)}: at least 1")
+    if effort.warm_up < 0:
+        raise misused(f"warm_up is {effort.warm_up}: at least 0")
     if effort.requests > MOST_REQUESTS:
         raise misused(f"{effort.requests} requests: at most {MOST_REQUESTS}")
     if peers and threads not in (None, 1):

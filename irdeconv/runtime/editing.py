@@ -76,19 +76,22 @@ def rename(
     """Return a copy with other names, given as to `irdeconv.rename`, and the changes.
 
     `substitutions` apply in turn to all names of `kinds` that are not in `names`. Layers and
-    tensors in bodies keep their names. Raises UsageError for unknown old names (E503) and for new
-    names that are empty or not unique (E508).
+    tensors in bodies keep their names. Raises UsageError for unknown old names and substitutions
+    without effect (E503), and for new names that are empty or not unique (E508).
     """
     out, problems = graph.copy(), Collector()
     counts = {kind: _counted(out, kind, {}) for kind in KINDS}
     new_names = _exact(names or {}, counts, problems)
-    for kind in kinds:
-        for old in counts[kind]:
-            new = old
-            for substitution in substitutions:
-                new = substitution(new)
-            if new != old:
-                new_names[kind].setdefault(old, new)
+    now = {(kind, old): old for kind in kinds for old in counts[kind]}
+    for substitution in substitutions:
+        after = {key: substitution(name) for key, name in now.items()}
+        if after == now:
+            message = f'--pattern "{substitution.pattern.pattern}" changes no name'
+            problems.add("E503", message, hint="inspect lists the names of all layers")
+        now = after
+    for (kind, old), new in now.items():
+        if new != old:
+            new_names[kind].setdefault(old, new)
     _check(out, counts, new_names, problems)
     problems.require_none(UsageError)
     for node in out.nodes():
@@ -505,7 +508,7 @@ class _Extraction:
                 self.problems.add("E507", message, hint="name where the piece ends with --to")
             outputs = {(v, r): _Output(v, r, "model") for v, r in found}
         for (option, text), place in zip(self.wanted, self.ends, strict=True):
-            for value in self._ending(place, f"{option} {text}"):
+            for value in self._ending(place, f'{option} "{text}"'):
                 is_result = self.graph.node(place.node).type == "Result"
                 result = place.node if is_result else results.get(value)
                 outputs.setdefault((value, result), _Output(value, result))
@@ -529,21 +532,21 @@ class _Extraction:
         return values
 
     def _listed(self) -> str:
-        return ", ".join(f"--from {text}" for text in self.from_)
+        return ", ".join(f'--from "{text}"' for text in self.from_)
 
     def _check_use(self, region: Region, outputs: Sequence[_Output]) -> None:
         """Report --from options without effect, inputs of unknown type, and an empty piece."""
         if self.problems.errors:
             return
         if outputs and not region.layers - self.constants and self.from_:
-            ends = ", ".join(map(" ".join, self.wanted)) or "the model's outputs"
+            ends = ", ".join(f'{o} "{t}"' for o, t in self.wanted) or "the model's outputs"
             self.problems.add("E507", f"there is no layer between {self._listed()} and {ends}")
             return
         for text, values in zip(self.from_, self.named, strict=True):
             if not region.inputs & set(values):
                 self.problems.add(
                     "E507",
-                    f"--from {text}: nothing of the piece reads it",
+                    f'--from "{text}": nothing of the piece reads it',
                     hint="what is asked for with --to does not need it, or another --from cuts it "
                     "off",
                 )

@@ -13,6 +13,7 @@ import json
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.base import progress
-from irdeconv.base.errors import FolderError, LimitError
+from irdeconv.base.errors import FolderError, LimitError, misused
 from irdeconv.base.json_form import Record
 from irdeconv.base.opening import read_json, real
 from irdeconv.formats.atomic import failures, write_file
@@ -154,6 +155,17 @@ class MeasuredKernels(Record, document="kernels/1"):
 
     # kernel and how it cuts the work, by layer, sizes, versions and processor
     kernels: dict[str, str]
+
+
+def require_measurements(path: Path) -> None:
+    """Raise UsageError for a file that holds something else than measurements, if there is one."""
+    content = None
+    with suppress(ValueError, OSError):
+        content = read_json(path)
+    known = isinstance(content, dict) and content.get("schema") == MeasuredKernels.json_schema
+    if path.exists() and not known:
+        message = f'--tune "{path}" would overwrite a file that holds no measurements'
+        raise misused(message, "name a new file, or one that --tune has written")
 
 
 def _measurements(path: Path) -> dict[str, str]:

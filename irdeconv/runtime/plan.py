@@ -28,7 +28,7 @@ from irdeconv.kernels.threads import Threads
 from irdeconv.ops.basic import Parameter
 from irdeconv.ops.bodies import bodies_of
 from irdeconv.rewrite.infer_specs import infer_specs
-from irdeconv.runtime.executors import Tuner
+from irdeconv.runtime.executors import Tuner, require_measurements
 from irdeconv.runtime.feeds import Binder, Feeds
 from irdeconv.runtime.program import Around, Program, StepError, Variables, failure, memory_limit
 from irdeconv.runtime.program import Step as Step
@@ -262,6 +262,8 @@ def build_plan(graph: Graph, *, exact: bool = False, settings: Settings | None =
         raise misused(
             f'tune "{own.tuner.path}" is no .json file', "measurements are kept in a .json file"
         )
+    if own.tuner.path is not None and own.tuner.measure:
+        require_measurements(own.tuner.path)
     own = replace(own, variables=Variables(), max_memory=memory_limit(own.max_memory))
     plan = Plan(graph, Binder.of(graph), own, exact, static)
     if not plan._fused:

@@ -89,13 +89,13 @@ class Selection:
         if found:
             problems.add(
                 "E503",
-                f"{option} {text}: {len(found)} layers or tensors have this name",
+                f'{option} "{text}": {len(found)} layers or tensors have this name',
                 hint="give them names of their own, or ask for another name of the tensor",
             )
             return None
         problems.add(
             "E503",
-            f'{option} {text}: the model has no layer or tensor "{self._meant(text)}"',
+            f'{option} "{text}": the model has no {self._kind(text, more)}',
             hint=self._hint(text, more),
         )
         return None
@@ -125,9 +125,11 @@ class Selection:
             len(self._graph.inputs_of(node)) if side == "input" else self._graph.node(node).outputs
         )
 
-    def _meant(self, text: str) -> str:
-        kind, _, name = text.partition(":")
-        return name if kind in ("layer", "tensor") and name else text
+    def _kind(self, text: str, types: Iterable[str]) -> str:
+        kind = text.partition(":")[0]
+        if kind == "type" and types:
+            return "layer of this type"
+        return f"such {kind}" if kind in ("layer", "tensor") else "such layer or tensor"
 
     def _hint(self, text: str, more: Iterable[str]) -> str | None:
         for form, side in ((_OUTPUT, "output"), (_INPUT, "input")):
@@ -137,7 +139,8 @@ class Selection:
                 ports = self._ports(nodes[0], side)
                 numbers = "none" if not ports else "0" if ports == 1 else f"0..{ports - 1}"
                 return f"the {side} ports of this layer: {numbers}"
-        name, parts = self._meant(text), text.split(",")
+        kind, _, name = text.partition(":")
+        name, parts = name if kind in ("layer", "tensor") and name else text, text.split(",")
         if len(parts) > 1 and all(map(self._candidates, parts)):
             return f"these are {len(parts)} names: give each by itself"
         owner = self._body_with(name)

@@ -9,6 +9,7 @@ bridged: `judge.py` carries their bounds along. Memory contains both sides' live
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -247,9 +248,12 @@ Tolerance = float | Mapping[str, float] | None
 
 def _limits(tolerance: Tolerance) -> dict[str, float]:
     """Return tolerances by name; "" is the name of all others."""
-    if isinstance(tolerance, Mapping):
-        return dict(tolerance)
-    return {} if tolerance is None else {"": tolerance}
+    limits = dict(tolerance) if isinstance(tolerance, Mapping) else {"": tolerance}
+    found = {name: limit for name, limit in limits.items() if limit is not None}
+    for limit in found.values():
+        if not 0 <= limit < math.inf:
+            raise misused(f"tolerance is {limit}: it is a finite number from 0 on")
+    return found
 
 
 def compare_arrays(

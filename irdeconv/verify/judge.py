@@ -33,7 +33,7 @@ from irdeconv.verify.partner import Partner, Precision
 LAMBDA = 8
 FUNCTION_ULPS = 8  # units in the last place that libraries' elementary functions may be off
 SINGLE = roundoff(np.dtype(np.float32))
-_SAMPLE, _MANY, _DRAWS = 1024, 16, 4  # how equal terms are looked for, and measured
+_SAMPLE, _MANY, _DRAWS = 1024, 16, 2  # how equal terms are looked for, and measured
 SMALLEST = float(np.finfo(np.float32).tiny)  # runtimes may take smaller numbers for 0
 
 Arrays = Sequence[Array]
@@ -166,6 +166,8 @@ def roundings_of(op: Op, inputs: Arrays, y: Array) -> float:
     if n <= LAMBDA**2:
         return n
     products = math.prod(_distinct(x) for x in inputs if is_real(x))
+    if products <= LAMBDA**2:  # then sum(m_i^2) >= n^2 / LAMBDA^2
+        return n
     return independent(n, _equal_terms(op, inputs, n) if products < _MANY * n else 1)
 
 
@@ -182,16 +184,18 @@ def _equal_terms(op: Op, inputs: Arrays, n: int) -> float:
     of the sum is sum(m_i^2) on average.
     """
     rng = np.random.default_rng(0)
-    count = evaluate(op, floats(inputs, lambda x: np.ones(x.shape)))[0]
+    count = evaluate(op, floats(inputs, lambda x: np.ones(x.shape, np.float32)))[0]
     sums = [evaluate(op, floats(inputs, partial(_signs, rng)))[0] for _ in range(_DRAWS)]
     each = np.max(count, initial=0) / n  # what one product adds to the result
     return float(np.mean(np.square(sums)) / (np.mean(count) * each)) if each else 1.0
 
 
 def _signs(rng: np.random.Generator, x: Array) -> Array:
-    """Return 1 or -1 for each number; 0 for 0, which is added exactly."""
-    values, at = np.unique(x.astype(np.float64), return_inverse=True)
-    return np.where(values == 0, 0.0, rng.choice([-1.0, 1.0], values.size))[at].reshape(x.shape)
+    """Return 1 or -1 for each number, by a hash; 0 for 0, which is added exactly."""
+    odd, shift = rng.integers(1 << 63, size=2, dtype=np.uint64)
+    bits = np.ascontiguousarray(x, np.float32).view(np.uint32).astype(np.uint64)
+    hashed = (bits * (2 * odd + 1) + shift) >> np.uint64(63)
+    return np.where(x == 0, 0, 1 - 2 * hashed.astype(np.float32)).astype(np.float32)
 
 
 def magnitude(op: Op, inputs: Arrays) -> Array:
@@ -563,7 +567,12 @@ class Judge:
         return max((f.all_terms for f in self.inputs), default=0) + self._local(port) + 1
 
     def _local(self, port: int) -> int:
-        return local_terms(self.op, self.arrays, self.made[port], narrow=self.partner.narrow)
+        return self._locals[port]
+
+    @cached_property
+    def _locals(self) -> list[int]:
+        narrow = self.partner.narrow
+        return [local_terms(self.op, self.arrays, y, narrow=narrow) for y in self.made]
 
 
 def limited(

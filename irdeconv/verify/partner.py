@@ -216,7 +216,9 @@ class SavedPartner(Partner):
         unlike = other_parts(keys.values(), plain, complete=False)
         named = ((names[p], n) for p, n in plain.items() if p in names)
         self._layers = {v: n for v, n in named if keys.get(v.node) not in unlike}
-        self._outputs = _outputs(graph, list(arrays), set(names))
+        given = {n.name for n in graph.parameters}  # inputs of the run are no outputs
+        ends = [n for n in arrays if n not in given or n in graph.outputs]
+        self._outputs = _outputs(graph, ends, set(names))
         self._output_types = [graph.spec(graph.inputs_of(n.id)[0]).dtype for n in graph.results]
         used = {*self._layers.values(), *filter(None, self._outputs)}
         inputs = {n.name for n in graph.nodes() if n.type in ("Parameter", "Const")}

@@ -18,15 +18,13 @@ import numpy as np
 from irdeconv.base import progress, work
 from irdeconv.base.arguments import checked
 from irdeconv.base.errors import (
-    Diagnostic,
     IrdeconvError,
-    UnsupportedError,
     UsageError,
     count,
     did_you_mean,
     misused,
 )
-from irdeconv.base.extras import ExtraError, extra
+from irdeconv.base.extras import needed
 from irdeconv.base.limits import current
 from irdeconv.base.opening import TomlReader, read_file, shown
 from irdeconv.formats.reading import load
@@ -68,11 +66,7 @@ def run(
     if not any(case.has(file) for case in suite.cases):
         option = "--form" if file == suite_manifest.LOWERED else "--dialect onnx --onnx"
         raise misused(f"no case of the suite has a {file}", f"suite make {option} writes them")
-    try:
-        call = PEERS[peer]()
-    except ExtraError as e:
-        message = f"running in {peer} needs its package, which {e}"
-        raise UnsupportedError(Diagnostic("E506", "error", message)) from e
+    call = PEERS[peer]()
     arrays, problems = dict[str, Array](), dict[str, str]()
     for case in progress.each(f"running {peer}", suite.cases, lambda case: case.name):
         if not case.has(file):
@@ -105,7 +99,7 @@ def _irdeconv(path: Path, inputs: dict[str, Array]) -> Array:
 
 
 def _openvino() -> Run:
-    ov: Any = extra("openvino", "Core", "Tensor", "Type")
+    ov: Any = needed("running in openvino", "openvino", "Core", "Tensor", "Type")
     core = ov.Core()
     options = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1}
 
@@ -131,7 +125,8 @@ def _tensor(ov: Any, array: Array) -> Any:
 
 
 def _onnxruntime() -> Run:
-    extra("onnxruntime", "InferenceSession")  # one error without it, not one for each case
+    # One error without it, not one for each case.
+    needed("running in onnxruntime", "onnxruntime", "InferenceSession")
     return lambda path, inputs: np.asarray(onnx_session(str(path)).run(None, inputs)[0])
 
 

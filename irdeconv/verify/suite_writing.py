@@ -25,7 +25,7 @@ import numpy as np
 
 from irdeconv import __version__
 from irdeconv.base import errors, progress, work
-from irdeconv.base.extras import ExtraError, extra
+from irdeconv.base.extras import extra, needed
 from irdeconv.base.form_names import require_form
 from irdeconv.base.tables import scaled
 from irdeconv.formats.arrays import npz
@@ -234,11 +234,7 @@ def make(folder: Path, cases: Sequence[SuiteCase], recipe: Recipe, *, force: boo
     if recipe.form is not None:
         require_form(recipe.form)
     if recipe.onnx:
-        try:
-            extra("onnx.helper")
-        except ExtraError as e:
-            message = f"writing .onnx needs the package onnx, which {e}"
-            raise errors.UnsupportedError(errors.Diagnostic("E506", "error", message)) from e
+        needed("writing .onnx", "onnx.helper")
     require_place(folder, force=force)
     with _staged(folder) as stage:
         each = progress.each("making cases", cases, lambda case: case.name)
