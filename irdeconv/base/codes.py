@@ -125,7 +125,7 @@ E503 a layer or tensor is unknown
 E504 the results differ
      begin at the first layer that differs; --dump keeps its values
 E505 saved arrays cannot be compared with the model
-     run --form none --dump all -o FILE.npz saves all layers under their names
+     irdeconv run MODEL --form none --dump all -o FILE.npz saves all layers under their names
 E506 a peer for comparison refuses the model
      validate reports the parts that a runtime refuses
 E507 there is no such piece to cut out

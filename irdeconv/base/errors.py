@@ -454,13 +454,13 @@ class Collector:
             raise error(self.diagnostics)
 
 
-_BEGIN = 3  # letters that mean a word that begins with them
+_LEAST_START = 3  # letters that mean a word that begins with them
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:
     """Return `did you mean "..."?` for the nearest of the known words, or None."""
     lower, text = {k.lower(): k for k in known}, str(word).lower()
-    longer = [k for k in lower if len(text) >= _BEGIN and k.startswith(text)]
+    longer = [k for k in lower if len(text) >= _LEAST_START and k.startswith(text)]
     found = sorted(longer, key=len)[:1] or difflib.get_close_matches(text, lower, n=1, cutoff=0.6)
     return f'did you mean "{lower[found[0]]}"?' if found else None
 

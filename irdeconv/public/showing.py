@@ -77,8 +77,7 @@ def compare(
     if isinstance(a, Mapping) or _is_saved(a):
         return compare_arrays(_arrays(a), _arrays(b), tolerance)
     plan = compile(a, None, threads=1, fuse=False, once=True)
-    if isinstance(b, str) and b == "onnxruntime" and isinstance(a, str | PathLike):
-        b = f"{b}:{a}"
+    b = f"{b}:{a}" if str(b) == "onnxruntime" and isinstance(a, str | PathLike) else b
     with TemporaryDirectory(prefix="irdeconv-") as folder:
         start, other = _second_side(plan, b, inputs, weights, folder, peer_precision)
         result = compare_plan(plan, start, inputs, tolerance)

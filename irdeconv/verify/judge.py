@@ -33,7 +33,7 @@ from irdeconv.verify.partner import Partner, Precision
 LAMBDA = 8
 FUNCTION_ULPS = 8  # units in the last place that libraries' elementary functions may be off
 SINGLE = roundoff(np.dtype(np.float32))
-_SAMPLE, _MANY, _DRAWS = 1024, 16, 2  # how equal terms are looked for, and measured
+_SAMPLED, _DISTINCT_TIMES, _SIGN_DRAWS = 1024, 16, 2  # how equal terms are looked for, and measured
 SMALLEST = float(np.finfo(np.float32).tiny)  # runtimes may take smaller numbers for 0
 
 Arrays = Sequence[Array]
@@ -168,12 +168,12 @@ def roundings_of(op: Op, inputs: Arrays, y: Array) -> float:
     products = math.prod(_distinct(x) for x in inputs if is_real(x))
     if products <= LAMBDA**2:  # then sum(m_i^2) >= n^2 / LAMBDA^2
         return n
-    return independent(n, _equal_terms(op, inputs, n) if products < _MANY * n else 1)
+    return independent(n, _equal_terms(op, inputs, n) if products < _DISTINCT_TIMES * n else 1)
 
 
 def _distinct(x: Array) -> int:
     """Return how many different numbers a sample of an array has."""
-    at = np.random.default_rng(0).integers(max(x.size, 1), size=min(x.size, _SAMPLE))
+    at = np.random.default_rng(0).integers(max(x.size, 1), size=min(x.size, _SAMPLED))
     return int(np.unique(x.reshape(-1)[at].astype(np.float64)).size)
 
 
@@ -185,7 +185,7 @@ def _equal_terms(op: Op, inputs: Arrays, n: int) -> float:
     """
     rng = np.random.default_rng(0)
     count = evaluate(op, floats(inputs, lambda x: np.ones(x.shape, np.float32)))[0]
-    sums = [evaluate(op, floats(inputs, partial(_signs, rng)))[0] for _ in range(_DRAWS)]
+    sums = [evaluate(op, floats(inputs, partial(_signs, rng)))[0] for _ in range(_SIGN_DRAWS)]
     each = np.max(count, initial=0) / n  # what one product adds to the result
     return float(np.mean(np.square(sums)) / (np.mean(count) * each)) if each else 1.0
 

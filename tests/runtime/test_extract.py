@@ -154,11 +154,11 @@ def test_random_pieces_compute_the_same_bits(graph: Callable[[], Graph], feeds: 
 
 
 @pytest.mark.parametrize(("from_", "to", "message"), [
-    (["d"], ["b"], "--to b is not computed from --from d"),
-    (["d:0"], ["tensor:t/d"], "there is no layer between --from d:0 and --to tensor:t/d"),
-    (["b", "e"], ["d"], "--from e: nothing of the piece reads it"),
-    (["b"], ["shape"], "--to shape is not computed from --from b"),
-    (["early/sink"], [], "no output of the model is computed from --from early/sink"),
+    (["d"], ["b"], 'to="b" is not computed from from_="d"'),
+    (["d:0"], ["tensor:t/d"], 'there is no layer between from_="d:0" and to="tensor:t/d"'),
+    (["b", "e"], ["d"], 'from_="e": nothing of the piece reads it'),
+    (["b"], ["shape"], 'to="shape" is not computed from from_="b"'),
+    (["early/sink"], [], 'no output of the model is computed from from_="early/sink"'),
 ])  # fmt: skip
 def test_what_cannot_be_cut_out(from_: list[str], to: list[str], message: str):
     with pytest.raises(UsageError) as e:

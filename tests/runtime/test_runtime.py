@@ -397,7 +397,7 @@ def test_outputs_by_output_layer_tensor_and_port() -> None:
 @pytest.mark.parametrize(
     ("outputs", "message"),
     [
-        (["uq1"], 'no layer or tensor "uq1"(.|\n)*did you mean "up1"'),
+        (["uq1"], '"uq1": the model has no such layer or tensor(.|\n)*did you mean "up1"'),
         ([], "outputs names nothing"),
         ("up1", "outputs is a list of names"),
         ([5], "outputs holds 5, which is no name"),
@@ -415,4 +415,4 @@ def test_outputs_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert list(np.load(file)) == ["up1"]
     assert "up1" in capsys.readouterr().out
     assert main(["run", str(HEAD), "image=ones", "--outputs", "no"]) == 2
-    assert '--outputs no: the model has no layer or tensor "no"' in capsys.readouterr().err
+    assert '--outputs "no": the model has no such layer or tensor' in capsys.readouterr().err
