@@ -170,6 +170,35 @@ def test_hints_name_arguments_of_python() -> None:
         ird.inspect(head(), only="--only")
 
 
+WRONG = {
+    'from_="no": the model has no such layer': lambda g, _: ird.extract(g, "no"),
+    'only="no": no layer to lower': lambda g, _: ird.lower(g, only="no"),
+    'pattern="zz" changes no name': lambda g, _: ird.rename(g, pattern=("zz", "b")),
+    "no regular expression and replacement": lambda g, _: ird.rename(g, pattern=("m", r"\2")),
+    "iterations is 0: at least 1$": lambda g, _: ird.bench(g, IMAGE, iterations=0),
+    'check="true": it has no {}': lambda g, _: ird.reduce(g, check="true"),
+    '(?s)a file nor.*did you mean "openvino"': lambda g, _: ird.compare(g, "openvno", IMAGE),
+    "tolerance is -1": lambda g, _: ird.compare(g, g, IMAGE, tolerance=-1),
+    "expected a model, got numpy.ndarray": lambda g, _: ird.compare(g, IMAGE, IMAGE),
+    'write {"x": ': lambda g, _: ird.infer(g, {"image": [1, 3]}),
+    "not an ONNX model but an OpenVINO IR": lambda *_: ird.lower_onnx(b"<net>"),
+    "no array is named like": lambda g, p: ird.compare(g, _saved(p, image=IMAGE), IMAGE),
+    '(?s)tune=".*" would overwrite': lambda g, p: ird.compile(g, tune=_saved(p, ".json")),
+}
+
+
+def _saved(folder: Path, suffix: str = ".npz", **arrays: np.ndarray) -> Path:
+    path = folder / f"saved{suffix}"
+    np.savez(path, **arrays) if arrays else path.write_text('{"a": 1}')
+    return path
+
+
+@pytest.mark.parametrize("message", WRONG)
+def test_mistakes_in_python(message: str, tmp_path: Path) -> None:
+    with pytest.raises(ird.IrdeconvError, match=message):
+        WRONG[message](head(), tmp_path)
+
+
 def test_a_suite_that_passes_is_its_verdict() -> None:
     folder = made_suite().folder
     passed = ird.check_suite(folder, ird.run_suite(folder, "irdeconv"))
