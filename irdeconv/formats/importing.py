@@ -631,10 +631,10 @@ class ModelReader:
     def _remedy(self, refusal: Refusal) -> str | None:
         """Return the option that gives open inputs sizes, if these may avoid the refusal."""
         shapes = {n.names_of(0)[0]: n.spec().shape for n in self.graph.parameters}
-        wanted = [f"'{k}{example_shape(s)}'" for k, s in shapes.items() if not is_static(s)]
+        wanted = [f"{k}{example_shape(s)}" for k, s in shapes.items() if not is_static(s)]
         if not isinstance(refusal, OpenSizeRefusal) or not wanted:
             return None
-        return f"if it follows from the inputs' sizes, give them: --shape {' '.join(wanted)}"
+        return f"if it follows from the inputs' sizes, give them: --shape '{','.join(wanted)}'"
 
 
 N = TypeVar("N", bound=SourceNode)

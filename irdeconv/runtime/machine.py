@@ -19,6 +19,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from irdeconv import __version__
+from irdeconv.base import progress
 from irdeconv.base.json_form import Record
 from irdeconv.ir.spec import Array
 from irdeconv.kernels import convolution_direct, jit
@@ -125,9 +126,9 @@ def rate(amount: int, seconds: float) -> float:
 
 
 def measure_ceilings(clock: Clock, cores: int | None = None) -> Ceilings:
-    """Measure the machine: about a quarter of a second."""
+    """Measure the machine: about a quarter of a second, on a busy one many times that."""
     count = processors() if cores is None else cores
-    with one_blas_thread():
+    with one_blas_thread(), progress.stage("measuring the machine"):
         one = _gemm_seconds(clock, 1)
         every = one if count == 1 else _gemm_seconds(clock, count)
         copy = _copy_seconds(clock)

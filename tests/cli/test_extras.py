@@ -77,7 +77,7 @@ def net(tmp_path: Path) -> Path:
             "onnx",
             ["suite", "make", "s", "--onnx"],
             4,
-            "error[E520]: writing .onnx needs the package",
+            "error[E520]: writing .onnx",
         ),
         ("onnx", ["bench", "net.onnx"], 4, "error[E520]: reading ONNX models"),
     ],
