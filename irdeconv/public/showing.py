@@ -77,7 +77,7 @@ def compare(
     if isinstance(a, Mapping) or _is_saved(a):
         return compare_arrays(_arrays(a), _arrays(b), tolerance)
     plan = compile(a, None, threads=1, fuse=False, once=True)
-    b = f"{b}:{a}" if str(b) == "onnxruntime" and isinstance(a, str | PathLike) else b
+    b = _runtime_of(a, b)
     with TemporaryDirectory(prefix="irdeconv-") as folder:
         start, other = _second_side(plan, b, inputs, weights, folder, peer_precision)
         result = compare_plan(plan, start, inputs, tolerance)
@@ -91,6 +91,12 @@ def require_side(side: str) -> None:
     if not (re.search(r"[./\\]", side) or Path(side).exists()):
         hint = did_you_mean(side, PEERS) or "a file is a model, or an .npz of arrays"
         raise misused(f'"{side}" is neither a file nor {" or ".join(PEERS)}', hint)
+
+
+def _runtime_of(a: Any, b: Any) -> Any:
+    """Return the second side; "onnxruntime" alone runs the file of the first one."""
+    in_runtime = isinstance(b, str) and b == "onnxruntime" and isinstance(a, str | PathLike)
+    return f"{b}:{a}" if in_runtime else b
 
 
 def _is_saved(side: object) -> bool:
