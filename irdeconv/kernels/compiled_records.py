@@ -334,7 +334,7 @@ _STEPS = {
             compiled_sums.standardize_rows,
             "float32[:,::1], float32[:,::1], float32[::1], float32[::1], float32[::1], int64",
         ),
-        (compiled_sums.row_products, "float32[:,:], float32[:,::1], float32[:,::1]"),
+        (compiled_sums.row_products, "float32[:,:,:], float32[:,:,::1], float32[:,:,::1]"),
         (
             compiled_sums.pool_planes,
             "float32[:,:,::1], float32[:,:,::1], float32[:,::1], float32[::1], "

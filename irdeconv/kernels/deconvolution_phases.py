@@ -60,7 +60,7 @@ from irdeconv.kernels.products import (
     product_cost,
     stack_cost,
 )
-from irdeconv.kernels.recorded_calls import Recorded, Repeated, in_turn
+from irdeconv.kernels.recorded_calls import Repeated, in_turn, recorded_products
 from irdeconv.kernels.scratch import ALIGNMENT, ITEMS, Space, clear, pieces, shares
 from irdeconv.kernels.threads import Team
 
@@ -341,9 +341,7 @@ class _Single:
             part = data[:, group * self.c : (group + 1) * self.c]
             tiles = [image.reshape(len(image), -1) for image in out[:, some]]
             given = zip(part, tiles, strict=True)
-            work = [
-                Recorded.of("row_products", x[None], w, tile.reshape(1, -1)) for x, tile in given
-            ]
+            work = [recorded_products(x[None], w, tile.reshape(1, -1)) for x, tile in given]
             done = [
                 finish(tile, image, some, slice(0, tile.shape[1]))
                 for image, tile in enumerate(tiles)

@@ -6,6 +6,7 @@ call from Python (`compiled_records`). Functions return None if there is no comp
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -19,7 +20,16 @@ from irdeconv.kernels import jit
 from irdeconv.kernels import scratch as blocking
 from irdeconv.kernels.candidate import Piece
 from irdeconv.kernels.jit import ROW_PART, SPLAT
-from irdeconv.kernels.scratch import SCRATCH, ScratchPlace, ScratchPlan, Space, address, pieces
+from irdeconv.kernels.products import pitch
+from irdeconv.kernels.scratch import (
+    SCRATCH,
+    ScratchPlace,
+    ScratchPlan,
+    Space,
+    address,
+    pieces,
+    seen,
+)
 from irdeconv.kernels.threads import Team
 
 
@@ -302,6 +312,37 @@ def _recorded_rows(
     values = np.array([float(c) for c in code.constants], np.float32)
     numbers = np.array(table, np.int64), np.array(places, np.int64).reshape(-1, 3)
     return Recorded.of("run_program", out, *numbers, values, *scratch)
+
+
+def recorded_products(
+    a: Array | ScratchPlace, b: Array, out: Array | ScratchPlace, *, known: bool = False
+) -> Piece | None:
+    """Record products of matrices `[*B, N, C]` and `[*B, C, M]`, which broadcast, of f32.
+
+    `b` is copied now if it is `known`, by each call if its elements do not follow each other.
+    None if axes of B cannot be seen as one.
+    """
+    right, copied, batch = b, None, math.prod(out.shape[:-2])
+    if known or not b.flags.c_contiguous:
+        wide = pitch(b.shape[-1], np.float32)  # rows begin where vectors do
+        memory = blocking.allocate(4 * math.prod(b.shape[:-1]) * wide).view(np.float32)
+        right = memory.reshape(*b.shape[:-1], wide)
+        part = right[..., : b.shape[-1]]
+        copied = None if known else recorded_copy(b, part)
+        if known:
+            part[...] = b
+        elif copied is None:
+            return None
+    right = right.reshape(-1, *right.shape[-2:])
+    if len(right) not in (1, batch):
+        return None
+    shape, full = (len(right), -1, a.shape[-1]), (*out.shape[:-2], *a.shape[-2:])
+    try:  # rows of one right operand are those of one product
+        left = seen(a, lambda x: np.broadcast_to(x, full).reshape(shape, copy=False))
+    except ValueError:
+        return None
+    rows = seen(out, lambda x: x.reshape(*left.shape[:2], -1))
+    return in_turn([copied, Recorded.of("row_products", left, right, rows)])
 
 
 def recorded_means(x: Array, out: Array, divisor: float) -> Repeated | None:

@@ -25,6 +25,7 @@ from irdeconv.kernels.recorded_calls import (
     in_turn,
     recorded_copy,
     recorded_means,
+    recorded_products,
     recorded_program,
     recorded_softmax,
     recorded_standardize,
@@ -227,8 +228,8 @@ def normalize_l2(x: Array, out: Array, team: Team, *, eps: float, add: bool) -> 
 
 
 SMALL_PRODUCTS = 1 << 17  # multiply-adds of a matrix, up to which calls of NumPy cost more
-
-TINY_PRODUCT = 1 << 13  # multiply-adds, up to which a call of NumPy takes longer
+PACKED_RIGHT = 1 << 16  # elements of a known right matrix, up to which it is packed ...
+MANY_ROWS = 16  # ... for products of at least so many rows
 
 
 @dataclass(frozen=True)
@@ -248,22 +249,16 @@ class MatrixProduct:
         np.matmul(a, b, out=out)
 
     def fixed(self, a: Array, b: Array, out: Array) -> Repeated | None:
-        """See `FixedCall`; None unless it is one tiny product."""
+        """See `FixedCall`; None unless products are small."""
+        known = self.known is not None
         a, b = self._seen(a, b if self.known is None else self.known)
-        if any(x.dtype != np.float32 for x in (a, b, out)) or out.size * len(b) > TINY_PRODUCT:
+        floats = all(x.dtype == np.float32 and x.ndim > 1 and x.size for x in (a, b, out))
+        packed = known and b.size <= PACKED_RIGHT and out.size >= MANY_ROWS * b.shape[-1]
+        small = packed or out.size * a.shape[-1] <= SMALL_PRODUCTS
+        if not (floats and small and jit.available() and jit.works()):
             return None
-        if b.ndim != 2 or a.ndim < 2 or math.prod(a.shape[:-2]) != 1 or not out.size:
-            return None
-        if not jit.available() or not jit.works():
-            return None
-        rows, matrix, parts = a.reshape(a.shape[-2:]), b, []
-        if self.known is not None:
-            matrix = np.array(b, order="C")
-        elif not b.flags.c_contiguous:
-            matrix = np.empty(b.shape, np.float32)
-            parts = [recorded_copy(b, matrix)]
-        parts.append(Recorded.of("row_products", rows, matrix, out.reshape(len(rows), -1)))
-        return Repeated((in_turn(parts),))
+        work = recorded_products(a, b, out, known=known)
+        return None if work is None else Repeated((work,))
 
 
 @dataclass(frozen=True)
@@ -292,15 +287,11 @@ class Attention:
         for at in np.ndindex(*batch):
             plan, turned = ScratchPlan(), np.empty((width, count), np.float32)
             weights, totals = plan.array((rows, count), np.float32), plan.array((rows,), np.float32)
-            last, parts = v[at], [recorded_copy(k[at].T, turned)]
-            parts.append(recorded_program(code, [turned], turned))
-            if not last.flags.c_contiguous:
-                last = np.empty(last.shape, np.float32)
-                parts.append(recorded_copy(v[at], last))
+            parts = [recorded_copy(k[at].T, turned), recorded_program(code, [turned], turned)]
             parts += [
-                Recorded.of("row_products", q[at], turned, weights),
+                recorded_products(q[at], turned, weights),
                 Recorded.of("softmax_rows", weights, weights, totals),
-                Recorded.of("row_products", weights, last, out[at]),
+                recorded_products(weights, v[at], out[at]),
             ]
             calls.append(in_turn(parts))
         return Repeated(tuple(calls))
