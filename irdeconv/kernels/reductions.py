@@ -24,6 +24,7 @@ from irdeconv.kernels.recorded_calls import (
     Repeated,
     in_turn,
     recorded_copy,
+    recorded_fill,
     recorded_means,
     recorded_products,
     recorded_program,
@@ -85,6 +86,49 @@ class Mean:
         if not x.flags.c_contiguous:  # reshaped, it would be a copy of the present elements
             return None
         return recorded_means(x.reshape(self.block), out.reshape(-1), self.divisor)
+
+
+FEW_SUMS_IN_A_ROW = 64  # along an axis, up to which each is a call that adds slices
+
+
+@dataclass(frozen=True)
+class RunningSum:
+    """Sums of the elements up to each one along an axis, or from it to the end in `reverse`.
+
+    `exclusive` ones are without the element itself.
+    """
+
+    axis: int
+    exclusive: bool
+    reverse: bool
+
+    def _seen(self, x: Array, out: Array) -> tuple[Array, Array]:
+        """Return the arrays with the axis in front and in the order of the sums."""
+        x, out = (np.moveaxis(a, self.axis, 0)[:: -1 if self.reverse else 1] for a in (x, out))
+        return (x[:-1], out[1:]) if self.exclusive else (x, out)
+
+    def __call__(self, x: Array, *_: Array, out: Array, team: Team | None = None) -> None:
+        """Write the sums of `x` into `out`."""
+        if self.exclusive:
+            out[...] = 0
+        x, out = self._seen(x, out)
+        if len(x) > FEW_SUMS_IN_A_ROW or not x.size:
+            np.cumsum(x, 0, dtype=out.dtype, out=out)
+            return
+        np.copyto(out[0], x[0])
+        for k in range(1, len(x)):
+            np.add(out[k - 1], x[k], out=out[k])
+
+    def fixed(self, x: Array, *_: Array, out: Array) -> Repeated | None:
+        """See `FixedCall`."""
+        first = recorded_fill(out, 0) if self.exclusive else None
+        x, out = self._seen(x, out)
+        if not 0 < len(x) <= FEW_SUMS_IN_A_ROW or x.dtype != np.float32 or not jit.available():
+            return None
+        code, steps = ProgramCode([(ADDED, (0, 1), 2)], (), 0), range(1, len(x))
+        sums = [recorded_program(code, [out[k - 1], x[k]], out[k]) for k in steps]
+        parts = [recorded_copy(x[0], out[0]), *sums]
+        return None if None in parts else Repeated((in_turn([first, *parts]),))
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from irdeconv.ir.spec import (
     is_static,
     merge,
 )
+from irdeconv.kernels.contractions import Contraction
 from irdeconv.kernels.eager import accumulator
 from irdeconv.kernels.recorded_calls import Repeated
 from irdeconv.kernels.reductions import Attention, MatrixProduct
@@ -169,6 +170,13 @@ class Einsum(Op):
         with np.errstate(all="ignore"):
             summed = np.einsum(f"{','.join(terms)}->{out}", *wide, optimize=True)
         return np.asarray(summed, dtype)
+
+    def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
+        if not is_computed(*inputs):
+            return None
+        known = tuple(s.known for s in inputs)
+        plan = Contraction.of(*self.subscripts(), list(map(shape_of, inputs)), known)
+        return None if plan is None else Bound(plan)
 
 
 def _names(term: str) -> list[str]:

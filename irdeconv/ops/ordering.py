@@ -11,10 +11,12 @@ import numpy as np
 from irdeconv.base.errors import Problem, attribute_problem, size_error
 from irdeconv.ir.attributes import IndexType
 from irdeconv.ir.dtypes import i32, i64
-from irdeconv.ir.op import JUMPS, SUM, Op, attribute, op
+from irdeconv.ir.op import JUMPS, SUM, Bound, Op, attribute, op
 from irdeconv.ir.ports import Fit, axis_of, want_rank
 from irdeconv.ir.spec import DYNAMIC, Array, Dim, Interval, Shape, Spec, bounds, format_shape, merge
+from irdeconv.kernels.reductions import RunningSum
 from irdeconv.ops import ranges
+from irdeconv.ops.checks import shape_of
 
 
 @dataclass(frozen=True)
@@ -93,12 +95,17 @@ class CumSum(Op):
     reverse: bool = False
 
     def evaluate(self, data: Array, axis: Array) -> Array:
-        at = axis_of(int(axis.reshape(-1)[0]), data.ndim, port=1)
-        out = np.cumsum(np.flip(data, at) if self.reverse else data, at, dtype=data.dtype)
-        if self.exclusive:
-            out = np.roll(out, 1, at)
-            out[(*(slice(None),) * at, slice(0, 1))] = 0
-        return np.flip(out, at) if self.reverse else out
+        out = np.empty_like(data, order="C")
+        self._kernel(data.ndim, axis)(data, out=out)
+        return out
+
+    def _kernel(self, rank: int, axis: Array) -> RunningSum:
+        at = axis_of(int(axis.reshape(-1)[0]), rank, port=1)
+        return RunningSum(at, self.exclusive, self.reverse)
+
+    def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
+        axis = inputs[1].known
+        return None if axis is None else Bound(self._kernel(len(shape_of(inputs[0])), axis))
 
     def terms(self, inputs: Sequence[Array], output: Array) -> int:
         return max(inputs[0].shape, default=1)
