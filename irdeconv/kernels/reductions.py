@@ -112,18 +112,22 @@ class RunningSum:
         if self.exclusive:
             out[...] = 0
         x, out = self._seen(x, out)
-        if len(x) > FEW_SUMS_IN_A_ROW or not x.size:
+        if not self._by_slices(out):
             np.cumsum(x, 0, dtype=out.dtype, out=out)
             return
         np.copyto(out[0], x[0])
         for k in range(1, len(x)):
             np.add(out[k - 1], x[k], out=out[k])
 
+    @staticmethod
+    def _by_slices(out: Array) -> bool:
+        return 0 < len(out) <= FEW_SUMS_IN_A_ROW and abs(out.strides[0]) > out.itemsize
+
     def fixed(self, x: Array, *_: Array, out: Array) -> Repeated | None:
         """See `FixedCall`."""
         first = recorded_fill(out, 0) if self.exclusive else None
         x, out = self._seen(x, out)
-        if not 0 < len(x) <= FEW_SUMS_IN_A_ROW or x.dtype != np.float32 or not jit.available():
+        if x.dtype != np.float32 or not self._by_slices(out) or not jit.available():
             return None
         code, steps = ProgramCode([(ADDED, (0, 1), 2)], (), 0), range(1, len(x))
         sums = [recorded_program(code, [out[k - 1], x[k]], out[k]) for k in steps]
