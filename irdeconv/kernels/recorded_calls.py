@@ -213,6 +213,7 @@ def in_turn(pieces: Iterable[Piece | None]) -> Piece:
     return found[0] if len(found) == 1 else _InTurn(tuple(found))
 
 
+NARROW = 16  # elements of a row, below which its beginning takes longer than the rest
 MOST_SLICES = 64  # of an array that are written down one by one
 
 Code = Sequence[tuple[int, tuple[int, ...], int]]
@@ -249,7 +250,18 @@ def recorded_copy(source: Array, target: Array) -> Recorded | None:
         return None
     source = np.broadcast_to(source, target.shape)
     views = _three_axes(merged(target.shape, source.strides, target.strides), [source, target])
-    return None if views is None else Recorded.of("copy", *views)
+    if views is None:
+        return None
+    x, y = views
+    _, rows, width = y.shape
+    if x.strides[1] or rows < 3 or width >= NARROW or y.strides[1:] != (4 * width, 4):
+        return Recorded.of("copy", x, y)
+    done, parts = 1, [recorded_copy(x[:, :1], y[:, :1])]  # a repeated short row: each time twice
+    while done < rows:
+        more = min(done, rows - done)
+        parts.append(recorded_copy(y[:, :more], y[:, done : done + more]))
+        done += more
+    return Recorded.joined(part for part in parts if part is not None)
 
 
 def recorded_fill(target: Array, value: Any) -> Recorded | None:
@@ -278,6 +290,8 @@ def recorded_program(code: ProgramCode, inputs: Sequence[Array], out: Array) -> 
         return None
     arrays = [out, *(np.broadcast_to(a, out.shape) for a in inputs)]
     axes = merged(out.shape, *(a.strides for a in arrays))
+    if axes[-1][0] < NARROW and len(axes) > 1 and out.flags.c_contiguous:
+        return _on_one_row(code, arrays[1:], out)
     while len(axes) < 3:
         axes.insert(0, (1, *(0 for _ in arrays)))
     (outer, *apart), (rows, *steps), (width, step, *nexts) = axes[-3:]
@@ -296,6 +310,18 @@ def recorded_program(code: ProgramCode, inputs: Sequence[Array], out: Array) -> 
         calls.append(_recorded_rows(code, places, part))
     found = Recorded.joined(calls)
     return replace(found, kept=(*found.kept, *inputs))
+
+
+def _on_one_row(code: ProgramCode, inputs: Sequence[Array], out: Array) -> Recorded | None:
+    """Record a program on contiguous memory; short rows of other operands are laid there first."""
+    parts: list[Recorded | None] = []
+    laid = list(inputs)
+    for k, x in enumerate(inputs):
+        if any(x.strides) and not x.flags.c_contiguous:
+            laid[k] = np.empty(out.shape, np.float32)
+            parts.append(recorded_copy(x, laid[k]))
+    parts.append(recorded_program(code, [x.reshape(-1) for x in laid], out.reshape(-1)))
+    return None if None in parts else Recorded.joined(part for part in parts if part is not None)
 
 
 def _recorded_rows(

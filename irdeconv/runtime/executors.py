@@ -48,7 +48,8 @@ from irdeconv.kernels.machine import blas_name
 from irdeconv.kernels.recorded_calls import FixedCall
 from irdeconv.kernels.threads import Team, Threads, arithmetic
 from irdeconv.ops.bodies import Body, BodyOp
-from irdeconv.ops.checks import of_exact_shapes
+from irdeconv.ops.checks import ViewOp, of_exact_shapes, shape_of
+from irdeconv.ops.shape import Reshape
 from irdeconv.rewrite.infer_specs import infer_specs
 from irdeconv.runtime import fusion
 from irdeconv.runtime.program import (
@@ -287,10 +288,7 @@ def choose_executor(
             function=plan,
         )
     node = group.last
-    inputs = [
-        replace(graph.spec(v), value=constants[v]) if v in constants else graph.spec(v)
-        for v in graph.inputs_of(node.id)
-    ]
+    inputs = _inputs(graph, node, constants)
     bound = _bound(graph, node, inputs, used, dense)
     if bound is not None:
         return bound
@@ -301,6 +299,35 @@ def choose_executor(
     if function != node.op.evaluate:  # behind the last one that is read it may give none
         executor = replace(executor, outputs=executor.outputs[: max(used, default=0) + 1])
     return replace(executor, memory=small_memory(node, len(executor.outputs)))
+
+
+def _inputs(graph: Graph, node: Node, constants: Mapping[Value, Array]) -> list[Spec]:
+    """Return the specs of inputs, with the values of constants."""
+    return [
+        replace(graph.spec(v), value=constants[v]) if v in constants else graph.spec(v)
+        for v in graph.inputs_of(node.id)
+    ]
+
+
+def reshapes_copy(
+    graph: Graph, group: fusion.FusionGroup, constants: Mapping[Value, Array]
+) -> bool:
+    """Whether a group reshapes a view of its input, which takes a copy."""
+    node = group.last
+    if not isinstance(node.op, Reshape) or not group.inputs or not is_static(node.spec().shape):
+        return False
+    source = graph.node(group.inputs[0].node)
+    inputs = _inputs(graph, source, constants) if isinstance(source.op, ViewOp) else []
+    bound = bind(source.op, inputs, source.specs or ()) if inputs else None
+    if bound is None or bound.view is None:
+        return False
+    seen = bound.view(np.empty(shape_of(inputs[0]), np.bool_))  # never read
+    seen = seen[group.inputs[0].port] if isinstance(seen, tuple) else seen
+    try:
+        seen.reshape(shape_of(node.spec()), copy=False)
+    except ValueError:
+        return True
+    return False
 
 
 def evaluated(graph: Graph, node: Node, function: Evaluator, *, aliases: bool) -> Executor:

@@ -34,6 +34,7 @@ from irdeconv.runtime.executors import (
     evaluated,
     limited,
     outputs_of,
+    reshapes_copy,
 )
 from irdeconv.runtime.fusion import FusionGroup, GroupFinder, dense_inputs, has_narrow, widened
 from irdeconv.runtime.program import ALLOW, FoldBudget, failure, require_macs
@@ -268,6 +269,8 @@ class _Scheduler:
         """Return the program."""
         groups = self._groups()
         self.dense = {v for g in groups for v in dense_inputs(g)}
+        constants = self.folded.constants
+        self.dense |= {g.inputs[0] for g in groups if reshapes_copy(self.graph, g, constants)}
         executors = [
             self._executor(g)
             for g in progress.each("preparing", groups, name=lambda g: g.last.name)
