@@ -154,7 +154,7 @@ def _run(places: Array) -> slice:
 
 @dataclass(frozen=True)
 class CopyKernel:
-    """Copies a view of the inputs, which has `shape`, into a result with as many elements."""
+    """Copies a view of the inputs, broadcast to `shape`, into a result with as many elements."""
 
     view: Callable[..., Array]
     shape: tuple[int, ...]
@@ -178,7 +178,8 @@ class CopyKernel:
         view = self.view(*arrays)
         if not np.may_share_memory(view, arrays[0]):  # a copy of the present elements
             return None
-        target, long = out.reshape(self.shape), [n > 1 for n in view.shape]
+        view, target = np.broadcast_to(view, self.shape), out.reshape(self.shape)
+        long = [n > 1 for n in view.shape]
         if not any(long):
             return Repeated.of([recorded_copy(view, target)])
         axis = long.index(True)

@@ -300,8 +300,12 @@ def squared_difference(e: Emitter, a: int, b: int) -> int:
 
 
 def power(e: Emitter, a: int, b: int) -> int:
-    """a^b, as products for small exponents."""
+    """a^b, as products, a quotient or a root for small exponents."""
     exponent = _single(e, b)
+    if exponent == -1:
+        return e.call(np.divide, 1.0, a)
+    if exponent == 0.5:
+        return e.call(np.sqrt, a)
     if exponent == 1:
         return e.call(np.positive, a)
     if exponent == 2:

@@ -16,7 +16,7 @@ import numpy as np
 
 from irdeconv.ir.spec import Array
 from irdeconv.kernels import jit, scratch
-from irdeconv.kernels.jit import ADDED, MULTIPLIED
+from irdeconv.kernels.jit import ADDED, DIVIDED, MULTIPLIED
 from irdeconv.kernels.products import row_sums
 from irdeconv.kernels.recorded_calls import (
     ProgramCode,
@@ -64,6 +64,9 @@ def _sum(x: Array, space: Space) -> Array:
     return np.add.reduce(x, axis=1, keepdims=True, out=total)
 
 
+FEW_TERMS = 16  # of sums, up to which each is an operand of one program
+
+
 @dataclass(frozen=True)
 class Mean:
     """Sums along the middle axis of `[outer, n, inner]`, divided by `divisor`."""
@@ -83,9 +86,19 @@ class Mean:
 
     def fixed(self, x: Array, *_: Array, out: Array) -> Repeated | None:
         """See `FixedCall`."""
+        (outer, n, inner), work = self.block, None
         if not x.flags.c_contiguous:  # reshaped, it would be a copy of the present elements
             return None
-        return recorded_means(x.reshape(self.block), out.reshape(-1), self.divisor)
+        rows = x.reshape(self.block)
+        small = inner > 1 and 1 < n <= FEW_TERMS and x.size <= WORTH_WRITING
+        if small and x.dtype == np.float32 and jit.available():
+            code = [(ADDED, (k and n, k + 1), n) for k in range(n - 1)]
+            code += [(DIVIDED, (n, n + 1), n)] * (self.divisor != 1)
+            program = ProgramCode(code, [np.array(self.divisor, np.float32)], 0)
+            terms = [rows[:, k] for k in range(n)]
+            made = recorded_program(program, terms, out.reshape(outer, inner))
+            work = None if made is None else Repeated((made,))
+        return work or recorded_means(rows, out.reshape(-1), self.divisor)
 
 
 FEW_SUMS_IN_A_ROW = 64  # along an axis, up to which each is a call that adds slices

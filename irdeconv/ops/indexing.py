@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 from operator import mul
@@ -13,7 +14,7 @@ import numpy as np
 from irdeconv.base.errors import OpError, attribute_error, size_error
 from irdeconv.ir.attributes import IndexType
 from irdeconv.ir.dtypes import i64
-from irdeconv.ir.op import JUMPS, MOVES, Op, attribute, op
+from irdeconv.ir.op import JUMPS, MOVES, Bound, Op, attribute, op
 from irdeconv.ir.ports import Fit, axis_of
 from irdeconv.ir.spec import (
     DYNAMIC,
@@ -27,7 +28,8 @@ from irdeconv.ir.spec import (
     merge,
     merge_shapes,
 )
-from irdeconv.ops.checks import inferred_shape, places_of, want_shapes
+from irdeconv.kernels.moves import WAYS, PutEach, TakeEach, suits
+from irdeconv.ops.checks import inferred_shape, places_of, shape_of, want_shapes
 from irdeconv.ops.slicing import Slice
 
 
@@ -56,6 +58,11 @@ class GatherElements(Op):
         if not indices.size:
             return np.empty(indices.shape, data.dtype)
         return np.take_along_axis(data, places_of(indices, data.shape[axis], axis), axis)
+
+    def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
+        kinds = [s.dtype.container if s.dtype is not None else None for s in inputs]
+        axis = axis_of(self.axis, len(shape_of(inputs[0])), attribute="axis")
+        return Bound(TakeEach(axis, self.evaluate)) if suits(*kinds) else None
 
 
 @op("GatherND", since=8)
@@ -212,6 +219,18 @@ class ScatterElementsUpdate3(Op):
             # Integer means are cut towards zero.
             out = (out / np.maximum(counts, 1)).astype(out.dtype)
         return out
+
+    def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
+        data, indices, _, axis = inputs
+        kinds = [s.dtype.container if s.dtype is not None else None for s in (data, indices)]
+        moved = self.reduction == "none" or str(data.dtype) == "f32"
+        if axis.known is None or self.reduction not in WAYS or not moved or not suits(*kinds):
+            return None
+        shape, reach = shape_of(data), shape_of(indices)
+        at = axis_of(int(axis.known.reshape(-1)[0]), len(shape), port=3)
+        if not self.use_init_val or shape[:at] != reach[:at] or shape[at + 1 :] != reach[at + 1 :]:
+            return None
+        return Bound(PutEach(at, WAYS.index(self.reduction), self.evaluate))
 
 
 def _check_reach(data: Shape, indices: Shape, axis: int) -> None:

@@ -28,7 +28,15 @@ from irdeconv.ir.spec import (
     merge,
     non_negative,
 )
-from irdeconv.kernels.copies import Border, ConcatKernel, OwnBorderKernel, PadKernel, padded, tiled
+from irdeconv.kernels.copies import (
+    Border,
+    ConcatKernel,
+    CopyKernel,
+    OwnBorderKernel,
+    PadKernel,
+    padded,
+    tiled,
+)
 from irdeconv.ops.checks import ViewOp, axes_of, indexed, inferred_shape, joint_shape, shape_of
 
 
@@ -207,9 +215,9 @@ class _Broadcast(Op):
         axes = inputs[2].known if len(inputs) > 2 else None
         if self.is_explicit and axes is None:
             return None
-        size = self._placed(shape_of(inputs[0]), len(shape_of(outputs[0])), axes)
-
-        return Bound(lambda x, *_, out, team: np.copyto(out, x.reshape(size)))
+        shape = shape_of(outputs[0])
+        size = self._placed(shape_of(inputs[0]), len(shape), axes)
+        return Bound(CopyKernel(lambda x, *_: x.reshape(size), shape))
 
 
 def _check_into(shape: Shape, target: Shape, axes: Sequence[int]) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from functools import partial
+from typing import Any, Literal
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from irdeconv.ir.dtypes import i32, i64
 from irdeconv.ir.op import JUMPS, SUM, Bound, Op, attribute, op
 from irdeconv.ir.ports import Fit, axis_of, want_rank
 from irdeconv.ir.spec import DYNAMIC, Array, Dim, Interval, Shape, Spec, bounds, format_shape, merge
+from irdeconv.kernels.moves import FEW_BEST, best_of_rows, suits
 from irdeconv.kernels.reductions import RunningSum
 from irdeconv.ops import ranges
 from irdeconv.ops.checks import shape_of
@@ -35,10 +37,17 @@ class _TopK(Op):
         size = ranges.minimum(shape[axis], at["N"])
         at.groups["K"] = (*shape[:axis], size, *shape[axis + 1 :])
 
-    def evaluate(self, data: Array, k: Array) -> tuple[Array, Array]:
+    def evaluator(self, used: frozenset[int], inputs: Sequence[Spec]) -> Callable[..., Any]:
+        return partial(self.evaluate, fast=suits(np.dtype(np.float32), np.dtype(np.int64)))
+
+    def evaluate(self, data: Array, k: Array, *, fast: bool = False) -> tuple[Array, Array]:
         axis = axis_of(self.axis, data.ndim, attribute="axis")
         count = min(int(k.reshape(-1)[0]), data.shape[axis])
         moved = np.moveaxis(data, axis, -1)
+        if fast and data.dtype == np.float32 and 0 < count <= FEW_BEST and self.sort != "index":
+            found, places = best_of_rows(moved, count, largest=self.mode == "max")
+            places = places.astype(self.index_element_type.container, copy=False)
+            return np.moveaxis(found, -1, axis), np.moveaxis(places, -1, axis)
         if self.mode == "max":  # the reverse of the ascending order of the reverse is stable
             back = np.argsort(moved[..., ::-1], -1, kind="stable")[..., ::-1]
             order = np.asarray(moved.shape[-1] - 1 - back)

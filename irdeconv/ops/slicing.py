@@ -15,6 +15,7 @@ from irdeconv.ir.op import Bound, op
 from irdeconv.ir.ports import Fit, axis_of, exact
 from irdeconv.ir.spec import DYNAMIC, Array, Dim, Interval, Shape, Spec, bounds, format_shape, ints
 from irdeconv.kernels.copies import take
+from irdeconv.kernels.moves import TakeRows, suits
 from irdeconv.ops.checks import MovingOp, View, ViewOp, axes_of, indexed, shape_of
 
 FAR = 2**62  # bounds of slices beyond it mean "to the end"
@@ -170,10 +171,13 @@ class Gather1(MovingOp):
     def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
         """Constant indices inside of the axis: a view if they are evenly spaced, else a copy."""
         indices, axis = inputs[1].known, ints(inputs[2])
-        if indices is None or axis is None or self.batch_dims:
+        if axis is None or self.batch_dims:
             return None
         shape = shape_of(inputs[0])
         at = axis_of(axis[0], len(shape))
+        if indices is None:
+            kinds = [s.dtype.container if s.dtype is not None else None for s in inputs[:2]]
+            return Bound(TakeRows(at, self.wraps)) if suits(*kinds) else None
         places = indices.astype(np.int64)
         if self.wraps:
             places = np.where(places < 0, places + shape[at], places)
