@@ -251,7 +251,8 @@ def _padded(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
-COPIED_BYTES = 1 << 20  # inputs and outputs up to this size are copied to fixed memory ...
+TAKEN_BYTES = 1 << 22  # inputs up to this size ...
+COPIED_BYTES = 1 << 20  # ... and outputs up to this size are copied to fixed memory ...
 MOVED_BYTES = 1 << 16  # ... up to this size if all their readers and writers are `movable`
 Memory = tuple[tuple[int, ...], np.dtype[Any]]  # shape and type of an output
 

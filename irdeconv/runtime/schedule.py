@@ -261,6 +261,7 @@ class _Scheduler:
             for name, r in zip(graph.outputs, graph.results, strict=True)
         ]
         self.fresh: dict[Value, program.Fresh] = {}
+        self.inputs = {Value(n.id) for n in graph.parameters}
         self.read = {v for n in folded.order for v in graph.inputs_of(n.id)}
         self.read |= {v for _, v in self.results}
         self.dense: set[Value] = set()
@@ -357,9 +358,8 @@ class _Scheduler:
         still = {v for e in executors if not e.movable for v in (*e.arguments, *e.outputs)}
         large = {v for _, v in self.results if not self._is_small(v, still)}
         for node in self.graph.parameters if self.settings.fuse else ():
-            if self._is_small(Value(node.id), still) and Value(node.id) in self.slot_of:
-                nbytes = self.graph.spec(Value(node.id)).nbytes or 0
-                self.buffers[Value(node.id)] = _Buffer(nbytes, 0, 0, True)
+            if self._is_small(value := Value(node.id), still) and value in self.slot_of:
+                self.buffers[value] = _Buffer(self.graph.spec(value).nbytes or 0, 0, 0, True)
         for k, (group, executor) in enumerate(zip(groups, executors, strict=True)):
             for value in group.inputs:
                 if value in self.buffers:
@@ -386,7 +386,8 @@ class _Scheduler:
         """Whether an input or output is small enough to be copied; `still` are better not moved."""
         spec = self.graph.spec(value)
         nbytes = spec.nbytes if spec.dtype is not None and spec.dtype.kind != "string" else None
-        limit = program.COPIED_BYTES if value in still else program.MOVED_BYTES
+        copied = program.TAKEN_BYTES if value in self.inputs else program.COPIED_BYTES
+        limit = copied if value in still else program.MOVED_BYTES
         return self.settings.fuse and nbytes is not None and 0 < nbytes <= limit
 
     def _allocate(self, executors: list[Executor]) -> tuple[int, int]:
