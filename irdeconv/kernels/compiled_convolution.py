@@ -33,22 +33,26 @@ def depthwise(
 ) -> None:
     """Convolve `x [C, *I]` with `w [M, taps]` into `out [channels, *O]`, channels from `first` on.
 
-    `share` outputs share an input, `axes` are (stride, begin). `frame` holds a zero-extended plane
-    of `shape` `[*phases, *rest]`, split modulo the strides, and some elements more. Tap t reads
+    `share` outputs share an input, `axes` are (stride, begin). `frame [planes, n]` holds some
+    zero-extended planes of `shape` `[*phases, *rest]`, split modulo the strides, each with some
+    elements more. Tap t reads
     `offsets[t]` behind the position's first input. `places` are the starts of a plane's vectors,
     for reading in the frame and for writing in the output's plane; see `plane`.
     """
-    # Outputs that share an input follow each other, so its plane is written into the frame once.
-    # The zeros around it are the same for all planes: only the first one writes them.
-    data, factors, flat = x.reshape(-1), w.reshape(-1), out.reshape(-1)
+    # Several planes are written into frames, then read: what was just written in other pieces than
+    # it is read would have to reach the cache first. Outputs that share an input follow each other.
+    # The zeros around it are the same for all planes: only the first ones write them.
+    data, factors, flat, frames = x.reshape(-1), w.reshape(-1), out.reshape(-1), frame.reshape(-1)
     taps, size = len(offsets), out.shape[1] * out.shape[2] * out.shape[3]
-    seen = -1
-    for m in range(out.shape[0]):
-        c = (first + m) // share
-        if c != seen:
-            fill(data, (c, 1), x.shape, frame, (0, 0), shape, axes, seen < 0)
-            seen = c
-        plane(frame, places, factors, (first + m) * taps, offsets, flat, m * size, lanes)
+    together, far = frame.shape
+    begin, stop = first // share, (first + len(out) - 1) // share + 1
+    for c in range(begin, stop, together):
+        count = min(together, stop - c)
+        fill(data, (c, count), x.shape, frames, (0, far), shape, axes, c == begin)
+        for m in range(max(first, c * share), min(first + len(out), (c + count) * share)):
+            place = (m // share - c) * far
+            base = (m - first) * size
+            plane(frames[place:], places, factors, m * taps, offsets, flat, base, lanes)
 
 
 @compiled

@@ -311,7 +311,7 @@ _STEPS = {
     for kernel, arguments in (
         (
             compiled_convolution.depthwise,
-            f"{_READ_4}, {_READ_2}, int64[::1], float32[::1], UniTuple(int64, 6), "
+            f"{_READ_4}, {_READ_2}, int64[::1], float32[:,::1], UniTuple(int64, 6), "
             f"float32[:,:,:,::1], int64, int64, {_PAIRS}, UniTuple(int64[::1], 2), int64",
         ),
         (

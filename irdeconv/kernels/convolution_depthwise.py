@@ -22,6 +22,7 @@ from irdeconv.kernels.recorded_calls import Recorded, in_turn
 from irdeconv.kernels.scratch import ScratchPlan, Space, contiguous, pieces
 
 WIDTHS = (16, 8, 4, 1)  # elements of vectors
+FRAMED = 1 << 11  # elements of planes that are in frames at once
 
 
 def depthwise_candidates(problem: ConvProblem) -> list[Candidate]:
@@ -90,7 +91,7 @@ class Depthwise(convolution.FixedBlockwise[ImageChannels]):
         first = b.channels.start
         if self.conv.compute != np.float32:
             return in_turn([self._sums(x[b.image], target, first, self.weights), done])
-        frame = ScratchPlan().array((self._size,), np.float32)
+        frame = ScratchPlan().array(self._size, np.float32)
         more = self._more(target, first)
         given = x[b.image], self.weights, self.offsets, frame, self._shape, *more
         return in_turn([Recorded.of("depthwise", *given), done])
@@ -113,7 +114,7 @@ class Depthwise(convolution.FixedBlockwise[ImageChannels]):
         x, weights = readable(x), readable(weights)
 
         def work(space: Space) -> None:
-            depthwise(x, weights, taps, space.array((size,), kind), shape, *more)
+            depthwise(x, weights, taps, space.array(size, kind), shape, *more)
 
         return work
 
@@ -124,8 +125,10 @@ class Depthwise(convolution.FixedBlockwise[ImageChannels]):
         return total.reshape(-1, *conv.sizes), first, conv.outputs, axes, places, lanes
 
     @cached_property
-    def _size(self) -> int:
-        return math.prod(self._shape) + convolution.SLACK
+    def _size(self) -> tuple[int, int]:
+        """How many planes are in frames at once, and the elements of each."""
+        size = math.prod(self._shape) + convolution.SLACK
+        return max(1, min(self.conv.groups, FRAMED // size)), size
 
     @cached_property
     def _shape(self) -> tuple[int, ...]:
