@@ -108,7 +108,8 @@ class Contraction:
                 matrices.append(matrix)
             product = np.empty(pair.shape, np.float32)
             constant = known[pair.numbers[1]] is not None
-            parts.append(recorded_products(*matrices, product, known=constant))
+            left, right = matrices
+            parts.append(recorded_products(left, right, product, known=constant))
             values.append(product.reshape(pair.sizes).transpose(pair.back))
         parts.append(recorded_copy(values[-1], out))
         return None if None in parts or len(parts) == 1 else Repeated((in_turn(parts),))

@@ -126,7 +126,6 @@ class Depthwise(convolution.FixedBlockwise[ImageChannels]):
 
     @cached_property
     def _size(self) -> tuple[int, int]:
-        """How many planes are in frames at once, and the elements of each."""
         size = math.prod(self._shape) + convolution.SLACK
         return max(1, min(self.conv.groups, FRAMED // size)), size
 

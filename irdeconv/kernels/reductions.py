@@ -16,6 +16,7 @@ import numpy as np
 
 from irdeconv.ir.spec import Array
 from irdeconv.kernels import jit, scratch
+from irdeconv.kernels.candidate import Piece
 from irdeconv.kernels.jit import ADDED, DIVIDED, MULTIPLIED
 from irdeconv.kernels.products import row_sums
 from irdeconv.kernels.recorded_calls import (
@@ -348,8 +349,9 @@ class Attention:
         for at in np.ndindex(*batch):
             plan, turned = ScratchPlan(), np.empty((width, count), np.float32)
             weights, totals = plan.array((rows, count), np.float32), plan.array((rows,), np.float32)
-            parts = [recorded_copy(k[at].T, turned), recorded_program(code, [turned], turned)]
-            parts += [
+            parts: list[Piece | None] = [
+                recorded_copy(k[at].T, turned),
+                recorded_program(code, [turned], turned),
                 recorded_products(q[at], turned, weights),
                 Recorded.of("softmax_rows", weights, weights, totals),
                 recorded_products(weights, v[at], out[at]),

@@ -1,0 +1,170 @@
+"""Steps of small networks: products, sums over letters, running sums, computed places, short rows.
+
+Each is compared with NumPy, as calls of NumPy and, where numba is installed, as compiled calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from irdeconv.ir.spec import Array
+from irdeconv.kernels import jit, moves
+from irdeconv.kernels.contractions import Contraction
+from irdeconv.kernels.jit import ADDED, SUBTRACTED
+from irdeconv.kernels.recorded_calls import ProgramCode, Repeated, recorded_copy, recorded_program
+from irdeconv.kernels.reductions import MatrixProduct, Mean, RunningSum
+from irdeconv.kernels.threads import Threads, arithmetic
+
+fast = pytest.mark.skipif(not jit.available(), reason="numba is not installed")
+SIZES = {"b": 2, "n": 3, "d": 5, "e": 7, "i": 4, "p": 6, "h": 2, "w": 9}
+
+
+def numbers(*shape: int) -> Array:
+    return np.random.default_rng(len(shape)).standard_normal(shape, dtype=np.float32)
+
+
+def results(kernel: Any, arrays: list[Array], shape: tuple[int, ...]) -> Iterator[Array]:
+    """Yield what a kernel writes by NumPy, then what its compiled calls write, if it has some."""
+    team = Threads(1)
+    with team.lock, arithmetic():
+        member, out = team.member(), np.full(shape, 7, np.float32)
+        member.begin()
+        kernel(*arrays, out=out, team=member)
+        yield out
+        work = kernel.fixed(*arrays, out=(again := np.full(shape, 7, np.float32)))
+        if work is not None:
+            work(member)
+            yield again
+
+
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize(
+    "equation",
+    "bnd,bne->bnde bnd,bnd->bn bnd,bnde,bn->bne nipb,ipd->bnd bnd,bed->bne bdi,bie,bep->pbd "
+    "bn,n->b b,d,e->ebd nbhwd,nde->bhwen bnd,dnb-> bn,bn->nb".split(),
+)
+def test_contraction(equation: str, known: bool) -> None:
+    left, out = equation.split("->")
+    terms = left.split(",")
+    arrays = [numbers(*(SIZES[c] for c in term)) for term in terms]
+    constants = (*(None for _ in terms[1:]), arrays[-1] if known else None)
+    plan = Contraction.of(terms, out, [a.shape for a in arrays], constants)
+    assert plan is not None
+    wanted = np.einsum(equation, *(a.astype(np.float64) for a in arrays))
+    found = list(results(plan, arrays, wanted.shape))
+    assert len(found) == 1 + jit.available()
+    for one in found:
+        np.testing.assert_allclose(one, wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("terms", "out"), [(["bd", "be"], ""), (["bb", "b"], "b"), (["bd"], "db")])
+def test_no_contraction(terms: list[str], out: str) -> None:
+    shapes = [tuple(3 for _ in term) for term in terms]
+    assert Contraction.of(terms, out, shapes, (None, None)) is None
+
+
+@fast
+@pytest.mark.parametrize("rows", [1, 3, 4, 7, 8, 9, 17])
+@pytest.mark.parametrize("columns", [1, 3, 4, 9, 16, 17, 33])
+def test_products(rows: int, columns: int) -> None:
+    for left, right, known in (
+        ((rows, 5), (5, columns), True),
+        ((2, rows, 5), (2, 5, columns), False),
+        ((2, 3, rows, 5), (5, columns), False),
+        ((2, 1, rows, 5), (2, 3, 5, columns), False),
+    ):
+        a, b = numbers(*left), numbers(*right)
+        for turned in (False, True):
+            given = np.ascontiguousarray(b.swapaxes(-1, -2)) if turned else b
+            wanted = np.matmul(a.astype(np.float64), b)
+            kernel = MatrixProduct((False, turned), given if known else None)
+            for one in results(kernel, [a, given], wanted.shape):
+                np.testing.assert_allclose(one, wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("shape", [(2, 8, 5), (5,), (3, 1, 4), (100, 3), (3, 0, 2)])
+def test_running_sums(shape: tuple[int, ...], exclusive: bool, reverse: bool) -> None:
+    x = numbers(*shape)
+    for axis in range(len(shape)):
+        wanted = np.cumsum(np.flip(x, axis) if reverse else x, axis)
+        if exclusive and shape[axis]:
+            wanted = np.roll(wanted, 1, axis)
+            wanted[(*(slice(None),) * axis, slice(0, 1))] = 0
+        wanted = np.flip(wanted, axis) if reverse else wanted
+        for one in results(RunningSum(axis, exclusive, reverse), [x], shape):
+            np.testing.assert_array_equal(one, wanted)
+
+
+@pytest.mark.parametrize("block", [(64, 4, 3), (5, 2, 100), (1, 16, 7), (4, 17, 3), (3, 5, 1)])
+def test_means(block: tuple[int, int, int]) -> None:
+    x = numbers(*block)
+    for one in results(Mean(block, block[1]), [x], (block[0], block[2])):
+        np.testing.assert_allclose(one, x.astype(np.float64).mean(1), rtol=1e-4, atol=1e-6)
+
+
+@fast
+def test_short_rows() -> None:
+    """Operands that broadcast along rows of a few elements."""
+    a, b, out = numbers(20, 1, 3), numbers(1, 30, 3), np.empty((20, 30, 3), np.float32)
+    code = ProgramCode([(SUBTRACTED, (0, 1), 3), (ADDED, (3, 2), 3)], (), 0)
+    work = recorded_program(code, [a, b, np.float32([5])], out)
+    copied = recorded_copy(a, turned := np.empty((20, 30, 3), np.float32))
+    assert work is not None
+    assert copied is not None
+    team = Threads(1)
+    with team.lock:
+        Repeated((work, copied))(team.member())
+    np.testing.assert_array_equal(out, a - b + 5)
+    np.testing.assert_array_equal(turned, np.broadcast_to(a, turned.shape))
+
+
+@fast
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+def test_computed_places(kind: Any) -> None:
+    rng, x, team = np.random.default_rng(1), numbers(3, 6, 4), Threads(1)
+    at = rng.integers(-6, 6, (3, 9, 4)).astype(kind)
+    out = np.empty(at.shape, np.float32)
+    moves.TakeEach(1, lambda *_: np.zeros_like(out))(x, at, out=out, team=team)
+    np.testing.assert_array_equal(out, np.take_along_axis(x, at.astype(np.int64) % 6, 1))
+    at[1, 2, 3] = 6  # outside: the other function is asked
+    moves.TakeEach(1, lambda *_: np.zeros_like(out))(x, at, out=out, team=team)
+    assert not out.any()
+    rows = np.empty((3, 9, 4), np.float32)
+    moves.TakeRows(1, wraps=False)(x, at[0, :, 0], out=rows, team=team)
+    inside = (at[0, :, 0] >= 0)[None, :, None]
+    np.testing.assert_array_equal(rows, np.where(inside, x[:, at[0, :, 0] % 6], 0))
+
+
+@fast
+@pytest.mark.parametrize(
+    ("way", "ufunc"), [(1, np.add), (2, np.multiply), (3, np.minimum), (4, np.maximum)]
+)
+def test_combined_places(way: int, ufunc: np.ufunc) -> None:
+    x, updates = numbers(3, 6, 4), numbers(3, 9, 4)
+    updates[0, 0, 0] = x[1, 1, 1] = np.nan
+    at = np.random.default_rng(1).integers(-6, 6, updates.shape)
+    wanted, out = x.copy(), np.empty_like(x)
+    ufunc.at(wanted, (np.arange(3)[:, None, None], at, np.arange(4)), updates)
+    moves.PutEach(1, way, lambda *_: x)(x, at, updates, out=out, team=Threads(1))
+    np.testing.assert_array_equal(out, wanted)
+
+
+@fast
+@pytest.mark.parametrize("count", [1, 3, 9])
+@pytest.mark.parametrize("largest", [False, True])
+def test_best_of_rows(count: int, largest: bool) -> None:
+    x = np.random.default_rng(3).integers(0, 4, (5, 2, 9)).astype(np.float32)
+    x[0, 0, 4] = x[0, 0, 6] = np.nan
+    x[1, 1, 2] = np.inf
+    key = np.where(np.isnan(x), np.inf, x) + np.isnan(x)
+    key[np.isnan(x)], key[np.isposinf(x)] = 200, 100
+    order = np.argsort(-key if largest else key, -1, kind="stable")[..., :count]
+    values, places = moves.best_of_rows(x, count, largest=largest)
+    np.testing.assert_array_equal(places, order)
+    np.testing.assert_array_equal(values, np.take_along_axis(x, order, -1))
