@@ -38,9 +38,12 @@ class _TopK(Op):
         at.groups["K"] = (*shape[:axis], size, *shape[axis + 1 :])
 
     def evaluator(self, used: frozenset[int], inputs: Sequence[Spec]) -> Callable[..., Any]:
-        return partial(self.evaluate, fast=suits(np.dtype(np.float32), np.dtype(np.int64)))
+        return partial(self._best, suits(np.dtype(np.float32), np.dtype(np.int64)))
 
-    def evaluate(self, data: Array, k: Array, *, fast: bool = False) -> tuple[Array, Array]:
+    def evaluate(self, data: Array, k: Array) -> tuple[Array, Array]:
+        return self._best(False, data, k)
+
+    def _best(self, fast: bool, data: Array, k: Array) -> tuple[Array, Array]:
         axis = axis_of(self.axis, data.ndim, attribute="axis")
         count = min(int(k.reshape(-1)[0]), data.shape[axis])
         moved = np.moveaxis(data, axis, -1)
