@@ -48,14 +48,13 @@ def depthwise_work(conv: convolution.Conv3d, blocks: Sequence[ImageChannels]) ->
     work.blocks = len(blocks)
     planes = conv.images * conv.groups * conv.outputs
     shape = convolution.phase_shape(conv)
-    frame = math.prod(shape)
-    work.scratch += frame + convolution.SLACK
+    work.scratch += math.prod(frames(conv))
     channels = max(b.channels.stop - b.channels.start for b in blocks)
     inputs = min(conv.groups, -(-channels // conv.outputs) + 1)
     work.convert(inputs * math.prod(a.size for a in conv.axes), channels * conv.plane)
     work.groups += planes
     work.looped += 0.3 * conv.images * conv.groups * math.prod(shape[:5])
-    work.copy(conv.images * conv.groups * frame, shape[5])
+    work.copy(conv.images * conv.groups * math.prod(shape), shape[5])
     work.far += planes * conv.plane
     lanes, (reads, _) = vectors(conv)
     work.compiled += 1.6 * planes * conv.taps * abs(lanes) * len(reads)
@@ -91,7 +90,7 @@ class Depthwise(convolution.FixedBlockwise[ImageChannels]):
         first = b.channels.start
         if self.conv.compute != np.float32:
             return in_turn([self._sums(x[b.image], target, first, self.weights), done])
-        frame = ScratchPlan().array(self._size, np.float32)
+        frame = ScratchPlan().array(frames(self.conv), np.float32)
         more = self._more(target, first)
         given = x[b.image], self.weights, self.offsets, frame, self._shape, *more
         return in_turn([Recorded.of("depthwise", *given), done])
@@ -109,7 +108,7 @@ class Depthwise(convolution.FixedBlockwise[ImageChannels]):
 
     def _sums(self, x: Array, total: Array, first: int, weights: Array) -> Callable[[Space], None]:
         """Return the call that computes the channels from `first` on of those of `weights`."""
-        taps, shape, size, kind = self.offsets, self._shape, self._size, self.conv.compute
+        taps, shape, size, kind = self.offsets, self._shape, frames(self.conv), self.conv.compute
         more, depthwise = self._more(total, first), compiled().depthwise
         x, weights = readable(x), readable(weights)
 
@@ -125,17 +124,18 @@ class Depthwise(convolution.FixedBlockwise[ImageChannels]):
         return total.reshape(-1, *conv.sizes), first, conv.outputs, axes, places, lanes
 
     @cached_property
-    def _size(self) -> tuple[int, int]:
-        size = math.prod(self._shape) + convolution.SLACK
-        return max(1, min(self.conv.groups, FRAMED // size)), size
-
-    @cached_property
     def _shape(self) -> tuple[int, ...]:
         return convolution.phase_shape(self.conv)
 
     @cached_property
     def _vectors(self) -> tuple[int, tuple[Array, Array]]:
         return vectors(self.conv)
+
+
+def frames(conv: convolution.Conv3d) -> tuple[int, int]:
+    """Return how many planes are in frames at once, and the elements of each."""
+    size = math.prod(convolution.phase_shape(conv)) + convolution.SLACK
+    return max(1, min(conv.groups, FRAMED // size)), size
 
 
 def vectors(conv: convolution.Conv3d) -> tuple[int, tuple[Array, Array]]:
