@@ -584,7 +584,7 @@ def add_products(row: Any, h: Any, r: Any, first: int) -> None:
 
 
 ROW_BLOCKS = (8, 4)  # rows whose products share the loads of the right operand
-LANES = tuple(dict.fromkeys((jit.lanes(), 8, 4, 1)))
+LANES = tuple(n for n in (16, 8, 4, 1) if n <= jit.lanes())
 
 
 def _row_blocks(
