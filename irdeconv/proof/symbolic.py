@@ -349,6 +349,9 @@ class RegionWalk:
         d, is_leaf = define(layer, len(data.shape)), isinstance(data, Leaf)
         need(self.defining == is_leaf or not d.forward, f"{layer} is not the only convolution")
         if isinstance(data, Leaf):
+            # A view does not say of which leaf it is.
+            one = not any(isinstance(v, View) for v in self.leaves.values())
+            need(one, f"{layer} reads other data than a layer before it")
             self.leaves[data.port] = data_view(data, d)
         for i, other in enumerate(others):
             if isinstance(other, Leaf) and i + 1 in (1, d.bias):
