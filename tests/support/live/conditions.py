@@ -330,7 +330,7 @@ def slices_by_inputs(s: Sample) -> bool:
 
 def singular(s: Sample) -> bool:
     x = values_of(s, 0).astype(np.float64)
-    if not math.prod(x.shape):
+    if not math.prod(x.shape) or not np.all(np.isfinite(x)):
         return False
     return bool(np.any(np.linalg.matrix_rank(x, tol=1e-4) < x.shape[-1]))
 
