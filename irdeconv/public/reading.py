@@ -37,6 +37,7 @@ from irdeconv.rewrite.infer_specs import (
     input_shapes,
     parse_shape_like,
     require_specs,
+    variable_misfits,
 )
 from irdeconv.rewrite.standardize import misfits, standardize
 from irdeconv.rewrite.targets import Target, Violation, check_graph, load_target
@@ -152,7 +153,7 @@ def _problems(model: ModelLike, loaded: Loaded, reading: Reading) -> list[Diagno
         problems = infer_specs(graph, wanted, remarks=True) + (misfits(graph) if wanted else [])
         # The shapes that a file declares are those of the inputs that it declares.
         found += [d for d in problems if not (wanted and d.code == "W202")]
-        found += layout_misfits(graph)
+        found += [*layout_misfits(graph), *variable_misfits(graph)]
     except (GraphError, UsageError) as e:
         found += e.diagnostics
     return found

@@ -156,7 +156,6 @@ def infer_specs(
     found, ignored = Collector(most=current().reports), Collector(most=0)
     declarations, sizes = Declarations(believe), _SizeCheck()
     live = graph.live() if needed else None
-    variables = {n.op.variable_id: n.op for n in graph.nodes() if isinstance(n.op, ReadValue6)}
     for node in progress.each("inferring shapes", graph.topological()):
         inputs = graph.input_specs(node.id)
         problems = found if live is None or node.id in live else ignored
@@ -171,8 +170,6 @@ def infer_specs(
         node.specs = (given[node.id],) if given and node.id in given else specs
         declarations.enter(graph, node, node.specs)
         sizes.check(problems, node, inputs)
-        if isinstance(node.op, Assign6) and node.op.variable_id in variables:
-            _check_variable(problems, graph, node, variables[node.op.variable_id])
         _check_ports(problems, graph, node)
         if remarks:
             _remark(problems, graph, node, inputs, believe)
@@ -182,14 +179,22 @@ def infer_specs(
     return found.diagnostics
 
 
-def _check_variable(problems: Collector, graph: Graph, node: Node, own: ReadValue6) -> None:
-    """Report a value that its variable cannot have."""
-    value, held = node.spec(), Spec(own.variable_type, own.variable_shape)
-    text = f"the value is {value}, the variable {held}"
-    if value.dtype not in (None, held.dtype):
-        report(problems, graph, node, Problem("E303", text))
-    elif not compatible(value.shape, held.shape):
-        report(problems, graph, node, Problem("E302", text))
+def variable_misfits(graph: Graph) -> list[Diagnostic]:
+    """Return an error for each value that its variable cannot have; `graph` is inferred."""
+    found, held = Collector(most=current().reports), {}
+    for node in graph.nodes("ReadValue"):
+        if isinstance(node.op, ReadValue6):
+            held[node.op.variable_id] = Spec(node.op.variable_type, node.op.variable_shape)
+    for node in graph.nodes("Assign"):
+        own = held.get(getattr(node.op, "variable_id", ""))
+        if own is None or not isinstance(node.op, Assign6):
+            continue
+        value = node.spec()
+        code = "E302" if value.dtype in (None, own.dtype) else "E303"
+        if code == "E303" or not compatible(value.shape, own.shape):
+            text = f"the value is {value}, the variable {own}"
+            report(found, graph, node, Problem(code, text))
+    return found.diagnostics
 
 
 def rounded_shapes(graph: Graph) -> list[Node]:
