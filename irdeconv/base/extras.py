@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib import import_module
 from typing import Any
@@ -19,9 +21,23 @@ INSTALLED_BY = {
     "openvino": "openvino",
     "zarr": "distributed",
 }
-# Whether NumPy alone computes constants: to load or compile a kernel takes longer.
-PLAIN: ContextVar[bool] = ContextVar("plain", default=False)
+_PLAIN: ContextVar[bool] = ContextVar("plain", default=False)
 CAUSE_LENGTH = 200  # characters of the cause
+
+
+@contextmanager
+def plain() -> Iterator[None]:
+    """Let NumPy alone compute constants inside: to load or compile a kernel takes longer."""
+    token = _PLAIN.set(True)
+    try:
+        yield
+    finally:
+        _PLAIN.reset(token)
+
+
+def is_plain() -> bool:
+    """Whether NumPy alone computes."""
+    return _PLAIN.get()
 
 
 class ExtraError(Exception):

@@ -20,7 +20,7 @@ import numpy as np
 
 from irdeconv.base import errors, work
 from irdeconv.base.errors import OpError, Problem
-from irdeconv.base.extras import PLAIN
+from irdeconv.base.extras import plain
 from irdeconv.ir.attributes import Attribute as Attribute
 from irdeconv.ir.attributes import attribute as attribute
 from irdeconv.ir.attributes import attributes as attributes
@@ -195,11 +195,7 @@ class Op:
 
     def fold(self, *inputs: Any) -> Array | tuple[Array, ...]:
         """Compute the outputs of constants; overridden if OpenVINO folds them to other numbers."""
-        token = PLAIN.set(True)
-        try:
-            return self.evaluate(*inputs)
-        finally:
-            PLAIN.reset(token)
+        return self.evaluate(*inputs)
 
     def evaluator(self, used: frozenset[int], inputs: Sequence[Spec]) -> Callable[..., Any]:
         """Return a function that computes the outputs of the ports `used`; others may be missing.
@@ -433,7 +429,7 @@ def _with_values(op: Op, inputs: tuple[Spec, ...], outputs: tuple[Spec, ...]) ->
     if not work.room(effort(op, inputs, outputs)):
         return outputs
     try:
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), plain():
             given: list[Any] = [s.value for s in inputs]
             values = [np.asarray(v) for v in as_tuple(op.fold(*given))]
             unsure = any(s.unsure for s in inputs)

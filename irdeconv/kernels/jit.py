@@ -29,7 +29,7 @@ from threading import RLock
 from typing import Any, TypeVar, cast
 
 from irdeconv.base import progress
-from irdeconv.base.extras import PLAIN, ExtraError, extra
+from irdeconv.base.extras import ExtraError, extra, is_plain
 
 FOLDER_MODE = 0o700
 FILE_MODE = 0o600
@@ -191,7 +191,7 @@ def many_registers() -> bool:
 
 def is_wanted() -> bool:
     """Whether kernels are chosen among compiled ones, too, if these are available."""
-    return _WANTED.get() and not PLAIN.get()
+    return _WANTED.get() and not is_plain()
 
 
 @contextmanager

@@ -14,6 +14,7 @@ import numpy as np
 
 from irdeconv.base import work
 from irdeconv.base.errors import Diagnostic, LimitError, OpError
+from irdeconv.base.extras import plain
 from irdeconv.base.limits import current, raise_hint
 from irdeconv.ir.constant import ArrayData, MovedData
 from irdeconv.ir.dtypes import ElementType, of_numpy
@@ -118,7 +119,7 @@ class GraphBuilder:
         if inputs and fixed and self._folds(op, inputs, specs):
             result: Array | None = specs[0].known
             if result is None:
-                with np.errstate(all="ignore"):
+                with np.errstate(all="ignore"), plain():
                     result = kept(as_tuple(op.fold(*self._arrays(inputs))), specs)[0]
             return self.const(result, specs[0].dtype)
         return self._node(op, inputs, specs)

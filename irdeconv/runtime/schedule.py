@@ -12,6 +12,7 @@ import numpy as np
 
 from irdeconv.base import progress
 from irdeconv.base.errors import Collector, Diagnostic, LimitError, UnsupportedError
+from irdeconv.base.extras import plain
 from irdeconv.formats.layers import lacks_data, no_data
 from irdeconv.ir.constant import ArrayData, ConstantData
 from irdeconv.ir.graph import Graph, Node, Value
@@ -174,7 +175,7 @@ def _folded(node: Node, arrays: list[Array]) -> tuple[Array, ...]:
     known = [s.known for s in node.specs or ()]
     if known and not in_order() and all(v is not None for v in known):
         return tuple(v for v in known if v is not None)
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), plain():
         return kept(as_tuple(node.op.fold(*arrays)), node.specs)
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from irdeconv.base import progress, work
 from irdeconv.base.errors import OpError
+from irdeconv.base.extras import plain
 from irdeconv.base.json_form import Record
 from irdeconv.base.markup import html_table, line
 from irdeconv.ir.constant import ArrayData
@@ -139,7 +140,7 @@ def _values(graph: Graph, node: Node, growth: int) -> list[Array] | None:
         return None
     arrays = [graph.node(v.node).op.evaluate() for v in inputs]
     try:
-        with np.errstate(all="ignore"), work.folding():
+        with np.errstate(all="ignore"), work.folding(), plain():
             return list(kept(as_tuple(node.op.fold(*arrays)), node.specs))
     except (OpError, ArithmeticError, ValueError, TypeError, IndexError, MemoryError):
         return None  # it fails when the model runs, which is not for a rewrite to say

@@ -123,13 +123,13 @@ def test_a_lowering_names_the_layer_that_is_too_much(options):
 
 def test_the_search_for_a_form_ends_at_half_of_the_account():
     ended = []
-    for size in (4 * 10**6, 4 * 10**7):
+    for size in (25 * 10**5, 4 * 10**7):
         with ird.Limits(work=size).applied():
             report = ird.lower(HEAD, target="max78000", best_effort=True).report
         rows = [row.refused or "" for layer in report for row in layer.costs]
         ended.append([text for text in rows if "the search stopped at half of the limit" in text])
     assert ended[0]
-    assert "4,000,000 units" in ended[0][0]
+    assert "2,500,000 units" in ended[0][0]
     assert not ended[1]
 
 
@@ -180,3 +180,16 @@ def test_constants_are_folded_without_compiled_kernels(monkeypatch):
     assert spec.known.tolist() == [2, 2]
     assert seen
     assert not any(seen)
+
+
+def test_raising_draws_on_the_account():
+    lowered = ird.lower(HEAD)
+
+    @work.fresh
+    def raised():
+        return ird.raise_(lowered)
+
+    with ird.Limits(work=1000).applied(), pytest.raises(ird.IrdeconvError) as caught:
+        raised()
+    (found,) = caught.value.diagnostics
+    assert (found.code, found.message[:10]) == ("E602", 'to raise "')
