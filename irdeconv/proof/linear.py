@@ -32,7 +32,7 @@ from irdeconv.proof.language import check_open, evaluate, listed_call, move, out
 from irdeconv.proof.model import (
     BITS,
     FLOATS,
-    LAYER,
+    FOLLOWED,
     MOST_LAYERS,
     MOVES,
     REFUSED,
@@ -133,7 +133,7 @@ class ModelWalk:
         return self.values[port]
 
     def _step(self, layer: Layer, given: Sequence[Value]) -> list[Value]:
-        spend(LAYER)
+        spend(FOLLOWED)
         if layer.elements is not None:
             return [layer.elements._replace(stored=_STORED.get(layer.elements.type))]
         if layer.type in CONVOLUTIONS or is_deconvolution(layer):

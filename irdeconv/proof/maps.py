@@ -18,7 +18,7 @@ from irdeconv.proof.sums import Part, compare
 
 NEVER, WRONG = -1, -2  # emitted taps that read zeros only, or what the definition does not read
 READ, MISSING, IMPOSSIBLE = 0, 1, 2  # taps of the definition
-STEP = 2048  # units of work for a tap or a residue
+TAP_WORK = 2048  # units of work for a tap or a residue
 MOST_ALIGNED = 2**26
 MOST_ALONG = 2**13  # taps of an axis, which are looked at one by one
 MOST_PAIRS = 2**25  # of a tap and a residue of an axis
@@ -242,7 +242,7 @@ class MapComparison:
     def residues(self, axes: list[Axis], residues: tuple[int, ...], rows: Array) -> None:
         """Compare the outputs whose positions have some residues; `rows` [M] are their rows."""
         blocks, places = self.view.blocks or (), [*enumerate(zip(axes, residues, strict=True))]
-        spend(STEP * (1 + len(rows) // 64))
+        spend(TAP_WORK * (1 + len(rows) // 64))
         of = np.where(rows < 0, 0, np.searchsorted(self.starts, rows, "right"))  # 0: of none
         for i in np.unique(of):
             block = blocks[i - 1] if i else ()
@@ -273,7 +273,7 @@ class MapComparison:
         reached = self._unmet(first, a, out, residue, len(met))
         stands, line = [NEVER] * len(met), []
         for at, (t, live) in enumerate(met):
-            spend(STEP)
+            spend(TAP_WORK)
             pair = _met(out, read, residue, t, live, first, place)
             if pair is None:
                 continue
@@ -291,7 +291,7 @@ class MapComparison:
                 stands[at], reached[k] = k, READ
                 line.append(f"{t} as {k}")
         for k in [k for k, state in enumerate(reached) if state == MISSING]:
-            spend(STEP)
+            spend(TAP_WORK)
             if self.impossible(first, k, a, out, residue):
                 reached[k] = IMPOSSIBLE
         where = f", (o + {out.shift}) mod {out.radix} = {residue}" if out.radix > 1 else ""
@@ -302,7 +302,7 @@ class MapComparison:
         """Return the tap of the definition through which i and o meet; None if there is none."""
         reach = i * d.radix - o * d.stride + d.pad
         likely = range(d.taps) if isinstance(reach, Expr) else [reach // d.dilation]
-        spend(STEP // 2 * len(likely))
+        spend(TAP_WORK // 2 * len(likely))
         fits = (k for k in likely if self.case.is_zero(reach - k * d.dilation))
         return next((k for k in fits if 0 <= k < d.taps), None)
 
@@ -362,7 +362,7 @@ class MapComparison:
             found = self._aligned(sums, rows, channels)
             held = (found != (-1 if sums.numbered else 0)).any(axis=(0, 1))  # by tap
             for at in product(*([t for t, k in enumerate(s) if k != NEVER] for s, _ in along)):
-                spend(STEP + found.shape[0] * found.shape[1])
+                spend(TAP_WORK + found.shape[0] * found.shape[1])
                 stands = tuple(s[t] for (s, _), t in zip(along, at, strict=True))
                 rows_of = zip(at, sums.reads, strict=True)
                 place = [t // len(read.live) for t, read in rows_of]
@@ -376,7 +376,7 @@ class MapComparison:
                 emitted.setdefault(stands, []).append(part)
         for k in product(*([t for t, s in enumerate(r) if s != IMPOSSIBLE] for _, r in taps[0])):
             wanted = last(right, k)
-            spend(STEP + 4 * wanted.size)
+            spend(TAP_WORK + 4 * wanted.size)
             if k in emitted:
                 if any(sums.numbered != self.wanted.numbered for sums in block):
                     raise Unproved("a constant filter stands for a computed one")

@@ -30,7 +30,7 @@ def need(holds: Any, text: str) -> None:
         raise Unproved(text)
 
 
-LAYER = 8192  # units of work to follow a layer
+FOLLOWED = 8192  # units of work to follow a layer
 COUNTERS: list[Callable[[int], None]] = []  # of work; they raise Unproved if it is too much
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from irdeconv.proof.model import Unproved, spend
 
-ROW = 768  # units of work for an inequality that is made; a quarter for one that is read
+INEQUALITY = 768  # units of work for an inequality that is made; a quarter for one that is read
 MOST_CASES = 1024
 MOST_FACTS = 600  # of one elimination; beyond, nothing is said to follow
 LARGEST_SIZES = (2**24, 2**20, 2**16)  # open sizes go up to here, the first that is possible
@@ -267,7 +267,7 @@ class Case:
             found |= fresh
             reached |= todo
             todo = {m for i in fresh for m in self.facts[i].terms} - reached
-        spend(ROW // 4 * (16 + len(found)))
+        spend(INEQUALITY // 4 * (16 + len(found)))
         own = ((tuple(terms.items()), c) for terms, c in rows)
         return refuted((*own, *(self.rows[i] for i in sorted(found))))
 
@@ -304,7 +304,7 @@ def refuted(given: tuple[tuple[Terms, int], ...]) -> bool:
         found = [(dict(key), constant) for key, constant in rows.items() if key]
         if not found:
             return False
-        spend(ROW * len(found))
+        spend(INEQUALITY * len(found))
         equation, rows = _equation(rows), {}
         if equation:  # solved for a symbol, it may be put into all others
             solved, same, gone = equation
@@ -319,7 +319,7 @@ def refuted(given: tuple[tuple[Terms, int], ...]) -> bool:
                 _keep(rows, terms, constant)
         for low, a in (row for row in found if row[0].get(gone, 0) > 0):
             for high, b in (row for row in found if row[0].get(gone, 0) < 0):
-                spend(ROW)
+                spend(INEQUALITY)
                 p, q = -high[gone], low[gone]
                 _keep(rows, _sum(p, low, q, high), p * a + q * b)
                 if len(rows) > MOST_FACTS:

@@ -29,7 +29,7 @@ from irdeconv.proof.definition import (
 from irdeconv.proof.maps import MapComparison, Reference, View
 from irdeconv.proof.model import (
     FLOATS,
-    LAYER,
+    FOLLOWED,
     MOST_LAYERS,
     MOVES,
     REFUSED,
@@ -49,8 +49,8 @@ from irdeconv.proof.model import (
     vector,
 )
 from irdeconv.proof.sizes import (
+    INEQUALITY,
     LARGEST_SIZES,
-    ROW,
     Case,
     Expr,
     Size,
@@ -273,7 +273,7 @@ class RegionWalk:
 
     def layer(self, layer: Layer, inputs: list[Value], inner: bool) -> Sequence[Value]:
         """Return the outputs of a layer; `inner` if a convolution reads values made of them."""
-        spend(LAYER)
+        spend(FOLLOWED)
         if layer.type == "Const" and layer.elements is not None:
             return [layer.elements]
         if is_deconvolution(layer) or layer.type in CONVOLUTIONS:
@@ -310,7 +310,7 @@ class RegionWalk:
         is_open = any(v.array.dtype == object for v in inputs)
         if self.case.count:
             language.check_open(layer, [v.type for v in inputs])
-        spend(ROW * sum(v.array.size for v in inputs) * is_open)
+        spend(INEQUALITY * sum(v.array.size for v in inputs) * is_open)
         out = language.evaluate(layer, inputs)
         self.within(layer, [*inputs, *out] if is_open else [])
         return out

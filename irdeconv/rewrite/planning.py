@@ -57,7 +57,7 @@ from irdeconv.rewrite.targets import ScoreWeights, Target, facts_of, operation_o
 # Operations that are tried for a layer before rules are given up; for each form at first.
 MOST_OPERATIONS, FEW_OPERATIONS = 1500, 150
 STOPPED = f"the search stopped after {MOST_OPERATIONS:,} operations"
-INFERRED, RECORDED = 16_384, 1_024  # units of work for an operation: a new one, a known one
+NEW_PLANNED, KNOWN_PLANNED = 16_384, 1_024  # units of work for an operation: a new one, a known one
 VAIN = "the search stopped, as the target has no convolution of this batch or type"
 VIEWS = (Reshape, Squeeze1, Unsqueeze)  # output and input share their memory
 
@@ -216,7 +216,7 @@ class Planner:
         self, op: Op, inputs: Sequence[PlannedValue]
     ) -> tuple[PlannedValue, PlannedOperation | None]:
         """Return the output of an operation, and the operation with costs and violations."""
-        self.memo.draw(INFERRED)
+        self.memo.draw(NEW_PLANNED)
         specs, sizes = tuple(v.spec for v in inputs), tuple(v.size for v in inputs)
         spec = size = self.memo.one(infer_op(op, specs)[0])
         if any(v.spec is not v.size for v in inputs):
@@ -250,7 +250,7 @@ class Planner:
 
     def _record(self, made: PlannedOperation) -> None:
         """Add an operation and its score; Pruned if a better option is known."""
-        self.memo.draw(RECORDED)
+        self.memo.draw(KNOWN_PLANNED)
         self.operations.append(made)
         self.memo.room -= 1  # also for operations undone later: it bounds the time of the search
         self.score += self._score(made, self.target.cost)

@@ -231,7 +231,7 @@ KEYS_HINT = "docs/suite.md lists the keys"
 LARGEST_NUMBER = 1 << 24  # of the numbers in a file
 MOST_VALUES = 200
 MOST_CROSSED = 20_000
-LISTED = 16_384  # units of work for a layer
+LAYER_OF_FILE = 16_384  # units of work for a layer
 _TOP = ("dialects", "strength", "cross", "layer")
 _SIGNED = ("pads_begin", "pads_end")
 _FROM_ZERO = ("batch", "size", "output_padding", "output_shape")
@@ -340,7 +340,7 @@ class LayersReader(TomlReader):
         if not found.rows:
             self._wrong("cross", f"{dialect} has none of these layers", within="cross")
         for number, row in enumerate(found.rows, 1):
-            work.take(LISTED, "listing so many layers")
+            work.take(LAYER_OF_FILE, "listing so many layers")
             name, tests = f"{dialect}-{self.path.stem}-{number:03}", f"[cross] of {self.path.name}"
             try:
                 layer = suite_layer.layer_of(dialect, row)
@@ -353,7 +353,7 @@ class LayersReader(TomlReader):
     def _named(self, dialect: str, layers: Sequence[Mapping[str, Any]]) -> Iterator[SuiteCase]:
         seen: set[str] = set()
         for at, one in enumerate(layers):
-            work.take(LISTED, "listing so many layers")
+            work.take(LAYER_OF_FILE, "listing so many layers")
             row = {k: v for k, v in suite_layer.frozen(one).items() if k not in ("name", "tests")}
             lists = [v for k, v in row.items() if k in suite_layer.LISTS and isinstance(v, tuple)]
             row.setdefault("axes", len(lists[0]) if lists else suite_layer.BASE["axes"])
