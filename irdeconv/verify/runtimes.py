@@ -104,7 +104,11 @@ class OpenVinoPartner(Partner):
         nodes = [step.node for step in self.plan.steps]
         steps = {node.id for node in nodes if node.type != "ZeroInsertion"}
         model, keys = self._read(), layer_keys(self.plan.graph)
-        unlike = other_parts(keys.values(), _layers(model))
+        layers = _layers(model)
+        unlike = other_parts(keys.values(), layers)
+        if self.file.suffix == ".onnx":
+            node = self.plan.graph.node
+            unlike |= {k for i, k in keys.items() if _other_tensor(node(i), layers.get(k))}
         self._names = {i: k for i, k in keys.items() if i in steps and k not in unlike}
         self._pieces = [] if self.whole else self._cut(model)
 
@@ -258,6 +262,16 @@ def _values(array: Array, type: str) -> Array:
     if type == "bf16" and array.dtype == np.float16:
         return np.array(array.view(ml_dtypes.bfloat16))
     return array.astype(np.float32 if type == "f64" else array.dtype)
+
+
+def _other_tensor(mine: Node, theirs: Any) -> bool:
+    """Whether both have names of tensors, and none in common.
+
+    OpenVINO calls the last of the layers that it makes of an ONNX node by the node's name.
+    """
+    names = {name for port in mine.tensor_names for name in port}
+    others = set() if theirs is None else {n for o in theirs.outputs() for n in o.get_names()}
+    return bool(names and others) and names.isdisjoint(others)
 
 
 def _layers(model: Any) -> dict[str, Any]:
