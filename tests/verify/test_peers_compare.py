@@ -240,3 +240,12 @@ def test_onnx_files_in_both_runtimes(runtime: str, fault: str, tmp_path: Path) -
 def test_onnxruntime_needs_an_onnx(net: Path) -> None:
     assert "onnxruntime:FILE.onnx" in answer("compare", net, "onnxruntime", code=2).err
     assert "is no .onnx" in answer("compare", net, f"onnxruntime:{net}", code=2).err
+
+
+def test_names_of_onnx_nodes_with_several_outputs(tmp_path: Path) -> None:
+    """OpenVINO gives the node's name to the layer of the last output, the zero point."""
+    quantize = onnx_models.node("DynamicQuantizeLinear", "x", "q s z")
+    nodes = [quantize, onnx_models.node("DequantizeLinear", "q s z", "y")]
+    model = onnx_models.model(nodes, [onnx_models.info("x", (1, 3, 4, 4))], ["y"])
+    (path := tmp_path / "net.onnx").write_bytes(model.SerializeToString())
+    assert main(["compare", str(path), "openvino"]) == 0
