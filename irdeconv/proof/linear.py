@@ -1,7 +1,8 @@
-"""Proofs at exact sizes of everything that is linear in the data, element by element.
+"""The walk over a region, and proofs at exact sizes of everything that is linear in the data.
 
-A `ModelWalk` evaluates constants and sizes as arrays; its subclasses represent values that depend
-on data, `LinearWalk` by sums of numbered elements, `verify.probe` by residues modulo a prime.
+A `ModelWalk` takes each layer by its rule, and evaluates constants and sizes as arrays. Subclasses
+represent what depends on data: `LinearWalk` by sums of numbered elements, `symbolic.RegionWalk` by
+views of the data, also at open sizes, `verify.probe` by residues modulo a prime.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.lib.array_utils import normalize_axis_tuple as axes_of
 
 from irdeconv.proof.definition import (
     ACTIVATIONS,
     CONVOLUTIONS,
     OWN,
     Activation,
+    LayerDefinition,
+    Relation,
     activation,
     check_runs,
     define,
@@ -36,9 +38,10 @@ from irdeconv.proof.model import (
     MOST_LAYERS,
     MOVES,
     REFUSED,
+    RULES,
     Array,
     Call,
-    Ints,
+    Fact,
     Layer,
     Model,
     Obligation,
@@ -50,21 +53,20 @@ from irdeconv.proof.model import (
     region,
     room,
     spend,
-    whole,
+    vector,
 )
+from irdeconv.proof.sizes import Expr, is_int
 from irdeconv.proof.sums import (
     MOST_HELD,
     NONE,
     Bases,
     Block,
-    Different,
     Linear,
     Term,
     added,
     scaled,
 )
 
-MOST_SUMMED = 4096
 # The types of constants as files store them, to which weights may be rounded.
 _STORED = {"f16": np.float16, "f32": np.float32}
 
@@ -85,21 +87,27 @@ class NoOutput(Unproved):
     """A layer has no output at the sizes chosen."""
 
 
+def convolves(layer: Layer) -> bool:
+    """Whether a layer is a convolution or deconvolution."""
+    return layer.type in CONVOLUTIONS or is_deconvolution(layer)
+
+
 @dataclass
 class ModelWalk:
     """Evaluates values of a model.
 
-    Those that depend on data have `type`, `shape`, and `each`, which moves their elements. `leaf`
-    returns the values at which it stops, by port and reader; `choose` a vector for unknown sizes.
-    With `runs`, OpenVINO has to run the deconvolutions; `fixed`: all sizes are known before.
+    Those that depend on data have `type`, `shape`, and, at exact sizes, `each`, which moves their
+    elements. `leaf` returns the values at which it stops, by port and reader. With `runs`, OpenVINO
+    has to run the deconvolutions; `fixed`: all sizes are known before. `inner` says whether a
+    convolution reads what is made of the layer that is looked at.
     """
 
     model: Model
     leaf: Leaf
-    choose: Callable[[Port, Sequence[int]], TypedArray] | None = None
     runs: bool = False
     fixed: bool = False
     values: dict[Port, Value] = field(default_factory=dict)
+    inner: bool = False
     # The rules of layers that depend on data and do not only move them.
     rules: ClassVar[dict[str, Callable[..., Value]]]
     lift: ClassVar[Any]  # (value): a constant as what values are that depend on data
@@ -120,40 +128,57 @@ class ModelWalk:
             return found is not None
 
         places, _ = region(self.model, port, stops, MOST_LAYERS)
-        for place in places:
+        ahead = set[int]()  # what convolutions read
+        for place in reversed(places):
             layer = self.model.layers[place]
+            if place in ahead or convolves(layer):
+                ahead |= {p.layer for p in layer.inputs}
+        for place in places:
+            layer, self.inner = self.model.layers[place], place in ahead
             known = bool(layer.inputs) or layer.elements is not None
             need(known, f"{layer} is no part of the rewriting")
             try:
-                made = self._step(layer, [self.values[p] for p in layer.inputs])
+                made = self.step(layer, [self.values[p] for p in layer.inputs])
             except REFUSED as e:
                 raise Unproved(f"{layer} is not followed: {e}") from None
             for i, value in enumerate(made):
                 self.values.setdefault(Port(place, i), value)
         return self.values[port]
 
-    def _step(self, layer: Layer, given: Sequence[Value]) -> list[Value]:
+    def step(self, layer: Layer, given: list[Value]) -> Sequence[Value]:
+        """Return the outputs of a layer."""
         spend(FOLLOWED)
         if layer.elements is not None:
             return [layer.elements._replace(stored=_STORED.get(layer.elements.type))]
-        if layer.type in CONVOLUTIONS or is_deconvolution(layer):
+        if convolves(layer):
             return [self._convolve(layer, given)]
-        if layer.type == "ShapeOf" and not isinstance(given[0], TypedArray):
-            blank = np.broadcast_to(np.float32(0), given[0].shape)
-            given = [TypedArray(blank, "f32")]
-        known = [v for v in given if isinstance(v, TypedArray)]
-        if len(known) == len(given) and layer.type not in ("MatMul", "Einsum"):
-            if self.runs and not self.fixed:
-                check_open(layer, [v.type for v in known])
-            ports = (0,) if layer.type == "Convert" else MOVES.get(layer.type, ())
-            kinds = {v.stored for i, v in enumerate(known) if i in ports}
-            stored = kinds.pop() if len(kinds) == 1 else None
-            return [v._replace(stored=stored) for v in evaluate(layer, known)]
-        if layer.type in MOVES:
-            return list(self._moved(layer, given))
-        need(layer.type in self.rules, f"{layer} is not followed")
+        need(layer.type in RULES, f"{layer} is not followed")
         call, _ = listed_call(layer, given)
-        return [self.rules[layer.type](self, call, given)]
+        if layer.type == "ShapeOf":
+            is_open = any(isinstance(n, Expr) for n in given[0].shape)
+            sizes = np.array(given[0].shape, object if is_open else np.int64)
+            return [TypedArray(sizes, output_type(layer, ["f32"]))]
+        output_type(layer, [str(v.type) for v in given])  # refuses what misfits
+        known = all(isinstance(v, TypedArray) for v in given)
+        if known and layer.type not in ("MatMul", "Einsum"):
+            return self._known(layer, given)
+        return self._followed(call, given)
+
+    def _known(self, layer: Layer, given: Sequence[TypedArray]) -> Sequence[TypedArray]:
+        """Return what is computed from constants and sizes alone."""
+        if self.runs and not self.fixed:
+            check_open(layer, [v.type for v in given])
+        ports = (0,) if layer.type == "Convert" else MOVES.get(layer.type, ())
+        kinds = {v.stored for i, v in enumerate(given) if i in ports}
+        stored = kinds.pop() if len(kinds) == 1 else None
+        return [v._replace(stored=stored) for v in evaluate(layer, given)]
+
+    def _followed(self, call: Call, given: Sequence[Value]) -> Sequence[Value]:
+        """Return what depends on data."""
+        if call.layer.type in MOVES:
+            return list(self._moved(call.layer, given))
+        call.need(call.layer.type in self.rules, "it is not followed")
+        return [self.rules[call.layer.type](self, call, given)]
 
     def _moved(self, layer: Layer, given: Sequence[Value]) -> list[Value]:
         """Move the numbers of all elements, then these elements."""
@@ -187,44 +212,51 @@ class ModelWalk:
         value = self.lift(given[0])
         return self._activated(value, activation(call.layer, value.type, given[1:]))
 
-    def _convolve(self, layer: Layer, given: Sequence[Value]) -> Value:
+    def _convolve(self, layer: Layer, given: list[Value]) -> Value:
         """Evaluate a convolution or deconvolution of any dialect by its definition."""
-        x, w = (self.lift(v) for v in given[:2])
-        d = define(layer, len(x.shape))
-        x, w = x.each(partial(np.transpose, axes=d.data_axes)), w.each(d.ordered)
-        g, m, k, *kernel = w.shape
-        n, c, *space = x.shape
-        if c != g * k:
+        d, x, w = self._operands(layer, given)
+        (_, c, *space), (g, _, k, *kernel) = (x.shape[a] for a in d.data_axes), w.shape
+        if not is_int(c - g * k, 0):
             text = f"{layer}: {c} channels of data, {g * k} of the filter"
             raise Misfit(text, (layer.inputs[0], d.data_axes[1]), g * k)
-
-        def numbers(port: int) -> Ints:
-            value = given[port]
-            if port == d.output_shape and self.choose and not isinstance(value, TypedArray):
-                rows = enumerate(zip(space, kernel, strict=True))
-                free = [d.window(a, *row, None)[1] for a, row in rows]
-                value = self.choose(layer.inputs[port], free)
-            return whole(value)
-
-        reads = []
-        for along in d.relations(space, kernel, numbers):
-            if along.outputs < 0:
-                raise NoOutput(f"{layer} would have {along.outputs} outputs")
-            room((along.outputs, along.taps))
-            least = d.forward and self.fixed and layer.version != OWN
-            need(along.taps > 0 and along.outputs >= least, f"{layer}: the kernel does not fit")
-            reads.append(along.readings())
-        sizes = [len(r) for r in reads]
+        relations = d.relations(space, kernel, lambda port: vector(given[port]))
+        for along in relations:
+            self._fits(layer, d, along)
         if self.runs:
-            check_runs(layer, d, c, tuple(sizes))
-        x = x.each(lambda a: a.reshape(n, g, k, *space))
-        back, shape = np.argsort(d.data_axes), (n, g * m, *sizes)
-        y = self._block(layer, x, w, reads).each(lambda a: a.reshape(shape).transpose(back))
+            check_runs(layer, d, g * k, tuple(r.outputs for r in relations))
+        y = self._weighed(layer, d, x, w, relations)
         if d.bias is not None:
-            column = [g * m if a == d.data_axes[1] else 1 for a in range(len(shape))]
-            bias = self.lift(given[d.bias]).each(lambda a: a.reshape(column))
-            y = self._plus(*self._alike(layer, [y, bias]))
+            y = self._biased(layer, y, given[d.bias], d.data_axes[1])
         return self._activated(y, finish(d.activation, y.type)) if d.activation else y
+
+    def _operands(self, layer: Layer, given: list[Value]) -> tuple[LayerDefinition, Value, Value]:
+        """Return the definition, the data, and the filter [g, M/g, C/g, *K]."""
+        x, w = (self.lift(v) for v in given[:2])
+        d = define(layer, len(x.shape))
+        return d, x, w.each(d.ordered)
+
+    def _fits(self, layer: Layer, d: LayerDefinition, along: Relation) -> None:
+        """Check that a layer has outputs."""
+        if along.outputs < 0:
+            raise NoOutput(f"{layer} would have {along.outputs} outputs")
+        room((along.outputs, along.taps))
+        least = d.forward and self.fixed and layer.version != OWN
+        need(along.taps > 0 and along.outputs >= least, f"{layer}: the kernel does not fit")
+
+    def _weighed(
+        self, layer: Layer, d: LayerDefinition, x: Value, w: Value, relations: Sequence[Relation]
+    ) -> Value:
+        """Return the sums, without a bias."""
+        (n, _, *space), (g, m, k, *_) = (x.shape[a] for a in d.data_axes), w.shape
+        x = x.each(lambda a: a.transpose(d.data_axes).reshape(n, g, k, *space))
+        back, shape = np.argsort(d.data_axes), (n, g * m, *(r.outputs for r in relations))
+        y = self._block(layer, x, w, [r.readings() for r in relations])
+        return y.each(lambda a: a.reshape(shape).transpose(back))
+
+    def _biased(self, layer: Layer, y: Value, bias: Value, axis: int) -> Value:
+        column = [n if a == axis else 1 for a, n in enumerate(y.shape)]
+        bias = self.lift(bias).each(lambda a: a.reshape(column))
+        return self._plus(*self._alike(layer, [y, bias]))
 
     def _einsum(self, call: Call, given: Sequence[Value]) -> Value:
         text = call.said["equation"]
@@ -278,26 +310,42 @@ class ModelWalk:
         return self._block(layer, x, w).each(lambda a: a.reshape(shape).transpose(back))
 
 
+ModelWalk.rules = {
+    **dict.fromkeys(("Add", "Subtract"), ModelWalk._add),
+    "Negative": lambda walk, call, given: walk._negated(walk.lift(given[0])),
+    "MatMul": ModelWalk._matmul,
+    "Einsum": ModelWalk._einsum,
+    **dict.fromkeys(ACTIVATIONS, ModelWalk._activate),
+}
+
+
 @dataclass
 class LinearWalk(ModelWalk):
-    """Evaluates values as sums of terms."""
+    """Evaluates values as sums of terms; `choose` returns a vector for unknown sizes."""
 
     bases: Bases = field(default_factory=Bases)
+    choose: Callable[[Port, Sequence[int]], TypedArray] | None = None
     held: int = 0  # elements of all values
 
     def lift(self, value: Value) -> Linear:
         """Return a constant as a sum of terms, too."""
         return value if isinstance(value, Linear) else self.bases.constant(value)
 
-    def _step(self, layer: Layer, given: Sequence[Value]) -> list[Value]:
-        made = super()._step(layer, given)
+    def step(self, layer: Layer, given: list[Value]) -> Sequence[Value]:
+        """Return the outputs of a layer."""
+        made = super().step(layer, given)
         # All values are kept, as several layers may read one: their sum has a limit, too.
         self.held = room((1, self.held + sum(room(v.shape) for v in made)), MOST_HELD)
         return made
 
-    def _moved(self, layer: Layer, given: Sequence[Value]) -> list[Value]:
-        output_type(layer, [v.type or "" for v in given])  # refuses types that do not fit
-        return super()._moved(layer, given)
+    def _operands(self, layer: Layer, given: list[Value]) -> tuple[LayerDefinition, Value, Value]:
+        d, x, w = super()._operands(layer, given)
+        port = d.output_shape
+        if self.choose and port is not None and not isinstance(given[port], TypedArray):
+            rows = enumerate(zip(d.data_axes[2:], w.shape[3:], strict=True))
+            free = [d.window(a, x.shape[axis], k, None)[1] for a, (axis, k) in rows]
+            given[port] = self.choose(layer.inputs[port], free)
+        return d, x, w
 
     def _joined(self, values: Sequence[Linear]) -> Linear:
         need(len({v.last for v in values}) < 2, "what has other activations is joined")
@@ -368,29 +416,10 @@ class LinearWalk(ModelWalk):
         call.need(call.said["destination_type"] == value.type, f"it converts {value.type}")
         return value
 
-    def _sum(self, call: Call, given: Sequence[Value]) -> Linear:
-        [value] = self._alike(call.layer, [self.lift(given[0])])
-        chosen = sorted(axes_of(whole(given[1]), len(value.shape)))
-        shape = [n for a, n in enumerate(value.shape) if a not in chosen]
-        first = value.each(lambda a: np.moveaxis(a, chosen, range(len(chosen))).reshape(-1, *shape))
-        out = Linear(value.type, (Term(np.full(shape, NONE)),))
-        for i in range(room((value.shape[a] for a in chosen), MOST_SUMMED)):
-            out = added(out, first.each(partial(np.take, indices=i, axis=0)))
-        keeps = call.word("keep_dims")
-        return out.each(partial(np.expand_dims, axis=chosen)) if keeps else out
 
-
-ModelWalk.rules = {
-    **dict.fromkeys(("Add", "Subtract"), ModelWalk._add),
-    "Negative": lambda walk, call, given: walk._negated(walk.lift(given[0])),
-    "MatMul": ModelWalk._matmul,
-    "Einsum": ModelWalk._einsum,
-    **dict.fromkeys(ACTIVATIONS, ModelWalk._activate),
-}
 LinearWalk.rules = {
     **ModelWalk.rules,
     **dict.fromkeys(("Multiply", "Divide"), LinearWalk._scale),
-    "ReduceSum": LinearWalk._sum,
     "Convert": LinearWalk._convert,
 }
 
@@ -440,11 +469,9 @@ class Leaves:
 
     def _known(self, port: Port) -> TypedArray | None:
         def leaf(read: Port, reader: Layer) -> Value | None:
-            shape = self.ob.fact(read).shape if reader.type == "ShapeOf" else None
-            sizes = [n for n in shape or () if isinstance(n, int)]
-            if shape is None or len(sizes) < len(shape):
-                return None
-            return Linear(None, (Term(np.broadcast_to(NONE, sizes)),))
+            fact = self.ob.fact(read) if reader.type == "ShapeOf" else Fact(None, None)
+            fixed = fact.shape is not None and all(isinstance(n, int) for n in fact.shape)
+            return fact if fixed else None
 
         try:
             value = LinearWalk(self.ob.source, leaf, bases=self.bases).value(port)
@@ -506,7 +533,7 @@ def _source(
         def leaf(port: Port, reader: Layer, leaves: Leaves = leaves) -> Value | None:
             return leaves.get(port) if port in stops else None
 
-        walk = LinearWalk(ob.source, leaf, leaves.choose, bases=leaves.bases)
+        walk = LinearWalk(ob.source, leaf, bases=leaves.bases, choose=leaves.choose)
         try:
             return leaves, walk.lift(walk.value(ob.wanted))
         except Misfit as e:
@@ -536,8 +563,6 @@ def _compared(ob: Obligation, leaves: Leaves, wanted: Linear) -> float:
     for axis in (1, max(ranks, default=0) - 1, None):
         try:
             rounding = leaves.bases.equal(output, wanted, axis)
-        except Different:
-            raise
         except Unproved as e:
             why = why or e
             continue

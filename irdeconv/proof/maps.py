@@ -204,13 +204,6 @@ class MapComparison:
             for residues in product(*(range(a.radix) for a in axes[2:])):
                 self.residues(axes[2:], residues, last(table, residues))
 
-    @property
-    def structure(self) -> tuple[int, int, bool] | None:
-        """The sums that replaced a deconvolution (see Proof)."""
-        blocks, period = self.view.blocks or (), max(a.radix for a in self.view.axes)
-        pointwise = len(blocks) == 1 and set(blocks[0][0].weights.shape[3:]) == {1}
-        return None if self.wanted.definition.forward else (len(blocks), period, pointwise)
-
     @cached_property
     def starts(self) -> Array:
         """The first row of each block; at the end the number of rows."""
@@ -325,7 +318,7 @@ class MapComparison:
     def _unmet(self, i: Size, a: int, out: Axis, residue: int, emitted: int) -> list[int]:
         """Return the state of each tap before any is met: whether it has outputs of a residue."""
         d = self.wanted.relations[a]
-        taps, ahead = np.arange(d.taps), out.shift + d.pad - residue
+        taps, ahead = np.arange(d.taps), (out.shift + d.pad - residue) % out.radix
         most = max(d.taps, emitted)
         fits = most <= MOST_ALONG and most * out.radix <= MOST_PAIRS
         text = f"axis {a}: {most:,} taps and {out.radix:,} residues"
@@ -347,9 +340,6 @@ class MapComparison:
             i = o * d.stride + offset
         else:
             o = i * d.radix - offset
-            fixed = type(i) is int or d.radix % out.radix == 0
-            if fixed and (out.shift - offset - residue) % out.radix != 0:
-                return True
         return self.case.excludes([o, d.outputs - 1 - o, i, d.inputs - 1 - i])
 
     def weights(

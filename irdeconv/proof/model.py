@@ -168,8 +168,8 @@ class Proof:
 
     `method` is by index maps, or element by element. `sizes` are the proved ones in words; `every`:
     these are all that `fact` allows. `maps` has the index maps, one line each. `rounding` is the
-    largest relative difference of a weight. `structure` has, of a deconvolution's maps, the number
-    of joined sums, the outputs of an axis for one place, and whether the only kernel is 1.
+    largest relative difference of a weight. `view` is what stands for a deconvolution, if that was
+    followed by index maps.
     """
 
     method: str
@@ -178,7 +178,7 @@ class Proof:
     maps: tuple[str, ...] = ()
     rounding: float = 0.0
     assumed: tuple[str, ...] = ()
-    structure: tuple[int, int, bool] | None = None
+    view: Any = None
 
 
 LARGEST_ARRAY, HIGHEST_RANK, LONGEST_VECTOR = 1 << 25, 16, 1 << 16

@@ -7,7 +7,6 @@ one run goes on with True, another one with False.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from math import gcd
@@ -81,9 +80,6 @@ class Expr:
     def __mod__(self, divisor: Any) -> Size:
         return self - self // divisor * divisor
 
-    def __abs__(self) -> Size:
-        return self if self >= 0 else -self
-
     def __rfloordiv__(self, other: Any) -> Size:
         raise Unproved(f"the division of {other} by {self} is not followed")
 
@@ -138,8 +134,11 @@ def is_empty(shape: Iterable[Any]) -> bool:
 
 
 def positive(n: Size) -> Size:
-    """Return max(n, 0) without asking which of both it is."""
-    return n.case.positive(n) if isinstance(n, Expr) else max(n, 0)
+    """Return max(n, 0); an open size may split the case."""
+    # One question for max(e, 0) and max(-e, 0), which is the former less e.
+    if isinstance(n, Expr) and next(iter(n.terms.values())) < 0:
+        return positive(-n) + n
+    return n if n >= 0 else 0
 
 
 def ratio(a: Size, b: Size) -> int:
@@ -155,12 +154,9 @@ def ratio(a: Size, b: Size) -> int:
 class Case:
     """The assumptions on sizes: facts e >= 0, some of them answers that split off this case."""
 
-    def __init__(
-        self, answers: Answers = (), signs: Answers = (), largest: int = LARGEST_SIZES[0]
-    ) -> None:
+    def __init__(self, answers: Answers = (), largest: int = LARGEST_SIZES[0]) -> None:
         self.largest = largest
         self.facts: list[Expr] = []
-        self.signs, self.positives = signs, dict[Any, Size]()
         self.count = 0
         self.answers, self.asked = answers, 0
         self.others: list[Answers] = []
@@ -199,29 +195,6 @@ class Case:
             q = self.quotients[key] = self.free(f"floor(({rest})/{c})")
             self.facts += [rest - q * c, q * c + (c - 1) - rest]
         return self.quotients[key] + whole
-
-    def positive(self, e: Expr) -> Size:
-        """Return max(e, 0): a symbol t >= 0, t >= e; which of both it is, is asked if need be."""
-        # One symbol for max(e, 0) and max(-e, 0): their difference is e only if they share it.
-        if next(iter(e.terms.values())) < 0:
-            return self.positive(-e) + e
-        if self.implies(e):
-            return e
-        if self.implies(-e):
-            return 0
-        key = (tuple(e.terms.items()), e.constant)
-        if key not in self.positives:
-            if len(self.positives) < len(self.signs):
-                sign = self.signs[len(self.positives)]
-                self.facts.append(e if sign else -1 - e)
-                self.positives[key] = e if sign else 0
-            else:
-                t = self.positives[key] = self.free(f"max({e}, 0)")
-                # Without an upper bound, later checks of 32 bits could not hold. The facts decide
-                # it by powers of 2, which are few questions.
-                bits = bisect_left(range(32), True, 8, key=lambda b: self.implies(2**b - e))
-                self.facts += [t, t - e, *([2**bits - t] if bits < 32 else [])]
-        return self.positives[key]
 
     def decide(self, e: Size) -> bool:
         """Return whether e >= 0, if need be by splitting the case."""
@@ -344,29 +317,14 @@ def _equation(rows: Rows) -> tuple[dict[Monomial, int], int, Monomial] | None:
 
 
 def every_case(prove: Callable[[Case], None], largest: int = LARGEST_SIZES[0]) -> int:
-    """Run a proof for all cases into which its questions split the sizes; return their number.
-
-    After a failure the next max(e, 0) is e or 0.
-    """
-    signs: list[Answers] = [()]
+    """Run a proof for all cases into which its questions split the sizes; return their number."""
+    pending: list[Answers] = [()]
     done = 0
-    while signs:
-        pending: list[Answers] = [()]
-        case = Case()
-        try:
-            while pending:
-                case = Case(pending.pop(), signs[-1], largest)
-                prove(case)
-                pending += case.others
-                done += 1
-                if done + len(pending) + len(signs) > MOST_CASES:
-                    raise Unproved(f"the sizes fall into more than {MOST_CASES} cases")
-            signs.pop()
-        except Unproved:
-            # All cases are shown again, with the sign of one maximum more as a fact.
-            if len(case.positives) <= len(signs[-1]) or done >= MOST_CASES:
-                raise
-            last = signs.pop()
-            signs += [(*last, True), (*last, False)]
-            done += 1
+    while pending:
+        case = Case(pending.pop(), largest)
+        prove(case)
+        pending += case.others
+        done += 1
+        if done + len(pending) > MOST_CASES:
+            raise Unproved(f"the sizes fall into more than {MOST_CASES} cases")
     return done

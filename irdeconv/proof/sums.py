@@ -14,7 +14,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,13 +35,8 @@ from irdeconv.proof.model import (
 )
 
 FRACTION = 512  # units of work
-MOST_FRACTIONS = 2**20
+MOST_SUMS = 2**20
 MOST_ROUNDED = 2.0**-10  # relative change of a weight that counts as rounding
-_exactly = np.frompyfunc(Fraction, 1, 1)
-
-
-class Different(Unproved):
-    """Two values differ: another view on them will not help."""
 
 
 class Part(NamedTuple):
@@ -79,62 +73,52 @@ def compare(low: Sequence[Part], source: Sequence[Part], what: str) -> float:
     """
     kinds, worst = [p.symbols for p in (*low, *source)], 0.0
     for kind in kinds if any(k.any() for k in kinds) else [np.array(0)]:
-        sides = [
-            [p._replace(weights=p.weights * (p.symbols == kind)) for p in side]
-            for side in (low, source)
-        ]
-        alone = [_alone(side, kinds[0].shape) for side in sides]
-        few = alone[0] & alone[1]
-        # Fractions are far slower than float64, which is exact for single products.
-        slow = int(np.count_nonzero(~few))
-        spend(len(kinds) * (8 * few.size + FRACTION * slow))
-        if slow > MOST_FRACTIONS:
-            raise Unproved("too many weights are sums to compare them exactly")
-        for chosen, number in ((few, np.asarray), (~few, _exactly)):
-            a, b = (_total(side, chosen, number) for side in sides)
-            equal = np.asarray(a == b, bool)
-            near = alone[0][chosen] & _rounded(a, b, sides[0])
-            near |= alone[1][chosen] & _rounded(b, a, sides[1])
-            near &= np.asarray(b != 0, bool)  # no number is near 0
-            for i in np.flatnonzero(~(equal | near))[:1]:
-                both = f"add up to {float(a[i]):.9g}, in the source to {float(b[i]):.9g}"
-                raise Different(f"{what} {both}")
-            step = abs(a[~equal] - b[~equal]) / abs(b[~equal])
-            worst = max(worst, float(np.max(step, initial=0)))
+        none = [np.zeros(kinds[0].shape)]
+        sides = [[_of_kind(p, kind) for p in side] or none for side in (low, source)]
+        other = _total([*sides[0], *(-b for b in sides[1])]) != 0
+        if not other.any():
+            continue
+        a, b = ([p[other] for p in side] for side in sides)
+        both, gap = [_total(side) for side in (a, b)], abs(_total([*a, *(-v for v in b)]))
+        near = (_rounded(a, b, low) | _rounded(b, a, source)) & (both[1] != 0)  # none is near 0
+        for i in np.flatnonzero(~near)[:1]:
+            text = f"add up to {both[0][i]:.9g}, in the source to {both[1][i]:.9g}"
+            raise Unproved(f"{what} {text}")
+        worst = max(worst, float(np.max(gap / abs(both[1]))))
     if worst > MOST_ROUNDED:
-        raise Different(f"{what} change by {worst:.1e} of themselves, which is no rounding")
+        raise Unproved(f"{what} change by {worst:.1e} of themselves, which is no rounding")
     return worst
 
 
-def _alone(parts: Sequence[Part], shape: tuple[int, ...]) -> Array:
-    """Return a mask of sums that are one product at most, and exact."""
-    count, exact = np.zeros(shape, int), np.ones(shape, bool)
-    for p in parts:
-        count, exact = count + (p.weights != 0), exact & _fits(p.weights, p.factor)
-    return exact & (count < 2)
+def _of_kind(part: Part, kind: Array) -> Array:
+    weights = part.weights * (part.symbols == kind)
+    return product(weights, np.broadcast_to(part.factor, weights.shape))
 
 
-def _total(parts: Sequence[Part], chosen: Array, number: Any) -> Array:
-    out = number(np.zeros(np.count_nonzero(chosen)))
-    for p in parts:
-        factor = np.broadcast_to(p.factor, chosen.shape)[chosen]
-        out = out + number(p.weights[chosen]) * number(factor)
+def _total(parts: Sequence[Array]) -> Array:
+    """Return the sums of the parts, each rounded once: their signs are exact."""
+    rows = np.stack(parts)
+    out, many = np.sum(rows, axis=0), np.count_nonzero(rows, axis=0) > 2
+    slow = room((int(many.sum()),), MOST_SUMS, "sums of weights")
+    spend(8 * rows.size + FRACTION // 8 * slow * len(parts))
+    out[many] = [math.fsum(column) for column in rows[:, many].T]
     return np.asarray(out)
 
 
-def _rounded(a: Array, b: Array, parts: Sequence[Part]) -> Array:
-    """Return a mask: a is a number of the type of its single weight, and none is nearer to b."""
+def _rounded(a: Sequence[Array], b: Sequence[Array], parts: Sequence[Part]) -> Array:
+    """Return a mask: a is one number of the type of its weight, and none is nearer to b."""
     types = {p.stored if np.isin(p.factor, (-1, 1)).all() else None for p in parts}
     if types not in ({np.float16}, {np.float32}):
-        return np.zeros(a.shape, bool)
-    stored = types.pop()
+        return np.zeros(len(a[0]) if a else len(b[0]), bool)
+    stored, one = types.pop(), np.sum(a, axis=0)
     with np.errstate(over="ignore"):
-        narrow = a.astype(np.float64).astype(stored)
+        narrow = one.astype(stored)
         ends = [np.nextafter(narrow, stored(s)) for s in (-np.inf, np.inf)]
-    ends = [np.where(np.isfinite(e), e, narrow).astype(np.float64) for e in ends]
-    exact: Any = _exactly if a.dtype == object else np.asarray
-    low, middle, high = (exact(v) for v in (ends[0], narrow.astype(np.float64), ends[1]))
-    return np.asarray((middle == a) & (low + a <= 2 * b) & (2 * b <= a + high), bool)
+    # The sum of two neighbours is exact in float64.
+    low, high = (np.where(np.isfinite(e), e, narrow).astype(np.float64) + one for e in ends)
+    doubled = [2 * v for v in b]
+    fits = (_total([*doubled, -low]) >= 0) & (_total([high, *(-v for v in doubled)]) >= 0)
+    return np.asarray(fits & (narrow == one) & (np.count_nonzero(a, axis=0) < 2))
 
 
 MOST_TERMS = 256

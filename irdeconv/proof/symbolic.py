@@ -10,7 +10,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,21 +19,20 @@ from irdeconv.proof import language
 from irdeconv.proof.definition import (
     CONVOLUTIONS,
     OWN,
+    Activation,
     LayerDefinition,
     Relation,
-    check_runs,
     define,
-    finish,
     is_deconvolution,
 )
+from irdeconv.proof.linear import ModelWalk, NoOutput, Value
 from irdeconv.proof.maps import MapComparison, Reference, View
 from irdeconv.proof.model import (
     FLOATS,
-    FOLLOWED,
     MOST_LAYERS,
     MOVES,
     REFUSED,
-    RULES,
+    Call,
     Fact,
     Layer,
     Model,
@@ -73,12 +72,8 @@ from irdeconv.proof.views import (
     zero_shape,
 )
 
+Stop = Callable[[Port], Port | None]
 _IN_INTEGERS = "Abs Add Convert Maximum Minimum Multiply Negative Range ShapeOf Subtract".split()
-Value = View | Pieces | Leaf | Numbers | TypedArray
-
-
-class Vacuous(Exception):
-    """The source layer has no output at these sizes."""
 
 
 def prove(ob: Obligation) -> Proof:
@@ -105,7 +100,7 @@ def _proof(ob: Obligation, least: int, largest: int) -> Proof:
         try:
             found.append(_compared(walk))
             bounded.append(walk.few_elements())
-        except Vacuous:
+        except NoOutput:
             return
         except REFUSED as e:
             raise Unproved(f"what is computed does not fit together: {e}") from None
@@ -120,18 +115,19 @@ def _proof(ob: Obligation, least: int, largest: int) -> Proof:
     if cases > 1:
         sizes += f", in {cases} cases"
     maps = dict.fromkeys(m for c in found for m in c.maps)
-    rounding, structure = max(c.rounding for c in found), found[0].structure
-    return Proof("index maps", sizes, True, tuple(maps), rounding, structure=structure)
+    view = None if found[0].wanted.definition.forward else found[0].view
+    return Proof("index maps", sizes, True, tuple(maps), max(c.rounding for c in found), view=view)
 
 
 def _compared(walk: RegionWalk) -> MapComparison:
     """Evaluate both sides, the one with the deconvolution first, and compare them."""
     ob, images = walk.ob, set(walk.ob.twins.values())
-    sides: list[tuple[Model, Port, Callable[[Port], Port | None]]] = [
+    sides: list[tuple[Model, Port, Stop]] = [
         (ob.source, ob.wanted, lambda p: p if p in images else None),
         (ob.lowered, ob.output, ob.twins.get),
     ]
-    layers = [[m.layers[i] for i in _followed(m, end, leaf)] for m, end, leaf in sides]
+    sides = [(model, end, _beginning(model, stop)) for model, end, stop in sides]
+    layers = [_followed(*side) for side in sides]
     deconvolved = [any(map(is_deconvolution, side)) for side in layers]
     if any(deconvolved) and not deconvolved[0]:
         sides.reverse()
@@ -139,11 +135,9 @@ def _compared(walk: RegionWalk) -> MapComparison:
     elif not any(deconvolved):
         one = [y.type in CONVOLUTIONS for y in layers[0]].count(True) == 1
         need(one, "no deconvolution is on either side, nor one convolution in the source")
-        walk.defining = True
     # It decides which leaf is the data and which one the filter, so the second side knows.
-    first = walk.value(*sides[0])
-    walk.defining = False
-    second = walk.value(*sides[1])
+    first = walk.side(*sides[0])
+    second = walk.side(*sides[1])
     if not isinstance(first, Reference) or not isinstance(second, View):
         raise Unproved("it is not one layer against what took its place")
     given = (y.elements for y in layers[not walk.raised] if y.elements is not None)
@@ -174,16 +168,14 @@ def _moved(layer: Layer, inputs: Sequence[Any]) -> list[Numbers]:
     return [Numbers(kind, a) for a in language.move(layer, given)]
 
 
-def _followed(model: Model, output: Port, leaf: Callable[[Port], Port | None]) -> list[int]:
-    """Return the layers between a value and the leaves, each behind its inputs.
+def _followed(model: Model, output: Port, stop: Stop) -> list[Layer]:
+    places, _ = region(model, output, lambda port, _: stop(port) is not None, MOST_LAYERS)
+    return [model.layers[i] for i in places]
 
-    Constants, and values computed from constants alone, are not leaves.
-    """
 
-    def stops(port: Port, _: Layer | None) -> bool:
-        return leaf(port) is not None and not is_constant(model, port)
-
-    return region(model, output, stops, MOST_LAYERS)[0]
+def _beginning(model: Model, stop: Stop) -> Stop:
+    """Return where a region begins: constants, and what is computed from them, are part of it."""
+    return lambda port: None if is_constant(model, port) else stop(port)
 
 
 def is_constant(model: Model, port: Port, most: int = 64) -> bool:
@@ -207,45 +199,25 @@ def open_leaf(case: Case, port: Port, name: str, fact: Fact, least: int) -> Leaf
     return Leaf(port, fact.type, tuple(sizes))
 
 
-@dataclass
-class RegionWalk:
-    """Evaluates regions in one case of the sizes."""
+class RegionWalk(ModelWalk):
+    """Evaluates the regions of both models in one case of the sizes."""
 
-    ob: Obligation
-    case: Case
-    least: int = 0  # of the open sizes
-    # Data as a View, weights as Numbers, else a vector of symbols.
-    leaves: dict[Port, Value] = field(default_factory=dict)
-    count: int = 0  # of the numbers that leaves have
-    shapes: list[tuple[Size, ...]] = field(default_factory=list)  # of tensors
-    products: list[tuple[Layer, Expr]] = field(default_factory=list)  # of open sizes
-    raised: bool = False  # whether the deconvolution is in the lowered model
-    defining: bool = False  # whether a convolution is followed by its definition
+    def __init__(self, ob: Obligation, case: Case, least: int = 0) -> None:
+        super().__init__(ob.source, lambda port, _: None)
+        self.ob, self.case, self.least = ob, case, least  # `least` of the open sizes
+        # Data as a View, weights as Numbers, else a vector of symbols.
+        self.leaves: dict[Port, Value] = {}
+        self.count = 0  # of the numbers that leaves have
+        self.shapes: list[tuple[Size, ...]] = []  # of tensors
+        self.products: list[tuple[Layer, Expr]] = []  # of open sizes
+        self.raised = False  # whether the deconvolution is in the lowered model
+        self.is_leaf = False  # whether it reads data from outside
 
-    def value(self, model: Model, output: Port, leaf: Callable[[Port], Port | None]) -> Value:
-        """Evaluate the region of a value layer by layer."""
-        found: dict[Port, Value] = {}
-
-        def get(port: Port) -> Value:
-            if port in found:
-                return found[port]
-            at = leaf(port)
-            if at is None:
-                raise Unproved(f"output {port.port} of {model.of(port)} is not known")
-            return self.leaf(at)
-
-        order, inner = _followed(model, output, leaf), set[int]()  # what convolutions read
-        for at in reversed(order):
-            layer = model.layers[at]
-            if at in inner or layer.type in CONVOLUTIONS or is_deconvolution(layer):
-                inner |= {p.layer for p in layer.inputs}
-        for at in order:
-            layer = model.layers[at]
-            given = [get(p) for p in layer.inputs]
-            for i, value in enumerate(self.layer(layer, given, at in inner)):
-                found[Port(at, i)] = value
-                self.shapes += [value.shape] if views_of(value) else []
-        return get(output)
+    def side(self, model: Model, output: Port, stop: Stop) -> Value:
+        """Evaluate the region of a value of one of the models."""
+        self.model, self.values = model, {}
+        self.leaf = lambda port, _: None if (at := stop(port)) is None else self.begin(at)
+        return self.value(output)
 
     def few_elements(self) -> bool:
         """Check products of sizes that fit 32 bits if no tensor has 2^31 elements.
@@ -257,7 +229,7 @@ class RegionWalk:
                 raise SizesTooLarge(f"{layer}: {n} is no product of the sizes of a tensor")
         return bool(self.products)
 
-    def leaf(self, port: Port) -> Value:
+    def begin(self, port: Port) -> Value:
         """Return a value of the source model by its role in the deconvolution."""
         if port not in self.leaves:
             name = self.ob.source.of(port).name
@@ -271,48 +243,38 @@ class RegionWalk:
                 self.leaves[port] = TypedArray(array, leaf.type)
         return self.leaves[port]
 
-    def layer(self, layer: Layer, inputs: list[Value], inner: bool) -> Sequence[Value]:
-        """Return the outputs of a layer; `inner` if a convolution reads values made of them."""
-        spend(FOLLOWED)
-        if layer.type == "Const" and layer.elements is not None:
-            return [layer.elements]
-        if is_deconvolution(layer) or layer.type in CONVOLUTIONS:
-            return [self.convolution(layer, inputs, inner)]
-        if layer.type in RULES:
-            language.listed_call(layer, inputs)
-        if layer.type == "ShapeOf":
-            sizes = np.array([*inputs[0].shape, None], object)[:-1]
-            return [TypedArray(sizes, layer.attributes.get("output_type", "i64"))]
-        if layer.type in RULES:
-            language.output_type(layer, [str(v.type) for v in inputs])  # refuses what misfits
-        constants = [v for v in inputs if isinstance(v, TypedArray)]
-        if layer.type == "Broadcast" and len(constants) == 2 == len(inputs):
-            target = vector(constants[1])
-            if layer.attributes.get("mode") == "numpy" and any(isinstance(n, Expr) for n in target):
-                return [filled(self.case, constants[0], target)]
-        if len(constants) == len(inputs):
-            return self.of_constants(layer, constants)
-        if any(isinstance(v, Reference) for v in inputs) and layer.type not in BEHIND:
+    def step(self, layer: Layer, given: list[Value]) -> Sequence[Value]:
+        """Return the outputs of a layer."""
+        self.runs, self.fixed = True, not self.case.count
+        # A leaf may have got its role since the walk met it.
+        given = [self.leaves.get(v.port, v) if isinstance(v, Leaf) else v for v in given]
+        made = super().step(layer, given)
+        self.shapes += [v.shape for v in made if views_of(v)]
+        return made
+
+    def _followed(self, call: Call, given: Sequence[Value]) -> Sequence[Value]:
+        layer = call.layer
+        if any(isinstance(v, Reference) for v in given) and layer.type not in BEHIND:
             raise Unproved(f"{layer} behind the deconvolution is not followed for all sizes")
         # Zeros are joined and reshaped; with a number for each channel they are a bias.
         blank = (Pieces, TypedArray, Numbers) if layer.type == "Add" else (Pieces, TypedArray)
         zeros = layer.type in ("Add", "Concat", "Reshape")
-        zeros = zeros and all(isinstance(v, blank) for v in inputs)
-        views = any(map(views_of, inputs))
-        if layer.type in STEPS and (views or zeros):
-            return followed(self.case, layer, inputs)
-        if any(isinstance(v, Numbers) for v in inputs) and layer.type in MOVES:
-            return _moved(layer, inputs)
+        zeros = zeros and all(isinstance(v, blank) for v in given)
+        if layer.type in STEPS and (zeros or any(map(views_of, given))):
+            return followed(self.case, layer, given)
+        if any(isinstance(v, Numbers) for v in given) and layer.type in MOVES:
+            return _moved(layer, given)
         raise Unproved(f"{layer} is not followed for all sizes")
 
-    def of_constants(self, layer: Layer, inputs: Sequence[TypedArray]) -> Sequence[TypedArray]:
-        """Return values computed from constants and sizes alone."""
-        is_open = any(v.array.dtype == object for v in inputs)
-        if self.case.count:
-            language.check_open(layer, [v.type for v in inputs])
-        spend(INEQUALITY * sum(v.array.size for v in inputs) * is_open)
-        out = language.evaluate(layer, inputs)
-        self.within(layer, [*inputs, *out] if is_open else [])
+    def _known(self, layer: Layer, given: Sequence[TypedArray]) -> Sequence[Value]:
+        if layer.type == "Broadcast" and layer.attributes.get("mode") == "numpy":
+            value, target = given[0], vector(given[1])
+            if len(given) == 2 and any(isinstance(n, Expr) for n in target):
+                return [filled(self.case, value, target)]
+        is_open = any(v.array.dtype == object for v in given)
+        spend(INEQUALITY * sum(v.array.size for v in given) * is_open)
+        out = super()._known(layer, given)
+        self.within(layer, [*given, *out] if is_open else [])
         return out
 
     def numbered(self, leaf: Leaf) -> Numbers:
@@ -340,62 +302,52 @@ class RegionWalk:
                 else:
                     raise SizesTooLarge(f"{layer}: {n} may not fit {kind} within {bits} bits")
 
-    def convolution(self, layer: Layer, inputs: Sequence[Any], inner: bool) -> View | Pieces:
-        """Return a layer of leaves by its definition, another one as sums over a view."""
-        data, *others = inputs
+    def _operands(self, layer: Layer, given: list[Value]) -> tuple[LayerDefinition, Value, Value]:
+        data, filter = given[:2]
         begins = isinstance(data, Leaf) or views_of(data)
         if not begins or isinstance(data, Reference):
             raise Unproved(f"the data of {layer} is not where a region begins")
-        d, is_leaf = define(layer, len(data.shape)), isinstance(data, Leaf)
-        need(self.defining == is_leaf or not d.forward, f"{layer} is not the only convolution")
+        d, self.is_leaf = define(layer, len(data.shape)), isinstance(data, Leaf)
+        self.runs = self.raised or not self.is_leaf
         if isinstance(data, Leaf):
             # A view does not say of which leaf it is.
             one = not any(isinstance(v, View) for v in self.leaves.values())
             need(one, f"{layer} reads other data than a layer before it")
             self.leaves[data.port] = data_view(data, d)
-        for i, other in enumerate(others):
-            if isinstance(other, Leaf) and i + 1 in (1, d.bias):
-                others[i] = self.numbered(other)
-        filter = others[0]
-        weights = d.ordered(elements(filter))
-        g, _, c, *kernel = weights.shape
-        need(self.case.is_zero(data.shape[d.data_axes[1]] - g * c), f"{layer}: channels")
-        size = [data.shape[a] for a in d.data_axes[2:]]
-        relations = d.relations(size, kernel, lambda port: vector(others[port - 1]))
-        self._check_relations(layer, d, is_leaf, relations)
-        if not is_leaf or self.raised:
-            check_runs(layer, d, g * c, tuple(r.outputs for r in relations))
-        call, held = called(self.case, layer), filter._replace(array=weights)
-        if isinstance(data, Leaf):
-            made: View | Pieces = defined(data, d, held, relations)
-        else:
-            need(filter.type == data.type, f"{layer}: a filter of {filter.type}")
-            made = weighed(call, data, d, held, relations, inner)
-        if isinstance(made, Pieces):
-            need(d.bias is None, f"{layer} adds no bias")
-            return made
-        if d.bias is not None:
-            made = biased(call, made, others[d.bias - 1], d.data_axes[1])
-        return replace(made, activation=finish(d.activation, data.type)) if d.activation else made
+        filter = self.numbered(filter) if isinstance(filter, Leaf) else filter
+        return d, data, filter._replace(array=d.ordered(elements(filter)))
 
-    def _check_relations(
-        self, layer: Layer, d: LayerDefinition, is_leaf: bool, relations: Sequence[Relation]
-    ) -> None:
+    def _fits(self, layer: Layer, d: LayerDefinition, along: Relation) -> None:
         """Check that a layer has outputs; of a defined one in the source this is a fact."""
         # Where no size is open OpenVINO takes no convolution without outputs.
-        least = 0 if self.case.count or layer.version == OWN else 1
-        for along in relations:
-            out = along.outputs
-            if is_leaf and not self.raised:
-                if self.case.implies(-1 - out):
-                    raise Vacuous
-            elif d.forward:
-                fits = along.taps > 0 and self.case.implies(out - least)
-                need(fits, f"the kernel of {layer} may not fit")
-            elif not self.case.implies(out):  # S*(I - 1) + 1 of no input
-                text = f"{layer} may have no output"
-                raise Unproved(text) if is_leaf else SizesTooSmall(text)
-            self.case.facts += [out] if isinstance(out, Expr) else []
+        out, least = along.outputs, self.fixed and layer.version != OWN
+        if not self.runs:
+            if self.case.implies(-1 - out):
+                raise NoOutput(f"{layer} has no output")
+        elif d.forward:
+            fits = along.taps > 0 and self.case.implies(out - least)
+            need(fits, f"the kernel of {layer} may not fit")
+        elif not self.case.implies(out):  # S*(I - 1) + 1 of no input
+            text = f"{layer} may have no output"
+            raise Unproved(text) if self.is_leaf else SizesTooSmall(text)
+        self.case.facts += [out] if isinstance(out, Expr) else []
+
+    def _weighed(
+        self, layer: Layer, d: LayerDefinition, x: Value, w: Value, relations: Sequence[Relation]
+    ) -> Value:
+        """Return a layer of leaves by its definition, another one as sums over a view."""
+        if isinstance(x, Leaf):
+            return defined(x, d, w, relations)
+        need(w.type == x.type, f"{layer}: a filter of {w.type}")
+        return weighed(called(self.case, layer), x, d, w, relations, self.inner)
+
+    def _biased(self, layer: Layer, y: Value, bias: Value, axis: int) -> Value:
+        need(isinstance(y, View), f"{layer} adds no bias")
+        bias = self.numbered(bias) if isinstance(bias, Leaf) else bias
+        return biased(called(self.case, layer), y, bias, axis)
+
+    def _activated(self, value: View, last: Activation) -> View:
+        return replace(value, activation=last)
 
 
 @dataclass(frozen=True)

@@ -349,10 +349,13 @@ def _form_proved(proof: Proof | str) -> str:
     """Name the proof's replacement of a deconvolution, else the method."""
     if isinstance(proof, str):
         return "unknown"
-    if proof.structure is None:
+    if proof.view is None:
         return proof.method
-    sums, period, pointwise = proof.structure
-    return PHASES if sums != 1 else FALLBACK if period == 1 else GEMM if pointwise else STACKED
+    blocks, period = proof.view.blocks, max(a.radix for a in proof.view.axes)
+    if len(blocks) != 1:
+        return PHASES
+    pointwise = {*blocks[0][0].weights.shape[3:]} == {1}
+    return FALLBACK if period == 1 else GEMM if pointwise else STACKED
 
 
 def _strides(ob: Obligation) -> tuple[int, ...]:

@@ -115,7 +115,7 @@ class GraphWalk:
         layer = self.layer(node)
         given = [self.get(v, depth) for v in self.graph.inputs_of(node.id)]
         try:
-            [made] = self.region.layer(layer, given, False)
+            [made] = self.region.step(layer, given)
         except REFUSED as e:
             raise Unproved(f"{layer} does not fit its inputs: {e}") from None
         self.values[Value(node.id)] = made
