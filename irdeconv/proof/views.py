@@ -282,12 +282,13 @@ def filled(case: Case, value: TypedArray | Numbers, shape: Sequence[Size]) -> Pi
     """Return one number for each channel, in the shape of a tensor like the data."""
     plain_sizes = value.array.dtype != object and all(isinstance(n, Expr) or n >= 0 for n in shape)
     need(plain_sizes, f"numbers in the shape {list(shape)}")
-    numbered = isinstance(value, Numbers)
-    if not numbered and not value.array.any():
+    numbered, c = isinstance(value, Numbers), value.array
+    c = c.reshape((1,) * (len(shape) - c.ndim) + c.shape)
+    same = (n == 1 or case.is_zero(n - m) for n, m in zip(c.shape, shape, strict=True))
+    need(all(same), "numbers of another shape")
+    if not numbered and not c.any():
         return Pieces(value.type, tuple(shape))
-    c = value.array.reshape((1,) * (len(shape) - value.array.ndim) + value.array.shape)
-    need(len(shape) > 2 and type(shape[1]) is int, "numbers of another shape")
-    fits = c.size == c.shape[1] and c.shape[1] in (1, shape[1])
+    fits = len(shape) > 2 and type(shape[1]) is int and c.size == c.shape[1]
     need(fits and all(map(case.implies, shape)), "numbers along other axes")
     axes = [Axis(n, max(a - 1, 0), bounds=((0, n),) * (a == 0)) for a, n in enumerate(shape)]
     axes[1] = Axis(shape[1])
