@@ -336,9 +336,9 @@ class RegionWalk(ModelWalk):
         self, layer: Layer, d: LayerDefinition, x: Value, w: Value, relations: Sequence[Relation]
     ) -> Value:
         """Return a layer of leaves by its definition, another one as sums over a view."""
+        need(w.type == x.type or not self.runs, f"{layer}: a filter of {w.type}")
         if isinstance(x, Leaf):
             return defined(x, d, w, relations)
-        need(w.type == x.type, f"{layer}: a filter of {w.type}")
         return weighed(called(self.case, layer), x, d, w, relations, self.inner)
 
     def _biased(self, layer: Layer, y: Value, bias: Value, axis: int) -> Value:
