@@ -38,6 +38,7 @@ from irdeconv.proof.model import (
     MOST_LAYERS,
     MOVES,
     REFUSED,
+    RULES,
     Array,
     Call,
     Fact,
@@ -151,6 +152,7 @@ class ModelWalk:
             return [layer.elements._replace(stored=_STORED.get(layer.elements.type))]
         if convolves(layer):
             return [self._convolve(layer, given)]
+        need(layer.type in RULES, f"{layer} is not followed")
         call, _ = listed_call(layer, given)
         if layer.type == "ShapeOf":
             is_open = any(isinstance(n, Expr) for n in given[0].shape)

@@ -80,11 +80,6 @@ class Expr:
     def __mod__(self, divisor: Any) -> Size:
         return self - self // divisor * divisor
 
-    def __rfloordiv__(self, other: Any) -> Size:
-        raise Unproved(f"the division of {other} by {self} is not followed")
-
-    __rmod__ = __rfloordiv__
-
     def __bool__(self) -> bool:
         return not self.case.same(self)
 

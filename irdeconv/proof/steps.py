@@ -126,10 +126,10 @@ class _OpenCall(Call):
         is_open = (pads and not all(map(views_of, parts))) or not all(map(_is_one, opens))
         several = is_open and sum(map(bool, map(views_of, parts))) > 1
         need(not several, f"{self.layer} joins several tensors along an open axis")
-        if views and not is_open:
+        if not is_open:
             parts = [_constant_view(self.case, p) for p in parts]
         shapes = [p.shape if views_of(p) else zero_shape(p) for p in parts]
-        like, sizes = views[0].shape if views else shapes[0], [s[axis] for s in shapes]
+        like, sizes = views[0].shape, [s[axis] for s in shapes]
         for shape in shapes:
             need(len(shape) == len(like), f"{self.layer} joins other ranks")
             pairs = [*zip(shape, like, strict=True)]
