@@ -108,11 +108,11 @@ class _OpenCall(Call):
     def reshape(self, x: Any, shape: Sequence[Any], kept: Sequence[int] | None = None) -> Any:
         low = [v for v in shape if not isinstance(v, Expr) and v < 0]
         self.need(low in ([], [-1]), "two sizes are left open")
-        y = regrouped(self.case, x, shape)
+        y: Any = (regrouped if isinstance(x, View) else _zeros_regrouped)(self.case, x, shape)
         for i, v in enumerate(() if kept is None else shape):
             same = x.shape[i] if i < len(x.shape) else 1  # an Expr of 0 would be a copy of it
             # A product is at least 1 if its factors are; that of all sizes is the same before.
-            factors = [a.length for a in y.run(i)]
+            factors = [a.length for a in y.run(i)] if isinstance(y, View) else x.shape
             fits = not isinstance(v, Expr) or all(self.case.implies(n - 1) for n in factors)
             if not fits and not self.case.implies(v - same):
                 raise SizesTooSmall(f"{self.layer} keeps an axis where size {i} is 0")
@@ -126,15 +126,17 @@ class _OpenCall(Call):
         is_open = (pads and not all(map(views_of, parts))) or not all(map(_is_one, opens))
         several = is_open and sum(map(bool, map(views_of, parts))) > 1
         need(not several, f"{self.layer} joins several tensors along an open axis")
-        if not is_open:
+        if views and not is_open:
             parts = [_constant_view(self.case, p) for p in parts]
         shapes = [p.shape if views_of(p) else zero_shape(p) for p in parts]
-        like, sizes = views[0].shape, [s[axis] for s in shapes]
+        like, sizes = views[0].shape if views else shapes[0], [s[axis] for s in shapes]
         for shape in shapes:
             need(len(shape) == len(like), f"{self.layer} joins other ranks")
             pairs = [*zip(shape, like, strict=True)]
             same = (self.case.is_zero(m - n) for m, n in (*pairs[:axis], *pairs[axis + 1 :]))
             need(all(same), f"{self.layer} joins other shapes")
+        if not views:
+            return Pieces(parts[0].type, (*like[:axis], sum(sizes), *like[axis + 1 :]))
         need(all(map(self.case.implies, sizes)), f"{self.layer} joins sizes that may be negative")
         self.need(is_open or all(type(n) is int for n in sizes), "zeros of an open size")
         alike = is_open or not views[0].activation or all(map(views_of, parts))
@@ -157,6 +159,18 @@ def called(case: Case, layer: Layer) -> _OpenCall:
         return _OpenCall(layer, layer.attributes, 0, case=case)
     call = listed_call(layer)[0]
     return _OpenCall(layer, call.said, call.opset, case=case)
+
+
+def _zeros_regrouped(case: Case, zeros: Pieces, target: Sequence[Size]) -> Pieces:
+    """Return zeros in another shape of as many elements; one size may be -1."""
+    count, sizes = math.prod(zeros.shape), list(target)
+    text = f"zeros {list(zeros.shape)} are not followed to {sizes}"
+    for i in [i for i, v in enumerate(sizes) if is_int(v, -1)]:
+        rest = -math.prod(sizes)
+        need(type(rest) is int and rest > 0, text)
+        sizes[i] = count // rest
+    need(case.is_zero(count - math.prod(sizes)), text)
+    return Pieces(zeros.type, tuple(sizes))
 
 
 def _clipped(at: Size, n: Size) -> Size:

@@ -256,10 +256,10 @@ class RegionWalk(ModelWalk):
         layer = call.layer
         if any(isinstance(v, Reference) for v in given) and layer.type not in BEHIND:
             raise Unproved(f"{layer} behind the deconvolution is not followed for all sizes")
-        # Zeros with a number for each channel are a bias.
-        zeros = layer.type == "Add" and all(
-            isinstance(v, Pieces | TypedArray | Numbers) for v in given
-        )
+        # Zeros are joined and reshaped; with a number for each channel they are a bias.
+        blank = (Pieces, TypedArray, Numbers) if layer.type == "Add" else (Pieces, TypedArray)
+        zeros = layer.type in ("Add", "Concat", "Reshape")
+        zeros = zeros and all(isinstance(v, blank) for v in given)
         if layer.type in STEPS and (zeros or any(map(views_of, given))):
             return followed(self.case, layer, given)
         if any(isinstance(v, Numbers) for v in given) and layer.type in MOVES:
