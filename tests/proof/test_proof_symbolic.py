@@ -74,8 +74,7 @@ def dynamic(tmp_path: Path, form: str, least: int = 1) -> tuple[Path, Path]:
 def test_index_maps_are_printed(tmp_path: Path) -> None:
     """By hand: 2i + k = o + 1 along H; output o reads row t - 1 + o of rows with zeros between."""
     proof = prove(*dynamic(tmp_path, "zero-insertion"))
-    assert len(proof.view.blocks) == 1
-    assert {a.radix for a in proof.view.axes} == {1}
+    assert (len(proof.view.blocks), {a.radix for a in proof.view.axes}) == (1, {1})
     assert proof.maps[0] == (
         "axis 0: 2*i + 1*k = o + 1, 0 <= i < x[2], 0 <= o < 2*x[2]: taps 0 as 2, 1 as 1, 2 as 0"
     )
