@@ -295,7 +295,10 @@ def dynamic(b: ImportBuilder, x: Value) -> tuple[Value, Value, Value]:
 
 
 ML = "ai.onnx.ml"
-_COMPARISONS = "LEQ=LessEqual LT=Less GTE=GreaterEqual GT=Greater EQ=Equal NEQ=NotEqual"
+# OpenVINO's plugin takes NaN for the greater one on processors with AVX-512, so GTE and GT compare
+# the other way round.
+_COMPARISONS = "LEQ=LessEqual LT=Less GTE=LessEqual GT=Less EQ=Equal NEQ=NotEqual"
+_TURNED = ("BRANCH_GTE", "BRANCH_GT")
 COMPARISONS = {f"BRANCH_{word}": op for word, op in named_operations(_COMPARISONS)}
 DEEPEST_TREE = 128  # levels, of which each becomes some ten operations
 
@@ -447,7 +450,8 @@ def _step(n: OnnxNode, b: ImportBuilder, nexts: Sequence[Array]) -> Callable[[Va
             return b.take(table, place, 0)
 
         found = b.add(GatherElements(1), x, of(feature))
-        goes = b.add(COMPARISONS[min(kinds)], found, of(tables[0]))
+        sides = (found, of(tables[0]))[:: -1 if min(kinds) in _TURNED else 1]
+        goes = b.add(COMPARISONS[min(kinds)], *sides)
         if missing.any():
             lost = b.add(elementwise.LogicalAnd(), b.add(elementwise.IsNaN(), found), of(tables[3]))
             goes = b.add(elementwise.LogicalOr(), goes, lost)

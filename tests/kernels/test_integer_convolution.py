@@ -49,7 +49,7 @@ def drawn(problem: ConvProblem, seed: int) -> tuple[Array, Array]:
     x = (r.integers(0, 256, problem.shape) - zero) * step
     shape = problem.groups, problem.group_outputs, problem.group_inputs, *problem.kernel
     w = r.integers(-127, 128, shape)
-    w.reshape(*shape[:2], -1)[:, :, 0] = 127  # so that the steps of a part of the taps are known
+    w[:, :, 0] = 127  # so that the steps of any part of the taps are known
     w[:, ::3] = 0
     w = w * r.uniform(0.01, 0.1, (*shape[:2], *(1,) * (w.ndim - 2)))
     return x.astype(np.float32), w.astype(np.float32)
@@ -75,9 +75,6 @@ def test_sums_are_exact_in_every_layout(
         monkeypatch.setattr(blocking, "SIZES", replace(SMALL, direct_bytes=6000))
     problem = problem_of(seed)
     x, w = drawn(problem, seed)
-    conv = as_conv3d(problem)
-    if row_steps(conv.filter(w).reshape(problem.outputs, -1)) is None:
-        pytest.skip("the taps that are left have no steps")
     want = convolved(problem, x, w)
     size = convolved(problem, np.abs(x), np.abs(w)).max(initial=0)
     layouts = exact_layouts(problem)
@@ -95,8 +92,6 @@ def test_nan_reaches_the_sums_that_read_it(seed: int, packed: int, monkeypatch: 
     monkeypatch.setattr(jit, "packed_integers", lambda: packed)
     problem = problem_of(seed)
     x, w = drawn(problem, seed)
-    if row_steps(as_conv3d(problem).filter(w).reshape(problem.outputs, -1)) is None:
-        pytest.skip("the taps that are left have no steps")
     x.reshape(-1)[:: max(1, x.size // 3)] = np.nan
     want = convolved(problem, x, w)
     for layout in exact_layouts(problem):
