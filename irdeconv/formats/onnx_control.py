@@ -251,7 +251,7 @@ def concat(n: OnnxNode, b: ImportBuilder) -> Outputs:
     items, axis = n.sequence(0), n.integer("axis")
     if not items:
         raise Refusal("a sequence of nothing")
-    if n.integer("new_axis", 0):
+    if n.flag("new_axis", False):
         items = tuple(b.unsqueeze(v, axis) for v in items)
     rank = b.rank(items[0])
     return b.add(Concat(axis + rank if axis < 0 else axis), *items)

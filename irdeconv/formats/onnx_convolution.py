@@ -142,7 +142,7 @@ def pool_lists(n: OnnxNode, b: ImportBuilder) -> dict[str, Any]:
     if auto_pad.startswith("same"):
         _check_same(b.shape(n[0])[2:], kernel, lists)
     # A window never begins behind the data and its begin padding.
-    rounding = "ceil_torch" if n.integer("ceil_mode", 0) else "floor"
+    rounding = "ceil_torch" if n.flag("ceil_mode", False) else "floor"
     return lists | {"kernel": kernel, "rounding_type": rounding, "auto_pad": auto_pad}
 
 
@@ -162,7 +162,7 @@ def _check_same(sizes: Shape, kernel: tuple[int, ...], lists: dict[str, Any]) ->
 @rule("MaxPool", "1 8 10 11 12 22")
 def max_pool(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Maxima, and on request their places in the whole tensor in row-major order."""
-    order = n.integer("storage_order", 0)
+    order = n.flag("storage_order", False)
     y, places = b.outputs(MaxPool14(**pool_lists(n, b), axis=0), n[0])
     if not n.wants(1):
         return y
@@ -187,7 +187,7 @@ def _by_columns(b: ImportBuilder, x: Value, places: Value) -> Value:
 def average_pool(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Means; padding counts with count_include_pad."""
     lists = pool_lists(n, b)
-    exclude = not n.integer("count_include_pad", 0)
+    exclude = not n.flag("count_include_pad", False)
     if not exclude and lists["rounding_type"] != "floor":
         _check_overhang(n, b.shape(n[0])[2:], lists)
     return _means(b, n[0], lists, exclude)

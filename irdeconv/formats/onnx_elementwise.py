@@ -300,7 +300,7 @@ def _second(n: OnnxNode, b: ImportBuilder) -> Value:
     if b.dtype(n[0]).kind == "string":
         raise Refusal("strings are not covered")
     y, old = n[1], n.version < 7
-    if not old or not n.integer("broadcast", 0):
+    if not old or not n.flag("broadcast", False):
         return y
     rank = b.rank(n[0])
     behind = rank - wrap(n.integer("axis", rank - b.rank(y)), rank + 1) - b.rank(y)
@@ -361,7 +361,7 @@ def mean(n: OnnxNode, b: ImportBuilder) -> Outputs:
 @rule("Mod", "10 13 28")
 def mod(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """fmod=1 has the sign of the dividend, fmod=0 (integers only before 28) that of the divisor."""
-    fmod = n.integer("fmod", 0)
+    fmod = n.flag("fmod", False)
     if not fmod and n.version < 28 and b.dtype(n[0]).is_real:
         raise Refusal("fmod=0 with floating-point inputs")
     return b.add(elementwise.Mod() if fmod else elementwise.FloorMod(), n[0], n[1])
@@ -488,7 +488,7 @@ def cum_prod(n: OnnxNode, b: ImportBuilder) -> Outputs:
     axis = wrap(int(b.need(b.as_scalar(n[1]), "axis")), b.rank(x))
     size = b.size(x, axis)
     reverse = n.flag("reverse", False)
-    if n.integer("exclusive", 0):
+    if n.flag("exclusive", False):
         x = _moved(b, x, axis, 1, reverse=reverse)
     step = 1
     while step < size:

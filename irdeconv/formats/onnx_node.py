@@ -232,8 +232,11 @@ class OnnxNode(SourceNode):
         return int(self.get(name, default, int))
 
     def flag(self, name: str, default: bool) -> bool:
-        """Return whether an integer attribute is not 0."""
-        return bool(self.integer(name, default))
+        """Return an integer attribute that is 0 or 1; of others runtimes make either."""
+        found = self.integer(name, default)
+        if found not in (0, 1):
+            raise Refusal(f"{name}={found} is neither 0 nor 1")
+        return bool(found)
 
     def element(self, name: str, default: ElementType) -> ElementType:
         """Return an attribute that is a TensorProto.DataType; 0 is the default."""

@@ -43,7 +43,7 @@ from irdeconv.ops.shape import Squeeze1
 @rule("BatchNormalization", "1 6 7 9 14 15")
 def batch_normalization(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """(x - mean) / sqrt(var + epsilon) * scale + bias with the given statistics."""
-    training = n.integer("training_mode", 0)
+    training = n.flag("training_mode", False)
     n.only("spatial", 1)
     if n.version < 7 and not n.integer("is_test", 0):
         raise Refusal("is_test=0 is training; only inference is covered")
@@ -236,7 +236,7 @@ ALL = "1 11 13 18"
 
 def _axes(n: OnnxNode, b: ImportBuilder, *, noop: bool = False) -> Value | None:
     """Return the reduced axes; None if there are none, which is refused without `noop`."""
-    nothing = n.integer("noop_with_empty_axes", 0)
+    nothing = n.flag("noop_with_empty_axes", False)
     axes = b.ints(*n.ints("axes")) if "axes" in n else n.input(1)
     if axes is not None:
         count = b.shape(axes)[0] if b.rank(axes) else 1
@@ -317,7 +317,7 @@ def log_sum_exp(n: OnnxNode, b: ImportBuilder) -> Outputs:
     top = b.add(reduction.ReduceMax(keep_dims=True), x, axes)
     top = b.select(b.add(IsFinite(), top), top, b.like(0, x))
     y = b.add(Log(), _reduce(n, b, reduction.ReduceSum, b.add(Exp(), b.sub(x, top))))
-    if not n.integer("keepdims", 1):
+    if not n.flag("keepdims", True):
         top = b.add(Squeeze1(), top, axes)
     return b.plus(y, top)
 
@@ -333,7 +333,7 @@ def arg_extreme(n: OnnxNode, b: ImportBuilder) -> Outputs:
     places = b.outputs(op, x, b.scalar(1))[1]
     if last:
         places = b.sub(b.sub(b.size_of(x, axis), b.scalar(1)), places)
-    return places if n.integer("keepdims", 1) else b.squeeze(places, axis)
+    return places if n.flag("keepdims", True) else b.squeeze(places, axis)
 
 
 @rule("TopK", "1 10 11 24")
@@ -342,8 +342,8 @@ def top_k(n: OnnxNode, b: ImportBuilder) -> Outputs:
     x = n[0]
     axis = n.axis(b, x, default=-1)
     k = b.scalar(n.integer("k")) if n.version < 10 else b.as_scalar(n[1])
-    largest = n.integer("largest", 1)
-    n.integer("sorted", 1)  # unsorted means any order
+    largest = n.flag("largest", True)
+    n.flag("sorted", True)  # unsorted means any order
     return b.outputs(TopK(axis, "max" if largest else "min", "value", True, i64), x, k)
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from irdeconv.base.errors import Diagnostic, IrdeconvError
 from irdeconv.base.source import Location
 from irdeconv.formats.importing import Imported, Refusal
-from irdeconv.formats.onnx_container import OnnxFile, every_body, is_external
+from irdeconv.formats.onnx_container import OnnxFile, every_body, is_external, tensors_of
 from irdeconv.formats.onnx_node import (
     NHWC,
     SCHEMA_TYPES,
@@ -44,7 +44,7 @@ from irdeconv.formats.onnx_node import (
 from irdeconv.formats.onnx_reader import OnnxReader, label, schema_of
 from irdeconv.ir.dtypes import ElementType
 from irdeconv.ir.graph import Value
-from irdeconv.ir.spec import DYNAMIC, Shape, Spec, compatible
+from irdeconv.ir.spec import DYNAMIC, Shape, Spec, bounds, compatible
 from irdeconv.ops.basic import ONNX, Opaque
 from irdeconv.rewrite.compressed_filters import constant
 
@@ -57,6 +57,23 @@ EXACT = frozenset(
     Sub Tile Transpose Trilu Unsqueeze Where Xor""".split()
 )
 WINDOWS = ("Conv", "ConvTranspose")
+# What ONNX Runtime 1.32 lacks of integers, and of f64; of other types it has little but movements.
+_NO_INTEGERS = """Col2Im DepthToSpace Einsum Erf EyeLike Gemm GridSample OneHot PRelu Relu Resize
+    SpaceToDepth Trilu Unique"""
+_NO_F64 = """Acos Acosh Asin Asinh Atan Atanh AveragePool BatchNormalization Bernoulli Clip Col2Im
+    Conv ConvTranspose Cosh Det Elu Erf Gelu GlobalAveragePool GlobalLpPool GlobalMaxPool GridSample
+    HardSigmoid HardSwish Hardmax InstanceNormalization LRN LeakyRelu LpPool MaxRoiPool MaxUnpool
+    Mean MeanVarianceNormalization Mish Multinomial NonZero OneHot PRelu RNN Resize RoiAlign Selu
+    Sinh Softplus Softsign Tan ThresholdedRelu"""
+LACKING = {
+    **dict.fromkeys(("f16", "f32", "string"), frozenset[str]()),
+    **dict.fromkeys(("boolean", "i64", "i32", "i8", "u8"), frozenset(_NO_INTEGERS.split())),
+    "f64": frozenset(_NO_F64.split()),
+}
+MOVING = frozenset(
+    """Cast Concat DequantizeLinear Flatten Gather GatherElements GatherND Identity QuantizeLinear
+    Reshape Shape Slice Split Squeeze Transpose Unsqueeze""".split()
+)
 UNKNOWN = Spec(None, None)
 _UNUSED = ("name", "doc_string", "value_info", "metadata_props", "quantization_annotation")
 
@@ -67,8 +84,8 @@ class LenientReader(OnnxReader):
     `ranks` are the specs that inputs without a shape must have because of filters. With `believe`
     opaque operations have the types and shapes that the model declares, listed in `assumed`.
     `wrong` lists declarations that inference contradicts, `misfits` the errors in shapes and types
-    of nodes that became opaque. `silent` has the text of nodes without outputs, which the graph
-    cannot hold.
+    of nodes that became opaque, `lacking` what ONNX Runtime does not compute. `silent` has the
+    text of nodes without outputs, which the graph cannot hold.
     """
 
     ranks: Mapping[str, Spec] = {}
@@ -87,6 +104,7 @@ class LenientReader(OnnxReader):
         self.assumed: list[str] = []
         self.wrong: list[str] = []
         self.misfits: list[Diagnostic] = []
+        self.lacking: dict[str, str] = {}  # by the element type, if it matters
         self._declared = declarations(graph)
         self._implied = implied(graph)
         return super().read(model)
@@ -138,6 +156,7 @@ class LenientReader(OnnxReader):
     def import_node(self, names: Names, node: Any, found: Sequence[Found | None]) -> None:
         """Import a node by its rule or definition; if that fails, as an opaque operation."""
         self.wrong += NodeText(names, node).wrong_types(found)
+        self.lacking |= NodeText(names, node).lacking(found)
         before, errors = len(self.out.diagnostics), self.out.error_count
         super().import_node(names, node, found)
         failed = self.out.error_count > errors
@@ -157,6 +176,8 @@ class LenientReader(OnnxReader):
         leaves open the result of a Cast or Pow beyond the range of its integers.
         """
         graph = names.builder.graph
+        if node.op_type == "Gather" and not self._gathers_inside(names, node, found):
+            return False
         made = [v for o in node.output if isinstance(v := names.values.get(o), Value)]
         read = [v for v in found if isinstance(v, Value)]
         inexact = node.op_type not in EXACT or any(v in self._inexact for v in read)
@@ -178,6 +199,18 @@ class LenientReader(OnnxReader):
                 if np.isnan(wanted).any() or not np.array_equal(truth, result):
                     return False
         return True
+
+    @staticmethod
+    def _gathers_inside(names: Names, node: Any, found: Sequence[Found | None]) -> bool:
+        """Whether constant indices are not surely outside: there OpenVINO has 0, others nothing."""
+        read = [v for v in found if isinstance(v, Value)]
+        shape = names.builder.spec(read[0]).shape if len(read) == 2 else None
+        places = constant(names.builder.graph, read[1]) if shape else None
+        if shape is None or places is None or not places.size:
+            return True
+        axis = names.given(node).get("axis")
+        size = bounds(shape[axis.i if axis else 0])[1]
+        return size is None or bool((places >= -size).all() and (places < size).all())
 
     def _keep_opaque(self, names: Names, node: Any, found: Sequence[Found | None]) -> None:
         text = NodeText(names, node)
@@ -338,6 +371,38 @@ class NodeText:
             if not names or first not in (found_type, None):
                 yield f"{self.node.op_type} reads {found_type} as {port.name}"
 
+    def lacking(self, found: Sequence[Found | None]) -> dict[str, str]:
+        """Return what ONNX Runtime does not compute of the node, by the element type."""
+        name, ends, typed = self.node.op_type, set[str](), list[tuple[Any, ElementType]]()
+        if self.schema is not None:
+            ports = (*self.schema.inputs[:1], *self.schema.outputs[:1])
+            ends, typed = {p.type_str for p in ports}, list(self._typed(found))
+        out = {
+            t.name: f"{name} of {t} is not in ONNX Runtime"
+            for port, t in typed
+            if port.type_str in ends
+            and (name in LACKING[t.name] if t.name in LACKING else name not in MOVING)
+        }
+        odd = self._is_odd(found)
+        return out | ({"": f"ONNX Runtime does not run {title_of(self.node)}"} if odd else {})
+
+    def _is_odd(self, found: Sequence[Found | None]) -> bool:
+        """Whether ONNX Runtime would end at ranks, sizes or attributes that irdeconv takes."""
+        name, given = self.node.op_type, self.names.given(self.node)
+        specs = [self.names.builder.spec(v) if isinstance(v, Value) else UNKNOWN for v in found]
+        second, third = (s.shape for s in [*specs, UNKNOWN, UNKNOWN, UNKNOWN][1:3])
+        if name == "Transpose":
+            return "perm" in given and not given["perm"].ints
+        if name == "Dropout":
+            ratio = specs[1].known if len(specs) > 1 else None
+            return ratio is not None and not ((ratio >= 0) & (ratio < 1)).all()
+        if name == "Conv" and second and third is not None and third != second[:1]:
+            return True
+        same = "auto_pad" in given and given["auto_pad"].s.startswith(b"SAME")
+        if same and name != "ConvTranspose" and "dilations" in given:
+            return bool({*given["dilations"].ints} - {1})
+        return name.startswith(("Reduce", "Squeeze")) and second == ()
+
     def _typed(self, found: Sequence[Found | None]) -> Iterator[tuple[Any, ElementType]]:
         """Yield the declaration and element type of each input whose type is known."""
         inputs = self.schema.inputs
@@ -478,19 +543,51 @@ def unused(model: Any) -> Counter[bytes]:
 
 
 def misfits(model: Any) -> list[str]:
-    """Return how nodes of ONNX's own domains break the schemas of their operations."""
-    out = []
+    """Return how nodes of ONNX's own domains break the schemas and rules of their operations."""
+    out = list[str]()
     for outermost in (model.graph, *model.functions):
         opsets = opsets_of((*model.opset_import, *getattr(outermost, "opset_import", ())))
         for body in every_body(outermost):
+            out += _ends(body, inner=body is not model.graph)
             for node in body.node:
                 domain = standard(node.domain)
                 schema = schema_of(node.op_type, opsets.get(domain, 0), domain)
                 found = [] if schema is None else _misfits(node, schema)
+                known = schema or domain or any(f.name == node.op_type for f in model.functions)
+                found += [] if known else ["is in no operation set"]
                 if node.domain not in ("", domain) and body is not model.graph:
                     found.append(f"names the domain {node.domain} in a body or function")
                 out += [f"{node.op_type} {text}" for text in found]
+    return out + misinferred(model)
+
+
+def _ends(body: Any, *, inner: bool) -> list[str]:
+    """Return names of several nodes, and outputs of an inner graph that are from outside."""
+    names = Counter(n.name for n in body.node if n.name)
+    out = [f'"{name}" is the name of {k} nodes' for name, k in names.items() if k > 1]
+    if inner and hasattr(body, "initializer"):
+        made = {o for n in body.node for o in n.output}
+        made |= {i.name for i in (*body.input, *body.initializer)}
+        outer = (o.name for o in body.output if o.name not in made)
+        out += [f'"{name}" comes from outside of the body that returns it' for name in outer]
     return out
+
+
+def misinferred(model: Any) -> list[str]:
+    """Return what ONNX's own inference, with which ONNX Runtime reads a model, finds wrong."""
+    small, inference = type(model)(), onnx_module("onnx.shape_inference")
+    small.CopyFrom(model)
+    for body in every_body(small.graph, *small.functions):
+        for tensor in (t for t in tensors_of(body) if t.ByteSize() > SMALL_TENSOR):
+            _keep_only(tensor, ("data_type", "dims", "name"))
+        for node in body.node:
+            if node.domain in STANDARD:
+                node.domain = ""
+    try:
+        inference.infer_shapes(small, check_type=True, strict_mode=True, data_prop=True)
+    except Exception as e:  # of several classes
+        return [str(e)[:300].split("\n")[0]]
+    return []
 
 
 def _misfits(node: Any, schema: Any) -> list[str]:
@@ -502,6 +599,7 @@ def _misfits(node: Any, schema: Any) -> list[str]:
     out = [f"has the attribute {n}" for n, t in given.items() if kinds.get(n) not in (t, None)]
     out += [f"has the attribute {n}" for n in given if n not in (*kinds, "consumed_inputs")]
     out += [f"has no attribute {n}" for n in lacks]
+    out += ["has an attribute twice"] * (len(given) < len(node.attribute))
     for what, most, least in (
         (node.input, schema.max_input, schema.min_input),
         (node.output, schema.max_output, schema.min_output),

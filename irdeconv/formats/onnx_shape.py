@@ -53,7 +53,7 @@ plain("NonZero", "9 13", NonZero(i64))
 @rule("Reshape", "1 5 13 14 19 21 23 24 25")
 def reshape(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """0 copies a dimension unless allowzero is set."""
-    copies = not n.integer("allowzero", 0)
+    copies = not n.flag("allowzero", False)
     target = b.ints(*n.ints("shape")) if n.version < 5 else n[1]
     return b.add(Reshape(special_zero=copies), n[0], target)
 
@@ -207,7 +207,7 @@ def trilu(n: OnnxNode, b: ImportBuilder) -> Outputs:
     across, down = b.const(np.arange(columns)[None, :]), b.const(np.arange(rows)[:, None])
     away = b.sub(across, down)
     k = n.scalar(b, 1, 0)
-    inside = elementwise.GreaterEqual() if n.integer("upper", 1) else elementwise.LessEqual()
+    inside = elementwise.GreaterEqual() if n.flag("upper", True) else elementwise.LessEqual()
     return b.select(b.add(inside, away, k), x, b.like(0, x))
 
 
@@ -241,7 +241,7 @@ def eye_like(n: OnnxNode, b: ImportBuilder) -> Outputs:
 @rule("NonMaxSuppression", "10 11")
 def non_max_suppression(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """The kept boxes as (batch, class, box), classes in order, the best of each first."""
-    center = n.integer("center_point_box", 0)
+    center = n.flag("center_point_box", False)
     op = NonMaxSuppression("center" if center else "corner", False, i64)
     most, iou = n.scalar(b, 2, 0), n.scalar(b, 3, 0, like=n[1])
     least = n.scalar(b, 4, float(np.finfo(np.float32).min), like=n[1])

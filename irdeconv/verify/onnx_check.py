@@ -45,6 +45,7 @@ from irdeconv.verify.adapter import ProofSide, side_of, unnamed
 from irdeconv.verify.certificates import Certificate, Certificates, CheckReport, Stamp
 from irdeconv.verify.check import examined, judged
 
+OLDEST_SET = 7  # that ONNX Runtime has
 FIRST_WITH_CONSTANTS = 4  # IR version; before it each initializer is an input
 
 
@@ -78,10 +79,11 @@ def compare_models(a: OnnxFile, b: OnnxFile, semantics: Semantics = "runtime") -
     """
     models = [onnx_opaque.loaded(m) for m in (a, b)]
     declared = any(map(onnx_opaque.declarations, (m.graph for m in models)))
+    misfits = [onnx_opaque.misfits(m) for m in models]
     found: list[tuple[bool, int, OnnxProof]] = []
     for believe, alike in ((False, False), (False, True), (True, False))[: 2 + declared]:
         try:
-            proof = _compared(models, (a, b), semantics, believe=believe, alike=alike)
+            proof = _compared(models, (a, b), misfits, semantics, believe=believe, alike=alike)
         except IrdeconvError:
             if not found:
                 raise
@@ -95,6 +97,7 @@ def compare_models(a: OnnxFile, b: OnnxFile, semantics: Semantics = "runtime") -
 def _compared(
     models: Sequence[Any],
     files: Sequence[OnnxFile],
+    misfits: Sequence[list[str]],
     semantics: Semantics,
     *,
     believe: bool,
@@ -103,6 +106,7 @@ def _compared(
     ranks, graphs, sides = onnx_opaque.implied(models[0].graph), [], []
     assumed: list[str] = []
     wrong: list[list[str]] = []
+    lacking: list[dict[str, str]] = []
     for model, file in zip(models, files, strict=True):
         reader = onnx_opaque.LenientReader(file.location, {}, semantics)
         reader.ranks, reader.believe = ranks, believe
@@ -112,9 +116,11 @@ def _compared(
         sides.append(replace(side, model=replace(bare, rest="\n".join(reader.silent))))
         assumed += reader.assumed
         wrong.append(reader.wrong)
+        lacking.append(reader.lacking)
     problems, declared = _interface(files[0].proto, files[1].proto, graphs[0])
-    for known, texts in (wrong, map(onnx_opaque.misfits, models)):
+    for known, texts in (wrong, misfits):
         problems += [text for text in dict.fromkeys(texts) if text not in known]
+    problems += [text for kind, text in lacking[1].items() if kind not in lacking[0]]
     new = onnx_opaque.unused(models[1]) - onnx_opaque.unused(models[0])
     if new:
         problems.append(f"{count(new.total(), 'new node')} that no output needs")
@@ -138,8 +144,9 @@ def _interface(a: Any, b: Any, graph: Graph) -> tuple[list[str], list[str]]:
             said = (", ".join(f"{n} {v}" for n, v in m.items()) for m in (theirs, mine))
             problems.append(f"its {what} are {' instead of '.join(said)}")
     problems += _versions(a, b)
-    if list(a.training_info) != list(b.training_info):
-        problems.append("its training is not the same")
+    more = [[*m.training_info, *m.graph.sparse_initializer] for m in (a, b)]
+    if more[0] != more[1]:
+        problems.append("its training, or its sparse tensors, are not the same")
     for first, second, result in zip(a.graph.output, b.graph.output, graph.results, strict=False):
         # If the declared shapes differ, inference decides.
         old, new = (declared_shape(o.type.tensor_type) for o in (first, second))
@@ -158,7 +165,8 @@ def _interface(a: Any, b: Any, graph: Graph) -> tuple[list[str], list[str]]:
 def _versions(a: Any, b: Any) -> Iterator[str]:
     """Yield versions that are newer than those of the first model and of the package onnx.
 
-    No runtime reads these. Of domains that onnx lacks, the first model has the newest version.
+    No runtime reads these, nor sets before 7. Of domains that onnx lacks, the first model has the
+    newest version.
     """
     oldest = min(a.ir_version, FIRST_WITH_CONSTANTS)
     if not oldest <= b.ir_version <= max(a.ir_version, onnx_module().IR_VERSION):
@@ -168,7 +176,8 @@ def _versions(a: Any, b: Any) -> Iterator[str]:
     newest = {domain: last for domain, (_, last) in ranges.items()}
     newest[NHWC] = newest[""]
     for domain, version in theirs.items():
-        if domain and version > max(mine.get(domain, 1), newest.get(domain, 1)):
+        low = not domain and version < min(mine.get("", 1), OLDEST_SET)
+        if low or (domain and version > max(mine.get(domain, 1), newest.get(domain, 1))):
             yield f"its operation set {domain} is {version}"
 
 
@@ -359,7 +368,9 @@ class _SizeVectors:
         if number is not None:
             return tuple(number)
         found = self._followed(node, inputs)
-        return found if found is not None and len(found) == spec.size else None
+        # Runtimes wrap what is beyond 64 bits.
+        small = all(abs(k) < 1 << 31 for size in found or () for _, k in _terms(size))
+        return found if found is not None and small and len(found) == spec.size else None
 
     def _followed(self, node: Node, inputs: Sequence[Value]) -> Sizes | None:
         op: Any = node.op

@@ -12,6 +12,7 @@ import pytest
 from onnx import TensorProto, numpy_helper, version_converter
 
 import irdeconv as ird
+from irdeconv.base.errors import LoweringError
 from support.rows import each_row
 
 HEAD = '<ir_version: 8, opset_import: ["": 17, "com.microsoft": 1, "d": 1]>\n'
@@ -141,6 +142,16 @@ def test_sizes_that_are_easily_got_wrong(node: str) -> None:
         require(a, model(text), equal=not more)
 
 
+def test_a_lowering_that_onnx_reads_wrongly() -> None:
+    """ONNX infers a second row behind the MaxPool, which does not fit the zeros beside it."""
+    made = model(f"""float[1, 2, 2, 5] x => {Y}; float[2, 1, 1, 1] w = {{1, 2}};;
+        p = MaxPool <{CEIL}, kernel_shape: ints = [1, 1], strides: ints = [2, 1]> (x)
+        y = ConvTranspose <strides: ints = [2, 2], output_padding: ints = [1, 1]> (p, w)""")
+    require(made, ird.lower_onnx(made, form="stacked").proto, equal=True)
+    with pytest.raises(LoweringError, match="would not read"):
+        ird.lower_onnx(made, form="phases")
+
+
 @each_row(("node", "number"), {
     "out of range": ("Cast <to: int = 3> (k)", 44),
     "saturated": ("Cast <to: int = 3> (k)", 127),
@@ -152,6 +163,51 @@ def test_constants_that_runtimes_fold_in_their_own_way(node: str, number: int) -
     a = model(f"{X} => {Y}; double k = {{300.2}}, float z = {{0}};; {nodes}")
     b = model(f"{X} => {Y}; float f = {{{number}}};; y = Add (x, f)")
     assert not ird.check_onnx(a, b).passed
+
+
+@pytest.mark.parametrize("at", [2**31, 2**32, 4, -5])
+def test_an_index_outside_of_the_axis(at: int) -> None:
+    """OpenVINO takes 0, which keeps an axis in a Reshape; ONNX has no such element."""
+    text = """float[N, 2, 4, 5] x => float[A, B] y; int64[1] i = {AT}, int64[1] r = {-1};;
+        s = Shape (x) n = Gather (s, i) t = Concat <axis: int = 0> (n, r) y = Reshape (x, t)"""
+    first, second = (model(text.replace("AT", str(k))) for k in (0, at))
+    require(first, second, equal=False)
+
+
+AGAIN = "s = Shape (x) v = {} (s) y = Reshape (x, v)"
+BRANCHES = """y = If (t) <then_branch = a () => (float[1, 2, 4, 5] i) { i = Identity (x) },
+    else_branch = b () => (float[1, 2, 4, 5] j) { j = Neg (x) }>"""
+AS_I16 = "s = Shape (x) n = Cast <to: int = 5> (s) m = Where (t, n, n) v = Cast <to: int = 7> (m)"
+
+
+@each_row(("a", "b"), {
+    "Resize of i64": (AGAIN, AGAIN.replace("{} (s)", 'Resize <mode: string = "nearest"> (s, , r)')),
+    "Relu of i64": (AGAIN, AGAIN.replace("{}", "Relu")),
+    "Where of i16": (AGAIN, f"{AS_I16} y = Reshape (x, v)"),
+    "dilations": (
+        "y = Conv (x, k)",
+        'y = Conv <auto_pad: string = "SAME_LOWER", dilations: ints = [1, 2]> (x, k)',
+    ),
+    "a scalar": ("y = ReduceSum (x, q)", "y = ReduceSum (x, p)"),
+    "a bias": ("u = Conv (x, k) y = Add (u, r)", "y = Conv (x, k, r)"),
+    "a ratio": ("y = Identity (x)", "y = Dropout (x, o)"),
+    "sizes and scales": ("y = Identity (x)", "y = Resize (x, , c, d)"),
+    "a rank": ("y = MatMul (x, e)", "y = Gemm (x, e)"),
+    "no order": ("y = Transpose (x)", "y = Transpose <perm: ints = []> (x)"),
+    "an output from outside": (BRANCHES, BRANCHES.replace("i) { i = Identity (x) }", "x) {}")),
+    "an unknown operation": (BRANCHES, BRANCHES.replace("Neg", "Mystery")),
+})  # fmt: skip
+def test_what_onnx_runtime_lacks(a: str, b: str) -> None:
+    """It would compute the same; what lacks on both sides decides nothing."""
+    head = f"""{X} => float y; float[1] r = {{1}}, float[2, 2, 1, 1] k = {{1, 2, 3, 4}},
+        float o = {{1}}, int64[1] q = {{1}}, int64 p = {{1}}, float[4] c = {{1, 1, 1, 1}},
+        int64[4] d = {{1, 2, 4, 5}}, bool t = {{1}}, float[5, 1] e = {{1, 2, 3, 4, 5}};;"""
+    models = [model(f"{head} {node.replace('{} (s)', 'Identity (s)')}") for node in (a, b)]
+    for made in models:
+        made.graph.output[0].type.tensor_type.ClearField("shape")
+    require(*models, equal=False)
+    assert ird.check_onnx(models[1], models[1]).passed
+    assert ird.check_onnx(*models[::-1]).passed
 
 
 ENDS = {"X": X, "Y": Y, "P": "float[N, 3, H] x", "Q": "float[A, B] y"}
@@ -200,6 +256,53 @@ def test_what_decides_nothing_and_what_does() -> None:
     for element, shape in ((TensorProto.INT64, [1, 1, 8, 10]), (1, [1, 1, 8])):
         other.graph.value_info[0].CopyFrom(onnx.helper.make_tensor_value_info("u", element, shape))
         assert not ird.check_onnx(made, other).passed
+
+
+def test_sizes_beyond_64_bits() -> None:
+    text = """float[N, 2] x => float[A, B] y; int64[1] i = {0}, int64[1] k = {4611686018427387904};;
+        s = Shape (x) n = Gather (s, i) p = Mul (n, k) q = Mul (p, k) r = Add (n, q)
+        t = Concat <axis: int = 0> (END, i) y = Reshape (x, t)"""
+    first, second = (model(text.replace("END", name)) for name in "nr")
+    assert not ird.check_onnx(first, second).passed
+
+
+@each_row("node", {
+    "kept": "y = ReduceSum <keepdims: int = {}> (x, q)",
+    "largest": "y, i = TopK <largest: int = {}> (x, q)",
+    "turned": "y = CumSum <reverse: int = {}> (x, o)",
+    "upper": "y = Trilu <upper: int = {}> (x)",
+})  # fmt: skip
+def test_a_flag_that_is_neither_0_nor_1(node: str) -> None:
+    """ONNX Runtime takes it for the one or the other, by operation."""
+    head = f"{X} => float y; int64[1] q = {{1}}, int64 o = {{1}};;"
+    models = [model(f"{head} {node.format(flag)}") for flag in (0, 1, 2, -1)]
+    for i, first in enumerate(models):
+        first.graph.output[0].type.tensor_type.ClearField("shape")
+        assert [not ird.check_onnx(first, m).problems for m in models] == list(np.eye(4)[i])
+
+
+def test_files_that_no_runtime_reads() -> None:
+    """Two nodes of one name, an old operation set, an odd sparse tensor, an attribute twice."""
+    made = model(PLAIN)
+    for change in range(4):
+        other = model(PLAIN)
+        for node in other.graph.node if change == 0 else ():
+            node.name = "twice"
+        other.opset_import[0].version = 5 if change == 1 else 17
+        if change == 2:
+            other.graph.sparse_initializer.add()
+        if change == 3:
+            other.graph.node[0].attribute.extend(made.graph.node[0].attribute)
+        require(made, other, equal=False)
+
+
+@each_row("node", [
+    "Gather (x, nothing)", "Conv (x, nothing)", "Dropout (x, nothing)", "ReduceSum (x, nothing)",
+])  # fmt: skip
+def test_an_input_that_nothing_computes(node: str) -> None:
+    made = model(f"{X} => {Y}; float z = {{0}};; y = {node}")
+    with pytest.raises(ird.IrdeconvError, match="nothing"):
+        ird.check_onnx(made, made)
 
 
 def test_integers_that_are_data_are_no_sizes() -> None:
