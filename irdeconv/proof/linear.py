@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple as axes_of
 
 from irdeconv.proof.definition import (
     ACTIVATIONS,
@@ -54,6 +55,7 @@ from irdeconv.proof.model import (
     room,
     spend,
     vector,
+    whole,
 )
 from irdeconv.proof.sizes import Expr, is_int
 from irdeconv.proof.sums import (
@@ -67,6 +69,7 @@ from irdeconv.proof.sums import (
     scaled,
 )
 
+MOST_SUMMED = 4096
 # The types of constants as files store them, to which weights may be rounded.
 _STORED = {"f16": np.float16, "f32": np.float32}
 
@@ -416,10 +419,22 @@ class LinearWalk(ModelWalk):
         call.need(call.said["destination_type"] == value.type, f"it converts {value.type}")
         return value
 
+    def _sum(self, call: Call, given: Sequence[Value]) -> Linear:
+        [value] = self._alike(call.layer, [self.lift(given[0])])
+        chosen = sorted(axes_of(whole(given[1]), len(value.shape)))
+        shape = [n for a, n in enumerate(value.shape) if a not in chosen]
+        first = value.each(lambda a: np.moveaxis(a, chosen, range(len(chosen))).reshape(-1, *shape))
+        out = Linear(value.type, (Term(np.full(shape, NONE)),))
+        for i in range(room((value.shape[a] for a in chosen), MOST_SUMMED)):
+            out = added(out, first.each(partial(np.take, indices=i, axis=0)))
+        keeps = call.word("keep_dims")
+        return out.each(partial(np.expand_dims, axis=chosen)) if keeps else out
+
 
 LinearWalk.rules = {
     **ModelWalk.rules,
     **dict.fromkeys(("Multiply", "Divide"), LinearWalk._scale),
+    "ReduceSum": LinearWalk._sum,
     "Convert": LinearWalk._convert,
 }
 
