@@ -32,7 +32,6 @@ def main() -> int:
         lines, code = ["usage: python -m irdeconv.proof A.xml B.xml"], 2
     else:
         try:
-            COUNTERS.append(limited())
             verdict = check(read(sys.argv[1]), read(sys.argv[2]))
             lines, code = verdict.lines(), verdict.exit_code
         except Unproved as error:
@@ -47,4 +46,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    COUNTERS.append(limited())
     sys.exit(main())
