@@ -160,13 +160,12 @@ class Gather1(MovingOp):
         at = axis_of(int(axis.reshape(-1)[0]), data.ndim, port=2)
         if indices.dtype == object:
             raise TypeError("Gather with unknown indices")
-        # Versions before opset8 read negative indices as ones beyond every axis.
-        places = indices
-        if not self.wraps and indices.size and indices.min() < 0:
-            places = np.where(indices < 0, np.iinfo(np.int64).max, indices)
+        places = indices.astype(np.int64, copy=False)
+        if not self.wraps:  # negative indices are beyond every axis
+            places = np.where(indices < 0, FAR, places)
         dims = self._batch(indices.ndim, data.ndim)
         self._check_batch(data.shape, indices.shape, dims, at)
-        return gather(data, places.astype(np.int64, copy=False), at, dims)
+        return gather(data, places, at, dims)
 
     def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
         """Constant indices inside of the axis: a view if they are evenly spaced, else a copy."""
