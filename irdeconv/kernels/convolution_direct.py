@@ -46,6 +46,7 @@ from irdeconv.kernels.panels import (
     near_elements,
     near_vectors,
     packed_offsets,
+    row_steps,
     vector_starts,
 )
 from irdeconv.kernels.recorded_calls import Recorded, Repeated, in_turn
@@ -430,7 +431,9 @@ class DirectConvolution:
     def __init__(self, layout: VectorLayout, w: Array) -> None:
         self.layout, self.conv = layout, layout.conv
         conv = layout.conv
-        rows = conv.filter(w).reshape(conv.groups, conv.outputs, -1)
+        rows = conv.filter(w).reshape(conv.groups * conv.outputs, -1)
+        # The steps are those of all rows: a part of them might seem to have others, or none.
+        steps = row_steps(rows) if layout.mode == EXACT else None
         self._items: list[_Share] = []
         places = {size: layout.places(size) for _, size in layout.kinds}
         # Each sum is computed alike, however the channels are cut; each piece fills its frame.
@@ -438,21 +441,23 @@ class DirectConvolution:
         copies, each = len(layout.blocks) * conv.groups, 2 if layout.bare else 1
         size, most, rows_of_tile = conv.outputs, layout.outputs, layout.tile.rows
         step = scratch.shared_step(size, most, work, rows_of_tile, copies, each)
-        for group, matrix in enumerate(rows):
+        for group in range(conv.groups):
             for some in pieces(conv.outputs, step):
-                # All blocks share the packed weights: they are as large as the filter.
-                panels = self._panels(matrix[some])
                 first = group * conv.outputs
                 channels = slice(first + some.start, first + some.stop)
+                # All blocks share the packed weights: they are as large as the filter.
+                panels = self._panels(rows[channels], steps if steps is None else steps[channels])
                 self._items += [
                     _Share(b, group, channels, panels, places[b.size]) for b in layout.blocks
                 ]
 
-    def _panels(self, matrix: Array) -> Panels:
+    def _panels(self, rows: Array, steps: Array | None) -> Panels:
         tile, levels = self.layout.tile, self.conv.levels
-        if self.layout.mode == EXACT and levels is not None:
-            return IntegerPanels(matrix, tile, levels)
-        return Panels(matrix, tile)
+        if self.layout.mode != EXACT:
+            return Panels(rows, tile)
+        assert steps is not None
+        assert levels is not None
+        return IntegerPanels(rows, steps, tile, levels)
 
     def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
         """See `Kernel`."""

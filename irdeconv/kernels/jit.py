@@ -160,7 +160,9 @@ def _features() -> dict[str, bool]:
 @cache
 def packed_integers() -> int:
     """Return how many integers of a lane are multiplied and added at once, exactly; 0: floats."""
-    if os.environ.get("NUMBA_CPU_NAME", "host") != "host":
+    # LLVM ends the process for an instruction that these settings may have switched off.
+    usual = {"NUMBA_CPU_NAME": "host", "NUMBA_CPU_FEATURES": "", "NUMBA_ENABLE_AVX": "1"}
+    if any(os.environ.get(name, value) != value for name, value in usual.items()):
         return 0
     if lanes() == 16 and _features().get("AVX512_ICL"):  # which has VNNI
         return 4

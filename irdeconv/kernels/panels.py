@@ -357,15 +357,14 @@ class Panels:
 
 
 class IntegerPanels(Panels):
-    """A matrix whose rows are multiples of steps (see `row_steps`), for data that are `levels`.
+    """A matrix whose rows are multiples of `steps` (see `row_steps`), for data that are `levels`.
 
     Its products are of integers, and exact; several of each sum are packed into a word. The data
     are always copied: that makes them integers.
     """
 
-    def __init__(self, matrix: Array, tile: RegisterTile, levels: Levels) -> None:
-        steps, many = row_steps(matrix), jit.packed_integers()
-        assert steps is not None
+    def __init__(self, matrix: Array, steps: Array, tile: RegisterTile, levels: Levels) -> None:
+        many = jit.packed_integers()
         integers = np.rint(matrix / steps[:, None]).astype(np.int64)
         packed = np.pad(integers, ((0, 0), (0, -integers.shape[1] % many)))
         bits = 32 // many
@@ -407,13 +406,14 @@ MOST_PRODUCTS = (2**31 - 1) // (LARGEST_LEVEL * LARGEST_WEIGHT)  # in a sum of 3
 # x + MAGIC has the integer next to x in its low bits, as a f32 of that size has steps of 1.
 MAGIC = 1.5 * 2**23
 SOME_COLUMNS = 16
+LEAST_STEP, MOST_STEP = 2.0**-60, 2.0**60  # so that f32 has their reciprocals and products
 OFF = 2.0**-14  # steps by which a multiple may be wrong: f32 rounds it, and its range has 256
 
 
 def row_steps(rows: Array) -> Array | None:
     """Return f64 steps of rows `[M, K]` whose elements are 8-bit integers; None if others are."""
     top = np.abs(rows).max(axis=1).astype(np.float64)
-    if rows.shape[1] > MOST_PRODUCTS or not np.isfinite(top).all():
+    if rows.shape[1] > MOST_PRODUCTS or not (top <= MOST_STEP).all():
         return None
     steps = np.where(top > 0, 0.0, 1.0)
     # Most quantisers use the whole range in each row, or in one of them.
@@ -423,7 +423,7 @@ def row_steps(rows: Array) -> Array | None:
         if steps.all():
             break
         _try_steps(steps, rows, top / largest)
-    return steps if steps.all() else None
+    return steps if (steps >= LEAST_STEP).all() else None
 
 
 def _try_steps(steps: Array, rows: Array, found: Array) -> None:

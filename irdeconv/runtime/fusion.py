@@ -26,6 +26,7 @@ from irdeconv.ir.op import MOVES, ChainStep, Op, Operand
 from irdeconv.ir.spec import Array, Spec, is_static
 from irdeconv.kernels import elementwise
 from irdeconv.kernels.candidate import ConvProblem, reversed_filter
+from irdeconv.kernels.convolution import as_conv3d
 from irdeconv.kernels.elementwise import Instruction
 from irdeconv.kernels.elementwise_chain import Chain, ChainEpilogue
 from irdeconv.kernels.panels import row_steps
@@ -233,8 +234,9 @@ def fuse_convolution(
     levels = None if layer.deconvolution else levels_of(graph, layer.data, constants)
     if levels is None or kind != "float32" or filter not in constants:
         return layer
-    known = row_steps(layer.arrange(constants[filter]).reshape(layer.problem.outputs, -1))
     problem = replace(layer.problem, levels=levels)
+    taps = as_conv3d(problem).filter(layer.arrange(constants[filter]))  # those that are used
+    known = row_steps(taps.reshape(problem.outputs, -1))
     return layer if known is None else replace(layer, problem=problem)
 
 

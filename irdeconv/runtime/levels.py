@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.ir.spec import Array, is_static
 from irdeconv.kernels.candidate import Levels
-from irdeconv.kernels.panels import LARGEST_LEVEL, OFF
+from irdeconv.kernels.panels import LARGEST_LEVEL, LEAST_STEP, MOST_STEP, OFF
 from irdeconv.ops.basic import Convert
 from irdeconv.ops.checks import ViewOp
 from irdeconv.ops.elementwise import FakeQuantize, Multiply, Subtract
@@ -58,6 +58,8 @@ def _number(graph: Graph, node: Node, port: int, constants: Mapping[Value, Array
 
 def _levels(step: float, zero: float, count: int) -> Levels | None:
     """Return `count` levels, if they are of 8 bits and 0 is one of them."""
-    if not (0 < step < math.inf and -0.5 < zero < count - 0.5 and count <= LARGEST_LEVEL + 1):
+    if not (
+        LEAST_STEP <= step <= MOST_STEP and -0.5 < zero < count - 0.5 and count <= LARGEST_LEVEL + 1
+    ):
         return None
     return Levels(step, round(zero)) if abs(zero - round(zero)) <= OFF else None

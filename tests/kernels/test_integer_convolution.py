@@ -18,7 +18,7 @@ from irdeconv.kernels import scratch as blocking
 from irdeconv.kernels.candidate import ConvProblem, Levels
 from irdeconv.kernels.convolution import as_conv3d
 from irdeconv.kernels.convolution_direct import EXACT, VectorLayout
-from irdeconv.kernels.panels import row_steps
+from irdeconv.kernels.panels import OFF, row_steps
 from support.blocks import SMALL
 from support.commands import Patch
 from support.kernels import convolved
@@ -108,6 +108,17 @@ def test_steps_of_rows() -> None:
     assert row_steps(np.array([[127, 0.5]], np.float32)) is None
     assert row_steps(np.array([[np.inf, 1]], np.float32)) is None
     assert row_steps(np.full((1, 1 << 17), 127, np.float32)) is None  # sums of 32 bits overflow
+    for scale in (1e-20, 1e20):  # f32 might not have the product with another step
+        assert row_steps(np.array([[127, 1]], np.float32) * np.float32(scale)) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("CPU_NAME", "haswell"), ("CPU_FEATURES", "-avx2"), ("ENABLE_AVX", "0")]
+)
+def test_a_compiler_without_the_instructions(name: str, value: str, monkeypatch: Patch) -> None:
+    """LLVM ends the process for an instruction that its target lacks."""
+    monkeypatch.setenv(f"NUMBA_{name}", value)
+    assert jit.packed_integers.__wrapped__() == 0
 
 
 def quantised(
@@ -188,6 +199,7 @@ POOL = {"strides": [1, 1], "dilations": [1, 1], "pads_begin": [0, 0], "pads_end"
         ({"low": -1.0, "high": 1.0}, 1),  # 0 lies between two levels
         ({"low": 1.0, "high": 2.0}, 1),  # and here below all
         ({"low": 0.0, "high": 2.0, "levels": 257}, 1),
+        ({"low": 0.0, "high": 1e-37}, 1),  # f32 has no reciprocal of the step
     ],
 )
 def test_where_levels_are_known(arguments: dict[str, Any], count: int, tmp_path: Any) -> None:
@@ -195,6 +207,19 @@ def test_where_levels_are_known(arguments: dict[str, Any], count: int, tmp_path:
     kernels, (fused, plain, _) = run(network(**arguments), x, tmp_path)
     assert len([k for k in kernels if "integers" in k]) == count
     assert (np.abs(fused - plain) > 1e-3).mean() < 0.01
+
+
+def test_taps_that_read_pads_alone_give_no_steps(tmp_path: Any) -> None:
+    """Multiples of a step that their largest weight has, and no multiples without it."""
+    w = np.zeros((32, 16, 1, 3), np.float32)
+    w[:, 0, 0, :2] = 127, 3 + 0.9 * OFF
+    w[:, 1:, 0, 1] = 2 - 0.9 * OFF
+    x = op.parameter([1, 16, 400, 1], np.float32, name="x")
+    y = op.convolution(quantised(x, 0, 6), w, [1, 1], [0, 1], [0, 1], [1, 1])
+    data = np.ones((1, 16, 400, 1), np.float32)
+    kernels, (fused, plain, _) = run(ov.Model([y], [x]), data, tmp_path)
+    assert not any("integers" in k for k in kernels)
+    assert np.abs(fused - plain).max() < 1e-4
 
 
 @pytest.mark.parametrize(
