@@ -302,7 +302,7 @@ class _Tiles:
 
 
 NAN_BITS = 0x34000000  # all NaNs have these bits, and no number near `panels.MAGIC` has one
-_PRODUCTS = {4: "sse2.pmadd.wd", 8: "avx2.pmadd.wd", 16: "avx512.pmaddw.d.512"}  # by lanes
+_PRODUCTS = {8: "avx2.pmadd.wd", 16: "avx512.pmaddw.d.512"}  # by lanes
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Compiled loops over computed places, and the best of rows; imported only if numba is installed.
 
-Tensors are `[outer, size, inner]`. Indices may be negative; a function that meets one outside of
-its axis returns True, what it wrote is void then.
+Tensors are `[outer, size, inner]`, size at least 1. Indices may be negative; `take_each` and
+`put_each` return True if one is outside of its axis: what they wrote is void then.
 """
 
 from __future__ import annotations

@@ -321,12 +321,12 @@ def reshapes_copy(
     bound = bind(source.op, inputs, source.specs or ()) if inputs else None
     if bound is None or bound.view is None:
         return False
-    seen = bound.view(np.empty(shape_of(inputs[0]), np.bool_))  # never read
-    seen = seen[group.inputs[0].port] if isinstance(seen, tuple) else seen
     try:
+        seen = bound.view(np.empty(shape_of(inputs[0]), np.bool_))  # never read
+        seen = seen[group.inputs[0].port] if isinstance(seen, tuple) else seen
         seen.reshape(shape_of(node.spec()), copy=False)
-    except ValueError:
-        return True
+    except (ValueError, MemoryError) as e:
+        return isinstance(e, ValueError)  # without memory for it, it does not run anyway
     return False
 
 

@@ -416,3 +416,15 @@ def test_outputs_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "up1" in capsys.readouterr().out
     assert main(["run", str(HEAD), "image=ones", "--outputs", "no"]) == 2
     assert '--outputs "no": the model has no such layer or tensor' in capsys.readouterr().err
+
+
+def test_a_view_larger_than_memory_is_planned() -> None:
+    text = """graph 1 "g" {
+      %0 "x" = opset1.Parameter() {shape = [1048576, 65536, 4], element_type = f32}
+      %1 "order" = opset1.Const() {element_type = i64, shape = [3], data = [2, 1, 0]}
+      %2 "turned" = opset1.Transpose(%0, %1)
+      %3 "shape" = opset1.Const() {element_type = i64, shape = [1], data = [-1]}
+      %4 "flat" = opset1.Reshape(%2, %3)
+      %5 "y" = opset1.Result(%4)
+    }"""
+    assert ird.compile(ird.infer(ird.parse(text)), max_memory=None).steps is not None
