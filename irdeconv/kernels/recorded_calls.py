@@ -213,7 +213,7 @@ def in_turn(pieces: Iterable[Piece | None]) -> Piece:
     return found[0] if len(found) == 1 else _InTurn(tuple(found))
 
 
-SHORT_ROW = 16  # elements of a row, below which its beginning takes longer than the rest
+BRIEF_ROW = 16  # elements of a row, below which its beginning takes longer than the rest
 MOST_SLICES = 64  # of an array that are written down one by one
 
 Code = Sequence[tuple[int, tuple[int, ...], int]]
@@ -254,7 +254,7 @@ def recorded_copy(source: Array, target: Array) -> Recorded | None:
         return None
     x, y = views
     _, rows, width = y.shape
-    if x.strides[1] or rows < 3 or width >= SHORT_ROW or y.strides[1:] != (4 * width, 4):
+    if x.strides[1] or rows < 3 or width >= BRIEF_ROW or y.strides[1:] != (4 * width, 4):
         return Recorded.of("copy", x, y)
     done, parts = 1, [recorded_copy(x[:, :1], y[:, :1])]  # a repeated short row: each time twice
     while done < rows:
@@ -290,7 +290,7 @@ def recorded_program(code: ProgramCode, inputs: Sequence[Array], out: Array) -> 
         return None
     arrays = [out, *(np.broadcast_to(a, out.shape) for a in inputs)]
     axes = merged(out.shape, *(a.strides for a in arrays))
-    if axes[-1][0] < SHORT_ROW and len(axes) > 1 and out.flags.c_contiguous:
+    if axes[-1][0] < BRIEF_ROW and len(axes) > 1 and out.flags.c_contiguous:
         return _on_one_row(code, arrays[1:], out)
     while len(axes) < 3:
         axes.insert(0, (1, *(0 for _ in arrays)))
