@@ -31,6 +31,7 @@ def main() -> int:
     if len(sys.argv) != 3:
         lines, code = ["usage: python -m irdeconv.proof A.xml B.xml"], 2
     else:
+        COUNTERS.append(count := limited())
         try:
             verdict = check(read(sys.argv[1]), read(sys.argv[2]))
             lines, code = verdict.lines(), verdict.exit_code
@@ -38,6 +39,8 @@ def main() -> int:
             lines, code = [f"not proved: {error}"], 1
         except Exception as error:
             lines, code = [f"not proved: the proof itself failed ({error!r})"], 1
+        finally:
+            COUNTERS.remove(count)
     # Names come from the files: what steers a terminal is not printed.
     for line in lines:
         plain = "".join(c if c.isprintable() else "?" for c in line)

@@ -1,5 +1,6 @@
 """The account of work: sums of folded constants, values, bodies; limits in threads."""
 
+from pathlib import Path
 from threading import Thread
 
 import numpy as np
@@ -12,11 +13,12 @@ from irdeconv.ir.spec import Interval, Spec, broadcast
 from irdeconv.kernels import jit
 from irdeconv.ops.elementwise import Add, Minimum, Sqrt
 from irdeconv.ops.movement import Broadcast
-from irdeconv.proof.model import Unproved
+from irdeconv.proof.model import COUNTERS, Unproved
 from irdeconv.show.ranks import Net, crossings, layered, order_rows
 from irdeconv.verify.suite import gathered
 from support.plan_graphs import Builder
 from support.rows import each_row
+from support.verdicts import core_answer
 
 
 def test_the_sum_of_folded_constants_is_limited():
@@ -109,6 +111,12 @@ def test_the_proof_alone_has_a_limit_of_its_own():
     count(MOST_WORK)
     with pytest.raises(Unproved, match="more than 536,870,912 steps"):
         count(1)
+
+
+def test_a_proof_leaves_its_limit_to_no_other():
+    before = [*COUNTERS]
+    core_answer(Path("none.xml"), Path("none.xml"))
+    assert before == COUNTERS
 
 
 @pytest.mark.parametrize("options", [{"form": "auto"}, {"target": "edgetpu"}])
