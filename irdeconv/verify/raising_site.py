@@ -273,6 +273,17 @@ class ViewReading:
         factors = (Fraction(o.radix * r.axis.radix, r.stride) for o, r in pairs)
         return math.prod(factors, start=Fraction(1))
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether no element of the data is cut off in front of the convolutions."""
+        ends = (
+            (r.live[0] - r.axis.shift, r.axis.shift + r.axis.length - (n - 1) * r.axis.radix - last)
+            for b in self.blocks
+            for n, r in zip(self.data[2:], b.reads, strict=True)
+            for last in [r.live[-1] + 1]
+        )
+        return all(map(self.case.implies, itertools.chain(*ends)))
+
     def compose(self, data: Value, end: int) -> Decomposition:
         """Return the deconvolution of the data, which ends at a node."""
         first = self.blocks[0]
@@ -454,9 +465,9 @@ class RaisingCandidate:
         view, data = self.walk.values[Value(self.end)], self.walk.values[self.data]
         return ViewReading(self.walk.case, view, data.shape)
 
-    def rank(self) -> tuple[Fraction, int, int]:
+    def rank(self) -> tuple[Fraction, int, bool, int]:
         """Return a key by which better candidates are larger."""
-        return self.reading.enlarges, -self.shared, self.length
+        return self.reading.enlarges, -self.shared, self.reading.is_whole, self.length
 
     def built(self, site: RaisingSite) -> Decomposition:
         """Return the deconvolution; Unproved if it is none."""

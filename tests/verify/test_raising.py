@@ -89,6 +89,16 @@ def test_the_filter_comes_back() -> None:
         assert ird.infer(raised).node(node.id).spec().shape == (1, 4, *layer.output_size)
 
 
+def test_data_is_sliced_before_the_deconvolution_as_it_was() -> None:
+    """Else it would compute outputs of all data, and cut most of them off."""
+    net = Net(13)
+    part = net.op("Slice", "opset8", source(net, (1, 2, 64, 3)), [2], [6], [1], [2])
+    y = net.op("ConvolutionBackpropData", "opset1", part, net.numbers(2, 3, 2, 2), strides=(2, 2))
+    raised = ird.raise_(ird.lower(ird.infer(end(net, y)), "phases").graph)
+    assert raised_types(raised.graph) == ["ConvolutionBackpropData"]
+    assert len(list(raised.graph.nodes("Slice"))) == 1
+
+
 # Spellings ---------------------------------------------------------------------------------------
 
 
