@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -48,6 +49,9 @@ def _count(units: int) -> None:
 COUNTERS.append(_count)
 
 
+_DIGESTS = WeakKeyDictionary[Any, str]()  # of the weights that bodies refer to
+
+
 def kept_parts(node: Node) -> list[object]:
     """Return the version and children of an unknown layer, in a form to be compared; else nothing.
 
@@ -59,7 +63,9 @@ def kept_parts(node: Node) -> list[object]:
         return []
     digest, weights = "", op.weights
     if any(b"offset" in s.xml for s in sections) and weights is not None and weights.available:
-        digest = hashlib.blake2b(memoryview(weights.raw())).hexdigest()
+        if weights.source not in _DIGESTS:
+            _DIGESTS[weights.source] = hashlib.blake2b(memoryview(weights.raw())).hexdigest()
+        digest = _DIGESTS[weights.source]
     return [op.version, digest, *((s.tag, s.xml.strip()) for s in sections)]
 
 

@@ -1,5 +1,6 @@
 """Certificates: every lowering is proved, every fault of a lowering is found, twice."""
 
+import hashlib
 import itertools
 import json
 from collections import Counter
@@ -36,6 +37,7 @@ from irdeconv.verify.probe import (
     random_prime,
 )
 from random_dialects import chain, random_dialect, weights
+from support import irbuild as ib
 from support.commands import Patch
 from support.dialect_layers import DIALECTS
 from support.layers import Layer, build, constant, parameter, random_layer, result, sequential
@@ -546,3 +548,17 @@ def test_layers_of_many_products_are_probed_by_their_axes(monkeypatch: Patch) ->
         report = ird.check_certificate(source, low, probe=True)
         assert report.passed, str(report)
         assert 0 < count < layer.products / 10
+
+
+def test_weights_of_unknown_bodies_are_compared_and_hashed_once(monkeypatch: Patch) -> None:
+    inner = ib.net([ib.const(0, "c", (1,), 0, 4), ib.result(1, "r", (1,))], (0, 0, 1, 0))
+    body = "<body>" + inner.partition(">")[2].replace("</net>", "</body>")
+    ends = {"inputs": [ib.port(0)], "outputs": [ib.port(1)]}
+    rows = [ib.layer(i, f"m{i}", "Mystery", version="vendor", body=body, **ends) for i in (1, 2)]
+    layers = [ib.parameter(0, "x", ()), *rows, ib.result(3, "y", ())]
+    text = ib.net(layers, (0, 0, 1, 0), (1, 1, 2, 0), (2, 1, 3, 0)).encode()
+    one, other = (ird.read(text, bytes([i, 0, 0, 0])) for i in (1, 2))
+    assert not ird.check_certificate(one, one.copy()).problems
+    assert ird.check_certificate(one, other).problems
+    monkeypatch.setattr(hashlib, "blake2b", None)  # both are known
+    assert ird.check_certificate(one, other).problems
