@@ -90,10 +90,13 @@ def rename(
     ['photo']
     """
     try:
-        substitutions = [Substitution(re.compile(pattern[0]), pattern[1], True)] if pattern else []
-        for substitution in substitutions:  # so that a wrong group is an error now
-            re.compile(f"{substitution.pattern.pattern}|").sub(substitution.replacement, "")
-    except (re.error, IndexError) as e:
+        substitutions = [
+            Substitution(re.compile(searched), replacement, True)
+            for searched, replacement in ([pattern] if pattern else [])
+        ]
+        for one in substitutions:  # so that a wrong group is an error now
+            re.compile(f"{one.pattern.pattern}|").sub(one.replacement, "")
+    except (re.error, IndexError, TypeError, ValueError) as e:
         raise misused(f"pattern {pattern}: no regular expression and replacement: {e}") from None
     source = to_edit(model, path)
     graph = graph_of(model) if source is None else outline(source)

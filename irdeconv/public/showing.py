@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -88,7 +89,7 @@ def compare(
 
 def require_side(side: str) -> None:
     """Raise UsageError for a word that is neither a file nor a runtime."""
-    if not (re.search(r"[./\\]", side) or Path(side).exists()):
+    if not (re.search(r"[./\\]", side) or os.path.exists(side)):
         hint = did_you_mean(side, PEERS) or "a file is a model, or an .npz of arrays"
         raise misused(f'"{side}" is neither a file nor {" or ".join(PEERS)}', hint)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from numbers import Real
 
 import numpy as np
 
@@ -251,7 +252,7 @@ def _limits(tolerance: Tolerance) -> dict[str, float]:
     limits = dict(tolerance) if isinstance(tolerance, Mapping) else {"": tolerance}
     found = {name: limit for name, limit in limits.items() if limit is not None}
     for limit in found.values():
-        if not 0 <= limit < math.inf:
+        if not isinstance(limit, Real) or not 0 <= limit < math.inf:
             raise misused(f"tolerance is {limit}: it is a finite number from 0 on")
     return found
 
