@@ -292,7 +292,8 @@ def import_model(path: str | PathLike[str] | bytes | Any, how: Reading | None = 
         text = read_file(name, current().json_bytes) if data is None else data
         return read_onednn(name, text, how)
     _refuse_other_models(begin, name)
-    if how.weights is not None and kind_of(begin, name).format == "onnx":
+    onnx = not isinstance(path, str | PathLike | bytes) or kind_of(begin, name).format == "onnx"
+    if how.weights is not None and onnx:
         hint = "leave --weights out; it is for IR and dumps"
         raise misused("an ONNX model contains its weights", hint)
     from irdeconv.formats.onnx_reader import read_onnx

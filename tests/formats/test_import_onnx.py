@@ -279,6 +279,9 @@ def test_an_output_of_open_rank_is_a_warning() -> None:
     assert found.code == "W303"
     assert "--shape" in found.message
     assert not import_model(made, Reading(shapes={"x": (1,)})).diagnostics
+    for source in (made, parser.parse_model(OPEN_RANK)):
+        with pytest.raises(ird.UsageError, match="contains its weights"):
+            ird.convert(source, weights="weights.npz")
 
 
 def test_sequences_and_control_flow_are_refused() -> None:
