@@ -580,6 +580,9 @@ def misinferred(model: Any) -> list[str]:
     for body in every_body(small.graph, *small.functions):
         for tensor in (t for t in tensors_of(body) if t.ByteSize() > SMALL_TENSOR):
             _keep_only(tensor, ("data_type", "dims", "name"))
+        ordered = list(in_order(body.node))
+        del body.node[:]
+        body.node.extend(ordered)
         for node in body.node:
             if node.domain in STANDARD:
                 node.domain = ""
@@ -600,6 +603,8 @@ def _misfits(node: Any, schema: Any) -> list[str]:
     out += [f"has the attribute {n}" for n in given if n not in (*kinds, "consumed_inputs")]
     out += [f"has no attribute {n}" for n in lacks]
     out += ["has an attribute twice"] * (len(given) < len(node.attribute))
+    pairs = zip(schema.inputs, node.input, strict=False)
+    out += [f"lacks {p.name}" for p, name in pairs if not name and p.option == p.option.Single]
     for what, most, least in (
         (node.input, schema.max_input, schema.min_input),
         (node.output, schema.max_output, schema.min_output),

@@ -284,6 +284,15 @@ def test_a_flag_that_is_neither_0_nor_1(node: str) -> None:
 def test_files_that_no_runtime_reads() -> None:
     """Two nodes of one name, an old operation set, an odd sparse tensor, an attribute twice."""
     made = model(PLAIN)
+    other = model(PLAIN)
+    other.graph.node.add().CopyFrom(other.graph.node[0])
+    del other.graph.node[0]  # nodes in another order are read
+    require(made, other, equal=True)
+    other = model(f"{X} => {Y}; float[4] c = {{1, 1, 1, 1}};; y = Resize (x, , c)")
+    require(other, other, equal=True)
+    old = onnx.ModelProto.FromString(other.SerializeToString())
+    old.opset_import[0].version = 11  # it needs a roi
+    require(other, old, equal=False)
     for change in range(4):
         other = model(PLAIN)
         for node in other.graph.node if change == 0 else ():
