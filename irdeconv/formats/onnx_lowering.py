@@ -26,7 +26,6 @@ from irdeconv.formats.onnx_container import (
     uses,
 )
 from irdeconv.formats.onnx_node import STANDARD, title_of
-from irdeconv.formats.onnx_opaque import misinferred
 from irdeconv.formats.onnx_spelling import OLDEST, NodeWriter
 from irdeconv.formats.onnx_types import (
     CONV_TRANSPOSE,
@@ -120,11 +119,9 @@ def lower_model(
     `shapes` replaces the shapes of inputs, in the model too. A layer that cannot be lowered stays,
     and the report says why. Raises UsageError for an unknown input, InferenceError if inputs of a
     node do not fit, InputError if external data is missing, TargetError for layers that violate the
-    target's conditions, LimitError beyond `lowered_total` nodes, LoweringError if ONNX's inference,
-    which is wrong for some poolings, would refuse the result.
+    target's conditions, LimitError beyond `lowered_total` nodes.
     """
     set_shapes(model, shapes or {})
-    before = misinferred(model.proto)
     every = list(scopes(model.proto))
     types = infer_types(model)
     if types.misfits:
@@ -139,10 +136,6 @@ def lower_model(
         raise errors.TargetError(state.problems.diagnostics)
     made = {node.name for done in changes.values() for change in done for node in change.nodes}
     added = _change(changes)
-    for text in [] if before else misinferred(model.proto):
-        text = f"ONNX Runtime would not read the lowered model: {text}"
-        state.problems.add("E400", text, hint="choose another form")
-        raise errors.LoweringError(state.problems.errors)
     if request.target.operations is not None:
         found = check_nodes(model.proto, request.target, lambda n: n.name in made)
         report_violations(state.problems, found, request)

@@ -20,7 +20,7 @@ import numpy as np
 from irdeconv.base.errors import Diagnostic, IrdeconvError
 from irdeconv.base.source import Location
 from irdeconv.formats.importing import Imported, Refusal
-from irdeconv.formats.onnx_container import OnnxFile, every_body, is_external, tensors_of
+from irdeconv.formats.onnx_container import OnnxFile, every_body, is_external
 from irdeconv.formats.onnx_node import (
     NHWC,
     SCHEMA_TYPES,
@@ -558,7 +558,7 @@ def misfits(model: Any) -> list[str]:
                 if node.domain not in ("", domain) and body is not model.graph:
                     found.append(f"names the domain {node.domain} in a body or function")
                 out += [f"{node.op_type} {text}" for text in found]
-    return out + misinferred(model)
+    return out
 
 
 def _ends(body: Any, *, inner: bool) -> list[str]:
@@ -571,26 +571,6 @@ def _ends(body: Any, *, inner: bool) -> list[str]:
         outer = (o.name for o in body.output if o.name not in made)
         out += [f'"{name}" comes from outside of the body that returns it' for name in outer]
     return out
-
-
-def misinferred(model: Any) -> list[str]:
-    """Return what ONNX's own inference, with which ONNX Runtime reads a model, finds wrong."""
-    small, inference = type(model)(), onnx_module("onnx.shape_inference")
-    small.CopyFrom(model)
-    for body in every_body(small.graph, *small.functions):
-        for tensor in (t for t in tensors_of(body) if t.ByteSize() > SMALL_TENSOR):
-            _keep_only(tensor, ("data_type", "dims", "name"))
-        ordered = list(in_order(body.node))
-        del body.node[:]
-        body.node.extend(ordered)
-        for node in body.node:
-            if node.domain in STANDARD:
-                node.domain = ""
-    try:
-        inference.infer_shapes(small, check_type=True, strict_mode=True, data_prop=True)
-    except Exception as e:  # of several classes
-        return [str(e)[:300].split("\n")[0]]
-    return []
 
 
 def _misfits(node: Any, schema: Any) -> list[str]:

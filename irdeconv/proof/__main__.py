@@ -49,5 +49,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    COUNTERS.append(limited())
     sys.exit(main())
