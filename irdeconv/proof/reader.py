@@ -331,16 +331,18 @@ class _LayerFile:
             raise Unproved(f"{_label(e)}: {error}") from None
 
     def _bodies(self, e: Element, index: int) -> tuple[str, tuple[tuple[str, Model], ...]]:
-        """Return the canonical text of port maps, and the bodies of a loop or branch."""
+        """Return the canonical text of port maps, and the bodies of a loop or branch.
+
+        Those of other layers are text: without names, numbered by use.
+        """
         tags = [c.tag for c in e.iterchildren("*") if c.tag in _BODY_OF or c.tag in _BODIES]
         ports = self._ports[index]
         if len({*tags}) < len(tags) or (tags and any(list(p) != sorted(p) for p in ports)):
             raise Unproved(f"{_label(e)}: two of {tags}, or ports that are not in order")
-        if tags and not (e.get("type") in _LOOPS and re.fullmatch(OPSET, e.get("version", ""))):
-            raise Unproved(f"{_label(e)}: it has a body, and is no loop or branch of OpenVINO")
+        known = e.get("type") in _LOOPS and re.fullmatch(OPSET, e.get("version", ""))
         found = sorted({*tags} & {*_BODIES})
         bodies = {tag: _LayerFile(e.find(tag), self._blob, self._files) for tag in found}
-        lines = list(bodies)
+        lines = [f"{tag} {'' if known else described(bodies[tag].model)}" for tag in bodies]
         for tag in sorted(set(tags) - set(bodies)):
             body = bodies.get(_BODY_OF[tag])
             for entry in sorted(e.find(tag).iterchildren("*"), key=lambda entry: entry.tag):
@@ -353,11 +355,21 @@ class _LayerFile:
                 if "None" in values.values():
                     raise Unproved(f"{_label(e)}: <{tag}> names a port or layer that is not there")
                 lines.append(repr((tag, entry.tag, sorted(values.items()))))
-        return "\n".join(lines), tuple((tag, body.model) for tag, body in bodies.items())
+        inner = tuple((tag, body.model) for tag, body in bodies.items() if known)
+        return "\n".join(lines), inner
 
     def _end(self, ident: int) -> str | None:
         """Return the Parameter or Result with an id, by their order; None if there is none."""
         return self._ends.get(self._places.get(self._ids.get(ident, -1), -1))
+
+
+def described(model: Model) -> str:
+    """Return a text that two models share only if they compute the same."""
+    rows = []
+    for y in model.layers:
+        inner = [(tag, described(body)) for tag, body in y.bodies]
+        rows.append((signature(y), [*map(tuple, y.inputs)], inner))
+    return repr(rows)
 
 
 def _widen(layers: list[Layer]) -> None:

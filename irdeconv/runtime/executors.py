@@ -164,7 +164,7 @@ def require_measurements(path: Path) -> None:
     with suppress(ValueError, OSError):
         content = read_json(path)
     known = isinstance(content, dict) and content.get("schema") == MeasuredKernels.json_schema
-    if path.exists() and not known:
+    if path.is_file() and not known:
         message = f'--tune "{path}" would overwrite a file that holds no measurements'
         raise misused(message, "name a new file, or one that --tune has written")
 
