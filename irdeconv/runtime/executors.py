@@ -161,10 +161,11 @@ class MeasuredKernels(Record, document="kernels/1"):
 def require_measurements(path: Path) -> None:
     """Raise UsageError for a file that holds something else than measurements, if there is one."""
     content = None
-    with suppress(ValueError, OSError):
+    if not path.exists():
+        return
+    with suppress(ValueError):
         content = read_json(path)
-    known = isinstance(content, dict) and content.get("schema") == MeasuredKernels.json_schema
-    if path.is_file() and not known:
+    if not isinstance(content, dict) or content.get("schema") != MeasuredKernels.json_schema:
         message = f'--tune "{path}" would overwrite a file that holds no measurements'
         raise misused(message, "name a new file, or one that --tune has written")
 

@@ -155,7 +155,7 @@ def binary(
 
 
 BINARY = [
-    binary((0, 8, 4, 5), (3, 2, 3), defect="layers of nothing that are not compiled"),
+    binary((0, 8, 4, 5), (3, 2, 3), defect="narrow types and strings"),
     binary((1, 8, 4, 5), (3, 2, 3)),
     binary((2, 16, 5, 4), (2, 1, 1)),
     binary((1, 8, 5, 6), (2, 3, 3), strides=(2, 1), begin=(1, 1), end=(1, 0)),
