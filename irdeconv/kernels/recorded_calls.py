@@ -214,6 +214,7 @@ def in_turn(pieces: Iterable[Piece | None]) -> Piece:
 
 
 BRIEF_ROW = 16  # elements of a row, below which its beginning takes longer than the rest
+MOST_LAID = 1 << 14  # elements of operands that are laid on one row, as a plan keeps the memory
 MOST_SLICES = 64  # of an array that are written down one by one
 
 Code = Sequence[tuple[int, tuple[int, ...], int]]
@@ -290,7 +291,8 @@ def recorded_program(code: ProgramCode, inputs: Sequence[Array], out: Array) -> 
         return None
     arrays = [out, *(np.broadcast_to(a, out.shape) for a in inputs)]
     axes = merged(out.shape, *(a.strides for a in arrays))
-    if axes[-1][0] < BRIEF_ROW and len(axes) > 1 and out.flags.c_contiguous:
+    small = out.size <= MOST_LAID and out.flags.c_contiguous
+    if axes[-1][0] < BRIEF_ROW and len(axes) > 1 and small:
         return _on_one_row(code, arrays[1:], out)
     while len(axes) < 3:
         axes.insert(0, (1, *(0 for _ in arrays)))

@@ -292,6 +292,7 @@ def normalize_l2(x: Array, out: Array, team: Team, *, eps: float, add: bool) -> 
 SMALL_PRODUCTS = 1 << 17  # multiply-adds of a matrix, up to which calls of NumPy cost more
 PACKED_RIGHT = 1 << 16  # elements of a known right matrix, up to which it is packed ...
 MANY_ROWS = 16  # ... for products of at least so many rows
+FEW_COLUMNS = 4  # below which the BLAS is faster
 
 
 @dataclass(frozen=True)
@@ -315,7 +316,8 @@ class MatrixProduct:
         known = self.known is not None
         a, b = self._seen(a, b if self.known is None else self.known)
         floats = all(x.dtype == np.float32 and x.ndim > 1 and x.size for x in (a, b, out))
-        packed = known and b.size <= PACKED_RIGHT and out.size >= MANY_ROWS * b.shape[-1]
+        packed = known and b.size <= PACKED_RIGHT and b.shape[-1] >= FEW_COLUMNS
+        packed = packed and out.size >= MANY_ROWS * b.shape[-1]
         small = packed or out.size * a.shape[-1] <= SMALL_PRODUCTS
         if not (floats and small and jit.available() and jit.works()):
             return None

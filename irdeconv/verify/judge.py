@@ -178,7 +178,7 @@ def _distinct(x: Array) -> int:
 
 
 def _equal_terms(op: Op, inputs: Arrays, n: int) -> float:
-    """Return sum(m_i^2) / n for sums of n terms that have m_i of the i-th value, on average.
+    """Estimate sum(m_i^2) / n for sums of n terms that have m_i of the i-th value, on average.
 
     With a random sign for each number, terms of equal factors have the same sign, and the square
     of the sum is sum(m_i^2) on average.
