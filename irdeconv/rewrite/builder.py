@@ -35,7 +35,7 @@ from irdeconv.rewrite.compressed_filters import (
 from irdeconv.rewrite.emit import Decision, Option, RuleCall, Style
 
 DEFAULT_STYLE = Style()
-EMITTED = 8192  # units of work for a node that rewriting adds
+EMITTED = 4096  # units of work for a node that rewriting adds
 FOLDED_GROWTH = 8  # a folded constant may be so many times as large as its inputs
 
 
