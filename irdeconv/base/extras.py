@@ -26,9 +26,9 @@ CAUSE_LENGTH = 200  # characters of the cause
 
 
 @contextmanager
-def plain() -> Iterator[None]:
-    """Let NumPy alone compute constants inside: to load or compile a kernel takes longer."""
-    token = _PLAIN.set(True)
+def plain(on: bool = True) -> Iterator[None]:
+    """Let NumPy alone compute inside, or not: to load or compile a kernel may take longer."""
+    token = _PLAIN.set(on)
     try:
         yield
     finally:

@@ -73,7 +73,8 @@ def shard(text: str) -> tuple[int, int]:
     """Parse the value of --shard, such as 2/4."""
     found = re.fullmatch(r"([0-9]{1,7})/([0-9]{1,7})", text)
     if found is None or not 1 <= int(found[1]) <= int(found[2]):
-        raise argparse.ArgumentTypeError(f'"{text}" is not such as 1/4, 2/4, 3/4 or 4/4')
+        message = f'"{text}" is no shard; those of four are 1/4, 2/4, 3/4 and 4/4'
+        raise argparse.ArgumentTypeError(message)
     return int(found[1]), int(found[2])
 
 

@@ -20,7 +20,6 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from contextvars import ContextVar
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -92,7 +91,6 @@ STATES = 3  # of the sources, whose compiled code is kept
 COMPILING = "compiling kernels for this machine, once"
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
-_WANTED: ContextVar[bool] = ContextVar("compiled kernels are wanted", default=True)
 _BROKEN: set[str] = set()
 _CACHING = RLock()
 _CALLABLE: list[Any] = []  # functions whose addresses were given away
@@ -111,7 +109,7 @@ def installed() -> bool:
 
 def available() -> bool:
     """Whether compiled kernels may be chosen: numba is installed, IRDECONV_FAST is not 0."""
-    wanted = os.environ.get("IRDECONV_FAST", "1") != "0" and is_wanted()
+    wanted = os.environ.get("IRDECONV_FAST", "1") != "0" and not is_plain()
     return wanted and not _BROKEN and installed()
 
 
@@ -189,21 +187,6 @@ def _lanes_of_another() -> int:
 def many_registers() -> bool:
     """Whether the processor has 32 registers of vectors, not 16."""
     return lanes() == 16 or platform.machine().lower() in ("arm64", "aarch64")
-
-
-def is_wanted() -> bool:
-    """Whether kernels are chosen among compiled ones, too, if these are available."""
-    return _WANTED.get() and not is_plain()
-
-
-@contextmanager
-def wanted(compiled: bool) -> Iterator[None]:
-    """Choose among compiled kernels, too, or not."""
-    token = _WANTED.set(compiled)
-    try:
-        yield
-    finally:
-        _WANTED.reset(token)
 
 
 @cache

@@ -168,8 +168,8 @@ class Proof:
 
     `method` is by index maps, or element by element. `sizes` are the proved ones in words; `every`:
     these are all that `fact` allows. `maps` has the index maps, one line each. `rounding` is the
-    largest relative difference of a weight. `view` is what stands for a deconvolution, if that was
-    followed by index maps.
+    largest relative difference of a weight. `view` has the index maps of
+    a deconvolution, if it was followed by them.
     """
 
     method: str

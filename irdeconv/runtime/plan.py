@@ -17,11 +17,12 @@ import numpy as np
 
 from irdeconv.base import work
 from irdeconv.base.errors import ExecutionError, OpError, count, misused
+from irdeconv.base.extras import is_plain, plain
 from irdeconv.base.markup import html_table, line
 from irdeconv.formats.document import NoWeights, sources_of
 from irdeconv.ir.graph import Graph
 from irdeconv.ir.spec import Array, Shape, is_static
-from irdeconv.kernels.jit import is_wanted, retried, wanted
+from irdeconv.kernels.jit import retried
 from irdeconv.kernels.machine import one_blas_thread, renew_in_children
 from irdeconv.kernels.products import accumulate_in_order, in_order
 from irdeconv.kernels.threads import Threads
@@ -240,13 +241,13 @@ class Plan:
 
     def _kernels(self, graph: Graph) -> AbstractContextManager[object]:
         """Choose and run kernels as the settings say."""
-        loops = not self.settings.once or gains_by_compiling(graph)
-        if self.exact == in_order() and loops == is_wanted():  # most runs; the rest takes longer
+        alone = is_plain() or (self.settings.once and not gains_by_compiling(graph))
+        if self.exact == in_order() and alone == is_plain():  # most runs; the rest takes longer
             return one_blas_thread()
         stack = ExitStack()
         stack.enter_context(one_blas_thread())
         stack.enter_context(accumulate_in_order(self.exact))
-        stack.enter_context(wanted(loops))
+        stack.enter_context(plain(alone))
         return stack
 
 

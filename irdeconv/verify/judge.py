@@ -22,6 +22,7 @@ from functools import cached_property, partial
 import ml_dtypes
 import numpy as np
 
+from irdeconv.base.extras import plain
 from irdeconv.ir.dtypes import f32
 from irdeconv.ir.op import EagerBuilder, Op, SugarOp, as_tuple
 from irdeconv.ir.spec import Array, Spec
@@ -88,7 +89,7 @@ class _AnyType(EagerBuilder):
         return replace(found, dtype=f32) if is_real(value) else found
 
 
-@jit.wanted(compiled=False)  # NumPy judges what was compiled; to compile more takes longer
+@plain()  # NumPy judges what was compiled; to compile more takes longer
 def evaluate(op: Op, inputs: Arrays) -> tuple[Array, ...]:
     """Evaluate an operation quietly, in any floating-point type; all outputs."""
     with np.errstate(all="ignore"):

@@ -247,7 +247,7 @@ def parse_command(text: str) -> list[str]:
     if not words:
         raise misused("--check is empty", "write a command, {} standing for the model's .xml")
     if not any(MODEL in w for w in words):
-        raise misused(f'--check "{text}": it has no {{}}', "{} stands for the model's .xml")
+        raise misused(f'--check "{text}": it has no {{}}', "write {} for the model's .xml")
     if shutil.which(words[0]) is None:
         found = "is not executable" if Path(words[0]).exists() else "is not found"
         raise misused(f"--check: the command {words[0]} {found}", "name it with its folder")

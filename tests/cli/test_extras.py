@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.base.extras import INSTALLED_BY, ExtraError, extra
+from irdeconv.base.extras import INSTALLED_BY, ExtraError, extra, is_plain
 from irdeconv.cli.main import main
 from irdeconv.ir.graph import Graph, Value
 from irdeconv.ir.op import REGISTRY
@@ -26,7 +26,7 @@ from irdeconv.ir.spec import DYNAMIC, Spec
 from irdeconv.kernels import jit
 from irdeconv.kernels.candidate import ConvProblem
 from irdeconv.kernels.eager import for_convolution, for_deconvolution
-from irdeconv.kernels.jit import is_wanted, retried
+from irdeconv.kernels.jit import retried
 from irdeconv.ops.activation import ReLU
 from irdeconv.ops.convolution import Convolution
 from irdeconv.runtime.plan import COMPILED_SAVES, LOADING, gains_by_compiling
@@ -232,7 +232,7 @@ def test_a_plan_for_many_runs_takes_compiled_kernels(monkeypatch: Patch) -> None
     asked: list[bool] = []
 
     def choosing(choose: Callable[[], Any]) -> Any:
-        asked.append(is_wanted())
+        asked.append(not is_plain())
         return retried(choose)
 
     monkeypatch.setattr("irdeconv.runtime.plan.retried", choosing)

@@ -29,7 +29,7 @@ from test_micro_kernel import convolution
 pytestmark = [
     pytest.mark.thorough,
     pytest.mark.skipif(not jit.available(), reason="needs numba"),
-    pytest.mark.skipif(not jit.packed_integers(), reason="another processor"),
+    pytest.mark.skipif(not jit.packed_integers(), reason="no products of integers here"),
 ]
 PACKED = sorted({2, jit.packed_integers()})
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from irdeconv.base.extras import plain
 from irdeconv.kernels.candidate import Candidate, ConvProblem
-from irdeconv.kernels.jit import wanted
 from irdeconv.kernels.threads import Threads, arithmetic
 from support import oracle
 
@@ -18,7 +18,7 @@ def every_kernel(listed: List, problem: ConvProblem) -> list[Candidate]:
     """Return the candidates with numba, and those that exist only without it."""
     found = listed(problem)
     names = {c.name for c in found}
-    with wanted(compiled=False):
+    with plain():
         return found + [c for c in listed(problem) if c.name not in names]
 
 

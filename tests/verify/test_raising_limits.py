@@ -94,11 +94,11 @@ def test_what_only_looks_like_a_decomposition_stays(change: str) -> None:
 
 
 def test_reasons_are_told() -> None:
-    told = {c: str(ird.raise_(shuffled(c).graph).report) for c in NOT_RAISED}
-    assert 'mode="linear" is not followed' in told["linear"]
-    assert "1.5 is no whole factor" in told["half a factor"]
-    assert "cropped and then padded" in told["cropped, then padded"]
-    assert "stride 3 leaves no whole stride" in told["stride"]
+    reasons = {c: str(ird.raise_(shuffled(c).graph).report) for c in NOT_RAISED}
+    assert 'mode="linear" is not followed' in reasons["linear"]
+    assert "1.5 is no whole factor" in reasons["half a factor"]
+    assert "cropped and then padded" in reasons["cropped, then padded"]
+    assert "stride 3 leaves no whole stride" in reasons["stride"]
 
 
 def test_a_bias_that_differs_between_phases_stays_inside() -> None:
