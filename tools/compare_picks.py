@@ -32,10 +32,10 @@ import bench_regression
 import checkout  # noqa: F401
 import fit_rates
 
+from irdeconv.base.extras import plain
 from irdeconv.kernels import eager as both
 from irdeconv.kernels.candidate import Candidate, ConvProblem, worthwhile
 from irdeconv.kernels.eager import for_convolution, for_deconvolution
-from irdeconv.kernels.jit import wanted
 from irdeconv.runtime.machine import Conditions
 from irdeconv.runtime.measure import Call, Clock, Effort
 from support.layers import Layer
@@ -70,7 +70,7 @@ class Task:
 
     def beside_numpy(self) -> Task:
         """Return it with two candidates: the pick, and that of NumPy alone."""
-        with wanted(compiled=False):
+        with plain():
             alone = Task.of(self.name, self.problem, self.deconvolution).candidates[0]
         return replace(self, candidates=(self.candidates[0], alone))
 
