@@ -30,6 +30,7 @@ from numba.np.arrayobj import (  # type: ignore[import-not-found, import-untyped
 from irdeconv.base import progress
 from irdeconv.ir.spec import Array
 from irdeconv.kernels import (
+    compiled_blas,
     compiled_chain,
     compiled_convolution,
     compiled_micro_kernel,
@@ -335,6 +336,10 @@ _STEPS = {
             "float32[:,::1], float32[:,::1], float32[::1], float32[::1], float32[::1], int64",
         ),
         (compiled_sums.row_products, "float32[:,:,:], float32[:,:,::1], float32[:,:,::1]"),
+        (
+            compiled_blas.blas_products,
+            "int64, int64, float32[:,:,:,:], float32[:,:,:,:], float32[:,:,:,:]",
+        ),
         (
             compiled_sums.pool_planes,
             "float32[:,:,::1], float32[:,:,::1], float32[:,::1], float32[::1], "

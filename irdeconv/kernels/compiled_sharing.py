@@ -57,13 +57,25 @@ def _load(context: Any, place: Any) -> Any:
     return types.int64(types.int64), generate
 
 
-add, load = (intrinsic(kind) for kind in (_add, _load))
+def _store(context: Any, place: Any, number: Any) -> Any:
+    """Replace the number at an address, for others to see after all that was written before."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        pointer = builder.inttoptr(values[0], _WORD.as_pointer())
+        builder.store_atomic(values[1], pointer, "seq_cst", 8)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), generate
+
+
+add, load, store = (intrinsic(kind) for kind in (_add, _load, _store))
 
 
 EAGER_LOOKS = 20_000  # at what another thread will change, before others may have the processor
 PATIENT_LOOKS = 2000  # for which a thread that stands by lets others have it, before it leaves
 OPENED, INSIDE, EXPIRED, POSTED = 0, 8, 16, 64  # bytes, in a post
 TABLE, PIECES, PHASES, COUNT, COUNTERS, BASES = range(0, 48, 8)  # bytes, in a job
+LINE = 64  # bytes of a cache line: what one thread changes would slow others that look beside it
 
 
 @jit.compiled
@@ -78,26 +90,31 @@ def _wait(looks: int, give_way: int) -> int:
 def _do_job(job: int, give_way: int) -> None:
     """Make the calls of a table that threads share: phase by phase, piece by piece.
 
-    A phase begins when all pieces of the one before it have ended. Its two counters are the number
-    of pieces that were begun and of those that have ended, so a thread that comes late finds
-    nothing to do, and it does not matter how many come.
+    A phase begins when all pieces of the one before it have ended. One word counts the phases and,
+    in its lower half, the pieces of the present one that were taken; another one all pieces that
+    have ended. So a thread that comes late finds its place, and any number of them may come.
     """
     table, pieces, bases = load(job + TABLE), load(job + PIECES), load(job + BASES)
-    phases, counters = load(job + PHASES), load(job + COUNTERS)
-    for p in range(load(job + COUNT)):
-        first = load(phases + 8 * p)
-        count = load(phases + 8 * p + 8) - first
-        piece = pieces + 8 * first
-        begun, ended = counters + 16 * p, counters + 16 * p + 8
-        k = add(begun, 1)
-        while k < count:
-            for c in range(load(piece + 8 * k), load(piece + 8 * k + 8), 2):
+    phases, count, taken = load(job + PHASES), load(job + COUNT), load(job + COUNTERS)
+    ended = taken + LINE
+    turn = add(taken, 1)
+    while turn >> 32 < count:
+        phase = turn >> 32
+        first, last = load(phases + 8 * phase), load(phases + 8 * phase + 8)
+        done, piece = 0, first + turn - (phase << 32)
+        # The phase cannot end before the pieces are counted that this thread has done.
+        while piece < last:
+            words = pieces + 8 * piece
+            for c in range(load(words), load(words + 8), 2):
                 call_step(load(table + 8 * c), load(table + 8 * c + 8), bases)
-            add(ended, 1)
-            k = add(begun, 1)
+            done += 1
+            piece = first + add(taken, 1) - (phase << 32)
+        if done > 0 and add(ended, done) + done == last:
+            store(taken, (phase + 1) << 32)
         looks = 0
-        while load(ended) < count:
+        while load(taken) >> 32 == phase:
             looks = _wait(looks, give_way)
+        turn = add(taken, 1)
 
 
 def _lead(job: int, post: int, give_way: int) -> None:
@@ -106,9 +123,9 @@ def _lead(job: int, post: int, give_way: int) -> None:
     The post is open while its first word is odd. No thread enters a closed post, and the job ends
     when the last one has left it; so its counters can be cleared before the next run.
     """
-    for k in range(2 * load(job + COUNT)):
-        counter = load(job + COUNTERS) + 8 * k
-        add(counter, -load(counter))
+    counters = load(job + COUNTERS)
+    store(counters, 0)
+    store(counters + LINE, 0)
     add(post + OPENED, 1)
     _do_job(job, give_way)
     add(post + OPENED, 1)

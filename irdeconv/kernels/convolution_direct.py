@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from importlib import import_module
 from itertools import pairwise
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -106,20 +107,26 @@ class VectorLayout:
 
     def shares(self) -> list[VectorLayout]:
         """Return it and some that are cut smaller, for threads."""
-        conv, layouts = self.conv, [self]
+        conv = self.conv
         macs = conv.outputs * conv.channels * conv.taps * conv.plane
-        for share in SHARES[1:]:
-            if macs < share * scratch.SIZES.direct_macs:
-                break
-            height = self.sizes[ROW]
-            pieces = -(-height // self.step)
-            step = max(self.least, -(-height // (pieces * share)))
-            if step < self.step:
-                layouts.append(replace(self, step=step))
-            outputs = -(-conv.outputs // share)
-            if outputs >= LEAST_OUTPUTS:
-                layouts.append(replace(self, outputs=outputs))
-        return layouts
+        some = (share for share in SHARES[1:] if macs >= share * scratch.SIZES.direct_macs)
+        least = min(LEAST_OUTPUTS, conv.outputs)  # with fewer the inputs are read too often
+        finer = (layout for share in some for layout in self.finer(share))
+        return [self, *(layout for layout in finer if layout.outputs >= least)]
+
+    def finer(self, share: int) -> list[VectorLayout]:
+        """Return those that are cut into so many times as many pieces, by rows or by outputs."""
+        height = self.sizes[ROW]
+        step = max(self.least, -(-height // (-(-height // self.step) * share)))
+        rows = self.tile.rows
+        outputs = -(-self.outputs // (share * rows)) * rows
+        layouts = [replace(self, step=step)] if step < self.step else []
+        return layouts + ([replace(self, outputs=outputs)] if outputs < self.outputs else [])
+
+    @property
+    def items(self) -> int:
+        """The number of pieces of work."""
+        return len(self.blocks) * self.conv.groups * -(-self.conv.outputs // self.outputs)
 
     @property
     def possible(self) -> bool:
@@ -376,7 +383,7 @@ def _candidate(layout: VectorLayout) -> Candidate:
         cost=estimate.cost,
         scratch=4 * elements + 512,
         prepare=lambda w: DirectConvolution(layout, w),
-        items=len(layout.blocks) * conv.groups * -(-conv.outputs // layout.outputs),
+        items=layout.items,
         estimate=estimate,
     )
 
@@ -429,6 +436,9 @@ class DirectConvolution:
     """The kernel."""
 
     def __init__(self, layout: VectorLayout, w: Array) -> None:
+        # Each sum is computed alike, however the work is cut.
+        cost, items = partial(nanoseconds, rates=scaled(DIRECT)), attrgetter("items")
+        layout = scratch.cut_for_threads(layout, VectorLayout.finer, items, cost)
         self.layout, self.conv = layout, layout.conv
         conv = layout.conv
         rows = conv.filter(w).reshape(conv.groups * conv.outputs, -1)
@@ -436,13 +446,8 @@ class DirectConvolution:
         steps = row_steps(rows) if layout.mode == EXACT else None
         self._items: list[_Share] = []
         places = {size: layout.places(size) for _, size in layout.kinds}
-        # Each sum is computed alike, however the channels are cut; each piece fills its frame.
-        work = nanoseconds(layout, scaled(DIRECT))
-        copies, each = len(layout.blocks) * conv.groups, 2 if layout.bare else 1
-        size, most, rows_of_tile = conv.outputs, layout.outputs, layout.tile.rows
-        step = scratch.shared_step(size, most, work, rows_of_tile, copies, each)
         for group in range(conv.groups):
-            for some in pieces(conv.outputs, step):
+            for some in pieces(conv.outputs, layout.outputs):
                 first = group * conv.outputs
                 channels = slice(first + some.start, first + some.stop)
                 # All blocks share the packed weights: they are as large as the filter.

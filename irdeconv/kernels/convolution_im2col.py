@@ -53,9 +53,17 @@ from irdeconv.kernels.convolution_rows import (
 )
 from irdeconv.kernels.jit import MULTIPLIED
 from irdeconv.kernels.machine import relative
-from irdeconv.kernels.products import aliases, call_cost, multiply, product_calls
-from irdeconv.kernels.recorded_calls import ProgramCode, in_turn, recorded_program
-from irdeconv.kernels.scratch import ITEMS, Space, contiguous, pieces
+from irdeconv.kernels.products import (
+    ProductCall,
+    aliases,
+    call_cost,
+    lanes,
+    multiply,
+    product_calls,
+    product_cost,
+)
+from irdeconv.kernels.recorded_calls import ProgramCode, in_turn, recorded_matmuls, recorded_program
+from irdeconv.kernels.scratch import ITEMS, Space, contiguous, pieces, shares
 from irdeconv.kernels.threads import Alone, Team
 
 LONG_WINDOW = 16  # a copy of windows longer than this costs no more than its elements
@@ -192,6 +200,7 @@ def two_steps(conv: Conv3d) -> bool:
     return shared and (column.out < SHORT_ROW or column.stride > 1)
 
 
+SHARED_PRODUCT_NS = 20_000.0  # nanoseconds of a product in a piece of its own, at least
 ALIASED = 0.7  # strided accesses per element of rows that compete for the same places in a cache
 
 
@@ -239,6 +248,11 @@ def blocks_of(conv: Conv3d) -> list[PositionBlock]:
     width = max(sizes.least_columns, sizes.pointwise_bytes // each)
     width = -(-conv.plane // -(-conv.plane // width))
     groups = max(1, sizes.pointwise_bytes // (each * width))
+    if groups >= conv.groups:
+        # Always, not for threads only: where a product is cut could change its sums.
+        work = conv.groups * product_cost(conv.outputs, conv.channels, conv.plane)
+        wanted = min(ITEMS, int(work / SHARED_PRODUCT_NS)) // conv.images
+        width = min(width, lanes(shares(conv.plane, wanted)))
     return [
         PositionBlock(n, g, p)
         for n in range(conv.images)
@@ -274,13 +288,7 @@ class Pointwise(FixedBlockwise[PositionBlock]):
         if len(left) == 1:
             left, right, total = left[0], right[0], target
 
-        calls = product_calls(left, right, total)
-
-        def work(_: Space) -> None:
-            for fn, a, b, result in calls:
-                fn(a, b, out=result)
-
-        return in_turn([work, done])
+        return in_turn([_products(product_calls(left, right, total)), done])
 
     def _block(
         self, x: Array, out: Array, b: PositionBlock, epilogue: Epilogue | None, space: Space
@@ -296,6 +304,16 @@ class Pointwise(FixedBlockwise[PositionBlock]):
         multiply(self.matrix[b.groups], right, out=total)
         tile = target if conv.direct else total.reshape(target.shape)
         deliver(tile, target, epilogue, b.image, channels, b.positions)
+
+
+def _products(calls: list[ProductCall]) -> Piece:
+    """Return the work that makes the calls."""
+
+    def work(_: Space) -> None:
+        for fn, a, b, result in calls:
+            fn(a, b, out=result)
+
+    return recorded_matmuls(calls) or work
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from irdeconv.kernels.recorded_calls import Recorded, Repeated, recorded_copy, r
 from irdeconv.kernels.threads import Team
 
 COPIED_NS = 0.5  # that an element takes, about
+LONG_CUT = 16  # of an axis; a longer one is cut no better
 SHORT_AXIS = 16  # axes up to this size are walked by a loop of their own
 Index = tuple[slice, ...]
 
@@ -179,10 +180,10 @@ class CopyKernel:
         if not np.may_share_memory(view, arrays[0]):  # a copy of the present elements
             return None
         view, target = np.broadcast_to(view, self.shape), out.reshape(self.shape)
-        long = [n > 1 for n in view.shape]
-        if not any(long):
+        if view.size < 2:
             return Repeated.of([recorded_copy(view, target)])
-        axis = long.index(True)
+        # The first axis that can be cut into enough pieces of the same size.
+        axis = max(range(view.ndim), key=lambda a: (min(view.shape[a], LONG_CUT), -a))
         size = view.shape[axis]
         cuts = scratch.pieces(size, scratch.shared_step(size, size, COPIED_NS * view.size))
         places = [(*[slice(None)] * axis, cut) for cut in cuts]
@@ -237,24 +238,42 @@ class Nearest:
             y = out if last else team.space.array(shape, x.dtype)
             take(x, index, axis, y)
             x = y
-        if repeats:
-            self._repeat(x, out)
-        elif not self.indices:
+        for source, target in self._repeated(x, out) if repeats else ():
+            target[...] = source
+        if not (repeats or self.indices):
             np.copyto(out, x)
 
-    def _repeat(self, x: Array, out: Array) -> None:
-        """Write elements once with a stride along the last axis, then copy whole rows."""
+    def recorded(self, x: Array, out: Array) -> Repeated | None:
+        """Record a call for memory at fixed addresses; planes of the first axes by themselves."""
+        if self.indices or max(self.factors) == 1:
+            return None
+        ahead = next(axis for axis, f in enumerate(self.factors) if f > 1)
+        planes = x.reshape(-1, *x.shape[ahead:])
+        results = out.reshape(len(planes), *out.shape[ahead:])
+        own = replace(self, factors=(1, *self.factors[ahead:]))
+        step = scratch.shared_step(len(planes), len(planes), COPIED_NS * out.size)
+        found = []
+        for p in scratch.pieces(len(planes), step):
+            calls = [recorded_copy(*pair) for pair in own._repeated(planes[p], results[p])]
+            found.append(None if None in calls else Recorded.joined(filter(None, calls)))
+        return Repeated.of(found)
+
+    def _repeated(self, x: Array, out: Array) -> Iterator[tuple[Array, Array]]:
+        """Yield (source, target) of the copies, each of which may read what those before wrote.
+
+        Elements are written once with a stride along the last axis, then whole rows.
+        """
         split = [v for d, f in zip(x.shape, self.factors, strict=True) for v in (d, f)]
         view = out.reshape(split)
         rank, width = x.ndim, self.factors[-1]
         first: tuple[Any, ...] = (slice(None), 0) * (rank - 1) + (slice(None),)
         for k in range(width):
-            view[(*first, k)] = x
+            yield x, view[(*first, k)]
         rows = out.reshape(*split[:-2], -1)
         for axis in reversed(range(rank - 1)):
             ahead: tuple[Any, ...] = (slice(None),) * (2 * axis + 1)
             for k in range(1, self.factors[axis]):
-                rows[(*ahead, k)] = rows[(*ahead, 0)]
+                yield rows[(*ahead, 0)], rows[(*ahead, k)]
 
 
 def tiled(shape: Sequence[int], repeats: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:

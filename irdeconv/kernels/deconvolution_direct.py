@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -50,7 +51,6 @@ from irdeconv.kernels.scratch import (
     contiguous,
     pieces,
     seen,
-    shared_step,
     shares,
 )
 from irdeconv.kernels.threads import Team
@@ -82,6 +82,9 @@ class DirectDeconvolution:
     """The kernel."""
 
     def __init__(self, cut: residue_cuts.ResidueCut, w: Array) -> None:
+        cost = partial(residue_cuts.ResidueCut.nanoseconds, rates=scaled(residue_cuts.RESIDUES))
+        finer, items = residue_cuts.ResidueCut.finer, attrgetter("items")
+        cut = scratch.cut_for_threads(cut, finer, items, cost)
         self.cut, self.problem = cut, cut.problem
         self._plans: dict[Any, _Alike] = {}
         full = [b for b in cut.blocks if not b.empty]
@@ -90,11 +93,8 @@ class DirectDeconvolution:
         self._items: list[_ChannelWork] = []
         self._tables: dict[int, Recorded] = {}  # of runs, for inputs and outputs that are given
         self._calls = 0
-        copies = len(full) * len(w)
-        work = cut.nanoseconds(scaled(residue_cuts.RESIDUES))
-        step = shared_step(w.shape[2], cut.channels, work, 4, copies, 2 if cut.bare else 1)
         for g, group in enumerate(w):
-            for some in pieces(w.shape[2], step):
+            for some in pieces(w.shape[2], cut.channels):
                 panels = [_panels(group, p, cut, some) for p in cut.products]
                 pairs = zip(full, plans, strict=True)
                 self._items += [_ChannelWork(b, plan, g, some, panels) for b, plan in pairs]
@@ -379,6 +379,6 @@ def _candidate(cut: residue_cuts.ResidueCut) -> Candidate:
         cost=estimate.cost,
         scratch=4 * elements + tile_bytes(problem, cut.blocks, problem.group_outputs) + 1024,
         prepare=lambda w: DirectDeconvolution(cut, w),
-        items=len(cut.blocks) * problem.groups * chunks,
+        items=cut.items,
         estimate=estimate,
     )

@@ -259,36 +259,56 @@ class Interpolation:
             np.copyto(out, x)
 
     def fixed(self, x: Array, *_: Array, out: Array) -> Repeated | None:
-        """See `FixedCall`; planes of the first axes are done by themselves."""
-        if not (x.dtype == out.dtype == np.float32 and x.flags.c_contiguous and self.passes):
+        """See `FixedCall`; planes of the first axes are done by themselves, or rows of one plane."""
+        if not (x.dtype == out.dtype == np.float32 and x.flags.c_contiguous):
             return None
         if not (jit.available() and jit.works()):
+            return None
+        if self.nearest is not None:
+            return self.nearest.recorded(x, out)
+        if not self.passes:
             return None
         ahead = min(one.axis for one in self.passes)
         planes = x.reshape(-1, *x.shape[ahead:])
         results = out.reshape(len(planes), *out.shape[ahead:])
+        if len(planes) == 1 and self.passes[-1].axis == ahead:
+            rows = results.shape[1]
+            some = pieces(rows, scratch.shared_step(rows, rows, out.size))
+            return Repeated(tuple(self._rows(planes, results, ahead, p) for p in some))
         step = max(1, scratch.SIZES.row_elements * len(planes) // out.size)
         some = pieces(len(planes), scratch.shared_step(len(planes), step, out.size))
-        return Repeated(tuple(self._recorded(planes[p], results[p], ahead - 1) for p in some))
+        return Repeated(
+            tuple(_recorded(self.passes, planes[p], results[p], ahead - 1) for p in some)
+        )
 
-    def _recorded(self, x: Array, out: Array, ahead: int) -> Recorded:
-        """Record the work on the axes from `ahead` on."""
-        source: Array | ScratchPlace = x
-        plan, calls = ScratchPlan(), []
-        for n, one in enumerate(self.passes):
-            axis, shape, index = one.axis - ahead, source.shape, one.weights.index
-            outer, inner = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
-            size = (*shape[:axis], len(index), *shape[axis + 1 :])
-            last = n == len(self.passes) - 1
-            target: Array | ScratchPlace = out if last else plan.array(size, np.float32)
-            before = _three(source, (outer, shape[axis], inner))
-            after = _three(target, (outer, len(index), inner))
-            # Unsigned, as numba takes a negative index from the end.
-            places = np.ascontiguousarray(index.T, np.uint32)
-            weights = np.ascontiguousarray(one.weights.weight.T, np.float32)
-            calls.append(Recorded.of("weigh", before, places, weights, after))
-            source = target
-        return Recorded.joined(calls)
+    def _rows(self, x: Array, out: Array, ahead: int, rows: slice) -> Recorded:
+        """Record the work for some rows of the plane `[1, rows, *]`: the last pass is along them."""
+        *others, last = self.passes
+        index = last.weights.index[rows]
+        first, stop = int(index.min()), int(index.max()) + 1
+        weights = AxisWeights(index - first, last.weights.weight[rows])
+        passes = [*others, replace(last, weights=weights)]
+        return _recorded(passes, x[:, first:stop], out[:, rows], ahead - 1)
+
+
+def _recorded(passes: Sequence[AxisPass], x: Array, out: Array, ahead: int) -> Recorded:
+    """Record the work on the axes from `ahead` on."""
+    source: Array | ScratchPlace = x
+    plan, calls = ScratchPlan(), []
+    for n, one in enumerate(passes):
+        axis, shape, index = one.axis - ahead, source.shape, one.weights.index
+        outer, inner = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
+        size = (*shape[:axis], len(index), *shape[axis + 1 :])
+        last = n == len(passes) - 1
+        target: Array | ScratchPlace = out if last else plan.array(size, np.float32)
+        before = _three(source, (outer, shape[axis], inner))
+        after = _three(target, (outer, len(index), inner))
+        # Unsigned, as numba takes a negative index from the end.
+        places = np.ascontiguousarray(index.T, np.uint32)
+        weights = np.ascontiguousarray(one.weights.weight.T, np.float32)
+        calls.append(Recorded.of("weigh", before, places, weights, after))
+        source = target
+    return Recorded.joined(calls)
 
 
 def _three(array: Array | ScratchPlace, shape: tuple[int, int, int]) -> Array | ScratchPlace:

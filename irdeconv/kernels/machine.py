@@ -11,6 +11,7 @@ After a fork the child process renews its locks, because the other threads do no
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import itertools
 import json
@@ -93,16 +94,39 @@ class _OpenBlas:
     set_num_threads: Callable[[int], object]
 
 
+def _functions(library: Any, *names: str) -> list[Any] | None:
+    """Return functions of an OpenBLAS by their names without prefix and suffix; None if unknown."""
+    for prefix, suffix in itertools.product(("", "scipy_"), ("", "64_", "_64")):
+        found = [getattr(library.dynlib, f"{prefix}{name}{suffix}", None) for name in names]
+        if None not in found:
+            return found
+    return None
+
+
 def _direct(library: Any) -> Any:
     """Return an object that sets a library's number of threads at once, in every thread."""
     if getattr(library, "threading_layer", None) != "pthreads":
         return library
-    for prefix, suffix in itertools.product(("", "scipy_"), ("", "64_", "_64")):
-        names = (f"{prefix}openblas_{verb}_num_threads{suffix}" for verb in ("get", "set"))
-        found: list[Any] = [getattr(library.dynlib, name, None) for name in names]
-        if None not in found:
-            return _OpenBlas(*found)
-    return library
+    found = _functions(library, *(f"openblas_{verb}_num_threads" for verb in ("get", "set")))
+    return library if found is None else _OpenBlas(*found)
+
+
+@cache
+def matrix_product() -> tuple[int, bool] | None:
+    """Return the address of NumPy's `cblas_sgemm` and whether its integers have 64 bits, if known.
+
+    Compiled code calls it, so that a product needs no call from Python.
+    """
+    for library in _libraries():
+        if getattr(library, "internal_api", None) != "openblas" or "numpy" not in library.filepath:
+            continue
+        found = _functions(library, "cblas_sgemm", "openblas_get_config")
+        if found is not None:
+            product, describe = found
+            describe.restype = ctypes.c_char_p
+            place = ctypes.cast(product, ctypes.c_void_p).value
+            return (place, b"USE64BITINT" in describe()) if place else None
+    return None
 
 
 @cache

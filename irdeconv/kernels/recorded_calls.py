@@ -20,7 +20,8 @@ from irdeconv.kernels import jit
 from irdeconv.kernels import scratch as blocking
 from irdeconv.kernels.candidate import Piece
 from irdeconv.kernels.jit import ROW_PART, SPLAT
-from irdeconv.kernels.products import pitch
+from irdeconv.kernels.machine import matrix_product
+from irdeconv.kernels.products import ProductCall, pitch
 from irdeconv.kernels.scratch import (
     SCRATCH,
     ScratchPlace,
@@ -150,7 +151,7 @@ class SharedCalls:
         table = np.array(Recorded.joined(pieces).table, np.int64)
         ends = np.cumsum([0, *(len(piece.table) for piece in pieces)])
         firsts = np.cumsum([0, *map(len, self.phases)])
-        return table, ends, firsts, np.zeros(2 * len(self.phases), np.int64)
+        return table, ends, firsts, blocking.allocate(2 * blocking.ALIGNMENT).view(np.int64)
 
     @cached_property
     def _scratch(self) -> int:
@@ -179,7 +180,7 @@ def shared_calls(steps: Iterable[tuple[Recorded, ...]], threads: int) -> Callabl
             phases[-1] = (Recorded.joined([*phases[-1], *step]),)
         else:
             phases.append(step if threads > 1 else (Recorded.joined(step),))
-    return Repeated(phases[0]) if len(phases) == 1 else SharedCalls(tuple(phases))
+    return Repeated(phases[0]) if len(phases[0]) == 1 == len(phases) else SharedCalls(tuple(phases))
 
 
 @dataclass(frozen=True, eq=False)
@@ -371,6 +372,36 @@ def recorded_products(
         return None
     rows = seen(out, lambda x: x.reshape(*left.shape[:2], -1))
     return in_turn([copied, Recorded.of("row_products", left, right, rows)])
+
+
+def recorded_matmuls(calls: Iterable[ProductCall]) -> Recorded | None:
+    """Record products of f32 that NumPy's BLAS makes; None if compiled code cannot call it."""
+    function = matrix_product()
+    if function is None or not (jit.available() and jit.works()):
+        return None
+    found = []
+    for fn, *arrays in calls:
+        views = [_as_stacks(array) for array in arrays]
+        if fn is not np.matmul or not all(map(_suits_blas, views)) or views[2].strides[3] != 4:
+            return None
+        found.append(Recorded.of("blas_products", *function, *views))
+    return Recorded.joined(found)
+
+
+def _as_stacks(array: Array) -> Array:
+    """View matrices in a stack as [P, Q, M, N], if they are not too many axes."""
+    shape = array.shape[1:] if array.ndim == 5 and len(array) == 1 else array.shape
+    return array.reshape((1,) * (4 - len(shape)) + shape)
+
+
+def _suits_blas(array: Array) -> bool:
+    """Whether a BLAS takes the matrices: long rows or columns of f32, which do not overlap."""
+    if array.ndim != 4 or array.dtype != np.float32 or min(array.shape[2:]) < 2:
+        return False
+    (far, near), (rows, columns) = array.strides[2:], array.shape[2:]
+    if near != 4:
+        far, near, columns = near, far, rows
+    return near == 4 and far % 4 == 0 and 4 * columns <= far < 4 << 31
 
 
 def recorded_means(x: Array, out: Array, divisor: float) -> Repeated | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -28,6 +28,7 @@ from irdeconv.kernels.panels import (
     vector_starts,
 )
 from irdeconv.kernels.products import pitch
+from irdeconv.kernels.scratch import shares
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +51,7 @@ class ResidueRates:
 
 
 RESIDUES = ResidueRates()
+LEAST_ROWS = 4  # channels of a piece of work, and what their number is a multiple of
 COMPETING = 512  # bytes: channels a multiple apart have an eighth of a level 1 cache, or less
 NEAR_INPUTS = 1 << 22  # bytes that a far cache keeps from run to run, beside others' data
 MOST_CALLS = 1024  # of a layer that are written down: each takes some 50 us
@@ -155,6 +157,28 @@ class ResidueCut:
             if run < jit.lanes() or (self.copies and run != math.prod(sizes)):
                 return False
         return True
+
+    def finer(self, share: int) -> list[ResidueCut]:
+        """Return those that are cut into so many times as many pieces, by channels or by blocks."""
+        found, rows = [], -(-self.channels // (share * LEAST_ROWS)) * LEAST_ROWS
+        if rows < self.channels:
+            found.append(replace(self, channels=rows))
+        heights = self.blocks.heights
+        for at, (axis, height) in enumerate(zip(self.axes, heights, strict=True)):
+            step = (
+                shares(-(-axis.size // axis.stride), share * -(-axis.size // height)) * axis.stride
+            )
+            if step < height:  # the first axis that is long enough
+                finer = (*heights[:at], step, *heights[at + 1 :])
+                found.append(replace(self, blocks=replace(self.blocks, heights=finer)))
+                break
+        return found
+
+    @property
+    def items(self) -> int:
+        """The number of pieces of work."""
+        chunks = -(-self.problem.group_outputs // self.channels)
+        return len(self.blocks) * self.problem.groups * chunks
 
     def grid(self, block: OutputBlock) -> tuple[int, ...]:
         """The sizes of the data to read: of the padded inputs, or of the inputs themselves."""

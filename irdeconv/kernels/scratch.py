@@ -7,7 +7,7 @@ Results do not depend on the number of threads: sizes do only where that changes
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -242,6 +242,24 @@ def shared_step(
     wanted = min(each * threads, work / SHARED_NS) / copies
     finer = -(-size // max(1, int(wanted)))
     return min(step, -(-finer // whole) * whole)
+
+
+def cut_for_threads(
+    way: T,
+    finer: Callable[[T, int], Iterable[T]],
+    items: Callable[[T], int],
+    cost: Callable[[T], float],
+) -> T:
+    """Return the way to cut work that takes the threads least: `way`, or one that is `finer`.
+
+    `finer(way, n)` are ways of about n times as many items; `cost` counts nanoseconds of one
+    thread. Where work is cut must not change a result.
+    """
+    threads = _THREADS.get()
+    if threads == 1 or cost(way) < 2 * SHARED_NS:
+        return way
+    ways = [way, *(one for n in (threads, 2 * threads) for one in finer(way, n))]
+    return min(ways, key=lambda one: cost(one) * -(-items(one) // threads) / items(one))
 
 
 def pieces(size: int, step: int) -> list[slice]:

@@ -37,6 +37,7 @@ FADING = 1.1  # by which the least time counts more from run to run, for a lucky
 WORTH_SHARING = 0.95  # of the time alone, or less
 # Of so many runs so many go the other way. The first of them wakes threads up, so one is too few.
 AGAIN, RUNS_TRIED = 60, 3
+SOON = 12  # the same for calls that were slower when they were shared, as long as they are new
 
 
 def processors() -> int:
@@ -320,7 +321,8 @@ class _CallTimes:
         if self.runs <= TRIALS:
             return self.runs <= SHARED_TRIALS
         share = self.alone > always or self.shared < WORTH_SHARING * self.alone
-        return share != (self.runs % AGAIN < RUNS_TRIED)
+        again = AGAIN if share or self.runs > 2 * AGAIN else SOON
+        return share != (self.runs % again < RUNS_TRIED)
 
 
 _ALONE = np.zeros(8, np.int64)  # a post without threads

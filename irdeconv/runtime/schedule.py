@@ -18,6 +18,7 @@ from irdeconv.ir.constant import ArrayData, ConstantData
 from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.ir.op import Op, as_tuple, kept
 from irdeconv.ir.spec import Array, is_static
+from irdeconv.kernels.machine import one_blas_thread
 from irdeconv.kernels.products import in_order
 from irdeconv.kernels.scratch import allocate, shared_by
 from irdeconv.kernels.threads import Threads
@@ -235,7 +236,10 @@ def compiled(graph: Graph, settings: Settings) -> program.Program:
         ready = widened(ready, groups)
         folded = fold(ready, settings.max_memory)
     require_macs(ready)
-    with np.errstate(all="ignore"), shared_by(settings.team.threads):  # filters are transformed
+    # Filters are transformed, on one thread: a BLAS's own would keep a processor busy for a while
+    # after that, when those of the plan want it.
+    threads = settings.team.threads
+    with np.errstate(all="ignore"), one_blas_thread(), shared_by(threads):
         return _Scheduler(ready, folded, settings).build()
 
 
