@@ -35,6 +35,7 @@ from irdeconv.kernels import (
     compiled_convolution,
     compiled_micro_kernel,
     compiled_sums,
+    compiled_winograd,
     jit,
 )
 from irdeconv.kernels.compiled_sharing import call_step
@@ -299,6 +300,7 @@ def recorded(step: str, arguments: Sequence[Any]) -> tuple[int, Array]:
 
 
 _PAIRS = "UniTuple(UniTuple(int64, 2), 3)"
+_MATRICES = "UniTuple(float32[:,::1], 3)"
 _READ_2, _READ_4 = (f"Array(float32, {axes}, 'C', readonly=True)" for axes in (2, 4))
 _TILES = types_of(
     "float32[::1], int64[::1], float32[::1], float32[::1], float32[::1], int64[::1], "
@@ -348,6 +350,22 @@ _STEPS = {
         (
             compiled_sums.weigh,
             "float32[:,:,::1], uint32[:,::1], float32[:,::1], float32[:,:,::1]",
+        ),
+        (
+            compiled_sums.sum_terms,
+            "float32[::1], float32[::1], float32[::1], UniTuple(int64, 2), UniTuple(int64, 5), "
+            "UniTuple(int64[::1], 3), "
+            "Tuple((int64, int64, int64[::1], int64[::1], UniTuple(int64[::1], 3)))",
+        ),
+        (
+            jit.compiled(compiled_winograd.enter),
+            "float32[:,:,:,:,:], float32[::1], "
+            "Tuple((int64, int64, int64, UniTuple(int64, 3))), float32[::1], UniTuple(int64, 3), "
+            f"UniTuple(UniTuple(int64, 3), 2), {_MATRICES}",
+        ),
+        (
+            compiled_winograd.leave,
+            f"float32[::1], int64, UniTuple(int64, 3), UniTuple(int64, 3), {_MATRICES}",
         ),
         (compiled_sums.copy, "float32[:,:,:], float32[:,:,:]"),
         (compiled_sums.fill, "float32[:,:,:], float32"),

@@ -29,6 +29,8 @@ from irdeconv.kernels.candidate import (
     ConvProblem,
     Epilogue,
     Estimate,
+    Fix,
+    Piece,
     shared,
     trailing,
 )
@@ -38,6 +40,7 @@ from irdeconv.kernels.deconvolution import (
     OutputBlock,
     close_tile,
     open_tile,
+    runs_of,
     split_output,
     tile_bytes,
     whole_output,
@@ -63,7 +66,18 @@ from irdeconv.kernels.products import (
     product_cost,
     stack_cost,
 )
-from irdeconv.kernels.scratch import ALIGNMENT, ITEMS, Space, pieces, shares
+from irdeconv.kernels.recorded_calls import Recorded, Repeated, SharedCalls, in_turn
+from irdeconv.kernels.scratch import (
+    ALIGNMENT,
+    COMMON,
+    ITEMS,
+    ScratchPlace,
+    ScratchPlan,
+    Space,
+    pieces,
+    seen,
+    shares,
+)
 from irdeconv.kernels.threads import Team
 
 LEAST_READ = 1 << 16  # elements of inputs that are worth a call
@@ -376,6 +390,18 @@ class CompiledWinograd(WinogradDeconvolution):
             converted = space.array(part.shape, values.dtype)
             converted[...] = part
             part = converted
+        enter = self.entering(values.dtype)
+        enter(*self._entered(part, values, first, block, space))
+
+    def _entered(
+        self,
+        part: Array,
+        values: Array | ScratchPlace,
+        first: int,
+        block: OutputBlock,
+        space: Space | ScratchPlan,
+    ) -> tuple[Any, ...]:
+        """Return the arguments of the compiled `enter`."""
         lead = (1,) * (5 - part.ndim)
         volume = part.reshape(*part.shape[:2], *lead, *part.shape[2:])
         # A few tiles of one channel are too short a run for the transforms: channels are joined.
@@ -385,8 +411,7 @@ class CompiledWinograd(WinogradDeconvolution):
         host = space.array((math.prod(self.tiling.tiles) * line,), values.dtype)
         at = first * far, far, values.shape[1]
         sizes = columns, together, line, (*lead, *self.tiling.grid(block))
-        enter = self.entering(values.dtype)
-        enter(volume, host, sizes, values.reshape(-1), at, self.shapes, self.into)
+        return volume, host, sizes, seen(values, np.ravel), at, self.shapes, self.into
 
     def multiply(
         self, group: int, index: int, values: Array, block: OutputBlock, out: Array, plane: int
@@ -418,6 +443,73 @@ class CompiledWinograd(WinogradDeconvolution):
         y = (tile if tile.dtype != out.dtype else out).reshape(-1)[start:]
         sums, arguments = self.loops[id(block), count]
         self.sum_terms(terms, y, space.array((sums,), terms.dtype), *arguments)
+
+    def fixed(self, x: Array, out: Array, finish: Fix) -> SharedCalls | None:
+        """See `FixedKernel`."""
+        # Only f32 is written down, and clearing is no compiled call.
+        whole = all(block.covered and not block.empty for block in self.tiling.blocks)
+        if self.panels is None or not whole or not x.flags.c_contiguous:
+            return None
+        if not x.dtype == out.dtype == np.float32:
+            return None
+        phases: list[list[Piece]] = []
+        made: dict[Any, Recorded] = {}
+        for block, g in itertools.product(self.tiling.blocks, range(self.tiling.problem.groups)):
+            own = ScratchPlan()
+            plan = own if self.tiling.apart else ScratchPlan(COMMON)
+            values = plan.array(self._values(block, Space()).shape, np.float32)
+            used = own.used
+            reads, chunks = list[Piece](), list[Piece]()
+            for cut in self.tiling.cuts:
+                own.used = used
+                inputs = slice(g * self.c + cut.start, g * self.c + cut.stop)
+                part = block.inputs(x[:, inputs])
+                reads.append(
+                    Recorded.of("enter", *self._entered(part, values, cut.start, block, own))
+                )
+            for i in range(len(self.chunks)):
+                own.used = used
+                chunks.append(self._recorded_chunk(values, out, block, g, i, finish, own, made))
+            phases += [[in_turn([*reads, *chunks])]] if self.tiling.apart else [reads, chunks]
+        if self.tiling.apart:  # blocks do not wait for each other
+            phases = [[piece for (piece,) in phases]]
+        found = [Repeated(tuple(phase)).phases for phase in phases]
+        return SharedCalls(tuple(itertools.chain.from_iterable(found))) if all(found) else None
+
+    def _recorded_chunk(
+        self,
+        values: ScratchPlace,
+        out: Array,
+        block: OutputBlock,
+        group: int,
+        index: int,
+        finish: Fix,
+        plan: ScratchPlan,
+        made: dict[Any, Recorded],
+    ) -> Piece:
+        """Record the work of `_chunk`; `made` keeps what is the same for other blocks."""
+        chunk, width = self.chunks[index], self.tiling.width(block)
+        channels = slice(group * self.m + chunk.start, group * self.m + chunk.stop)
+        count, line = chunk.stop - chunk.start, self.tiling.pitch(block)
+        rows = self.tiling.residues * count
+        plane = pitch(rows * width, np.float32)
+        terms = plan.array((values.shape[0] * plane + 2 * MARGIN,), np.float32)
+        kind = group, index, width, line, values, terms
+        if kind not in made:
+            assert self.panels is not None
+            sizes = rows, width, plane
+            made[kind] = Recorded.joined(
+                [
+                    self.panels[group][index].recorded(values, terms, line, width, MARGIN, plane),
+                    Recorded.of("leave", terms, MARGIN, sizes, self.shapes[1], self.back),
+                ]
+            )
+        y = out.reshape(-1)[start_of(self.tiling.problem, block, channels.start) :]
+        sums, arguments = self.loops[id(block), count]
+        sum_terms = Recorded.of("sum_terms", terms, y, plan.array((sums,), np.float32), *arguments)
+        runs = runs_of(block.box(out)[:, channels], out.shape[2:], block)
+        ends = (finish(part, i, channels, span) for part, i, span in runs)
+        return in_turn([made[kind], sum_terms, *ends])
 
     def _arguments(self, terms: BlockTerms, block: OutputBlock, channels: int) -> tuple[Any, ...]:
         """Return the arguments of the compiled loop besides the arrays."""

@@ -259,7 +259,7 @@ class Interpolation:
             np.copyto(out, x)
 
     def fixed(self, x: Array, *_: Array, out: Array) -> Repeated | None:
-        """See `FixedCall`; planes of the first axes are done by themselves, or rows of one plane."""
+        """See `FixedCall`; planes of the first axes are cut apart, or rows of a single one."""
         if not (x.dtype == out.dtype == np.float32 and x.flags.c_contiguous):
             return None
         if not (jit.available() and jit.works()):
@@ -282,7 +282,7 @@ class Interpolation:
         )
 
     def _rows(self, x: Array, out: Array, ahead: int, rows: slice) -> Recorded:
-        """Record the work for some rows of the plane `[1, rows, *]`: the last pass is along them."""
+        """Record the work for some rows of the plane, along which the last pass is."""
         *others, last = self.passes
         index = last.weights.index[rows]
         first, stop = int(index.min()), int(index.max()) + 1

@@ -503,7 +503,8 @@ class StackedPanels:
         place = line, columns, base, plane, values.shape[1], len(out)
         table = self._tables.get(place)
         if table is None and self._calls > FIRST_CALLS:
-            table = self._tables[place] = self._recorded(values, *place[:4], out)
+            given = ScratchPlace.given(0, values), ScratchPlace.given(1, out)
+            table = self._tables[place] = self.recorded(*given, *place[:4])
         if table is not None:
             table.run_on(values, out, NOTHING)
             return
@@ -517,14 +518,20 @@ class StackedPanels:
         places = VectorPlaces.lying(ProductColumns(at, at), vector_starts(columns, False))
         return np.arange(self.depth) * line, places, np.arange(self.rows) * columns
 
-    def _recorded(
-        self, values: Array, line: int, columns: int, base: int, plane: int, out: Array
+    def recorded(
+        self,
+        values: ScratchPlace,
+        out: ScratchPlace,
+        line: int,
+        columns: int,
+        base: int,
+        plane: int,
     ) -> Recorded:
+        """Record a call, see `__call__`."""
         offsets, places, starts = self._places(line, columns)
-        source, flat = ScratchPlace.given(0, values), ScratchPlace.given(1, out)
         calls = []
         for i, panels in enumerate(self.panels):
-            x = source.seen(lambda rows, i=i: rows[i])  # type: ignore[misc]
-            more = flat, starts, base + i * plane, ScratchPlan()
+            x = values.seen(lambda rows, i=i: rows[i])  # type: ignore[misc]
+            more = out, starts, base + i * plane, ScratchPlan()
             calls.append(panels.recorded(x, offsets, places, *more))
         return Recorded.joined(calls)

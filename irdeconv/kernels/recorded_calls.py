@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import import_module
+from itertools import chain
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -23,6 +24,7 @@ from irdeconv.kernels.jit import ROW_PART, SPLAT
 from irdeconv.kernels.machine import matrix_product
 from irdeconv.kernels.products import ProductCall, pitch
 from irdeconv.kernels.scratch import (
+    COMMON,
     SCRATCH,
     ScratchPlace,
     ScratchPlan,
@@ -39,12 +41,14 @@ class Recorded:
     """Compiled calls, one after the other.
 
     `table` has the addresses of a function and a record for each; `kept` is the memory that they
-    use; `scratch` counts bytes. Several threads may make them at once.
+    use; `scratch` and `common` count bytes of the thread's own and of its team's scratch memory.
+    Several threads may make them at once.
     """
 
     table: tuple[int, ...]
     kept: tuple[Any, ...] = field(repr=False)
     scratch: int = 0
+    common: int = 0
 
     @staticmethod
     def of(step: str, *arguments: Any) -> Recorded:
@@ -52,9 +56,11 @@ class Recorded:
         steps = import_module("irdeconv.kernels.compiled_records")
         function, record = steps.recorded(step, arguments)
         # The record holds addresses, so everything that lies there is kept with it.
-        places = (a for a in arguments if isinstance(a, ScratchPlace))
-        ends = [place.end for place in places if place.base == SCRATCH]
-        return Recorded((function, address(record)), (record, *arguments), max(ends, default=0))
+        places = [a for a in arguments if isinstance(a, ScratchPlace)]
+        ends = (
+            max((p.end for p in places if p.base == base), default=0) for base in (SCRATCH, COMMON)
+        )
+        return Recorded((function, address(record)), (record, *arguments), *ends)
 
     @staticmethod
     def joined(parts: Iterable[Recorded]) -> Recorded:
@@ -64,6 +70,7 @@ class Recorded:
             table=tuple(n for part in some for n in part.table),
             kept=tuple(k for part in some for k in part.kept),
             scratch=max((part.scratch for part in some), default=0),
+            common=max((part.common for part in some), default=0),
         )
 
     @cached_property
@@ -76,7 +83,7 @@ class Recorded:
 
     def __call__(self, space: Space) -> None:
         """Make the calls."""
-        bases, _held = space.again(self, lambda: _bases(space, self.scratch))
+        bases, _held = space.again(self, lambda: _bases(space, self.scratch, self.common))
         self.run(bases)
 
     def run(self, bases: Array) -> None:
@@ -94,11 +101,15 @@ class Recorded:
 _NO_BYTES = np.zeros(0, np.uint8)
 
 
-def _bases(space: Space, scratch: int) -> tuple[Array, Array]:
+def _bases(space: Space, scratch: int, common: int | Array = 0) -> tuple[Array, Any]:
     """Return the addresses from which calls count (0 and scratch memory), and that memory."""
-    # The memory is returned too: without a reference to it the address would become invalid.
-    memory = space.array((scratch,), np.uint8)
-    return np.array([0, address(memory)], np.int64), memory
+    # The memory is returned too: without a reference to it the addresses would become invalid.
+    own = space.array((scratch,), np.uint8)
+    shared = space.array((common,), np.uint8) if isinstance(common, int) else common
+    return np.array([0, address(own), address(shared)], np.int64), (own, shared)
+
+
+Phases = tuple[tuple[Recorded, ...], ...]
 
 
 @runtime_checkable
@@ -130,10 +141,10 @@ class Repeated:
         return None if None in some else Repeated(tuple(p for p in some if p is not None))
 
     @property
-    def recorded(self) -> tuple[Recorded, ...]:
-        """All pieces; none if some of them are not compiled."""
+    def phases(self) -> Phases:
+        """All pieces as one phase, see `SharedCalls`; nothing if some of them are not compiled."""
         found = tuple(p for p in self.pieces if isinstance(p, Recorded))
-        return found if len(found) == len(self.pieces) else ()
+        return (found,) if found and len(found) == len(self.pieces) else ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +154,7 @@ class SharedCalls:
     See `compiled_sharing`.
     """
 
-    phases: tuple[tuple[Recorded, ...], ...]
+    phases: Phases
 
     @cached_property
     def _words(self) -> tuple[Array, ...]:
@@ -154,8 +165,11 @@ class SharedCalls:
         return table, ends, firsts, blocking.allocate(2 * blocking.ALIGNMENT).view(np.int64)
 
     @cached_property
-    def _scratch(self) -> int:
-        return max((piece.scratch for phase in self.phases for piece in phase), default=0)
+    def _needs(self) -> tuple[int, Array]:
+        """The bytes of each thread's scratch memory, and the memory that all of them share."""
+        pieces = [piece for phase in self.phases for piece in phase]
+        common = blocking.allocate(max((piece.common for piece in pieces), default=0))
+        return max((piece.scratch for piece in pieces), default=0), common
 
     def __call__(self, team: Team) -> None:
         """Make the calls."""
@@ -166,20 +180,20 @@ class SharedCalls:
         return space.again(self, lambda: self._made(space))
 
     def _made(self, space: Space) -> tuple[int, Any]:
-        bases, held = _bases(space, self._scratch)
+        bases, held = _bases(space, *self._needs)
         table, ends, firsts, counts = map(address, self._words)
         job = np.array([table, ends, firsts, len(self.phases), counts, address(bases)], np.int64)
         return address(job), (job, bases, held)
 
 
-def shared_calls(steps: Iterable[tuple[Recorded, ...]], threads: int) -> Callable[[Team], None]:
-    """Return the calls of steps, one after the other, each of pieces that threads may share."""
+def shared_calls(steps: Iterable[Phases], threads: int) -> Callable[[Team], None]:
+    """Return the calls of steps, one after the other, each of phases that threads may share."""
     phases: list[tuple[Recorded, ...]] = []
-    for step in steps:
-        if phases and (threads == 1 or len(step) == len(phases[-1]) == 1):
-            phases[-1] = (Recorded.joined([*phases[-1], *step]),)
+    for phase in chain.from_iterable(steps):
+        if phases and (threads == 1 or len(phase) == len(phases[-1]) == 1):
+            phases[-1] = (Recorded.joined([*phases[-1], *phase]),)
         else:
-            phases.append(step if threads > 1 else (Recorded.joined(step),))
+            phases.append(phase if threads > 1 else (Recorded.joined(phase),))
     return Repeated(phases[0]) if len(phases[0]) == 1 == len(phases) else SharedCalls(tuple(phases))
 
 

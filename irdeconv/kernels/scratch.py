@@ -21,7 +21,8 @@ from irdeconv.ir.spec import Array
 T = TypeVar("T")
 
 ALIGNMENT = 64  # bytes, a cache line
-SCRATCH = 1  # the number of the scratch memory among those that places are counted from
+# Numbers of memory from which places are counted: a thread's own, and that of all its team.
+SCRATCH, COMMON = 1, 2
 
 
 class Space:
@@ -130,13 +131,13 @@ def address(array: Array) -> int:
 class ScratchPlan:
     """Hands out places in scratch memory as `Space` does memory."""
 
-    def __init__(self) -> None:
-        self.used = 0
+    def __init__(self, base: int = SCRATCH) -> None:
+        self.base, self.used = base, 0
 
     def array(self, shape: Sequence[int], dtype: Any) -> ScratchPlace:
         """Return a place for an array."""
         like = np.empty(shape, dtype)
-        place = ScratchPlace(self.used, like.shape, like.dtype, like.strides)
+        place = ScratchPlace(self.used, like.shape, like.dtype, like.strides, self.base)
         self.used = -(-place.end // ALIGNMENT) * ALIGNMENT
         return place
 

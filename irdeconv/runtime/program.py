@@ -34,7 +34,7 @@ from irdeconv.ir.op import Bound, ChainStep, Op, Operand, as_tuple
 from irdeconv.ir.spec import Array, Spec, bounds, is_static
 from irdeconv.kernels import jit
 from irdeconv.kernels.elementwise import Instruction
-from irdeconv.kernels.recorded_calls import Recorded, Repeated, shared_calls
+from irdeconv.kernels.recorded_calls import Phases, Repeated, SharedCalls, shared_calls
 from irdeconv.kernels.scratch import ALIGNMENT
 from irdeconv.kernels.threads import Team, Threads, arithmetic
 from irdeconv.ops.basic import ReadingOp, VariableOp, unfit
@@ -397,7 +397,7 @@ class Step:
     """One call: the nodes it covers, which slots it reads and writes, which it is last to need.
 
     `kernel` is its name, `why` the reason for its choice, `scratch` bytes of memory besides
-    tensors, `recorded` the pieces of `call` if all of it is compiled.
+    tensors, `phases` those of `call` if all of it is compiled.
     """
 
     nodes: tuple[Node, ...]
@@ -408,7 +408,7 @@ class Step:
     kernel: str = ""
     why: str = ""
     scratch: int = 0
-    recorded: tuple[Recorded, ...] = ()
+    phases: Phases = ()
 
     @property
     def node(self) -> Node:
@@ -421,7 +421,7 @@ Watch = Callable[[Step, list[Array], tuple[Array, ...]], None]
 
 @dataclass(frozen=True)
 class Always:
-    """A call that does the same with the same memory in every run; `recorded` if compiled."""
+    """A call that does the same with the same memory in every run; `phases` if compiled."""
 
     prepared: Callable[[Team], None]
     team: Team
@@ -432,9 +432,10 @@ class Always:
         self.prepared(self.team)
 
     @property
-    def recorded(self) -> tuple[Recorded, ...]:
-        """The pieces."""
-        return self.prepared.recorded if isinstance(self.prepared, Repeated) else ()
+    def phases(self) -> Phases:
+        """The phases of calls, see `SharedCalls`."""
+        prepared = self.prepared
+        return prepared.phases if isinstance(prepared, Repeated | SharedCalls) else ()
 
 
 @dataclass(frozen=True)
@@ -579,12 +580,12 @@ class Program:
 def joined(steps: Sequence[Step], team: Threads) -> list[Step]:
     """Join consecutive compiled steps into one; also the pieces of a single step."""
     out: list[Step] = []
-    for compiled, run in groupby(steps, lambda step: bool(step.recorded)):
+    for compiled, run in groupby(steps, lambda step: bool(step.phases)):
         some = list(run)
         if not compiled:
             out += some
             continue
-        work = shared_calls((step.recorded for step in some), team.threads)
+        work = shared_calls((step.phases for step in some), team.threads)
         nodes = tuple(node for step in some for node in step.nodes)
         frees = tuple(slot for step in some for slot in step.frees)
         out.append(Step(nodes, Always(work, team.member()), (), some[-1].outputs, frees))

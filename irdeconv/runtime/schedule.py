@@ -461,7 +461,7 @@ class _Scheduler:
             kernel=executor.kernel,
             why=executor.why,
             scratch=executor.scratch,
-            recorded=call.recorded if isinstance(call, program.Always) else (),
+            phases=call.phases if isinstance(call, program.Always) else (),
         )
 
     def _with_frees(self, steps: list[program.Step]) -> list[program.Step]:
