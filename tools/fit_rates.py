@@ -45,6 +45,7 @@ from irdeconv.kernels import (
     residue_cuts,
 )
 from irdeconv.kernels import deconvolution_winograd as winograd
+from irdeconv.kernels import winograd_tilings as tilings
 from irdeconv.kernels.candidate import Candidate, ConvProblem, Estimate, FixedKernel, every_cut
 from irdeconv.kernels.eager import convolution_candidates
 from irdeconv.kernels.machine import one_blas_thread, scaled, unscaled
@@ -62,8 +63,8 @@ CONVOLUTIONS: Records = {
     "direct": (convolution_direct, "DIRECT", convolution_direct.candidates),
 }
 DECONVOLUTIONS: Records = {
-    "winograd": (winograd, "TILED", winograd.candidates),
-    "winograd-numpy": (winograd, "PASSES", winograd.candidates),
+    "winograd": (tilings, "TILED", winograd.candidates),
+    "winograd-numpy": (tilings, "PASSES", winograd.candidates),
     "residues": (residue_cuts, "RESIDUES", deconvolution_direct.candidates),
     "phases": (deconvolution_col2im, "PHASES", deconvolution_phases.candidates),
     "terms": (deconvolution_col2im, "TERMS", deconvolution_terms.candidates),

@@ -15,12 +15,12 @@ from irdeconv.kernels import convolution as work
 from irdeconv.kernels import (
     convolution_direct,
     deconvolution_col2im,
-    deconvolution_winograd,
     eager,
     jit,
     machine,
     products,
     residue_cuts,
+    winograd_tilings,
 )
 from irdeconv.kernels import machine as calibrated
 from irdeconv.kernels.candidate import (
@@ -51,8 +51,8 @@ RECORDS = (
     convolution_direct.DIRECT,
     residue_cuts.RESIDUES,
     deconvolution_col2im.TERMS,
-    deconvolution_winograd.PASSES,
-    deconvolution_winograd.TILED,
+    winograd_tilings.PASSES,
+    winograd_tilings.TILED,
 )
 PROBLEMS = [
     ConvProblem((1, c, s, s), m, 1, (k, k), (d, d), (1, 1), (p, p), ((s - 1) * d + k - 2 * p,) * 2)

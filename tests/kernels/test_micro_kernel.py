@@ -26,7 +26,6 @@ from irdeconv.kernels.candidate import Candidate, ConvProblem
 from irdeconv.kernels.convolution import as_conv3d
 from irdeconv.kernels.convolution_direct import VectorLayout
 from irdeconv.kernels.deconvolution import Blocking, axes_of
-from irdeconv.kernels.deconvolution_winograd import Tiling
 from irdeconv.kernels.panels import (
     FEW_REGISTERS,
     MANY_REGISTERS,
@@ -43,6 +42,7 @@ from irdeconv.kernels.panels import (
 from irdeconv.kernels.residue_cuts import APART, GAPS, NEAR, ROWS
 from irdeconv.kernels.scratch import Space
 from irdeconv.kernels.threads import Threads
+from irdeconv.kernels.winograd_tilings import Tiling
 from support.blocks import SMALL
 from support.commands import Patch
 from support.kernels import convolved, deconvolved, integers, outputs_of_teams
