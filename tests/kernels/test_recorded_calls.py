@@ -1,5 +1,6 @@
 """Compiled calls that are written down: what they read, and plans that make many at once."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -7,7 +8,8 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.kernels import jit
+from irdeconv.kernels import deconvolution_winograd, jit, machine, scratch
+from irdeconv.kernels.candidate import ConvProblem
 from irdeconv.kernels.scratch import ScratchPlan, Space
 from irdeconv.kernels.threads import Threads
 from irdeconv.ops.activation import Gelu, Mish, ReLU, Sigmoid, SoftMax
@@ -125,7 +127,7 @@ def test_a_team_does_pieces_that_are_compiled_and_others():
         first, last = recorded("copy", x[here], places), recorded("copy", places, out[here])
         pieces.append(in_turn([first, lambda space: space.array((9,), np.float64).fill(7), last]))
     work = Repeated(tuple(pieces))
-    assert work.recorded == ()
+    assert work.phases == ()
     for threads in (1, 2):
         out.fill(0)
         work(Threads(threads))
@@ -165,7 +167,7 @@ def test_programs_compute_what_numpy_does_to_the_bit(width, axes):
             want = np.empty_like(out)
             chain.run([x, y], want, Threads())
         work = chain.fixed([x, y], out)
-        assert work.recorded is not None
+        assert work.phases
         work(Threads())
         np.testing.assert_array_equal(out, want)
 
@@ -181,7 +183,7 @@ def test_what_a_program_has_no_operation_for_is_left_to_numpy():
 
 
 def resized(b: Any, x: Any, *sizes: int, axes: tuple[int, ...] = (2, 3), **more: Any) -> Any:
-    op = Interpolate11("linear", "sizes", **more)
+    op = Interpolate11(**{"mode": "linear", "shape_calculation_mode": "sizes", **more})
     return b.add(op, x, np.array(sizes), np.array(axes))
 
 
@@ -195,6 +197,11 @@ def turned(b: Any, x: Any, channels: int) -> Any:
 def padded(begin: list[int], end: list[int], mode: Any = "constant", value: float = 0) -> Any:
     rows = np.array(begin), np.array(end), np.float32(value)
     return lambda b, x: b.add(Pad12(mode), x, *rows)
+
+
+def wider(b: Builder, x: Any) -> Any:
+    """Return 48 channels of at least 68 x 76."""
+    return b.add(Concat(1), *(resized(b, x, 68, 76) for _ in range(8)))
 
 
 LAYERS = {
@@ -213,6 +220,12 @@ LAYERS = {
     "smaller": lambda b, x: resized(b, x, 5, 40, antialias=True),
     "aligned": lambda b, x: resized(b, x, 9, 31, coordinate_transformation_mode="align_corners"),
     "channels-last": lambda b, x: resized(b, x, 9, 34, axes=(1, 2)),
+    "repeated": lambda b, x: resized(b, x, 34, 57, mode="nearest"),
+    "products": lambda b, x: b.add(Convolution(), x, randn(40, 6, 1, 1)),
+    "tiles": lambda b, x: b.add(
+        ReLU(),
+        b.add(Convolution(pads_begin=(1, 1), pads_end=(1, 1)), wider(b, x), randn(64, 48, 3, 3)),
+    ),
     **{f"turned-{n}": partial(turned, channels=n) for n in (3, 4, 7, 16, 21)},
     "pad": padded([0, 1, 2, 0], [0, 2, 0, 3], value=1.5),
     "crop": padded([0, 1, -2, 0], [0, 0, 1, -1]),
@@ -255,7 +268,7 @@ def test_layers_that_are_one_call_compute_what_their_operations_say(name, images
     graph, data = b.done(b.add(ReLU(), y)), randn(images, 6, 17, 19)
     _, outs, plain = plans(graph, [data])
     same(outs, plain)
-    assert [s.kernel for s in ird.compile(graph, None, threads=1).steps if s.recorded]
+    assert [s.kernel for s in ird.compile(graph, None, threads=1).steps if s.phases]
     shared = ird.compile(graph, None, threads=2).run([data])
     np.testing.assert_array_equal(shared["y0"], outs["y0"])
 
@@ -345,3 +358,74 @@ def test_rows_of_a_softmax_sum_up_to_one(rows, width):
         want = power / power.sum(1, keepdims=True)
     (got,) = ird.compile(graph, None, threads=1).run([x]).values()
     np.testing.assert_allclose(got, want, rtol=2e-6, atol=1e-37)
+
+
+@pytest.mark.parametrize("turned", range(4))
+def test_the_blas_multiplies_what_numpy_would_give_it(turned):
+    from irdeconv.kernels.recorded_calls import recorded_matmuls
+
+    if machine.matrix_product() is None:
+        pytest.skip("NumPy has another BLAS")
+    a, b, out = randn(3, 7, 5), randn(3, 5, 9), np.full((3, 7, 12), np.nan, np.float32)
+    a, b = (
+        np.swapaxes(np.swapaxes(x, 1, 2).copy(), 1, 2) if turned >> i & 1 else x
+        for i, x in enumerate((a, b))
+    )
+    work = recorded_matmuls([(np.matmul, a, b, out[..., :9])])
+    assert work is not None
+    work(Space())
+    np.testing.assert_array_equal(out[..., :9], np.matmul(a, b))
+    assert np.isnan(out[..., 9:]).all()
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        (randn(1, 5), randn(5, 9)),
+        (randn(7, 5), randn(5, 1)),
+        (randn(7, 10)[:, ::2], randn(5, 9)),
+        (np.broadcast_to(randn(1, 5), (7, 5)), randn(5, 9)),
+        (randn(7, 5).astype(np.float64), randn(5, 9).astype(np.float64)),
+        (randn(2, 3, 2, 7, 5), randn(2, 3, 2, 5, 9)),
+    ],
+)
+def test_other_products_are_left_to_numpy(a, b):
+    from irdeconv.kernels.recorded_calls import recorded_matmuls
+
+    product = np.matmul(a, b)
+    assert recorded_matmuls([(np.matmul, a, b, product)]) is None
+    assert recorded_matmuls([(np.multiply, a[..., :1], b[..., :1, :], product)]) is None
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize(
+    "problem",
+    [
+        ConvProblem((2, 48, 30, 26), 20, 2, (3, 3), (1, 1), (1, 1), (1, 1), (30, 26)),
+        ConvProblem((1, 32, 20, 17), 70, 1, (4, 4), (2, 2), (1, 1), (1, 0), (40, 35)),
+        ConvProblem((1, 20, 410), 33, 1, (6,), (2,), (1,), (1,), (820,)),
+    ],
+)
+@pytest.mark.parametrize("small", [False, True])
+@np.errstate(all="ignore")
+def test_tiles_that_are_written_down_compute_the_same(problem, threads, small, monkeypatch):
+    """By phases that wait for each other, and by blocks that do not."""
+    from irdeconv.kernels.recorded_calls import Recorded, shared_calls
+
+    if small:
+        sizes = replace(scratch.SIZES, evaluated_bytes=20_000, tile_columns=8)
+        monkeypatch.setattr(scratch, "SIZES", sizes)
+    x = randn(*problem.shape)
+    w = randn(problem.groups, problem.group_inputs, problem.group_outputs, *problem.kernel)
+    phases = set()
+    for candidate in deconvolution_winograd.candidates(problem):
+        want, out = (np.full(problem.out_shape, np.nan, np.float32) for _ in range(2))
+        candidate.prepare(w)(x, want, None, Threads(1))
+        with scratch.shared_by(threads):
+            work = candidate.prepare(w).fixed(x, out, lambda *_: Recorded((), ()))
+        phases.add(len(work.phases))
+        for _ in range(3):
+            out.fill(np.nan)
+            shared_calls([work.phases], threads)(Threads(threads))
+            np.testing.assert_array_equal(out, want)
+    assert phases == {1} if small else max(phases) > 1

@@ -33,6 +33,7 @@ def test_a_kernel_takes_the_faster_way_and_looks_again(
         clock[0] += shared if threads > 1 else alone
 
     monkeypatch.setattr(teams, "AGAIN", 8)
+    monkeypatch.setattr(teams, "SOON", 8)
     monkeypatch.setattr(teams, "RUNS_TRIED", 2)
     monkeypatch.setattr(teams, "perf_counter", lambda: clock[0])
     monkeypatch.setattr(Threads, "run", work)
