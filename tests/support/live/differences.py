@@ -4,14 +4,14 @@ import re
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
 from lxml import etree
 
 from irdeconv.ir.graph import Graph
-from support.live import conditions, contradictions, wholes
+from support.live import conditions, wholes
 from support.live.judging import Finding, Verdict
 from support.live.sample import Sample
 
@@ -19,7 +19,7 @@ PAGE = Path(__file__).resolve().parents[3] / "docs/disagreements.md"
 PART = re.compile(r"(<!-- generated: (plugin|layer|model) -->\n).*?(<!-- end of)", re.S)
 HEADS = {"plugin": ("layer", "the plugin"), "layer": ("layer", "the plugin"),
          "model": ("model", "OpenVINO")}  # fmt: skip
-MODULES = (conditions, contradictions, wholes)
+MODULES = (conditions, wholes)
 # Rows whose causes are found by other means than a look at one layer.
 EXACT = "models that depend on what is declared"
 WHOLE = "layers that give something else in a whole model"
@@ -77,9 +77,19 @@ class Difference:
 
 
 @cache
+def _file() -> dict[str, Any]:
+    return tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+
+
+def written() -> dict[str, str]:
+    """Return the conditions that are expressions."""
+    return _file()["conditions"]  # type: ignore[no-any-return]
+
+
+@cache
 def table() -> tuple[Difference, ...]:
-    text = Path(__file__).with_suffix(".toml").read_text("utf-8")
-    names = (parts := tomllib.loads(text)).pop("names")
+    names = _file()["names"]
+    parts = {part: rows for part, rows in _file().items() if isinstance(rows, list)}
     return tuple(_row(part, dict(row), names) for part, rows in parts.items() for row in rows)
 
 
@@ -101,7 +111,9 @@ def _cause(place: str, text: str, names: dict[str, str]) -> Cause:
     return Cause(kinds, *(*rest, "", "")[:3])
 
 
-def _function(name: str) -> Callable[..., bool]:
+def _function(name: str) -> Callable[..., Any]:
+    if name in written():
+        return partial(conditions.holds, written()[name])
     return next(getattr(m, name) for m in MODULES if hasattr(m, name))  # type: ignore[no-any-return]
 
 
