@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from op_cases import Tensor, i64, tensor
-from support.live.drawn import FLAGS, Drawing, Drawn, flag, generates, index, kind, makes, text
+from support.live.drawn import Drawing, Drawn, choices, flag, generates, index, kind, makes, text
 from support.live.mutate import Rng, numbers, pick
 from support.live.sample import Sample, given
 
@@ -61,10 +61,7 @@ def pooling(rng: Rng, name: str, version: str) -> Drawing:
         "pads_end": text([int(rng.integers(0, k)) for k in kernel]),
         "rounding_type": pick(rng, rounding),
         "auto_pad": pick(rng, AUTO),
-        "exclude-pad": flag(rng),
-        "index_element_type": pick(rng, ("i32", "i64")),
-        "axis": pick(rng, (0, 1, 2, -1)),
-    }
+    } | choices(rng, "exclude-pad=true|false index_element_type=i32|i64 axis=0|1|2|-1")
     size = (
         int(rng.integers(1, 3)),
         int(rng.integers(1, 4)),
@@ -104,22 +101,14 @@ def interpolate(rng: Rng, name: str, version: str) -> Drawing:
                  "pads_begin": "0", "pads_end": "0"}  # fmt: skip
         return texts, [image, i64(target)], [1]
     by = pick(rng, ("sizes", "scales"))
-    texts = {
-        "mode": pick(rng, ("nearest", "linear", "linear_onnx", "cubic")),
-        "shape_calculation_mode": by,
-        "coordinate_transformation_mode": pick(
-            rng,
-            ("half_pixel", "pytorch_half_pixel", "asymmetric", "tf_half_pixel_for_nn",
-             "align_corners"),
-        ),
-        "nearest_mode": pick(
-            rng, ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "simple")
-        ),
-        "antialias": "false",
-        "pads_begin": text([0] * 4),
-        "pads_end": text([0] * 4),
-        "cube_coeff": pick(rng, (-0.75, -0.5)),
-    }  # fmt: skip
+    where = "half_pixel|pytorch_half_pixel|asymmetric|tf_half_pixel_for_nn|align_corners"
+    texts = choices(
+        rng,
+        f"mode=nearest|linear|linear_onnx|cubic coordinate_transformation_mode={where} "
+        "nearest_mode=round_prefer_floor|round_prefer_ceil|floor|ceil|simple cube_coeff=-0.75|-0.5",
+    )
+    texts |= {"shape_calculation_mode": by, "antialias": "false"}
+    texts |= dict.fromkeys(("pads_begin", "pads_end"), "0,0,0,0")
     floats = kind(rng, "f32")
     # Scales that are exact in binary: of others the two sides round places differently.
     scales = np.array([pick(rng, (0.5, 1, 1.5, 2, 0.75, 3)) for _ in chosen], np.float32)
@@ -136,11 +125,8 @@ def grid_sample(rng: Rng, name: str, version: str) -> Drawing:
     batch, dtype = int(rng.integers(1, 3)), kind(rng, "f32")
     data = numbers(rng, dtype, (batch, 2, *_ints(rng, 2, 1, 5)))
     places = rng.integers(-11, 12, (batch, *_ints(rng, 2, 1, 4), 2)) / 8
-    texts = {
-        "align_corners": flag(rng),
-        "mode": pick(rng, ("bilinear", "bicubic", "nearest")),
-        "padding_mode": pick(rng, ("zeros", "border", "reflection")),
-    }
+    modes = "mode=bilinear|bicubic|nearest padding_mode=zeros|border|reflection"
+    texts = choices(rng, f"align_corners=true|false {modes}")
     grid = Tensor(dtype, places.astype(np.float32))
     return texts, [data, grid]
 
@@ -248,20 +234,16 @@ def prior_box_clustered(rng: Rng, kind: str, version: str) -> Sample:
 def detection_output(rng: Rng, kind: str, version: str) -> Sample:
     images, priors, classes = (int(v) for v in rng.integers(1, [4, 30, 6]))
     shared, normalized, encoded, decrease = (_flag(rng) for _ in range(4))
-    found: dict[str, Any] = {
-        "background_label_id": 0 if decrease else rng.integers(-1, 2),
-        "top_k": rng.choice([-1, 3, 8, 100]),
-        "keep_top_k": rng.choice([-1, 2, 5, 20]),
-        "nms_threshold": rng.choice([0.0, 0.2, 0.45, 0.7]),
-        "confidence_threshold": rng.choice([0.0, 0.1, 0.5]),
-        "code_type": f"caffe.PriorBoxParameter.{rng.choice(['CORNER', 'CENTER_SIZE'])}",
-        "share_location": shared,
-        "normalized": normalized,
-        "variance_encoded_in_target": encoded,
-        "decrease_label_id": decrease,
-        "clip_before_nms": _flag(rng),
-        "clip_after_nms": _flag(rng),
-    }
+    found: dict[str, Any] = {"background_label_id": 0 if decrease else rng.integers(-1, 2)}
+    found |= choices(
+        rng,
+        "top_k=-1|3|8|100 keep_top_k=-1|2|5|20 nms_threshold=0.0|0.2|0.45|0.7 "
+        "confidence_threshold=0.0|0.1|0.5 "
+        "code_type=caffe.PriorBoxParameter.CORNER|caffe.PriorBoxParameter.CENTER_SIZE",
+    )
+    found |= {"share_location": shared, "normalized": normalized, "decrease_label_id": decrease}
+    found["variance_encoded_in_target"] = encoded
+    found |= {name: _flag(rng) for name in ("clip_before_nms", "clip_after_nms")}
     height, width = (1, 1) if normalized else rng.integers(1, 100, 2)
     found |= {"input_height": height, "input_width": width, "objectness_score": 0.3}
     if version in [f"opset{n}" for n in range(1, 8)]:
@@ -286,19 +268,13 @@ def proposal(rng: Rng, kind: str, version: str) -> Sample:
     """At least 8 boxes take part: the plugin's process ends with fewer. No row stays free."""
     ratio, scale = _some(rng, 0.3, 3, 3), _some(rng, 0.5, 4, 3)
     images, height, width = (int(v) for v in rng.integers([1, 3, 3], [3, 7, 7]))
-    found: dict[str, Any] = {
-        "base_size": rng.choice([8, 16]),
-        "pre_nms_topn": rng.choice([9, 50, 1000]),
-        "post_nms_topn": 1,
-        "nms_thresh": rng.choice([0.3, 0.5, 0.7]),
-        "feat_stride": rng.choice([8, 16]),
-        "min_size": rng.choice([1, 8, 40]),
-        "ratio": ratio,
-        "scale": scale,
-        "framework": rng.choice(["", "tensorflow"]),
-        "box_size_scale": rng.choice([1.0, 5.0]),
-        "box_coordinate_scale": rng.choice([1.0, 10.0]),
-    }
+    found: dict[str, Any] = {"post_nms_topn": 1, "ratio": ratio, "scale": scale}
+    found |= choices(
+        rng,
+        "base_size=8|16 pre_nms_topn=9|50|1000 nms_thresh=0.3|0.5|0.7 feat_stride=8|16 "
+        "min_size=1|8|40 framework=|tensorflow box_size_scale=1.0|5.0 "
+        "box_coordinate_scale=1.0|10.0",
+    )
     found |= {n: _flag(rng) for n in ("clip_before_nms", "clip_after_nms", "normalize")}
     if version in ("opset1", "opset2", "opset3"):
         found["post_nms_topn"] = rng.integers(1, 40)
@@ -408,16 +384,16 @@ def suppression(rng: Rng, kind: str, version: str) -> Sample:
     d, number = Drawn(rng), int(version.removeprefix("opset"))
     n, c, b = d.size(1, 2), d.size(1, 3), d.size(1, 20)
     rotated = kind == "NMSRotated"
-    d.pick(sort_result_descending=FLAGS)
+    d.pick("sort_result_descending=true|false")
     if rotated:
-        d.pick(clockwise=FLAGS)
+        d.pick("clockwise=true|false")
         sides = np.concatenate([rng.random((n, b, 2)) * 20, 1 + 9 * rng.random((n, b, 2))], -1)
         d.data(np.concatenate([sides, rng.uniform(-3, 3, (n, b, 1))], -1), 1)
     else:
-        d.pick(box_encoding=("corner", "center"))
+        d.pick("box_encoding=corner|center")
         d.data(d.boxes(n, b), 1)
     if number >= 3:
-        d.pick(output_type=("i64", "i32"))
+        d.pick("output_type=i64|i32")
     d.data(d.scores(n, c, b))
     d.constant("i64", d.size(1, 9))
     d.constant("f32", rng.choice([0.25, 0.5, 0.75]))
@@ -433,19 +409,14 @@ def by_class(rng: Rng, kind: str, version: str) -> Sample:
     d.real = "f32" if kind == "MatrixNms" else d.real
     n, c, b = d.size(1, 2), d.size(2, 3), d.size(2, 20)
     d.pick(
-        sort_result_type=("none", "score", "classid"),
-        sort_result_across_batch=FLAGS,
-        nms_top_k=(-1, 3, 10),
-        keep_top_k=(-1, 2, 9),
-        score_threshold=(0.0, 0.125),
-        background_class=(-1, 0),
-        normalized=FLAGS,
-        output_type=("i64", "i32"),
+        "sort_result_type=none|score|classid sort_result_across_batch=true|false nms_top_k=-1|3|10 "
+        "keep_top_k=-1|2|9 score_threshold=0.0|0.125 background_class=-1|0 normalized=true|false "
+        "output_type=i64|i32"
     )
     if kind == "MatrixNms":
-        d.pick(decay_function=("linear", "gaussian"), gaussian_sigma=(2.0, 0.5))
+        d.pick("decay_function=linear|gaussian gaussian_sigma=2.0|0.5")
     else:
-        d.pick(iou_threshold=(0.25, 0.5, 0.75), nms_eta=(1.0, 0.875))
+        d.pick("iou_threshold=0.25|0.5|0.75 nms_eta=1.0|0.875")
     if kind == "MulticlassNms" and version != "opset8" and rng.random() < 0.4:
         cuts = np.sort(rng.integers(0, b + 1, n))
         d.data(d.boxes(c, b), 1)
@@ -461,15 +432,11 @@ def by_class(rng: Rng, kind: str, version: str) -> Sample:
 def proposals(rng: Rng, kind: str, version: str) -> Sample:
     d = Drawn(rng)
     h, w, a = d.size(1, 5), d.size(1, 5), d.size(1, 3)
-    d.pick(
-        min_size=(0.0, 2.0, 4.0),
-        nms_threshold=(0.25, 0.5, 0.75),
-        pre_nms_count=(3, 20, 100),
-        post_nms_count=(1, 5, 30),
-    )
+    d.pick("min_size=0.0|2.0|4.0 nms_threshold=0.25|0.5|0.75")
+    d.pick("pre_nms_count=3|20|100 post_nms_count=1|5|30")
     if kind == "GenerateProposals":
         n = d.size(1, 2)
-        d.pick(normalized=FLAGS, roi_num_type=("i64", "i32"))
+        d.pick("normalized=true|false roi_num_type=i64|i32")
         d.data([[d.size(10, 40), d.size(10, 40), d.size(1, 2)] for _ in range(n)], 1)
         d.data(d.boxes(h, w, a), 1)
         d.data(rng.normal(0, 0.25, (n, 4 * a, h, w)))
@@ -488,12 +455,9 @@ def detected(rng: Rng, kind: str, version: str) -> Sample:
     r, c = d.size(1, 20), d.size(1, 4)
     d.attributes |= {"num_classes": str(c), "deltas_weights": "10,10,5,5"}
     d.pick(
-        score_threshold=(0.0, 0.25),
-        nms_threshold=(0.25, 0.5, 0.75),
-        max_delta_log_wh=(4.0, 1.0),
-        post_nms_count=(3, 20, -1),
-        max_detections_per_image=(2, 10, 50),
-        class_agnostic_box_regression=FLAGS,
+        "score_threshold=0.0|0.25 nms_threshold=0.25|0.5|0.75 max_delta_log_wh=4.0|1.0 "
+        "post_nms_count=3|20|-1 max_detections_per_image=2|10|50 "
+        "class_agnostic_box_regression=true|false"
     )
     d.data(d.boxes(r), 1)
     d.data(rng.normal(0, 2, (r, 4 * c)), 1)
@@ -506,9 +470,9 @@ def detected(rng: Rng, kind: str, version: str) -> Sample:
 def grid(rng: Rng, kind: str, version: str) -> Sample:
     d = Drawn(rng)
     n, h, w = d.size(1, 2), d.size(1, 4), d.size(1, 4)
-    d.pick(flatten=FLAGS)
+    d.pick("flatten=true|false")
     if rng.random() < 0.5:
-        d.pick(stride_x=(4.0, 2.5), stride_y=(3.0, 8.0))
+        d.pick("stride_x=4.0|2.5 stride_y=3.0|8.0")
     if rng.random() < 0.5:
         d.attributes |= {"h": str(h), "w": str(w)}
     d.data(rng.normal(0, 9, (d.size(1, 3), 4)), 1)
@@ -531,7 +495,7 @@ def pyramid(rng: Rng, kind: str, version: str) -> Sample:
     d, c = Drawn(rng), 2
     scales = [4 << i for i in range(d.size(1, 3))]
     d.attributes["pyramid_scales"] = ",".join(map(str, scales))
-    d.pick(output_size=(1, 2, 7), sampling_ratio=(0, 1, 2, 3), aligned=FLAGS)
+    d.pick("output_size=1|2|7 sampling_ratio=0|1|2|3 aligned=true|false")
     d.data(d.boxes(d.size(1, 5), reach=200) * 1.5, 1)
     for s in scales:
         d.data(rng.normal(0, 1, (1, c, 64 // s, 80 // s)), 3)
@@ -546,12 +510,12 @@ def greedy(rng: Rng, kind: str, version: str) -> Sample:
     d = Drawn(rng)
     t, n, c = d.size(1, 8), d.size(1, 3), d.size(1, 5)
     if kind == "CTCGreedyDecoder":
-        d.pick(ctc_merge_repeated=FLAGS)
+        d.pick("ctc_merge_repeated=true|false")
         d.data(d.scores(t, n, c))
         d.data(rng.random((t, n)) < 0.8)
         return d.sample(kind, version, 1)
     types = ("i64", "i32")
-    d.pick(merge_repeated=FLAGS, classes_index_type=types, sequence_length_type=types)
+    d.pick("merge_repeated=true|false classes_index_type=i64|i32 sequence_length_type=i64|i32")
     d.data(d.scores(n, t, c))
     d.data(rng.integers(0, t + 1, n), kind=str(rng.choice(types)))
     if rng.random() < 0.5:
@@ -563,7 +527,8 @@ def greedy(rng: Rng, kind: str, version: str) -> Sample:
 def loss(rng: Rng, kind: str, version: str) -> Sample:
     d = Drawn(rng)
     n, t, c = d.size(1, 3), d.size(1, 8), d.size(2, 5)
-    d.pick(ctc_merge_repeated=FLAGS, unique=FLAGS, preprocess_collapse_repeated=FLAGS)
+    d.pick("ctc_merge_repeated=true|false unique=true|false")
+    d.pick("preprocess_collapse_repeated=true|false")
     steps = rng.integers(1, t + 1, n)
     d.data(rng.normal(0, 2, (n, t, c)))
     d.data(steps, kind="i32")

@@ -52,6 +52,12 @@ def flag(rng: Rng) -> str:
     return str(pick(rng, ("true", "false")))
 
 
+def choices(rng: Rng, text: str) -> dict[str, str]:
+    """Draw a value of each attribute: "mode=linear|cubic clip=true|false"."""
+    rows = (row.split("=") for row in text.split())
+    return {name: str(pick(rng, values.split("|"))) for name, values in rows}
+
+
 def text(values: Sequence[Any]) -> str:
     return ",".join(map(str, values))
 
@@ -92,9 +98,6 @@ def makes(kinds: str) -> Callable[[Callable[[Rng, str, str], Drawing]], Generato
     return lambda rule: generates(kinds)(lambda rng, *kind: sample(rng, *kind, *rule(rng, *kind)))
 
 
-FLAGS = ("true", "false")
-
-
 class Drawn:
     """A layer in the making: its attributes and inputs, whose real numbers have one type."""
 
@@ -105,10 +108,9 @@ class Drawn:
         self.attributes: dict[str, str] = {}
         self.inputs: list[Given] = []
 
-    def pick(self, **choices: Any) -> None:
+    def pick(self, text: str) -> None:
         """Draw a value of each attribute."""
-        for name, values in choices.items():
-            self.attributes[name] = str(values[int(self.rng.integers(len(values)))])
+        self.attributes |= choices(self.rng, text)
 
     def data(self, values: Any, fixed: int = 0, kind: str = "") -> None:
         """Add an input; the last `fixed` sizes of it are always declared."""

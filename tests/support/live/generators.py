@@ -13,6 +13,7 @@ from support.live.drawn import (
     anything,
     axes,
     axis,
+    choices,
     flag,
     index,
     kind,
@@ -41,15 +42,11 @@ def unary(rng: Rng, name: str, version: str) -> Drawing:
         dtype = ELEMENT_TYPES["f32"]
     if name in FUNCTIONS and name in REAL_ONLY:
         dtype = kind(rng, *REAL)
-    texts = {
-        "alpha": pick(rng, (0.5, 1.0, 1.5)),
-        "min": pick(rng, (-2.5, 0.0, -3.0)),
-        "max": pick(rng, (2.5, 6.0, 4.0)),
-        "mode": pick(rng, ("half_to_even", "half_away_from_zero")),
-        "approximation_mode": pick(rng, ("ERF", "TANH")),
-        "detect_negative": flag(rng),
-        "detect_positive": flag(rng),
-    }
+    texts = choices(
+        rng,
+        "alpha=0.5|1.0|1.5 min=-2.5|0.0|-3.0 max=2.5|6.0|4.0 mode=half_to_even|half_away_from_zero "
+        "approximation_mode=ERF|TANH detect_negative=true|false detect_positive=true|false",
+    )
     return texts, [numbers(rng, dtype, shape(rng))]
 
 
@@ -121,17 +118,14 @@ def normalized(rng: Rng, name: str, version: str) -> Drawing:
     x = numbers(rng, kind(rng, *REAL), size)
     texts = {
         "axis": axis(rng, len(size)) if version not in ("opset1", "opset5") else len(size) - 1,
-        "eps": pick(rng, (0.001, 0.5)),
-        "eps_mode": pick(rng, ("inside_sqrt", "outside_sqrt") if name == "MVN" else ("add", "max")),
-        "normalize_variance": flag(rng),
-        "across_channels": flag(rng),
         "alpha": 0.5,
-        "beta": pick(rng, (0.5, 0.75)),
-        "bias": pick(rng, (1.0, 2.0)),
-        "size": pick(rng, (1, 3, 5)),
-        "exclusive": flag(rng),
-        "reverse": flag(rng),
     }
+    mode = "inside_sqrt|outside_sqrt" if name == "MVN" else "add|max"
+    texts |= choices(
+        rng,
+        f"eps=0.001|0.5 eps_mode={mode} normalize_variance=true|false across_channels=true|false "
+        "beta=0.5|0.75 bias=1.0|2.0 size=1|3|5 exclusive=true|false reverse=true|false",
+    )
     if name in ("SoftMax", "LogSoftmax", "GRN"):
         return texts, [x]
     if name == "CumSum":
@@ -440,7 +434,7 @@ def scatter_nd(rng: Rng, name: str, version: str) -> Drawing:
     flat = rng.permutation(whole)[: int(rng.integers(1, min(whole, 4) + 1))]
     places = np.stack(np.unravel_index(flat, size[:depth]), -1)
     updates = numbers(rng, dtype, (len(flat), *size[depth:]), 3)
-    texts = {"reduction": pick(rng, ("none", "sum", "sub", "prod", "min", "max"))}
+    texts = choices(rng, "reduction=none|sum|sub|prod|min|max")
     return texts, [numbers(rng, dtype, size, 3), index(rng, places), updates]
 
 
@@ -475,18 +469,14 @@ def top_k(rng: Rng, name: str, version: str) -> Drawing:
 
 @makes("NonZero")
 def non_zero(rng: Rng, name: str, version: str) -> Drawing:
-    texts = {"output_type": pick(rng, ("i64", "i32"))}
+    texts = choices(rng, "output_type=i64|i32")
     return texts, [numbers(rng, anything(rng), shape(rng, 1, 4), 1)]
 
 
 @makes("Unique")
 def unique(rng: Rng, name: str, version: str) -> Drawing:
     size, dtype = _not_empty(rng, 1, 3), kind(rng, "f32", "i32", "i64", "u8", "f16")
-    texts = {
-        "sorted": flag(rng),
-        "index_element_type": pick(rng, ("i64", "i32")),
-        "count_element_type": pick(rng, ("i64", "i32")),
-    }
+    texts = choices(rng, "sorted=true|false index_element_type=i64|i32 count_element_type=i64|i32")
     inputs = [numbers(rng, dtype, size, 2)]
     if rng.random() < 0.5:
         inputs.append(index(rng, axis(rng, len(size))))
