@@ -7,6 +7,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from irdeconv.ir.constant import encode
+from irdeconv.ir.dtypes import ELEMENT_TYPES
 from irdeconv.proof.language import MOVES, output_type
 from irdeconv.proof.model import Layer, TypedArray
 from support.live.sample import IrText
@@ -30,25 +32,10 @@ class LiveCase(NamedTuple):
         return f"{self.layer.type} {self.layer.version} {said}: {given}"
 
 
-def raw(x: TypedArray) -> bytes:
-    """Return elements as a .bin file holds them; bf16 is held in float32, i4 and u4 in bytes."""
-    if x.type == "bf16":
-        return (
-            (np.ascontiguousarray(x.array, np.float32).view(np.uint32) >> 16)
-            .astype("<u2")
-            .tobytes()
-        )
-    if x.type in ("i4", "u4"):
-        low = np.asarray(x.array, np.int64).reshape(-1) & 15
-        pairs = np.append(low, low[:0] if low.size % 2 == 0 else [0]).astype(int).reshape(-1, 2)
-        return (pairs[:, 0] | pairs[:, 1] << 4).astype(np.uint8).tobytes()
-    return np.ascontiguousarray(x.array, NATIVE[x.type]).tobytes()
-
-
 def _source(text: IrText, x: TypedArray, mode: Mode, carried: bool, fed: list[TypedArray]) -> int:
     shape = ",".join(map(str, x.array.shape))
     if mode == "folded" or (mode == "run" and not carried) or x.type in ("i4", "u4"):
-        data = raw(x)
+        data = encode(x.array, ELEMENT_TYPES[x.type])
         size = max(len(data), 1) if x.array.size else 0
         at = f'offset="{len(text.blob)}" size="{size}"'
         text.blob += data or b"\0"
@@ -107,7 +94,7 @@ def _together(cases: Sequence[LiveCase], mode: Mode, outputs: Sequence[int]) -> 
     compiled = core.compile_model(model, "CPU", hints)
     fed = []
     for x in given:
-        memory = np.frombuffer(raw(x) or b"\0", np.uint8).copy()
+        memory = np.frombuffer(encode(x.array, ELEMENT_TYPES[x.type]) or b"\0", np.uint8).copy()
         fed.append(ov.Tensor(memory, list(x.array.shape), getattr(ov.Type, x.type)))
     request = compiled.create_infer_request()
     for i, tensor in enumerate(fed):

@@ -25,6 +25,7 @@ from language_domains import (
     Mode,
     combined,
     counted,
+    ints,
     layer,
     live,
     scalar,
@@ -155,10 +156,6 @@ def test_arithmetic(kind: str) -> None:
     judged = [j for t in TYPES for j in joined(combined(layer(kind), *[t] * ports))]
     assert len(judged) >= 2
     assert complaints(judged, "folded", "run") == []
-
-
-def ints(*values: int, type: str = "i64") -> TypedArray:
-    return TypedArray(np.array(values), type)
 
 
 # Operations that OpenVINO computes in two ways.
