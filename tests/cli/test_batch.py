@@ -320,6 +320,16 @@ def test_one_batch_at_a_time(models: Path, capsys: Capture) -> None:
     assert "another batch is at work" in capsys.readouterr().err
 
 
+def test_links_in_a_circle(models: Path) -> None:
+    Path("models/a.xml").symlink_to("b.xml")
+    Path("models/b.xml").symlink_to("a.xml")
+    assert len(report("validate", "models")["items"]) == 4
+    found = report("validate", "models/a.xml", "models/b.xml")["items"]
+    assert [item["exit_code"] for item in found] == [6, 6]
+    assert command("lower", f"models/{HEAD}", "-o", "models/a.xml") == 0  # replaces the link
+    assert command("validate", "models/b.xml") == 0
+
+
 @pytest.mark.skipif(
     "sys.platform == 'win32'", reason="it stops the command with SIGKILL, as POSIX has it"
 )

@@ -44,6 +44,18 @@ def test_importing_the_package_loads_nothing_else() -> None:
     assert done.stdout == "[]\n"
 
 
+def test_doctor_starts_no_program() -> None:
+    code = (
+        "import sys; from irdeconv.cli.main import main\n"
+        "def refuse(event, args):\n"
+        "    if event in ('subprocess.Popen', 'os.system', 'os.exec', 'os.posix_spawn'):\n"
+        "        raise AssertionError((event, args))\n"
+        "sys.addaudithook(refuse)\n"
+        "sys.exit(main(['doctor', '--format', 'json']))"
+    )
+    subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+
+
 @pytest.mark.parametrize("more", [["--help"], ["x.xml", "--form", "gem"]], ids=["help", "mistake"])
 def test_help_and_options_need_no_operations(more: list[str]) -> None:
     code = (

@@ -1,5 +1,6 @@
 """The verb `suite`: folders, files of one's own layers, results in every shape, reports."""
 
+import hashlib
 import io
 import json
 import os
@@ -201,6 +202,20 @@ def test_a_suite_that_was_changed_is_refused(place: Path) -> None:
     path.write_bytes(path.read_bytes() + b"\0")
     err = answer("suite", "check", place, results, code=2).err
     assert "has changed since the suite was made" in err
+
+
+def test_a_suite_without_bounds_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "vectors"
+    ird.suite(folder, only=["openvino-edge-kernel-1"], data="floats")
+    results, manifest = results_of(folder), folder / "manifest.json"
+    path = folder / "openvino-edge-kernel-1/expected.npz"
+    np.savez(path, y=np.load(path)["y"])
+    document = json.loads(manifest.read_text("utf-8"))
+    document["cases"][0]["files"]["expected.npz"] = hashlib.sha256(path.read_bytes()).hexdigest()
+    manifest.write_text(json.dumps(document))
+    np.savez(tmp_path / "results.npz", **results)
+    err = answer("suite", "check", folder, tmp_path / "results.npz", code=2).err
+    assert 'has no numbers "y.bound"' in " ".join(err.split())
 
 
 @pytest.mark.parametrize(
