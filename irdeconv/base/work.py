@@ -100,6 +100,11 @@ def room(units: int, *, whole: bool = False) -> bool:
     return True
 
 
+def left() -> int:
+    """Return the units that are left of the open account; without one, of a new one."""
+    return (_ACCOUNT.get() or Account()).left()
+
+
 def take(units: int, what: str = "with it the command") -> None:
     """Count units; OpError (E602) if fewer are left: `what` exceeds the limit."""
     if not room(units, whole=True):

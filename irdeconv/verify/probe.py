@@ -43,6 +43,7 @@ from irdeconv.proof.model import (
     Unproved,
     need,
     region,
+    spend,
     whole,
 )
 from irdeconv.verify.adapter import source_region
@@ -54,8 +55,16 @@ PRIMES = 50_697_537  # between LEAST_PRIME and PRIMES_END
 
 
 def is_prime(n: int) -> bool:
-    """Whether a number from 2 on is a prime, by trial division."""
-    return bool((n % np.arange(2, math.isqrt(n) + 1)).all())
+    """Whether a number from 2 to 2**31 is a prime, by the test of Miller and Rabin.
+
+    No composite below 3,215,031,751 passes it for these four bases.
+    """
+    twos = ((n - 1) & (1 - n)).bit_length() - 1
+    for base in (2, 3, 5, 7):
+        powers = [pow(base, (n - 1) >> k, n) for k in range(twos + 1)]
+        if n != base and powers[-1] != 1 and n - 1 not in powers:
+            return False
+    return True
 
 
 def random_prime(rng: np.random.Generator) -> int:
@@ -108,6 +117,8 @@ class PrimeField:
         2**53, so that doubles hold it and every sum on the way, in any order.
         """
         total = np.zeros((), np.int64)
+        size = max(math.prod(a.shape[:-1]), math.prod(b.shape[:-2]) * a.shape[-2]) * b.shape[-1]
+        spend(size * (ELEMENT_WORK + a.shape[-1] // 4))
         for at in range(0, max(a.shape[-1], 1), TERMS):
             left, sums = a[..., at : at + TERMS].astype(np.float64), np.zeros((), np.int64)
             for shift in (2 * PART, PART, 0):
@@ -172,6 +183,7 @@ class PrimeField:
 
 
 LARGEST_PROBED = 2**25  # elements of a value
+DRAW_WORK, ELEMENT_WORK = 16384, 8  # units of a draw, and of an element that is computed
 SUM_BITS = 64  # of the number of terms of a sum
 BITS = {"f64": 2200, "f32": 300, "bf16": 300, "f16": 64}  # from the smallest number to the largest
 
@@ -213,6 +225,7 @@ class Draw:
     @staticmethod
     def of(seed: Sequence[int]) -> Draw:
         """Draw by a seed."""
+        spend(DRAW_WORK)
         rng = np.random.default_rng(list(seed))
         return Draw(rng, PrimeField(random_prime(rng)), int(rng.integers(1, 2**63)))
 
@@ -237,10 +250,12 @@ class Draw:
 
 
 def room(shape: Sequence[int]) -> None:
-    """Raise Unproved if an array of a shape would take too much memory."""
-    if math.prod(max(n, 1) for n in shape) > LARGEST_PROBED:
+    """Count the work of an array; Unproved if it would take too much memory."""
+    size = math.prod(max(n, 1) for n in shape)
+    if size > LARGEST_PROBED:
         text = f"a value of the shape {list(shape)} has more than {LARGEST_PROBED} elements"
         raise Unproved(f"{text}, the most that the probe holds")
+    spend(ELEMENT_WORK * size)
 
 
 class Evaluation(ModelWalk):

@@ -23,8 +23,9 @@ from typing import Any, NamedTuple
 import islpy as isl
 import numpy as np
 
-from irdeconv.base import progress
+from irdeconv.base import progress, work
 from irdeconv.base.extras import ExtraError, extra
+from irdeconv.base.limits import raise_hint
 from irdeconv.verify import second_reading as reading
 from irdeconv.verify import second_relations as rules
 from irdeconv.verify.second_reading import Array, SecondLayer, SecondModel, SecondPort, Unfollowed
@@ -32,7 +33,7 @@ from irdeconv.verify.second_reading import SecondAnswer as SecondAnswer
 from irdeconv.verify.second_relations import SecondFacts, SecondOperation, SecondStep, Size
 
 AGREES, DIFFERS, NOT_APPLICABLE = "agrees", "differs", "does not apply"
-ISL_OPERATIONS = 2_000_000  # of isl for one comparison
+ISL_WORK, ELEMENT_WORK = 32, 64  # units of work of an operation of isl, and of an element
 MOST_ELEMENT_TAPS = 8  # that read the same element for the same output
 MOST_INNER_LAYERS = 6  # from a deconvolution to the value that both models have
 MOST_COMPARISONS = 2  # of comparisons for one deconvolution
@@ -235,6 +236,11 @@ class _Comparing:
             for port, names in enumerate(y.names):
                 self.named |= dict.fromkeys((*names, y.name), SecondPort(at, port))
         self.facts.known |= {*self.source.number.values()}
+        # Half of the account is for isl, which counts the operations of all comparisons.
+        units = work.left() // 2
+        work.room(units, whole=True)
+        self.operations = min(max(units // ISL_WORK, 1), 1 << 60)
+        isl.DEFAULT_CONTEXT.reset_operations()
 
     def answers(self) -> list[SecondAnswer]:
         """Number the lowered model; compare values that should be equal by names and readers."""
@@ -255,8 +261,11 @@ class _Comparing:
             if _ends(self.source, kind) != _ends(self.lowered, kind):
                 text = f"the values or names of {kind} layers are not shown to be equal"
                 whole = SecondAnswer("the model", NOT_APPLICABLE, text)
-        rows = self.made.values()
-        return [*(min(row, key=lambda one: one.verdict != AGREES) for row in rows), whole]
+        best = [
+            min(row, key=lambda one: one.verdict != AGREES, default=_left_out(name))
+            for name, row in self.made.items()
+        ]
+        return [*best, whole]
 
     def _settle(self, wanted: SecondPort, output: SecondPort) -> None:
         """Compare two values if there are deconvolutions between them and known ones."""
@@ -266,8 +275,7 @@ class _Comparing:
         layers = self._deconvolutions(wanted)
         if not layers or any(len(self.made[name]) >= MOST_COMPARISONS for name in layers):
             return
-        isl.DEFAULT_CONTEXT.reset_operations()
-        isl.DEFAULT_CONTEXT.set_max_operations(ISL_OPERATIONS)
+        isl.DEFAULT_CONTEXT.set_max_operations(self.operations)
         self.facts.stops = self.facts.known & {*own.values()}
         verdict, text = AGREES, ""
         try:
@@ -276,8 +284,8 @@ class _Comparing:
         except SecondDiffers as e:
             verdict, text = DIFFERS, str(e)
         except (Unfollowed, isl.Error, *FAILURES) as e:
-            much = "maximal number of operations" in str(e)
-            verdict, text = NOT_APPLICABLE, "isl needs too many operations" if much else str(e)
+            text = _limit("isl") if "maximal number of operations" in str(e) else str(e)
+            verdict = NOT_APPLICABLE
         finally:
             isl.DEFAULT_CONTEXT.set_max_operations(0)
         for name in layers:
@@ -295,6 +303,15 @@ class _Comparing:
                 todo += [(p, depth + 1) for p in y.inputs]
                 seen.add(port)
         return found
+
+
+def _limit(what: str = "the comparison") -> str:
+    return f"{what} needs too many operations for {work.limit_text()}; {raise_hint('work')}"
+
+
+def _left_out(name: str) -> SecondAnswer:
+    text = "it was not compared, because a deconvolution beside it was compared twice"
+    return SecondAnswer(name, NOT_APPLICABLE, text)
 
 
 def _ends(side: SecondSide, kind: str) -> list[Any]:
@@ -420,6 +437,8 @@ def tabulate(relation: isl.Map, shape: tuple[int, ...]) -> tuple[Array, list[Arr
     """Return the domain of a relation of one value in a box as a mask, and the values."""
     if math.prod(shape) > MOST_ELEMENTS or not relation.is_single_valued():
         raise Unfollowed("a relation has several values, or too many elements")
+    if not work.room(ELEMENT_WORK * math.prod(shape), whole=True):
+        raise Unfollowed(_limit())
     grid = [np.asarray(g) for g in np.ogrid[tuple(slice(n) for n in shape)]]
     there = np.zeros(shape, bool)
     values = [np.zeros(shape, np.int64) for _ in range(relation.dim(isl.dim_type.out))]

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
+from irdeconv.base import work
 from irdeconv.base.form_names import CONDITIONS
 from irdeconv.cli.proofs import proof_code
 from irdeconv.ir.dtypes import ELEMENT_TYPES
@@ -521,6 +522,10 @@ def test_what_is_too_large_is_not_probed(monkeypatch: Patch) -> None:
     assert not report.passed
     assert not report.differs
     assert "the most that the probe holds" in (report.layers[0].reason or "")
+    monkeypatch.undo()
+    with ird.Limits(work=1 << 17).applied():
+        report = work.counted(probed)(side_of(source), side_of(low))
+    assert "the limit of work, 131,072 units" in (report.layers[0].reason or "")
 
 
 def test_layers_of_many_products_are_probed_by_their_axes(monkeypatch: Patch) -> None:
