@@ -52,7 +52,7 @@ WALLS = {
     "verify.certificates": CERTIFIES,
     "verify.adapter": f"{CERTIFIES} verify.certificates",
     "verify.probe": f"{CERTIFIES} verify.adapter verify.certificates",
-    "verify.second_*": "verify.second_* base.extras base.progress",
+    "verify.second_*": "verify.second_* base.extras base.progress base.work",
 }
 
 # What is imported there is known when it runs: packages that the caller asks for.

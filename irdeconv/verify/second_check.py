@@ -25,7 +25,6 @@ import numpy as np
 
 from irdeconv.base import progress, work
 from irdeconv.base.extras import ExtraError, extra
-from irdeconv.base.limits import raise_hint
 from irdeconv.verify import second_reading as reading
 from irdeconv.verify import second_relations as rules
 from irdeconv.verify.second_reading import Array, SecondLayer, SecondModel, SecondPort, Unfollowed
@@ -306,7 +305,7 @@ class _Comparing:
 
 
 def _limit(what: str = "the comparison") -> str:
-    return f"{what} needs too many operations for {work.limit_text()}; {raise_hint('work')}"
+    return f"{what} needs too many operations for {work.limit_text()}"
 
 
 def _left_out(name: str) -> SecondAnswer:
