@@ -28,7 +28,6 @@ if os.environ.get("PYTEST_XDIST_WORKER"):
 # Without bytecode, each of some hundred processes that tests start compiles the package anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
-os.environ["IRDECONV_CALIBRATED"] = "0"  # kernels are chosen alike on every developer's machine
 _MEMORY = "TMPDIR" not in os.environ and os.path.isdir("/dev/shm")
 if _MEMORY and shutil.disk_usage("/dev/shm").free > 2**32:
     # To flush files and remove them takes a third of the time of the batch tests on a disk.

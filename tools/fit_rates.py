@@ -10,9 +10,8 @@ package's rates beside the fitted ones, and the median and the 90th percentile o
 measured time for both, on every third trial, which the fit has not seen.
 
 It changes no file. Rates hold for the profile `FITTED` (kernels/machine.py): the printed ones are
-corrected by this machine's profile, so calibrate it first (`irdeconv doctor --calibrate`). Repeat
-with another --seed before you believe a rate. IRDECONV_FAST=0 measures the kernels without numba.
-Exit code 2 if a family cannot be measured.
+corrected by the packaged profile of this machine. Repeat with another --seed before you believe a
+rate. IRDECONV_FAST=0 measures the kernels without numba. Exit code 2 if a family is not measurable.
 """
 
 from __future__ import annotations

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
-from errno import EACCES
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -24,7 +23,6 @@ from irdeconv.base.codes import CODES
 from irdeconv.base.errors import misused
 from irdeconv.base.extras import INSTALLED_BY, needed
 from irdeconv.base.json_form import Record
-from irdeconv.base.opening import unwritable
 from irdeconv.base.tables import wrap
 from irdeconv.cli.console import Answer, Console, has_colour
 from irdeconv.cli.options import FORM_WORDS
@@ -214,10 +212,7 @@ class TerminalFacts(TypedDict):
 class ProfileFacts(TypedDict):
     """How fast the machine is, from which the costs of kernels are computed."""
 
-    source: Literal["packaged", "calibrated"]  # where the numbers come from
     name: str  # the packaged profile of this processor
-    file: str | None  # the file of a calibration; null if calibrations are ignored
-    problem: str | None  # why the file is not used
     nanoseconds: Annotated[dict[str, float], MachineProfile]  # the profile in force
 
 
@@ -261,12 +256,6 @@ class LimitsDocument(Record, document="doctor/1"):
     limits: Annotated[list[dict[str, Any]], list[LimitRow]]  # in the order of the page
 
 
-class CalibratedDocument(Record, document="doctor/1"):
-    """`--calibrate`: the measurements."""
-
-    profile: ProfileFacts  # now in force
-
-
 class WarmFacts(TypedDict):
     """Compiled kernels."""
 
@@ -285,8 +274,6 @@ def run_doctor(args: argparse.Namespace, console: Console) -> Answer:
     """Report; exit code 1 if a required package is missing or does not import."""
     if args.limits:
         return _limits(args, console)
-    if args.calibrate:
-        return _calibrate(console)
     if args.warm is not None:
         return _warm(args.warm, console)
     facts = installation()
@@ -370,7 +357,7 @@ def _text(facts: InstallationFacts, broken: list[str], console: Console) -> None
         if isinstance(value, str | int) or key == "blas":
             console.text(f"{key:<13} {value}")
     if facts["profile"] is not None:
-        _show_profile(facts["profile"], console)
+        console.text(f"{'profile':<13} {facts['profile']['name']}")
     terminal = facts["terminal"]
     yes = ("not a terminal", "terminal without colours", "terminal with colours")
     console.text(f"{'terminal':<13} {yes[terminal['tty'] + terminal['colour']]}")
@@ -392,50 +379,10 @@ def _text(facts: InstallationFacts, broken: list[str], console: Console) -> None
 
 
 def _profile_facts() -> ProfileFacts:
-    """Return the profile in force and its origin."""
-    from irdeconv.kernels.machine import calibrated, packaged_name, profile
+    """Return the profile in force."""
+    from irdeconv.kernels.machine import packaged_name, profile
 
-    found = calibrated()
-    return {
-        "source": "packaged" if found.profile is None else "calibrated",
-        "name": packaged_name(),
-        "file": None if found.path is None else str(found.path),
-        "problem": found.problem or None,
-        "nanoseconds": asdict(profile()),
-    }
-
-
-def _calibrate(console: Console) -> Answer:
-    """Measure this machine, keep the profile and show it.
-
-    UsageError if the environment ignores calibrations, FileAccessError if no folder is the user's
-    own.
-    """
-    from irdeconv.formats.atomic import failures, write_file
-    from irdeconv.kernels.jit import FILE_MODE, private_folder
-    from irdeconv.kernels.machine import IGNORED, forget, heeded, profile_path, take
-    from irdeconv.runtime.machine import calibrate as measured
-    from irdeconv.runtime.machine import profile_text
-    from irdeconv.runtime.measure import Clock
-
-    if not heeded():
-        raise misused(f"--calibrate changes nothing: {IGNORED}=0 is set", "unset it")
-    try:
-        path = profile_path()
-    except RuntimeError as e:  # the home directory is unknown
-        raise unwritable(Path("profiles"), None, str(e)) from e
-    if private_folder(path.parent) is None:
-        raise unwritable(path, EACCES, "its folder cannot be made, or others may change it")
-    console.log("measuring this machine, which takes a few seconds; it should be idle")
-    found = measured(Clock())
-    with failures(path):
-        write_file(path, profile_text(found).encode())
-        path.chmod(FILE_MODE)  # independent of the umask
-    forget()
-    take(None)
-    facts = _profile_facts()
-    text = partial(_show_profile, facts, console, whole=True)
-    return Answer(lambda: CalibratedDocument(facts), text)
+    return {"name": packaged_name(), "nanoseconds": asdict(profile())}
 
 
 def _warm(models: Sequence[str], console: Console) -> Answer:
@@ -464,26 +411,3 @@ def _warm(models: Sequence[str], console: Console) -> Answer:
     warm: WarmFacts = {"models": [*models], "folder": folder, "seconds": round(seconds, 3)}
     text = f"compiled in {seconds:.1f} s what {what}\n{kept}"
     return Answer(lambda: WarmDocument(warm), lambda: console.text(text))
-
-
-def _show_profile(facts: ProfileFacts, console: Console, *, whole: bool = False) -> None:
-    """Show the profile in force; the `whole` with its numbers beside the packaged ones."""
-    said = f"{facts['source']}, {facts['file' if facts['source'] == 'calibrated' else 'name']}"
-    if facts["problem"]:
-        said += f"; {facts['file']} is not used: {facts['problem']}"
-    console.text(f"{'profile':<13} {said}")
-    if whole:
-        from irdeconv.kernels.machine import PACKAGED, TAKEN_BY
-
-        usual = vars(PACKAGED[facts["name"]])
-        console.text(f"{'':<9} {'ns':>7} {'packaged':>9}")
-        for name, value in facts["nanoseconds"].items():
-            both = f"{_digits(value):>7} {_digits(usual[name]):>9}"
-            console.text(f"{name:<9} {both}  {TAKEN_BY[name]}")
-    elif facts["source"] == "packaged" and not facts["problem"]:
-        console.text(f"{'':<13} irdeconv doctor --calibrate measures this machine")
-
-
-def _digits(nanoseconds: float) -> str:
-    """Return four digits, or all before the point."""
-    return f"{nanoseconds:,.0f}" if nanoseconds >= 1000 else f"{nanoseconds:.4g}"

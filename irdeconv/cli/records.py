@@ -644,22 +644,16 @@ The exit code is 0 only if every step succeeds.
 Show the versions of all packages, the abilities of this installation and the profile of the
 machine by which kernels are chosen; or the limits.
 
---calibrate measures the machine, in a few seconds if it is idle, and keeps the numbers in a folder
-that only the user may write to; from then on kernels are chosen by them. IRDECONV_CALIBRATED=0 in
-the environment ignores them.
-
 --warm compiles the kernels of the extra `fast` for this processor, or those that the given models
 take, so that no first run waits for it. IRDECONV_FAST=0 in the environment does without them.
     --limits  show the limits for models instead: each with its name, which --limit takes
-    --calibrate  measure how fast this machine is, for the choice of kernels, and show the numbers
-        beside those of the packaged profile
     --warm [MODEL ...]  compile the kernels of this processor, or only what these models take
     + FORMAT LIMIT""",
         no="a required package is missing or broken",
         example="irdeconv doctor",
         differs=True,
         models=False,
-        one_of="--limits --calibrate --warm",
+        one_of="--limits --warm",
     ),
     "completion": Verb(
         """set up, about: print a script for completion in bash, zsh or fish

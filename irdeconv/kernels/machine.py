@@ -1,10 +1,9 @@
-"""The speed of this machine (profiles, rates, calibration), its BLAS, locks that survive a fork.
+"""The speed of this machine (profiles, rates), its BLAS, locks that survive a fork.
 
 The rates of the kernels' cost formulas were fitted on one processor, whose profile is `FITTED`.
 Each is a multiple of one number of the profile, and scales with it on another processor. The same
-profile always chooses the same kernels. Without a calibration of this machine (`irdeconv doctor
---calibrate`; IRDECONV_CALIBRATED=0 in the environment ignores it) a packaged profile is taken, by
-the kernels that OpenBLAS has chosen.
+profile always chooses the same kernels. The kernels that OpenBLAS has chosen decide which packaged
+profile is used.
 
 After a fork the child process renews its locks, because the other threads do not exist there.
 """
@@ -12,25 +11,16 @@ After a fork the child process renews its locks, because the other threads do no
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import itertools
-import json
 import os
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from threading import Lock, Thread, local
 from typing import Any, Protocol, TypeVar
 from weakref import WeakValueDictionary
-
-import numpy as np
-
-from irdeconv.kernels import jit
-from irdeconv.kernels.jit import is_private, private_folder, processor, user_folder
 
 
 class Renewable(Protocol):
@@ -246,24 +236,19 @@ def use_one_blas_thread() -> None:
         library.set_num_threads(1)
 
 
-def _taken_by(what: str) -> Any:
-    """Declare the time of something, as a number of a profile."""
-    return field(metadata={"what": what})
-
-
 @dataclass(frozen=True, kw_only=True)
 class MachineProfile:
     """Nanoseconds on one thread, of f32."""
 
-    product: float = _taken_by("a multiply-add of NumPy's matrix product")
-    sums: float = _taken_by("a vector of the micro-kernel's products")
-    copy: float = _taken_by("an element copied in a cache")
-    far: float = _taken_by("an element copied from memory to memory")
-    strided: float = _taken_by("an element written beside another")
-    added: float = _taken_by("an element of a sum of two arrays")
-    call: float = _taken_by("a call of NumPy")
-    compiled: float = _taken_by("a call of a compiled function")
-    wake: float = _taken_by("a thread that wakes up")
+    product: float  # a multiply-add of NumPy's matrix product
+    sums: float  # a vector of the micro-kernel's products
+    copy: float  # an element copied in a cache
+    far: float  # an element copied from memory to memory
+    strided: float  # an element written beside another
+    added: float  # an element of a sum of two arrays
+    call: float  # a call of NumPy
+    compiled: float  # a call of a compiled function
+    wake: float  # a thread that wakes up
 
     def over(self, other: MachineProfile) -> MachineProfile:
         """Return each number as a multiple of another profile's."""
@@ -271,8 +256,7 @@ class MachineProfile:
         return MachineProfile(**{name: mine / its for (name, mine), its in pairs})
 
 
-TAKEN_BY: dict[str, str] = {f.name: f.metadata["what"] for f in fields(MachineProfile)}
-NUMBERS = tuple(TAKEN_BY)
+NUMBERS = tuple(f.name for f in fields(MachineProfile))
 FITTED = MachineProfile(
     product=0.0175,
     sums=0.162,
@@ -313,90 +297,12 @@ def packaged_name() -> str:
     return f"vectors of {next(found, USUAL_BITS)} bits"
 
 
-PROFILE_SCHEMA = "irdeconv/profile/1"
-IGNORED = "IRDECONV_CALIBRATED"  # in the environment; 0 ignores calibrations
-PROFILE_BYTES = 1 << 16  # bytes of a file that is read
-SLOWEST = 1e9  # nanoseconds; no number is larger
-
-
-@dataclass(frozen=True)
-class Calibrated:
-    """The result of a calibration: the profile, None if there is none, and the reason."""
-
-    path: Path | None
-    profile: MachineProfile | None = None
-    problem: str = ""
-
-
-def heeded() -> bool:
-    """Whether calibrations count."""
-    return os.environ.get(IGNORED, "1") != "0"
-
-
-def machine_key() -> dict[str, str]:
-    """Return the properties of the machine on which the numbers depend."""
-    said = {"processor": processor(), "numpy": np.__version__, "blas": blas_name()}
-    return said | {"numba": installed("numba") or "none", "lanes": str(jit.lanes())}
-
-
 def installed(package: str) -> str | None:
     """Return the version of an installed package."""
     try:
         return version(package)
     except PackageNotFoundError:
         return None
-
-
-def profile_path() -> Path:
-    """Return the path of this machine's profile; RuntimeError if the home folder is unknown."""
-    digest = hashlib.sha256(json.dumps(machine_key()).encode()).hexdigest()[:16]
-    return user_folder() / "profiles" / f"{digest}.json"
-
-
-@cache
-def calibrated() -> Calibrated:
-    """Return the calibration of this machine; a file that cannot be used is reported once."""
-    if not heeded():
-        return Calibrated(None)
-    try:
-        path = profile_path()
-    except RuntimeError:  # the home folder is unknown
-        return Calibrated(None)
-    try:
-        return Calibrated(path) if not path.exists() else Calibrated(path, _read(path))
-    except (OSError, ValueError, RecursionError) as e:
-        text = f"{path} is not used, costs are those of a packaged profile: {e}"
-        warnings.warn(text, RuntimeWarning, stacklevel=2)
-        return Calibrated(path, problem=str(e))
-
-
-def forget() -> None:
-    """Read the file again when it is needed."""
-    calibrated.cache_clear()
-
-
-def _read(path: Path) -> MachineProfile:
-    """Read a profile; ValueError, OSError."""
-    whole = path.resolve()
-    if not is_private(whole) or private_folder(whole.parent) is None:
-        raise ValueError("others may change it")
-    with whole.open("rb") as file:
-        content: Any = json.loads(file.read(PROFILE_BYTES))
-    if not isinstance(content, dict) or content.get("schema") != PROFILE_SCHEMA:
-        raise ValueError("it holds no profile")
-    if content.get("machine") != machine_key():
-        raise ValueError("it is another machine's")
-    numbers = content.get("nanoseconds")
-    if not isinstance(numbers, dict) or set(numbers) != set(NUMBERS):
-        raise ValueError("it has not the numbers of a profile")
-    if not all(_possible(value) for value in numbers.values()):
-        raise ValueError("a number is not possible")
-    return MachineProfile(**{name: float(value) for name, value in numbers.items()})
-
-
-def _possible(value: object) -> bool:
-    plain = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return plain and 0 < value < SLOWEST  # type: ignore[operator]
 
 
 R = TypeVar("R")
@@ -411,7 +317,7 @@ def rate(number: str, value: float | None = None) -> Any:
 
 @dataclass
 class _InForce:
-    """The profile of costs; None before it is looked for."""
+    """The profile of costs; None: the packaged one."""
 
     profile: MachineProfile | None = None
 
@@ -420,10 +326,8 @@ _NOW = _InForce()
 
 
 def profile() -> MachineProfile:
-    """Return the profile in force: that of a calibration, else a packaged one."""
-    if _NOW.profile is None:
-        _NOW.profile = calibrated().profile or PACKAGED[packaged_name()]
-    return _NOW.profile
+    """Return the profile in force."""
+    return _NOW.profile or PACKAGED[packaged_name()]
 
 
 @cache
@@ -457,14 +361,14 @@ def using(another: MachineProfile) -> Iterator[None]:
     """Use another profile for costs inside, for tests and tools, one thread at a time."""
     before = _NOW.profile
     try:
-        take(another)
+        _take(another)
         yield
     finally:
-        take(before)
+        _take(before)
 
 
-def take(another: MachineProfile | None) -> None:
-    """Use another profile for costs from now on; None: look for it anew."""
+def _take(another: MachineProfile | None) -> None:
+    """Use another profile for costs from now on; None: the packaged one."""
     _NOW.profile = another
     relative.cache_clear()
     scaled.cache_clear()

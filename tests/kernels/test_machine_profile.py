@@ -1,9 +1,7 @@
-"""How fast a machine is: packaged profiles, calibrations and their file, costs made of them."""
+"""How fast a machine is: packaged profiles, costs made of them, measured kernels."""
 
-import json
 import os
-from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +20,6 @@ from irdeconv.kernels import (
     residue_cuts,
     winograd_tilings,
 )
-from irdeconv.kernels import machine as calibrated
 from irdeconv.kernels.candidate import (
     Candidate,
     ConvProblem,
@@ -36,10 +33,7 @@ from irdeconv.kernels.machine import FITTED, NUMBERS, PACKAGED, MachineProfile
 from irdeconv.kernels.panels import own_tiles, step_name
 from irdeconv.kernels.threads import Threads
 from irdeconv.runtime import executors
-from irdeconv.runtime import machine as calibration
 from irdeconv.runtime.executors import CLOSE, REPEATS, RIVAL, WORTH, Tuner
-from irdeconv.runtime.machine import profile_text
-from irdeconv.runtime.measure import Clock
 from support.commands import Capture, Patch, answer
 from support.ir_text import write_small_net
 from support.kernels import convolved, deconvolved, integers, run
@@ -63,29 +57,6 @@ PROBLEMS = [
 
 def another(**times: float) -> MachineProfile:
     return replace(FITTED, **{n: getattr(FITTED, n) * f for n, f in times.items()})
-
-
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: Patch) -> Iterator[Path]:
-    """A user who wants calibrations, and has none yet."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv(calibrated.IGNORED, "1")
-    forget()
-    yield calibrated.profile_path()
-    forget()
-
-
-def forget() -> None:
-    calibrated.forget()
-    machine.take(None)
-
-
-def keep(path: Path, content: Any) -> None:
-    path.parent.mkdir(parents=True, mode=0o700, exist_ok=True)
-    path.write_text(content if isinstance(content, str) else json.dumps(content))
-    path.chmod(0o600)
-    forget()
 
 
 def test_the_fitted_profile_changes_no_rate() -> None:
@@ -160,152 +131,12 @@ def test_a_convolution_is_listed_by_the_profile_too() -> None:
         assert [c.name for c in for_convolution(problem)] != slow
 
 
-class Ticking:
-    """Every look at the clock takes a microsecond."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        self.now += 1e-6
-        return self.now
-
-
-def test_a_calibration_measures_every_number() -> None:
-    clock = Clock(wall=Ticking(), cpu=Ticking())
-    found = vars(calibration.calibrate(clock, rounds=1, seconds=0.0))
-    probes, usual = calibration.probes(), vars(PACKAGED[machine.packaged_name()])
-    assert {n.split()[0] for n in probes} >= {"product", "copy", "far", "strided", "added", "call"}
-    for name in set(probes) & set(NUMBERS):
-        assert found[name] == pytest.approx(1e3 / probes[name].units, rel=1e-3)
-        assert found[name] != usual[name]
-
-
-def test_a_clock_that_stands_still_leaves_the_packaged_numbers() -> None:
-    found = calibration.profile_of({"product a": 0.0, "copy": 0.0}, 0.0)
-    assert found == PACKAGED[machine.packaged_name()]
-
-
-def test_what_cannot_be_measured_stays_as_an_earlier_calibration_has_it(
-    monkeypatch: Patch,
-) -> None:
-    """Without numba and a second processor: three numbers have no measurement."""
-    earlier = another(sums=3.0, compiled=2.0, wake=5.0, strided=7.0)
-    monkeypatch.setattr(calibration, "processors", lambda: 1)
-    monkeypatch.setenv("IRDECONV_FAST", "0")
-    clock = Clock(wall=Ticking(), cpu=Ticking())
-    with machine.using(earlier):
-        found = calibration.calibrate(clock, rounds=1, seconds=0.0)
-    kept = ("sums", "compiled", "wake")
-    assert [getattr(found, n) for n in kept] == [getattr(earlier, n) for n in kept]
-    assert found.strided != earlier.strided
-
-
-def test_what_differs_little_is_the_packaged_number() -> None:
-    usual = PACKAGED[machine.packaged_name()]
-    found = calibration.profile_of({"product": usual.product * 1.1, "copy": usual.copy * 1.5}, 0)
-    assert found == replace(usual, copy=pytest.approx(usual.copy * 1.5, rel=1e-3))
-
-
-def test_the_doctor_calibrates(home: Path, monkeypatch: Patch) -> None:
-    made = another(strided=2.0)
-    monkeypatch.setattr(calibration, "calibrate", lambda clock: made)
-    before = answer("doctor", "--format", "json").json["profile"]
-    assert before["source"] == "packaged"
-    assert before["file"] == str(home)
-    now = answer("doctor", "--calibrate", "--format", "json").json["profile"]
-    assert now["source"] == "calibrated"
-    assert now["nanoseconds"] == asdict(made)
-    assert home.stat().st_mode & 0o777 == 0o600
-    assert home.parent.stat().st_mode & 0o777 == 0o700
-    assert machine.profile() == made
-    forget()
-    assert machine.profile() == made  # read from the file
-    assert "calibrated" in answer("doctor").out
-    shown = {r.split()[0]: r.split()[1:3] for r in answer("doctor", "--calibrate").out.splitlines()}
-    usual = PACKAGED[machine.packaged_name()]
-    assert shown["strided"] == [f"{made.strided:.4g}", f"{usual.strided:.4g}"]
-    assert shown["wake"] == [f"{made.wake:,.0f}", f"{usual.wake:,.0f}"]
-    monkeypatch.setenv(calibrated.IGNORED, "0")
-    forget()
-    assert machine.profile() == usual
-
-
-def test_a_calibration_that_would_be_ignored_is_refused(home: Path, monkeypatch: Patch) -> None:
-    keep(home, before := profile_text(another(strided=2.0)))
-    monkeypatch.setattr(calibration, "calibrate", lambda clock: FITTED)
-    monkeypatch.setenv(calibrated.IGNORED, "0")
-    forget()
-    assert "IRDECONV_CALIBRATED=0 is set" in answer("doctor", "--calibrate", code=2).err
-    assert home.read_text() == before
-
-
 def test_the_doctor_tells_that_numba_is_switched_off(monkeypatch: Patch) -> None:
     monkeypatch.setattr("irdeconv.cli.about._package", lambda name, required=True: INSTALLED)
     for value, said in (("1", False), ("0", True)):
         monkeypatch.setenv("IRDECONV_FAST", value)
         rows = [r for r in answer("doctor").out.splitlines() if "switched off" in r]
         assert [r.split()[0] for r in rows] == ["numba"] * said
-
-
-@pytest.mark.skipif(not hasattr(os, "getuid"), reason="no owners of files here")
-def test_a_place_that_others_may_change_is_refused(home: Path, monkeypatch: Patch) -> None:
-    monkeypatch.setattr(calibration, "calibrate", lambda clock: FITTED)
-    keep(home, json.loads(profile_text(FITTED)))
-    home.parent.chmod(0o777)
-    assert "others may change it" in answer("doctor", "--calibrate", code=6).err
-    with pytest.warns(RuntimeWarning, match="others may change it"):
-        assert machine.profile() == PACKAGED[machine.packaged_name()]
-    home.parent.chmod(0o700)
-    home.chmod(0o666)
-    forget()
-    with pytest.warns(RuntimeWarning, match="others may change it"):
-        assert calibrated.calibrated().profile is None
-
-
-def changed(**parts: Any) -> dict[str, Any]:
-    return json.loads(profile_text(FITTED)) | parts
-
-
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        ("", "Expecting value"),
-        ("[" * 100_000, "Expecting value|recursion"),
-        ("[]", "holds no profile"),
-        (lambda: changed(schema="irdeconv/profile/2"), "holds no profile"),
-        (lambda: changed(machine={"processor": "another"}), "another machine's"),
-        (lambda: changed(nanoseconds={"product": 1.0}), "not the numbers"),
-        (lambda: changed(nanoseconds=asdict(FITTED) | {"copy": -1.0}), "not possible"),
-        (lambda: changed(nanoseconds=asdict(FITTED) | {"copy": "1"}), "not possible"),
-        (lambda: changed(nanoseconds=asdict(FITTED) | {"copy": True}), "not possible"),
-        (lambda: changed(nanoseconds=asdict(FITTED) | {"copy": float("nan")}), "not possible"),
-        (lambda: changed(nanoseconds=asdict(FITTED) | {"copy": 10**400}), "not possible"),
-    ],
-)
-def test_a_file_that_is_no_profile_is_told_and_ignored(home: Path, content: Any, said: str) -> None:
-    keep(home, content() if callable(content) else content)
-    with pytest.warns(RuntimeWarning, match=said):
-        assert machine.profile() == PACKAGED[machine.packaged_name()]
-    assert "is not used" in " ".join(answer("doctor").out.split())
-
-
-def test_the_file_is_this_machines(home: Path, monkeypatch: Patch) -> None:
-    for change in ("processor", "blas_name"):
-        with monkeypatch.context() as patch:
-            patch.setattr(calibrated, change, lambda: "another")
-            assert calibrated.profile_path() != home
-    assert calibrated.profile_path() == home
-
-
-def test_nobodys_home(monkeypatch: Patch, home: Path) -> None:
-    def nobody() -> Path:
-        raise RuntimeError("Could not determine home directory.")
-
-    monkeypatch.setattr(calibrated, "user_folder", nobody)
-    forget()
-    assert machine.profile() == PACKAGED[machine.packaged_name()]
-    assert main(["doctor", "--calibrate"]) == 6
 
 
 @pytest.mark.slow

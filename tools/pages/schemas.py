@@ -31,7 +31,6 @@ TITLES = {
     "kernels": "the file of run --tune",
     "operations": "irdeconv inspect --operations",
     "piece": "report.json of compare --reduce",
-    "profile": "the file of doctor --calibrate",
     "suite-manifest": "manifest.json of suite make",
 }
 BASE = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
