@@ -126,7 +126,7 @@ def wide(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def pipe(wide: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Print as into a pipe: 80 columns, no colours, no times, wherever the tests are started."""
-    monkeypatch.setattr("irdeconv.cli.comparing.WORTH_SAYING", math.inf)
+    monkeypatch.setattr("irdeconv.cli.running.WORTH_SAYING", math.inf)
     for name in ("COLUMNS", "FORCE_COLOR", "NO_COLOR"):
         monkeypatch.delenv(name, raising=False)
 

@@ -36,8 +36,7 @@ from irdeconv.base.extras import plain
 from irdeconv.kernels import eager as both
 from irdeconv.kernels.candidate import Candidate, ConvProblem, worthwhile
 from irdeconv.kernels.eager import for_convolution, for_deconvolution
-from irdeconv.runtime.machine import Conditions
-from irdeconv.runtime.measure import Call, Clock, Effort
+from irdeconv.runtime.measure import Call, Clock, Conditions, Effort
 from support.layers import Layer
 
 HELD_OUT = Path(__file__).resolve().parent / "held_out_layers.json"

@@ -49,8 +49,7 @@ from irdeconv.kernels.candidate import Candidate, ConvProblem, Estimate, FixedKe
 from irdeconv.kernels.eager import convolution_candidates
 from irdeconv.kernels.machine import one_blas_thread, scaled, unscaled
 from irdeconv.kernels.threads import Threads, arithmetic
-from irdeconv.runtime.machine import Conditions
-from irdeconv.runtime.measure import Call, Clock, Effort, interleaved, percentile
+from irdeconv.runtime.measure import Call, Clock, Conditions, Effort, interleaved, percentile
 
 # The module and the constant with the rates of each family of kernels, and what lists kernels.
 Records = dict[str, tuple[ModuleType, str, Callable[[ConvProblem], list[Candidate]]]]

@@ -59,22 +59,20 @@ class CodePages(Record, document="codes/1"):
 
 
 def run_codes(args: argparse.Namespace, console: Console) -> Answer:
-    """List codes, or explain those that are named in full."""
-    chosen = _chosen_codes(args.codes)
+    """List codes that begin with a text, or explain those that are named in full.
+
+    Raises UsageError for a text with which no code begins.
+    """
+    for text in args.codes:
+        if not text or not any(c.startswith(text.upper()) for c in CODES):
+            raise misused(f'there is no diagnostic code "{text}"', _near_codes(text.upper()))
+    starts = tuple(text.upper() for text in args.codes) or ("",)
+    chosen = [c for c in CODES if c.startswith(starts)]
     if any(text.upper() in CODES for text in args.codes):
         pages = [code_page(code) for code in chosen]
         return Answer(lambda: CodePages(pages), partial(_code_pages, pages, console))
     titles = [CodeTitle(c, CODES[c].title) for c in chosen]
     return Answer(lambda: CodeList(titles), partial(_code_titles, chosen, console))
-
-
-def _chosen_codes(texts: list[str]) -> list[str]:
-    """Return the codes that begin with a text; UsageError if one fits none."""
-    for text in texts:
-        if not text or not any(c.startswith(text.upper()) for c in CODES):
-            raise misused(f'there is no diagnostic code "{text}"', _near_codes(text.upper()))
-    starts = tuple(text.upper() for text in texts) or ("",)
-    return [c for c in CODES if c.startswith(starts)]
 
 
 def _near_codes(text: str) -> str:
@@ -394,8 +392,7 @@ def _warm(models: Sequence[str], console: Console) -> Answer:
         raise misused("--warm compiles nothing: IRDECONV_FAST=0 is set", "unset it")
     start = perf_counter()
     if models:  # each is run once, with random inputs and the kernels of a plan that runs often
-        from irdeconv.cli.inputs import gather, specialize
-        from irdeconv.cli.model import inferred, read_file
+        from irdeconv.cli.model import gather, inferred, read_file, specialize
 
         for path in progress.each("compiling for models", models, name=str):
             graph = inferred(read_file(path), ())

@@ -58,7 +58,7 @@ from irdeconv.cli.checks import check_options, check_together, require_folder, r
 from irdeconv.cli.console import Console
 from irdeconv.cli.diagnostics import JunitCase, json_pieces, junit_report, physical, sarif_log
 from irdeconv.cli.options import JOIN, MADE, PASSED, limits_around
-from irdeconv.cli.rich_bars import duration
+from irdeconv.cli.screen import duration
 from irdeconv.cli.verbs import verb_parser, verb_record
 from irdeconv.formats.atomic import failures, folder_beside, require_writable, together
 from irdeconv.kernels.threads import processors
@@ -89,11 +89,14 @@ def run_batch(args: argparse.Namespace, console: Console) -> int:
     """Do all items and report."""
     require_arguments(args)
     if args.task == JOIN:
-        from irdeconv.cli.batch_join import join
+        from irdeconv.cli.batch_answer import join
 
         return join(args, console)
     args.words = [*(f"--limit={name}={value}" for name, value in limits_around()), *args.words]
-    require_formats(args.report)
+    for report in args.report:
+        if Path(report).suffix not in FORMATS:
+            message = f"--report {report}: its suffix names no format"
+            raise misused(message, f"write {', '.join(FORMATS)}")
     path = journal_of(args)
     items = planned(args)
     for folder in [Path(args.folder)] if args.folder else []:
@@ -173,7 +176,7 @@ def _results(args: argparse.Namespace, payloads: Sequence[Payload], console: Con
     jobs = usual if args.jobs is None else args.jobs
     work = Errand(CALL, str(Path.cwd()), args.memory, args.timeout)
     if args.scheduler or args.cluster:
-        from irdeconv.cli.dask_cluster import Cluster
+        from irdeconv.cli.batch_executors import Cluster
 
         shared = args.paths[0] if args.inputs and not args.paths[0].endswith(".onnx") else None
         cluster = Cluster(work, args.scheduler, jobs, args.retries, shared, console.log)
@@ -267,7 +270,9 @@ def _item(args: argparse.Namespace, file: str) -> BatchItem:
     models, words = _read(args, file)
     shared = tuple(sources((), args.words))
     own = tuple(path for path in sources(models, words) if path not in shared)
-    given, pages = [*map(_word, models), *words], _pages(args)
+    given = [*map(_word, models), *words]
+    linked = any(path.endswith(".html") for path in args.report)  # reports with links to pages
+    pages = {"--report": PAGE} if args.task in ("lower", "compare") and linked else {}
     payload = {
         "verb": args.task,
         "words": [*given, *_usual(args.task, words)],
@@ -311,12 +316,6 @@ def _usual(task: str, words: list[str]) -> Iterator[str]:
         yield "--threads=1"
     if "--probe" in names and "--seed" not in names:
         yield "--seed=0"
-
-
-def _pages(args: argparse.Namespace) -> dict[str, str]:
-    """Return the option for the graph page of each item, if a report can link to it."""
-    linked = any(path.endswith(".html") for path in args.report)
-    return {"--report": PAGE} if args.task in ("lower", "compare") and linked else {}
 
 
 def _made(task: str, file: str, words: list[str]) -> Iterator[tuple[str, str]]:
@@ -381,14 +380,6 @@ class BatchReport(Record, document="batch/1"):
 
 
 MOST_LINES = 5  # diagnostics of an item on the screen
-
-
-def require_formats(paths: list[str]) -> None:
-    """Refuse reports whose suffix names no format, before anything is done."""
-    for path in paths:
-        if Path(path).suffix not in FORMATS:
-            message = f"--report {path}: its suffix names no format"
-            raise misused(message, f"write {', '.join(FORMATS)}")
 
 
 def finish(args: argparse.Namespace, journal: Journal, console: Console) -> int:

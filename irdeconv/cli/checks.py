@@ -65,7 +65,11 @@ def check_options(verb: Verb, args: argparse.Namespace) -> None:
 
             load_target(value)
         elif option.key == "tune" and value != "-":
-            _check_measurements(Path(value))
+            from irdeconv.formats.atomic import require_writable
+            from irdeconv.runtime.executors import require_measurements
+
+            require_writable(_first_missing(Path(value)))
+            require_measurements(Path(value))
         elif option.writes == "folder":
             require_folder(Path(value))
         elif option.reads == "model":
@@ -378,15 +382,6 @@ def require_suffix(option: str, output: str, suffixes: Sequence[str]) -> None:
     elif suffixes != [".xml"]:
         what = f"its name must end in {' or '.join(suffixes)}"
     raise misused(f"{option} {output}: {what}", f"name it {path.with_suffix(suffixes[0])}")
-
-
-def _check_measurements(path: Path) -> None:
-    """Refuse a file of --tune that cannot be written, or that holds something else."""
-    from irdeconv.formats.atomic import require_writable
-    from irdeconv.runtime.executors import require_measurements
-
-    require_writable(_first_missing(path))
-    require_measurements(path)
 
 
 def require_folder(path: Path) -> None:

@@ -17,7 +17,7 @@ from irdeconv.base.json_form import Record, finite
 from irdeconv.base.tables import WIDTH, Break, breaks, printable
 
 if TYPE_CHECKING:
-    from irdeconv.cli.rich_bars import Bars
+    from irdeconv.cli.screen import Bars
 
 Part = str | tuple[str, str]  # text, or (text, style of rich such as "bold red")
 
@@ -218,7 +218,7 @@ class Drawing:
         """Draw the open stages, if all this takes long enough to be of interest."""
         if not self._stages or self._clock() - self._since < SHORT:
             return
-        from irdeconv.cli.rich_bars import Bars
+        from irdeconv.cli.screen import Bars
 
         with self._lock:
             if self._stages:

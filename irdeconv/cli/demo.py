@@ -32,7 +32,7 @@ from irdeconv.cli import pictures
 from irdeconv.cli.about import sample_folder, samples
 from irdeconv.cli.checks import require_folder
 from irdeconv.cli.console import Answer, Console
-from irdeconv.cli.inputs import gather, specialize
+from irdeconv.cli.model import gather, specialize
 from irdeconv.cli.pictures import Picture, image_of, planes
 from irdeconv.formats.atomic import failures, together
 from irdeconv.ir.graph import Graph

@@ -16,14 +16,18 @@ from irdeconv.base.json_form import Real, Record
 from irdeconv.base.tables import number, scaled, table
 from irdeconv.cli.checks import protect, read_by
 from irdeconv.cli.console import Answer, Console
-from irdeconv.cli.inputs import gather, open_arrays, outputs_of, specialize, typed
 from irdeconv.cli.model import (
     WrittenModel,
+    gather,
     graph_to_edit,
     inferred,
     input_names,
     onnx_model,
+    open_arrays,
+    outputs_of,
     read,
+    specialize,
+    typed,
     write_model,
 )
 from irdeconv.cli.verbs import verb_record

@@ -1,34 +1,57 @@
-"""Read models for the verbs, with the shapes of --shape; write models, arrays and texts."""
+"""Read models and input values for the verbs; write models, arrays and texts.
+
+Also runs models in OpenVINO and ONNX Runtime, for verbs with a choice of runtime.
+"""
 
 from __future__ import annotations
 
 import argparse
+import math
+import os
+import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from io import BufferedReader
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
+import numpy as np
+
 from irdeconv.base import work
-from irdeconv.base.errors import UnsupportedError, UsageError, count, did_you_mean, misused
+from irdeconv.base.errors import (
+    Diagnostic,
+    IrdeconvError,
+    LimitError,
+    UnsupportedError,
+    UsageError,
+    count,
+    did_you_mean,
+    misused,
+)
 from irdeconv.base.json_form import Real, Record
 from irdeconv.base.limits import current
-from irdeconv.base.opening import real
+from irdeconv.base.opening import first_bytes, missing, real
 from irdeconv.cli import checks
 from irdeconv.cli.checks import parse_shapes, protect
 from irdeconv.cli.console import Console, discard
-from irdeconv.formats.arrays import packed
+from irdeconv.formats.arrays import SavedArrays, UnreadableArray, packed, read_npy
 from irdeconv.formats.atomic import together, write_file
+from irdeconv.formats.kinds import BEGIN, SAVED, kind_of
 from irdeconv.formats.models import graph_of, is_onnx
 from irdeconv.formats.onnx_container import OnnxFile, load_file
 from irdeconv.formats.onnx_opaque import loaded
 from irdeconv.formats.onnx_types import set_shapes
 from irdeconv.ir.geometry import Semantics
 from irdeconv.ir.graph import Graph
-from irdeconv.ir.spec import Array, Shape, filled, format_shape, is_static
+from irdeconv.ir.spec import Array, Shape, Spec, filled, format_shape, is_static
 from irdeconv.public.editing import stage_edited
 from irdeconv.public.reading import reshaped
 from irdeconv.rewrite import infer_specs
+from irdeconv.runtime.feeds import GENERATORS, Binder, generate, generator
+from irdeconv.runtime.program import memory_limit
+from irdeconv.verify.partner import DUMPED, tensors_by_name
 
 if TYPE_CHECKING:
     from irdeconv.verify.certificates import Certificates
@@ -282,3 +305,263 @@ def note_tuning(path: str | None, console: Console) -> None:
     if path not in (None, "-") and not Path(path).exists():
         reason = "no layer has several kernels that are worth measuring"
         console.log(f"{path} is not written: {reason}")
+
+
+SHOWN_ARRAYS = 8  # names of arrays in a message
+
+
+def gather(
+    graph: Graph,
+    items: Iterable[str],
+    seed: int,
+    console: Console,
+    *,
+    limit: int | None = None,
+    without: Collection[str] = (),
+    fill: int | None = None,
+) -> dict[str, Array]:
+    """Return the value of every input; inputs that no item names are random numbers.
+
+    Those in `without` have values already, and may have any number of rows. `fill` is the size of
+    the open dimensions of random inputs.
+
+    Raises UsageError for unknown names, arrays that do not fit and open shapes, LimitError if the
+    inputs alone take more than `limit` bytes.
+    """
+    specs = [filled_spec(node.spec(), fill) for node in graph.parameters]
+    _require_room(specs, limit)
+    found: dict[str, Array | str] = {}
+    for item in items:
+        for name, value in assignments(graph, item, found).items():
+            if name in found:
+                raise misused(f'input "{name}" is given twice', "leave one of them out")
+            found[name] = value
+    out = {}
+    for index, (name, spec) in enumerate(zip(graph.inputs, specs, strict=True)):
+        if name in without:
+            continue
+        value = found.get(name, "rand")
+        if isinstance(value, str):
+            sizes = "" if fill is None else f", {format_shape(spec.shape)}"
+            console.log(f"input {name}: {value}, seed {seed}{sizes}")
+            out[name] = generate(value, spec, seed, index, name)
+        else:
+            out[name] = typed(value, spec)
+    if not without:
+        _note_changes(out, Binder.of(graph).bind(out), console)
+    return out
+
+
+def filled_spec(spec: Spec, fill: int | None) -> Spec:
+    """Return a spec whose open dimensions have the size of --fill."""
+    if fill is None or spec.shape is None:
+        return spec
+    return Spec(spec.dtype, filled(spec.shape, [fill] * len(spec.shape)))
+
+
+def _note_changes(values: dict[str, Array], bound: list[Array], console: Console) -> None:
+    """Write a line for each input that is narrowed or has NaN."""
+    for (name, value), used in zip(values.items(), bound, strict=True):
+        if value.dtype.itemsize > used.dtype.itemsize:
+            console.log(f"input {name}: {value.dtype} is narrowed to {used.dtype}")
+        if used.dtype.kind == "f" and (unknown := int((used != used).sum())):
+            console.log(f"input {name}: {unknown} of {used.size} values are NaN")
+
+
+def _require_room(specs: Iterable[Spec], limit: int | None) -> None:
+    """Raise LimitError (E602) before inputs are made that no run within the limit can take.
+
+    Without one it is the machine's memory.
+    """
+    need = 0
+    for spec in specs:
+        if is_static(spec.shape) and spec.dtype is not None:
+            need += math.prod(spec.shape) * spec.dtype.container.itemsize
+    smaller = "give smaller shapes with --shape where they are open"
+    for most, phrase, hint in (
+        (memory_limit(limit), "the limit is", "allow more with --max-memory"),
+        (_memory_there(), "the machine has", smaller),
+    ):
+        if most is not None and need > most:
+            message = f"the inputs alone need {need:,} bytes, {phrase} {most:,}"
+            raise LimitError(Diagnostic("E602", "error", message, hint=hint))
+
+
+def _memory_there() -> int | None:
+    """Return the bytes of the machine's memory, if they are available."""
+    with suppress(AttributeError, ValueError, OSError):
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return None
+
+
+def specialize(graph: Graph, inputs: dict[str, Array], *, every: bool = False) -> Graph:
+    """Return the graph inferred for the arrays' shapes if an input's shape is open.
+
+    With `every` also if it is exact: the model is reshaped.
+    """
+    shapes = {
+        name: inputs[name].shape
+        for name, node in zip(graph.inputs, graph.parameters, strict=True)
+        if every or not node.spec().static
+    }
+    return reshaped(graph, shapes, needed=True) if shapes else graph
+
+
+def assignments(graph: Graph, item: str, found: dict[str, Array | str]) -> dict[str, Array | str]:
+    """Return the inputs that an item of --input sets, each with an array or a kind of numbers."""
+    known = input_names(graph)
+    # Names may contain "=": the longest known name that fits wins.
+    for alias in sorted(known, key=len, reverse=True):
+        if item.startswith(f"{alias}="):
+            name = known[alias]
+            return {name: _value(item[len(alias) + 1 :], graph, name)}
+    if generator(item):
+        return {name: item for name in graph.inputs if name not in found}
+    path = item.removeprefix("@")
+    if path.endswith(SAVED):
+        return _npz(path, graph, known, found)
+    if not Path(path).exists():
+        raise _no_value(item, path, graph)
+    if path.endswith((".xml", ".onnx")):
+        raise misused(f"{path} is a second model, not values", "irdeconv compare takes two models")
+    free = [name for name in graph.inputs if name not in found]
+    if not free:
+        inputs = f"{count(len(graph.inputs), 'input')} ({', '.join(graph.inputs)})"
+        message = f"{item}: every input has a value already; the model has {inputs}"
+        raise misused(message, "leave it out")
+    return {free[0]: _value("@" + path, graph, free[0])}
+
+
+def _no_value(item: str, path: str, graph: Graph) -> IrdeconvError:
+    """Return the error of a word that gives no input a value."""
+    if item.endswith("]"):
+        return misused(f'"{item}" is no value but a shape', f"write it as --shape '{item}'")
+    if "=" in item:
+        return unknown_input(item.split("=")[0], graph)
+    if item in input_names(graph):
+        message = f'the input "{item}" is given no value'
+        return misused(message, f"for example: {item}=ones, {item}=@{item}.npy")
+    if item.startswith("@") or "/" in path or path.endswith((".npy", ".png", ".jpg", ".jpeg")):
+        return missing(path)
+    message = f'"{item}" is neither NAME=VALUE nor a file nor a kind of data'
+    near = did_you_mean(item, [*GENERATORS, *input_names(graph)])
+    return misused(message, near or f"kinds of data are {', '.join(GENERATORS)}")
+
+
+def _value(text: str, graph: Graph, name: str) -> Array | str:
+    if generator(text):
+        return text
+    if not text.strip("@"):
+        raise misused(f'the input "{name}" is given no value', f"for example: {name}=@{name}.npy")
+    if not text.startswith("@"):
+        file = text if re.fullmatch(r"[\w./\\ -]*[^\W\d][\w./\\ -]*", text) else "x.npy"
+        hint = did_you_mean(text, GENERATORS) or f"a file is written as {name}=@{file}"
+        if re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", text):
+            hint = f"a constant is written as '{name}=rand({text},{text})'"
+        raise misused(f"{name}={text}: neither @FILE nor one of {', '.join(GENERATORS)}", hint)
+    path = text[1:]
+    if path.endswith(SAVED):
+        with open_arrays(path) as arrays:
+            if name in arrays or len(arrays) == 1:
+                return arrays[name if name in arrays else next(iter(arrays))]
+            raise misused(f'{path} has no array "{name}"', did_you_mean(name, arrays))
+    if path.endswith(".npy"):
+        with naming_file(path, ".npy"):
+            return read_npy(path)
+    return _image(path, graph.parameters[graph.inputs.index(name)].spec(), name)
+
+
+@contextmanager
+def open_arrays(path: str) -> Iterator[SavedArrays]:
+    """Open a file of arrays for the time of a `with`; UsageError if it is none, or is damaged."""
+    with naming_file(path, Path(path).suffix), SavedArrays(path) as arrays:
+        yield arrays
+
+
+@contextmanager
+def naming_file(path: str, suffix: str) -> Iterator[None]:
+    """Name the file and its kind in the error of a file without plain arrays."""
+    try:
+        yield
+    except UnreadableArray as e:
+        kind = kind_of(first_bytes(path, BEGIN), path).name
+        problem = f"cannot be read: {e}" if suffix in kind else f"is {kind}, not {suffix}"
+        hint = "np.save writes an array as .npy, np.savez several as .npz"
+        raise misused(f"{path} {problem}", hint) from None
+
+
+def _npz(
+    path: str, graph: Graph, known: dict[str, str], found: Collection[str]
+) -> dict[str, Array | str]:
+    """Return arrays by input: by name, or in order if np.savez numbered them.
+
+    Arrays of other names are those of layers, or a mistake if an input is left without a value.
+    """
+    with open_arrays(path) as arrays:
+        named: dict[str, Array | str] = {known[k]: arrays[k] for k in arrays if k in known}
+        left = [name for name in graph.inputs if name not in named and name not in found]
+        plain = all(re.fullmatch(r"arr_\d+", k) for k in arrays)
+        if not named and plain and len(arrays) == len(graph.inputs):
+            return dict(zip(graph.inputs, arrays.values(), strict=True))
+        layers = tensors_by_name(graph)
+        other = [k for k in arrays if k not in known and k.removeprefix(DUMPED) not in layers]
+        if named and not (left and other):
+            return named
+        has = f"{count(len(arrays), 'array')} ({_some(arrays)})"
+    names = "=..., ".join(left)
+    message = f"{path} has {has}, none for the input{'s' * (len(left) > 1)} {', '.join(left)}"
+    raise misused(message, f"name the arrays like the inputs: np.savez(file, {names}=...)")
+
+
+def _some(names: Iterable[str]) -> str:
+    """Return names in a line; of very many the first."""
+    first = list(islice(names, SHOWN_ARRAYS + 1))
+    return ", ".join([*first[:SHOWN_ARRAYS], *(["..."] if len(first) > SHOWN_ARRAYS else [])])
+
+
+def typed(array: Array, spec: Spec) -> Array:
+    """Return the bytes of types that `.npy` files do not know (bfloat16, float8) as such values."""
+    container = None if spec.dtype is None else spec.dtype.container
+    if container is None or array.dtype.kind != "V" or array.dtype.itemsize != container.itemsize:
+        return array
+    return array.view(container)
+
+
+def _image(path: str, spec: Spec, name: str) -> Array:
+    """Return an image resized to the input; floats are 0..1, integers 0..255."""
+    from irdeconv.cli import pictures
+
+    if Path(path).is_dir():
+        message = f'"{path}" is a folder, not a file with the values of input "{name}"'
+        raise misused(message, f"name the file in it: {name}=@{path}/x.npy")
+    shape = spec.shape
+    if shape is None or len(shape) not in (3, 4):
+        raise misused(f'input "{name}" is {spec}: an image needs [N,C,H,W] or [N,H,W,C]')
+    *lead, a, b, c = shape
+    first = a in (1, 3)
+    channels, height, width = (a, b, c) if first else (c, a, b)
+    if channels not in (1, 3):
+        raise misused(f'input "{name}" is {spec}: an image has 1 or 3 channels')
+    with pictures.opened(path, hint="np.save writes an array as .npy") as opened:
+        picture = opened.convert("RGB" if channels == 3 else "L")
+    both = zip((width, height), picture.size, strict=True)
+    wide, tall = (d if isinstance(d, int) else p for d, p in both)
+    pixels = np.asarray(picture.resize((wide, tall))).reshape(tall, wide, channels)
+    values = pixels.transpose(2, 0, 1) if first else pixels
+    if spec.dtype is not None and spec.dtype.is_real:
+        values = values / np.float32(255)
+    return values.reshape((1,) * len(lead) + values.shape)
+
+
+def outputs_of(graph: Graph, inputs: Mapping[str, Array]) -> list[Array]:
+    """Return the outputs that OpenVINO computes, in order; UnsupportedError (E506) if it cannot.
+
+    Raises UsageError if the package is missing.
+    """
+    from irdeconv.runtime.peers import Source, peers
+
+    with peers(["openvino"], Source(graph), inputs) as (openvino,):
+        if openvino.run is None:
+            message = f"OpenVINO does not run the model: {openvino.problem}"
+            raise UnsupportedError(Diagnostic("E506", "error", message))
+        return [array.copy() for array in openvino.run()]

@@ -110,25 +110,20 @@ def read(path: str, most: int) -> Picture:
 
 
 def _plain(image: Image) -> Image:
-    """Return the picture in one of the modes of BRIGHTEST."""
+    """Return the picture in one of the modes of BRIGHTEST, grey of many bits in 16."""
     if image.mode in DEEP_MODES:
-        return _sixteen_bits(image)
+        values = np.asarray(image).astype(np.float64)
+        if image.mode == "F":  # from dark to bright; integers stay as they are
+            finite = values[np.isfinite(values)]
+            low, high = (finite.min(), finite.max()) if finite.size else (0.0, 0.0)
+            values = np.nan_to_num((values - low) / ((high - low) or 1.0)) * 65535
+        return pillow.fromarray(np.clip(np.rint(values), 0, 65535).astype(np.uint16))
     if image.mode in BRIGHTEST:
         return image.convert("RGBA") if "transparency" in image.info else image
     transparent = "A" in image.mode.upper() and image.mode != "LAB"
     if transparent or "transparency" in image.info:
         return image.convert("RGBA")
     return image.convert("L" if image.mode in GREY_MODES else "RGB")
-
-
-def _sixteen_bits(image: Image) -> Image:
-    """Return grey of many bits in 16: integers as they are, floating-point from dark to bright."""
-    values = np.asarray(image).astype(np.float64)
-    if image.mode == "F":
-        finite = values[np.isfinite(values)]
-        low, high = (finite.min(), finite.max()) if finite.size else (0.0, 0.0)
-        values = np.nan_to_num((values - low) / ((high - low) or 1.0)) * 65535
-    return pillow.fromarray(np.clip(np.rint(values), 0, 65535).astype(np.uint16))
 
 
 def planes(image: Image) -> Array:

@@ -9,8 +9,14 @@ from typing import Any
 from irdeconv.base.errors import misused
 from irdeconv.base.form_names import FALLBACK
 from irdeconv.cli.checks import runtime_and_file
-from irdeconv.cli.inputs import assignments, filled_spec, open_arrays
-from irdeconv.cli.model import inferred_model, input_names, shapes_for
+from irdeconv.cli.model import (
+    assignments,
+    filled_spec,
+    inferred_model,
+    input_names,
+    open_arrays,
+    shapes_for,
+)
 from irdeconv.cli.options import execution, lowering_options
 from irdeconv.cli.verbs import verb_record
 from irdeconv.formats.kinds import SAVED

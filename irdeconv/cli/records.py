@@ -7,7 +7,7 @@ from irdeconv.cli.options import FORM_NAMES, FORM_WORDS, HEAD, JOIN, PASSED, SUM
 
 RECORDS = {
     "lower": Verb(
-        """use, lowering: rewrite deconvolutions as ordinary convolutions
+        """use, proofs: rewrite deconvolutions as ordinary convolutions
 Rewrite every deconvolution as ordinary convolutions, and report the result for each.
 
 -o writes the new model as .xml and .bin, in standard operations that OpenVINO reads. --format ir
@@ -256,7 +256,7 @@ know. 1: something is not proved, or there is nothing to prove.
         partly=True,
     ),
     "compare": Verb(
-        """check, comparing: compare two models, or a model and a runtime, by layers
+        """check, running: compare two models, or a model and a runtime, by layers
 Run two models on the same inputs and compare every layer and output; exit code 1 if they differ.
 
 OTHER is one of these:
@@ -403,7 +403,7 @@ reach each output. -o FILE.svg writes the picture.
         guide="dialects",
     ),
     "reduce": Verb(
-        """debug, comparing: shrink a failing model to the layers that reproduce it
+        """debug, running: shrink a failing model to the layers that reproduce it
 Reduce a failing model to the few layers, sizes and numbers that reproduce the failure.
 
 --check 'COMMAND {}' runs a command of yours on ever smaller models, without a shell. {} becomes
@@ -573,7 +573,7 @@ nothing else reads. A bias in front of padding stays.
         guide="extract",
     ),
     "raise": Verb(
-        """files, lowering: turn decompositions back into one deconvolution
+        """files, proofs: turn decompositions back into one deconvolution
 Turn decompositions of a deconvolution back into one deconvolution, and report each.
 
 Three patterns are found: inserted zeros in front of a convolution; convolutions whose channels are

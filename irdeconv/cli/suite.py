@@ -17,8 +17,7 @@ from irdeconv.cli.diagnostics import JunitCase, junit_report
 from irdeconv.formats.kinds import SAVED
 from irdeconv.verify import suite as vectors
 from irdeconv.verify.suite import file_of, gathered
-from irdeconv.verify.suite_cases import SuiteCase
-from irdeconv.verify.suite_layer import base, label, terms
+from irdeconv.verify.suite_layer import SuiteCase, base, label, terms
 from irdeconv.verify.suite_manifest import Suite, require_place, save_results
 from irdeconv.verify.suite_report import CaseReport, SuiteReport, check
 from irdeconv.verify.suite_writing import MAX_SIZE, Recipe, make, require_room

@@ -32,9 +32,16 @@ from irdeconv.ops.bodies import BodyOp, infer_bodies, infer_plainly
 from irdeconv.ops.convolution import Convolution, GroupConvolution
 from irdeconv.ops.elementwise import Add, Divide, Greater, Multiply, Select, Subtract, Tanh
 from irdeconv.ops.generation import Identity
-from irdeconv.ops.movement import Broadcast, Concat, Transpose
+from irdeconv.ops.movement import (
+    Broadcast,
+    Concat,
+    Reshape,
+    ShapeOf,
+    Squeeze1,
+    Transpose,
+    Unsqueeze,
+)
 from irdeconv.ops.reduction import ReduceProd
-from irdeconv.ops.shape import Reshape, ShapeOf, Squeeze1, Unsqueeze
 from irdeconv.ops.slicing import Gather, Slice
 from irdeconv.rewrite.builder import GraphBuilder, remove_dead, unique_names
 from irdeconv.rewrite.compressed_filters import constant

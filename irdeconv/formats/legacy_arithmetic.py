@@ -37,12 +37,10 @@ from irdeconv.ops.activation import Clamp, LogSoftmax, PReLU, ReLU, SoftMax
 from irdeconv.ops.channels import Split, VariadicSplit
 from irdeconv.ops.elementwise import Exp, FakeQuantize, Log, Power
 from irdeconv.ops.generation import Range
-from irdeconv.ops.indexing import ScatterUpdate
+from irdeconv.ops.indexing import ScatterUpdate, TopK3
 from irdeconv.ops.matrix import MatMul
-from irdeconv.ops.movement import Concat, Tile, Transpose
-from irdeconv.ops.ordering import TopK3
+from irdeconv.ops.movement import Concat, Reshape, ShapeOf, Squeeze1, Tile, Transpose, Unsqueeze
 from irdeconv.ops.reduction import BatchNormInference, NormalizeL2
-from irdeconv.ops.shape import Reshape, ShapeOf, Squeeze1, Unsqueeze
 from irdeconv.ops.slicing import Gather1, Slice, StridedSlice
 
 _LOGICAL = dict(

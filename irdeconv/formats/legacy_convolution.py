@@ -30,9 +30,8 @@ from irdeconv.ops.convolution import Convolution, GroupConvolution
 from irdeconv.ops.dialect_openvino import backprop_data
 from irdeconv.ops.image import Interpolate4
 from irdeconv.ops.matrix import MatMul
-from irdeconv.ops.movement import Concat, Pad12
+from irdeconv.ops.movement import Concat, Pad12, Reshape, ShapeOf, Unsqueeze
 from irdeconv.ops.pooling import AvgPool1, MaxPool1
-from irdeconv.ops.shape import Reshape, ShapeOf, Unsqueeze
 from irdeconv.ops.slicing import Slice
 
 _LETTERS = "yx"  # version 2 names the axes of an image
@@ -272,16 +271,12 @@ def resample(n: LegacyLayer, b: ImportBuilder) -> Outputs:
         return _to_declared(n, b, n[0], coordinate_transformation_mode="half_pixel", **nearest)
     shape = b.static(n[0], "the image")
     if smooth and any(i > o for i, o in zip(shape[2:], n.shape[2:], strict=False)):
-        return _smoothed(n, b, shape)
+        # Products with the weights of rows and columns: runtimes do not smooth a linear one.
+        if len(shape) != 4 or len(n.shape) != 4:
+            raise Refusal(f"antialias of an image of {len(shape)} dimensions")
+        rows, columns = (b.const(_triangles(shape[a], n.shape[a])) for a in (2, 3))
+        return b.add(MatMul(transpose_b=True), b.add(MatMul(), rows, n[0]), columns)
     return _to_declared(n, b, n[0], mode="linear", coordinate_transformation_mode="half_pixel")
-
-
-def _smoothed(n: LegacyLayer, b: ImportBuilder, shape: Ints) -> Value:
-    """Return products with the weights of rows and columns: runtimes do not smooth a linear one."""
-    if len(shape) != 4 or len(n.shape) != 4:
-        raise Refusal(f"antialias of an image of {len(shape)} dimensions")
-    rows, columns = (b.const(_triangles(shape[a], n.shape[a])) for a in (2, 3))
-    return b.add(MatMul(transpose_b=True), b.add(MatMul(), rows, n[0]), columns)
 
 
 def _triangles(size: int, target: int) -> Array:

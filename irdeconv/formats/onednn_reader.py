@@ -43,10 +43,9 @@ from irdeconv.ops import activation, elementwise, reduction
 from irdeconv.ops.activation import LogSoftmax, SoftMax
 from irdeconv.ops.dialect_onednn import OneDnnConvTranspose
 from irdeconv.ops.matrix import MatMul
-from irdeconv.ops.movement import Concat, Transpose
+from irdeconv.ops.movement import Concat, Reshape, Transpose
 from irdeconv.ops.pooling import AvgPool14, MaxPool14
 from irdeconv.ops.reduction import BatchNormInference
-from irdeconv.ops.shape import Reshape
 
 
 @dataclass(kw_only=True)

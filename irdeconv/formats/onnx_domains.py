@@ -33,12 +33,10 @@ from irdeconv.ops.bodies import Body, BodyInput, BodyOutput
 from irdeconv.ops.channels import Split
 from irdeconv.ops.control import Loop
 from irdeconv.ops.elementwise import Greater, GreaterEqual, Power, Tanh
-from irdeconv.ops.indexing import GatherElements
+from irdeconv.ops.indexing import GatherElements, TopK
 from irdeconv.ops.matrix import MatMul
-from irdeconv.ops.movement import Broadcast, Concat, Transpose
-from irdeconv.ops.ordering import TopK
+from irdeconv.ops.movement import Broadcast, Concat, Reshape, Transpose, Unsqueeze
 from irdeconv.ops.reduction import ReduceL1, ReduceL2, ReduceMax
-from irdeconv.ops.shape import Reshape, Unsqueeze
 
 MICROSOFT = "com.microsoft"
 _leaky = ACTIVATIONS["leakyrelu"]

@@ -34,8 +34,7 @@ from irdeconv.ops.activation import Clamp
 from irdeconv.ops.basic import Convert
 from irdeconv.ops.elementwise import Add, Multiply, Round, Subtract
 from irdeconv.ops.matrix import MatMul
-from irdeconv.ops.movement import Pad12
-from irdeconv.ops.shape import Reshape
+from irdeconv.ops.movement import Pad12, Reshape
 from irdeconv.rewrite.compressed_filters import constant
 
 VERSIONS = "10 13 19 21 23 24 25 28"

@@ -42,9 +42,8 @@ from irdeconv.ir.geometry import Semantics
 from irdeconv.ir.graph import FreshNames, Graph, Value
 from irdeconv.ir.spec import Shape
 from irdeconv.rewrite.builder import NodeBudget, replace_node
-from irdeconv.rewrite.emit import Style
+from irdeconv.rewrite.emit import Style, spell_zero_insertion
 from irdeconv.rewrite.infer_specs import ShapeLike, parse_shape_like
-from irdeconv.rewrite.interleaving import spell_zero_insertion
 from irdeconv.rewrite.lower_deconv import (
     LoweredLayer,
     LoweringReport,

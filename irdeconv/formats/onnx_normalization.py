@@ -19,15 +19,17 @@ from irdeconv.ops import reduction
 from irdeconv.ops.activation import LogSoftmax, SoftMax
 from irdeconv.ops.elementwise import Equal, Exp, IsFinite, Log, Sqrt
 from irdeconv.ops.indexing import (
+    CumSum,
     GatherElements,
     OneHot,
     OneHot1,
     ScatterElementsUpdate,
     ScatterNDUpdate,
+    TopK,
 )
 from irdeconv.ops.indexing import GatherND as GatherNDOp
 from irdeconv.ops.matrix import MatMul
-from irdeconv.ops.ordering import CumSum, TopK
+from irdeconv.ops.movement import Squeeze1
 from irdeconv.ops.reduction import (
     LRN,
     MVN,
@@ -37,7 +39,6 @@ from irdeconv.ops.reduction import (
     ReduceL2,
     ReduceMean,
 )
-from irdeconv.ops.shape import Squeeze1
 
 
 @rule("BatchNormalization", "1 6 7 9 14 15")

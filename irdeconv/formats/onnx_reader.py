@@ -60,7 +60,7 @@ from irdeconv.formats.reading import Reading
 from irdeconv.ir.graph import Value
 from irdeconv.ir.op import Op, lookup
 from irdeconv.ir.spec import Shape
-from irdeconv.ops.shape import Squeeze1, Unsqueeze
+from irdeconv.ops.movement import Squeeze1, Unsqueeze
 from irdeconv.rewrite.compressed_filters import constant
 from irdeconv.rewrite.infer_specs import require_rank
 

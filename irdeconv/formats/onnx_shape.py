@@ -33,13 +33,11 @@ from irdeconv.ops.channels import DepthToSpace, ReverseSequence, SpaceToDepth, S
 from irdeconv.ops.elementwise import LogicalAnd
 from irdeconv.ops.generation import Eye, Range
 from irdeconv.ops.image import SCALE_SLACK, Col2Im, GridSample, Interpolate11
-from irdeconv.ops.indexing import NonZero, ScatterElementsUpdate
+from irdeconv.ops.indexing import NonZero, ScatterElementsUpdate, Unique
 from irdeconv.ops.matrix import Einsum, MatMul
-from irdeconv.ops.movement import Broadcast, Concat, Tile, Transpose
-from irdeconv.ops.ordering import Unique
+from irdeconv.ops.movement import Broadcast, Concat, Reshape, Squeeze1, Tile, Transpose, Unsqueeze
 from irdeconv.ops.reduction import ReduceProd
 from irdeconv.ops.regions import ROIAlign
-from irdeconv.ops.shape import Reshape, Squeeze1, Unsqueeze
 from irdeconv.ops.slicing import Slice
 from irdeconv.ops.suppression import NonMaxSuppression
 

@@ -442,7 +442,14 @@ def encode(array: Array, dtype: ElementType) -> bytes:
     Raises ValueError if a value does not fit a type of less than a byte.
     """
     if dtype.kind == "string":
-        return _encode_strings(np.asarray(array, object))
+        texts = [
+            s if isinstance(s, bytes) else str(s).encode()
+            for s in np.asarray(array, object).reshape(-1)
+        ]
+        ends = np.cumsum([0, *map(len, texts)])
+        if ends[-1] >= 2**31:
+            raise ValueError(f"{ends[-1]} bytes of text do not fit 32-bit offsets")
+        return np.array([len(texts), *ends], "<i4").tobytes() + b"".join(texts)
     values = np.ascontiguousarray(array, dtype.container)
     return _pack(values.reshape(-1), dtype) if dtype.is_packed else values.tobytes()
 
@@ -564,11 +571,3 @@ def _string_table(raw: bytes | memoryview, count: int) -> tuple[list[int], memor
         size = len(raw) - header
         raise ValueError(f"the strings end at {offsets[-1]}, there are {size} bytes of text")
     return offsets.tolist(), memoryview(raw)[header:]
-
-
-def _encode_strings(array: Array) -> bytes:
-    texts = [s if isinstance(s, bytes) else str(s).encode() for s in array.reshape(-1)]
-    ends = np.cumsum([0, *(len(t) for t in texts)])
-    if ends[-1] >= 2**31:
-        raise ValueError(f"{ends[-1]} bytes of text do not fit 32-bit offsets")
-    return np.array([len(texts), *ends], "<i4").tobytes() + b"".join(texts)

@@ -12,8 +12,8 @@ from irdeconv.ir.attributes import AxisInts, Ints, Positive, ValueRange
 from irdeconv.ir.geometry import Semantics, Window, WindowTerms
 from irdeconv.ir.op import attribute, op
 from irdeconv.ir.spec import Spec
-from irdeconv.ops import dialect_base
-from irdeconv.ops.dialect_base import CommonTerms, Setting
+from irdeconv.ops import core
+from irdeconv.ops.core import CommonTerms, Setting
 from irdeconv.ops.dialect_template import PLAIN, Cannot, DialectDeconvolution, DialectSystem
 
 Format = Literal["XIO", "OIX", "XOI", "IOX"]
@@ -80,13 +80,13 @@ class OneDnnConvTranspose(DialectDeconvolution):
         return t.strides if self.semantics == "runtime" else super().padding_limits(t)
 
     def check_attributes(self, axes: int) -> None:
-        dialect_base.check_not_negative("output_padding", self.output_padding, self.system)
+        core.check_not_negative("output_padding", self.output_padding, self.system)
         if self.auto_pad != "none":
             return
         # The library takes negative pads at the end that are above -stride.
-        dialect_base.check_not_negative("pads_begin", self.pads_begin, self.system)
+        core.check_not_negative("pads_begin", self.pads_begin, self.system)
         if self.semantics == "document":
-            dialect_base.check_not_negative("pads_end", self.pads_end, self.system)
+            core.check_not_negative("pads_end", self.pads_end, self.system)
         for axis, (pad, stride) in enumerate(zip(self.pads_end, self.strides, strict=False)):
             if pad <= -stride:
                 text = f"pads_end is {pad} on spatial axis {axis}; the library lengthens the "
@@ -119,7 +119,7 @@ class OneDnnConvTranspose(DialectDeconvolution):
             text += "XIO, which irdeconv reads, the library's is XOI"
             yield Problem("W300", text, port=1, hint="name the layout")
         if self.semantics == "document":
-            yield from dialect_base.large_padding(s, "the library refuses it")
+            yield from core.large_padding(s, "the library refuses it")
         if s.same and s.short:
             text = f"auto_pad={self.auto_pad}: on spatial axes {s.short} the kernel is shorter "
             text += "than the stride; the document's total is negative there, the library takes 0, "

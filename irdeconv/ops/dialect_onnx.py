@@ -25,9 +25,9 @@ from irdeconv.ir.attributes import (
 from irdeconv.ir.geometry import Semantics, Window, WindowTerms, filled, size_hint
 from irdeconv.ir.op import SCALE, SUM, Builder, Rounding, attribute, op
 from irdeconv.ir.spec import Spec, is_static, maximum
-from irdeconv.ops import dialect_base
+from irdeconv.ops import core
 from irdeconv.ops.activation import Clamp, HardSigmoid, PReLU, ReLU, Sigmoid
-from irdeconv.ops.dialect_base import CommonTerms, PadsRule, PadsTotal, Setting, from_output
+from irdeconv.ops.core import CommonTerms, PadsRule, PadsTotal, Setting, from_output
 from irdeconv.ops.dialect_template import BOTH, Cannot, DialectDeconvolution, DialectSystem
 from irdeconv.ops.elementwise import Tanh
 
@@ -102,7 +102,7 @@ class ConvTranspose11(DialectDeconvolution):
             text = f"output_shape takes precedence, split for auto_pad {self.auto_pad}"
             return PadsRule(text, from_output(s, clamp=True), larger)
         if not s.same:
-            return dialect_base.as_given(s)
+            return core.as_given(s)
         rows = zip(s.full, s.output_padding, s.size, s.strides, s.extent, strict=True)
         totals = tuple(
             PadsTotal(
@@ -149,7 +149,7 @@ class ConvTranspose11(DialectDeconvolution):
         if self.output_shape and any(self.pads):
             yield Problem("W301", "output_shape is given, so pads are ignored", attribute="pads")
         if self.semantics == "document":
-            yield from dialect_base.large_padding(s, "ONNX Runtime refuses it")
+            yield from core.large_padding(s, "ONNX Runtime refuses it")
             rows = zip(s.full, s.strides, s.output_shape or (), strict=False)
             if any(isinstance(f, int) and isinstance(o, int) and o - f >= n for f, n, o in rows):
                 text = f"output_shape {list(self.output_shape)} is larger than the scatter by a "

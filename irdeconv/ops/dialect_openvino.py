@@ -13,8 +13,8 @@ from irdeconv.ir.attributes import AxisInts, PositiveAxisInts
 from irdeconv.ir.geometry import Semantics, Window, WindowTerms
 from irdeconv.ir.op import attribute, op
 from irdeconv.ir.spec import Dim, Spec, is_static
-from irdeconv.ops import dialect_base
-from irdeconv.ops.dialect_base import CommonTerms, PadsRule, Setting
+from irdeconv.ops import core
+from irdeconv.ops.core import CommonTerms, PadsRule, Setting
 from irdeconv.ops.dialect_template import BOTH, DialectDeconvolution, DialectSystem
 
 AutoPad = Literal["explicit", "same_upper", "same_lower", "valid"]
@@ -56,7 +56,7 @@ class BackpropData(DialectDeconvolution):
         document = self.semantics == "document"
         if s.output_shape is None:
             unused = f"{s.auto_pad} without output_shape: pads are 0, given ones are ignored"
-            return PadsRule(unused) if s.same else dialect_base.as_given(s)
+            return PadsRule(unused) if s.same else core.as_given(s)
         if document:
             text += ", the document's formula: given pads are ignored"
         elif s.auto_pad == "explicit":
@@ -64,7 +64,7 @@ class BackpropData(DialectDeconvolution):
             return PadsRule(text)
         elif s.auto_pad == "valid":
             return PadsRule(f"{text}: nothing at the begin, the end follows from the size")
-        totals = dialect_base.from_output(s, clamp=not document)
+        totals = core.from_output(s, clamp=not document)
         return PadsRule(text, totals, s.auto_pad == "same_upper")
 
     def warnings(self, s: Setting, inputs: tuple[Spec, ...]) -> Iterator[Problem]:
@@ -159,7 +159,7 @@ def backprop_data(groups: Dim) -> type[BackpropData]:
 def _spelled(semantics: Semantics, s: Setting) -> tuple[BackpropData, tuple[Spec, ...]]:
     auto_pad: Any = s.auto_pad
     op = backprop_data(s.groups)(**s.explicit_lists, auto_pad=auto_pad, semantics=semantics)
-    wanted = () if s.output_shape is None else (dialect_base.shape_input(s.output_shape),)
+    wanted = () if s.output_shape is None else (core.shape_input(s.output_shape),)
     return op, (s.data_spec(), s.filter_spec(grouped=s.groups > 1), *wanted)
 
 

@@ -19,10 +19,10 @@ from irdeconv.ir.geometry import IntVector, Semantics, Vector, Window, WindowTer
 from irdeconv.ir.op import Builder, Op, SpecBuilder, SugarOp, attributes, ports, require_fit
 from irdeconv.ir.ports import declaration, fit
 from irdeconv.ir.spec import DYNAMIC, Dim, Interval, Shape, Spec, dims, ints, is_static, merge
-from irdeconv.ops import core, dialect_base
+from irdeconv.ops import core
 from irdeconv.ops.basic import Convert
 from irdeconv.ops.checks import check_lists
-from irdeconv.ops.dialect_base import (
+from irdeconv.ops.core import (
     PADS,
     CommonTerms,
     PadsRule,
@@ -140,24 +140,24 @@ class DialectDeconvolution(SugarOp):
             name = ports(type(self)).name(1)
             raise OpError(f"the rank of data and {name} is unknown", code="E400", port=0)
         data, filter, t = self._resolve(b, data, filter, output_shape, axes)
-        y = dialect_base.deconvolve(b, data, filter, t, self.window(t), self.least_size)
+        y = core.deconvolve(b, data, filter, t, self.window(t), self.least_size)
         wanted = self.common_terms(axes).output_shape if shape is None else dims(shape)
         if wanted is not None:
             y = b.refine(y, _with_size(b.spec(y), wanted))
-        y = self.activate(b, dialect_base.add_bias(b, y, bias, axes))
+        y = self.activate(b, core.add_bias(b, y, bias, axes))
         # (N, M, *O) -> (N, *O, M)
         order = (0, *range(2, axes + 2), 1)
-        return dialect_base.permute(b, y, order) if self.channels_last else y
+        return core.permute(b, y, order) if self.channels_last else y
 
     def _resolve(
         self, b: Builder[Any], data: Any, filter: Any, output_shape: Any, axes: int
     ) -> tuple[Any, Any, WindowTerms]:
         """Return data (N, C, *I), filter (g, C/g, M/g, *K) and the terms of the window."""
         if self.channels_last:
-            data = dialect_base.permute(b, data, (0, axes + 1, *range(1, axes + 1)))
+            data = core.permute(b, data, (0, axes + 1, *range(1, axes + 1)))
         if self.group_count is not None:
-            filter = dialect_base.permute(b, filter, self.filter_order(axes))
-            filter = dialect_base.split_groups(b, filter, self.group_count, axes)
+            filter = core.permute(b, filter, self.filter_order(axes))
+            filter = core.split_groups(b, filter, self.group_count, axes)
         t = self.common_terms(axes).filled(axes)
         wanted: Vector | None = None
         if output_shape is not None:
@@ -192,7 +192,7 @@ class DialectDeconvolution(SugarOp):
         if axes is not None:
             self._check_axes(axes)
             check_lists(self, axes)
-            dialect_base.check_output_shape(self._port("output_shape", inputs), axes)
+            core.check_output_shape(self._port("output_shape", inputs), axes)
             self._check_padding(self.common_terms(axes).filled(axes))
             self.check_attributes(axes)
         groups, channels, outputs, kernel = self._filter_parts(filter.shape, axes)
@@ -202,7 +202,7 @@ class DialectDeconvolution(SugarOp):
             text = f"the bias has {bias.shape[0]} values for {outputs} output channels"
             raise size_error(2, text)
         said = self.lists.get(self.kernel_name, ())
-        dialect_base.check_kernel(self.kernel_name, said, kernel)
+        core.check_kernel(self.kernel_name, said, kernel)
         s = self.setting(data, filter)
         if s is not None:
             self.check_setting(s)
@@ -296,7 +296,7 @@ class DialectDeconvolution(SugarOp):
         shown = {k: text[k] for k in self.window_attributes if k in text}
         out = {k: v for k, v in shown.items() if v != known[k].default and v.strip("0,")}
         if output_shape is not None and "output_shape" not in known:
-            out["output_shape"] = dialect_base.shape_text(output_shape)
+            out["output_shape"] = core.shape_text(output_shape)
         return out or dict(list(shown.items())[:1])
 
     def _port(self, name: str, inputs: tuple[Any, ...]) -> Any:

@@ -11,8 +11,8 @@ from irdeconv.ir.attributes import AxisInts, Ints, Positive, PositiveAxisInts
 from irdeconv.ir.geometry import Window, WindowTerms, filled
 from irdeconv.ir.op import attribute, op
 from irdeconv.ir.spec import Dim, Spec, is_static
-from irdeconv.ops import dialect_base
-from irdeconv.ops.dialect_base import CommonTerms, Setting
+from irdeconv.ops import core
+from irdeconv.ops.core import CommonTerms, Setting
 from irdeconv.ops.dialect_template import PLAIN, Cannot, DialectDeconvolution, DialectSystem
 
 PaddingMode = Literal[
@@ -95,7 +95,7 @@ class TensorRtDeconvolution(DialectDeconvolution):
 
     def check_attributes(self, axes: int) -> None:
         for name in ("pre_padding", "post_padding", "padding"):
-            dialect_base.check_not_negative(name, self.lists[name], self.system)
+            core.check_not_negative(name, self.lists[name], self.system)
 
     def check_channels(self, data: Spec, filter: Spec, channels: Dim, outputs: Dim) -> None:
         super().check_channels(data, filter, channels, outputs)

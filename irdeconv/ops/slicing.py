@@ -14,8 +14,7 @@ from irdeconv.ir.attributes import Ints, ValueRange
 from irdeconv.ir.op import Bound, op
 from irdeconv.ir.ports import Fit, axis_of, exact
 from irdeconv.ir.spec import DYNAMIC, Array, Dim, Interval, Shape, Spec, bounds, format_shape, ints
-from irdeconv.kernels.copies import take
-from irdeconv.kernels.moves import TakeRows, suits
+from irdeconv.kernels.copies import TakeRows, suits, take
 from irdeconv.ops.checks import MovingOp, View, ViewOp, axes_of, indexed, shape_of
 
 FAR = 2**62  # bounds of slices beyond it mean "to the end"

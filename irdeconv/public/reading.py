@@ -25,9 +25,9 @@ from irdeconv.formats.models import (
 from irdeconv.formats.onnx_container import load_file
 from irdeconv.formats.onnx_types import check_nodes, set_shapes
 from irdeconv.formats.reading import Loaded, Reading, Weights
-from irdeconv.formats.runtime_info import layout_misfits
 from irdeconv.formats.text import ELIDED
 from irdeconv.formats.text import parse as parse
+from irdeconv.formats.xml_layer import layout_misfits
 from irdeconv.ir.geometry import Semantics
 from irdeconv.ir.graph import Graph, GraphError
 from irdeconv.ops.basic import Parameter

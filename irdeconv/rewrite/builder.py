@@ -32,7 +32,7 @@ from irdeconv.rewrite.compressed_filters import (
     moved_data,
     stored,
 )
-from irdeconv.rewrite.emit import Decision, Option, RuleCall, Style
+from irdeconv.rewrite.emit import Decision, Option, RuleCall, Skip, Style
 
 DEFAULT_STYLE = Style()
 EMITTED = 4096  # units of work for a node that rewriting adds
@@ -256,13 +256,6 @@ class GraphBuilder:
         value = self.keep(parameter.convert.op, value)
         self.graph.node(value.node).rt_info = parameter.convert.rt_info
         return value
-
-
-@dataclass(frozen=True)
-class Skip:
-    """A rule's answer that it does not apply, with the reason."""
-
-    reason: str
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,16 @@ from irdeconv.ir.spec import Array, is_static
 from irdeconv.ops.basic import Const, Convert
 from irdeconv.ops.checks import axes_of
 from irdeconv.ops.elementwise import Multiply, Subtract
-from irdeconv.ops.movement import Pad1, Pad12, PadMode, Transpose, pad_indices
-from irdeconv.ops.shape import Reshape, Squeeze1, Unsqueeze
+from irdeconv.ops.movement import (
+    Pad1,
+    Pad12,
+    PadMode,
+    Reshape,
+    Squeeze1,
+    Transpose,
+    Unsqueeze,
+    pad_indices,
+)
 from irdeconv.ops.slicing import Gather, Slice, taken
 
 SMALL_BYTES = 1 << 16  # up to this size a constant is moved by copying it

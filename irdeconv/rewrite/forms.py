@@ -30,21 +30,22 @@ from irdeconv.ir.op import Op
 from irdeconv.ir.spec import Array, Spec
 from irdeconv.ops import core
 from irdeconv.ops.bodies import bodies_of
-from irdeconv.ops.dialect_base import sizes, vector
+from irdeconv.ops.core import sizes, vector
 from irdeconv.ops.dialect_template import CanonicalRecorder, DialectDeconvolution
 from irdeconv.ops.elementwise import Add
 from irdeconv.rewrite import subpixel
-from irdeconv.rewrite.builder import GraphBuilder, NodeBudget, Skip
+from irdeconv.rewrite.builder import GraphBuilder, NodeBudget
 from irdeconv.rewrite.compressed_filters import constant_of, stored
 from irdeconv.rewrite.emit import (
     ConvolutionLayer,
     DeconvolutionInputs,
     FormBuilder,
+    Skip,
     X,
     channels_swapped,
     flip,
+    insert_zeros,
 )
-from irdeconv.rewrite.interleaving import insert_zeros
 from irdeconv.rewrite.legalising import OPERATIONS, native
 from irdeconv.rewrite.subpixel import AxisReach, DeconvolutionSite, site_of, tap_by_definition
 from irdeconv.rewrite.targets import Target

@@ -14,11 +14,12 @@ import numpy as np
 from irdeconv.base.errors import OpError
 from irdeconv.ir.geometry import IntVector, extent
 from irdeconv.ir.spec import DYNAMIC, Spec, is_static
-from irdeconv.ops.dialect_base import permute, sizes
+from irdeconv.ops.core import permute, sizes
 from irdeconv.ops.elementwise import Add
 from irdeconv.ops.movement import Concat
 from irdeconv.ops.slicing import Gather, StridedSlice
 from irdeconv.rewrite.emit import (
+    ONE,
     ConvolutionLayer,
     FormBuilder,
     Ints,
@@ -33,7 +34,6 @@ from irdeconv.rewrite.emit import (
     pad_spatial,
     reshaped,
 )
-from irdeconv.rewrite.interleaving import ONE
 from irdeconv.rewrite.target_conditions import Facts
 from irdeconv.rewrite.targets import Tensors, WindowFacts, slicing
 

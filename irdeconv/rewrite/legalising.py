@@ -35,13 +35,11 @@ from irdeconv.base.errors import OpError
 from irdeconv.ir.geometry import IntVector, extent
 from irdeconv.ir.spec import Array, is_static
 from irdeconv.ops import core
-from irdeconv.ops.dialect_base import vector
+from irdeconv.ops.core import vector
 from irdeconv.ops.dialect_openvino import backprop_data
 from irdeconv.ops.elementwise import Add
-from irdeconv.ops.movement import Concat
-from irdeconv.ops.shape import Squeeze1
+from irdeconv.ops.movement import Concat, Squeeze1
 from irdeconv.rewrite import layer_rules
-from irdeconv.rewrite.builder import Skip
 from irdeconv.rewrite.emit import (
     AXIS_0,
     ConvolutionLayer,
@@ -50,6 +48,7 @@ from irdeconv.rewrite.emit import (
     Ints,
     Option,
     RuleCall,
+    Skip,
     X,
     add_bias,
     container_of,

@@ -44,8 +44,8 @@ from irdeconv.ops.basic import Convert, Opaque
 from irdeconv.ops.bodies import bodies_of, change_bodies, every_node
 from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.ops.dialect_openvino import BackpropData
-from irdeconv.ops.shape import Unsqueeze
-from irdeconv.rewrite import builder
+from irdeconv.ops.movement import Unsqueeze
+from irdeconv.rewrite import builder, emit
 from irdeconv.rewrite.channel_folding import FusedLayer, fuse_channels
 from irdeconv.rewrite.compressed_filters import stored
 from irdeconv.rewrite.emit import (
@@ -547,10 +547,10 @@ def _apply(
     """Rewrite a core.Deconvolution; return the form, why it is not the wanted one, the nodes."""
     form, skipped = _wanted(state, node, costs)
     made = _replaced(state, node, bias, form, costs)
-    if isinstance(made, builder.Skip):
+    if isinstance(made, emit.Skip):
         form, skipped = FALLBACK, made.reason
         made = _replaced(state, node, bias, form, costs)
-        assert not isinstance(made, builder.Skip)
+        assert not isinstance(made, emit.Skip)
     return form, skipped, made
 
 
@@ -573,7 +573,7 @@ def _lower_convolutions(state: _State) -> None:
 
 def _replaced(
     state: _State, node: Node, bias: ChannelBias | None, form: str, costs: tuple[FormCost, ...]
-) -> list[Node] | builder.Skip:
+) -> list[Node] | emit.Skip:
     """Replace a core.Deconvolution, and the Add behind it that moves in front of interleaving."""
     graph = state.graph
     decisions = next((r.decisions for r in costs if r.form == form), ())
@@ -583,13 +583,13 @@ def _replaced(
     assert isinstance(op, core.Deconvolution)
     last = node if absorbed is None else absorbed.add
 
-    def build(_: object, b: builder.GraphBuilder, *__: Value) -> Value | builder.Skip:
+    def build(_: object, b: builder.GraphBuilder, *__: Value) -> Value | emit.Skip:
         added = None if absorbed is None else absorbed.value(b)
         return rule.lower(op, b, DeconvolutionInputs(x, w, begin, end, added))
 
     change = builder.replace_node(graph, last, build, state.budget, state.style, decisions)
     if change.skipped:
-        return builder.Skip(change.skipped)
+        return emit.Skip(change.skipped)
     if absorbed is not None:
         builder.sweep(graph, [node.id])
     return [graph.node(i) for i in change.made]

@@ -44,11 +44,16 @@ from irdeconv.ops import core
 from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.ops.dialect_openvino import BackpropData
 from irdeconv.ops.elementwise import Add
-from irdeconv.ops.shape import Reshape, ShapeOf, Squeeze1, Unsqueeze
-from irdeconv.rewrite.builder import Skip
-from irdeconv.rewrite.emit import Decision, DeconvolutionInputs, Option, Style
+from irdeconv.ops.movement import Reshape, ShapeOf, Squeeze1, Unsqueeze
+from irdeconv.rewrite.emit import (
+    Decision,
+    DeconvolutionInputs,
+    Option,
+    Skip,
+    Style,
+    spell_zero_insertion,
+)
 from irdeconv.rewrite.forms import NATIVE, Form, NonFiniteReport, forms_for
-from irdeconv.rewrite.interleaving import spell_zero_insertion
 from irdeconv.rewrite.legalising import proposals
 from irdeconv.rewrite.subpixel import DeconvolutionSite, site_of
 from irdeconv.rewrite.target_conditions import Facts

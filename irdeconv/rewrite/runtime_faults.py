@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from irdeconv.ops.dialect_base import Setting
+from irdeconv.ops.core import Setting
 
 
 @dataclass(frozen=True)

@@ -27,15 +27,13 @@ from irdeconv.ops import core
 from irdeconv.ops.activation import ReLU
 from irdeconv.ops.bodies import change_bodies, every_node
 from irdeconv.ops.convolution import ConvolutionBase
-from irdeconv.ops.dialect_base import vector
+from irdeconv.ops.core import vector
 from irdeconv.ops.dialect_openvino import BackpropData, backprop_data
 from irdeconv.ops.elementwise import Maximum, Multiply, Subtract
-from irdeconv.ops.movement import Pad1, Pad12
-from irdeconv.ops.shape import Reshape, ShapeOf, Squeeze1, Unsqueeze
+from irdeconv.ops.movement import Pad1, Pad12, Reshape, ShapeOf, Squeeze1, Unsqueeze
 from irdeconv.ops.slicing import StridedSlice
 from irdeconv.rewrite.builder import (
     GraphBuilder,
-    Skip,
     expand,
     remove_dead,
     replace_node,
@@ -43,9 +41,16 @@ from irdeconv.rewrite.builder import (
     unique_names,
 )
 from irdeconv.rewrite.compressed_filters import constant
-from irdeconv.rewrite.emit import AXIS_0, Style, X, pad_spatial
+from irdeconv.rewrite.emit import (
+    AXIS_0,
+    Skip,
+    Style,
+    X,
+    pad_spatial,
+    spell_zero_insertion,
+    spell_zero_insertion_as_before,
+)
 from irdeconv.rewrite.infer_specs import fill_specs, infer_specs, inferred
-from irdeconv.rewrite.interleaving import spell_zero_insertion, spell_zero_insertion_as_before
 
 MARK = "irdeconv_zero_insertion"
 MOST_MOVEMENTS = 16  # of a spelling: Reshape, Pad and crops in turns, for up to eight axes

@@ -23,10 +23,9 @@ from irdeconv.ir.graph import Graph, Node
 from irdeconv.ir.op import Builder
 from irdeconv.ir.spec import DYNAMIC, Array, Dim, Shape, Spec, bounds, ints, is_static
 from irdeconv.ops import core
-from irdeconv.ops.dialect_base import permute, sizes, vector
+from irdeconv.ops.core import permute, sizes, vector
 from irdeconv.ops.movement import Broadcast, Tile
 from irdeconv.ops.slicing import Gather
-from irdeconv.rewrite.builder import Skip
 from irdeconv.rewrite.compressed_filters import stored
 from irdeconv.rewrite.emit import (
     FIRST_ELEMENT,
@@ -35,18 +34,21 @@ from irdeconv.rewrite.emit import (
     FormBuilder,
     Ints,
     Option,
+    Skip,
+    StackLayout,
     X,
     add_bias,
     channels_swapped,
     container_of,
     exact_shape,
+    interleave_parts,
     joined,
     needs,
     pad_spatial,
     reshaped,
     sliced,
+    stack_layouts,
 )
-from irdeconv.rewrite.interleaving import StackLayout, interleave_parts, stack_layouts
 
 PLACE_BYTES = 256  # of a tap's place in a stacked filter, while it is made
 NODES_OF_RESIDUE = 3  # its input, its taps, its convolution

@@ -32,7 +32,7 @@ from irdeconv.ir.spec import DYNAMIC, Dim, Shape, Spec, ints, is_static
 from irdeconv.ops.bodies import bodies_of
 from irdeconv.ops.channels import DepthToSpace, Split, VariadicSplit
 from irdeconv.ops.convolution import ConvolutionBase
-from irdeconv.ops.dialect_base import Setting
+from irdeconv.ops.core import Setting
 from irdeconv.ops.dialect_template import DialectDeconvolution
 from irdeconv.ops.elementwise import Add
 from irdeconv.ops.image import Resizing

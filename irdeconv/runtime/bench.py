@@ -22,10 +22,12 @@ from irdeconv.ir.graph import Graph
 from irdeconv.ir.spec import Array
 from irdeconv.kernels.threads import processors
 from irdeconv.runtime.feeds import Feeds
-from irdeconv.runtime.machine import SIDE, Ceilings, Conditions, gflops, measure_ceilings, rate
 from irdeconv.runtime.measure import (
+    SIDE,
     Call,
+    Ceilings,
     Clock,
+    Conditions,
     Effort,
     Histogram,
     ParallelReport,
@@ -34,9 +36,12 @@ from irdeconv.runtime.measure import (
     StepReport,
     StepTimer,
     Timing,
+    gflops,
     in_parallel,
     interleaved,
+    measure_ceilings,
     per_second,
+    rate,
     report_steps,
 )
 from irdeconv.runtime.peers import Peer, difference, require_peer

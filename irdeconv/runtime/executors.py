@@ -49,7 +49,7 @@ from irdeconv.kernels.recorded_calls import FixedCall
 from irdeconv.kernels.threads import Team, Threads, arithmetic
 from irdeconv.ops.bodies import Body, BodyOp
 from irdeconv.ops.checks import ViewOp, of_exact_shapes, shape_of
-from irdeconv.ops.shape import Reshape
+from irdeconv.ops.movement import Reshape
 from irdeconv.rewrite.infer_specs import infer_specs
 from irdeconv.runtime import fusion
 from irdeconv.runtime.program import (

@@ -1,4 +1,4 @@
-"""Fusion groups: the nodes of a graph that a plan executes as one step each.
+"""Fusion groups (the nodes that a plan executes as one step each), and tensors of 8-bit levels.
 
 Only the plan knows them; the graph stays as it is. Two kinds of fusion make them: the neighbours of
 a convolution (ZeroInsertion and Pad in front, element-wise operations behind), and runs of
@@ -25,24 +25,24 @@ from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.ir.op import MOVES, ChainStep, Op, Operand
 from irdeconv.ir.spec import Array, Spec, is_static
 from irdeconv.kernels import elementwise
-from irdeconv.kernels.candidate import ConvProblem, reversed_filter
+from irdeconv.kernels.candidate import ConvProblem, Levels, reversed_filter
 from irdeconv.kernels.convolution import as_conv3d
 from irdeconv.kernels.elementwise import Instruction
 from irdeconv.kernels.elementwise_chain import Chain, ChainEpilogue
-from irdeconv.kernels.panels import row_steps
+from irdeconv.kernels.panels import LARGEST_LEVEL, LEAST_STEP, MOST_STEP, OFF, row_steps
 from irdeconv.kernels.threads import Team
 from irdeconv.ops.basic import Convert, VariableOp
-from irdeconv.ops.checks import shape_of
+from irdeconv.ops.checks import ViewOp, shape_of
 from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.ops.core import Deconvolution, ZeroInsertion
+from irdeconv.ops.elementwise import FakeQuantize, Multiply, Subtract
 from irdeconv.ops.image import Resizing
 from irdeconv.ops.movement import Pad1, Pad12
-from irdeconv.ops.pooling import Pool
+from irdeconv.ops.pooling import MaxPool1, MaxPool14, Pool
 from irdeconv.ops.reduction import Reduction
 from irdeconv.ops.slicing import StridedSlice
 from irdeconv.ops.sparse import SegmentMax
 from irdeconv.rewrite.infer_specs import infer_specs
-from irdeconv.runtime.levels import levels_of
 
 Key = tuple[Value, tuple[int, ...] | None]  # a value, and the shape it is seen in
 _CHAINED = frozenset({"f64", "f32", "f16", "bf16"})  # element types that chains compute
@@ -607,3 +607,54 @@ class _Widening:
                         read = self.out.add(Convert(dtype), [wide], name=f"{old.name}/{dtype.name}")
                         read.add_names(0, old.names_of(value.port))  # it may be an output
                     self.out.set_input(node, port, Value(read.id))
+
+
+_LOWEST = {"u8": 0, "i8": -128}
+
+
+def levels_of(graph: Graph, value: Value, constants: Mapping[Value, Array]) -> Levels | None:
+    """Return the levels of a value; None if they are unknown, or 0 is none of them.
+
+    Elements may be NaN as well.
+    """
+    node = graph.node(value.node)
+    while value.port == 0 and _keeps_levels(graph, node):
+        value = graph.inputs_of(node.id)[0]
+        node = graph.node(value.node)
+    if isinstance(node.op, FakeQuantize):
+        ends = [_number(graph, node, port, constants) for port in (3, 4)]
+        step = (max(ends) - min(ends)) / (node.op.levels - 1)
+        return _levels(step, -min(ends) / (step or math.nan), node.op.levels)
+    if not isinstance(node.op, Multiply):
+        return None
+    step, zero = _number(graph, node, 1, constants), 0.0
+    node = graph.node(graph.inputs_of(node.id)[0].node)
+    if isinstance(node.op, Subtract):
+        zero = _number(graph, node, 1, constants)
+        node = graph.node(graph.inputs_of(node.id)[0].node)
+    dtype = graph.input_specs(node.id)[0].dtype if isinstance(node.op, Convert) else None
+    lowest = _LOWEST.get(str(dtype), math.nan)
+    return _levels(step, zero - lowest, LARGEST_LEVEL + 1)
+
+
+def _keeps_levels(graph: Graph, node: Node) -> bool:
+    """Whether the first output has elements of the first input alone."""
+    if isinstance(node.op, MaxPool1 | MaxPool14):  # a window without data gives another number
+        shape = graph.input_specs(node.id)[0].shape
+        return is_static(shape) and all(w.valid().all() for w in node.op.windows(shape)[0])
+    return isinstance(node.op, ViewOp)
+
+
+def _number(graph: Graph, node: Node, port: int, constants: Mapping[Value, Array]) -> float:
+    """Return the number that an input has alone; NaN if it is unknown."""
+    array = constants.get(graph.inputs_of(node.id)[port])
+    return math.nan if array is None or array.size != 1 else float(array.reshape(-1)[0])
+
+
+def _levels(step: float, zero: float, count: int) -> Levels | None:
+    """Return `count` levels, if they are of 8 bits and 0 is one of them."""
+    if not (
+        LEAST_STEP <= step <= MOST_STEP and -0.5 < zero < count - 0.5 and count <= LARGEST_LEVEL + 1
+    ):
+        return None
+    return Levels(step, round(zero)) if abs(zero - round(zero)) <= OFF else None

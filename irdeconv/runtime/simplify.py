@@ -27,8 +27,19 @@ from irdeconv.ir.spec import Array, Spec, ints, is_static
 from irdeconv.ops.basic import Const, Convert, ConvertLike, Opaque
 from irdeconv.ops.channels import Split, VariadicSplit
 from irdeconv.ops.elementwise import Add, Binary, Divide, Multiply, Subtract
-from irdeconv.ops.movement import Broadcast, Broadcast1, Concat, Pad1, Pad12, Tile, Transpose
-from irdeconv.ops.shape import Reshape, Squeeze, Squeeze1, Unsqueeze
+from irdeconv.ops.movement import (
+    Broadcast,
+    Broadcast1,
+    Concat,
+    Pad1,
+    Pad12,
+    Reshape,
+    Squeeze,
+    Squeeze1,
+    Tile,
+    Transpose,
+    Unsqueeze,
+)
 from irdeconv.rewrite.builder import remove_dead, replace_node, unique_names
 from irdeconv.rewrite.channel_folding import FusedLayer, fuse_channels
 from irdeconv.rewrite.compressed_filters import constant, is_constant

@@ -15,8 +15,17 @@ from irdeconv.ir.op import Op, ports
 from irdeconv.ops.basic import Const, Opaque
 from irdeconv.ops.bodies import bodies_of
 from irdeconv.show.layers import LayerFacts, layers, value
-from irdeconv.show.scene import Change, GraphDrawing, Kind, LayerBox, TextLine, Wire, draw
-from irdeconv.show.svg import Panel, svg
+from irdeconv.show.scene import (
+    Change,
+    GraphDrawing,
+    Kind,
+    LayerBox,
+    Panel,
+    TextLine,
+    Wire,
+    draw,
+    svg,
+)
 from irdeconv.show.text import name_lines, one_line, type_lines
 
 LINE_WIDTH = 18.6  # em: 30 characters

@@ -21,7 +21,7 @@ from irdeconv.ir.geometry import size_hint
 from irdeconv.ir.graph import Graph, Node
 from irdeconv.ir.op import Op, infer_op
 from irdeconv.ir.spec import Dim, Shape, Spec, is_static
-from irdeconv.ops.dialect_base import PadsRule, Setting, shape_text
+from irdeconv.ops.core import PadsRule, Setting, shape_text
 from irdeconv.ops.dialect_template import Crop, DialectDeconvolution, placed
 from irdeconv.rewrite.infer_specs import infer_specs
 from irdeconv.rewrite.runtime_faults import faults_of_quantized

@@ -23,8 +23,7 @@ from irdeconv.ir.geometry import IntVector, Vector, Window
 from irdeconv.ir.op import Op
 from irdeconv.ir.spec import DYNAMIC, Dim, Shape, Spec, ints, is_static, non_negative
 from irdeconv.ops import core
-from irdeconv.ops.core import check_output
-from irdeconv.ops.dialect_base import PadsRule, Setting, as_given, part, shape_text
+from irdeconv.ops.core import PadsRule, Setting, as_given, check_output, part, shape_text
 from irdeconv.ops.dialect_template import (
     PLAIN,
     Cannot,

@@ -33,8 +33,7 @@ from irdeconv.ir.spec import compatible, format_shape, ints, merge_shapes
 from irdeconv.ops.basic import Convert
 from irdeconv.ops.elementwise import Add, Multiply, Subtract, Unary
 from irdeconv.ops.generation import Identity
-from irdeconv.ops.movement import Concat, Transpose
-from irdeconv.ops.shape import Reshape, ShapeOf, Squeeze, Squeeze1, Unsqueeze
+from irdeconv.ops.movement import Concat, Reshape, ShapeOf, Squeeze, Squeeze1, Transpose, Unsqueeze
 from irdeconv.ops.slicing import Gather, Slice
 from irdeconv.proof.sizes import Case, Expr, Monomial, Size, is_int
 from irdeconv.rewrite.builder import GraphBuilder, remove_dead

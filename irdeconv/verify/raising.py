@@ -38,7 +38,7 @@ from irdeconv.ops.dialect_openvino import BackpropData, backprop_data
 from irdeconv.ops.elementwise import Add
 from irdeconv.proof.definition import CONVOLUTIONS
 from irdeconv.proof.model import Unproved, need
-from irdeconv.rewrite import builder
+from irdeconv.rewrite import builder, emit
 from irdeconv.rewrite.compressed_filters import constant
 from irdeconv.rewrite.infer_specs import infer_specs, inferred, layer_count
 from irdeconv.rewrite.standardize import with_split_pads
@@ -277,14 +277,14 @@ def _replace(
 
 def _building(
     made: Decomposition, op: BackpropData, wanted: Spec
-) -> Callable[..., Value | builder.Skip]:
+) -> Callable[..., Value | emit.Skip]:
     """Return a function that adds the deconvolution and its bias for a value of spec `wanted`."""
 
-    def build(_: Any, b: builder.GraphBuilder, *__: Any) -> Value | builder.Skip:
+    def build(_: Any, b: builder.GraphBuilder, *__: Any) -> Value | emit.Skip:
         filter = made.filter[0] if made.filter.shape[0] == 1 else made.filter
         y = b.add(op, made.data, _constant(b, filter, made.compressed))
         if not compatible(b.spec(y).shape, wanted.shape):
-            return builder.Skip(f"the output would be {b.spec(y)} in the place of {wanted}")
+            return emit.Skip(f"the output would be {b.spec(y)} in the place of {wanted}")
         if made.bias is None:
             return y
         bias = made.bias.reshape(1, -1, *(1,) * len(made.strides))

@@ -34,7 +34,7 @@ from irdeconv.rewrite.standardize import recognise
 from irdeconv.runtime.peers import last_line, onnx_session
 from irdeconv.runtime.plan import build_plan
 from irdeconv.verify import suite_layer, suite_manifest
-from irdeconv.verify.suite_cases import (
+from irdeconv.verify.suite_layer import (
     CHOSEN,
     SuiteCase,
     chosen_dialects,

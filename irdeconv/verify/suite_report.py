@@ -24,8 +24,8 @@ from irdeconv.base.tables import wrap
 from irdeconv.ir.spec import Array
 from irdeconv.ops.dialect_template import placed
 from irdeconv.verify import judge as rounding
+from irdeconv.verify.comparison import gives, with_filter_mistake
 from irdeconv.verify.difference import Allowed, TensorDifference, difference
-from irdeconv.verify.mistakes import gives, with_filter_mistake
 from irdeconv.verify.suite_layer import SuiteLayer
 from irdeconv.verify.suite_manifest import (
     Read,

@@ -39,8 +39,7 @@ from irdeconv.rewrite.lower_deconv import lower
 from irdeconv.rewrite.standardize import standardize
 from irdeconv.verify import judge, suite_manifest
 from irdeconv.verify.difference import Allowed
-from irdeconv.verify.suite_cases import SuiteCase, graph_of
-from irdeconv.verify.suite_layer import SuiteLayer
+from irdeconv.verify.suite_layer import SuiteCase, SuiteLayer, graph_of
 from irdeconv.verify.suite_manifest import Suite
 from irdeconv.verify.suite_report import known
 

@@ -10,7 +10,7 @@ import pytest
 from irdeconv.base import progress
 from irdeconv.base.tables import columns, printable, table, wrap
 from irdeconv.cli.console import Console, Drawing, drawn
-from irdeconv.cli.rich_bars import duration
+from irdeconv.cli.screen import duration
 
 # Tables and sentences that fit a width; names that somebody pastes stay whole.
 

@@ -14,8 +14,8 @@ from PIL import Image
 import irdeconv as ird
 from irdeconv.base.errors import UsageError
 from irdeconv.cli.console import Console
-from irdeconv.cli.inputs import GENERATORS, gather, generate, typed
 from irdeconv.cli.main import main
+from irdeconv.cli.model import GENERATORS, gather, generate, typed
 from irdeconv.cli.options import measurements, size, whole
 from irdeconv.ir.dtypes import ELEMENT_TYPES, f32
 from irdeconv.ir.graph import Graph

@@ -138,7 +138,7 @@ def test_a_runtime_that_does_not_start(net: Path, monkeypatch: Patch, capsys: Ca
 
 @pytest.mark.parametrize("code", BROKEN)
 def test_a_broken_peer_does_not_end_a_measurement(net: Path, monkeypatch: Patch, code: str) -> None:
-    from irdeconv.runtime.machine import Ceilings
+    from irdeconv.runtime.measure import Ceilings
 
     found = Ceilings(gemm=80.0, gemm_all=150.0, copy=20.0, cores=2)
     monkeypatch.setattr("irdeconv.runtime.bench.measure_ceilings", lambda clock: found)

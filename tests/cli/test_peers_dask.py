@@ -15,8 +15,7 @@ import pytest
 
 import irdeconv as ird
 from irdeconv.base.errors import UsageError
-from irdeconv.cli.batch_executors import Errand
-from irdeconv.cli.dask_cluster import Cluster, kept_whole
+from irdeconv.cli.batch_executors import Cluster, Errand, kept_whole
 from support.commands import command
 
 pytestmark = [
@@ -107,13 +106,13 @@ def test_reports_are_those_of_one_process(
 
 
 def test_no_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("irdeconv.cli.dask_cluster.ANSWER_TIME", 0.2)
+    monkeypatch.setattr("irdeconv.cli.batch_executors.ANSWER_TIME", 0.2)
     with pytest.raises(UsageError, match="no scheduler of Dask answers"):
         list(Cluster(errand(), "tcp://127.0.0.1:1", 1, 1, None).results([{"how": "well"}]))
 
 
 def test_what_accepts_and_is_mute(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("irdeconv.cli.dask_cluster.ANSWER_TIME", 0.2)
+    monkeypatch.setattr("irdeconv.cli.batch_executors.ANSWER_TIME", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
         with pytest.raises(UsageError, match="no scheduler of Dask answers"):
@@ -121,7 +120,7 @@ def test_what_accepts_and_is_mute(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_scheduler_without_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("irdeconv.cli.dask_cluster.WORKER_TIME", 0.2)
+    monkeypatch.setattr("irdeconv.cli.batch_executors.WORKER_TIME", 0.2)
     with distributed().LocalCluster(
         n_workers=0, processes=False, dashboard_address=None, silence_logs=50
     ) as empty:
@@ -131,14 +130,14 @@ def test_a_scheduler_without_workers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_workers_of_another_version(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("irdeconv.cli.dask_cluster.__version__", "0.0.9")
+    monkeypatch.setattr("irdeconv.cli.batch_executors.__version__", "0.0.9")
     for _ in range(2):
         results = Cluster(errand(), cluster.scheduler_address, 2, 3, None).results(
             [{"how": "well"}]
         )
         with pytest.raises(UsageError, match=r"of Dask has irdeconv .*, the command has 0\.0\.9"):
             list(results)
-        looked = "irdeconv.cli.dask_cluster._require_version"
+        looked = "irdeconv.cli.batch_executors._require_version"
         monkeypatch.setattr(looked, lambda client, alone: set())
 
 
@@ -208,11 +207,11 @@ def test_arrays_that_do_not_fit(inputs: Any, message: str) -> None:
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let nobody be waited for long."""
-    monkeypatch.setattr("irdeconv.cli.dask_cluster.ASKED_TIME", 0.5)
-    monkeypatch.setattr("irdeconv.cli.dask_cluster.ASKED_TIME", 0.5)
-    monkeypatch.setattr("irdeconv.cli.dask_cluster.LOOK_EVERY", 0.2)
+    monkeypatch.setattr("irdeconv.cli.batch_executors.ASKED_TIME", 0.5)
+    monkeypatch.setattr("irdeconv.cli.batch_executors.ASKED_TIME", 0.5)
+    monkeypatch.setattr("irdeconv.cli.batch_executors.LOOK_EVERY", 0.2)
     # signs of life come every half second, or later on a busy machine
-    monkeypatch.setattr("irdeconv.cli.dask_cluster.MUTE_LOOKS", 15)
+    monkeypatch.setattr("irdeconv.cli.batch_executors.MUTE_LOOKS", 15)
 
 
 def test_a_worker_that_was_stopped_before_is_done_without(

@@ -35,9 +35,17 @@ from irdeconv.ops import elementwise
 from irdeconv.ops.basic import Convert, Parameter
 from irdeconv.ops.channels import Split
 from irdeconv.ops.convolution import Convolution
-from irdeconv.ops.movement import Broadcast, Concat, Pad12, Transpose
+from irdeconv.ops.movement import (
+    Broadcast,
+    Concat,
+    Pad12,
+    Reshape,
+    ShapeOf,
+    Squeeze,
+    Transpose,
+    Unsqueeze,
+)
 from irdeconv.ops.reduction import ReduceProd
-from irdeconv.ops.shape import Reshape, ShapeOf, Squeeze, Unsqueeze
 from irdeconv.ops.slicing import Gather, Slice, StridedSlice
 from irdeconv.rewrite.forms import FORMS
 from support.layers import begun, constant, parameter, result

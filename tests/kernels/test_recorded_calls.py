@@ -18,10 +18,9 @@ from irdeconv.ops.convolution import Convolution, GroupConvolution
 from irdeconv.ops.core import Deconvolution
 from irdeconv.ops.elementwise import Add, Divide, Erf, Multiply
 from irdeconv.ops.image import Interpolate11
-from irdeconv.ops.movement import Concat, Pad12, Transpose
+from irdeconv.ops.movement import Concat, Pad12, Reshape, Transpose
 from irdeconv.ops.pooling import AvgPool1, MaxPool1
 from irdeconv.ops.reduction import ReduceMean, ReduceSum
-from irdeconv.ops.shape import Reshape
 from support.plan_graphs import Builder, plans, randn, same
 from support.rows import parts
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from irdeconv.ir.spec import Array
-from irdeconv.kernels import jit, moves
+from irdeconv.kernels import copies, jit
 from irdeconv.kernels.contractions import Contraction
 from irdeconv.kernels.jit import ADDED, SUBTRACTED
 from irdeconv.kernels.recorded_calls import ProgramCode, Repeated, recorded_copy, recorded_program
@@ -130,13 +130,13 @@ def test_computed_places(kind: Any) -> None:
     rng, x, team = np.random.default_rng(1), numbers(3, 6, 4), Threads(1)
     at = rng.integers(-6, 6, (3, 9, 4)).astype(kind)
     out = np.empty(at.shape, np.float32)
-    moves.TakeEach(1, lambda *_: np.zeros_like(out))(x, at, out=out, team=team)
+    copies.TakeEach(1, lambda *_: np.zeros_like(out))(x, at, out=out, team=team)
     np.testing.assert_array_equal(out, np.take_along_axis(x, at.astype(np.int64) % 6, 1))
     at[1, 2, 3] = 6  # outside: the other function is asked
-    moves.TakeEach(1, lambda *_: np.zeros_like(out))(x, at, out=out, team=team)
+    copies.TakeEach(1, lambda *_: np.zeros_like(out))(x, at, out=out, team=team)
     assert not out.any()
     rows = np.empty((3, 9, 4), np.float32)
-    moves.TakeRows(1, wraps=False)(x, at[0, :, 0], out=rows, team=team)
+    copies.TakeRows(1, wraps=False)(x, at[0, :, 0], out=rows, team=team)
     inside = (at[0, :, 0] >= 0)[None, :, None]
     np.testing.assert_array_equal(rows, np.where(inside, x[:, at[0, :, 0] % 6], 0))
 
@@ -151,7 +151,7 @@ def test_combined_places(way: int, ufunc: np.ufunc) -> None:
     at = np.random.default_rng(1).integers(-6, 6, updates.shape)
     wanted, out = x.copy(), np.empty_like(x)
     ufunc.at(wanted, (np.arange(3)[:, None, None], at, np.arange(4)), updates)
-    moves.PutEach(1, way, lambda *_: x)(x, at, updates, out=out, team=Threads(1))
+    copies.PutEach(1, way, lambda *_: x)(x, at, updates, out=out, team=Threads(1))
     np.testing.assert_array_equal(out, wanted)
 
 
@@ -165,6 +165,6 @@ def test_best_of_rows(count: int, largest: bool) -> None:
     key = np.where(np.isnan(x), np.inf, x) + np.isnan(x)
     key[np.isnan(x)], key[np.isposinf(x)] = 200, 100
     order = np.argsort(-key if largest else key, -1, kind="stable")[..., :count]
-    values, places = moves.best_of_rows(x, count, largest=largest)
+    values, places = copies.best_of_rows(x, count, largest=largest)
     np.testing.assert_array_equal(places, order)
     np.testing.assert_array_equal(values, np.take_along_axis(x, order, -1))

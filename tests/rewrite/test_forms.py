@@ -13,7 +13,7 @@ import pytest
 import irdeconv as ird
 from irdeconv.base.form_names import CONDITIONS
 from irdeconv.ir.graph import Graph, Node
-from irdeconv.rewrite.builder import Skip
+from irdeconv.rewrite.emit import Skip
 from irdeconv.rewrite.forms import FORMS, Form
 from irdeconv.rewrite.planning import FormCost, PlanningTask, cost_of, planned
 from irdeconv.rewrite.standardize import standardize

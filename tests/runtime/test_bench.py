@@ -16,22 +16,27 @@ from irdeconv.cli.main import main
 from irdeconv.ir.graph import Graph, Value
 from irdeconv.ops.activation import ReLU
 from irdeconv.ops.elementwise import Add
-from irdeconv.runtime import machine
+from irdeconv.runtime import measure
 from irdeconv.runtime.bench import BenchReport, Interval95, Ratio, SavedReport, against, bench
-from irdeconv.runtime.machine import SIDE, Ceilings, Conditions, gflops, measure_ceilings, rate
 from irdeconv.runtime.measure import (
     MOST,
+    SIDE,
+    Ceilings,
     Clock,
+    Conditions,
     Effort,
     Histogram,
     Quantiles,
     Sample,
     Timing,
+    gflops,
     in_parallel,
     interleaved,
+    measure_ceilings,
     median_interval,
     percentile,
     products,
+    rate,
     timed,
     traffic,
 )
@@ -204,7 +209,7 @@ def test_ceilings_by_a_fake_clock() -> None:
     found = measure_ceilings(fake_clock(), cores=2)
     assert found.gemm == gflops(SIDE**3, TICK)
     assert found.gemm_all == gflops(2 * SIDE**3, 2 * TICK)
-    assert found.copy == rate(2 * machine.COPIED, TICK)
+    assert found.copy == rate(2 * measure.COPIED, TICK)
     assert found.peak(1) == found.gemm
     assert found.peak(2) == found.peak(3) == found.gemm_all
     assert Ceilings(gemm=80.0, gemm_all=160.0, copy=1.0, cores=8).peak(4) == 80.0

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.runtime.machine import Ceilings
+from irdeconv.runtime.measure import Ceilings
 from irdeconv.runtime.peers import Source, difference, peers
 from support.commands import Patch, answer
 from support.ir_text import write_ir

@@ -25,9 +25,8 @@ from irdeconv.ops.convolution import Convolution, GroupConvolution
 from irdeconv.ops.core import Deconvolution, ZeroInsertion
 from irdeconv.ops.dialect_openvino import ConvolutionBackpropData
 from irdeconv.ops.elementwise import Add, Multiply
-from irdeconv.ops.movement import Concat, Pad12, Transpose
+from irdeconv.ops.movement import Concat, Pad12, Reshape, Transpose
 from irdeconv.ops.pooling import MaxPool14
-from irdeconv.ops.shape import Reshape
 from irdeconv.ops.slicing import Slice
 from irdeconv.runtime import executors
 from irdeconv.runtime import plan as plan_module

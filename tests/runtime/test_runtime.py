@@ -15,7 +15,7 @@ from irdeconv.ir.spec import Spec
 from irdeconv.ops.activation import ReLU
 from irdeconv.ops.basic import Opaque, Parameter, Result
 from irdeconv.ops.elementwise import Add, Multiply
-from irdeconv.ops.shape import Reshape
+from irdeconv.ops.movement import Reshape
 from irdeconv.runtime.feeds import NoArrayError, array_of, is_array
 from support.layers import begun, constant, parameter, result
 from support.rows import each_row

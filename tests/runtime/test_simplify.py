@@ -39,8 +39,7 @@ from irdeconv.ops.activation import ReLU, Sigmoid
 from irdeconv.ops.basic import Const, Convert
 from irdeconv.ops.channels import Split
 from irdeconv.ops.elementwise import Add, Divide, Multiply, Subtract
-from irdeconv.ops.movement import Concat, Pad12, Transpose
-from irdeconv.ops.shape import Reshape, ShapeOf, Squeeze1, Unsqueeze
+from irdeconv.ops.movement import Concat, Pad12, Reshape, ShapeOf, Squeeze1, Transpose, Unsqueeze
 from irdeconv.ops.slicing import Slice
 from irdeconv.rewrite import compressed_filters as moving
 from support import irbuild as ib

@@ -11,12 +11,11 @@ from irdeconv.ops.activation import LogSoftmax, ReLU, SoftMax
 from irdeconv.ops.basic import Assign6, Convert, ReadValue6
 from irdeconv.ops.convolution import GroupConvolution
 from irdeconv.ops.elementwise import Add, Exp, Multiply, Tanh
+from irdeconv.ops.indexing import CumSum
 from irdeconv.ops.matrix import MatMul, ScaledDotProductAttention
-from irdeconv.ops.movement import Concat, Transpose
-from irdeconv.ops.ordering import CumSum
+from irdeconv.ops.movement import Concat, Reshape, Transpose
 from irdeconv.ops.pooling import AvgPool14, MaxPool14
 from irdeconv.ops.reduction import GRN, LRN, MVN, GroupNormalization, NormalizeL2, Reduction
-from irdeconv.ops.shape import Reshape
 from irdeconv.runtime.fusion import ROUNDED_ONCE
 from support.plan_graphs import Builder, plans, randn
 

@@ -30,8 +30,19 @@ from irdeconv.show.drawn import LARGEST_FLAT
 from irdeconv.show.groups import LayerGroup, on_cycles, scopes
 from irdeconv.show.layout import LABEL_ROOM, Extents, Point, distance, middles
 from irdeconv.show.ranks import Net, crossings, layered, order_rows, rank_nodes, topological_order
-from irdeconv.show.scene import Box, GraphDrawing, LayerBox, Link, Scene, TextLine, Wire, draw
-from irdeconv.show.svg import PREFIX, style, tree
+from irdeconv.show.scene import (
+    PREFIX,
+    Box,
+    GraphDrawing,
+    LayerBox,
+    Link,
+    Scene,
+    TextLine,
+    Wire,
+    draw,
+    style,
+    tree,
+)
 from irdeconv.show.text import measure, name_lines, one_line, shown, type_lines
 from large_graphs import chain
 from support.layers import begun, constant, result

@@ -14,7 +14,7 @@ from irdeconv.base.errors import OpError
 from irdeconv.cli.main import main
 from irdeconv.ir.geometry import size_hint
 from irdeconv.ir.graph import Value
-from irdeconv.ops.dialect_base import Setting
+from irdeconv.ops.core import Setting
 from irdeconv.ops.dialect_openvino import ConvolutionBackpropData
 from irdeconv.ops.dialect_template import Cannot, DialectSystem
 from irdeconv.ops.elementwise import FakeQuantize

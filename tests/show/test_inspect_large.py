@@ -25,8 +25,8 @@ from irdeconv.ops.basic import Const, Opaque, Section
 from irdeconv.ops.bodies import Body, BodyInput, BodyOp, BodyOutput, Slicing
 from irdeconv.ops.dialect_openvino import ConvolutionBackpropData
 from irdeconv.ops.elementwise import Add
+from irdeconv.ops.indexing import TopK
 from irdeconv.ops.movement import Concat
-from irdeconv.ops.ordering import TopK
 from irdeconv.show.layers import ConstantSources
 from large_graphs import LARGE_GRAPHS, chain, sums_of_constants
 from op_cases import all_cases

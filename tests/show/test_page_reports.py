@@ -14,7 +14,7 @@ import irdeconv as ird
 from irdeconv.base.errors import UsageError
 from irdeconv.cli.main import main
 from irdeconv.ops.activation import Elu
-from irdeconv.runtime.machine import Ceilings
+from irdeconv.runtime.measure import Ceilings
 from irdeconv.verify.difference import TensorDifference
 from shown import named
 from support.commands import Capture, Patch

@@ -12,8 +12,7 @@ import numpy as np
 
 from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.ops.basic import Const, Convert
-from irdeconv.ops.movement import Transpose
-from irdeconv.ops.shape import Reshape
+from irdeconv.ops.movement import Reshape, Transpose
 from support.layers import constant
 
 Mutant = tuple[str, Graph]

@@ -19,7 +19,7 @@ from irdeconv.ops.basic import Assign6, ReadValue6
 from irdeconv.ops.bodies import Body, BodyInput, BodyOutput, Slicing
 from irdeconv.ops.control import TensorIterator
 from irdeconv.ops.elementwise import Add
-from irdeconv.ops.ordering import CumSum
+from irdeconv.ops.indexing import CumSum
 from irdeconv.ops.slicing import StridedSlice
 from irdeconv.rewrite.forms import FORMS
 from support.ir_edit import Ir

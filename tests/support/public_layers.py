@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import astuple, dataclass, replace
 
-from irdeconv.verify.suite_cases import NETWORKS
+from irdeconv.verify.suite_layer import NETWORKS
 from support.layers import Ints, Layer
 
 

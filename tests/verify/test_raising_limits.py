@@ -16,7 +16,7 @@ from irdeconv.ir.graph import Graph, Value
 from irdeconv.ir.spec import Spec
 from irdeconv.ops.basic import Convert, Opaque
 from irdeconv.ops.channels import DepthToSpace
-from irdeconv.ops.shape import ShapeOf
+from irdeconv.ops.movement import ShapeOf
 from irdeconv.proof.model import Unproved
 from irdeconv.verify.raising import raise_deconvolutions, resize_unproved
 from irdeconv.verify.raising_site import GraphWalk

@@ -13,9 +13,9 @@ from irdeconv.ir.op import REGISTRY, Op
 from irdeconv.ops.channels import ShuffleChannels
 from irdeconv.ops.elementwise import Add
 from irdeconv.ops.movement import Pad1
+from irdeconv.verify.comparison import filter_mistake, setting_mistake
 from irdeconv.verify.difference import kind_of
 from irdeconv.verify.judge import evaluate
-from irdeconv.verify.mistakes import filter_mistake, setting_mistake
 from support.commands import answer
 from support.layers import Layer, begun, build, constant, expected, numbers, result, sequential
 from support.rows import each_row

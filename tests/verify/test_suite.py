@@ -11,18 +11,22 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.verify.suite_cases import (
+from irdeconv.verify.suite_layer import (
+    DIALECTS,
     EDGES,
     NETWORKS,
+    Refused,
     SuiteCase,
+    SuiteLayer,
     chosen_dialects,
     covering,
     factors,
     fixed,
     grid,
+    layer_of,
     packaged,
+    per_axis,
 )
-from irdeconv.verify.suite_layer import DIALECTS, Refused, SuiteLayer, layer_of, per_axis
 from irdeconv.verify.suite_manifest import Suite
 from irdeconv.verify.suite_report import causes
 from irdeconv.verify.suite_writing import vectors

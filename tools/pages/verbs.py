@@ -141,7 +141,7 @@ def _exit_codes(verb: str) -> str:
 def _example(this: Verb) -> str:
     if this.differs:
         return f"```sh\n{this.example}\n```"
-    no_seconds = patch("irdeconv.cli.comparing.WORTH_SAYING", math.inf)
+    no_seconds = patch("irdeconv.cli.running.WORTH_SAYING", math.inf)
     with TemporaryDirectory() as folder, contextlib.chdir(folder), no_seconds:
         shutil.copytree(ROOT / "ir_samples", "ir_samples")
         *before, last = [(c, printed(c)) for c in this.example.split("\n")]
