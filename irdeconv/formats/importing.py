@@ -25,22 +25,14 @@ from irdeconv.ir.geometry import Semantics
 from irdeconv.ir.graph import Graph, Info, Node, Value
 from irdeconv.ir.op import Op, infer_op, parse_attributes, require_fit
 from irdeconv.ir.spec import Array, Shape, Spec, example_shape, is_static
-from irdeconv.ops import activation, elementwise
+from irdeconv.ops import activation, elementwise, movement
 from irdeconv.ops.activation import Clamp, Elu, PReLU, SoftPlus
 from irdeconv.ops.basic import Convert, Parameter, Result
 from irdeconv.ops.bodies import BodyOp, infer_bodies, infer_plainly
 from irdeconv.ops.convolution import Convolution, GroupConvolution
 from irdeconv.ops.elementwise import Add, Divide, Greater, Multiply, Select, Subtract, Tanh
 from irdeconv.ops.generation import Identity
-from irdeconv.ops.movement import (
-    Broadcast,
-    Concat,
-    Reshape,
-    ShapeOf,
-    Squeeze1,
-    Transpose,
-    Unsqueeze,
-)
+from irdeconv.ops.movement import Broadcast, Concat, Reshape, ShapeOf, Transpose, Unsqueeze
 from irdeconv.ops.reduction import ReduceProd
 from irdeconv.ops.slicing import Gather, Slice
 from irdeconv.rewrite.builder import GraphBuilder, remove_dead, unique_names
@@ -245,7 +237,7 @@ class ImportBuilder(GraphBuilder):
 
     def squeeze(self, x: Value, *axes: int) -> Value:
         """Remove axes of size 1."""
-        return self.add(Squeeze1(), x, self.ints(*axes))
+        return self.add(movement.Squeeze1(), x, self.ints(*axes))
 
     def unsqueeze(self, x: Value, *axes: int) -> Value:
         """Insert axes of size 1."""
