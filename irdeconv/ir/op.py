@@ -71,8 +71,9 @@ class Bound:
 
 
 Carry = Literal[
-    "unknown", "moves", "keeps", "adds", "larger", "slope", "products", "function", "averages"
-]
+    "unknown", "moves", "keeps", "adds", "larger", "slope", "products", "quotient", "function",
+    "averages",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,8 @@ class Rounding:
 
     `carry` bounds the error of the output by those of the inputs: `moves` them with the elements,
     `keeps` the first, `adds` two, takes the `larger`, multiplies by a PReLU's `slope` or by the
-    other factors (`products`), follows the `function`, or `averages` with weights from 0 to 1.
+    other factors (`products`), divides (`quotient`), follows the `function`, or `averages` with
+    weights from 0 to 1.
     """
 
     rule: Literal[
@@ -115,7 +117,8 @@ class Rounding:
 MOVES = Rounding("exact", carry="moves")
 KEEPS = Rounding("exact", carry="keeps")
 JUMPS = Rounding("exact")  # a small change of an input may change the output by any amount
-CONVERSION = Rounding("conversion", 1)
+STEPS = Rounding("exact", carry="function")  # by one step, if the input is as close to its border
+CONVERSION = Rounding("conversion", 1, "function")
 REMAINDER = Rounding("remainder", 3)
 SUM = Rounding("sum", carry="products")
 FUNCTION = Rounding("function", carry="function")

@@ -31,6 +31,7 @@ from irdeconv.ir.op import (
     LEVELS,
     MOVES,
     REMAINDER,
+    STEPS,
     Bound,
     ChainStep,
     Op,
@@ -242,7 +243,7 @@ class Divide(Binary):
 
     fn: ClassVar[BinaryFunction] = np.divide
     rule: ClassVar[Rule | None] = np.divide
-    rounding = roundings(3)
+    rounding = roundings(3, "quotient")
 
     m_pythondiv: bool = True
     semantics: Semantics = attribute("runtime", internal=True)
@@ -499,8 +500,8 @@ Negative = unary(
     integers=_saturating(np.negative),
     scalar=lambda v: ranges.subtract(0, v),
 )
-Sign = unary("Sign", np.sign, "-1, 0 or 1", rounding=JUMPS)
-_whole = partial(unary, rounding=JUMPS, integers=_same)
+Sign = unary("Sign", np.sign, "-1, 0 or 1", rounding=STEPS)
+_whole = partial(unary, rounding=STEPS, integers=_same)
 Floor = _whole("Floor", np.floor, "Largest integer not above x", scalar=ranges.floor)
 Ceiling = _whole("Ceiling", np.ceil, "Smallest integer not below x", scalar=ranges.ceiling)
 Sqrt = unary("Sqrt", np.sqrt, "Square root", rounding=roundings(2))
@@ -526,7 +527,7 @@ Erf = unary("Erf", elementwise.erf, "Error function", rounding=replace(COMPOSITE
 class Round(UnaryFunction):
     """Nearest integer; halves to the even one or away from zero.  [arithmetic/Round-5]"""
 
-    rounding = JUMPS
+    rounding = STEPS
     integers = _same
     mode: Literal["half_to_even", "half_away_from_zero"] = "half_to_even"
 

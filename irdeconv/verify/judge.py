@@ -327,6 +327,10 @@ def _local_terms(op: Op, inputs: Arrays, y: Array) -> int:
     return 2 * FUNCTION_ULPS + math.ceil(independent(n))
 
 
+def _whole(x: Array) -> bool:
+    return not is_real(x) or bool(np.all(x == np.rint(x)))
+
+
 def _size(y: Array) -> Array:
     return np.asarray(np.abs(y.astype(np.float64)))
 
@@ -347,7 +351,8 @@ def carried(
     full = [np.broadcast_to(np.asarray(e), x.shape) for e, x in zip(known, inputs, strict=True)]
     try:
         with np.errstate(all="ignore"):
-            real = all(map(is_real, outputs))
+            steps = op.rounding.carry == "function" and all(y.dtype.kind in "iu" for y in outputs)
+            real = steps or all(map(is_real, outputs))
             return _carried(op, inputs, full, outputs) if real else _sensed(op, inputs, full)
     except (TypeError, ValueError, IndexError):  # an evaluator that takes no such values
         return [None] * len(outputs)
@@ -372,6 +377,8 @@ def _carried(
         return [first * max(1.0, float(np.max(absolute(inputs[1]), initial=0)))]
     if carry == "products" and len([x for x in inputs if is_real(x)]) <= 2:
         return [_telescoped(op, inputs, errors)]
+    if carry == "quotient":
+        return [_divided(op, inputs, errors)]
     if carry == "function" and not any(e.any() for e in errors[1:]):
         return [_stepped(op, inputs, first)]
     if carry == "averages":
@@ -382,6 +389,13 @@ def _carried(
 def _second(op: Op, errors: Sequence[Array]) -> Array:
     """Return the error of the second operand, its axes aligned as auto_broadcast does."""
     return aligned(errors[1], errors[0].ndim, getattr(op, "auto_broadcast", "numpy"))
+
+
+def _divided(op: Op, inputs: Sequence[Array], errors: Sequence[Array]) -> Array:
+    """Return |(a + d) / (b + e) - a / b| <= (|d| + |a / b| |e|) / (|b| - |e|)."""
+    e = _second(op, errors)
+    room = np.maximum(_second(op, [errors[0], np.abs(inputs[1])]) - e, 0)
+    return np.asarray((errors[0] + _size(evaluate(op, inputs)[0]) * e) / room)
 
 
 def _sensed(op: Op, inputs: Sequence[Array], errors: Sequence[Array]) -> list[Error]:
@@ -433,7 +447,8 @@ def _telescoped(op: Op, inputs: Sequence[Array], errors: Sequence[Array]) -> Arr
 def _stepped(op: Op, inputs: Sequence[Array], error: Array) -> Array:
     """Return the larger change of a function over x - e .. x + e; exact if it is monotone."""
     x, *others = floats(inputs, lambda v: v.astype(np.float64))
-    here, up, down = (evaluate(op, [x + d, *others])[0] for d in (0.0, error, -error))
+    steps = (evaluate(op, [x + d, *others])[0] for d in (0.0, error, -error))
+    here, up, down = (y.astype(np.float64) for y in steps)
     return np.asarray(np.maximum(np.abs(up - here), np.abs(down - here)))
 
 
@@ -518,10 +533,17 @@ class Judge:
         return Followed(made, error, self._terms(port), self._all_terms(port), sound)
 
     def _kept_exactly(self, port: int) -> bool:
-        """Whether nothing is rounded; a conversion to a type of more bits does not, either."""
-        converts = self.op.rounding.rule == "conversion" and port < len(self.inputs)
-        same = converts and same_values(self.inputs[port].value, self.made[port])
-        return same or is_exact(self.op)
+        """Whether nothing is rounded, as in sums of whole numbers and conversions to more bits."""
+        made, rule = self.made[port], self.op.rounding
+        converts = rule.rule == "conversion" and port < len(self.inputs)
+        same = converts and same_values(self.inputs[port].value, made)
+        sums = rule.rule == "roundings" and rule.carry in ("adds", "products")
+        whole = (
+            sums
+            and all(map(_whole, self.arrays))
+            and largest(_size(made)) <= 1 / roundoff(made.dtype)
+        )
+        return same or whole or is_exact(self.op)
 
     def seen(self, port: int, theirs: Array, *, passed: bool) -> Followed:
         """Return the partner's output for its readers."""

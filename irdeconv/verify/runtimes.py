@@ -86,6 +86,7 @@ class OpenVinoPartner(Partner):
     weights: Path | None = None
     computes: Precision = "f32"
     whole: bool = False
+    _keys: dict[int, list[Key | None]] = field(default_factory=dict)  # by node id, for each port
     _pieces: list[list[Key]] = field(default_factory=list)
     _ready: dict[Key, Array] = field(default_factory=dict)
     _kept: dict[Key, Array] = field(default_factory=dict)
@@ -105,25 +106,43 @@ class OpenVinoPartner(Partner):
         steps = {node.id for node in nodes if node.type != "ZeroInsertion"}
         model, keys = self._read(), layer_keys(self.plan.graph)
         layers = _layers(model)
-        unlike = other_parts(keys.values(), layers)
+        named = {n.get_friendly_name(): (k, n) for k, n in layers.items()}
+        unlike = other_parts(keys.values(), named)
+        self._keys = {
+            i: [(named[k][0], port) for port in range(named[k][1].get_output_size())]
+            for i, k in keys.items()
+            if i in steps and k in named and k not in unlike
+        }
         if self.file.suffix == ".onnx":
-            node = self.plan.graph.node
-            unlike |= {k for i, k in keys.items() if _other_tensor(node(i), layers.get(k))}
-        self._names = {i: k for i, k in keys.items() if i in steps and k not in unlike}
+            self._match_tensors([n for n in nodes if n.id in steps], layers)
         self._pieces = [] if self.whole else self._cut(model)
+
+    def _match_tensors(self, nodes: Iterable[Node], layers: dict[str, Any]) -> None:
+        """Match by the names of tensors, by those of layers only if one side has no others.
+
+        OpenVINO makes several layers of an ONNX node, and the last one has the node's name.
+        """
+        names = {
+            (k, p): o.get_names() for k, n in layers.items() for p, o in enumerate(n.outputs())
+        }
+        tensors = {name: key for key, of_port in names.items() for name in of_port}
+        for node in nodes:
+            mine = [node.names_of(port) for port in range(max(node.outputs, 1))]
+            found = [next((tensors[n] for n in ports if n in tensors), None) for ports in mine]
+            if any(found):
+                self._keys[node.id] = found
+            elif any(mine) and any(names[k] for k in self._keys.get(node.id, ()) if k):
+                del self._keys[node.id]
 
     def fetch(self, node: Node) -> Fetched | None:
         """Return a layer's outputs, after executing the pieces up to it."""
-        name = self._names.get(node.id)
-        if name is None or name not in self._types:
-            return None
-        wanted = [k for k in [*self._ready, *(k for p in self._pieces for k in p)] if k[0] == name]
-        while self._pieces and not all(k in self._ready for k in wanted):
+        keys = self._keys.get(node.id, [])
+        while any(key in piece for piece in self._pieces for key in keys):
             self._execute(self._pieces.pop(0))
-        arrays: list[Array | None] = [None] * (1 + max(port for _, port in wanted))
-        for key in wanted:
-            arrays[key[1]] = self._ready.pop(key)
-        return Fetched(self._types[name], tuple(arrays))
+        arrays = tuple(self._ready.pop(key, None) if key else None for key in keys)
+        if all(array is None for array in arrays):
+            return None
+        return Fetched(next(self._types[k[0]] for k in keys if k and k[0] in self._types), arrays)
 
     def outputs(self) -> list[Array | None]:
         """Execute the remaining pieces and return the model outputs."""
@@ -178,13 +197,13 @@ class OpenVinoPartner(Partner):
 
     def _cut(self, model: Any) -> list[list[Key]]:
         """Return the outputs of every piece, in OpenVINO's order."""
-        wanted = set(self._names.values())
+        wanted = {key for keys in self._keys.values() for key in keys}
         pieces: list[list[Key]] = []
         room = 0
         for name, node in _layers(model).items():
-            if name not in wanted:
-                continue
             for port, output in enumerate(node.outputs()):
+                if (name, port) not in wanted:
+                    continue
                 if _type(output) not in READABLE:
                     self._unread.append(name)
                     continue
@@ -264,23 +283,18 @@ def _values(array: Array, type: str) -> Array:
     return array.astype(np.float32 if type == "f64" else array.dtype)
 
 
-def _other_tensor(mine: Node, theirs: Any) -> bool:
-    """Whether both have names of tensors, and none in common.
-
-    OpenVINO calls the last of the layers that it makes of an ONNX node by the node's name.
-    """
-    names = {name for port in mine.tensor_names for name in port}
-    others = set() if theirs is None else {n for o in theirs.outputs() for n in o.get_names()}
-    return bool(names and others) and names.isdisjoint(others)
-
-
 def _layers(model: Any) -> dict[str, Any]:
     """Return the nodes by their unique names, producers first."""
-    nodes = list(model.get_ordered_ops())
-    count = Counter(n.get_friendly_name() for n in nodes)
     hidden = ("Parameter", "Constant", "Result", "Assign")  # the last is no value of its own
-    named = ((n.get_friendly_name(), n) for n in nodes if n.get_type_name() not in hidden)
+    named = [(_key(n), n) for n in model.get_ordered_ops() if n.get_type_name() not in hidden]
+    count = Counter(name for name, _ in named)
     return {name: n for name, n in named if count[name] == 1}
+
+
+def _key(node: Any) -> str:
+    """Return a name that every reading gives: OpenVINO numbers layers of ONNX nodes anew."""
+    names = [name for output in node.outputs() for name in output.get_names()]
+    return str(min(names, default=node.get_friendly_name()))
 
 
 def _last_readers(model: Any, pieces: list[list[Key]]) -> dict[Key, int]:
@@ -291,16 +305,16 @@ def _last_readers(model: Any, pieces: list[list[Key]]) -> dict[Key, int]:
         for port, output in enumerate(node.outputs()):
             readers = [i.get_node() for i in output.get_target_inputs()]
             times = (_time(r, number, last, len(pieces)) for r in readers)
-            last[node.get_friendly_name(), port] = max(times, default=-1)
+            last[_key(node), port] = max(times, default=-1)
     return {key: last[key] for piece in pieces for key in piece}
 
 
 def _time(reader: Any, number: dict[str, int], last: dict[Key, int], end: int) -> int:
-    name = reader.get_friendly_name()
-    if name in number:
-        return number[name]
     if reader.get_type_name() == "Result":
         return end
+    name = _key(reader)
+    if name in number:
+        return number[name]
     return max((last[name, port] for port in range(reader.get_output_size())), default=end)
 
 

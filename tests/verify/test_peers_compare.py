@@ -248,4 +248,8 @@ def test_names_of_onnx_nodes_with_several_outputs(tmp_path: Path) -> None:
     nodes = [quantize, onnx_models.node("DequantizeLinear", "q s z", "y")]
     model = onnx_models.model(nodes, [onnx_models.info("x", (1, 3, 4, 4))], ["y"])
     (path := tmp_path / "net.onnx").write_bytes(model.SerializeToString())
-    assert main(["compare", str(path), "openvino"]) == 0
+    x = np.random.default_rng(0).random((1, 3, 4, 4), dtype=np.float32)
+    report = ird.compare(path, f"openvino:{path}", x)
+    assert report, report
+    seen = [report.graph.node(t.node).names_of(0) for t in report.tensors if not t.output]
+    assert {n for names in seen for n in names} >= {"q", "s", "z"}
