@@ -189,7 +189,11 @@ def gemm(n: OnnxNode, b: ImportBuilder) -> Outputs:
 
 
 def general_product(n: OnnxNode, b: ImportBuilder) -> Value:
-    """Return alpha * A * B + beta * C."""
+    """Return alpha * A * B + beta * C of matrices."""
+    for letter, v in (("A", n[0]), ("B", n[1])):
+        shape = b.spec(v).shape
+        if shape is not None and len(shape) != 2:
+            raise Refusal(f"{letter} has rank {len(shape)}, not 2")
     product = b.add(MatMul(n.flag("transA", False), n.flag("transB", False)), n[0], n[1])
     y = _factor(b, product, n.number("alpha", 1.0), "alpha")
     c, beta = n.input(2), n.number("beta", 1.0)

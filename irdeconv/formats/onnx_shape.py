@@ -546,19 +546,21 @@ def resize(n: OnnxNode, b: ImportBuilder) -> Outputs:
         return _resize(b, x, _by_scales(b, x, b.vector(n[1], "scales")), _plain(n))
     rank = b.rank(x)
     axes = tuple(wrap(a, rank) for a in n.ints("axes")) or tuple(range(rank))
+    scales, sizes = n.input(2), n.input(3)
+    known = None if scales is None else b.known(scales)
+    by_scales = scales is not None and (known is None or known.size > 0)
+    if by_scales == (sizes is not None):
+        raise Refusal("one of scales and sizes must be given, and not both")
     exact = _exactly(n, b, axes)
     if exact is not None:
         return exact
     attributes = _attributes(n)
-    scales, sizes = n.input(2), n.input(3)
-    known = None if scales is None else b.known(scales)
-    if scales is not None and (known is None or known.size):
+    if scales is not None and by_scales:
         target = _by_scales(b, x, b.vector(scales, "scales"), axes)
         if attributes["coordinate_transformation_mode"] == "align_corners":
             _want_whole(b, x, target)
-    elif sizes is None:
-        raise Refusal("neither scales nor sizes are given")
     else:
+        assert sizes is not None
         target = _by_sizes(b, x, sizes, axes)
     return _resize(b, x, target, attributes)
 

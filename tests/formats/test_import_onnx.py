@@ -240,6 +240,11 @@ def test_one_line_for_what_is_uncovered_in_many_layers() -> None:
         (single("Pad", {"x": X}, {"p": np.zeros(8, "i8")}, mode="far", opset=19), "mode=far"),
         (single("Softmax", {"x": X}, axis=7), "axis is 7"),
         (single("Resize", {"x": X}, {"r": EMPTY, "s": TWICE}, mode="far", opset=18), "mode=far"),
+        (
+            single("Resize", {"x": X}, {"r": EMPTY, "s": TWICE, "z": np.int64([2, 2])}, opset=13),
+            "one of scales and sizes",
+        ),
+        (single("Gemm", {"x": np.ones((1, 1, 2, 2), "f4"), "w": X}), "A has rank 4, not 2"),
         (pooled("MaxPool", [1, 1], [4, 4], auto_pad="SAME_UPPER"), "negative"),
         (pooled("AveragePool", [2, 2], [2, 2], **OVERHANG), "beyond"),
         (single("BatchNormalization", {"x": X}, STATISTICS, opset=6), "is_test=0"),
