@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial as partly
 from os import PathLike
@@ -15,10 +16,11 @@ from typing import Any
 import numpy as np
 
 from irdeconv.base.arguments import checked
-from irdeconv.base.errors import UsageError, did_you_mean, misused
+from irdeconv.base.errors import IrdeconvError, UsageError, did_you_mean, misused
 from irdeconv.formats.kinds import SAVED
 from irdeconv.formats.models import ModelLike, graph_of, looks_like_a_model
 from irdeconv.ir.graph import Graph
+from irdeconv.public.reading import infer
 from irdeconv.public.rewriting import write
 from irdeconv.public.running import compile
 from irdeconv.rewrite.infer_specs import ShapeLike, input_shapes
@@ -227,7 +229,7 @@ def graph_page(
         if lowered is not None or certificates is not None or inputs is not None:
             raise misused("a report has its graphs and its run", "give graph_page the report alone")
         return bench_page(model) if isinstance(model, BenchReport) else comparison_page(model)
-    graph = graph_of(model)
+    graph = _with_shapes(graph_of(model))
     other = None if lowered is None else graph_of(lowered)
     report = lowered.report if isinstance(lowered, Lowered) else None
     if inputs is None:
@@ -236,6 +238,14 @@ def graph_page(
     seen = ValueCollector(plan.graph)
     plan.run(inputs, seen.trace)
     return run_page(graph, seen, report, certificates)
+
+
+def _with_shapes(graph: Graph) -> Graph:
+    """Return a graph, inferred if it states no shapes at all, as one that was just built."""
+    if not any(node.specs or node.declared for node in graph.nodes()):
+        with suppress(IrdeconvError):
+            return infer(graph)
+    return graph
 
 
 @checked

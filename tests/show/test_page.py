@@ -201,6 +201,11 @@ def test_an_empty_graph_has_a_page() -> None:
     assert data_of(ird.graph_page(Graph()).to_html())["graphs"][0]["nodes"] == []
 
 
+def test_a_graph_that_was_just_built_has_shapes() -> None:
+    page = ird.graph_page(sequential((1, 3, 4, 4), ("relu", ReLU())))
+    assert "f32[1,3,4,4]" in page.to_html()
+
+
 def test_inspect_writes_a_page(tmp_path: Any) -> None:
     target = tmp_path / "page.html"
     assert main(["inspect", HEAD, "--lower", "--format", "html", "-o", str(target)]) == 0
