@@ -81,6 +81,8 @@ def _near_codes(text: str) -> str:
     if same:
         return f"did you mean {' or '.join(same)}?"
     for end in range(len(text) - 1, 1, -1):
+        if text[:end] in CODES:
+            return f"did you mean {text[:end]}?"
         near = [c for c in CODES if c.startswith(text[:end])]
         if near:
             return f"there are {', '.join(near)}"

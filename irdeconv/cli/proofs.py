@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -40,7 +41,7 @@ from irdeconv.formats.text import dump
 from irdeconv.formats.text_values import format_dim
 from irdeconv.formats.xml_writer import ir_bytes, note_origins, stage_ir
 from irdeconv.ir.graph import Graph
-from irdeconv.ir.spec import Shape, is_static
+from irdeconv.ir.spec import Shape
 from irdeconv.proof.reader import weights_beside
 from irdeconv.rewrite import infer_specs
 from irdeconv.rewrite.channel_folding import fused_lines
@@ -226,11 +227,10 @@ def _shapes(args: argparse.Namespace) -> dict[str, Shape | None]:
         name, equals, dims = text.rpartition("=")
         if "[" in text or (not equals and "," not in text):
             raise misused(f"--sizes {text} is not NAME=DIMS", "such as --sizes x=1,3,64,64")
+        if not re.fullmatch(r"[\d, ]*", dims):
+            raise misused(f"--sizes {text}: sizes are exact", "--shape takes open ones: 'x[1,3,?]'")
         texts.append(f"{name}[{dims}]")
     asked = parse_shapes(texts, "--sizes")
-    for name, shape in asked.items():
-        if not is_static(shape):
-            raise misused(f"--sizes {name}: sizes are exact", "--shape takes open ones: 'x[1,3,?]'")
     shapes = parse_shapes(args.shape)
     both = sorted(set(asked) & set(shapes))
     if both:

@@ -57,6 +57,7 @@ _VALUES = {
     "--rounds": "5",
     "--seed": "1",
     "--shape": "'x[1,3,224,224]'",
+    "--sizes": "x=1,3,224,224",
     "--solve": "64,64",
     "--target": "generic",
     "--threads": "2",
@@ -197,6 +198,8 @@ def _one_too_many(parser: ArgumentParser, verb: str, word: str, args: Sequence[s
     whole = next(filter(os.path.isfile, map(" ".join, pairwise(args))), None)
     if whole:
         hint = f"a name with a blank needs quotes: '{whole}'"
+    elif word.endswith((".xml", ".onnx")) and {"-o", "--output"} & {*args}:
+        hint = "one model at a time; irdeconv batch takes a folder of them"
     elif word.endswith((".xml", ".onnx")) and verb in _WRITERS:
         hint = f"-o {word} writes there"
     elif word.endswith((".xml", ".onnx")) and parser._actions[1].dest == "file":
@@ -237,7 +240,9 @@ def _without_value(
             hint = f"a value that begins with - is written {option}={args[at + 1]}"
             return misused(f"{option} needs a value", hint)
     choices = [str(c) for a in _named(parser, name) for c in a.choices or ()]
-    values = {**_VALUES, "--output": _OUTPUTS.get(parser.prog.split()[-1], "out.xml")}
+    verb = parser.prog.split()[-1]
+    only = {"raise": "zero-insertion", "inspect": "Convolution"}.get(verb, "'decoder/*'")
+    values = {**_VALUES, "--output": _OUTPUTS.get(verb, "out.xml"), "--only": only}
     value = choices[0] if choices else values.get(option) or _placeholder(parser, name)
     return misused(f"{option} needs a value", f"for example: {option} {value}")
 
@@ -246,7 +251,7 @@ def _no_choice(parser: ArgumentParser, name: str, option: str, word: str) -> Usa
     choices = [str(c) for a in _named(parser, name) for c in a.choices or ()]
     hint = did_you_mean(word, choices) or "there are " + ", ".join(choices)
     if not option.startswith("-"):
-        if re.search(r"[./\\]", word):
-            hint = f"{option} stands before it: {', '.join(choices)}"
+        if re.search(r"[./\\]", word) or os.path.exists(word):
+            hint = f"{option} comes before it: {', '.join(choices)}"
         return misused(f'unknown {option.lower()} "{word}"', hint)
     return misused(f'{option} has no "{word}"', hint)

@@ -497,7 +497,7 @@ class OnnxReader(NodeReader):
             names.values[item.name] = self._input(item)
         for name in sorted(set(self.shapes) - set(given)):
             text = f'the model has no input "{name}"; it has {", ".join(given)}'
-            self.out.add("E310", text, hint=did_you_mean(name, given))
+            self.out.add("E310", text, hint=did_you_mean(name, given) or "name one of them")
 
     def _input(self, item: Any) -> Value | None:
         if item.type.WhichOneof("value") != "tensor_type":

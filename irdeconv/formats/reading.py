@@ -79,7 +79,13 @@ class Reading:
     @property
     def exact_shapes(self) -> dict[str, Shape | None]:
         """The shapes by the names of inputs."""
-        return {name: parse_shape_like(shape) for name, shape in self.shapes.items()}
+        found = {}
+        for name, shape in self.shapes.items():
+            try:
+                found[name] = parse_shape_like(shape)
+            except ValueError as e:
+                raise errors.misused(f'shape of input "{name}": {e}', code="E310") from None
+        return found
 
     def refuse(self, names: Iterable[str], why: str, hint: str | None = None) -> None:
         """Raise UsageError (E700) if one of these differs from its default."""

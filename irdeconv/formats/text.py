@@ -23,7 +23,7 @@ from lxml import etree
 
 from irdeconv import ops
 from irdeconv.base.arguments import checked
-from irdeconv.base.errors import did_you_mean
+from irdeconv.base.errors import did_you_mean, misused
 from irdeconv.base.limits import current, raise_hint
 from irdeconv.formats.document import SAFE_PARSER, integer
 from irdeconv.formats.text_values import (
@@ -289,6 +289,8 @@ def parse(text: str, *, file: str = "<text>") -> Graph:
     >>> ird.dump(ird.parse(text), elide=None) == text
     True
     """
+    if "\n" not in text and text.endswith((".ird", ".xml", ".onnx")):
+        raise misused(f'"{text}" is a path, not the text of a graph', f'read("{text}") reads it')
     return _GraphParser(Lexer(text, file)).graph()
 
 

@@ -256,7 +256,8 @@ class Graph:
             hint = "find() returns all, node() the one of an id"
             raise misused(f'{len(found)} layers are called "{name}"', hint)
         near = did_you_mean(str(name), [n.name for n in self.nodes()])
-        raise misused(f'there is no layer "{name}"', near or "nodes() has all layers")
+        hint = near or ("node() takes ids" if isinstance(name, int) else "nodes() has all layers")
+        raise misused(f'there is no layer "{name}"', hint)
 
     @property
     def next_id(self) -> int:
@@ -264,8 +265,13 @@ class Graph:
         return self._next
 
     def node(self, node: int) -> Node:
-        """Return a node by id; KeyError if there is none."""
-        return self._nodes[node]
+        """Return a node by id; KeyError if there is none, UsageError for a name."""
+        try:
+            return self._nodes[node]
+        except KeyError:
+            if isinstance(node, str):
+                raise misused(f'node("{node}"): ids are numbers', "graph[name] finds it") from None
+            raise
 
     def nodes(self, type: str | None = None) -> Iterator[Node]:
         """Iterate over the nodes in id order, all or those of one operation type."""

@@ -458,7 +458,7 @@ def input_shapes(graph: Graph, shapes: Mapping[str, ShapeLike]) -> dict[int, Sha
         node = names.get(name)
         if node is None:
             message = f'the model has no input "{name}"; it has {", ".join(graph.inputs)}'
-            hint = did_you_mean(name, names) if name else "name one of them"
+            hint = (did_you_mean(name, names) if name else None) or "name one of them"
             problems.add("E310", message, hint=hint)
             continue
         try:

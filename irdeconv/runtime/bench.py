@@ -532,10 +532,9 @@ def require_measurable(effort: Effort, peers: Sequence[str], threads: int | None
 
     That is by default the number of processors, or 1 beside peers.
     """
-    if effort.rounds < 1 or not 0 <= effort.time <= MOST_SECONDS:
-        given = f"{effort.time:g} seconds in {effort.rounds} rounds"
-        raise misused(f"{given}: 0 to {MOST_SECONDS} seconds in at least 1 round")
-    least = {"iterations": effort.iterations, "requests": effort.requests}
+    if not 0 <= effort.time <= MOST_SECONDS:
+        raise misused(f"time is {effort.time:g}: 0 to {MOST_SECONDS} seconds")
+    least = {"rounds": effort.rounds, "iterations": effort.iterations, "requests": effort.requests}
     wrong = [f"{name} is {n}" for name, n in least.items() if n is not None and n < 1]
     if wrong:
         raise misused(f"{', '.join(wrong)}: at least 1")
