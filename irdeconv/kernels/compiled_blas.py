@@ -17,7 +17,7 @@ ROW_MAJOR, AS_STORED, TRANSPOSED = 101, 111, 112  # of cblas.h
 
 
 def _sgemm(bits: int) -> Any:
-    """Make a function that calls `cblas_sgemm`, whose integers have so many bits, at an address."""
+    """Make a function that calls, at an address, a `cblas_sgemm` whose integers have `bits`."""
     size, kind, real = ir.IntType(bits), ir.IntType(32), ir.FloatType()
     matrix = real.as_pointer()
     parameters = [kind] * 3 + [size] * 3 + [real, matrix, size, matrix, size, real, matrix, size]
@@ -59,8 +59,8 @@ def blas_products(place: int, wide: int, a: Any, b: Any, out: Any) -> None:
     sizes = a.shape[2], out.shape[3], a.shape[3]
     turned = int(a.strides[3] != 4), int(b.strides[3] != 4)
     steps = a.strides[2 + turned[0]] // 4, b.strides[2 + turned[1]] // 4, out.strides[2] // 4
-    for p in range(a.shape[0]):
-        for q in range(a.shape[1]):
+    for p in range(out.shape[0]):
+        for q in range(out.shape[1]):
             arrays = (
                 a.ctypes.data + p * a.strides[0] + q * a.strides[1],
                 b.ctypes.data + p * b.strides[0] + q * b.strides[1],

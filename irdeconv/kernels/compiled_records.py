@@ -120,9 +120,9 @@ _READ = types.Array(types.float32, 1, "C", readonly=True)
 def run_table_on(table: Any, memory: Any, x: Any, out: Any) -> None:
     """Make all calls of a table; places are counted from scratch memory, `x` and `out`, too."""
     # Filled here, since addresses take longer to find in Python. The order is that of
-    # `ScratchPlace.given`: nothing, scratch memory, the first array, the second.
-    bases = np.zeros(4, np.int64)
-    bases[1], bases[2], bases[3] = memory.ctypes.data, x.ctypes.data, out.ctypes.data
+    # `ScratchPlace.given`: nothing, scratch memory, none of a team, the first array, the second.
+    bases = np.zeros(5, np.int64)
+    bases[1], bases[3], bases[4] = memory.ctypes.data, x.ctypes.data, out.ctypes.data
     run_table(table, bases)
 
 

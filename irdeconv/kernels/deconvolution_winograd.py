@@ -271,7 +271,8 @@ class CompiledWinograd(WinogradDeconvolution):
 
     def __init__(self, tiling: tilings.Tiling, w: Array) -> None:
         load()
-        tiling = tilings.for_threads(tiling)
+        if w.dtype == np.float32:  # a BLAS might add up other numbers of rows otherwise
+            tiling = tilings.for_threads(tiling)
         from irdeconv.kernels.compiled_sums import sum_terms
         from irdeconv.kernels.compiled_winograd import entering, leave
 
@@ -373,27 +374,43 @@ class CompiledWinograd(WinogradDeconvolution):
             return None
         phases: list[list[Piece]] = []
         made: dict[Any, Recorded] = {}
+        apart, count = self.tiling.apart, range(len(self.chunks))
         for block, g in itertools.product(self.tiling.blocks, range(self.tiling.problem.groups)):
+            ends = [self._ends(out, block, self._channels(g, i), finish) for i in count]
             own = ScratchPlan()
-            plan = own if self.tiling.apart else ScratchPlan(COMMON)
-            values = plan.array(self._values(block, Space()).shape, np.float32)
+            if apart:  # an end's memory is counted from 0, too, and later chunks need the values
+                sizes = (getattr(end, "scratch", 0) for some in ends for end in some)
+                own.array((max(sizes, default=0),), np.uint8)
+            values = (own if apart else ScratchPlan(COMMON)).array(
+                self._values(block, Space()).shape, np.float32
+            )
             used = own.used
             reads, chunks = list[Piece](), list[Piece]()
             for cut in self.tiling.cuts:
                 own.used = used
-                inputs = slice(g * self.c + cut.start, g * self.c + cut.stop)
-                part = block.inputs(x[:, inputs])
-                reads.append(
-                    Recorded.of("enter", *self._entered(part, values, cut.start, block, own))
-                )
-            for i in range(len(self.chunks)):
+                part = block.inputs(x[:, slice(g * self.c + cut.start, g * self.c + cut.stop)])
+                arguments = self._entered(part, values, cut.start, block, own)
+                reads.append(Recorded.of("enter", *arguments))
+            for i in count:
                 own.used = used
-                chunks.append(self._recorded_chunk(values, out, block, g, i, finish, own, made))
-            phases += [[in_turn([*reads, *chunks])]] if self.tiling.apart else [reads, chunks]
-        if self.tiling.apart:  # blocks do not wait for each other
+                work = self._recorded_chunk(values, out, block, g, i, own, made)
+                chunks.append(in_turn([work, *ends[i]]))
+            phases += [[in_turn([*reads, *chunks])]] if apart else [reads, chunks]
+        if apart:  # blocks do not wait for each other
             phases = [[piece for (piece,) in phases]]
         found = [Repeated(tuple(phase)).phases for phase in phases]
         return SharedCalls(tuple(itertools.chain.from_iterable(found))) if all(found) else None
+
+    def _channels(self, group: int, index: int) -> slice:
+        """Return the channels of the output of a chunk."""
+        chunk = self.chunks[index]
+        return slice(group * self.m + chunk.start, group * self.m + chunk.stop)
+
+    def _ends(self, out: Array, block: OutputBlock, channels: slice, finish: Fix) -> list[Piece]:
+        """Return the work that finishes some channels of a block."""
+        runs = runs_of(block.box(out)[:, channels], out.shape[2:], block)
+        pieces = (finish(part, i, channels, span) for part, i, span in runs)
+        return [piece for piece in pieces if piece is not None]
 
     def _recorded_chunk(
         self,
@@ -402,17 +419,15 @@ class CompiledWinograd(WinogradDeconvolution):
         block: OutputBlock,
         group: int,
         index: int,
-        finish: Fix,
-        plan: ScratchPlan,
+        own: ScratchPlan,
         made: dict[Any, Recorded],
-    ) -> Piece:
-        """Record the work of `_chunk`; `made` keeps what is the same for other blocks."""
-        chunk, width = self.chunks[index], self.tiling.width(block)
-        channels = slice(group * self.m + chunk.start, group * self.m + chunk.stop)
-        count, line = chunk.stop - chunk.start, self.tiling.pitch(block)
+    ) -> Recorded:
+        """Record `_chunk` without its end; `made` keeps what is the same for other blocks."""
+        channels, width = self._channels(group, index), self.tiling.width(block)
+        count, line = channels.stop - channels.start, self.tiling.pitch(block)
         rows = self.tiling.residues * count
         plane = pitch(rows * width, np.float32)
-        terms = plan.array((values.shape[0] * plane + 2 * MARGIN,), np.float32)
+        terms = own.array((values.shape[0] * plane + 2 * MARGIN,), np.float32)
         kind = group, index, width, line, values, terms
         if kind not in made:
             assert self.panels is not None
@@ -425,10 +440,10 @@ class CompiledWinograd(WinogradDeconvolution):
             )
         y = out.reshape(-1)[start_of(self.tiling.problem, block, channels.start) :]
         sums, arguments = self.loops[id(block), count]
-        sum_terms = Recorded.of("sum_terms", terms, y, plan.array((sums,), np.float32), *arguments)
-        runs = runs_of(block.box(out)[:, channels], out.shape[2:], block)
-        ends = (finish(part, i, channels, span) for part, i, span in runs)
-        return in_turn([made[kind], sum_terms, *ends])
+        sums_place = own.array((sums,), np.float32)
+        return Recorded.joined(
+            [made[kind], Recorded.of("sum_terms", terms, y, sums_place, *arguments)]
+        )
 
     def _arguments(self, terms: BlockTerms, block: OutputBlock, channels: int) -> tuple[Any, ...]:
         """Return the arguments of the compiled loop besides the arrays."""

@@ -18,9 +18,12 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from threading import Lock, Thread, local
 from typing import Any, Protocol, TypeVar
 from weakref import WeakValueDictionary
+
+import numpy as np
 
 
 class Renewable(Protocol):
@@ -107,8 +110,11 @@ def matrix_product() -> tuple[int, bool] | None:
 
     Compiled code calls it, so that a product needs no call from Python.
     """
+    folder = str(Path(np.__file__).parent)  # beside it is numpy.libs
     for library in _libraries():
-        if getattr(library, "internal_api", None) != "openblas" or "numpy" not in library.filepath:
+        if getattr(library, "internal_api", None) != "openblas":
+            continue
+        if not str(library.filepath).startswith(folder):
             continue
         found = _functions(library, "cblas_sgemm", "openblas_get_config")
         if found is not None:

@@ -165,11 +165,11 @@ class SharedCalls:
         return table, ends, firsts, blocking.allocate(2 * blocking.ALIGNMENT).view(np.int64)
 
     @cached_property
-    def _needs(self) -> tuple[int, Array]:
-        """The bytes of each thread's scratch memory, and the memory that all of them share."""
+    def _needs(self) -> tuple[int, int]:
+        """The bytes of scratch memory: of each thread, and shared by all of them."""
         pieces = [piece for phase in self.phases for piece in phase]
-        common = blocking.allocate(max((piece.common for piece in pieces), default=0))
-        return max((piece.scratch for piece in pieces), default=0), common
+        own, common = ([getattr(p, kind) for p in pieces] for kind in ("scratch", "common"))
+        return max(own, default=0), max(common, default=0)
 
     def __call__(self, team: Team) -> None:
         """Make the calls."""
@@ -180,7 +180,8 @@ class SharedCalls:
         return space.again(self, lambda: self._made(space))
 
     def _made(self, space: Space) -> tuple[int, Any]:
-        bases, held = _bases(space, *self._needs)
+        scratch, common = self._needs
+        bases, held = _bases(space, scratch, space.common.room(common))
         table, ends, firsts, counts = map(address, self._words)
         job = np.array([table, ends, firsts, len(self.phases), counts, address(bases)], np.int64)
         return address(job), (job, bases, held)
@@ -189,7 +190,7 @@ class SharedCalls:
 def shared_calls(steps: Iterable[Phases], threads: int) -> Callable[[Team], None]:
     """Return the calls of steps, one after the other, each of phases that threads may share."""
     phases: list[tuple[Recorded, ...]] = []
-    for phase in chain.from_iterable(steps):
+    for phase in filter(None, chain.from_iterable(steps)):  # one without pieces would never end
         if phases and (threads == 1 or len(phase) == len(phases[-1]) == 1):
             phases[-1] = (Recorded.joined([*phases[-1], *phase]),)
         else:
@@ -398,6 +399,8 @@ def recorded_matmuls(calls: Iterable[ProductCall]) -> Recorded | None:
         views = [_as_stacks(array) for array in arrays]
         if fn is not np.matmul or not all(map(_suits_blas, views)) or views[2].strides[3] != 4:
             return None
+        stack = views[2].shape[:2]
+        views = [np.broadcast_to(view, (*stack, *view.shape[2:])) for view in views[:2]] + views[2:]
         found.append(Recorded.of("blas_products", *function, *views))
     return Recorded.joined(found)
 

@@ -51,7 +51,7 @@ class ResidueRates:
 
 
 RESIDUES = ResidueRates()
-LEAST_ROWS = 4  # channels of a piece of work, and what their number is a multiple of
+CHANNEL_STEP = 4  # of which the channels of a piece of work are a multiple
 COMPETING = 512  # bytes: channels a multiple apart have an eighth of a level 1 cache, or less
 NEAR_INPUTS = 1 << 22  # bytes that a far cache keeps from run to run, beside others' data
 MOST_CALLS = 1024  # of a layer that are written down: each takes some 50 us
@@ -160,18 +160,20 @@ class ResidueCut:
 
     def finer(self, share: int) -> list[ResidueCut]:
         """Return those that are cut into so many times as many pieces, by channels or by blocks."""
-        found, rows = [], -(-self.channels // (share * LEAST_ROWS)) * LEAST_ROWS
-        if rows < self.channels:
-            found.append(replace(self, channels=rows))
-        heights = self.blocks.heights
-        for at, (axis, height) in enumerate(zip(self.axes, heights, strict=True)):
-            step = (
-                shares(-(-axis.size // axis.stride), share * -(-axis.size // height)) * axis.stride
-            )
-            if step < height:  # the first axis that is long enough
-                finer = (*heights[:at], step, *heights[at + 1 :])
-                found.append(replace(self, blocks=replace(self.blocks, heights=finer)))
-                break
+        found, channels = [], -(-self.channels // (share * CHANNEL_STEP)) * CHANNEL_STEP
+        if channels < self.channels:
+            found.append(replace(self, channels=channels))
+        # Parts of other axes, or of one axis of several images, would be cropped: see `_cropped` of
+        # the kernel.
+        blocks, axis = self.blocks, self.axes[0]
+        parts = -(-axis.size // blocks.heights[0])
+        step = shares(-(-axis.size // axis.stride), share * parts) * axis.stride
+        if blocks.images > 1:
+            blocks = replace(blocks, images=shares(blocks.images, share))
+        elif step < blocks.heights[0]:
+            blocks = replace(blocks, heights=(step, *blocks.heights[1:]))
+        if blocks is not self.blocks:
+            found.append(replace(self, blocks=blocks))
         return found
 
     @property

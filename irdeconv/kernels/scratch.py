@@ -1,7 +1,7 @@
 """Scratch memory of kernels, and the sizes of blocks, for caches and for threads.
 
 Results do not depend on the number of threads: sizes do only where that changes no sum, see
-`shared_step`.
+`shared_step` and `cut_for_threads`.
 """
 
 from __future__ import annotations
@@ -21,14 +21,32 @@ from irdeconv.ir.spec import Array
 T = TypeVar("T")
 
 ALIGNMENT = 64  # bytes, a cache line
-# Numbers of memory from which places are counted: a thread's own, and that of all its team.
-SCRATCH, COMMON = 1, 2
+# Numbers of memory from which places are counted: a thread's own, that of all its team, and arrays
+# that are arguments of each call.
+SCRATCH, COMMON, GIVEN = 1, 2, 3
+
+
+class CommonMemory:
+    """Memory that the threads of a team share."""
+
+    def __init__(self) -> None:
+        self.memory = np.empty(0, np.uint8)
+
+    def room(self, size: int) -> Array:
+        """Return it with room for so many bytes; who has earlier memory keeps that."""
+        if size > self.memory.nbytes:
+            self.memory = allocate(size)
+        return self.memory
 
 
 class Space:
-    """Scratch memory handed out in pieces, reclaimed at once, and kept: fresh pages cost more."""
+    """Scratch memory handed out in pieces, reclaimed at once, and kept: fresh pages cost more.
 
-    def __init__(self) -> None:
+    `common` is shared with the other threads.
+    """
+
+    def __init__(self, common: CommonMemory | None = None) -> None:
+        self.common = common or CommonMemory()
         self._buffer = np.empty(0, np.uint8)
         self.used = 0  # bytes that are handed out
         self.peak = 0
@@ -97,7 +115,7 @@ class ScratchPlace:
     def given(number: int, like: Array) -> ScratchPlace:
         """Return the whole of a contiguous array that is one of several arguments."""
         array = np.empty(like.shape, like.dtype)
-        return ScratchPlace(0, array.shape, array.dtype, array.strides, SCRATCH + 1 + number)
+        return ScratchPlace(0, array.shape, array.dtype, array.strides, GIVEN + number)
 
     @property
     def ndim(self) -> int:
@@ -228,19 +246,17 @@ def shared_by(threads: int) -> Iterator[None]:
         _THREADS.reset(token)
 
 
-def shared_step(
-    size: int, step: int, work: float, whole: int = 1, copies: int = 1, each: int = 2
-) -> int:
+def shared_step(size: int, step: int, work: float, whole: int = 1, copies: int = 1) -> int:
     """Return the length of pieces of a range, at most `step`, that suits the threads.
 
     `work` is the nanoseconds of the range, which is cut `copies` times; only multiples of `whole`
-    are returned, or `step`. Each thread gets `each` pieces, fewer if they repeat some work. Where a
-    range is cut must not change a result.
+    are returned, or `step`. Each thread gets two pieces. Where a range is cut must not change a
+    result.
     """
     threads = _THREADS.get()
     if threads == 1:
         return step
-    wanted = min(each * threads, work / SHARED_NS) / copies
+    wanted = min(2 * threads, work / SHARED_NS) / copies
     finer = -(-size // max(1, int(wanted)))
     return min(step, -(-finer // whole) * whole)
 

@@ -24,7 +24,7 @@ import numpy as np
 
 from irdeconv.ir.spec import Array
 from irdeconv.kernels.machine import relative, renew_in_children, use_one_blas_thread
-from irdeconv.kernels.scratch import Space, address
+from irdeconv.kernels.scratch import CommonMemory, Space, address
 
 T = TypeVar("T")
 BUFFER = 512  # elements
@@ -37,7 +37,7 @@ FADING = 1.1  # by which the least time counts more from run to run, for a lucky
 WORTH_SHARING = 0.95  # of the time alone, or less
 # Of so many runs so many go the other way. The first of them wakes threads up, so one is too few.
 AGAIN, RUNS_TRIED = 60, 3
-SOON = 12  # the same for calls that were slower when they were shared, as long as they are new
+SOON = 12  # instead of AGAIN, while a call that was slower when it was shared is new
 
 
 def processors() -> int:
@@ -222,7 +222,8 @@ class Threads:
         self.threads = max(1, threads)
         self.space = Space()
         self.lock = Turn()
-        self._spaces = [Space() for _ in range(self.threads)]
+        self._common = CommonMemory()
+        self._spaces = [Space(self._common) for _ in range(self.threads)]
         self._begin()
         renew_in_children(self)
 
@@ -299,7 +300,7 @@ class Threads:
     @property
     def peak(self) -> int:
         """The most bytes of scratch memory in use at once."""
-        return self.space.peak + sum(s.peak for s in self._spaces)
+        return self.space.peak + sum(s.peak for s in self._spaces) + self._common.memory.nbytes
 
 
 @dataclass

@@ -28,6 +28,7 @@ from irdeconv.kernels.panels import FAR_BYTES, best_tile, computed
 from irdeconv.kernels.products import call_cost, lanes, pitch, product_cost, stack_cost
 from irdeconv.kernels.scratch import ITEMS, pieces, shares
 
+LEAST_CHUNK = 8  # channels of the output, for which threads read the evaluated inputs again
 LEAST_READ = 1 << 16  # elements of inputs that are worth a call
 
 
@@ -76,8 +77,10 @@ class Tiling:
 
     def finer(self, share: int) -> list[Tiling]:
         """Return it with so many times as many chunks of channels, if threads share these."""
-        channels = -(-self.channels // share)
-        return [] if self.apart else [replace(self, channels=channels, readers=share)]
+        channels = max(LEAST_CHUNK, -(-self.channels // share))
+        if self.apart or channels >= self.channels:
+            return []
+        return [replace(self, channels=channels, readers=share)]
 
     @cached_property
     def items(self) -> int:

@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.kernels import deconvolution_winograd, jit, machine, scratch
+from irdeconv.kernels import (
+    deconvolution_direct,
+    deconvolution_winograd,
+    jit,
+    machine,
+    products,
+    scratch,
+)
 from irdeconv.kernels.candidate import ConvProblem
 from irdeconv.kernels.scratch import ScratchPlan, Space
 from irdeconv.kernels.threads import Threads
@@ -377,6 +384,25 @@ def test_the_blas_multiplies_what_numpy_would_give_it(turned):
     assert np.isnan(out[..., 9:]).all()
 
 
+@pytest.mark.parametrize("sizes", [(64, 64, 3136), (256, 64, 784), (100, 70, 1001)])
+@pytest.mark.parametrize("stack", [(), (2,)])
+def test_small_products_of_one_are_each_written(sizes, stack, monkeypatch):
+    """On processors whose BLAS reads small operands in place a product is cut into tiles."""
+    from irdeconv.kernels.recorded_calls import recorded_matmuls
+
+    monkeypatch.setattr(products, "multiplies_in_place", lambda: True)
+    m, k, n = sizes
+    a, b = randn(*stack, m, k), randn(*stack, k, n)
+    out = np.full((*stack, m, n), np.nan, np.float32)
+    calls = products.product_calls(a, b, out)
+    assert len(calls) > 1 or calls[0][3].ndim > out.ndim
+    work = recorded_matmuls(calls)
+    if work is not None:
+        work(Space())
+        np.testing.assert_allclose(out, np.matmul(a, b), rtol=1e-5, atol=1e-4)
+    assert work is not None or stack or machine.matrix_product() is None
+
+
 @pytest.mark.parametrize(
     ("a", "b"),
     [
@@ -409,7 +435,10 @@ def test_other_products_are_left_to_numpy(a, b):
 @np.errstate(all="ignore")
 def test_tiles_that_are_written_down_compute_the_same(problem, threads, small, monkeypatch):
     """By phases that wait for each other, and by blocks that do not."""
-    from irdeconv.kernels.recorded_calls import Recorded, shared_calls
+    from irdeconv.kernels.recorded_calls import ProgramCode, recorded_program, shared_calls
+
+    def twice(tile, image, channels, positions):
+        return recorded_program(ProgramCode([(jit.ADDED, (0, 0), 1)], (), 0), [tile], tile)
 
     if small:
         sizes = replace(scratch.SIZES, evaluated_bytes=20_000, tile_columns=8)
@@ -421,10 +450,36 @@ def test_tiles_that_are_written_down_compute_the_same(problem, threads, small, m
         want, out = (np.full(problem.out_shape, np.nan, np.float32) for _ in range(2))
         candidate.prepare(w)(x, want, None, Threads(1))
         with scratch.shared_by(threads):
-            work = candidate.prepare(w).fixed(x, out, lambda *_: Recorded((), ()))
+            work = candidate.prepare(w).fixed(x, out, twice)
         phases.add(len(work.phases))
         for _ in range(3):
             out.fill(np.nan)
             shared_calls([work.phases], threads)(Threads(threads))
-            np.testing.assert_array_equal(out, want)
+            np.testing.assert_array_equal(out, 2 * want)
     assert phases == {1} if small else max(phases) > 1
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4, 16])
+@pytest.mark.parametrize(
+    ("shape", "outputs", "kernel", "strides", "sizes"),
+    [
+        ((8, 64, 8, 8), 32, (4, 4), (2, 2), (18, 18)),
+        ((1, 32, 1, 512), 16, (1, 4), (1, 2), (1, 1026)),
+        ((4, 32, 12, 12), 16, (4, 4), (2, 2), (26, 26)),
+    ],
+)
+def test_work_that_is_cut_for_threads_is_still_written_down(
+    shape, outputs, kernel, strides, sizes, threads
+):
+    lists = kernel, strides, (1, 1), (0, 0), sizes
+    problem = ConvProblem(shape, outputs, 1, *lists)
+    x, w = randn(*shape), randn(1, shape[1], outputs, *kernel)
+    direct = next(c for c in deconvolution_direct.candidates(problem))
+    with scratch.shared_by(threads):
+        made = direct.prepare(w)
+    one, out = (np.full(problem.out_shape, np.nan, np.float32) for _ in range(2))
+    direct.prepare(w)(x, one, None, Threads(1))
+    work = made.fixed(x, out, lambda *_: None)
+    assert work is not None
+    work(Threads(threads))
+    np.testing.assert_array_equal(out, one)
