@@ -118,7 +118,7 @@ class PrimeField:
         """
         total = np.zeros((), np.int64)
         size = max(math.prod(a.shape[:-1]), math.prod(b.shape[:-2]) * a.shape[-2]) * b.shape[-1]
-        spend(size * (ELEMENT_WORK + a.shape[-1] // 4))
+        spend(size * (PROBED_WORK + a.shape[-1] // 16))
         for at in range(0, max(a.shape[-1], 1), TERMS):
             left, sums = a[..., at : at + TERMS].astype(np.float64), np.zeros((), np.int64)
             for shift in (2 * PART, PART, 0):
@@ -183,7 +183,7 @@ class PrimeField:
 
 
 LARGEST_PROBED = 2**25  # elements of a value
-DRAW_WORK, ELEMENT_WORK = 16384, 8  # units of a draw, and of an element that is computed
+DRAW_WORK, PROBED_WORK = 16384, 2  # units of a draw, and of an element that is computed
 SUM_BITS = 64  # of the number of terms of a sum
 BITS = {"f64": 2200, "f32": 300, "bf16": 300, "f16": 64}  # from the smallest number to the largest
 
@@ -255,7 +255,7 @@ def room(shape: Sequence[int]) -> None:
     if size > LARGEST_PROBED:
         text = f"a value of the shape {list(shape)} has more than {LARGEST_PROBED} elements"
         raise Unproved(f"{text}, the most that the probe holds")
-    spend(ELEMENT_WORK * size)
+    spend(PROBED_WORK * size)
 
 
 class Evaluation(ModelWalk):
