@@ -1,8 +1,9 @@
 // The table of layers: of the graph that the active pane shows. Only rows in sight exist.
 
 const ROW = 24; // pixels, as in page.css
+const MOST_OUTPUT = 170; // pixels that the text of outputs gets before names and types do
 const MOST_TEXT = 600; // pixels of a name that have a share in the room
-const LEAST_TEXT = { name: 110, type: 80, output: 100 }; // pixels that the texts shrink to
+const LEAST_TEXT = { name: 110, type: 80 }; // pixels that the texts shrink to
 
 const COLUMNS = [
   { title: "id", text: (node) => String(node.id), sort: (node) => node.id, number: true },
@@ -41,7 +42,7 @@ const table = {
     this.filter.addEventListener("input", () => this.fill());
     this.constants = make("input");
     this.constants.type = "checkbox";
-    this.constants.addEventListener("change", () => this.write());
+    this.constants.addEventListener("change", () => this.fill());
     const label = make("label", "", "constants");
     label.prepend(this.constants);
     this.title = make("h2");
@@ -97,7 +98,7 @@ const table = {
     this.fill();
   },
 
-  // Every column of numbers is as wide as its longest text; narrow windows scroll.
+  // Every column but names and types is as wide as its longest text; narrow windows scroll.
   setWidths() {
     const context = make("canvas").getContext("2d");
     const { fontSize, fontFamily } = getComputedStyle(this.grid);
@@ -105,14 +106,14 @@ const table = {
       context.font = `${weight} ${fontSize} ${fontFamily}`;
       return context.measureText(text).width;
     };
-    const nodes = this.all();
+    const nodes = [...this.graph.nodes.values()];
     let least = 0;
     const columns = this.columns.map((column) => {
       const texts = nodes.map((node) => column.text(node));
       const longest = texts.reduce((a, b) => (b.length > a.length ? b : a), "");
       // The title leaves room for the sign of its order.
       const need = Math.ceil(Math.max(wide(longest, 400) + 4, wide(`${column.title} \u25BE`, 600)) + 18);
-      const width = LEAST_TEXT[column.title] ?? need;
+      const width = LEAST_TEXT[column.title] ?? (column.title === "output" ? Math.min(need, MOST_OUTPUT) : need);
       least += width;
       return Object.hasOwn(LEAST_TEXT, column.title) ? `minmax(${width}px, ${Math.min(need, MOST_TEXT)}fr)` : `${width}px`;
     });
@@ -129,13 +130,9 @@ const table = {
     this.write();
   },
 
-  all() {
-    return [...this.graph.nodes.values()].filter((node) => this.constants.checked || !node.constant);
-  },
-
   fill() {
     const terms = termsOf(this.filter.value);
-    const all = this.all();
+    const all = [...this.graph.nodes.values()].filter((node) => this.constants.checked || !node.constant);
     this.rows = all.filter((node) => terms.every((term) => fits(node, term)));
     const { column, down } = this.order;
     const sign = down ? -1 : 1;
