@@ -51,6 +51,7 @@ BEGIN = (
     "from irdeconv.cli.batch_executors import child; child()"
 )
 MOST_ANSWER = 1 << 26  # bytes; rows are cut long before
+STARTS = 3  # of a process that is killed before it can take an item
 ENDING_TIME = 2.0  # seconds that a process has to end once its pipe is closed
 
 
@@ -101,6 +102,19 @@ class Child:
             self._drop()
 
     def _started(self) -> subprocess.Popen[bytes]:
+        code: int | None = None
+        for _ in range(STARTS):
+            process = self._begun()
+            if _asked(process, asdict(self.work)) is not None:
+                return process
+            code = self._drop()
+            if code is None or code >= 0:  # it has ended by itself, and would do so again
+                break
+        doctor = "irdeconv doctor may show the reason"
+        hint = "allow more with --memory" if self.work.memory else doctor
+        raise misused(f"a process for items does not start (exit code {code})", hint)
+
+    def _begun(self) -> subprocess.Popen[bytes]:
         with self._lock:
             if self._closed:
                 raise InterruptedError("the batch is over")
@@ -111,11 +125,6 @@ class Child:
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,  # Ctrl-C is for the process that the user has started
             )
-        if _asked(process, asdict(self.work)) is None:
-            code = self._drop()
-            doctor = "irdeconv doctor may show the reason"
-            hint = "allow more with --memory" if self.work.memory else doctor
-            raise misused(f"a process for items does not start (exit code {code})", hint)
         return process
 
     def _drop(self, grace: float = ENDING_TIME) -> int | None:

@@ -18,6 +18,7 @@ from xml.etree import ElementTree
 import pytest
 
 from irdeconv.base.errors import FileAccessError, UsageError
+from irdeconv.cli import batch_executors
 from irdeconv.cli.batch_executors import Child, Errand, Results, in_process, in_processes
 from irdeconv.cli.batch_items import found_files, name_of, worst
 from support import batch_calls
@@ -429,6 +430,23 @@ def test_copies_of_a_process_neither_answer_nor_stay() -> None:
 def test_a_process_that_does_not_start(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="does not start"):
         Child(Errand("support.nothing:call", str(tmp_path))).run({})
+
+
+@pytest.mark.skipif("sys.platform == 'win32'", reason="it ends a process with a signal of POSIX")
+@pytest.mark.parametrize("times", [1, 9])
+def test_a_process_that_is_killed_while_it_starts(
+    times: int, tmp_path: Path, monkeypatch: Patch
+) -> None:
+    killed = "import os, pathlib\nmarks = pathlib.Path({!r})\nn = len(os.listdir(marks))\n"
+    killed += "if n < {}:\n    (marks / str(n)).touch()\n    os.kill(os.getpid(), 9)\n"
+    code = killed.format(str(tmp_path), times) + batch_executors.BEGIN
+    monkeypatch.setattr(batch_executors, "BEGIN", code)
+    with closing(Child(errand())) as child:
+        if times == 1:
+            assert child.run({"how": "well"})["summary"] == "well"
+            return
+        with pytest.raises(UsageError, match="does not start"):
+            child.run({"how": "well"})
 
 
 @pytest.mark.skipif(
