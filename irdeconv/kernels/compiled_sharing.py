@@ -17,6 +17,7 @@ from numba.extending import (  # type: ignore[import-not-found, import-untyped, 
 )
 
 from irdeconv.kernels import jit
+from irdeconv.kernels.scratch import ALIGNMENT
 
 _WORD = ir.IntType(64)
 
@@ -75,7 +76,6 @@ EAGER_LOOKS = 20_000  # at what another thread will change, before others may ha
 PATIENT_LOOKS = 2000  # for which a thread that stands by lets others have it, before it leaves
 OPENED, INSIDE, EXPIRED, POSTED = 0, 8, 16, 64  # bytes, in a post
 TABLE, PIECES, PHASES, COUNT, COUNTERS, BASES = range(0, 48, 8)  # bytes, in a job
-LINE = 64  # bytes of a cache line: what one thread changes would slow others that look beside it
 
 
 @jit.compiled
@@ -96,7 +96,7 @@ def _do_job(job: int, give_way: int) -> None:
     """
     table, pieces, bases = load(job + TABLE), load(job + PIECES), load(job + BASES)
     phases, count, taken = load(job + PHASES), load(job + COUNT), load(job + COUNTERS)
-    ended = taken + LINE
+    ended = taken + ALIGNMENT  # in another cache line: one that changes slows down who looks at it
     turn = add(taken, 1)
     while turn >> 32 < count:
         phase = turn >> 32
@@ -125,7 +125,7 @@ def _lead(job: int, post: int, give_way: int) -> None:
     """
     counters = load(job + COUNTERS)
     store(counters, 0)
-    store(counters + LINE, 0)
+    store(counters + ALIGNMENT, 0)
     add(post + OPENED, 1)
     _do_job(job, give_way)
     add(post + OPENED, 1)

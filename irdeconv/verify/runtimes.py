@@ -315,7 +315,9 @@ def _time(reader: Any, number: dict[str, int], last: dict[Key, int], end: int) -
     name = _key(reader)
     if name in number:
         return number[name]
-    return max((last[name, port] for port in range(reader.get_output_size())), default=end)
+    outputs = range(reader.get_output_size())
+    # The model need not have the reader: importers leave layers behind that no result needs.
+    return max((last.get((name, port), -1) for port in outputs), default=end)
 
 
 def _reachable(results: Iterable[Any]) -> set[str]:

@@ -253,3 +253,18 @@ def test_names_of_onnx_nodes_with_several_outputs(tmp_path: Path) -> None:
     assert report, report
     seen = [report.graph.node(t.node).names_of(0) for t in report.tensors if not t.output]
     assert {n for names in seen for n in names} >= {"q", "s", "z"}
+
+
+def test_layers_that_no_result_needs_are_no_readers() -> None:
+    import openvino as ov
+    from openvino import opset13 as op
+
+    x = op.parameter([1, 4], np.float32, name="x")
+    y = op.relu(x, name="y")
+    left_behind = op.relu(op.abs(y), name="unused")
+    z = op.relu(y, name="z")
+    model = ov.Model([z], [x])
+    assert len(y.output(0).get_target_inputs()) == 2
+    first, second = ((peer._key(node), 0) for node in (y, z))
+    assert peer._last_readers(model, [[first], [second]]) == {first: 1, second: 2}
+    del left_behind
