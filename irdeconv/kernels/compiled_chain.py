@@ -129,10 +129,10 @@ def _exp(x: Any) -> Any:
 
 
 @compiled
-def add_and_exponentiate(into: Any, b: Any) -> None:
-    """Compute exp(x + b) in place."""
+def exponentiate(into: Any) -> None:
+    """Compute exp(x) in place."""
     for i in range(len(into)):
-        into[i] = _exp(into[i] + b)
+        into[i] = _exp(into[i])
 
 
 @compiled

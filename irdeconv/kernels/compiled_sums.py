@@ -17,8 +17,8 @@ from numba.core import cgutils  # type: ignore[import-not-found, import-untyped,
 from irdeconv.ir.spec import Array
 from irdeconv.kernels import compiled_vectors, jit
 from irdeconv.kernels.compiled_chain import (
-    add_and_exponentiate,
     adjacent,
+    exponentiate,
     larger,
     place_number,
     turns,
@@ -48,6 +48,11 @@ def _folded(code: VectorCode, combine: Combine, totals: Sequence[ir.Value]) -> i
     return builder.extract_element(whole, ir.Constant(ir.IntType(32), 0))
 
 
+def whole(builder: ir.IRBuilder, count: ir.Value, step: int) -> ir.Value:
+    """Return the largest multiple of `step` that is at most `count`."""
+    return builder.mul(builder.sdiv(count, place_number(step)), place_number(step))
+
+
 def _reduced(combine: Combine, start: float) -> Any:
     """Make a function that combines neighbours: lanes of some vectors, then the lanes' results."""
 
@@ -63,19 +68,23 @@ def _reduced(combine: Combine, start: float) -> Any:
         # Four sums, because each addition waits for the one before it. Single vectors that are left
         # go to the first of them, single elements to the folded sum.
         builder = code.builder
-        totals = [code.total() for _ in range(TOGETHER)]
-        for total in totals:
-            builder.store(code.splat(ir.Constant(ir.FloatType(), start)), total)
+        rest = cgutils.alloca_once_value(builder, ir.Constant(ir.FloatType(), start))
         begin = place_number(0)
-        for some in (TOGETHER, 1):
-            step = some * code.lanes
-            stop = builder.mul(builder.sdiv(count, place_number(step)), place_number(step))
-            with cgutils.for_range_slice(builder, begin, stop, place_number(step)) as (i, _):
-                for v, total in enumerate(totals[:some]):
-                    place = builder.add(builder.add(at, i), place_number(v * code.lanes))
-                    builder.store(combine(builder, [builder.load(total), x.vector(place)]), total)
-            begin = stop
-        rest = cgutils.alloca_once_value(builder, _folded(code, combine, totals))
+        with builder.if_then(builder.icmp_signed(">=", count, place_number(code.lanes))):
+            totals = [code.total() for _ in range(TOGETHER)]
+            for total in totals:
+                builder.store(code.splat(ir.Constant(ir.FloatType(), start)), total)
+            for some in (TOGETHER, 1):
+                step = some * code.lanes
+                stop = whole(builder, count, step)
+                with cgutils.for_range_slice(builder, begin, stop, place_number(step)) as (i, _):
+                    for v, total in enumerate(totals[:some]):
+                        place = builder.add(builder.add(at, i), place_number(v * code.lanes))
+                        both = [builder.load(total), x.vector(place)]
+                        builder.store(combine(builder, both), total)
+                begin = stop
+            builder.store(_folded(code, combine, totals), rest)
+        begin = whole(builder, count, code.lanes)
         with cgutils.for_range_slice(builder, begin, count, place_number(1)) as (i, _):
             both = [builder.load(rest), x.element(builder.add(at, i))]
             builder.store(combine(builder, both), rest)
@@ -105,11 +114,13 @@ def softmax_rows(x: Any, out: Any, totals: Any) -> None:
     flat, result = x.reshape(-1), out.reshape(-1)
     for r in range(rows):
         _largest(flat, r * width, width, totals, r)
-        # Copied first: `add_and_exponentiate` becomes vectors only because it works in place. With
-        # two arrays LLVM would have to prove that they do not overlap.
         row, top = result[r * width : (r + 1) * width], totals[r]
         _copy_row(flat[r * width : (r + 1) * width], row)
-        add_and_exponentiate(row, -top)
+        for i in range(width):
+            row[i] -= top
+    exponentiate(result)
+    for r in range(rows):
+        row = result[r * width : (r + 1) * width]
         _sum(result, r * width, width, totals, r)
         total = totals[r]
         for i in range(width):

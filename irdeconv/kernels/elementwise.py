@@ -21,6 +21,7 @@ import numpy as np
 
 from irdeconv.ir.spec import Array
 from irdeconv.kernels import products
+from irdeconv.kernels.numpy_calls import NumPyCall
 
 Function = Callable[..., Any]  # (*arrays, out=array)
 Rule = Callable[..., Any]  # a ufunc, or (emitter, *values, *parameters) -> value
@@ -97,6 +98,11 @@ class Emitter:
         """Return a value's constant, of any shape; None if it has none."""
         return self.constants.get(value, self._known.get(value))
 
+    def is_relu(self, call: TileCall) -> bool:
+        """Whether a call is that of `relu`."""
+        ends = [self.constants.get(v) for v in call.args[1:]]
+        return call.fn is clip_loop and ends[0] == 0 and ends[1] == INF
+
 
 @dataclass(frozen=True)
 class TileProgram:
@@ -114,6 +120,13 @@ class TileProgram:
                 fn(slots[args[0]], slots[args[1]], out=slots[target])
             else:
                 fn(*[slots[i] for i in args], out=slots[target])
+
+    def calls(
+        self, inputs: Sequence[Array], out: Array, scratch: Sequence[Array]
+    ) -> list[NumPyCall]:
+        """Return the calls of `run` on these arrays."""
+        slots = [*inputs, out, *self.constants, *scratch]
+        return [(fn, [slots[i] for i in args], slots[to]) for fn, args, to in self.code]
 
 
 def copy(x: Array, out: Array) -> None:
@@ -138,6 +151,7 @@ def assign(
     destination has another element type, so that it holds nothing but the result.
     """
     calls, final = _with_conversions(emitter.calls, result, loads, inputs, store)
+    calls = _needed(calls, final)
     last = {value: at for at, call in enumerate(calls) for value in call.args}
     place = {i: i for i in range(inputs)}
     place |= {v: inputs + 1 + k for k, v in enumerate(emitter.constants)}
@@ -159,9 +173,17 @@ def assign(
             slot, registers = first + registers, registers + 1
         place[call.result] = slot
         code.append((call.fn, args, slot))
-        if call.result not in last and call.result != final:
-            free.append(slot)
     return TileProgram(tuple(code), tuple(emitter.constants.values()), registers)
+
+
+def _needed(calls: Sequence[TileCall], final: int) -> list[TileCall]:
+    """Return the calls that the last result depends on."""
+    wanted, kept = {final}, list[TileCall]()
+    for call in reversed(calls):
+        if call.result in wanted:
+            wanted.update(call.args)
+            kept.append(call)
+    return kept[::-1]
 
 
 def _with_conversions(
@@ -450,11 +472,16 @@ def round_half_away(e: Emitter, x: int) -> int:
 
 
 def fake_quantize(
-    e: Emitter, x: int, low: int, high: int, scale: int, onto: int, first: int, levels: int
+    e: Emitter, x: int, low: int, _: int, scale: int, onto: int, first: int, levels: int
 ) -> int:
     """Quantize as FakeQuantize does; `scale` is high - low, `onto` the output's extent."""
-    inside = e.call(np.minimum, e.call(np.maximum, x, low), high)
-    part = e.call(np.divide, e.call(np.subtract, inside, low), scale)
+    # Differences and quotients are rounded in order, so limiting them to 0..1 gives the same bits
+    # as limiting x, and limits of one element cost less than those of each channel.
+    least = e.known(low)
+    if least is not None and np.all(least >= 0):  # a ReLU in front changes nothing
+        x = next((c.args[0] for c in e.calls if c.result == x and e.is_relu(c)), x)
+    part = x if least is not None and not least.any() else e.call(np.subtract, x, low)
+    part = e.call(clip_loop, e.call(np.divide, part, scale), 0.0, 1.0)
     step = e.call(np.rint, e.call(np.multiply, part, levels - 1.0))
     part = e.call(np.divide, step, levels - 1.0)
     return e.call(np.add, e.call(np.multiply, part, onto), first)
@@ -491,14 +518,16 @@ def to_f16(values: Array, out: Array) -> None:
     # there. What has become 2^16 or more becomes infinite by a factor of 2^112, nothing else does.
     bits = np.ascontiguousarray(values).view(np.uint32)
     shift = (bits & _EXPONENT).view(np.float32)
-    np.clip(shift, _SMALLEST_F16, _ABOVE_F16, out=shift)
+    clip_loop(shift, _SMALLEST_F16, _ABOVE_F16, shift)
     shift *= _TEN_BITS
-    size = np.abs(values)
-    size += shift
+    size = values + shift
     size -= shift
-    size *= _TO_INFINITY
-    size /= _TO_INFINITY
-    np.copyto(out, (size.view(np.uint32) | (bits & _SIGN)).view(np.float32))
+    if not (size.max(initial=0) < _ABOVE_F16 and size.min(initial=0) > -_ABOVE_F16):
+        size *= _TO_INFINITY
+        size /= _TO_INFINITY
+    bits = bits & _SIGN  # of a zero
+    bits |= size.view(np.uint32)
+    np.copyto(out, bits.view(np.float32))
 
 
 def to_bf16(values: Array, out: Array) -> None:

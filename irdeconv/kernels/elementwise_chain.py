@@ -23,6 +23,7 @@ from irdeconv.kernels import jit
 from irdeconv.kernels import scratch as blocking
 from irdeconv.kernels.candidate import Piece, type_of_sums
 from irdeconv.kernels.elementwise import Emitter, Instruction, Rule, TileProgram, assign, copy
+from irdeconv.kernels.numpy_calls import FEW_ELEMENTS, KeptCalls, kept
 from irdeconv.kernels.recorded_calls import (
     ProgramCode,
     Recorded,
@@ -365,7 +366,18 @@ class Chain:
                     break
             if work is not None:
                 return work
-        return self.prepare(inputs, out)
+        return self.kept(inputs, out, FEW_ELEMENTS) or self.prepare(inputs, out)
+
+    def kept(self, inputs: Sequence[Array], out: Array, most: int) -> KeptCalls | None:
+        """Return the calls of NumPy on these arrays; None if they are compiled, or out is large."""
+        if not 0 < out.size <= most or self.fused is not None:
+            return None
+        arrays = self._all(inputs)
+        home = next((i for i, a in enumerate(arrays) if _same(a, out)), None)
+        program = self.program(tuple(a.dtype for a in arrays), out.dtype, home)
+        ((part, given),) = tiles_of(arrays, out, 2 * out.size)
+        scratch = [np.empty(part.shape, self.dtype) for _ in range(program.registers)]
+        return kept(out, program.calls(given, part, scratch), most)
 
     def _finished(self, arrays: Sequence[Array], out: Array) -> Repeated | None:
         """Record copies of the main tensor that the compiled form finishes, if there is one."""

@@ -23,6 +23,7 @@ import numpy as np
 from irdeconv.ir.spec import Array
 from irdeconv.kernels import jit, scratch
 from irdeconv.kernels.candidate import WindowAxis, reads, trailing, type_of_sums
+from irdeconv.kernels.numpy_calls import make
 from irdeconv.kernels.products import row_sums
 from irdeconv.kernels.recorded_calls import Recorded, Repeated, recorded_means
 from irdeconv.kernels.scratch import ScratchPlan, Space, pieces
@@ -338,7 +339,8 @@ class Pooling:
             pool_planes(self._rows(planes), self._rows(out), lines, *arguments)
             return
         if self.whole_plane and planes.dtype == self.kind and not self.whole:
-            results = row_sums(planes.reshape(len(planes), -1), space).reshape(out.shape)
+            rows = planes.reshape(len(planes), -1)
+            results = make(row_sums(rows, space)).reshape(out.shape)
         elif self.shifted:
             results = self.flat.run(planes, self.ufunc, self.start, self.kind, space)
         else:

@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache, reduce
+from functools import lru_cache, partial, reduce
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ from irdeconv.ir.spec import Array
 from irdeconv.kernels import scratch
 from irdeconv.kernels.candidate import ConvProblem, WindowAxis, trailing
 from irdeconv.kernels.machine import multiplies_in_place, rate, relative, scaled
+from irdeconv.kernels.numpy_calls import NumPyCalls
 from irdeconv.kernels.scratch import Space
 
 CACHED = 1 << 18  # elements of the right operand that stay in the cache while rows go by
@@ -211,20 +212,23 @@ def stack_cost(count: int, m: int, k: int, n: int) -> float:
     return float(count * max(0.0, each) + CALLS * call_cost() + rates.far_left * far)
 
 
-def row_sums(rows: Array, space: Space) -> Array:
-    """Return the sums `[R]` of C-contiguous float rows `[R, n]`, as products with ones."""
+def row_sums(rows: Array, space: Space) -> NumPyCalls:
+    """Sum C-contiguous float rows `[R, n]` as products with ones; the calls' result is `[R]`."""
     count, n = rows.shape
     total = space.array((count,), rows.dtype)
     piece = _summed(n)
     if piece == n:
-        np.matmul(rows, _ones(n, rows.dtype), out=total)
+        yield np.matmul, (rows, _ones(n, rows.dtype)), total
     elif piece < 64:
-        np.add.reduce(rows, axis=1, out=total)
+        yield _sum_of_rows, (rows,), total
     else:
         parts = space.array((count * (n // piece),), rows.dtype)
-        np.matmul(rows.reshape(-1, piece), _ones(piece, rows.dtype), out=parts)
-        np.add.reduce(parts.reshape(count, -1), axis=1, out=total)
+        yield np.matmul, (rows.reshape(-1, piece), _ones(piece, rows.dtype)), parts
+        yield _sum_of_rows, (parts.reshape(count, -1),), total
     return total
+
+
+_sum_of_rows = partial(np.add.reduce, axis=1)
 
 
 @lru_cache(maxsize=256)

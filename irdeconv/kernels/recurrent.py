@@ -166,7 +166,8 @@ def gru(
 
     def step(x: Array, states: States) -> States:
         (h,) = states
-        update, reset = np.split(f(clip(x[:, : 2 * size] + np.matmul(h, gates))), 2, -1)
+        both = f(clip(x[:, : 2 * size] + np.matmul(h, gates)))
+        update, reset = both[:, :size], both[:, size:]
         if reset_bias is None:
             inner = np.matmul(reset * h, candidate)
         else:
@@ -182,7 +183,8 @@ def lstm(r: Array, activations: Sequence[Activation], clip: Activation) -> Step:
 
     def step(x: Array, states: States) -> States:
         hidden, cell = states
-        forget, keep, candidate, output = np.split(clip(x + np.matmul(hidden, r.T)), 4, -1)
+        gates = clip(x + np.matmul(hidden, r.T))
+        forget, keep, candidate, output = gates.reshape(len(x), 4, -1).swapaxes(0, 1)
         cell = f(forget) * cell + f(keep) * g(candidate)
         return f(output) * h(cell), cell
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from irdeconv.ir.spec import Array
 from irdeconv.kernels import jit, scratch
 from irdeconv.kernels.candidate import Piece
 from irdeconv.kernels.jit import ADDED, DIVIDED, MULTIPLIED
+from irdeconv.kernels.numpy_calls import FEW_ELEMENTS, NumPyCalls, kept, make
 from irdeconv.kernels.products import row_sums
 from irdeconv.kernels.recorded_calls import (
     ProgramCode,
@@ -36,7 +37,8 @@ from irdeconv.kernels.scratch import ScratchPlan, Space, pieces
 from irdeconv.kernels.threads import Team
 
 WORTH_WRITING = 1 << 16  # elements that are worth writing down calls which are made once
-Work = Callable[[Array, Array, Space], None]
+Work = Callable[[Array, Array, Space], NumPyCalls]
+Prepared = Callable[[Team], None]
 
 
 def rows_of(shape: Sequence[int], axes: Sequence[int]) -> tuple[int, int, int] | None:
@@ -48,21 +50,29 @@ def rows_of(shape: Sequence[int], axes: Sequence[int]) -> tuple[int, int, int] |
 
 
 def by_rows(x: Array, out: Array, team: Team, work: Work) -> None:
-    """Call `work(part of x, part of out, space)` for groups of the first axis."""
+    """Make the calls `work(part of x, part of out, space)` for groups of the first axis."""
     size = x.size // max(1, len(x))
     step = max(1, scratch.SIZES.row_elements // max(1, size))
-    if step >= len(x):
-        team.each([0], lambda _, space: work(x, out, space))
-        return
-    team.each(pieces(len(x), step), lambda p, space: work(x[p], out[p], space))
+
+    def group(rows: slice, space: Space) -> None:
+        make(work(x[rows], out[rows], space))
+
+    team.each(pieces(len(x), step) if step < len(x) else [slice(None)], group)
 
 
-def _sum(x: Array, space: Space) -> Array:
-    """Return sums along axis 1 as [outer, 1, inner]."""
+_total = partial(np.add.reduce, axis=1, keepdims=True)
+_largest = partial(np.maximum.reduce, axis=1, keepdims=True)
+
+
+def _sum(x: Array, space: Space) -> NumPyCalls:
+    """Sum along axis 1; the calls' result is [outer, 1, inner]."""
     if x.shape[2] == 1 and x.flags.c_contiguous:
-        return row_sums(x.reshape(x.shape[:2]), space).reshape(-1, 1, 1)
+        sums = yield from row_sums(x.reshape(x.shape[:2]), space)
+        total = sums.reshape(-1, 1, 1)
+        return total
     total = space.array((len(x), 1, x.shape[2]), x.dtype)
-    return np.add.reduce(x, axis=1, keepdims=True, out=total)
+    yield _total, (x,), total
+    return total
 
 
 FEW_TERMS = 16  # of sums, up to which each is an operand of one program
@@ -78,14 +88,14 @@ class Mean:
     def __call__(self, x: Array, *_: Array, out: Array, team: Team) -> None:
         """Write the means of `x` into `out`."""
         outer, _n, inner = self.block
-        count = np.array(self.divisor, x.dtype)
+        by_rows(x.reshape(self.block), out.reshape(outer, inner), team, self._calls)
 
-        def work(part: Array, result: Array, space: Space) -> None:
-            np.divide(_sum(part, space)[:, 0], count, out=result)
+    def _calls(self, x: Array, out: Array, space: Space) -> NumPyCalls:
+        total = yield from _sum(x, space)
+        yield np.divide, (total[:, 0], np.array(self.divisor, x.dtype)), out
+        return out
 
-        by_rows(x.reshape(self.block), out.reshape(outer, inner), team, work)
-
-    def fixed(self, x: Array, *_: Array, out: Array) -> Repeated | None:
+    def fixed(self, x: Array, *_: Array, out: Array) -> Prepared | None:
         """See `FixedCall`."""
         (outer, n, inner), work = self.block, None
         if not x.flags.c_contiguous:  # reshaped, it would be a copy of the present elements
@@ -99,7 +109,8 @@ class Mean:
             terms = [rows[:, k] for k in range(n)]
             made = recorded_program(program, terms, out.reshape(outer, inner))
             work = None if made is None else Repeated((made,))
-        return work or recorded_means(rows, out.reshape(-1), self.divisor)
+        work = work or recorded_means(rows, out.reshape(-1), self.divisor)
+        return work or kept(x, self._calls(rows, out.reshape(outer, inner), Space()))
 
 
 FEW_SUMS_IN_A_ROW = 64  # along an axis, up to which each is a call that adds slices
@@ -162,31 +173,31 @@ class Softmax:
         if work is not None:
             work(team)
         else:
-            softmax(x.reshape(self.block), out.reshape(self.block), team, log=self.log)
+            by_rows(x.reshape(self.block), out.reshape(self.block), team, self._calls)
 
-    def fixed(self, x: Array, *_: Array, out: Array) -> Repeated | None:
+    def fixed(self, x: Array, *_: Array, out: Array) -> Prepared | None:
         """See `FixedCall`."""
-        if self.log or not x.flags.c_contiguous:
+        if not x.flags.c_contiguous:
             return None
-        return recorded_softmax(x.reshape(self.block), out.reshape(self.block))
+        x, out = x.reshape(self.block), out.reshape(self.block)
+        work = None if self.log else recorded_softmax(x, out)
+        return work or kept(x, self._calls(x, out, Space()))
 
-
-def softmax(x: Array, out: Array, team: Team, *, log: bool = False) -> None:
-    """Write exp(x) / sum(exp(x)) along axis 1, or its logarithm."""
-
-    def work(part: Array, result: Array, space: Space) -> None:
-        top = space.array((len(part), 1, part.shape[2]), part.dtype)
-        np.maximum.reduce(part, axis=1, keepdims=True, out=top)
-        np.subtract(part, top, out=result)
-        if log:
-            power = space.array(part.shape, part.dtype)
-            np.exp(result, out=power)
-            np.subtract(result, np.log(_sum(power, space)), out=result)
+    def _calls(self, x: Array, out: Array, space: Space) -> NumPyCalls:
+        top = space.array((len(x), 1, x.shape[2]), x.dtype)
+        yield _largest, (x,), top
+        yield np.subtract, (x, top), out
+        if self.log:
+            power = space.array(x.shape, x.dtype)
+            yield np.exp, (out,), power
+            total = yield from _sum(power, space)
+            yield np.log, (total,), total
+            yield np.subtract, (out, total), out
         else:
-            np.exp(result, out=result)
-            np.divide(result, _sum(result, space), out=result)
-
-    by_rows(x, out, team, work)
+            yield np.exp, (out,), out
+            total = yield from _sum(out, space)
+            yield np.divide, (out, total), out
+        return out
 
 
 @dataclass(frozen=True)
@@ -204,25 +215,27 @@ class Standardize:
 
     def __call__(self, x: Array, out: Array, team: Team) -> None:
         """Write it into `out`, both `[outer, n, inner]`."""
+        by_rows(x, out, team, self.calls)
+
+    def calls(self, x: Array, out: Array, space: Space) -> NumPyCalls:
+        """Return the calls for some rows."""
         count, small = np.array(x.shape[1], x.dtype), np.array(self.eps, x.dtype)
-
-        def work(part: Array, result: Array, space: Space) -> None:
-            total = _sum(part, space)
-            np.divide(total, count, out=total)
-            np.subtract(part, total, out=result)
-            if not self.variance:
-                return
-            squares = space.array(part.shape, part.dtype)
-            np.square(result, out=squares)
-            spread = _sum(squares, space)
-            np.divide(spread, count, out=spread)
-            if self.inside:
-                np.sqrt(np.add(spread, small, out=spread), out=spread)
-            else:
-                np.add(np.sqrt(spread, out=spread), small, out=spread)
-            np.divide(result, spread, out=result)
-
-        by_rows(x, out, team, work)
+        total = yield from _sum(x, space)
+        yield np.divide, (total, count), total
+        yield np.subtract, (x, total), out
+        if not self.variance:
+            return out
+        squares = space.array(x.shape, x.dtype)
+        yield np.square, (out,), squares
+        spread = yield from _sum(squares, space)
+        yield np.divide, (spread, count), spread
+        if self.inside:
+            yield np.add, (spread, small), spread
+        yield np.sqrt, (spread,), spread
+        if not self.inside:
+            yield np.add, (spread, small), spread
+        yield np.divide, (out, spread), out
+        return out
 
 
 @dataclass(frozen=True)
@@ -236,8 +249,22 @@ class OnRows:
         """Write the kernel's result into `out`."""
         self.kernel(x.reshape(self.block), out.reshape(self.block), team)
 
-    def fixed(self, x: Array, *_: Array, out: Array) -> Repeated | None:
+    def fixed(self, x: Array, *_: Array, out: Array) -> Prepared | None:
         """See `FixedCall`."""
+        return self.recorded(x, out) or kept(x, self.calls(x, out))
+
+    def calls(self, x: Array, out: Array) -> NumPyCalls:
+        """Return calls of NumPy; none if the kernel has no such."""
+        if isinstance(self.kernel, Standardize):
+            rows = out.reshape(self.block)
+            if not x.flags.c_contiguous:
+                yield np.positive, (x,), out
+            source = x.reshape(self.block) if x.flags.c_contiguous else rows
+            yield from self.kernel.calls(source, rows, Space())
+        return out
+
+    def recorded(self, x: Array, out: Array) -> Repeated | None:
+        """Return compiled calls, if there are any."""
         if not isinstance(self.kernel, Standardize):
             return None
         rows = out.reshape(self.block)
@@ -259,15 +286,20 @@ class GroupNorm:
     def __call__(self, x: Array, scale: Array, bias: Array, out: Array, team: Team) -> None:
         """Write the result into `out`."""
         self.rows(x, out=out, team=team)
-        planes = out.reshape(self.planes)
-        np.multiply(planes, scale[:, None], out=planes)
-        np.add(planes, bias[:, None], out=planes)
+        make(self._scaled(scale, bias, out))
 
-    def fixed(self, x: Array, scale: Array, bias: Array, out: Array) -> Repeated | None:
+    def _scaled(self, scale: Array, bias: Array, out: Array) -> NumPyCalls:
+        planes = out.reshape(self.planes)
+        yield np.multiply, (planes, scale[:, None]), planes
+        yield np.add, (planes, bias[:, None]), planes
+        return out
+
+    def fixed(self, x: Array, scale: Array, bias: Array, out: Array) -> Prepared | None:
         """See `FixedCall`."""
-        first, planes = self.rows.fixed(x, out=out), out.reshape(self.planes)
+        first, planes = self.rows.recorded(x, out), out.reshape(self.planes)
         if first is None:
-            return None
+            rows = list(self.rows.calls(x, out)) if x.size <= FEW_ELEMENTS else []
+            return kept(x, [*rows, *self._scaled(scale, bias, out)]) if rows else None
         code = ProgramCode([(MULTIPLIED, (0, 1), 3), (ADDED, (3, 2), 3)], (), 0)
         then = recorded_program(code, [planes, scale[:, None], bias[:, None]], planes)
         return None if then is None else Repeated((in_turn([*first.pieces, then]),))
@@ -277,14 +309,13 @@ def normalize_l2(x: Array, out: Array, team: Team, *, eps: float, add: bool) -> 
     """Divide by the root of the sum of squares along axis 1, `eps` added or as lower bound."""
     small = np.array(eps, x.dtype)
 
-    def work(part: Array, result: Array, space: Space) -> None:
-        np.square(part, out=result)
-        total = _sum(result, space)
-        if add:
-            np.add(total, small, out=total)
-        else:
-            np.maximum(total, small, out=total)
-        np.divide(part, np.sqrt(total, out=total), out=result)
+    def work(part: Array, result: Array, space: Space) -> NumPyCalls:
+        yield np.square, (part,), result
+        total = yield from _sum(result, space)
+        yield (np.add if add else np.maximum), (total, small), total
+        yield np.sqrt, (total,), total
+        yield np.divide, (part, total), result
+        return result
 
     by_rows(x, out, team, work)
 
@@ -311,7 +342,7 @@ class MatrixProduct:
         a, b = self._seen(a, b)
         np.matmul(a, b, out=out)
 
-    def fixed(self, a: Array, b: Array, out: Array) -> Repeated | None:
+    def fixed(self, a: Array, b: Array, out: Array) -> Prepared | None:
         """See `FixedCall`; None unless products are small."""
         known = self.known is not None
         a, b = self._seen(a, b if self.known is None else self.known)
@@ -319,8 +350,10 @@ class MatrixProduct:
         packed = known and b.size <= PACKED_RIGHT and b.shape[-1] >= FEW_COLUMNS
         packed = packed and out.size >= MANY_ROWS * b.shape[-1]
         small = packed or out.size * a.shape[-1] <= SMALL_PRODUCTS
-        if not (floats and small and jit.available() and jit.works()):
+        if not (floats and small):
             return None
+        if not (jit.available() and jit.works()):
+            return kept(out, [(np.matmul, (a, b), out)])
         work = recorded_products(a, b, out, known=known)
         return None if work is None else Repeated((work,))
 
@@ -373,33 +406,67 @@ class Attention:
         team: Team,
     ) -> None:
         """Write into `out [*B, L, V]`, which is contiguous."""
-        query, key, value = inputs
-        batch, length = out.shape[:-2], out.shape[-2]
-        count = key.shape[-2]
-        factor = self._factor(query.shape[-1])
+        batch, (length, count) = out.shape[:-2], (out.shape[-2], inputs[1].shape[-2])
         rows = max(1, scratch.SIZES.attention_elements // max(1, count))
-        views = [_spread(x, batch) for x in (query, key, value)]
+        views = [_spread(x, batch) for x in inputs]
         more = [None if x is None else _spread(x, batch) for x in (bias, sink)]
+        # Small matrices of the last axes are computed together.
+        sizes = [math.prod(batch[axis:]) * length * count for axis in range(len(batch))]
+        apart = next((a for a, size in enumerate(sizes) if size <= FEW_SCORES), len(batch))
+        blocks = [(at, p) for at in np.ndindex(*batch[:apart]) for p in pieces(length, rows)]
 
         def work(item: tuple[tuple[int, ...], slice], space: Space) -> None:
             at, part = item
-            seen = min(count, part.stop) if self.causal else count
-            q, k, v = (x[at] for x in views)
-            bias_here, sink_here = (None if x is None else _rows(x[at], part) for x in more)
-            weights = space.array((part.stop - part.start, seen), out.dtype)
-            np.matmul(q[part] * out.dtype.type(factor), k[:seen].T, out=weights)
-            if bias_here is not None:
-                np.add(weights, bias_here, out=weights)
-            if self.causal:  # only the last columns are hidden from some rows
-                later = np.arange(part.start, seen) > np.arange(part.start, part.stop)[:, None]
-                np.putmask(weights[:, part.start :], later, -np.inf)
-            total = _exponentials(weights, sink_here)
-            result = out[at][part]
-            np.matmul(weights, v[:seen], out=result)
-            np.divide(result, total, out=result)
+            query, key, value = (x[at] for x in views)
+            others = [None if x is None else _rows(x[at], part) for x in more]
+            matrices = _rows(query, part), key, value, out[at][..., part, :]
+            make(self._calls(matrices, others, part, space))
 
-        blocks = [(at, p) for at in np.ndindex(*batch) for p in pieces(length, rows)]
         team.each(blocks, work)
+
+    def _calls(
+        self,
+        matrices: tuple[Array, Array, Array, Array],
+        more: Sequence[Array | None],
+        part: slice,
+        space: Space,
+    ) -> NumPyCalls:
+        """Return the calls for the queries of a part: matrices q, k, v and out; bias and sink."""
+        (query, key, value, out), (bias, sink) = matrices, more
+        count = key.shape[-2]
+        seen = min(count, part.stop) if self.causal else count
+        scaled = space.array(query.shape, out.dtype)
+        yield np.multiply, (query, out.dtype.type(self._factor(query.shape[-1]))), scaled
+        weights = space.array((*query.shape[:-1], seen), out.dtype)
+        yield np.matmul, (scaled, key[..., :seen, :].swapaxes(-1, -2)), weights
+        if bias is not None:
+            yield np.add, (weights, bias), weights
+        if self.causal:  # only the last columns are hidden from some rows
+            later = np.arange(part.start, seen) > np.arange(part.start, part.stop)[:, None]
+            yield partial(_hide, later), (), weights[..., part.start :]
+        top = space.array((*query.shape[:-1], 1), out.dtype)
+        yield _most, (weights,), top
+        if sink is not None:
+            yield np.maximum, (top, sink), top
+        yield np.subtract, (weights, top), weights
+        yield np.exp, (weights,), weights
+        sums = yield from row_sums(weights.reshape(-1, seen), space)
+        total = sums.reshape(top.shape)
+        if sink is not None:
+            yield np.subtract, (sink, top), top
+            yield np.exp, (top,), top
+            yield np.add, (total, top), total
+        yield np.matmul, (weights, value[..., :seen, :]), out
+        yield np.divide, (out, total), out
+        return out
+
+
+FEW_SCORES = 1 << 15  # of matrices whose calls would take longer than their elements
+_most = partial(np.maximum.reduce, axis=-1, keepdims=True, initial=-np.inf)
+
+
+def _hide(places: Array, *, out: Array) -> None:
+    np.copyto(out, -np.inf, where=places)
 
 
 def _spread(x: Array, batch: tuple[int, ...]) -> Array:
@@ -407,15 +474,4 @@ def _spread(x: Array, batch: tuple[int, ...]) -> Array:
 
 
 def _rows(x: Array, part: slice) -> Array:
-    return x[part] if len(x) > 1 else x
-
-
-def _exponentials(x: Array, sink: Any) -> Array:
-    """Replace scores by exp(score - largest); return their sums [rows, 1], a sink's included."""
-    top = x.max(-1, keepdims=True, initial=-np.inf)
-    if sink is not None:
-        top = np.maximum(top, sink)
-    np.subtract(x, top, out=x)
-    np.exp(x, out=x)
-    total: Array = x.sum(-1, keepdims=True)
-    return total if sink is None else total + np.exp(sink - top)
+    return x[..., part, :] if x.shape[-2] > 1 else x

@@ -29,7 +29,7 @@ def corners(boxes: Array, *, center: bool) -> Array:
 
 
 def overlap(box: Array, others: Array, unit: float = 0.0) -> Array:
-    """Return the intersection over the union of a box (4,) with each of others (4, n).
+    """Return the intersection over the union of boxes (4, ...) and others (4, ...), broadcast.
 
     It is 0 for an empty box. `unit` is added to every side: 1 if corners are pixels that belong
     to the box.
@@ -50,21 +50,31 @@ def touching(box: Array, others: Array, unit: float) -> Array:
     return np.where(apart, 0, overlap(box, others, unit))
 
 
-def greedy(boxes: Array, limit: int, goes: Callable[[Array, Array], Array]) -> list[int]:
+BLOCK = 32  # boxes that are compared with all others at once
+AT_ONCE = 1 << 20  # overlaps that are computed at once
+
+
+def greedy(
+    boxes: Array, limit: int, goes: Callable[[Array, Array], Array], block: int = BLOCK
+) -> list[int]:
     """Return the places that are kept of boxes (n, numbers) in the order of their scores.
 
-    `goes(box, others)` is a mask of others (numbers, m), none of which is better: they go if the
-    box is kept.
+    `goes(some, others)` is a mask (b, m) of boxes (numbers, b, 1) and others (numbers, 1, m): an
+    other one goes if a better box is kept that it meets. At most `block` boxes are asked at once.
     """
     rest, places = np.ascontiguousarray(boxes.T), np.arange(len(boxes))
     kept: list[int] = []
     while len(places) and len(kept) < limit:
-        kept.append(int(places[0]))
-        gone = goes(rest[:, 0], rest[:, 1:])
-        rest, places = rest[:, 1:], places[1:]
-        if gone.any():
-            rest, places = rest[:, ~gone], places[~gone]
-    return kept
+        count = max(1, min(block, AT_ONCE // len(places)))
+        stay = ~goes(rest[:, :count, None], rest[:, None])
+        alive = np.ones(len(places), bool)
+        for i, those in enumerate(stay):
+            if alive[i]:
+                kept.append(int(places[i]))
+                alive &= those
+        alive[:count] = False
+        rest, places = rest[:, alive], places[alive]
+    return kept[:limit]
 
 
 def select(
@@ -97,9 +107,6 @@ def ranked(scores: Array, chosen: Array) -> Array:
     """Return the places of the chosen ones, the best first; equal scores keep their order."""
     places = np.flatnonzero(chosen)
     return places[np.argsort(-scores[places], kind="stable")]
-
-
-AT_ONCE = 1 << 20  # overlaps that are computed at once
 
 
 def decays(boxes: Array, sigma: float | None, unit: float) -> Array:

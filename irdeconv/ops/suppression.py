@@ -362,6 +362,9 @@ class NMSRotated(_Suppression):
         iou, least, *_ = thresholds
         order = suppression.ranked(scores, scores > least)
         ready = boxes[order] * np.array([1, 1, 1, 1, 1 if self.clockwise else -1], np.float32)
-        overlap = suppression.rotated_overlap
-        kept = suppression.greedy(ready, limit, lambda box, others: overlap(box, others.T) > iou)
+
+        def goes(box: Array, others: Array) -> Array:
+            return suppression.rotated_overlap(box[:, 0, 0], others[:, 0].T)[None] > iou
+
+        kept = suppression.greedy(ready, limit, goes, block=1)
         return [(float(scores[i]), int(i)) for i in order[kept]]

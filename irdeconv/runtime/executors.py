@@ -45,6 +45,7 @@ from irdeconv.kernels.copies import CopyKernel
 from irdeconv.kernels.eager import for_convolution, for_deconvolution
 from irdeconv.kernels.jit import FILE_MODE, FOLDER_MODE, available, is_private, processor
 from irdeconv.kernels.machine import blas_name
+from irdeconv.kernels.numpy_calls import KeptCalls
 from irdeconv.kernels.recorded_calls import FixedCall
 from irdeconv.kernels.threads import Team, Threads, arithmetic
 from irdeconv.ops.bodies import Body, BodyOp
@@ -464,8 +465,11 @@ class _ConvolutionExecutor(Executor):
         given = [values[i] for i in operands]
         # An operand of the epilogue that needs a copy in every run.
         apart = any(a is not None and not a.flags.c_contiguous for a in given)
-        epilogue = None if apart else self._epilogue(operands, values)
-        fixed = None if apart else self._fixed(data, operands, out, values)
+        after = None
+        if finish is not None and not apart and all(a is not None for a in (*given, values[out])):
+            after = finish.after(given, values[out])
+        epilogue = None if apart or after else self._epilogue(operands, values)
+        fixed = None if apart else self._fixed(data, operands, out, values, after)
         if fixed is not None:
             return Always(fixed, team)
 
@@ -475,6 +479,8 @@ class _ConvolutionExecutor(Executor):
                 kernel = self.candidate.prepare(self.layer.arrange(values[ins[1]]))
             team.begin()
             kernel(values[data], values[out], epilogue and epilogue(values), team)
+            if after is not None:
+                after(team)
             if apart and finish is not None:  # the whole output, beside operands of any strides
                 team.begin()
                 arrays = [values[out], *[values[i] for i in operands]]
@@ -483,7 +489,7 @@ class _ConvolutionExecutor(Executor):
         return call
 
     def _fixed(
-        self, data: int, operands: Slots, out: int, values: Values
+        self, data: int, operands: Slots, out: int, values: Values, after: KeptCalls | None
     ) -> Callable[[Team], None] | None:
         """Return the call if all memory is fixed and the kernel makes use of that."""
         kernel = self.prepared
@@ -491,12 +497,20 @@ class _ConvolutionExecutor(Executor):
         if moved or not isinstance(kernel, FixedKernel):
             return None
         finish: Fix = lambda tile, image, channels, positions: None  # noqa: E731
-        if self.finish is not None:
+        if self.finish is not None and after is None:
             arrays = [values[i] for i in operands]
             if not self.finish.follows(arrays):
                 return None
             finish = self.finish.epilogue(arrays).fixed
-        return kernel.fixed(values[data], values[out], finish)
+        work = kernel.fixed(values[data], values[out], finish)
+        if work is None or after is None:
+            return work
+
+        def both(team: Team) -> None:
+            work(team)
+            after(team)
+
+        return both
 
     def _epilogue(self, operands: Slots, values: Values) -> Callable[[Values], Epilogue | None]:
         finish = self.finish

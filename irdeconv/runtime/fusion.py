@@ -24,11 +24,12 @@ from irdeconv.ir.dtypes import ELEMENT_TYPES, ElementType
 from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.ir.op import MOVES, ChainStep, Op, Operand
 from irdeconv.ir.spec import Array, Spec, is_static
-from irdeconv.kernels import elementwise
+from irdeconv.kernels import elementwise, jit, scratch
 from irdeconv.kernels.candidate import ConvProblem, Levels, reversed_filter
 from irdeconv.kernels.convolution import as_conv3d
 from irdeconv.kernels.elementwise import Instruction
 from irdeconv.kernels.elementwise_chain import Chain, ChainEpilogue
+from irdeconv.kernels.numpy_calls import KeptCalls
 from irdeconv.kernels.panels import LARGEST_LEVEL, LEAST_STEP, MOST_STEP, OFF, row_steps
 from irdeconv.kernels.threads import Team
 from irdeconv.ops.basic import Convert, VariableOp
@@ -79,6 +80,13 @@ class ChainPlan:
         if not self._views(arrays):
             return None
         return self.chain.fixed(self._seen(arrays), out)
+
+    def after(self, arrays: Sequence[Array], out: Array) -> KeptCalls | None:
+        """Return calls that finish a small output of f32 as a whole, where nothing is compiled."""
+        if jit.available() or out.dtype != np.float32 or not self._views(arrays):
+            return None
+        seen = [out, *self._seen(arrays)]
+        return self.chain.kept(seen, out, scratch.SIZES.chain_elements)
 
     def _views(self, arrays: Sequence[Array]) -> bool:
         """Whether the arrays need not be copied to be seen in their shapes."""

@@ -34,6 +34,7 @@ from irdeconv.ir.op import Bound, ChainStep, Op, Operand, as_tuple
 from irdeconv.ir.spec import Array, Spec, bounds, is_static
 from irdeconv.kernels import jit
 from irdeconv.kernels.elementwise import Instruction
+from irdeconv.kernels.numpy_calls import KeptCalls
 from irdeconv.kernels.recorded_calls import Phases, Repeated, SharedCalls, shared_calls
 from irdeconv.kernels.scratch import ALIGNMENT
 from irdeconv.kernels.threads import Team, Threads, arithmetic
@@ -578,18 +579,33 @@ class Program:
 
 
 def joined(steps: Sequence[Step], team: Threads) -> list[Step]:
-    """Join consecutive compiled steps into one; also the pieces of a single step."""
+    """Join consecutive compiled steps, also the pieces of a single one, and calls of NumPy."""
     out: list[Step] = []
-    for compiled, run in groupby(steps, lambda step: bool(step.phases)):
+    for kind, run in groupby(steps, _kind):
         some = list(run)
-        if not compiled:
+        if kind is None:
             out += some
             continue
-        work = shared_calls((step.phases for step in some), team.threads)
+        work: Any = None
+        if kind is KeptCalls:
+            work = KeptCalls(tuple(call for step in some for call in _prepared(step).calls))
+        else:
+            work = shared_calls((step.phases for step in some), team.threads)
         nodes = tuple(node for step in some for node in step.nodes)
         frees = tuple(slot for step in some for slot in step.frees)
         out.append(Step(nodes, Always(work, team.member()), (), some[-1].outputs, frees))
     return out
+
+
+def _prepared(step: Step) -> Any:
+    return step.call.prepared if isinstance(step.call, Always) else None
+
+
+def _kind(step: Step) -> Any:
+    """Return what consecutive steps must have in common to be joined; None if they are not."""
+    if isinstance(_prepared(step), KeptCalls):
+        return KeptCalls
+    return SharedCalls if step.phases else None
 
 
 def _label(step: Step) -> str:

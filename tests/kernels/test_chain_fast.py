@@ -114,7 +114,7 @@ def test_residuals(activation: Rule | None, behind: bool) -> None:
 ENDINGS = {
     "f16": (elementwise.narrow, (), (np.dtype(np.float16),)),
     "bf16": (elementwise.narrow, (), (np.dtype(ml_dtypes.bfloat16),)),
-    "levels": (elementwise.fake_quantize, (-1.5, 2.5, 4.0, 3.75, -1.25), (256,)),
+    "levels": (elementwise.fake_quantize, (-1.5, 2.5, 0.0, 3.75, -1.25), (256,)),
 }
 
 
@@ -126,7 +126,9 @@ def test_endings(ending: str, by_channel: bool, active: bool) -> None:
     rule, numbers, params = ENDINGS[ending]
     x = data((2, 3, 5, 41), "f32")
     channel = np.arange(3).reshape(1, 3, 1, 1) / 8 * by_channel
-    known = [np.asarray(v + channel, np.float32) for v in (0.25, *numbers)]
+    known = [np.asarray(v + i * channel, np.float32) for i, v in enumerate((0.25, *numbers))]
+    if numbers:
+        known[3] = known[2] - known[1]
     program = [Instruction(np.add, (0, 1))]
     program += [Instruction(elementwise.relu, (2 + len(numbers),))] * active
     last = 1 + len(numbers) + len(program)

@@ -241,7 +241,7 @@ def write_wire(fields: Any, depth: int = 0) -> bytes:
         elif isinstance(inner, int):
             out.append(_number(number << 3 | VARINT) + _number(inner))
         else:
-            out.append(_number(number << 3 | kind) + raw(inner))
+            out.append(_number(number << 3 | int(kind)) + raw(inner))
     return b"".join(out)
 
 
