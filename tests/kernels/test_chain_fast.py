@@ -115,6 +115,8 @@ ENDINGS = {
     "f16": (elementwise.narrow, (), (np.dtype(np.float16),)),
     "bf16": (elementwise.narrow, (), (np.dtype(ml_dtypes.bfloat16),)),
     "levels": (elementwise.fake_quantize, (-1.5, 2.5, 0.0, 3.75, -1.25), (256,)),
+    "levels from 0 on": (elementwise.fake_quantize, (0.0, 2.5, 0.0, 3.75, 0.5), (256,)),
+    "levels above 0": (elementwise.fake_quantize, (0.5, 2.5, 0.0, 3.75, 0.5), (16,)),
 }
 
 
@@ -140,8 +142,9 @@ def test_endings(ending: str, by_channel: bool, active: bool) -> None:
         want = np.where(want < 0, np.float32(0), want) if active else want
         if numbers:
             low, high, scale, onto, first = known[1:]
-            step = np.rint((np.clip(want, low, high) - low) / scale * np.float32(255))
-            want = step / np.float32(255) * onto + first
+            steps = np.float32(params[0] - 1)
+            step = np.rint((np.clip(want, low, high) - low) / scale * steps)
+            want = step / steps * onto + first
         else:
             want = want.astype(params[0]).astype(np.float32)
         for run in (lambda out: chain.fixed([x], out), lambda out: chain.prepare([x], out)):

@@ -227,6 +227,20 @@ def test_overlap_of_rotated_boxes_is_symmetric_and_full_for_the_same() -> None:
     assert (shares >= 0).all()
 
 
+@each_row("limit", [1, 7, 300])
+@each_row("block", [1, 3, 64])
+def test_boxes_are_kept_one_by_one(block: int, limit: int) -> None:
+    r = np.random.default_rng(limit)
+    low = r.uniform(0, 9, (300, 2))
+    boxes = np.concatenate([low, low + r.uniform(0, 4, (300, 2))], 1).astype(np.float32)
+    kept: list[int] = []
+    for i, box in enumerate(boxes):
+        if len(kept) < limit and not np.any(suppression.overlap(box, boxes[kept].T) > 0.3):
+            kept.append(i)
+    goes = lambda some, others: suppression.overlap(some, others) > 0.3  # noqa: E731
+    assert suppression.greedy(boxes, limit, goes, block) == kept
+
+
 @each_row("size", [1, 2, 16, 17, 100, 3000])
 @each_row("values", [1, 4, 10**9])
 def test_orders_are_orders(size: int, values: int) -> None:
