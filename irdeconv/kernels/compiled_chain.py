@@ -315,6 +315,12 @@ def _quantized(builder: ir.IRBuilder, v: list[ir.Value]) -> ir.Value:
     return builder.fadd(product, first)
 
 
+def _scaled(builder: ir.IRBuilder, v: list[ir.Value]) -> ir.Value:
+    """x * factor + offset, rounded twice."""
+    x, factor, offset = v
+    return builder.fadd(_named("arithmetic.fence")(builder, [builder.fmul(x, factor)]), offset)
+
+
 def _exponential(builder: ir.IRBuilder, v: list[ir.Value]) -> ir.Value:
     """2^n * p(r) with x = n ln 2 + r, also near the largest number and below the normal ones."""
     x, kind = v[0], ir.VectorType(ir.IntType(32), v[0].type.count)
@@ -369,7 +375,7 @@ def _in_place(write: Write, known: int = 0) -> Any:
     return instruction(jit.lanes(), change)
 
 
-_quantize = _in_place(_quantized, 6)
+_quantize, _scale = _in_place(_quantized, 6), _in_place(_scaled, 2)
 _round_f16, _round_bf16 = _in_place(_to_f16), _in_place(_to_bf16)
 
 _WRITTEN: dict[int, Write] = {
@@ -415,7 +421,8 @@ def finish_rows(
     """Compute end(act(x + bias + before) + after) in place; elements of a row are neighbours.
 
     A tensor of a single row serves all rows, one without rows is left out. `ending [rows or 1, n]`:
-    n = 1 rounds to f16 (1) or bf16 (0), n = 6 quantizes; see `_quantized`.
+    two numbers in front multiply and are added; of the others, one rounds to f16 (1) or bf16 (0),
+    six quantize; see `_quantized`.
     """
     rows, width = out.shape
     for r in range(rows):
@@ -431,12 +438,16 @@ def finish_rows(
                 _activate(part, b, s, low, high, code)
             if len(after):
                 _add(part, _ZERO, adjacent(after[r if len(after) > 1 else 0])[at : at + PIECE])
-            if ending.shape[1] > 1:
-                _quantize(part, ending[r if len(ending) > 1 else 0], len(part))
-            elif ending.shape[1] and ending[0, 0] == 1:
-                _round_f16(part, ending[0], len(part))
-            elif ending.shape[1]:
-                _round_bf16(part, ending[0], len(part))
+            numbers = ending[r if len(ending) > 1 else 0]
+            if len(numbers) in (2, 3, 8):
+                _scale(part, numbers, len(part))
+                numbers = numbers[2:]
+            if len(numbers) == 6:
+                _quantize(part, numbers, len(part))
+            elif len(numbers) and numbers[0] == 1:
+                _round_f16(part, numbers, len(part))
+            elif len(numbers):
+                _round_bf16(part, numbers, len(part))
 
 
 _NONE = np.zeros((0, 0), _F)

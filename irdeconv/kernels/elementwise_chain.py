@@ -22,6 +22,7 @@ from irdeconv.kernels import elementwise as steps
 from irdeconv.kernels import jit
 from irdeconv.kernels import scratch as blocking
 from irdeconv.kernels.candidate import Piece, type_of_sums
+from irdeconv.kernels.chain_patterns import recognized
 from irdeconv.kernels.elementwise import Emitter, Instruction, Rule, TileProgram, assign, copy
 from irdeconv.kernels.numpy_calls import FEW_ELEMENTS, KeptCalls, kept
 from irdeconv.kernels.recorded_calls import (
@@ -221,6 +222,25 @@ class _ChainReader:
         self.at += 1
         return last
 
+    def scaled(self) -> tuple[Array, ...]:
+        """Go over a product with a constant and a sum; return both constants, () for neither."""
+        start, factor = self.at, self._constant_of(np.multiply)
+        offset = self._constant_of(np.add)
+        if factor is None and offset is None:
+            self.at = start
+            return ()
+        one, nothing = np.ones(1, np.float32), np.full(1, -0.0, np.float32)
+        return (one if factor is None else factor, nothing if offset is None else offset)
+
+    def _constant_of(self, rule: Rule) -> Array | None:
+        """Go over an operation whose other operand is a constant; return that."""
+        if self.at == len(self.instructions) or self.instructions[self.at].rule is not rule:
+            return None
+        others = [a for a in self.instructions[self.at].args if a != self.value]
+        found = self.constant(others[0]) if len(others) == 1 else None
+        self.at += found is not None
+        return found
+
     def ending(self) -> tuple[Array, ...]:
         """Go over a quantization by constants, or a rounding; return its numbers, () for none."""
         if self.at == len(self.instructions):
@@ -254,7 +274,7 @@ def compiled_form(
     before = reader.added(False)
     last = reader.activation()
     after = reader.added(False)
-    ending = reader.ending()
+    ending = (*reader.scaled(), *reader.ending())
     if reader.at < len(instructions) or not instructions:
         return None
     used = {s for s in (before, after) if s}
@@ -300,6 +320,7 @@ class Chain:
         Constants of one element become part of the program.
         """
         kind = type_of_sums(dtype)
+        instructions = recognized(instructions, operands)
         with np.errstate(all="ignore"):
             constants = {i: a.astype(kind) for i, a in enumerate(operands, 1) if a is not None}
         inputs = 1 + len(operands)

@@ -76,6 +76,11 @@ class _ScaleChain:
     value: Value  # that the outermost layer in front reads, or the one behind computes
     reason: str | None = None  # why the next layer stays
 
+    @staticmethod
+    def nothing(graph: Graph, layer: _FilterLayer) -> _ScaleChain:
+        """Return a chain in front of a layer that has no layers."""
+        return _ScaleChain([], [], graph.inputs_of(layer.node.id)[0])
+
     def composed(self, shift: Array, size: Array) -> tuple[Array, Array, Array]:
         """Return s and t of all steps behind a shift, and the sum of the magnitudes in t."""
         scale = np.ones(shift.shape)
@@ -162,15 +167,51 @@ def fuse_channels(graph: Graph) -> tuple[FusedLayer, ...]:
     return tuple(row for row in found if row is not None)
 
 
+def behind_folded(graph: Graph) -> Graph:
+    """Return an inferred graph without the scales behind convolutions and matrix products.
+
+    Their filters of f32 and f64 are multiplied; other layers stay. It is the graph itself if there
+    are none. New layers name those that they replace as their origins.
+    """
+    scaled = [n.id for n in graph.topological() if isinstance(n.op, _LAYERS) and _scaled(graph, n)]
+    out = graph.copy() if scaled else graph
+    for at in scaled:
+        layer, first = _FilterLayer.of(out, out.node(at)), out.next_id
+        row = None if layer is None else _fused(out, layer, _ScaleChain.nothing(out, layer))
+        names = (row.name, *row.took) if row is not None else ()
+        for node in out.nodes():
+            if node.id >= first:
+                node.origins = names
+    return out
+
+
+def _scaled(graph: Graph, node: Node) -> bool:
+    """Whether a product or quotient is behind a layer, before anything that is not folded."""
+    dtype, value = node.spec().dtype, Value(node.id)
+    if dtype is None or dtype.name not in ("f32", "f64"):
+        return False
+    while len(users := graph.users(value)) == 1:
+        reader = graph.node(users[0][0])
+        others = [v for v in graph.inputs_of(reader.id) if v != value]
+        if not isinstance(reader.op, _TAKEN) or any(constant_of(graph, v) is None for v in others):
+            return False
+        if not isinstance(reader.op, Add | Subtract):
+            return True
+        value = Value(reader.id)
+    return False
+
+
 def _last_names(graph: Graph) -> dict[tuple[str, ...], str]:
     """Return the last layer of each rewriting, which has the result of its source."""
     return {n.origins: n.name for n in graph.topological() if n.origins}
 
 
-def _fused(graph: Graph, layer: _FilterLayer) -> FusedLayer | None:
-    """Fold the layers around one; None if there are none."""
+def _fused(
+    graph: Graph, layer: _FilterLayer, before: _ScaleChain | None = None
+) -> FusedLayer | None:
+    """Fold the layers around one, by default also those in front; None if there are none."""
     name, kind = layer.node.name, layer.node.type
-    before, behind = _in_front(graph, layer), _behind(graph, layer)
+    before, behind = before or _in_front(graph, layer), _behind(graph, layer)
     reason = before.reason or behind.reason
     only_bias = len(behind.steps) == 1 and np.all(behind.steps[0][0] == 1)
     if before.steps or (behind.steps and not (only_bias and layer.bias_port is None)):
@@ -207,7 +248,7 @@ def _behind(graph: Graph, layer: _FilterLayer) -> _ScaleChain:
 def _in_front(graph: Graph, layer: _FilterLayer) -> _ScaleChain:
     """Return the layers in front of one, each read only by the next one."""
     op, axis, size = layer.node.op, layer.channel, layer.channels(3 - layer.outer)
-    chain = _ScaleChain([], [], graph.inputs_of(layer.node.id)[0])
+    chain = _ScaleChain.nothing(graph, layer)
     if isinstance(op, MatMul):
         axis = (graph.spec(chain.value).rank or 0) - 1 - op.transpose_a
     while len(graph.users(chain.value)) == 1:

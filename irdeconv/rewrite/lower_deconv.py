@@ -404,6 +404,7 @@ def _lower_graph(state: _State) -> Graph:
     """Lower a graph in place, and its bodies; returns it."""
     graph = state.graph
     change_bodies(graph, lambda body: _lower_graph(replace(state, graph=body.copy())))
+    first = graph.next_id
     dead = {n.id for n in graph.nodes()} - graph.live()
     for node in progress.each(
         "lowering",
@@ -416,7 +417,7 @@ def _lower_graph(state: _State) -> Graph:
     _warn_of_unknown(state)
     if not state.problems.errors:
         builder.remove_dead(graph, dead)
-        _check_language(graph, state.request)
+        _check_language(graph, state.request, first)
         builder.unique_names(graph)
     return graph
 
@@ -448,13 +449,13 @@ LANGUAGE = {
 }
 
 
-def _check_language(graph: Graph, request: LoweringRequest) -> None:
-    """Raise LoweringError if a deconvolution or an unexpected operation is left."""
+def _check_language(graph: Graph, request: LoweringRequest, first: int) -> None:
+    """Raise LoweringError if a deconvolution or an unexpected operation is left; new from first."""
     problems = Collector()
     for node in graph.nodes():
         native = node.origins and node.type in NATIVE_OPERATIONS
         left = node.op.deconvolution and not native and request.selects(node.name)
-        if left or (node.origins and node.type not in LANGUAGE):
+        if left or (node.id >= first and node.type not in LANGUAGE):
             problems.add_at(node, "E401", f"{node.label} does not belong in a lowered graph")
     problems.require_none(LoweringError)
 

@@ -25,6 +25,7 @@ from irdeconv.kernels.threads import Threads
 from irdeconv.ops.basic import Const, Convert, Opaque, VariableOp
 from irdeconv.ops.bodies import BodyOp, bodies_of
 from irdeconv.ops.elementwise import Multiply, Subtract
+from irdeconv.rewrite.channel_folding import behind_folded
 from irdeconv.rewrite.infer_specs import rounded_shapes
 from irdeconv.rewrite.lower_deconv import canonicalized
 from irdeconv.runtime import program
@@ -229,7 +230,7 @@ def compiled(graph: Graph, settings: Settings) -> program.Program:
 
     Also raises LimitError if its memory or its work is above the limit.
     """
-    ready = canonicalized(graph) if settings.fuse else graph
+    ready = canonicalized(behind_folded(graph)) if settings.fuse else graph
     folded = fold(ready, settings.max_memory)
     if settings.fuse and has_narrow(ready):
         groups = GroupFinder(ready, folded.order, folded.constants).find()

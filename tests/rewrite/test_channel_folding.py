@@ -20,6 +20,7 @@ from irdeconv.ops.dialect_openvino import ConvolutionBackpropData, GroupConvolut
 from irdeconv.ops.elementwise import Add, Divide, Multiply, Subtract
 from irdeconv.ops.matrix import MatMul
 from irdeconv.ops.reduction import BatchNormInference
+from irdeconv.rewrite.channel_folding import behind_folded
 from irdeconv.rewrite.compressed_filters import constant_of
 from support import dialect_layers as dialects
 from support import oracle
@@ -114,6 +115,39 @@ def test_chains_around_a_layer(name: str):
     assert ird.compare(graph, after, x).passed
     layers = [n.type for n in after.nodes() if n.type not in ("Const", "Parameter", "Result")]
     assert layers == [graph.find(row.name)[0].type, *["Add"] * (name not in DIALECTS)]
+
+
+@pytest.mark.parametrize("name", [*LAYERS, *DIALECTS])
+def test_plans_fold_what_is_behind(name: str):
+    """The graph stays; a fused plan names all layers, and differs from others by rounding."""
+    graph, x, want = chain(name)
+    before = [n.label for n in graph.nodes()]
+    ready = behind_folded(graph)
+    assert [n.label for n in graph.nodes()] == before
+    assert not any(isinstance(n.op, BatchNormInference) for n in ready.nodes())
+    plan = ird.compile(graph, form=None)
+    close = partial(np.testing.assert_allclose, rtol=0, atol=1e-5 * np.abs(want).max())
+    for got in (plan.run([x]), ird.run(graph, x, form=None, fuse=False)):
+        close(*got.values(), want)
+    names = {name for step in plan.steps for node in step.nodes for name in node.origins}
+    assert {n.name for n in graph.nodes("BatchNormInference")} <= names
+
+
+def test_biases_alone_and_narrow_types_stay():
+    b, x = Builder.of((1, 2, 4, 4))
+    graph = b.done(b.add(Add(), b.add(Convolution(), x, W), PER_CHANNEL))
+    assert behind_folded(graph) is graph
+    b = Builder()
+    x = b.input((1, 2, 4, 4), dtype=np.float16)
+    y = b.add(Convolution(), x, W.astype(np.float16))
+    graph = b.done(b.add(Multiply(), y, PER_CHANNEL.astype(np.float16)))
+    assert behind_folded(graph) is graph
+
+
+def test_a_folded_product_can_be_lowered():
+    graph, _, _ = chain("product")
+    low = ird.lower(ird.simplify(graph, fuse=True).graph)
+    assert [n.type for n in low.graph.nodes("MatMul")] == ["MatMul"]
 
 
 @pytest.mark.oracles
