@@ -18,6 +18,7 @@ from irdeconv.ir.spec import Array
 from irdeconv.kernels import jit, scratch
 from irdeconv.kernels.candidate import Piece
 from irdeconv.kernels.jit import ADDED, DIVIDED, MULTIPLIED
+from irdeconv.kernels.machine import multiplies_in_place
 from irdeconv.kernels.numpy_calls import FEW_ELEMENTS, NumPyCalls, kept, make
 from irdeconv.kernels.products import row_sums
 from irdeconv.kernels.recorded_calls import (
@@ -111,6 +112,38 @@ class Mean:
             work = None if made is None else Repeated((made,))
         work = work or recorded_means(rows, out.reshape(-1), self.divisor)
         return work or kept(x, self._calls(rows, out.reshape(outer, inner), Space()))
+
+
+@dataclass(frozen=True)
+class FewTerms:
+    """The largest, the smallest or the product of up to `FEW_TERMS` elements along the middle axis.
+
+    NumPy's own reductions take as long for each of these as for a row.
+    """
+
+    block: tuple[int, int, int]
+    ufunc: np.ufunc
+
+    @staticmethod
+    def of(block: tuple[int, int, int] | None, ufunc: np.ufunc) -> FewTerms | None:
+        """Return the kernel for `[outer, n, inner]`, if n is small enough."""
+        return FewTerms(block, ufunc) if block and 0 < block[1] <= FEW_TERMS else None
+
+    def __call__(self, x: Array, *_: Array, out: Array, team: Team) -> None:
+        """Write the results into `out`."""
+        make(self._calls(x, out))
+
+    def fixed(self, x: Array, *_: Array, out: Array) -> Prepared | None:
+        """See `FixedCall`."""
+        return kept(x, self._calls(x, out)) if x.flags.c_contiguous else None
+
+    def _calls(self, x: Array, out: Array) -> NumPyCalls:
+        (outer, n, inner), rows = self.block, x.reshape(self.block)
+        out = out.reshape(outer, inner)
+        yield np.positive, (rows[:, 0],), out
+        for k in range(1, n):
+            yield self.ufunc, (out, rows[:, k]), out
+        return out
 
 
 FEW_SUMS_IN_A_ROW = 64  # along an axis, up to which each is a call that adds slices
@@ -340,7 +373,14 @@ class MatrixProduct:
     def __call__(self, a: Array, b: Array, out: Array, team: Team) -> None:
         """Write the products into `out`."""
         a, b = self._seen(a, b)
-        np.matmul(a, b, out=out)
+        if _better_swapped(a, b, out):
+
+            def work(right: Array, space: Space) -> None:
+                make(_swapped(a, right, out, space))
+
+            team.each([b], work)
+        else:
+            np.matmul(a, b, out=out)
 
     def fixed(self, a: Array, b: Array, out: Array) -> Prepared | None:
         """See `FixedCall`; None unless products are small."""
@@ -356,6 +396,27 @@ class MatrixProduct:
             return kept(out, [(np.matmul, (a, b), out)])
         work = recorded_products(a, b, out, known=known)
         return None if work is None else Repeated((work,))
+
+
+SWAPPED_ROWS = 100  # of a product with a transposed matrix, up to which ...
+SWAPPED_RIGHT = 1 << 16  # ... the BLAS is faster as (b^T a^T)^T, for that many elements of b
+
+
+def _better_swapped(a: Array, b: Array, out: Array) -> bool:
+    """Whether b is transposed and would be packed for a few rows, which takes most of the time."""
+    if b.ndim != 2 or out.dtype != np.float32 or not multiplies_in_place():
+        return False
+    rows = out.size // max(1, out.shape[-1])
+    few = 1 < rows <= SWAPPED_ROWS and b.size >= SWAPPED_RIGHT
+    return few and all(x.flags.c_contiguous for x in (a, b.T, out))
+
+
+def _swapped(a: Array, b: Array, out: Array, space: Space) -> NumPyCalls:
+    (depth, columns), rows = b.shape, out.size // b.shape[1]
+    total = space.array((columns, rows), out.dtype)
+    yield np.matmul, (b.T, a.reshape(rows, depth).T), total
+    yield np.positive, (total.T,), out.reshape(rows, columns)
+    return out
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 
 from irdeconv.ir.spec import Array
-from irdeconv.kernels import copies, jit
+from irdeconv.kernels import copies, jit, reductions
 from irdeconv.kernels.contractions import Contraction
 from irdeconv.kernels.jit import ADDED, SUBTRACTED
 from irdeconv.kernels.recorded_calls import ProgramCode, Repeated, recorded_copy, recorded_program
-from irdeconv.kernels.reductions import MatrixProduct, Mean, RunningSum
+from irdeconv.kernels.reductions import FewTerms, MatrixProduct, Mean, RunningSum
 from irdeconv.kernels.threads import Threads, arithmetic
+from support.commands import Patch
 
 fast = pytest.mark.skipif(not jit.available(), reason="numba is not installed")
 SIZES = {"b": 2, "n": 3, "d": 5, "e": 7, "i": 4, "p": 6, "h": 2, "w": 9}
@@ -106,6 +107,28 @@ def test_means(block: tuple[int, int, int]) -> None:
     x = numbers(*block)
     for one in results(Mean(block, block[1]), [x], (block[0], block[2])):
         np.testing.assert_allclose(one, x.astype(np.float64).mean(1), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(2, 256), (3, 30, 256), (101, 256)])
+def test_products_with_a_transposed_matrix(shape: tuple[int, ...], monkeypatch: Patch) -> None:
+    """The bits of two orders of matrices differ, so both are held to the exact sums."""
+    a, b = numbers(*shape), numbers(300, 256)
+    for in_place in (False, True):
+        monkeypatch.setattr(reductions, "multiplies_in_place", lambda given=in_place: given)
+        for one in results(MatrixProduct((False, True)), [a, b], (*shape[:-1], 300)):
+            np.testing.assert_allclose(one, a.astype(np.float64) @ b.T, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("block", [(300, 3, 1), (5, 16, 7), (1, 1, 4), (2000, 4, 1)])
+@pytest.mark.parametrize("ufunc", [np.maximum, np.minimum, np.multiply])
+def test_few_terms(block: tuple[int, int, int], ufunc: np.ufunc) -> None:
+    x = numbers(*block)
+    x[0, 0, 0] = np.nan
+    kernel = FewTerms.of(block, ufunc)
+    assert kernel is not None
+    for one in results(kernel, [x], (block[0], block[2])):
+        np.testing.assert_array_equal(one, ufunc.reduce(x, axis=1))
+    assert FewTerms.of((3, 17, 2), ufunc) is None
 
 
 @fast
