@@ -362,6 +362,12 @@ def _tangent(builder: ir.IRBuilder, v: list[ir.Value]) -> ir.Value:
     return builder.select(near, builder.fadd(small, x), large)
 
 
+def _logistic(builder: ir.IRBuilder, v: list[ir.Value]) -> ir.Value:
+    """1 / (1 + exp(-x))."""
+    one = _lanes(v[0].type, 1.0)
+    return builder.fdiv(one, builder.fadd(one, _exponential(builder, [builder.fneg(v[0])])))
+
+
 def _in_place(write: Write, known: int = 0) -> Any:
     """Make a function that changes `count` elements of a row, by `known` numbers."""
 
@@ -376,6 +382,7 @@ def _in_place(write: Write, known: int = 0) -> Any:
 
 
 _quantize, _scale = _in_place(_quantized, 6), _in_place(_scaled, 2)
+sigmoids, tangents = _in_place(_logistic), _in_place(_tangent)  # (row, any array, count)
 _round_f16, _round_bf16 = _in_place(_to_f16), _in_place(_to_bf16)
 
 _WRITTEN: dict[int, Write] = {

@@ -12,13 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.kernels.compiled_chain import TANH, TANH_NEAR, _exp, _sigmoid
+from irdeconv.kernels.compiled_chain import sigmoids, tangents
 from irdeconv.kernels.compiled_sums import add_products
 from irdeconv.kernels.jit import compiled, compiled_for
 
 _F = np.float32
-_ONE, _TWO = _F(1), _F(2)
-_T0, _T1, _T2, _T3, _T4 = TANH
+_ONE = _F(1)
 
 _ONE_STATE = "void(f4[:,:,::1], f4[:,::1], f4[:,::1], i8[::1], f4, b1, f4[:,:,::1])"
 _GRU = "void(f4[:,:,::1], f4[:,::1], f4[::1], b1, f4[:,::1], i8[::1], f4, b1, f4[:,:,::1])"
@@ -26,18 +25,10 @@ _TWO_STATES = "void(f4[:,:,::1], f4[:,::1], f4[:,::1], f4[:,::1], i8[::1], f4, b
 
 
 @compiled
-def _tanh(x: Any) -> Any:
-    z = x * x
-    near = ((((_T0 * z + _T1) * z + _T2) * z + _T3) * z + _T4) * z * x + x
-    power = _exp(-_TWO * abs(x))
-    far = (_ONE - power) / (_ONE + power)
-    return near if abs(x) < TANH_NEAR else (-far if x < 0 else far)
-
-
-@compiled
-def _clipped(x: Any, clip: Any) -> Any:
-    x = -clip if x < -clip else x
-    return clip if x > clip else x
+def _clip(row: Any, clip: Any) -> None:
+    for i in range(len(row) if clip < np.inf else 0):
+        x = -clip if row[i] < -clip else row[i]
+        row[i] = clip if x > clip else x
 
 
 @compiled_for(_ONE_STATE)
@@ -48,9 +39,10 @@ def rnn(x: Any, r: Any, hidden: Any, lengths: Any, clip: Any, reverse: bool, out
             at = lengths[n] - 1 - t if reverse else t
             row = x[n, at]
             add_products(row, hidden[n], r, 0)
-            for i in range(len(row)):
-                out[n, at, i] = _tanh(_clipped(row[i], clip))
-            hidden[n] = out[n, at]
+            _clip(row, clip)
+            tangents(row, row, len(row))
+            out[n, at] = row
+            hidden[n] = row
 
 
 @compiled_for(_GRU)
@@ -67,30 +59,30 @@ def gru(
 ) -> None:
     """H' = (1 - z) n + z H; `linear` lets the reset gate act on the product and its bias."""
     size = hidden.shape[1]
-    update, behind = np.empty(size, _F), np.empty(3 * size, _F)
-    reset = np.empty(size, _F)
-    gates = np.ascontiguousarray(r[:, : 2 * size])
+    behind, acted = np.empty(3 * size, _F), np.empty(size, _F)
+    products = np.ascontiguousarray(r[:, : 2 * size])
     for n in range(len(x)):
         h = hidden[n]
         for t in range(lengths[n]):
             at = lengths[n] - 1 - t if reverse else t
             row = x[n, at]
-            add_products(row, h, gates, 0)
-            for i in range(size):
-                update[i] = _sigmoid(_clipped(row[i], clip))
-                reset[i] = _sigmoid(_clipped(row[size + i], clip))
-            behind[2 * size :] = reset_bias
+            gates, update, reset, new = row[: 2 * size], row[:size], row[size:], row[2 * size :]
+            add_products(row, h, products, 0)
+            _clip(gates, clip)
+            sigmoids(gates, gates, 2 * size)
             if linear:
+                behind[2 * size :] = reset_bias
                 add_products(behind, h, r, 2 * size)
                 for i in range(size):
-                    row[2 * size + i] += reset[i] * behind[2 * size + i]
+                    new[i] += reset[i] * behind[2 * size + i]
             else:
                 for i in range(size):
-                    reset[i] *= h[i]
-                add_products(row, reset, r, 2 * size)
+                    acted[i] = reset[i] * h[i]
+                add_products(row, acted, r, 2 * size)
+            _clip(new, clip)
+            tangents(new, new, size)
             for i in range(size):
-                new = _tanh(_clipped(row[2 * size + i], clip))
-                h[i] = (_ONE - update[i]) * new + update[i] * h[i]
+                h[i] = (_ONE - update[i]) * new[i] + update[i] * h[i]
             out[n, at] = h
 
 
@@ -105,12 +97,17 @@ def lstm(
         for t in range(lengths[n]):
             at = lengths[n] - 1 - t if reverse else t
             row = x[n, at]
+            forget, keep = row[:size], row[size : 2 * size]
+            candidate, output = row[2 * size : 3 * size], row[3 * size :]
             add_products(row, h, r, 0)
-            for i in range(2 * size):
-                row[i] = _sigmoid(_clipped(row[i], clip))
-            for i in range(2 * size, 3 * size):
-                row[i] = _tanh(_clipped(row[i], clip))
+            _clip(row, clip)
+            sigmoids(row, row, 2 * size)
+            tangents(candidate, candidate, size)
+            sigmoids(output, output, size)
             for i in range(size):
-                c[i] = row[i] * c[i] + row[size + i] * row[2 * size + i]
-                h[i] = _sigmoid(_clipped(row[3 * size + i], clip)) * _tanh(c[i])
+                c[i] = forget[i] * c[i] + keep[i] * candidate[i]
+                h[i] = c[i]
+            tangents(h, h, size)
+            for i in range(size):
+                h[i] *= output[i]
             out[n, at] = h

@@ -212,6 +212,28 @@ def stack_cost(count: int, m: int, k: int, n: int) -> float:
     return float(count * max(0.0, each) + CALLS * call_cost() + rates.far_left * far)
 
 
+SWAPPED_ROWS = 100  # of a product a w^T, up to which the BLAS is faster as (w a^T)^T, ...
+SWAPPED_MATRIX = 1 << 16  # ... for at least that many elements of w
+
+
+def better_swapped(rows: int, w: Array) -> bool:
+    """Whether a w^T, a of so many rows, had better be (w a^T)^T.
+
+    The BLAS would pack w for a few rows, which takes most of the time.
+    """
+    few = 1 < rows <= SWAPPED_ROWS and w.size >= SWAPPED_MATRIX
+    return few and w.dtype == np.float32 and w.flags.c_contiguous and multiplies_in_place()
+
+
+def affine(a: Array, w: Array, bias: Array) -> Array:
+    """Return a w^T + bias, `a [*, k]` and `w [n, k]`."""
+    rows = a.reshape(-1, a.shape[-1])
+    swaps = better_swapped(len(rows), w)
+    product = np.matmul(w, rows.T).T if swaps else np.matmul(rows, w.T)
+    total: Array = np.add(product, bias, order="C")
+    return total.reshape(*a.shape[:-1], len(w))
+
+
 def row_sums(rows: Array, space: Space) -> NumPyCalls:
     """Sum C-contiguous float rows `[R, n]` as products with ones; the calls' result is `[R]`."""
     count, n = rows.shape

@@ -18,9 +18,8 @@ from irdeconv.ir.spec import Array
 from irdeconv.kernels import jit, scratch
 from irdeconv.kernels.candidate import Piece
 from irdeconv.kernels.jit import ADDED, DIVIDED, MULTIPLIED
-from irdeconv.kernels.machine import multiplies_in_place
 from irdeconv.kernels.numpy_calls import FEW_ELEMENTS, NumPyCalls, kept, make
-from irdeconv.kernels.products import row_sums
+from irdeconv.kernels.products import better_swapped, row_sums
 from irdeconv.kernels.recorded_calls import (
     ProgramCode,
     Recorded,
@@ -373,7 +372,8 @@ class MatrixProduct:
     def __call__(self, a: Array, b: Array, out: Array, team: Team) -> None:
         """Write the products into `out`."""
         a, b = self._seen(a, b)
-        if _better_swapped(a, b, out):
+        whole = a.flags.c_contiguous and out.flags.c_contiguous and b.ndim == 2
+        if whole and better_swapped(out.size // max(1, out.shape[-1]), b.T):
 
             def work(right: Array, space: Space) -> None:
                 make(_swapped(a, right, out, space))
@@ -396,19 +396,6 @@ class MatrixProduct:
             return kept(out, [(np.matmul, (a, b), out)])
         work = recorded_products(a, b, out, known=known)
         return None if work is None else Repeated((work,))
-
-
-SWAPPED_ROWS = 100  # of a product with a transposed matrix, up to which ...
-SWAPPED_RIGHT = 1 << 16  # ... the BLAS is faster as (b^T a^T)^T, for that many elements of b
-
-
-def _better_swapped(a: Array, b: Array, out: Array) -> bool:
-    """Whether b is transposed and would be packed for a few rows, which takes most of the time."""
-    if b.ndim != 2 or out.dtype != np.float32 or not multiplies_in_place():
-        return False
-    rows = out.size // max(1, out.shape[-1])
-    few = 1 < rows <= SWAPPED_ROWS and b.size >= SWAPPED_RIGHT
-    return few and all(x.flags.c_contiguous for x in (a, b.T, out))
 
 
 def _swapped(a: Array, b: Array, out: Array, space: Space) -> NumPyCalls:

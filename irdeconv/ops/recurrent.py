@@ -18,7 +18,7 @@ from irdeconv.ir.dtypes import i32
 from irdeconv.ir.op import JUMPS, Op, attribute, op, ports
 from irdeconv.ir.ports import Fit
 from irdeconv.ir.spec import Array, Arrays, Spec, bounds
-from irdeconv.kernels import elementwise, jit, recurrent
+from irdeconv.kernels import elementwise, jit, products, recurrent
 from irdeconv.ops.checks import want_lengths, want_shapes
 
 ACTIVATIONS: dict[str, recurrent.Activation] = {
@@ -123,7 +123,7 @@ class Recurrent(Op):
         step, bias = self.step(r, bias)
         started = tuple(s.astype(wide, copy=False) for s in states)
         with np.errstate(all="ignore"):  # exp overflows to the right infinity
-            projected = np.matmul(x.astype(wide, copy=False), w.T) + bias
+            projected = products.affine(x.astype(wide, copy=False), w, bias)
             if fast and loop is not None:
                 outs = loop.scan(projected, started, lengths, reset, reverse=reverse)
             else:

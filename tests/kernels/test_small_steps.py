@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from irdeconv.ir.spec import Array
-from irdeconv.kernels import copies, jit, reductions
+from irdeconv.kernels import copies, jit, products
 from irdeconv.kernels.contractions import Contraction
 from irdeconv.kernels.jit import ADDED, SUBTRACTED
 from irdeconv.kernels.recorded_calls import ProgramCode, Repeated, recorded_copy, recorded_program
@@ -114,9 +114,13 @@ def test_products_with_a_transposed_matrix(shape: tuple[int, ...], monkeypatch: 
     """The bits of two orders of matrices differ, so both are held to the exact sums."""
     a, b = numbers(*shape), numbers(300, 256)
     for in_place in (False, True):
-        monkeypatch.setattr(reductions, "multiplies_in_place", lambda given=in_place: given)
+        monkeypatch.setattr(products, "multiplies_in_place", lambda given=in_place: given)
         for one in results(MatrixProduct((False, True)), [a, b], (*shape[:-1], 300)):
             np.testing.assert_allclose(one, a.astype(np.float64) @ b.T, rtol=1e-4, atol=1e-4)
+        with arithmetic():
+            sums = products.affine(a, b, b[:, 0])
+        assert sums.flags.c_contiguous
+        np.testing.assert_allclose(sums, a.astype(np.float64) @ b.T + b[:, 0], atol=1e-4)
 
 
 @pytest.mark.parametrize("block", [(300, 3, 1), (5, 16, 7), (1, 1, 4), (2000, 4, 1)])
