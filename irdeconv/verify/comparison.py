@@ -50,8 +50,8 @@ from irdeconv.verify.difference import (
     same,
     same_values,
 )
-from irdeconv.verify.judge import Followed, Judge, evaluate, floats, is_exact, is_real, limited
-from irdeconv.verify.partner import Fetched, Partner, layer_keys
+from irdeconv.verify.judge import Judge, evaluate, floats, is_exact, is_real, limited
+from irdeconv.verify.partner import Fetched, Followed, Partner, layer_keys
 
 
 @dataclass

@@ -27,9 +27,10 @@ from irdeconv.ir.dtypes import f32
 from irdeconv.ir.op import EagerBuilder, Op, SugarOp, as_tuple
 from irdeconv.ir.spec import Array, Spec
 from irdeconv.kernels import jit
+from irdeconv.ops.bodies import BodyOp
 from irdeconv.ops.checks import aligned
 from irdeconv.verify.difference import Allowed, largest, roundoff, same_values
-from irdeconv.verify.partner import Partner, Precision
+from irdeconv.verify.partner import Error, Followed, Partner, Precision, followed_outputs
 
 LAMBDA = 8
 FUNCTION_ULPS = 8  # units in the last place that libraries' elementary functions may be off
@@ -335,7 +336,6 @@ def _size(y: Array) -> Array:
     return np.asarray(np.abs(y.astype(np.float64)))
 
 
-Error = Array | float | None
 _NUDGES, _HEADROOM = 24, 4.0  # how often errors are tried, and how much more all of them may do
 
 
@@ -453,22 +453,6 @@ def _stepped(op: Op, inputs: Sequence[Array], error: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class Followed:
-    """The partner's value of a tensor, or the graph's result from the partner's last values.
-
-    `error` bounds how far it may be off the partner's, `terms` counts the roundings since the
-    partner's last value. `all_terms` and `sound` look back to the inputs: the roundings on the
-    longest way, and whether all layers on the way passed.
-    """
-
-    value: Array
-    error: Error = 0.0
-    terms: int = 0
-    all_terms: int = 0
-    sound: bool = True
-
-
-@dataclass(frozen=True)
 class Judge:
     """A layer, its inputs on the partner's side, its own outputs and those `made` of the former."""
 
@@ -520,8 +504,8 @@ class Judge:
             more = more * (1 if self._carried[port] is not None else self._terms(port) + 1)
             name = f"{allowed.rule} + {self.partner.computes}"
             allowed = Allowed(np.asarray(allowed.limit + more), name)
-        near = not any(f.terms for f in self.inputs)
         error, terms = self._carried[port], self._terms(port)
+        near = not any(f.terms for f in self._inside or self.inputs)
         return wanted, limited(made, theirs, error, terms, allowed, near=near)
 
     def bridged(self, port: int) -> Followed:
@@ -572,7 +556,24 @@ class Judge:
         return precise(self.op, self.arrays, self.made)
 
     @cached_property
+    def _inside(self) -> tuple[Followed, ...]:
+        """The outputs of an operation with bodies, followed through the layers of these."""
+        if not isinstance(self.op, BodyOp) or self.op.rounding.rule == "any":
+            return ()
+
+        def bridge(op: Op, inputs: tuple[Followed, ...]) -> list[Followed]:
+            arrays = [f.value for f in inputs]
+            outs = evaluate(op, arrays)
+            judge = Judge.of(op, inputs, arrays, outs, self.partner)
+            return [judge.bridged(port) for port in range(len(outs))]
+
+        return followed_outputs(self.op, self.inputs, bridge)
+
+    @cached_property
     def _own(self) -> tuple[Allowed, ...]:
+        if self._inside:
+            least = (SMALLEST if is_real(y) else 0.0 for y in self.made)
+            return tuple(Allowed(n, "layers of the body") for n in least)
         found = allowed(self.op, self.arrays, self.made)
         if not self.partner.narrow:
             return found
@@ -581,16 +582,19 @@ class Judge:
 
     @cached_property
     def _carried(self) -> list[Error]:
+        if self._inside:
+            return [f.error for f in self._inside]
         return carried(self.op, self.arrays, [f.error for f in self.inputs], self.made)
 
     def _terms(self, port: int) -> int:
-        return max((f.terms for f in self.inputs), default=0) + self._local(port)
+        if self._inside:
+            return self._inside[port].terms
+        return max((f.terms for f in self.inputs), default=0) + self._locals[port]
 
     def _all_terms(self, port: int) -> int:
-        return max((f.all_terms for f in self.inputs), default=0) + self._local(port) + 1
-
-    def _local(self, port: int) -> int:
-        return self._locals[port]
+        if self._inside:
+            return self._inside[port].all_terms
+        return max((f.all_terms for f in self.inputs), default=0) + self._locals[port] + 1
 
     @cached_property
     def _locals(self) -> list[int]:

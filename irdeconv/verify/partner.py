@@ -2,6 +2,8 @@
 
 A graph's plan runs in a thread and hands over one tensor at a time, so memory holds two runs and
 the compared tensors.
+
+Of a loop or a branch a partner has only the outputs: errors are followed through the layers inside.
 """
 
 from __future__ import annotations
@@ -10,9 +12,9 @@ import re
 import threading
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from queue import Empty, Queue
 from typing import Any, Literal
@@ -23,7 +25,9 @@ from irdeconv.base.errors import Diagnostic, UsageError
 from irdeconv.formats.arrays import SavedArrays, UnreadableArray
 from irdeconv.ir.dtypes import ElementType
 from irdeconv.ir.graph import Graph, Node, Value
+from irdeconv.ir.op import Op
 from irdeconv.ir.spec import Array
+from irdeconv.ops.bodies import Body, BodyInput, BodyOp, BodyOutput, Run, first_values
 from irdeconv.runtime.feeds import Feeds
 from irdeconv.runtime.plan import Plan
 
@@ -188,6 +192,105 @@ class PlanPartner(Partner):
             self._queue.put(plan.run(inputs, trace))
         except BaseException as e:  # raised again in the caller's thread
             self._queue.put(e)
+
+
+Error = Array | float | None
+
+
+@dataclass(frozen=True)
+class Followed:
+    """The partner's value of a tensor, or the graph's result from the partner's last values.
+
+    `error` bounds how far it may be off the partner's, `terms` counts the roundings since the
+    partner's last value. `all_terms` and `sound` look back to the inputs: the roundings on the
+    longest way, and whether all layers on the way passed.
+    """
+
+    value: Array
+    error: Error = 0.0
+    terms: int = 0
+    all_terms: int = 0
+    sound: bool = True
+
+
+# Follows a layer that the partner does not have.
+Bridge = Callable[[Op, tuple[Followed, ...]], Sequence[Followed]]
+
+
+def followed_outputs(
+    op: BodyOp, inputs: Sequence[Followed], bridge: Bridge
+) -> tuple[Followed, ...]:
+    """Execute an operation with bodies, of which a partner has only the outputs; return these."""
+    runs: list[_BodyRun] = []
+
+    def run(body: Body) -> Run:
+        runs.append(_BodyRun(body, inputs, bridge))
+        return runs[-1]
+
+    values = op.execute([f.value for f in inputs], run)
+    outputs = zip(runs[0].body.by_port(), values, strict=True)
+    return tuple(runs[0].leaving(output, value) for output, value in outputs)
+
+
+@dataclass
+class _BodyRun:
+    """Executes a body once for each call; `made` has the Results of every call."""
+
+    body: Body
+    inputs: Sequence[Followed]
+    bridge: Bridge
+    made: list[dict[int, Followed]] = field(default_factory=list)
+    _values: dict[Value, Followed] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        live = self.body.graph.live()
+        self._order = [n for n in self.body.graph.topological() if n.id in live]
+
+    def __call__(self, given: Mapping[int, Array]) -> dict[int, Array]:
+        graph, values = self.body.graph, self._values
+        entered = {e.parameter: self._entering(e, given[e.parameter]) for e in self.body.inputs}
+        values |= {Value(i): found for i, found in entered.items()}
+        for node in self._order:
+            if node.type == "Parameter" or (node.type == "Const" and Value(node.id) in values):
+                continue
+            found = self.bridge(node.op, tuple(values[v] for v in graph.inputs_of(node.id)))
+            values |= {Value(node.id, port): f for port, f in enumerate(found)}
+        self.made.append({n.id: values[Value(n.id)] for n in graph.results})
+        return {i: f.value for i, f in self.made[-1].items()}
+
+    def _entering(self, entry: BodyInput, value: Array) -> Followed:
+        """Return a Parameter's value with the error of its origin."""
+        back = self.body.carried().get(entry.parameter)
+        if entry.iteration or entry.port is None:
+            return Followed(value)
+        if back is not None and self.made:
+            return self.made[-1][back]
+        found, slicing = self.inputs[entry.port], entry.slicing
+        if slicing is not None and found.error is not None:
+            whole = np.broadcast_to(found.error, found.value.shape)
+            axis = slicing.axis % whole.ndim
+            part = slicing.at(len(self.made), whole.shape[axis])
+            found = replace(found, error=whole[(slice(None),) * axis + (part,)])
+        return replace(found, value=value)
+
+    def leaving(self, output: BodyOutput, value: Array) -> Followed:
+        """Return an output of the operation after its last iteration."""
+        parts, slicing = [made[output.result] for made in self.made], output.slicing
+        if slicing is None:
+            first = first_values(self.body).get(output.result)
+            port = None if first is None else first.port
+            parts = parts[-1:] if parts or port is None else [self.inputs[port]]
+        elif slicing.stride < 0:
+            parts.reverse()
+        errors = [np.broadcast_to(f.error, f.value.shape) for f in parts if f.error is not None]
+        error: Error = 0.0 if not parts else None
+        if parts and len(errors) == len(parts):
+            error = errors[0] if slicing is None else np.concatenate(errors, slicing.axis)
+        if error is not None and not np.isfinite(error).all():  # grown beyond use
+            error = None
+        terms = max((f.terms for f in parts), default=0)
+        all_terms = max((f.all_terms for f in parts), default=0)
+        return Followed(value, error, terms, all_terms, all(f.sound for f in parts))
 
 
 DUMPED = "dump/"  # how `run --dump` names layers beside the outputs
