@@ -27,6 +27,7 @@ from irdeconv.formats.onnx_node import (
 from irdeconv.ir.dtypes import ElementType, boolean, f32, i32, i64
 from irdeconv.ir.graph import Value
 from irdeconv.ir.spec import Spec
+from irdeconv.ops.basic import Misfit
 from irdeconv.ops.bodies import Body, BodyInput, BodyOutput, Slicing, joined, widened
 from irdeconv.ops.channels import VariadicSplit
 from irdeconv.ops.control import If, Loop, TensorIterator
@@ -48,10 +49,18 @@ def branch(n: OnnxNode, b: ImportBuilder) -> Outputs:
     known = b.known(condition)
     if known is not None:
         return n.bodies.inline(bodies[0] if known else bodies[1])
-    both = [n.bodies.graph(body, ()) for body in bodies]
+    both = n.bodies.branches(bodies)
+    specs = next(
+        [s.spec() for s in map(one.graph.node, one.results)]
+        for one in both
+        if isinstance(one, ImportedBody)
+    )
     inputs = [condition]
     made = []
     for tag, one in zip(If.tags, both, strict=True):
+        if isinstance(one, str):
+            n.remarks.append(f"a run that chooses the {tag} fails: {one}")
+            one = _misfit(b, one, specs)
         entries = _captured(one, inputs)
         outputs = tuple(BodyOutput(r, at) for at, r in enumerate(one.results))
         made.append(Body(one.graph, entries, outputs, tag=tag))
@@ -59,6 +68,17 @@ def branch(n: OnnxNode, b: ImportBuilder) -> Outputs:
     if any(b.spec(v).shape is None for v in results):
         n.remarks.append("OpenVINO refuses outputs of open rank; exact inputs (--shape) avoid them")
     return results
+
+
+def _misfit(b: ImportBuilder, why: str, outputs: Sequence[Spec]) -> ImportedBody:
+    """Return a branch that fails, with outputs like those of the other one."""
+    inner = b.inner(b.source.name)
+    made = inner.declared(Misfit.of(why, tuple(s.without_value() for s in outputs)), ())
+    for at, value in enumerate(made):
+        inner.result(value, f"{b.source.name}/{at}")
+    results = tuple(r.id for r in inner.graph.results)
+    inner.finish()
+    return ImportedBody(inner.graph, (), results, ())
 
 
 def _captured(one: ImportedBody, inputs: list[Value]) -> tuple[BodyInput, ...]:

@@ -188,6 +188,9 @@ class Bodies(Protocol):
     ) -> ImportedBody:
         """Import a GraphProto; outputs of `axes` get one of size 1 there."""
 
+    def branches(self, bodies: Sequence[Any]) -> list[ImportedBody | str]:
+        """Import GraphProtos without inputs; one that does not fit is its error, unless all are."""
+
     def inline(self, body: Any, inputs: Sequence[Found] = ()) -> tuple[Found, ...]:
         """Import the nodes of a GraphProto in place; return its outputs."""
 

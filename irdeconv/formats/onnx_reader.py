@@ -334,6 +334,25 @@ class InnerGraphs(Bodies):
         builder.source, builder.made = kept
         return self._outputs(body, inner)
 
+    def branches(self, bodies: Sequence[Any]) -> list[ImportedBody | str]:
+        """Import GraphProtos without inputs; one that does not fit is its error, unless all are."""
+        out, made = self.reader.out, list[ImportedBody | str]()
+        start, count = len(out.diagnostics), out.error_count
+        for body in bodies:
+            before = len(out.errors)
+            try:
+                made.append(self.graph(body, ()))
+            except Reported:
+                made += [d.message for d in out.errors[before : before + 1]]
+        found = out.diagnostics[start:]
+        codes = {d.code for d in found if d.severity == "error"}
+        fits = any(isinstance(one, ImportedBody) for one in made) and len(made) == len(bodies)
+        if not fits or not all("E300" <= code <= "E306" for code in codes):
+            raise Reported
+        out.diagnostics[start:] = [d for d in found if d.severity != "error"]
+        out.error_count = count
+        return made
+
     def _outputs(self, body: Any, inner: Names) -> tuple[Found, ...]:
         found = [self.reader.value(inner, o.name) for o in body.output]
         missing = [o.name for o in body.output if not inner.knows(o.name)]

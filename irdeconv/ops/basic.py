@@ -153,6 +153,27 @@ class Opaque(Op):
 
 
 @dataclass(frozen=True)
+class Misfit(Opaque):
+    """The outputs of a branch whose layers do not fit: a run that chooses it fails."""
+
+    signature = "input*: any"
+    pure: ClassVar[bool] = False
+
+    @staticmethod
+    def of(why: str, outputs: tuple[Spec, ...]) -> Misfit:
+        """Return the operation for outputs of these specs."""
+        return Misfit("Misfit", "", (("why", why),), outputs)
+
+    @property
+    def why(self) -> str:
+        """The first error of the branch."""
+        return f"the branch does not fit: {dict(self.data)['why']}"
+
+    def evaluate(self, *inputs: Array) -> Arrays:
+        raise OpError(self.why, code="E302")
+
+
+@dataclass(frozen=True)
 class VariableOp(Op):
     """Base of the operations on a variable."""
 

@@ -22,7 +22,7 @@ from irdeconv.kernels.machine import one_blas_thread
 from irdeconv.kernels.products import in_order
 from irdeconv.kernels.scratch import allocate, shared_by
 from irdeconv.kernels.threads import Threads
-from irdeconv.ops.basic import Const, Convert, Opaque, VariableOp
+from irdeconv.ops.basic import Const, Convert, VariableOp
 from irdeconv.ops.bodies import BodyOp, bodies_of
 from irdeconv.ops.elementwise import Multiply, Subtract
 from irdeconv.rewrite.channel_folding import behind_folded
@@ -196,7 +196,7 @@ def _require_executable(graph: Graph) -> None:
     for node in order:
         op = node.op
         runs = type(op).evaluate is not Op.evaluate or node.type == "Parameter"
-        if isinstance(op, Opaque) or not runs:
+        if not runs:
             text = f'irdeconv cannot execute {node.type} ({op.version}), layer "{node.name}"'
             found.add_at(node, "E502", text)
     lacking = [n for n in order if lacks_data(n.op)]

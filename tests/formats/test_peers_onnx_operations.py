@@ -16,7 +16,7 @@ pytest.importorskip("onnxruntime")
 from onnx import TensorProto, helper, numpy_helper
 
 import irdeconv as ird
-from support.onnx_models import agree, convert, info, integers, model, real, single
+from support.onnx_models import agree, convert, info, integers, model, real, runtime, single
 from support.processors import fitting
 from support.rows import parts
 
@@ -313,6 +313,33 @@ def test_branches(tmp_path: Path) -> None:
     x = np.abs(real(rng, 2, 3))
     for data in (x, -x):
         agree(made, {"x": data}, tmp_path / "m.xml")
+
+
+def test_a_branch_that_does_not_fit(tmp_path: Path) -> None:
+    """As in ONNX Runtime, only a run that chooses it fails, and deeper inside too."""
+    rng = np.random.default_rng(3)
+    wrong = body([node("MatMul", "x w", "e")], [], [info("e", None)])
+    negated = body([node("Neg", "x", "n")], [], [info("n", None)])
+    outer = body(
+        [node("If", "d", "o", then_branch=wrong, else_branch=negated), node("Relu", "o", "t")],
+        [], [info("t", None)],
+    )  # fmt: skip
+    ends = [info("x", ["n", "m"]), info("c", [], BOOL), info("d", [], BOOL)]
+    choose = {"then_branch": outer, "else_branch": wrong}
+    made = model([node("If", "c", "y", **choose)], ends, [info("y", None)], {"w": real(rng, 5, 3)})
+    feeds = {"x": np.float32([[-1, 2, 3]]), "c": np.array(True), "d": np.array(False)}
+    graph = convert(made, shapes={"x": (1, 3)})
+    (found,), (wanted,) = ird.run(graph, feeds).values(), runtime(made, feeds)
+    assert np.array_equal(found, wanted)
+    for other in ({"c": np.array(False)}, {"d": np.array(True)}):
+        with pytest.raises(ird.IrdeconvError, match="the branch does not fit"):
+            ird.run(graph, feeds | other)
+    with pytest.raises(ird.IrdeconvError, match="the branch does not fit"):
+        ird.write(graph, tmp_path / "m.xml")
+    for branch in made.graph.node[0].attribute:
+        branch.g.CopyFrom(wrong)
+    with pytest.raises(ird.InferenceError, match="E302"):
+        convert(made, shapes={"x": (1, 3)})
 
 
 def test_a_known_condition_leaves_one_branch() -> None:
