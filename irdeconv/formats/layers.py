@@ -39,7 +39,7 @@ from irdeconv.ir.dtypes import ELEMENT_TYPES, ElementType, u8
 from irdeconv.ir.graph import Graph, Node
 from irdeconv.ir.op import REGISTRY, TYPES, Op, attributes, lookup, parse_attributes
 from irdeconv.ir.spec import Spec
-from irdeconv.ops.basic import Const, Misfit, Opaque, Parameter, Section, is_indispensable
+from irdeconv.ops.basic import Const, MisfitBranch, Opaque, Parameter, Section, is_indispensable
 from irdeconv.ops.bodies import Body, BodyOp, bodies_of
 from irdeconv.ops.catalog import CATALOG, LAST, opsets, spelling
 from irdeconv.proof.spelling import integer as exact_integer
@@ -378,7 +378,7 @@ def unkept(op: Opaque) -> Problem | None:
     One that irdeconv knows is read with its details or not at all, unless its bodies stay as text.
     """
     kind, version = op.kind, op.opset
-    if isinstance(op, Misfit):
+    if isinstance(op, MisfitBranch):
         return Problem("E302", op.why)
     cls = _known(kind, version) if kind and version else None
     if cls is not None:

@@ -27,7 +27,7 @@ from irdeconv.formats.onnx_node import (
 from irdeconv.ir.dtypes import ElementType, boolean, f32, i32, i64
 from irdeconv.ir.graph import Value
 from irdeconv.ir.spec import Spec
-from irdeconv.ops.basic import Misfit
+from irdeconv.ops.basic import MisfitBranch
 from irdeconv.ops.bodies import Body, BodyInput, BodyOutput, Slicing, joined, widened
 from irdeconv.ops.channels import VariadicSplit
 from irdeconv.ops.control import If, Loop, TensorIterator
@@ -73,7 +73,7 @@ def branch(n: OnnxNode, b: ImportBuilder) -> Outputs:
 def _misfit(b: ImportBuilder, why: str, outputs: Sequence[Spec]) -> ImportedBody:
     """Return a branch that fails, with outputs like those of the other one."""
     inner = b.inner(b.source.name)
-    made = inner.declared(Misfit.of(why, tuple(s.without_value() for s in outputs)), ())
+    made = inner.declared(MisfitBranch.of(why, tuple(s.without_value() for s in outputs)), ())
     for at, value in enumerate(made):
         inner.result(value, f"{b.source.name}/{at}")
     results = tuple(r.id for r in inner.graph.results)

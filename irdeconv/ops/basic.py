@@ -153,16 +153,16 @@ class Opaque(Op):
 
 
 @dataclass(frozen=True)
-class Misfit(Opaque):
+class MisfitBranch(Opaque):
     """The outputs of a branch whose layers do not fit: a run that chooses it fails."""
 
     signature = "input*: any"
     pure: ClassVar[bool] = False
 
     @staticmethod
-    def of(why: str, outputs: tuple[Spec, ...]) -> Misfit:
+    def of(why: str, outputs: tuple[Spec, ...]) -> MisfitBranch:
         """Return the operation for outputs of these specs."""
-        return Misfit("Misfit", "", (("why", why),), outputs)
+        return MisfitBranch("MisfitBranch", "", (("why", why),), outputs)
 
     @property
     def why(self) -> str:

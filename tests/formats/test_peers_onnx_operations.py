@@ -320,10 +320,8 @@ def test_a_branch_that_does_not_fit(tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     wrong = body([node("MatMul", "x w", "e")], [], [info("e", None)])
     negated = body([node("Neg", "x", "n")], [], [info("n", None)])
-    outer = body(
-        [node("If", "d", "o", then_branch=wrong, else_branch=negated), node("Relu", "o", "t")],
-        [], [info("t", None)],
-    )  # fmt: skip
+    inner = node("If", "d", "o", then_branch=wrong, else_branch=negated)
+    outer = body([inner, node("Relu", "o", "t")], [], [info("t", None)])
     ends = [info("x", ["n", "m"]), info("c", [], BOOL), info("d", [], BOOL)]
     choose = {"then_branch": outer, "else_branch": wrong}
     made = model([node("If", "c", "y", **choose)], ends, [info("y", None)], {"w": real(rng, 5, 3)})

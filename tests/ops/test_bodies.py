@@ -492,3 +492,36 @@ def test_a_certificate_takes_later_operation_sets_for_the_same(tmp_path: Path) -
     sides = [reader.read(tmp_path / f"{name}.xml") for name in "abc"]
     assert core_check(sides[0], sides[1]).passed
     assert not core_check(sides[0], sides[2]).passed
+
+
+# Comparing: errors inside.
+
+
+def one_layer(text: str) -> ird.Graph:
+    """A graph of x [1, 2], with %3 as its output."""
+    return ird.parse(bm.model(bm.parameter(0, "x", "1,2") + text + bm.results(3)))
+
+
+def test_every_layer_of_a_body_may_round() -> None:
+    """64 sums round 2016 away, which is 32 units in the last place of 2^30."""
+    x = [np.array([[2.0**30, 1.0]], np.float32)]
+    looped = ird.parse(bm.loop(trip=64, joined=False))
+    for more, passed in ((2016.0, True), (40_000.0, False)):
+        constant = bm.const(1, [[more, 2016.0]])
+        other = one_layer(constant + bm.node(3, "opset1.Add", 0, 1))
+        report = ird.compare(looped, other, x)
+        assert report.passed == passed, str(report)
+        assert report.tensors[0].own >= 2048
+        assert report.tensors[0].rule == "layers of the body + carried"
+
+
+def test_errors_enter_the_parts_of_an_iterator() -> None:
+    """Those of an Exp that the other side lacks; there the factors also come by a constant."""
+    text = bm.iterator("[0]", "[0]", shape="1,2")[0]
+    exp = '%7 "e" = opset1.Exp(%0)\n%1 "n3" = opset1.TensorIterator(%7)'
+    doubled = ird.parse(text.replace('%1 "n1" = opset1.TensorIterator(%0)', exp))
+    for off, passed in ((4, True), (100, False)):
+        factor = bm.const(2, 2 * (1 + off * 2.0**-24))
+        nodes = bm.node(1, "opset1.Exp", 0) + factor + bm.node(3, "opset1.Multiply", 1, 2)
+        report = ird.compare(doubled, one_layer(nodes), [np.array([[1, 2]], np.float32)])
+        assert report.passed == passed, str(report)

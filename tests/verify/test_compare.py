@@ -15,7 +15,6 @@ import pytest
 import irdeconv as ird
 from irdeconv.cli.main import main
 from irdeconv.formats.arrays import SavedArrays
-from irdeconv.formats.text import parse
 from irdeconv.ir.constant import ArrayData
 from irdeconv.ir.dtypes import f32, i64, u8
 from irdeconv.ir.graph import Graph, Value
@@ -23,7 +22,6 @@ from irdeconv.ops.activation import Clamp, ReLU
 from irdeconv.ops.basic import Const, Convert
 from irdeconv.ops.elementwise import Add, Divide, Exp, Multiply, Round
 from irdeconv.verify.difference import Allowed, _ulps, difference
-from support import body_models as bodies
 from support.commands import Answer, Capture, Patch, answer
 from support.layers import Layer, build, numbers, parameter, result, sequential
 from support.memory import peak_of
@@ -271,36 +269,6 @@ def test_layers_that_one_side_lacks_are_bridged() -> None:
     nothing = ird.compare(g, network(names={n: f"other_{n}" for n in LAYERS}), [image()])
     assert nothing.passed
     assert len(nothing.tensors) == 1
-
-
-def one_layer(text: str) -> ird.Graph:
-    """A graph of x [1, 2], with %3 as its output."""
-    return parse(bodies.model(bodies.parameter(0, "x", "1,2") + text + bodies.results(3)))
-
-
-def test_every_layer_of_a_body_may_round() -> None:
-    """64 sums round 2016 away, which is 32 units in the last place of 2^30."""
-    x = [np.array([[2.0**30, 1.0]], np.float32)]
-    looped = parse(bodies.loop(trip=64, joined=False))
-    for more, passed in ((2016.0, True), (40_000.0, False)):
-        constant = bodies.const(1, [[more, 2016.0]])
-        other = one_layer(constant + bodies.node(3, "opset1.Add", 0, 1))
-        report = ird.compare(looped, other, x)
-        assert report.passed == passed, str(report)
-        assert report.tensors[0].own >= 2048
-        assert report.tensors[0].rule == "layers of the body + carried"
-
-
-def test_errors_enter_the_parts_of_an_iterator() -> None:
-    """Those of an Exp that the other side lacks; there the factors also come by a constant."""
-    text = bodies.iterator("[0]", "[0]", shape="1,2")[0]
-    exp = '%7 "e" = opset1.Exp(%0)\n%1 "n3" = opset1.TensorIterator(%7)'
-    doubled = parse(text.replace('%1 "n1" = opset1.TensorIterator(%0)', exp))
-    for off, passed in ((4, True), (100, False)):
-        factor = bodies.const(2, 2 * (1 + off * 2.0**-24))
-        nodes = bodies.node(1, "opset1.Exp", 0) + factor + bodies.node(3, "opset1.Multiply", 1, 2)
-        report = ird.compare(doubled, one_layer(nodes), [np.array([[1, 2]], np.float32)])
-        assert report.passed == passed, str(report)
 
 
 @pytest.mark.parametrize("other", FORMS[:3])
