@@ -9,9 +9,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
-from irdeconv.base.errors import did_you_mean
+from irdeconv.base.errors import Diagnostic, did_you_mean
 from irdeconv.base.opening import shown
 from irdeconv.base.source import Location, SourceFile
 from irdeconv.formats import (  # noqa: F401 -- importing fills RULES
@@ -75,6 +76,7 @@ class NodeReader(ModelReader):
 
     results: frozenset[str] = frozenset()
     functions: Mapping[Any, Any] = {}  # the model's own, by the names in calls
+    misfits: list[Diagnostic] = []  # noqa: RUF012 -- of nodes that a reader does not refuse
 
     def nodes(self, names: Names, nodes: Sequence[Any]) -> None:
         """Import nodes, producers first."""
@@ -336,14 +338,17 @@ class InnerGraphs(Bodies):
 
     def branches(self, bodies: Sequence[Any]) -> list[ImportedBody | str]:
         """Import GraphProtos without inputs; one that does not fit is its error, unless all are."""
-        out, made = self.reader.out, list[ImportedBody | str]()
-        start, count = len(out.diagnostics), out.error_count
+        out, misfits, made = self.reader.out, self.reader.misfits, list[ImportedBody | str]()
+        start, count, ends = len(out.diagnostics), out.error_count, [len(misfits)]
         for body in bodies:
             before = len(out.errors)
             try:
                 made.append(self.graph(body, ()))
             except Reported:
                 made += [d.message for d in out.errors[before : before + 1]]
+            ends.append(len(misfits))
+        if any(a == b for a, b in pairwise(ends)):
+            del misfits[ends[0] :]
         found = out.diagnostics[start:]
         codes = {d.code for d in found if d.severity == "error"}
         fits = any(isinstance(one, ImportedBody) for one in made) and len(made) == len(bodies)

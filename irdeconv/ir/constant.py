@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 from irdeconv.ir.dtypes import ElementType, of_numpy
 from irdeconv.ir.spec import Array, format_shape
 
+DEEPEST_NOTED = 64  # operations on the way to a constant whose origin is noted
 PART_BYTES = 1 << 22  # of a constant that is read or made part by part
 
 
@@ -100,6 +101,27 @@ class ArrayData:
 
     def release(self) -> None:
         """Do nothing: the data has no file."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ComputedData(ArrayData):
+    """A constant that an operation gave for other constants, so many operations deep."""
+
+    op: Any = None
+    inputs: tuple[ConstantData, ...] = ()
+    depth: int = 1
+
+
+def computed(
+    made: ConstantData, dtype: ElementType, op: Any, inputs: Sequence[ConstantData]
+) -> ConstantData:
+    """Return a constant with its origin, unless nothing is rounded or the inputs are large."""
+    deepest = max((d.depth for d in inputs if isinstance(d, ComputedData)), default=0)
+    exact = op.rounding.rule == "exact" and not deepest
+    size = sum(d.array().nbytes for d in inputs)
+    if exact or deepest >= DEEPEST_NOTED or size > PART_BYTES:
+        return made
+    return ComputedData(made.array(), dtype, op, tuple(inputs), deepest + 1)
 
 
 class ByteSource(Protocol):

@@ -7,7 +7,7 @@ others, or returns the reason why it does not apply.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +16,7 @@ from irdeconv.base import work
 from irdeconv.base.errors import Diagnostic, LimitError, OpError
 from irdeconv.base.extras import plain
 from irdeconv.base.limits import current, raise_hint
-from irdeconv.ir.constant import ArrayData, MovedData
+from irdeconv.ir.constant import ArrayData, MovedData, computed
 from irdeconv.ir.dtypes import ElementType, of_numpy
 from irdeconv.ir.graph import FreshNames, Graph, Node, Value
 from irdeconv.ir.op import Op, SugarOp, as_tuple, effort, infer_op, kept
@@ -121,8 +121,18 @@ class GraphBuilder:
             if result is None:
                 with np.errstate(all="ignore"), plain():
                     result = kept(as_tuple(op.fold(*self._arrays(inputs))), specs)[0]
-            return self.const(result, specs[0].dtype)
+            made = self.const(result, specs[0].dtype)
+            return self._noted(made, op, inputs) if self.checks else made
         return self._node(op, inputs, specs)
+
+    def _noted(self, made: Value, op: Op, inputs: Sequence[Value]) -> Value:
+        """Note how a constant of an importer was made if others may round it differently."""
+        ops = (self.graph.node(v.node).op for v in (made, *inputs))
+        folded, *given = (one for one in ops if isinstance(one, Const))  # all of them are
+        if folded.element_type.is_real:
+            data = computed(folded.data, folded.element_type, op, [one.data for one in given])
+            self.graph.replace_op(made.node, replace(folded, data=data))
+        return made
 
     def _arrays(self, inputs: Sequence[Value]) -> list[Array]:
         """Return the data of inputs that are constants."""

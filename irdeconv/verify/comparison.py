@@ -28,11 +28,13 @@ from irdeconv.base.json_form import Record
 from irdeconv.base.markup import html_text, html_title, line
 from irdeconv.base.tables import printable
 from irdeconv.ir.attributes import Ints
+from irdeconv.ir.constant import ComputedData, ConstantData
 from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.ir.op import Op
 from irdeconv.ir.spec import Array
 from irdeconv.kernels.machine import one_blas_thread
 from irdeconv.ops import activation, core
+from irdeconv.ops.basic import Const
 from irdeconv.ops.convolution import ConvolutionBase, GroupConvolution
 from irdeconv.ops.dialect_template import DialectDeconvolution
 from irdeconv.ops.elementwise import Tanh
@@ -98,9 +100,13 @@ class Follower:
         graph = program.graph
         found: dict[Value, Followed] = {}
         by_slot: dict[int, Followed] = {}
+        computed: dict[int, Followed] = {}
         for node, slots in program.given:
             outs = tuple(program.values[slot] for slot in slots)
             ports = [Value(node.id, port) for port in range(len(outs))]
+            if isinstance(node.op, Const) and isinstance(node.op.data, ComputedData):
+                found[ports[0]] = by_slot[slots[0]] = self._computed(node.op.data, computed)
+                continue
             if node.type in ("Const", "Parameter"):
                 found |= {v: Followed(array) for v, array in zip(ports, outs, strict=True)}
                 continue
@@ -113,6 +119,16 @@ class Follower:
         kept = {slot for step in program.steps for slot in step.inputs}
         kept |= {slot for _, slot in program.results}
         return {slot: f for slot, f in by_slot.items() if slot in kept}
+
+    def _computed(self, data: ConstantData, known: dict[int, Followed]) -> Followed:
+        """Bound the effect of rounding on a constant that was computed while importing."""
+        if not isinstance(data, ComputedData):
+            return Followed(data.array())
+        if id(data) not in known:
+            inputs = tuple(self._computed(d, known) for d in data.inputs)
+            arrays, made = [f.value for f in inputs], (data.array(),)
+            known[id(data)] = Judge.of(data.op, inputs, arrays, made, self.partner).bridged(0)
+        return known[id(data)]
 
     def watch(self, step: Step, arrays: list[Array], outs: tuple[Array, ...]) -> None:
         """Compare one layer and remember the inputs of the next ones."""

@@ -620,11 +620,9 @@ def limited(
         roundings = scaled(made, 2 * (terms + 1))
         if error is not None:
             found = Allowed(np.asarray(found.limit + error), f"{own.rule} + carried")
-        far = is_real(made) and not near
-        if error is None:
+        most, usual = (np.max(v.limit, initial=0.0) for v in (found, roundings))
+        if error is None or (is_real(made) and not near and most > usual):
             found = Allowed(np.maximum(own.limit, roundings.limit), roundings.rule)
-        elif far and np.max(found.limit, initial=0.0) > np.max(roundings.limit, initial=0.0):
-            found = roundings
     coarse = roundoff(theirs.dtype)
     if is_real(made) and coarse > roundoff(made.dtype):
         size = np.abs(made.astype(np.float64))

@@ -181,6 +181,18 @@ def test_shapes_that_are_computed() -> None:
     assert ird.run(graph, {"x": X})["y"].shape == (2, 48)
 
 
+def test_folded_constants_may_be_rounded_otherwise() -> None:
+    """The bounds of Exp and Sqrt count where an Add reads what was made of a constant."""
+    nodes = [node("Exp", "c", "e"), node("Sqrt", "e", "s"), node("Transpose", "s", "t")]
+    nodes.append(node("Add", "x t", "y"))
+    made = model(nodes, [info("x", [3, 2])], [info("y", [3, 2])], {"c": W[:2, 0, 0, :3]})
+    graph, x = convert(made), {"x": np.zeros((3, 2), np.float32)}
+    assert [n.type for n in graph.nodes()] == ["Parameter", "Const", "Add", "Result"]
+    y = ird.run(graph, x)["y"]
+    for ulps, passed in ((3, True), (500, False)):
+        assert ird.compare(graph, {"y": y * np.float32(1 + ulps * 2**-23)}, x).passed == passed
+
+
 def test_constants_are_folded() -> None:
     nodes = [node("Mul", "a b", "p"), node("Add", "x p", "y")]
     graph = convert(

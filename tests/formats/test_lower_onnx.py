@@ -196,6 +196,12 @@ def test_bodies_of_nodes() -> None:
     low = lowered(made)
     assert {t.name for t in low.graph.initializer} == set()
     assert all(len(s.body.initializer) for s in scopes(low) if s.parent is not None)
+    first, second = made.graph.node[0].attribute
+    first.g.node.append(helper.make_node("MatMul", ["x", "x"], ["z"], "wrong"))
+    assert len(ird.lower_onnx(made.SerializeToString()).report) == 2  # no run need choose it
+    second.g.node.append(first.g.node[-1])
+    with pytest.raises(ird.InferenceError, match="MatMul"):
+        ird.lower_onnx(made.SerializeToString())
 
 
 def test_functions() -> None:
