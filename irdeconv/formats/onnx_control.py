@@ -50,17 +50,13 @@ def branch(n: OnnxNode, b: ImportBuilder) -> Outputs:
     if known is not None:
         return n.bodies.inline(bodies[0] if known else bodies[1])
     both = n.bodies.branches(bodies)
-    specs = next(
-        [s.spec() for s in map(one.graph.node, one.results)]
-        for one in both
-        if isinstance(one, ImportedBody)
-    )
+    fits = next(one for one in both if isinstance(one, ImportedBody))
     inputs = [condition]
     made = []
     for tag, one in zip(If.tags, both, strict=True):
         if isinstance(one, str):
             n.remarks.append(f"a run that chooses the {tag} fails: {one}")
-            one = _misfit(b, one, specs)
+            one = _misfit(b, one, fits)
         entries = _captured(one, inputs)
         outputs = tuple(BodyOutput(r, at) for at, r in enumerate(one.results))
         made.append(Body(one.graph, entries, outputs, tag=tag))
@@ -70,15 +66,15 @@ def branch(n: OnnxNode, b: ImportBuilder) -> Outputs:
     return results
 
 
-def _misfit(b: ImportBuilder, why: str, outputs: Sequence[Spec]) -> ImportedBody:
+def _misfit(b: ImportBuilder, why: str, other: ImportedBody) -> ImportedBody:
     """Return a branch that fails, with outputs like those of the other one."""
-    inner = b.inner(b.source.name)
-    made = inner.declared(MisfitBranch.of(why, tuple(s.without_value() for s in outputs)), ())
-    for at, value in enumerate(made):
+    inner, specs = b.inner(b.source.name), (other.spec(i) for i in range(len(other.results)))
+    outputs = tuple(s.without_value() for s in specs)
+    op = MisfitBranch("MisfitBranch", "", (("why", why),), outputs)
+    for at, value in enumerate(inner.declared(op, ())):
         inner.result(value, f"{b.source.name}/{at}")
-    results = tuple(r.id for r in inner.graph.results)
     inner.finish()
-    return ImportedBody(inner.graph, (), results, ())
+    return ImportedBody(inner.graph, (), tuple(r.id for r in inner.graph.results), ())
 
 
 def _captured(one: ImportedBody, inputs: list[Value]) -> tuple[BodyInput, ...]:

@@ -159,11 +159,6 @@ class MisfitBranch(Opaque):
     signature = "input*: any"
     pure: ClassVar[bool] = False
 
-    @staticmethod
-    def of(why: str, outputs: tuple[Spec, ...]) -> MisfitBranch:
-        """Return the operation for outputs of these specs."""
-        return MisfitBranch("MisfitBranch", "", (("why", why),), outputs)
-
     @property
     def why(self) -> str:
         """The first error of the branch."""

@@ -176,11 +176,6 @@ class BodyOp(Op):
             return DRAWN
         return JUMPS if rules <= {"exact"} else SCALE
 
-    def terms(self, inputs: Sequence[Array], output: Array) -> int:
-        """Return the number of layers in the bodies, times the ratio of input to output size."""
-        largest = max((x.size for x in inputs), default=0)
-        return sum(len(b.graph) for b in self.bodies) * (largest // max(output.size, 1) + 1)
-
     @property
     def pure(self) -> bool:
         """Whether every layer of the bodies is."""
