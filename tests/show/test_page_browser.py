@@ -3,6 +3,7 @@
 import re
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -350,6 +351,55 @@ def test_numbers_of_the_table_are_never_cut(show: Open) -> None:
         shown.page.set_viewport_size({"width": width, "height": 800})
         assert numbers.evaluate_all(CUT) == []
     assert shown.page.locator(".grid-body .col-output").evaluate_all(CUT) == []
+
+
+@pytest.mark.parametrize("width", [400, 768, 1024, 1280, 1600])
+def test_no_text_of_the_table_is_cut(show: Open, width: int) -> None:
+    g, x = begun((1, 4, 100, 100))
+    w = constant(g, np.ones((4, 4, 4, 4), np.float32), "w")
+    name = "/model.diffusion_model/decoder/up_blocks.10/upsamplers.0/conv_transpose/ConvTranspose"
+    result(g, Value(g.add(ConvolutionBackpropData(strides=(2, 2)), [x, w], name=name).id))
+    shown = show(g := ird.infer(g), ird.lower(g))
+    shown.page.set_viewport_size({"width": width, "height": 800})
+    for _ in range(2):
+        shown.page.evaluate("new Promise(requestAnimationFrame)")
+    assert name in shown.text(".grid-body")
+    cells = shown.page.locator(".grid .cell")
+    assert cells.evaluate_all(CUT) == []
+    high = "cells => cells.filter(c => c.scrollHeight > c.clientHeight).map(c => c.textContent)"
+    assert cells.evaluate_all(high) == []
+    places = "rows => rows.map(r => [r.offsetTop, r.offsetHeight, r.scrollHeight])"
+    rows = shown.page.locator(".grid-body .grid-row").evaluate_all(places)
+    assert all(a[0] + a[1] == b[0] for a, b in pairwise(rows))
+    assert all(scrolled <= height for _, height, scrolled in rows)
+
+
+def test_both_panes_begin_at_one_height(show: Open) -> None:
+    g = chain(("x", *(f"net/stage{n // 40}/relu_{n}" for n in range(400))))
+    shown = show(g, ird.lower(g))
+    for width in range(600, 1200, 20):
+        shown.page.set_viewport_size({"width": width, "height": 800})
+        tops = shown.page.locator("canvas.graph").evaluate_all(
+            "all => all.map(c => c.getBoundingClientRect().top)"
+        )
+        assert len(tops) == 2
+        assert tops[0] == tops[1], width
+
+
+def test_the_title_of_an_open_group_is_inside_its_frame(show: Open, tmp_path: Path) -> None:
+    names = (f"{'long_prefix_' * 6}{n // 40}/relu_{n}" for n in range(400))
+    shown = show(chain(("x", *names)), hash="#graph/7")
+    with shown.page.expect_download() as download:
+        shown.press("s")
+    download.value.save_as(tmp_path / "graph.svg")
+    space = "{http://www.w3.org/2000/svg}"
+    root = ElementTree.parse(tmp_path / "graph.svg").getroot()
+    wide = [float(r.get("width", 0)) for r in root.iter(f"{space}rect") if r.get("rx") == "8"]
+    titles = [str(t.text) for t in root.iter(f"{space}text") if str(t.text).startswith("\u2212")]
+    assert titles
+    assert all("\u2026" in title for title in titles)
+    for width, title in zip(wide, titles, strict=True):
+        assert 10 + 6.2 * len(title) <= width
 
 
 def test_the_verdict_is_seen_whole_and_panes_have_one_name_each(show: Open) -> None:

@@ -16,9 +16,8 @@ function readRow(item, at) {
   const element = body.insertRow();
   element.id = item.item;
   element.classList.toggle("bad", !GOOD.includes(item.status));
-  const model = make("a", "model");
   const name = visible(item.file) + (item.rows ? `[${item.rows.join(":")}]` : "");
-  for (const part of name.match(/[^/_]*[/_]|[^/_]+$/g) ?? []) model.append(part, make("wbr"));
+  const model = breakable(make("a", "model"), name);
   model.href = `#${encodeURIComponent(item.item)}`;
   const parts = [item.status, model, answerOf(item), filesOf(item)];
   for (const part of parts) element.insertCell().append(part);

@@ -4,7 +4,7 @@
 function showDetails(container, key) {
   const node = page.node(key);
   const found = detailOf(node);
-  container.append(make("h2", "layer-name", shownName(node)));
+  container.append(breakable(make("h2", "layer-name"), shownName(node)));
   container.append(make("p", "layer-type", visible(`${node.type} (${node.version})`)));
   factList(container, node, found);
   showValues(container, key);

@@ -37,6 +37,7 @@ function drawView(painter, view, look) {
   }
   if (look.zoom < TEXT_FROM) return;
   for (const link of view.links) if (link.begins && inView(link, look)) drawLabel(painter, link, look);
+  for (const frame of view.frames) if (inside(frame, look.visible)) drawFrameTitle(painter, frame, look);
 }
 
 function inView({ bounds: [left, top, right, bottom] }, { visible: [x0, y0, x1, y1] }) {
@@ -99,9 +100,12 @@ function drawFrame(painter, frame, look) {
   const width = Math.max(1, 0.7 / look.zoom);
   const style = { fill: palette.group, stroke: palette.line, width };
   painter.box(frame.x, frame.y, frame.width, frame.height, 8, style);
-  if (look.zoom < TEXT_FROM) return;
-  const text = { size: look.font.label, family: look.font.family, fill: palette.quiet, weight: 600 };
-  painter.text(`\u2212 ${frame.title}`, frame.x + 10, frame.y + look.font.label + 5, text);
+}
+
+function drawFrameTitle(painter, frame, { font, palette }) {
+  const style = { size: font.label, family: font.family, fill: palette.quiet, weight: 600, halo: palette.group };
+  const title = shortened(frame.title, Math.floor((frame.width - 16) / font.label / font.advance) - 2);
+  painter.text(`\u2212 ${title}`, frame.x + 10, frame.y + font.label + 5, style);
 }
 
 const BORDERS = {

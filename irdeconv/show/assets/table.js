@@ -1,9 +1,11 @@
 // The table of layers: of the graph that the active pane shows. Only rows in sight exist.
 
-const ROW = 24; // pixels, as in page.css
-const MOST_OUTPUT = 170; // pixels that the text of outputs gets before names and types do
-const MOST_TEXT = 600; // pixels of a name that have a share in the room
-const LEAST_TEXT = { name: 110, type: 80 }; // pixels that the texts shrink to
+const ROW = 24; // pixels of a row of one line, as in page.css
+const LINE = 20; // pixels of each further line
+const MOST_LINES = 3; // of a name
+const MOST_WIDTH = { type: 260, output: 260 }; // pixels
+const LEAST_TEXT = 130; // pixels of a column with two titles
+const LONGEST = 40; // names that are measured
 
 const COLUMNS = [
   { title: "id", text: (node) => String(node.id), sort: (node) => node.id, number: true },
@@ -42,7 +44,7 @@ const table = {
     this.filter.addEventListener("input", () => this.fill());
     this.constants = make("input");
     this.constants.type = "checkbox";
-    this.constants.addEventListener("change", () => this.fill());
+    this.constants.addEventListener("change", () => this.write());
     const label = make("label", "", "constants");
     label.prepend(this.constants);
     this.title = make("h2");
@@ -64,7 +66,7 @@ const table = {
     this.grid.append(this.head, this.body);
     this.grid.addEventListener("scroll", () => this.paint());
     this.grid.addEventListener("keydown", (event) => this.key(event));
-    new ResizeObserver(() => this.paint()).observe(this.grid);
+    new ResizeObserver(() => this.arrange()).observe(this.grid);
     return this.grid;
   },
 
@@ -94,31 +96,67 @@ const table = {
   },
 
   write() {
-    this.setWidths();
+    this.measure();
+    this.arrange();
     this.fill();
   },
 
-  // Every column but names and types is as wide as its longest text; narrow windows scroll.
-  setWidths() {
+  // Every column is as wide as its longest text.
+  measure() {
     const context = make("canvas").getContext("2d");
     const { fontSize, fontFamily } = getComputedStyle(this.grid);
     const wide = (text, weight) => {
       context.font = `${weight} ${fontSize} ${fontFamily}`;
       return context.measureText(text).width;
     };
-    const nodes = [...this.graph.nodes.values()];
-    let least = 0;
-    const columns = this.columns.map((column) => {
-      const texts = nodes.map((node) => column.text(node));
-      const longest = texts.reduce((a, b) => (b.length > a.length ? b : a), "");
+    const nodes = this.all();
+    const byLength = (a, b) => b.length - a.length;
+    this.longest = nodes.map(shownName).sort(byLength).slice(0, LONGEST);
+    this.widths = this.columns.map((column) => {
+      const [longest = ""] = nodes.map((node) => column.text(node)).sort(byLength);
       // The title leaves room for the sign of its order.
-      const need = Math.ceil(Math.max(wide(longest, 400) + 4, wide(`${column.title} \u25BE`, 600)) + 18);
-      const width = LEAST_TEXT[column.title] ?? (column.title === "output" ? Math.min(need, MOST_OUTPUT) : need);
-      least += width;
-      return Object.hasOwn(LEAST_TEXT, column.title) ? `minmax(${width}px, ${Math.min(need, MOST_TEXT)}fr)` : `${width}px`;
+      const text = longest.replace(/\d/g, "0"); // digits have one width
+      const need = Math.ceil(Math.max(wide(text, 400), wide(`${column.title} \u25BE`, 600)) + 13);
+      return Math.min(need, MOST_WIDTH[column.title] ?? need);
     });
-    this.grid.style.setProperty("--columns", columns.join(" "));
-    this.grid.style.setProperty("--least", `${least}px`);
+  },
+
+  // Where one line has no room for all columns, the name stands above the others; narrow windows scroll.
+  arrange() {
+    if (!this.graph) return;
+    const [id, name, type, ...others] = this.widths;
+    const room = this.grid.clientWidth;
+    const total = (widths) => widths.reduce((sum, width) => sum + width, 0);
+    const above = total(this.widths) > room;
+    this.grid.classList.toggle("name-above", above);
+    const texts = above ? [Math.max(type - id, LEAST_TEXT)] : [name, type];
+    const flexible = texts.map((width) => `minmax(${width}px, ${width}fr)`);
+    const { style } = this.grid;
+    style.setProperty("--columns", [`${id}px`, ...flexible, ...others.map((width) => `${width}px`)].join(" "));
+    style.setProperty("--least", `${total([id, ...texts, ...others])}px`);
+    style.setProperty("--name", above ? `${room - id}px` : "auto");
+    this.rowHeight = ROW + (above ? this.nameLines() * LINE : 0);
+    style.setProperty("--row", `${this.rowHeight}px`);
+    this.resize();
+  },
+
+  // The lines of the longest names above the other columns.
+  nameLines() {
+    const row = make("div", "grid-row unseen");
+    for (const name of this.longest) row.append(this.cell(this.columns[1], name));
+    this.body.append(row);
+    const lines = Math.max(1, ...[...row.children].map((cell) => Math.round((cell.offsetHeight - 2) / LINE)));
+    row.remove();
+    return Math.min(lines, MOST_LINES);
+  },
+
+  resize() {
+    this.body.style.height = `${this.rows.length * this.rowHeight}px`;
+    this.paint();
+  },
+
+  all() {
+    return [...this.graph.nodes.values()].filter((node) => this.constants.checked || !node.constant);
   },
 
   // Another graph is shown: so is its table.
@@ -132,7 +170,7 @@ const table = {
 
   fill() {
     const terms = termsOf(this.filter.value);
-    const all = [...this.graph.nodes.values()].filter((node) => this.constants.checked || !node.constant);
+    const all = this.all();
     this.rows = all.filter((node) => terms.every((term) => fits(node, term)));
     const { column, down } = this.order;
     const sign = down ? -1 : 1;
@@ -145,13 +183,12 @@ const table = {
       const state = each === column ? (down ? "descending" : "ascending") : "none";
       this.head.children[at].setAttribute("aria-sort", state);
     });
-    this.body.style.height = `${this.rows.length * ROW}px`;
-    this.paint();
+    this.resize();
   },
 
   paint() {
-    const first = Math.max(0, Math.floor(this.grid.scrollTop / ROW) - 8);
-    const last = Math.min(this.rows.length, first + Math.ceil(this.grid.clientHeight / ROW) + 16);
+    const first = Math.max(0, Math.floor(this.grid.scrollTop / this.rowHeight) - 8);
+    const last = Math.min(this.rows.length, first + Math.ceil(this.grid.clientHeight / this.rowHeight) + 16);
     const rows = [];
     for (let at = first; at < last; at += 1) rows.push(this.row(this.rows[at], at));
     this.body.replaceChildren(...rows);
@@ -163,16 +200,18 @@ const table = {
     row.setAttribute("aria-rowindex", String(at + 2));
     row.setAttribute("aria-selected", String(node.key === page.selected));
     row.id = `row-${at}`;
-    row.style.top = `${at * ROW}px`;
-    for (const column of this.columns) {
-      const text = shortened(column.text(node), 400);
-      const cell = make("div", `cell col-${column.title} ${column.number ? "number" : ""}`, text);
-      if (!column.number) cell.title = text;
-      cell.setAttribute("role", "gridcell");
-      row.append(cell);
-    }
+    row.style.top = `${at * this.rowHeight}px`;
+    row.append(...this.columns.map((column) => this.cell(column, column.text(node))));
     row.addEventListener("click", () => page.select(node.key, { from: "table" }));
     return row;
+  },
+
+  cell(column, whole) {
+    const text = shortened(whole, 400);
+    const cell = breakable(make("div", `cell col-${column.title} ${column.number ? "number" : ""}`), text);
+    if (!column.number) cell.title = text;
+    cell.setAttribute("role", "gridcell");
+    return cell;
   },
 
   follow(key, how) {
@@ -186,9 +225,10 @@ const table = {
 
   scrollTo(at) {
     const { scrollTop, clientHeight } = this.grid;
-    const top = at * ROW;
+    const top = at * this.rowHeight;
+    const least = top + this.rowHeight + this.head.offsetHeight - clientHeight;
     if (top < scrollTop) this.grid.scrollTop = top;
-    else if (top + 2 * ROW > scrollTop + clientHeight) this.grid.scrollTop = top + 2 * ROW - clientHeight;
+    else if (least > scrollTop) this.grid.scrollTop = Math.min(top, Math.ceil(least / this.rowHeight) * this.rowHeight);
   },
 
   key(event) {

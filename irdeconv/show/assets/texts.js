@@ -48,6 +48,12 @@ function shownName(node) {
   return node.name === "" ? `(no name, id ${node.id})` : visible(node.name);
 }
 
+// Lines of a name break behind its separators.
+function breakable(element, text) {
+  for (const part of text.match(/[^/._:]*[/._:]+|[^/._:]+$/g) ?? []) element.append(part, make("wbr"));
+  return element;
+}
+
 // The end of a name tells layers apart, so the middle gives way.
 function shortened(text, most) {
   if (text.length <= most) return text;
@@ -71,7 +77,7 @@ function scaled(value, unit = "") {
 // A link to a layer; a click selects it.
 function layerLink(key, text = null) {
   const node = page.node(key);
-  const link = make("a", "layer-link", text ?? (node ? shownName(node) : key));
+  const link = breakable(make("a", "layer-link"), text ?? (node ? shownName(node) : key));
   link.href = `#${hashOf(key)}`;
   link.addEventListener("click", (event) => {
     event.preventDefault();
