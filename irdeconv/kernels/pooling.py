@@ -349,7 +349,7 @@ class Pooling:
             np.fmax(results, self.lowest, out=out)
         elif self.count is None:
             out[...] = np.fmax(results, self.lowest)
-        elif out.dtype == self.kind:
+        elif out.dtype == self.kind and not self.whole:
             np.divide(results, self.count, out=out)
         else:
             mean = results / self.count

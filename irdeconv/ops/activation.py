@@ -89,6 +89,9 @@ class Clamp(UnaryFunction):
         low, high = (min(max(v, info.min), info.max) for v in (self.min, self.max))
         return np.clip(data, int(np.ceil(low)), int(np.floor(high)))
 
+    def fold(self, data: Array) -> Array:
+        return self.evaluate(data)
+
 
 @op("Gelu", since=2, until=6)
 class Gelu2(UnaryFunction):

@@ -397,12 +397,14 @@ class UnaryFunction(Unary):
     """Base of functions of a number; the type stays.
 
     `rule` is the formula, alone and in a chain. For integers it is computed in float32 and rounded
-    (`clips` decides about numbers without an integer), unless `integers` computes them.
+    (`clips` decides about numbers without an integer), unless `integers` computes them. OpenVINO
+    folds some functions of integer constants by cutting (`cuts`), the others by rounding.
     """
 
     rule: ClassVar[Rule]
     group: ClassVar[str] = ""  # the document's, if `unary` has made the class
     clips: ClassVar[bool] = False
+    cuts: ClassVar[bool] = False
     integers: ClassVar[Callable[[Array], Array] | None] = None
 
     def formula(self) -> tuple[Rule, tuple[Any, ...]]:
@@ -421,13 +423,13 @@ class UnaryFunction(Unary):
         return compute(rule, data, *params, clips=type(self).clips)
 
     def fold(self, data: Array) -> Array:
-        """Compute constants; OpenVINO cuts integers of more than 8 bits towards zero."""
+        """Compute constants; integers of more than 8 bits are not clipped."""
         if data.dtype.kind not in "iu" or data.dtype.itemsize == 1 or type(self).integers:
             return self.evaluate(data)
         rule, params = self.formula()
         with np.errstate(all="ignore"):
             wide = elementwise.evaluate(rule, (data.astype(np.float64),), params)
-        return cut(wide, data.dtype)
+        return cut(wide if type(self).cuts else np.rint(wide), data.dtype)
 
 
 @dataclass(frozen=True)
@@ -505,19 +507,19 @@ _whole = partial(unary, rounding=STEPS, integers=_same)
 Floor = _whole("Floor", np.floor, "Largest integer not above x", scalar=ranges.floor)
 Ceiling = _whole("Ceiling", np.ceil, "Smallest integer not below x", scalar=ranges.ceiling)
 Sqrt = unary("Sqrt", np.sqrt, "Square root", rounding=roundings(2))
-Exp = unary("Exp", np.exp, "e to the power x", group="activation")
-Log = unary("Log", np.log, "Natural logarithm")
-Sin = unary("Sin", np.sin, "Sine of x in radians")
+Exp = unary("Exp", np.exp, "e to the power x", cuts=True, group="activation")
+Log = unary("Log", np.log, "Natural logarithm", cuts=True)
+Sin = unary("Sin", np.sin, "Sine of x in radians", cuts=True)
 Cos = unary("Cos", np.cos, "Cosine of x in radians")
 Tan = unary("Tan", np.tan, "Tangent of x in radians")
-Asin = unary("Asin", np.arcsin, "Inverse sine", clips=True)
+Asin = unary("Asin", np.arcsin, "Inverse sine", cuts=True, clips=True)
 Acos = unary("Acos", np.arccos, "Inverse cosine", clips=True)
 Atan = unary("Atan", np.arctan, "Inverse tangent")
 Sinh = unary("Sinh", np.sinh, "Hyperbolic sine", clips=True)
 Cosh = unary("Cosh", np.cosh, "Hyperbolic cosine", clips=True)
 Asinh = unary("Asinh", np.arcsinh, "Inverse hyperbolic sine", since=4)
 Acosh = unary("Acosh", np.arccosh, "Inverse hyperbolic cosine", since=4, clips=True)
-Atanh = unary("Atanh", np.arctanh, "Inverse hyperbolic tangent", since=4, clips=True)
+Atanh = unary("Atanh", np.arctanh, "Inverse hyperbolic tangent", cuts=True, since=4, clips=True)
 Tanh = unary("Tanh", np.tanh, "Hyperbolic tangent")
 # Runtimes take polynomials that are equally far off everywhere: OpenVINO's 9.2 u at -0.05.
 Erf = unary("Erf", elementwise.erf, "Error function", rounding=replace(COMPOSITE, count=2))

@@ -298,6 +298,9 @@ class ScaledDotProductAttention(Op):
                 batch = _joint_batch(batch, mask.shape[:-2], 3)
                 _agree(at["L"], mask.shape[-2], "queries")
                 _agree(at["S"], mask.shape[-1], "keys")
+        query = inputs[0]
+        if sink is not None and query is not None and query.shape is not None:
+            want_rank(sink.shape, len(query.shape), len(query.shape), 5, "sink")
         if batch is not None and sink is not None and sink.shape is not None:
             scores = (*batch, at["L"], 1)  # of one key
             if not broadcasts_into(sink.shape, scores):

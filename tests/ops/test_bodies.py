@@ -85,6 +85,9 @@ def test_a_mistake_inside_a_body_is_reported_with_its_place() -> None:
     assert found.location.position == (line, 1)
 
 
+DECLARED = bm.iterator("[0]", "[0]")[0].replace(bm.const(1, 2.0), bm.const(1, [2.0, 2.0]))
+
+
 @each_row(
     ("text", "code", "message"),
     [
@@ -93,6 +96,8 @@ def test_a_mistake_inside_a_body_is_reported_with_its_place() -> None:
         (bm.loop(kind="i16"), "E303", "not i32 or i64"),
         (bm.loop(trip=[1, 2]), "E302", "trip_count has 2 values"),
         (bm.loop(condition=1).replace("boolean, data = [1]", "u8, data = [1]"), "E303", "boolean"),
+        (DECLARED.replace("[1,2], element_type = f32", "[1,2], element_type = f16"), "E303", "f16"),
+        (DECLARED.replace("[1,2], element_type = f32", "[1,3], element_type = f32"), "E302", "[2]"),
     ],
 )
 def test_what_does_not_fit(text: str, code: str, message: str) -> None:

@@ -54,7 +54,7 @@ from op_cases import (
     u1,
 )
 from support.commands import command
-from support.live.sample import Given, Sample, build, given
+from support.live.sample import Given, Sample, answer, build, given, layer
 from support.rows import each_row, parts
 
 # Every row of op_cases through attributes, inference with ever less knowledge, and evaluation.
@@ -367,6 +367,27 @@ def test_a_sink_has_to_fit_the_scores() -> None:
     q, mask, sink = count((1, 2, 2), 1), f32(0), f32(np.zeros((1, 3, 1)))
     with pytest.raises(ird.IrdeconvError, match=r"sink \[1,3,1\] does not broadcast to \[1,2,1\]"):
         run("ScaledDotProductAttention-13", "causal=false", q, q, q, mask, f32(1), sink)
+
+
+def test_a_sink_has_the_rank_of_the_query() -> None:
+    q = count((1, 2, 2), 1)
+    with pytest.raises(ird.IrdeconvError, match="sink has rank 2; it must be 3"):
+        run("ScaledDotProductAttention-13", "causal=false", q, q, q, f32(0), f32(1), f32([[0]]))
+
+
+@each_row(
+    ("text", "wanted"),
+    [
+        ("Exp-1 // const i32 [-1,1,2]", [0, 2, 7]),
+        ("Cosh-1 // const i32 [-1,1,2]", [2, 2, 4]),
+        ("HSwish-4 // const i16 [-1,1,2]", [0, 1, 2]),
+        ("Elu-1 alpha=0.7 // const i64 [-3,-1,2]", [-1, 0, 2]),
+        ("Clamp-1 min=-2.8 max=1.2 // const i32 [-3,2]", [-2, 1]),
+    ],
+)
+def test_constants_of_integers_are_folded_as_openvino_does(text: str, wanted: list[int]) -> None:
+    (made,) = answer(layer(text)).arrays
+    assert made.tolist() == wanted
 
 
 # What an element-wise operation computes in a chain is what it computes alone.

@@ -389,10 +389,11 @@ def windows(s: Sample) -> int:
 
 
 def has_no_axis_for_slopes(s: Sample) -> bool:
-    """Whether slopes fit no axis of a scalar or of nothing, are none, or of more axes than data."""
+    """Whether slopes fit no axis of a scalar or of nothing, are none, or would widen the data."""
     data, slopes = shape_of(s, 0), shape_of(s, 1)
     fits = math.prod(slopes) == 1 or (len(slopes) == 1 and slopes[0] in (*data[1:2], *data[-1:]))
-    return not fits and (len(slopes) > len(data) or 0 in data or 0 in slopes)
+    widens = all(1 in (a, b) or a == b for a, b in zip(data[::-1], slopes[::-1], strict=False))
+    return not fits and (widens or len(slopes) > len(data) or 0 in data or 0 in slopes)
 
 
 def updates_another_slice(s: Sample) -> bool:
