@@ -35,7 +35,7 @@ from irdeconv.ir.spec import (
 from irdeconv.kernels.copies import FEW_BEST, WAYS, PutEach, TakeEach, best_of_rows, suits
 from irdeconv.kernels.reductions import RunningSum
 from irdeconv.ops import ranges
-from irdeconv.ops.checks import inferred_shape, places_of, shape_of, want_shapes
+from irdeconv.ops.checks import at_least, inferred_shape, places_of, shape_of, want_shapes
 from irdeconv.ops.slicing import Slice
 
 
@@ -163,7 +163,7 @@ def _want_updates(
 
 @op("ScatterUpdate", since=3)
 class ScatterUpdate(Op):
-    """Replace the slices `indices` along `axis` (a scalar input) by `updates`.
+    """Replace the slices `indices`, not negative, along `axis` (a scalar input) by `updates`.
 
     [movement/ScatterUpdate-3]
     """
@@ -182,6 +182,7 @@ class ScatterUpdate(Op):
         at = axis_of(int(axis.reshape(-1)[0]), data.ndim, port=3)
         wanted = (*data.shape[:at], *indices.shape, *data.shape[at + 1 :])
         _want_updates(updates.shape, wanted)
+        at_least(0, [int(indices.min(initial=0))], 1, "indices")
         place: Any = (*(slice(None),) * at, places_of(indices, data.shape[at], at))
         out[place] = updates
         return out

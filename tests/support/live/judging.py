@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 import irdeconv as ird
-from irdeconv.base.errors import IrdeconvError
+from irdeconv.base.errors import IrdeconvError, UsageError
 from irdeconv.ir.graph import Graph, Node, unique
 from irdeconv.ir.spec import Array, Interval, Spec, bounds, merge
 from support.live.sample import Answer, Inferred, Model, Sample, inferred
@@ -161,7 +161,10 @@ class Ours:
 
 def ours_of(model: Model) -> Ours:
     """Validate, infer and run an IR; every array is held against what inference said of it."""
-    refused = [d for d in ird.validate(model.xml, model.weights) if d.severity == "error"]
+    try:
+        refused = [d for d in ird.validate(model.xml, model.weights) if d.severity == "error"]
+    except UsageError as e:  # a text of another format
+        return Ours((str(e),))
     errors = tuple("\n".join([str(d), *(f"note: {n.message}" for n in d.notes)]) for d in refused)
     if errors:
         return Ours(errors)

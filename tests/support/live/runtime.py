@@ -152,7 +152,7 @@ def _run(ov: Any, core: Any, models: list[Asked]) -> list[Answer]:
     request = core.compile_model(whole, "CPU", CONFIG).create_infer_request()
     # These go on where the last run ended.
     goes_on = any(kind in text for text, *_ in models for kind in ("RandomUniform", "ReadValue"))
-    feeds = [array for *_, fed in models for array in fed]
+    feeds = [_tensor(ov, array) for *_, fed in models for array in fed]
     runs = [
         [np.array(v) for v in request.infer(feeds, share_inputs=False).values()]
         for _ in range(1 if goes_on else 2)
@@ -167,6 +167,15 @@ def _run(ov: Any, core: Any, models: list[Asked]) -> list[Answer]:
         else:
             answers.append(Answer("ran", spec, tuple(once), layers=named))
     return answers
+
+
+def _tensor(ov: Any, array: Any) -> Any:
+    """Return a scalar of bf16 as a tensor: as an array the runtime takes it for f16."""
+    if array.ndim or array.dtype.name != "bfloat16":
+        return array
+    tensor = ov.Tensor(ov.Type.bf16, [])
+    tensor.data[...] = array.view(np.float16)
+    return tensor
 
 
 def _spec(port: Any) -> Inferred:
