@@ -30,6 +30,7 @@ _CLASSES: dict[str, tuple[type, ...]] = {
     "Sequence": (Iterable,),
     "tuple": (tuple, list),
 }
+_NAMES = "Sequence[str]"
 # Aliases of annotations, in words that a caller can use.
 _ALIASES = {
     "Place": "str | PathLike[str]",
@@ -52,10 +53,17 @@ def checked(function: T) -> T:
         for name in (n for n in given if n in declared):
             value, (text, classes) = given[name], declared[name]
             letters = isinstance(value, str | bytes)  # not meant as a sequence of them
+            odd = value
             if isinstance(value, tuple(c for c in classes if c is not Iterable or not letters)):
-                continue
-            message = f"expected {name}: {text}, got {type(value).__name__}: {shown(value)}"
+                names = value if _NAMES in text and isinstance(value, list | tuple) else ()
+                odd = next((v for v in names if not isinstance(v, str)), None)
+                if odd is None:
+                    continue
+            message = f"expected {name}: {text}, got {type(odd).__name__}: {shown(odd)}"
             hint = f"help(irdeconv.{function.__name__}) describes the arguments"
+            if text.startswith("Mapping[str, str | Sequence[int"):
+                message = f"expected {name}: shapes by name, got {type(odd).__name__}: {shown(odd)}"
+                hint = f'the shape of an input x is {name}={{"x": [1, 3, 64, 64]}}'
             if isinstance(value, str) and text.startswith("Sequence[str"):
                 message, hint = f'{name} is a list of names, not the text "{value}"', f'["{value}"]'
             raise ArgumentTypeError(Diagnostic("E700", "error", message, hint=hint))

@@ -162,6 +162,7 @@ class Spelling:
 _IN_PYTHON = (
     (r"--shape '([^\[']+):?(\[[^']*\])'", r'infer(model, {"\1": \2})'),
     (r"^write x(\[1,3,224,224\]);", r'write {"x": \1};'),
+    (r"--shape, --fill or arrays", "shapes= or arrays"),
     (r"--dump all keeps", "outputs= of inner names returns"),
     (r"--limit (\w+=\w+)", r"limits=Limits(\1)"),
     (r"(?<!\S)-i\b", "inputs="),
@@ -315,8 +316,9 @@ class Judged:
     def raise_if_failed(self: Any) -> None:
         """Raise FailedError with the verdict if the result has not passed."""
         if not self.passed:
+            first = "".join(f"; {problem}" for problem in getattr(self, "problems", ())[:1])
             hint = "print the result: it has a line for each layer"
-            raise FailedError(Diagnostic("E504", "error", self.verdict, hint=hint))
+            raise FailedError(Diagnostic("E504", "error", f"{self.verdict}{first}", hint=hint))
 
 
 class UsageError(IrdeconvError, ValueError, code=2):

@@ -13,7 +13,8 @@ import re
 import stat
 from collections.abc import Iterable
 from contextlib import suppress
-from errno import EACCES, EFBIG, EISDIR, ENOENT, ENOSPC, ENOTDIR, EROFS
+from errno import EACCES, EFBIG, EISDIR, ELOOP, ENOENT, ENOSPC, ENOTDIR, EROFS
+from fnmatch import fnmatch
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -71,6 +72,8 @@ def reading_hint(path: PathText, number: int | None) -> str | None:
     if number == ENOENT:
         if file.is_symlink():
             return f"it is a link to {os.readlink(file)}, which does not exist"
+        if re.fullmatch(r"[EW]\d{3}", text):
+            return f"irdeconv codes {text} explains it"
         if "://" in text:
             return "download it first, and name the file"
         if text.startswith("~/"):
@@ -79,7 +82,10 @@ def reading_hint(path: PathText, number: int | None) -> str | None:
             return f"there is no folder {file.parent}"
         return _near(file)
     if number == EISDIR:
-        model = next((n for n in _names(file) if n.endswith(_MODELS)), None)
+        names = _names(file)
+        if "saved_model.pb" in names:
+            return f"convert this model of TensorFlow: ovc {text}"
+        model = next((n for n in names if n.endswith(_MODELS)), None)
         found = f'name a file in it, such as "{file / (model or "")}"'
         return found if model else "name a file; the folder holds no models"
     if number == ENOTDIR:
@@ -87,6 +93,8 @@ def reading_hint(path: PathText, number: int | None) -> str | None:
         return f"{above} is a file, not a folder"
     if number == EACCES:
         return f"you may not read it: chmod u+r {text}"
+    if number == ELOOP:
+        return f"it is a link to {os.readlink(file)}, which leads back to it"
     return None
 
 
@@ -99,6 +107,8 @@ def _near(file: Path) -> str:
     """Return a hint that names a similar file of the same folder."""
     names = _names(file.parent)
     if set(file.name) & set("*?"):
+        for first in (file.parent / n for n in names if fnmatch(n, file.name)):
+            return f'name one file, such as "{first}"; batch takes patterns'
         return "no file fits this pattern"
     stems = [n for n in names if n.lower() == file.name.lower()]
     stems += [n for n in names if Path(n).stem in (file.name, file.stem) and n.endswith(_MODELS)]

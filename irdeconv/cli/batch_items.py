@@ -290,8 +290,8 @@ def _inside(path: str, root: str, folder: bool) -> bool:
     """Whether a path is a regular file (or a folder) that lies in a folder, also behind links."""
     try:
         regular = folder or stat.S_ISREG(os.stat(path).st_mode)
-    except OSError as e:  # its folder may be listed, but no file in it opened
-        return isinstance(e, PermissionError)
+    except OSError as e:  # its folder may be listed, but no file in it opened; or a broken link
+        return isinstance(e, PermissionError) or os.path.islink(path)
     return regular and (not os.path.islink(path) or within(os.path.realpath(path), root))
 
 

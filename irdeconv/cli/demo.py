@@ -123,6 +123,8 @@ def run_demo(args: argparse.Namespace, console: Console) -> int:
         if word in samples():
             raise misused(f'"{word}" is a sample', f"irdeconv demo --samples {word}")
         hint = f"a picture is named by --input: irdeconv demo --input {word}"
+        if word.endswith((".xml", ".onnx")):
+            hint = f"the demo has its own model: irdeconv lower {word}"
         raise misused(f'"{word}" is neither an option nor a sample', hint)
     return run_picture(args, Path(args.output or FOLDER), console)
 

@@ -251,7 +251,10 @@ def _pairs(graph: Graph, texts: list[str]) -> dict[str, str]:
     for text in texts:
         cuts = [i for i, c in enumerate(text) if c == "="]
         if not cuts:
-            raise misused(f'"{text}" is not of the form OLD=NEW', f"for example: {text}=new")
+            kind, colon, _ = text.partition(":")
+            swapped = colon and kind not in KINDS
+            hint = f"write {text.replace(':', '=', 1)}" if swapped else f"for example: {text}=new"
+            raise misused(f'"{text}" is not of the form OLD=NEW', hint)
         known_cuts = [i for i in cuts if {text[:i], text[:i].partition(":")[2]} & known]
         at = (known_cuts or cuts[:1])[-1]
         if text[:at] in out:

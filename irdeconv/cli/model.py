@@ -444,6 +444,9 @@ def _no_value(item: str, path: str, graph: Graph) -> IrdeconvError:
     if item.startswith("@") or "/" in path or path.endswith((".npy", ".png", ".jpg", ".jpeg")):
         return missing(path)
     message = f'"{item}" is neither NAME=VALUE nor a file nor a kind of data'
+    name, colon, value = item.partition(":")
+    if colon and name in input_names(graph):
+        raise misused(message, f"write {name}={value}")
     near = did_you_mean(item, [*GENERATORS, *input_names(graph)])
     return misused(message, near or f"kinds of data are {', '.join(GENERATORS)}")
 

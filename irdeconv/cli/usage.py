@@ -27,6 +27,7 @@ SYNONYMS = {
     simplify: optimize
     infer: shapes
     lower: transform
+    lower --list-targets: devices profiles targets
     doctor: --info
     --version: version -v
     --help: -? /?
@@ -43,6 +44,7 @@ _PLACEHOLDERS = {
 }
 _OUTPUTS = {"run": "out.npz", "inspect": "out.txt", "explain": "out.txt", "batch": "out"}
 _WRITERS = ("lower", "raise", "convert", "extract", "rename", "simplify", "reduce")
+_FOR_MODEL = ("--i", "--m", "--net", "--onnx", "--xml")  # how other tools name a model
 _VALUES = {
     "--against": "openvino",
     "--certificate": "proofs.json",
@@ -50,6 +52,7 @@ _VALUES = {
     "--compare": "openvino",
     "--dump": "all",
     "--dump-dir": "dumps",
+    "--fill": "64",
     "--form": "auto",
     "--input": "x=@x.npy",
     "--iterations": "100",
@@ -114,6 +117,8 @@ def unknown_verb(args: Sequence[str], verbs: Iterable[str]) -> UsageError:
         return misused(message, f"irdeconv help {args[1]}")
     later = next((a for a in args[1:] if a in known), None)
     path = re.search(r"[./\\]", word)
+    if word.split(" ")[0] in known:
+        return misused(f'"{word}" is one word in quotes', f"without them: irdeconv {word}")
     if (word.startswith("-") or path) and later is not None:
         rest = " ".join([later, *(a for a in args if a != later)])
         return misused(f'the verb stands before "{word}"', f"irdeconv {rest}")
@@ -124,8 +129,8 @@ def unknown_verb(args: Sequence[str], verbs: Iterable[str]) -> UsageError:
     elif re.fullmatch(r"[EWew]\d{3}", word):
         near = f"irdeconv codes {word.upper()} explains it"
     elif word.startswith("-"):
-        hint = near or "a verb stands first: irdeconv VERB FILE"
-        return misused(f'there is no option "{word}" without a verb', hint)
+        first = "a verb stands first: irdeconv VERB FILE; irdeconv help VERB lists its options"
+        return misused(f'there is no option "{word}" without a verb', near or first)
     elif path and not near:
         return misused(f'a verb stands before "{word}"', f"irdeconv inspect {word}")
     return misused(f'there is no verb "{word}"', near or "irdeconv help lists the verbs")
@@ -144,7 +149,7 @@ def misparsed(
         left = [a for a in args if rest == a or rest.startswith(f"{a} ")]
         word = max(left, key=len, default=rest)
         if word.startswith("-") and word != "-":
-            return _unknown_option(parser, verb, word.partition("=")[0], others)
+            return _unknown_option(parser, word, args, others)
         return _one_too_many(parser, verb, word, args)
     if start == "the following arguments are required":
         optional = re.findall(r"\[(\S+)", " ".join(_positionals(parser)))
@@ -173,8 +178,11 @@ def misparsed(
 
 
 def _unknown_option(
-    parser: ArgumentParser, verb: str, word: str, others: Callable[[str], list[str]]
+    parser: ArgumentParser, word: str, args: Sequence[str], others: Callable[[str], list[str]]
 ) -> UsageError:
+    verb = parser.prog.removeprefix("irdeconv ")
+    value = next((b for a, b in pairwise([*args, ""]) if a == word), "")
+    word = word.partition("=")[0]
     known = [o for o in option_names(parser) if o.startswith("--") and o != "--debug"]
     plain = "--" + word.lstrip("-")
     begun, places = [o for o in known if o.startswith(plain)], _positionals(parser)
@@ -183,10 +191,12 @@ def _unknown_option(
         hint = f'did you mean "{meant}"?'
     elif plain[2:].upper() in [place.strip("[].+ ") for place in places]:
         hint = f"write irdeconv {verb} {' '.join(places)}, without {word}"
+    elif plain.startswith(_FOR_MODEL) and value.endswith((".xml", ".onnx")):
+        hint = f"a model stands without an option: irdeconv {verb} {value}"
     elif elsewhere := others(word):
         hint = f"it is an option of {', '.join(elsewhere)}"
-    elif len(plain) < len("--abc") and (values := [p for p in places if "NAME=VALUE" in p]):
-        hint = f"an input is written {values[0].strip('[].+ ')}, without --"
+    elif re.fullmatch("--..?", word) and "NAME=VALUE" in " ".join(places):
+        hint = "an input is written NAME=VALUE, without --"
     else:
         hint = did_you_mean(plain, known) or "it has " + ", ".join(begun or known)
     return misused(f'{verb} has no option "{word}"', hint)

@@ -414,7 +414,10 @@ class _SafeTensors(SavedArrays):
             found[name] = header, 8 + length + begin
             spans.append((begin, end))
         begins, ends = zip(*sorted(spans), strict=True) if spans else ((), ())
-        if (*begins, size_of(file) - 8 - length) != (0, *ends):
+        size = size_of(file) - 8 - length
+        if size < max(ends, default=0):
+            raise UnreadableArray("it is cut off")
+        if (*begins, size) != (0, *ends):
             raise UnreadableArray("its arrays do not fill it one after the other")
         return found
 

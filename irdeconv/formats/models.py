@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -43,7 +44,7 @@ from irdeconv.ir.graph import Graph, GraphError
 from irdeconv.ir.spec import Shape
 from irdeconv.ops.basic import Const, Opaque, is_indispensable
 from irdeconv.ops.bodies import bodies_of, every_node
-from irdeconv.rewrite.infer_specs import ShapeLike, input_shapes
+from irdeconv.rewrite.infer_specs import ShapeLike, input_shapes, naming_shapes
 from irdeconv.rewrite.standardize import recognise
 
 _BLANK = b" \t\r\n\xef\xbb\xbf"
@@ -120,8 +121,10 @@ def graph_of(
         seed=seed,
         name=name,
     )
-    with how.limits.applied():
-        return _graph(model, how, recognised and not isinstance(held(model), Graph))
+    here = recognised and not isinstance(held(model), Graph)
+    declared = partial(_graph, model, replace(how, shapes={}), here)
+    with how.limits.applied(), naming_shapes(how.shapes, declared):
+        return _graph(model, how, here)
 
 
 def _graph(model: ModelLike, how: Reading, recognised: bool) -> Graph:
@@ -206,6 +209,8 @@ def _of_file(model: str | PathLike[str] | bytes | bytearray | memoryview, how: R
     path = os.fspath(model)
     if not isinstance(path, str):
         raise _no_model(model)
+    if path.lstrip().startswith(("<", "graph ")) and "\n" in path and not os.path.lexists(path):
+        raise misused("this is the text of a model, not its path", "give its bytes: text.encode()")
     suffix = SUFFIXES.get(Path(path).suffix)
     if suffix == "xml":
         return _of_format("xml", path, path, how)

@@ -262,7 +262,8 @@ class OnnxFile:
             raise
         except (OSError, ValueError) as e:
             message = f'external data of "{tensor.name}" in {shown(name)} cannot be read: '
-            raise malformed(self.location, message + reason_of(e)) from None
+            hint = f"copy the whole {shown(name)} beside the model: the exporter wrote both"
+            raise malformed(self.location, message + reason_of(e), hint) from None
         tensor.raw_data = data
         tensor.data_location = tensor.DEFAULT
         del tensor.external_data[:]

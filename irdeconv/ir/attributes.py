@@ -151,9 +151,8 @@ def choice(options: tuple[str, ...], *, exact: bool = False) -> AttributeType:
     def parse(text: str) -> str:
         found = known.get(text if exact else text.lower())
         if found is None:
-            hint = did_you_mean(text, options) if exact else None
-            message = f'"{text}" is not one of {", ".join(options)}'
-            raise ValueError(f"{message}; {hint}" if hint else message)
+            hint = did_you_mean(text, options) or "write one of these"
+            raise ValueError(f'"{text}" is not one of {", ".join(options)}; {hint}')
         return found
 
     return AttributeType(" | ".join(options), parse, str)
@@ -356,7 +355,9 @@ def parse_attributes(
         try:
             values[a.name] = a.kind.parse(text)
         except ValueError as e:
-            problems.append(Problem("E106", f'{xml}="{text}": {e}', attribute=xml))
+            reason, _, hint = str(e).partition("; ")
+            found = f'{xml}="{text}": {reason}'
+            problems.append(Problem("E106", found, attribute=xml, hint=hint or None))
     problems += (p for a in known.values() if a.name not in seen for p in _absent(a))
     return values, problems
 

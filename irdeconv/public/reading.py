@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from os import PathLike
 from typing import Any
 
@@ -35,7 +36,9 @@ from irdeconv.rewrite.infer_specs import (
     ShapeLike,
     infer_specs,
     input_shapes,
+    naming_shapes,
     parse_shape_like,
+    refused,
     require_specs,
     variable_misfits,
 )
@@ -137,6 +140,8 @@ def validate(
         understood = all(d.code in UNKNOWN for d in found if d.severity == "error")
         if loaded_target is not None and understood:
             found += _beyond_target(model, loaded, reading, loaded_target)
+        declared = partial(graph_of, model, weights, semantics, limits=limits, name=name)
+        found = refused(found, reading.shapes, lambda: infer(declared()))
         return _in_file_order(found)
 
 
@@ -218,9 +223,10 @@ def reshaped(
         old = out.node(node).op
         assert isinstance(old, Parameter)
         out.replace_op(node, Parameter(shape, old.element_type))
-    require_specs(out, needed=needed)
-    if overrides and (wrong := misfits(out)):
-        raise InferenceError(wrong)
+    with naming_shapes(shapes or {}, partial(reshaped, model, needed=needed)):
+        require_specs(out, needed=needed)
+        if overrides and (wrong := misfits(out)):
+            raise InferenceError(wrong)
     return out
 
 

@@ -7,24 +7,29 @@ caller may give the model's inputs other shapes than the declared ones.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
 from irdeconv.base import progress, work
+from irdeconv.base.codes import CODES
 from irdeconv.base.errors import (
     Collector,
     Diagnostic,
     InferenceError,
+    IrdeconvError,
     Note,
     OpError,
     Problem,
+    Spelling,
     UsageError,
     count,
     did_you_mean,
+    in_python,
     severity_of,
 )
 from irdeconv.base.limits import LARGEST_INT, current, raise_hint
@@ -313,6 +318,39 @@ def require_specs(graph: Graph, *, needed: bool = False) -> None:
     problems = infer_specs(graph, needed=needed)
     if any(d.severity == "error" for d in problems):
         raise InferenceError(problems)
+
+
+# Codes of errors that other sizes of the inputs may avoid.
+_OF_SIZES = ("E302", "E304", "E305", "E306")
+
+
+def refused(
+    problems: Iterable[Diagnostic], shapes: Mapping[str, ShapeLike], declared: Callable[[], object]
+) -> list[Diagnostic]:
+    """Return the problems of a model with the given input shapes; a general hint names these.
+
+    `declared` infers the model without them: if it raises an error, the shapes are not the cause.
+    """
+    found = list(problems)
+    general = [d for d in found if d.code in _OF_SIZES and d.hint == CODES[d.code].hint]
+    with suppress(IrdeconvError):
+        if general and shapes and declared() is not None:
+            given = ", ".join(f"{n}{format_shape(parse_shape_like(s))}" for n, s in shapes.items())
+            hint = f"the model refuses {given}: give other sizes with --shape, --fill or arrays"
+            hint = hint if Spelling.options else in_python(hint)
+            return [replace(d, hint=hint) if d in general else d for d in found]
+    return found
+
+
+@contextmanager
+def naming_shapes(
+    shapes: Mapping[str, ShapeLike], declared: Callable[[], object]
+) -> Iterator[None]:
+    """Raise InferenceError with the hints of `refused`."""
+    try:
+        yield
+    except InferenceError as e:
+        raise InferenceError(refused(e.diagnostics, shapes, declared)) from None
 
 
 class _SizeCheck:

@@ -227,7 +227,10 @@ class LoweringRequest:
         """Raise UsageError if `only` matches none of the layers that may be lowered."""
         known = list(names)
         if not any(map(self.selects, known)):
+            names = str(self.only).split(",")
             hint = did_you_mean(str(self.only), known)
+            if len(names) > 1 and {*names} <= {*known}:
+                hint = "it is one pattern, not a list: 'decoder/*' fits several names"
             hint = hint or "inspect lists the layers, deconvolutions with a *"
             raise misused(f'--only "{self.only}": no layer to lower has this name', hint)
 

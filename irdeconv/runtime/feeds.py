@@ -328,6 +328,8 @@ def _fit(node: Node, spec: Spec, value: Any, found: Collector) -> Array:
         given = f"an array of shape {format_shape(array.shape)} was given"
         message = f"{_what(node, spec)}: {given}"
         hint = _reshaping(node.name, array.shape, spec.shape)
+        if isinstance(value, list) and fits((1, *array.shape), spec.shape):
+            hint = "a list has an array for each input: np.array(list) makes a single one"
         found.add("E501", message, layer=node.name, hint=hint)
     return array
 
@@ -352,6 +354,11 @@ def _reshaping(name: str, actual: tuple[int, ...], shape: Shape | None) -> str:
     last = shape and len(shape) == len(actual) > 2 and shape[1] == actual[-1] != actual[1]
     if last or (len(actual) > 2 and fits(tuple(actual[i] for i in channels_last), shape)):
         return f"its channels come last, the model's first: array.transpose({channels_last})"
+    moved = [len(actual) - 1, *range(len(actual) - 1)]
+    if len(actual) > 2 and fits((1, *(actual[i] for i in moved)), shape):
+        return f"its channels come last, the model's first: array.transpose({moved})[None]"
+    if 0 in actual:
+        return "it holds no numbers: check how it was made"
     if shape is not None and len(actual) == len(shape):
         wanted = format_shape(actual)
         return f"reshape the model: --shape '{name}{wanted}'"

@@ -28,7 +28,7 @@ from irdeconv.kernels.products import accumulate_in_order, in_order
 from irdeconv.kernels.threads import Threads
 from irdeconv.ops.basic import Parameter
 from irdeconv.ops.bodies import bodies_of
-from irdeconv.rewrite.infer_specs import infer_specs
+from irdeconv.rewrite.infer_specs import infer_specs, refused
 from irdeconv.runtime.executors import Tuner, require_measurements
 from irdeconv.runtime.feeds import Binder, Feeds
 from irdeconv.runtime.program import Around, Program, StepError, Variables, failure, memory_limit
@@ -231,7 +231,8 @@ class Plan:
         # without elements pass: a form may convolve them to nothing, which inference refuses.
         unfit = [d for d in infer_specs(graph, needed=True) if d.severity == "error"]
         if unfit and all(math.prod(shape) for shape in shapes):
-            raise ExecutionError(unfit)
+            given = dict(zip(graph.inputs, shapes, strict=True))
+            raise ExecutionError(refused(unfit, given, lambda: graph))
         return self._build(graph, fuse=True)
 
     def _build(self, graph: Graph, *, fuse: bool) -> Program:

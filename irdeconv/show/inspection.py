@@ -514,6 +514,9 @@ def inspect(
             if not fits[text]:
                 known = (*(r.type for r in whole.layers), *(r.name for r in whole.layers))
                 near = did_you_mean(text, dict.fromkeys(known))
+                kinds = sorted({d.type for d in whole.deconvolutions})
+                if kinds and re.match("deconv|convtranspose", text, re.IGNORECASE):
+                    near = f'did you mean "{kinds[0]}"?'
                 hint = near or "a pattern such as 'block1/*' fits whole names"
                 raise misused(f'--only "{text}": no layer has this type or name', hint)
         whole = _narrowed(whole, ids)

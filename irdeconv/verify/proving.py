@@ -10,6 +10,7 @@ import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from irdeconv.ir.spec import Shape, format_shape
 from irdeconv.ops.basic import Parameter
 from irdeconv.proof import reader
 from irdeconv.proof.model import Fact, Model, Unproved
-from irdeconv.rewrite.infer_specs import ShapeLike, infer_specs, input_shapes
+from irdeconv.rewrite.infer_specs import ShapeLike, infer_specs, input_shapes, naming_shapes
 from irdeconv.rewrite.standardize import with_split_pads
 from irdeconv.verify.adapter import ProofSide, meant, model_side, paired, reshaped, side_of
 from irdeconv.verify.certificates import Stamp
@@ -81,8 +82,10 @@ def both_sides(
     numbers = {n.id: i for i, n in enumerate(source.parameters)}
     chosen = {numbers[i]: shape for i, shape in wanted.items()}
     names = {source.inputs[i]: format_shape(shape) for i, shape in chosen.items()}
-    pair = [_side(a, source, chosen, own=own)]
-    pair.append(_side(b, _graph(b, {}, spelled=own), chosen, own=own))
+    pair = []
+    for given, graph in ((a, source), (b, _graph(b, {}, spelled=own))):
+        with naming_shapes(shapes or {}, partial(_side, given, graph, {}, own=own)):
+            pair.append(_side(given, graph, chosen, own=own))
     return tuple(replace(s, sizes=names) for s in pair)  # type: ignore[return-value]
 
 

@@ -249,8 +249,13 @@ def parse_command(text: str) -> list[str]:
     if not any(MODEL in w for w in words):
         raise misused(f'--check "{text}": it has no {{}}', "write {} for the model's .xml")
     if shutil.which(words[0]) is None:
-        found = "is not executable" if Path(words[0]).exists() else "is not found"
-        raise misused(f"--check: the command {words[0]} {found}", "name it with its folder")
+        missing = "is not found", "name it with its folder"
+        denied = "is not executable", f"chmod +x {words[0]}"
+        found, hint = denied if Path(words[0]).exists() else missing
+        raise misused(f"--check: the command {words[0]} {found}", hint)
+    for word in words[1:]:  # otherwise "no such file" is the failure that every model shows
+        if word.endswith((".py", ".sh")) and not Path(word).exists():
+            raise misused(f"--check: there is no file {word}", "name it with its folder")
     return words
 
 

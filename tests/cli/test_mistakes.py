@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import irdeconv as ird
 from irdeconv.base.opening import reading_hint, unwritable
 from irdeconv.cli.main import main
 from support import irbuild as ib
@@ -24,6 +25,13 @@ from support.onnx_models import info, model, node
 
 ANSWERS = Path(__file__).parent.parent / "golden" / "mistakes" / "answers.txt"
 POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 216\n"
+SUM = """graph 1 "m" {
+  %0 "x" = opset1.Parameter() {shape = [1, ?], element_type = f32}
+  %1 "c" = opset1.Const() {element_type = f32, shape = [1, 2], data = [1.0, 2.0]}
+  %2 "sum" = opset1.Add(%0, %1) {auto_broadcast = "numpy"}
+  %3 "y" = opset1.Result(%2)
+}
+"""
 Mistake = tuple[str, int, str]
 
 
@@ -77,6 +85,7 @@ def _write_models(root: Path, net: str) -> None:
         "model.blob": b"\x7fELF" + bytes(30),
         "settings.json": '{"a": 1}',
         "deep/mine.toml": 'description = "mine"\n',
+        "sum.ird": SUM,
         "net.ird": 'graph 1 "m" {\n}\n',
         "notes.txt": "hello\n",
         "cut.onnx": b"\x08\x09\x12\x04made" + bytes(9),
@@ -167,6 +176,18 @@ def test_json_where_json_is_asked_for(command: str, form: list[str], capsys: Cap
     (problem,) = content["diagnostics"]
     assert problem["message"].split()[0] in captured.err
     assert problem["hint"]
+
+
+def test_sizes_that_a_layer_refuses() -> None:
+    hint = "the model refuses x[1,3]: give other sizes with shapes= or arrays"
+    ones = np.ones((1, 3), np.float32)
+    for call in (lambda: ird.infer("sum.ird", {"x": [1, 3]}), lambda: ird.run("sum.ird", ones)):
+        with pytest.raises(ird.IrdeconvError, match=re.escape(hint)):
+            call()
+    assert [d.hint for d in ird.validate("sum.ird", shapes={"x": [1, 3]})] == [hint]
+    wrong = ird.parse(SUM.replace("[1, ?]", "[1, 5]"))
+    (problem,) = ird.validate(wrong, shapes={"x": [1, 3]})
+    assert "wrong layer" in (problem.hint or "")
 
 
 def test_files_that_may_not_be_opened() -> None:

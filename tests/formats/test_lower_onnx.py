@@ -362,6 +362,8 @@ def test_missing_external_data(tmp_path: Path) -> None:
     (row,) = ird.lower_onnx(path).report
     assert row.form is None
     assert "net.data" in str(row.reason)
+    with pytest.raises(ird.InputError, match=r"copy the whole 'net\.data' beside the model"):
+        ird.read(path)
 
 
 def test_a_model_in_memory_is_not_changed() -> None:

@@ -541,6 +541,13 @@ def test_safetensors_that_are_none(content: bytes, tmp_path: Path) -> None:
     assert answer("run", MODEL, f"x=@{path}", code=2).out == ""
 
 
+def test_safetensors_that_are_cut_off(tmp_path: Path) -> None:
+    path = tmp_path / "x.safetensors"
+    path.write_bytes(tensors({"x": TENSOR}, DATA.tobytes()[:-1]))
+    with pytest.raises(UnreadableArray, match="it is cut off"):
+        SavedArrays(path)
+
+
 def test_safetensors_wherever_npz_is(tmp_path: Path) -> None:
     x, y, again = (tmp_path / f"{name}.safetensors" for name in ("x", "y", "z"))
     x.write_bytes(packed(str(x), {"x": np.ones((1, 1, 3, 3), np.float32)}))
