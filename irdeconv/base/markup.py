@@ -68,9 +68,9 @@ def html_title(text: str) -> str:
     return f"<p><b>{escape(printable(text))}</b></p>"
 
 
-def html_text(text: str) -> str:
-    """Return text as HTML that keeps its lines."""
-    return f'<pre style="{_TEXT}">{escape(printable(text))}</pre>'
+def html_text(text: str, *, wrap: bool = False) -> str:
+    """Return text as HTML that keeps its lines; with `wrap`, long ones go on in the next."""
+    return f'<pre style="{_TEXT}{";white-space:pre-wrap" * wrap}">{escape(printable(text))}</pre>'
 
 
 def _row(tag: str, cells: Sequence[object], styles: Sequence[str]) -> str:

@@ -250,7 +250,7 @@ class Comparison(Record, Judged, keys=_KEYS, kw_only=True, repr=False):
 
     def _repr_html_(self) -> str:
         """Return a row for every output and every difference."""
-        return html_title(self.verdict) + html_text("\n".join(self.lines()))
+        return html_title(self.verdict) + html_text("\n".join(self.lines()), wrap=True)
 
     def __str__(self) -> str:
         return printable("\n".join([*self.lines(), self.verdict]))

@@ -54,10 +54,10 @@ class Minimap {
     context.strokeRect(left * scale, top * scale, (right - left) * scale, (bottom - top) * scale);
   }
 
-  // Goes to the left corner where it would cover more of the selected layer and its neighbours.
+  // Goes to the left corner if it covers less there: first of the selected layer and its neighbours.
   stepAside() {
     const { pane } = this;
-    const { camera } = pane;
+    const { camera, view } = pane;
     const node = page.node(page.selected);
     const links = node ? [...node.inputs, ...node.users].slice(0, MOST_LINKS) : [];
     const keys = links.map(([id]) => `${node.graph}/${id}`);
@@ -67,7 +67,8 @@ class Minimap {
     const covered = (from) => {
       const [left, top] = camera.toPlane(from, camera.height - height);
       const [right, bottom] = camera.toPlane(from + width, camera.height);
-      return [...near].filter((box) => inside(box, [left, top, right, bottom])).length;
+      const count = (boxes) => boxes.filter((box) => inside(box, [left, top, right, bottom])).length;
+      return count([...near]) * view.boxes.length + count(view.boxes);
     };
     this.canvas.classList.toggle("left", covered(camera.width - width) > covered(0));
   }

@@ -48,9 +48,9 @@ function shownName(node) {
   return node.name === "" ? `(no name, id ${node.id})` : visible(node.name);
 }
 
-// Lines of a name break behind its separators.
+// Lines of a name break behind its separators, but not before a short suffix.
 function breakable(element, text) {
-  for (const part of text.match(/[^/._:]*[/._:]+|[^/._:]+$/g) ?? []) element.append(part, make("wbr"));
+  for (const part of text.split(/(?<=[/_:])|(?<=\.)(?=[^./]{5})/)) element.append(part, make("wbr"));
   return element;
 }
 
