@@ -133,7 +133,7 @@ def _exact(
 def _check(
     graph: Graph, known: Mapping[Kind, Counter[str]], found: _NewNames, problems: Collector
 ) -> None:
-    """Report new names that are empty, contain control characters, or are not unique."""
+    """Report new names that are empty, have control characters, or make unlike names alike."""
     for kind in KINDS:
         names = found[kind]
         times = _counted(graph, kind, names)
@@ -144,7 +144,7 @@ def _check(
             olds = first_names(before[new])
             if not isinstance(new, str) or not new or not new.isprintable():
                 problems.add("E508", f"{kind} {olds}: {new!a} is no name")
-            elif times[new] > 1:
+            elif times[new] > max(known[kind][old] for old in before[new]):
                 problems.add("E508", f'{times[new]} {kind}s would be called "{new}": {olds}')
 
 

@@ -86,6 +86,11 @@ def test_rename(net: tuple[Any, dict[str, Any]]) -> None:
     kept = set(texts(made)) & set(texts(changed))
     assert len(kept) == len(made.graph.node) - 6
     assert "E508" in answer("rename", "net.onnx", "left=y", "-o", "new.onnx", code=2).err
+    for node in changed.graph.node[:2]:  # names that were alike may stay so
+        node.name = "alike"
+    Path("alike.onnx").write_bytes(changed.SerializeToString())
+    answer("rename", "alike.onnx", "layer:alike=both", "-o", "newer.onnx")
+    assert [n.name for n in onnx.load("newer.onnx").graph.node].count("both") == 2
 
 
 @pytest.mark.parametrize("options", [[], ["--fuse"]])
