@@ -297,6 +297,10 @@ class Spec:
         item = 1 if self.dtype is None else self.dtype.container.itemsize
         return math.prod(max(d, 1) for d in self.shape) * item
 
+    def agrees(self, other: Spec) -> bool:
+        """Whether one tensor can have both element types and both shapes."""
+        return len({self.dtype, other.dtype} - {None}) < 2 and compatible(self.shape, other.shape)
+
     def without_value(self) -> Spec:
         """Return the same spec without its value."""
         return self if self.value is None else replace(self, value=None, unsure=False)

@@ -23,18 +23,7 @@ from irdeconv.base.limits import current, raise_hint
 from irdeconv.ir.graph import Graph, Node
 from irdeconv.ir.op import DRAWN, JUMPS, SCALE, Op, Rounding, as_tuple, attribute, effort, infer_op
 from irdeconv.ir.ports import axis_of
-from irdeconv.ir.spec import (
-    DYNAMIC,
-    Array,
-    Arrays,
-    Dim,
-    Interval,
-    Shape,
-    Spec,
-    bounds,
-    compatible,
-    merge,
-)
+from irdeconv.ir.spec import DYNAMIC, Array, Arrays, Dim, Interval, Shape, Spec, bounds, merge
 from irdeconv.ops.checks import union
 
 # Infers a graph in place with these specs of its Parameters; raises if that fails.
@@ -297,16 +286,11 @@ def with_specs(body: Body, given: Mapping[int, Spec], walk: Walk) -> Body:
     """
     work.take(len(body.graph) * work.NODE)
     declared = {p: infer_op(body.graph.node(p).op, ())[0] for p in given}
-    for specs in (
-        (given,) if all(map(_agree, declared.values(), given.values())) else (declared, given)
-    ):
+    agree = all(declared[p].agrees(spec) for p, spec in given.items())
+    for specs in (given,) if agree else (declared, given):
         graph = body.graph.copy()
         walk(graph, specs)
     return replace(body, graph=graph)
-
-
-def _agree(a: Spec, b: Spec) -> bool:
-    return (a.dtype == b.dtype or None in (a.dtype, b.dtype)) and compatible(a.shape, b.shape)
 
 
 def entering(body: Body, inputs: Sequence[Spec]) -> dict[int, Spec]:

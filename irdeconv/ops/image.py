@@ -37,6 +37,7 @@ from irdeconv.ir.spec import (
 )
 from irdeconv.kernels import boxes, copies, interpolation
 from irdeconv.kernels.candidate import reads
+from irdeconv.kernels.elementwise import rounded
 from irdeconv.kernels.interpolation import (
     Interpolation,
     Mode,
@@ -322,7 +323,8 @@ class GridSample(Op):
 
     The grid holds (x, y) from -1 to 1: with `align_corners` these are the centres of the outer
     elements, otherwise their edges. Outside are zeros, the border element or a reflection. Any
-    numbers; the grid is real.  [image/GridSample-9]
+    numbers; the grid is real. Integers of 8 bits are rounded and saturate, wider ones are cut.
+    [image/GridSample-9]
     """
 
     signature = "data: number t [N, C, ?, ?]; grid: real [N, P, Q, 2] -> t [N, C, P, Q]"
@@ -350,7 +352,8 @@ class GridSample(Op):
         }
         weights = WEIGHTS[self.mode]
         read = interpolation.sample(data.astype(wide), y, x, weights, extend[self.padding_mode])
-        return np.asarray(read.astype(data.dtype))
+        eight_bits = data.dtype in (np.int8, np.uint8)
+        return rounded(read, data.dtype) if eight_bits else np.asarray(read.astype(data.dtype))
 
 
 ONE, ZERO = (1, 1), (0, 0)

@@ -92,7 +92,7 @@ class Declarations:
         return tuple(Spec(s.dtype if types else None, None) for s in outputs)
 
     def _broken(self, said: Spec, is_: Spec, value: Value) -> bool:
-        if not compatible(said.shape, is_.shape) or not _same_type(said, is_):
+        if not said.agrees(is_):
             return True
         return value.node in self.changed and not _within(is_.shape, said.shape)
 

@@ -158,6 +158,8 @@ ALLOWED = [
     "DeformableConvolution-8 group=1 deformable_group=1 strides=1,1 // "
     "i32 ones[1,1,2,2] // i32 zeros[1,2,2,2] // i32 ones[1,1,1,1]",
     "TopK-3 axis=0 mode=max sort=value // outputs 2 // f32 [1,2] // const u8 1",
+    *(f"GridSample-9 mode=bicubic padding_mode=border // {kind} [[[[9,127,127,8]]]] // f32 "
+      "[[[[-0.3,0],[-0.2,0],[0.1,0],[0.4,0]]]]" for kind in ("i8", "u8", "i16", "i64")),
     *(f"{name} // const i16 [-4,-2,-1,0,1,2,3,8]" for name in (
         "Exp-1", "Sin-1", "Cos-1", "Tan-1", "Atan-1", "Sinh-1", "Cosh-1", "Asinh-4", "Tanh-1",
         "Erf-1", "Sigmoid-1", "HSwish-4", "HSigmoid-5", "Elu-1 alpha=0.7",

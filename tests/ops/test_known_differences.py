@@ -10,6 +10,7 @@ from irdeconv.formats.xml_writer import ir_bytes
 from op_cases import all_cases
 from support.live.differences import (
     BY_OTHER_MEANS,
+    FILES,
     PAGE,
     PORTS,
     UNUSED,
@@ -128,6 +129,12 @@ def test_layers_are_looked_at_in_the_file(xml: bytes, titles: dict[str | int, st
     for key, title in titles.items():
         line, name = (key, "twin") if isinstance(key, int) else (3 + (key == "second"), key)
         assert lenient(f'm.xml:{line}:1: error[E301]: ReLU "{name}": it is wrong', xml) == title
+
+
+@each_row(("text", "title"), [("a<b", FILES), ("a&b;", FILES), ("a&lt;b", ""), ("a&#65;", "")])
+def test_characters_that_openvino_reads(text: str, title: str) -> None:
+    xml = f'<net><layers name="{text}"></net>'
+    assert lenient("m.xml:1:1: error[E101]: not well-formed XML", xml.encode()) == title
 
 
 @each_row(("ratio", "title"), [("-1", "a sampling_ratio below 0"), ("1", ""), ("x", "")])

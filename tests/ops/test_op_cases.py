@@ -343,6 +343,16 @@ def test_nothing_is_taken_from_nothing() -> None:
     np.testing.assert_array_equal(zeros, np.zeros((1, 1, 2, 2)))
 
 
+@each_row(("kind", "wanted"), [("i8", [-4, 127]), ("i32", [-3, 142])])
+def test_samples_of_eight_bits_are_rounded_and_saturate(kind: str, wanted: list[int]) -> None:
+    text = (
+        f"GridSample-9 mode={{}} padding_mode=border // {kind} [[[[{{}}]]]] // f32 [[[[{{}},0]]]]"
+    )
+    rows = ("bilinear", "-3,-4", -0.5 + 0.5), ("bicubic", "127,127,-128,-128", -0.3)
+    made = [answer(layer(text.format(*row))).arrays[0].item() for row in rows]
+    assert made == wanted
+
+
 def test_negative_pads_of_bits_crop() -> None:
     data = count((1, 8, 3, 3))
     bits = u1(count((1, 8, 2, 2)).values % 2)

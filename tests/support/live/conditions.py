@@ -82,9 +82,16 @@ def aligned_at_the_end(s: Sample) -> bool:
     return known and 0 < values_of(s, 1).ndim < values_of(s, 0).ndim
 
 
+def aligned(s: Sample) -> tuple[Any, Any]:
+    """Return two operands that broadcast as numpy's do."""
+    a, b = values_of(s, 0), values_of(s, 1)
+    first = attr(s, "auto_broadcast", "pdpd")
+    return a, b.reshape(b.shape + (1,) * (a.ndim - b.ndim)) if first else b
+
+
 def shifted_out(s: Sample) -> bool:
     """Whether a shift is negative or has 32 bits and more, or a left one leaves 32 bits."""
-    data, shift = (values_of(s, i).astype(object) for i in (0, 1))
+    data, shift = (v.astype(object) for v in aligned(s))
     if any(not 0 <= v < 32 for v in shift.flat):
         return True
     wide = s.type == "BitwiseLeftShift" and s.inputs[0].tensor.dtype.bits == 64
@@ -248,7 +255,7 @@ def has_a_quotient_that_rounds(s: Sample) -> bool:
     """Whether a quotient of reals is rounded up to the next integer, or down to it."""
     if not all(g.tensor.dtype.is_real for g in s.inputs):
         return False
-    a, b = (values_of(s, i).astype(np.float32) for i in (0, 1))
+    a, b = (v.astype(np.float32) for v in aligned(s))
     with np.errstate(all="ignore"):
         rounded, exact = a / b, a.astype(np.float64) / b.astype(np.float64)
         return bool(np.any((np.trunc(rounded) != np.trunc(exact)) & np.isfinite(exact)))
