@@ -222,7 +222,7 @@ def found_files(
         if nothing:
             message = f'"{path}" names no file that ends in {" or ".join([*suffixes, *folders])}'
             hint = (
-                "name files, folders or patterns such as 'models/**/*.xml'; "
+                f"name files, folders or patterns such as 'data/**/*{suffixes[0]}'; "
                 "links that lead out of a folder are not followed in it"
             )
             raise misused(message, hint)

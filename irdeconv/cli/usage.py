@@ -173,7 +173,8 @@ def misparsed(
     if excluded:
         other = excluded[1].split("/")[-1]
         return misused(f"{option} and {other} exclude each other", "leave one out")
-    hint = f"for example: {option} {_VALUES[option]}" if option in _VALUES else None
+    example = _VALUES.get(option) or "".join(re.findall(r"is not a number from (\d+)", rest))
+    hint = f"for example: {option} {example}" if example else None
     return misused(f"{option}: {rest}" if rest else message, hint)
 
 
@@ -189,7 +190,7 @@ def _unknown_option(
     if plain in known or 0 < len(begun) < 5:
         meant = '" or "'.join([plain] if plain in known else begun)
         hint = f'did you mean "{meant}"?'
-    elif plain[2:].upper() in [place.strip("[].+ ") for place in places]:
+    elif {"--against": "OTHER"}.get(plain, plain[2:].upper()) in [p.strip("[].+ ") for p in places]:
         hint = f"write irdeconv {verb} {' '.join(places)}, without {word}"
     elif plain.startswith(_FOR_MODEL) and value.endswith((".xml", ".onnx")):
         hint = f"a model stands without an option: irdeconv {verb} {value}"
