@@ -8,6 +8,7 @@ import os
 import re
 import stat
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -150,7 +151,7 @@ def _label(e: Element) -> str:
 
 def _number(e: Element, key: str) -> int:
     text = e.get(key, "")
-    if not re.fullmatch("[0-9]{1,18}", text):
+    if not (text.isascii() and text.isdigit() and len(text) < 19):
         raise Unproved(f'{_label(e)}: {key}="{text[:40]}" is not a natural number')
     return int(text)
 
@@ -176,10 +177,15 @@ def shape_of(text: str) -> Shape | None:
 
 def _declared(port: Element, output: bool) -> Fact:
     """Return the declared type and shape of a port; OpenVINO reads no file with other spellings."""
-    dims = [d.text or "" for d in port.findall("dim")]
-    kind = _SPELLED.get(port.get("precision", ""), "") if output else None
+    dims = tuple(d.text or "" for d in port.findall("dim"))
+    return _fact(port.get("precision", "") if output else None, dims)
+
+
+@lru_cache(maxsize=1024)  # most shapes of a file are declared many times
+def _fact(precision: str | None, dims: tuple[str, ...]) -> Fact:
+    kind = None if precision is None else _SPELLED.get(precision, "")
     if kind == "" or any(not re.fullmatch(r"-1|[0-9]{1,18}(\.\.[0-9]{1,18})?", d) for d in dims):
-        raise Unproved(f'a port of type "{port.get("precision")}" and sizes {dims[:9]} is not read')
+        raise Unproved(f'a port of type "{precision or ""}" and sizes {[*dims[:9]]} is not read')
     return Fact(kind, shape_of(",".join(dims)) if dims else None)
 
 

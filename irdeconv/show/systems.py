@@ -11,12 +11,14 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
 from irdeconv.base.errors import OpError, count
 from irdeconv.base.json_form import Record
+from irdeconv.base.limits import Limits, current
 from irdeconv.ir import geometry
 from irdeconv.ir.attributes import Ints
 from irdeconv.ir.geometry import IntVector, Vector, Window
@@ -267,9 +269,14 @@ def find(key: str) -> System:
     return next(s for s in (*READINGS, *FRAMEWORKS, CANONICAL) if s.key == key)
 
 
-def verdicts(s: Setting, own: Crop | None) -> list[Verdict]:
+def verdicts(s: Setting, own: Crop | None) -> tuple[Verdict, ...]:
     """Return a row for every system; `own` is the layer's window, None if it is refused."""
-    return [verdict(system, s, own) for system in SYSTEMS]
+    return _verdicts(s, own, current())
+
+
+@lru_cache(maxsize=64)  # networks have many layers of the same numbers
+def _verdicts(s: Setting, own: Crop | None, limits: Limits) -> tuple[Verdict, ...]:
+    return tuple(verdict(system, s, own) for system in SYSTEMS)
 
 
 def verdict(system: System, s: Setting, own: Crop | None) -> Verdict:

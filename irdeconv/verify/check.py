@@ -57,6 +57,7 @@ def _compared(source: ProofSide, lowered: ProofSide) -> Compared:
         verdict = pairing.check(source.model, lowered.model, source.fact, provers, inside)
     asked = {key: task for p in provers for key, task in p.asked.items()}
     changed = _changed(source, lowered, verdict)
+    matched = {wanted.layer for wanted in verdict.twins.values()}
     tasks: list[tuple[Obligation, Proof | str, str | None]] = []
     for layer in verdict.layers:
         task = asked[layer.wanted, layer.output]
@@ -64,7 +65,8 @@ def _compared(source: ProofSide, lowered: ProofSide) -> Compared:
         reported = layer.proof is None and any(subject(t) == subject(task) for t, *_ in tasks)
         if not reported and (layer.proof or is_deconvolution(subject(task))):
             first = provers[0].unproved.get((layer.wanted, layer.output))
-            tasks.append((task, layer.proof or _reason(task, layer.reason, changed), first))
+            why = _reason(task, layer.reason, changed, matched)
+            tasks.append((task, layer.proof or why, first))
     made = Compared(verdict, tuple(dict.fromkeys(changed.values())), tasks)
     equal = {(a, b) for _, a, b, _ in verdict.bodies}
     for (_, a, b), found in inner.items():
@@ -105,11 +107,14 @@ def _changed(source: ProofSide, lowered: ProofSide, verdict: ProofVerdict) -> di
     return out
 
 
-def _reason(task: Obligation, said: str | None, changed: Collection[int]) -> str:
+def _reason(
+    task: Obligation, said: str | None, changed: Collection[int], equal: Collection[int]
+) -> str:
     """Return why a layer is not proved; one that follows from another's failure says so."""
     layer = subject(task)
     read = ((i, task.source.layers[i]) for i in source_region(task)[0])
-    before = [y.name for i, y in read if y is not layer and (i in changed or is_deconvolution(y))]
+    unequal = ((i, y) for i, y in read if y is not layer and i not in equal)
+    before = [y.name for i, y in unequal if i in changed or is_deconvolution(y)]
     if before:
         return f'what it reads is not proved to be equal, because of "{before[-1]}"'
     return said or "it is not proved"

@@ -441,7 +441,7 @@ Row = dict[str, Any]
 Allows = Callable[[Mapping[str, Any]], bool]
 """Whether a row may be, of which some factors may have no value yet: False is final."""
 
-CROSSED = 4096  # units of work for a row that is tried
+CROSSED = 10_240  # units of work for a row that is tried
 TRIES = 3000  # partial rows that are looked at to complete one
 _Choice = tuple[str, int]  # a factor and the position of its value
 
@@ -473,8 +473,9 @@ class _Greedy:
                 choices = tuple(zip(names, places, strict=True))
                 self.open[frozenset(choices)] = choices
         found = Covering([], [])
-        while self.open:
-            key, wanted = next(iter(self.open.items()))
+        for key, wanted in list(self.open.items()):
+            if key not in self.open:
+                continue
             self.tries = TRIES
             chosen = self._complete(dict(wanted))
             if chosen is None:

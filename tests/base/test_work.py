@@ -9,6 +9,7 @@ import pytest
 import irdeconv as ird
 from irdeconv.base import work
 from irdeconv.base.extras import is_plain
+from irdeconv.cli.main import main
 from irdeconv.ir.op import infer_op
 from irdeconv.ir.spec import Interval, Spec, broadcast
 from irdeconv.ops.elementwise import Add, Minimum, Sqrt
@@ -16,6 +17,7 @@ from irdeconv.ops.movement import Broadcast
 from irdeconv.proof.model import COUNTERS, Unproved
 from irdeconv.show.ranks import Net, crossings, layered, order_rows
 from irdeconv.verify.suite import gathered
+from support import irbuild as ib
 from support.plan_graphs import Builder
 from support.rows import each_row
 from support.verdicts import core_answer
@@ -131,13 +133,13 @@ def test_a_lowering_names_the_layer_that_is_too_much(options):
 
 def test_the_search_for_a_form_ends_at_half_of_the_account():
     ended = []
-    for size in (6 * 10**5, 4 * 10**7):
+    for size in (10**6, 4 * 10**7):
         with ird.Limits(work=size).applied():
             report = ird.lower(HEAD, target="max78000", best_effort=True).report
         rows = [row.refused or "" for layer in report for row in layer.costs]
         ended.append([text for text in rows if "the search stopped at half of the limit" in text])
     assert ended[0]
-    assert "600,000 units" in ended[0][0]
+    assert "1,000,000 units" in ended[0][0]
     assert not ended[1]
 
 
@@ -201,3 +203,30 @@ def test_raising_draws_on_the_account():
         raised()
     (found,) = caught.value.diagnostics
     assert (found.code, found.message[:10]) == ("E602", 'to raise "')
+
+
+def many_layers(folder, number):
+    """Write an IR with a chain of deconvolutions; return its path."""
+    ports = {"inputs": [ib.port(0), ib.port(1)], "outputs": [ib.port(2, (1, 1, 4, 4))]}
+    layers = [ib.parameter(0, "x", (1, 1, 4, 4)), ib.const(1, "w", (1, 1, 3, 3), 0, 36)]
+    edges, read = [], (0, 0)
+    data = 'strides="1,1" pads_begin="1,1" pads_end="1,1" dilations="1,1"'
+    for at in range(2, number + 2):
+        layers.append(ib.layer(at, f"d{at}", "ConvolutionBackpropData", data, **ports))
+        edges += [(*read, at, 0), (1, 0, at, 1)]
+        read = (at, 2)
+    layers.append(ib.result(number + 2, "r", (1, 1, 4, 4)))
+    path = folder / "many.xml"
+    path.write_text(ib.net(layers, *edges, (*read, number + 2, 0)), "utf-8")
+    path.with_suffix(".bin").write_bytes(np.ones(9, np.float32).tobytes())
+    return path
+
+
+def test_what_is_written_read_again_and_explained_is_counted(tmp_path, capsys):
+    many, out = many_layers(tmp_path, 60), tmp_path / "out.xml"
+    lower = ["lower", str(many), "-o", str(out), "--force"]
+    for option, name in (("--certify", "c.json"), ("--report", "page.html")):
+        words = [*lower, option, str(tmp_path / name)]
+        assert [main([*words, "--limit", f"work={n}M"]) for n in (12, 500)] == [5, 0]
+        assert "--limit work=N" in capsys.readouterr().err
+    assert main([*lower, "--limit", "work=12M"]) == 0
