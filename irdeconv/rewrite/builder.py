@@ -35,7 +35,7 @@ from irdeconv.rewrite.compressed_filters import (
 from irdeconv.rewrite.emit import Decision, Option, RuleCall, Skip, Style
 
 DEFAULT_STYLE = Style()
-EMITTED = 12_288  # units of work for a node that rewriting adds, and for writing it
+EMITTED = 6144  # units of work for a node that rewriting adds, and for writing it
 FOLDED_GROWTH = 8  # a folded constant may be so many times as large as its inputs
 
 
