@@ -407,6 +407,20 @@ _WRITTEN: dict[int, Write] = {
 }
 
 
+@jit.compiled
+def _end(row: Any, numbers: Any) -> None:
+    """Multiply and add, quantize or round a row; see `finish_rows`."""
+    if len(numbers) in (2, 3, 8):
+        _scale(row, numbers, len(row))
+        numbers = numbers[2:]
+    if len(numbers) == 6:
+        _quantize(row, numbers, len(row))
+    elif len(numbers) and numbers[0] == 1:
+        _round_f16(row, numbers, len(row))
+    elif len(numbers):
+        _round_bf16(row, numbers, len(row))
+
+
 _MATRIX, _VECTOR = "float32[:,:]", "float32[::1]"
 
 
@@ -428,8 +442,8 @@ def finish_rows(
     """Compute end(act(x + bias + before) + after) in place; elements of a row are neighbours.
 
     A tensor of a single row serves all rows, one without rows is left out. `ending [rows or 1, n]`:
-    two numbers in front multiply and are added; of the others, one rounds to f16 (1) or bf16 (0),
-    six quantize; see `_quantized`.
+    two numbers in front are a factor and an offset; then one rounds to f16 (1) or bf16 (0), six
+    quantize; see `_quantized`.
     """
     rows, width = out.shape
     for r in range(rows):
@@ -445,16 +459,7 @@ def finish_rows(
                 _activate(part, b, s, low, high, code)
             if len(after):
                 _add(part, _ZERO, adjacent(after[r if len(after) > 1 else 0])[at : at + PIECE])
-            numbers = ending[r if len(ending) > 1 else 0]
-            if len(numbers) in (2, 3, 8):
-                _scale(part, numbers, len(part))
-                numbers = numbers[2:]
-            if len(numbers) == 6:
-                _quantize(part, numbers, len(part))
-            elif len(numbers) and numbers[0] == 1:
-                _round_f16(part, numbers, len(part))
-            elif len(numbers):
-                _round_bf16(part, numbers, len(part))
+            _end(part, ending[r if len(ending) > 1 else 0])
 
 
 _NONE = np.zeros((0, 0), _F)

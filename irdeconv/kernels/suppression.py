@@ -50,12 +50,12 @@ def touching(box: Array, others: Array, unit: float) -> Array:
     return np.where(apart, 0, overlap(box, others, unit))
 
 
-BLOCK = 32  # boxes that are compared with all others at once
+BOXES_AT_ONCE = 32  # that are compared with all others at once
 AT_ONCE = 1 << 20  # overlaps that are computed at once
 
 
 def greedy(
-    boxes: Array, limit: int, goes: Callable[[Array, Array], Array], block: int = BLOCK
+    boxes: Array, limit: int, goes: Callable[[Array, Array], Array], block: int = BOXES_AT_ONCE
 ) -> list[int]:
     """Return the places that are kept of boxes (n, numbers) in the order of their scores.
 

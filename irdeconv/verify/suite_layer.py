@@ -484,12 +484,11 @@ class _Greedy:
                 continue
             for target in itertools.combinations(chosen.items(), self.strength):
                 self.open.pop(frozenset(target), None)
-            row = self._row(chosen)
-            found.rows.append({name: row[name] for name in self.factors})
+            found.rows.append(self._row(chosen))
         return found
 
     def _row(self, chosen: Mapping[str, int]) -> Row:
-        return {name: self.factors[name][place] for name, place in chosen.items()}
+        return {n: values[chosen[n]] for n, values in self.factors.items() if n in chosen}
 
     def _complete(self, chosen: dict[str, int]) -> dict[str, int] | None:
         """Choose the other values, those first that cover most; None if there is no way."""
