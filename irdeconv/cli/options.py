@@ -50,6 +50,9 @@ def real(low: float, high: float = math.inf) -> Callable[[str], float]:
 def tolerance(text: str) -> tuple[str, float]:
     """Parse 1e-3, or NAME=1e-3; the first one has an empty name."""
     name, _, number = text.rpartition("=")
+    output, colon, value = number.rpartition(":")
+    if colon:
+        raise argparse.ArgumentTypeError(f'"{text}": for one output it is {output}={value}')
     return name, real(0)(number)
 
 

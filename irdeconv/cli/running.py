@@ -421,9 +421,11 @@ def _refuse_other(other: str | None, out: Path) -> None:
     if runtime is not None:
         hint = f"compare two models by their files, or one of them with {runtime}"
         raise misused(f"--compare {other}: {runtime} executes the same model", hint)
-    meant = did_you_mean(other, RUNTIMES)
-    if meant is not None and not Path(other).exists():
-        raise misused(f'--compare {other}: there is no file "{other}"', meant)
+    if not Path(other).exists():
+        hint = f"it is {', '.join(RUNTIMES)}, or the file of a model"
+        raise misused(
+            f'--compare {other}: there is no file "{other}"', did_you_mean(other, RUNTIMES) or hint
+        )
 
 
 def _task(args: argparse.Namespace) -> Task:

@@ -136,6 +136,10 @@ def unknown_verb(args: Sequence[str], verbs: Iterable[str]) -> UsageError:
     return misused(f'there is no verb "{word}"', near or "irdeconv help lists the verbs")
 
 
+def _begins(word: str, options: Sequence[str]) -> bool:
+    return any(option.startswith(word) for option in options)
+
+
 def misparsed(
     parser: ArgumentParser, message: str, args: Sequence[str], others: Callable[[str], list[str]]
 ) -> UsageError:
@@ -152,6 +156,10 @@ def misparsed(
             return _unknown_option(parser, word, args, others)
         return _one_too_many(parser, verb, word, args)
     if start == "the following arguments are required":
+        names = (a.partition("=")[0] for a in args if a.startswith("--"))
+        unknown = next((n for n in names if not _begins(n, option_names(parser))), None)
+        if unknown is not None:
+            return _unknown_option(parser, unknown, args, others)
         optional = re.findall(r"\[(\S+)", " ".join(_positionals(parser)))
         return _lacking(parser, verb, [n for n in rest.split(", ") if n not in optional], args)
     one_of = re.match(r"one of the arguments (.*) is required", message)
