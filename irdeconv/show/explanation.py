@@ -11,7 +11,6 @@ from typing import Annotated
 
 import numpy as np
 
-from irdeconv.base import work
 from irdeconv.base.errors import OpError, Problem, count, did_you_mean, misused
 from irdeconv.base.json_form import Record
 from irdeconv.base.markup import html_text, plain
@@ -30,7 +29,6 @@ from irdeconv.show.anatomy import AxisAnatomy, Overlap, picture, shortened
 from irdeconv.show.anatomy_svg import AxisPicture, LayerPicture, svg
 from irdeconv.show.systems import Solutions, Verdict, find, rule, setting, solve, verdicts
 
-EXPLAINED = 1 << 17  # units of work for a layer
 NAMED_SYSTEMS = 3  # systems that are named in a verdict
 FORMULA = "O = S(I-1) + D(K-1)+1 - pb - pe + op"
 
@@ -115,7 +113,6 @@ def explain_layer(
     graph: Graph, node: Node, solve_for: Ints | None = None, *, declared: bool = True
 ) -> LayerExplanation:
     """Explain a deconvolution, even a refused one; `declared`: with the sizes of the file."""
-    work.take(EXPLAINED, f'to explain "{node.name}"')
     inputs, op = graph.input_specs(node.id), node.op
     s, crop, remarks, problem = _judged(op, inputs)
     system = find(s.system) if s else None

@@ -20,8 +20,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from irdeconv.base import work
 from irdeconv.base.errors import IrdeconvError, OpError
 from irdeconv.base.json_form import json_form
+from irdeconv.base.limits import raise_hint
 from irdeconv.ir.graph import Graph, Node
 from irdeconv.ir.op import Op, attributes
 from irdeconv.ir.spec import Array, is_static
@@ -38,6 +40,7 @@ from irdeconv.show.explanation import (
 )
 from irdeconv.show.layers import LayerFacts
 
+EXPLAINED = 1 << 17  # units of work for a deconvolution
 PART_SIZE = 1 << 16  # elements that are float64 at a time
 
 
@@ -506,6 +509,8 @@ def _costs(graph: Graph, report: LoweringReport | None) -> dict[str, tuple[FormC
 
 
 def _deconvolution(graph: Graph, node: Node, costs: tuple[FormCost, ...]) -> dict[str, Any]:
+    if not work.room(EXPLAINED, whole=True):
+        return {"explain": f"It takes more than {work.limit_text()}; {raise_hint('work')}"}
     # The drawing in letters gives way to the drawn one.
     e = replace(explain_layer(graph, node), picture=())
     rows = {"costs": list(map(_cost, costs))} if costs else {}

@@ -15,6 +15,7 @@ from irdeconv.ir.spec import Interval, Spec, broadcast
 from irdeconv.ops.elementwise import Add, Minimum, Sqrt
 from irdeconv.ops.movement import Broadcast
 from irdeconv.proof.model import COUNTERS, Unproved
+from irdeconv.show.page_details import details_of
 from irdeconv.show.ranks import Net, crossings, layered, order_rows
 from irdeconv.verify.suite import gathered
 from support import irbuild as ib
@@ -225,8 +226,12 @@ def many_layers(folder, number):
 def test_what_is_written_read_again_and_explained_is_counted(tmp_path, capsys):
     many, out = many_layers(tmp_path, 60), tmp_path / "out.xml"
     lower = ["lower", str(many), "-o", str(out), "--force"]
-    for option, name in (("--certify", "c.json"), ("--report", "page.html")):
-        words = [*lower, option, str(tmp_path / name)]
-        assert [main([*words, "--limit", f"work={n}M"]) for n in (12, 500)] == [5, 0]
-        assert "--limit work=N" in capsys.readouterr().err
+    words = [*lower, "--certify", str(tmp_path / "c.json")]
+    assert [main([*words, "--limit", f"work={n}M"]) for n in (12, 500)] == [5, 0]
+    assert "--limit work=N" in capsys.readouterr().err
     assert main([*lower, "--limit", "work=12M"]) == 0
+    graph = ird.read(many)
+    for limit, missing in ((12, True), (500, False)):
+        with ird.Limits(work=limit << 20).applied():
+            details = work.fresh(details_of)({"before": graph})
+        assert any("--limit work=N" in d.get("explain", "") for d in details.values()) == missing
