@@ -39,6 +39,7 @@ from irdeconv.rewrite.targets import Tensors, WindowFacts, slicing
 
 Layer = ConvolutionLayer[X]
 AnyLayer = Any  # a convolution, or a deconvolution of legalising.py
+JUDGED = 8192  # units of work for the verdict of a target on the numbers of a layer
 
 
 def size_of(b: FormBuilder[X], x: X, axis: int) -> int:
@@ -123,6 +124,7 @@ class LayerLimits:
         known = self.b.memo.judged
         key = (self._numbers, how, about, *changes.items())
         if key not in known:
+            self.b.memo.draw(JUDGED)
             known[key] = getattr(self.b.target, how)(*self._facts(changes), *about)
         return known[key]
 
