@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property, reduce
 from itertools import islice
 from operator import or_
@@ -477,7 +477,17 @@ class DeconvolutionFacts:
 
 def deconvolutions(graph: Graph) -> list[DeconvolutionFacts]:
     """Return the facts of every deconvolution in id order."""
-    return [_facts(graph, n) for n in graph.nodes() if n.op.deconvolution]
+    known: dict[object, DeconvolutionFacts] = {}
+    found = []
+    for node in graph.nodes():
+        if node.op.deconvolution:
+            specs = (*graph.input_specs(node.id), node.spec())
+            values = (None if s.value is None else s.value.tobytes() for s in specs)
+            key = (type(node.op), repr(node.op), *((s.dtype, s.shape) for s in specs), *values)
+            if key not in known:  # many layers of a network have the same numbers
+                known[key] = _facts(graph, node)
+            found.append(replace(known[key], id=node.id, name=node.name))
+    return found
 
 
 def _facts(graph: Graph, node: Node) -> DeconvolutionFacts:
