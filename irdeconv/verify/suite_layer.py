@@ -473,9 +473,7 @@ class _Greedy:
                 choices = tuple(zip(names, places, strict=True))
                 self.open[frozenset(choices)] = choices
         found = Covering([], [])
-        for key, wanted in list(self.open.items()):
-            if key not in self.open:
-                continue
+        for key, wanted in filter(lambda row: row[0] in self.open, list(self.open.items())):
             self.tries = TRIES
             chosen = self._complete(dict(wanted))
             if chosen is None:
