@@ -8,12 +8,17 @@ from irdeconv.ops.basic import Const, ReadingOp, VariableOp
 from irdeconv.ops.bodies import bodies_of
 
 
+def graphs(graph: Graph) -> Iterator[Graph]:
+    """Yield the graph and those of bodies."""
+    yield graph
+    for node in graph.nodes():
+        for body in bodies_of(node):
+            yield from graphs(body.graph)
+
+
 def nodes(graph: Graph) -> Iterator[Node]:
     """Yield all nodes, those of bodies included."""
-    for node in graph.nodes():
-        yield node
-        for body in bodies_of(node):
-            yield from nodes(body.graph)
+    return (node for each in graphs(graph) for node in each.nodes())
 
 
 def _first(graph: Graph, node: Node, port: int) -> int | None:
@@ -29,7 +34,8 @@ def counts_below(graph: Graph) -> bool:
 
 def never_begins(graph: Graph) -> bool:
     """Whether a Loop runs its body in no iteration."""
-    return any(0 in (_first(graph, n, 0), _first(graph, n, 1)) for n in graph.nodes("Loop"))
+    loops = ((each, n) for each in graphs(graph) for n in each.nodes("Loop"))
+    return any(0 in (_first(each, n, 0), _first(each, n, 1)) for each, n in loops)
 
 
 def may_end_early(graph: Graph) -> bool:
