@@ -181,6 +181,7 @@ UNREAD = {
         ("ExperimentalDetectronPriorGridGenerator", (0, 1, 2)),
         ("NonMaxSuppression NMSRotated MatrixNms MulticlassNms", (0, 1)),
         ("GatherND", (1,)),
+        ("SearchSorted", (0,)),
         ("Proposal", (0, 1)),
         ("Transpose", (0,)),
         ("ScaledDotProductAttention", (1,)),

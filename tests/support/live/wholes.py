@@ -4,8 +4,9 @@ import re
 from collections.abc import Iterator
 
 from irdeconv.ir.graph import Graph, Node
+from irdeconv.ir.spec import Shape
 from irdeconv.ops.basic import Const, ReadingOp, VariableOp
-from irdeconv.ops.bodies import bodies_of
+from irdeconv.ops.bodies import Slicing, bodies_of
 
 
 def graphs(graph: Graph) -> Iterator[Graph]:
@@ -43,16 +44,30 @@ def may_end_early(graph: Graph) -> bool:
     return any((_first(graph, n, 0) or 0) > 0 for n in graph.nodes("Loop"))
 
 
-def joins_other_parts(graph: Graph) -> bool:
-    """Whether a Loop of unknown length joins parts that are, or may be, no `part_size` wide."""
+def _joined(graph: Graph) -> Iterator[tuple[Slicing, Shape | None]]:
+    """Yield how Loops of unknown length cut their outputs, and the shapes of a part."""
     for node in graph.nodes("Loop"):
         (body,) = bodies_of(node)
-        unknown = (_first(graph, node, 0) or -1) < 0
-        for output in body.outputs if unknown else ():
-            cut, shape = output.slicing, body.graph.node(output.result).spec().shape
-            if cut is not None and (shape is None or shape[cut.axis] != cut.part_size):
-                return True
-    return False
+        for output in body.outputs if (_first(graph, node, 0) or -1) < 0 else ():
+            if output.slicing is not None:
+                yield output.slicing, body.graph.node(output.result).spec().shape
+
+
+def joins_other_parts(graph: Graph) -> bool:
+    """Whether a Loop of unknown length joins parts that are, or may be, no `part_size` wide."""
+    return any(s is None or s[cut.axis] != cut.part_size for cut, s in _joined(graph))
+
+
+def joins_empty_parts(graph: Graph) -> bool:
+    """Whether a Loop of unknown length joins parts without elements."""
+    return any(shape is not None and 0 in shape for _, shape in _joined(graph))
+
+
+def ends_elsewhere(graph: Graph) -> bool:
+    """Whether a joined output of a loop begins or ends within the tensor."""
+    bodies = (b for n in nodes(graph) for b in bodies_of(n))
+    cuts = (o.slicing for b in bodies for o in b.outputs if o.slicing is not None)
+    return any({cut.start, cut.end} != {0, -1} for cut in cuts)
 
 
 def has_other_bytes(graph: Graph) -> bool:
