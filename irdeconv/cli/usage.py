@@ -156,8 +156,8 @@ def misparsed(
             return _unknown_option(parser, word, args, others)
         return _one_too_many(parser, verb, word, args)
     if start == "the following arguments are required":
-        names = (a.partition("=")[0] for a in args if a.startswith("--"))
-        unknown = next((n for n in names if not _begins(n, option_names(parser))), None)
+        written = (a.partition("=")[0] for a in args if a.startswith("--"))
+        unknown = next((n for n in written if not _begins(n, option_names(parser))), None)
         if unknown is not None:
             return _unknown_option(parser, unknown, args, others)
         optional = re.findall(r"\[(\S+)", " ".join(_positionals(parser)))

@@ -39,7 +39,7 @@ from irdeconv.rewrite.targets import Tensors, WindowFacts, slicing
 
 Layer = ConvolutionLayer[X]
 AnyLayer = Any  # a convolution, or a deconvolution of legalising.py
-JUDGED = 8192  # units of work for the verdict of a target on the numbers of a layer
+JUDGED = 2048  # units of work for the verdict of a target on the numbers of a layer
 
 
 def size_of(b: FormBuilder[X], x: X, axis: int) -> int:
