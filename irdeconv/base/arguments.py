@@ -53,16 +53,18 @@ def checked(function: T) -> T:
         for name in (n for n in given if n in declared):
             value, (text, classes) = given[name], declared[name]
             letters = isinstance(value, str | bytes)  # not meant as a sequence of them
-            odd = value
+            hint = f"help(irdeconv.{function.__name__}) describes the arguments"
             if isinstance(value, tuple(c for c in classes if c is not Iterable or not letters)):
                 names = value if _NAMES in text and isinstance(value, list | tuple) else ()
-                odd = next((v for v in names if not isinstance(v, str)), None)
-                if odd is None:
+                odd = [v for v in names if not isinstance(v, str)]
+                if not odd:
                     continue
-            message = f"expected {name}: {text}, got {type(odd).__name__}: {shown(odd)}"
-            hint = f"help(irdeconv.{function.__name__}) describes the arguments"
+                message = f"{name} holds {shown(odd[0])}, which is no name"
+                raise ArgumentTypeError(Diagnostic("E700", "error", message, hint=hint))
+            got = f"{type(value).__name__}: {shown(value)}"
+            message = f"expected {name}: {text}, got {got}"
             if text.startswith("Mapping[str, str | Sequence[int"):
-                message = f"expected {name}: shapes by name, got {type(odd).__name__}: {shown(odd)}"
+                message = f"expected {name}: shapes by name, got {got}"
                 hint = f'the shape of an input x is {name}={{"x": [1, 3, 64, 64]}}'
             if isinstance(value, str) and text.startswith("Sequence[str"):
                 message, hint = f'{name} is a list of names, not the text "{value}"', f'["{value}"]'

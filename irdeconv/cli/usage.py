@@ -136,8 +136,10 @@ def unknown_verb(args: Sequence[str], verbs: Iterable[str]) -> UsageError:
     return misused(f'there is no verb "{word}"', near or "irdeconv help lists the verbs")
 
 
-def _begins(word: str, options: Sequence[str]) -> bool:
-    return any(option.startswith(word) for option in options)
+def _unknown_ones(parser: ArgumentParser, args: Sequence[str]) -> list[str]:
+    """Return the options that no option of a verb begins with."""
+    written = (a.partition("=")[0] for a in args if a.startswith("--"))
+    return [w for w in written if not any(o.startswith(w) for o in option_names(parser))]
 
 
 def misparsed(
@@ -156,10 +158,9 @@ def misparsed(
             return _unknown_option(parser, word, args, others)
         return _one_too_many(parser, verb, word, args)
     if start == "the following arguments are required":
-        written = (a.partition("=")[0] for a in args if a.startswith("--"))
-        unknown = next((n for n in written if not _begins(n, option_names(parser))), None)
-        if unknown is not None:
-            return _unknown_option(parser, unknown, args, others)
+        unknown = _unknown_ones(parser, args)
+        if unknown:
+            return _unknown_option(parser, unknown[0], args, others)
         optional = re.findall(r"\[(\S+)", " ".join(_positionals(parser)))
         return _lacking(parser, verb, [n for n in rest.split(", ") if n not in optional], args)
     one_of = re.match(r"one of the arguments (.*) is required", message)

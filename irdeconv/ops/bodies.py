@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar
@@ -285,8 +286,10 @@ def with_specs(body: Body, given: Mapping[int, Spec], walk: Walk) -> Body:
     The graph must fit its declared Parameters as well: OpenVINO infers it for these first.
     """
     work.take(len(body.graph) * work.NODE)
-    declared = {p: infer_op(body.graph.node(p).op, ())[0] for p in given}
-    agree = all(declared[p].agrees(spec) for p, spec in given.items())
+    declared: dict[int, Spec] = {}
+    with suppress(OpError):  # of a Parameter: `walk` reports it at its place
+        declared = {p: infer_op(body.graph.node(p).op, ())[0] for p in given}
+    agree = all(declared[p].agrees(given[p]) for p in declared)
     for specs in (given,) if agree else (declared, given):
         graph = body.graph.copy()
         walk(graph, specs)

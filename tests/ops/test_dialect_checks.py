@@ -65,7 +65,7 @@ def test_rejections(
     found = problems(layer(version, **changes))
     assert [p.code for p in found] == [code], found
     assert (found[0].attribute or "") == attribute
-    assert words in found[0].message
+    assert words in f"{found[0].message}; {found[0].hint}"
     assert problems(layer(version)) == []
 
 
