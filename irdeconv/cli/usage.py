@@ -161,8 +161,7 @@ def misparsed(
         unknown = _unknown_ones(parser, args)
         if unknown:
             return _unknown_option(parser, unknown[0], args, others)
-        optional = re.findall(r"\[(\S+)", " ".join(_positionals(parser)))
-        return _lacking(parser, verb, [n for n in rest.split(", ") if n not in optional], args)
+        return _lacking(parser, verb, rest.split(", "), args)
     one_of = re.match(r"one of the arguments (.*) is required", message)
     if one_of:
         names = one_of[1].split()
@@ -239,6 +238,8 @@ def _lacking(
     """Return the error of missing arguments; the example is the command with them."""
     import shlex
 
+    optional = re.findall(r"\[(\S+)", " ".join(_positionals(parser)))
+    names = [n for n in names if n not in optional]
     choices = {str(a.metavar): [str(c) for c in a.choices] for a in parser._actions if a.choices}
     written = [_PLACEHOLDERS.get(n) or choices.get(n, [n])[0] for n in names]
     shown = " and ".join(n.replace("/--output", "") for n in names)
