@@ -179,7 +179,7 @@ class SparseFillEmptyRows(Op):
 
     rounding = MOVES
     signature = (
-        "values: any t [T]; dense_shape: integer u [2]; indices: u [T, 2]; default_value: t [] "
+        "values: any t [T]; dense_shape: i32|i64 u [2]; indices: u [T, 2]; default_value: t [] "
         "-> u [M, 2]; t [M]; boolean [R]"
     )
 

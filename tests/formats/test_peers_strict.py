@@ -110,6 +110,7 @@ OTHERS = [
     ("GatherND-8 batch_dims=1 // f32 ones[2,3] // const i64 zeros[3,1]", "E302"),
     ("ConvolutionBackpropData-1 strides=x // f32 ones[1,1,2] // const f32 ones[1,1,2]", "E106"),
     ("Reshape-1 special_zero=true // open f32 ones[2] // const i64 [2,0]", "E305"),
+    ("SparseFillEmptyRows-16 // f32 [1,2] // u32 [2,2] // u32 [[0,1],[1,0]] // f32 5", "E303"),
     ("Reshape-1 special_zero=false // open f32 ones[1,2] // const i64 [-1,0]", "E305"),
     ("GroupNormalization-12 num_groups=1 // f32 zeros[1,0,1] // f32 zeros[0] // f32 zeros[0]",
      "E302"),
