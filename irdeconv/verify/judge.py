@@ -379,7 +379,7 @@ def _carried(
         return [_telescoped(op, inputs, errors)]
     if carry == "quotient":
         return [_divided(op, inputs, errors)]
-    if carry == "function" and not any(e.any() for e in errors[1:]):
+    if carry == "function" and len(outputs) == 1 and not any(e.any() for e in errors[1:]):
         return [_stepped(op, inputs, first)]
     if carry == "averages":
         return list(evaluate(op, [_like(first, inputs[0]), *inputs[1:]]))

@@ -33,13 +33,13 @@ from irdeconv.kernels.elementwise import Instruction
 from irdeconv.kernels.elementwise_chain import Chain
 from irdeconv.kernels.threads import Threads
 from irdeconv.ops import catalog, core
-from irdeconv.ops.basic import Assign3, Assign6, ReadValue3, ReadValue6
+from irdeconv.ops.basic import Assign3, Assign6, ConvertPromoteTypes, ReadValue3, ReadValue6
 from irdeconv.ops.control import If, Loop, TensorIterator
 from irdeconv.ops.elementwise import Binary, Power
 from irdeconv.ops.reduction import ReduceSum
 from irdeconv.runtime.fusion import chain_step
 from irdeconv.runtime.plan import build_plan
-from irdeconv.verify.judge import allowed, evaluate, precise, worth_precision
+from irdeconv.verify.judge import allowed, carried, evaluate, precise, worth_precision
 from op_cases import (
     Case,
     Tensor,
@@ -351,6 +351,11 @@ def test_samples_of_eight_bits_are_rounded_and_saturate(kind: str, wanted: list[
     rows = ("bilinear", "-3,-4", -0.5 + 0.5), ("bicubic", "127,127,-128,-128", -0.3)
     made = [answer(layer(text.format(*row))).arrays[0].item() for row in rows]
     assert made == wanted
+
+
+def test_each_of_two_outputs_has_a_carried_error() -> None:
+    op, (a, b) = ConvertPromoteTypes(), (np.ones(1, np.float32), np.full(2, 2, np.float32))
+    assert len(carried(op, [a, b], [a / 8, b * 0], op.evaluate(a, b))) == 2
 
 
 def test_negative_pads_of_bits_crop() -> None:

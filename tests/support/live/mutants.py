@@ -56,6 +56,7 @@ def mutant(seed: int, number: int) -> Model | None:
     else:  # one or two changes leave a model in most cases
         times = rng.choice((1, 1, 2)) if share < 0.85 else None
         xml, weights = formats.mutate_ir(rng, etree.tostring(root), weights, times)
+    weights = weights or b"\0"  # as the runtime gets them
     feeds = _feeds(xml, weights, given, np.random.default_rng(rng.randrange(1 << 30)))
     return None if feeds is None else Model(xml, weights, feeds)
 
