@@ -142,6 +142,12 @@ def _unknown_ones(parser: ArgumentParser, args: Sequence[str]) -> list[str]:
     return [w for w in written if not any(o.startswith(w) for o in option_names(parser))]
 
 
+def _needs_one_of(parser: ArgumentParser, verb: str, names: Sequence[str]) -> UsageError:
+    one = f"{', '.join(names[:-1])} or {names[-1]}"
+    example = f"{names[0]} {_VALUES.get(names[0]) or _placeholder(parser, names[0])}"
+    return misused(f"{verb} needs {one}", f"for example: irdeconv {verb} model.xml {example}")
+
+
 def misparsed(
     parser: ArgumentParser, message: str, args: Sequence[str], others: Callable[[str], list[str]]
 ) -> UsageError:
@@ -164,10 +170,7 @@ def misparsed(
         return _lacking(parser, verb, rest.split(", "), args)
     one_of = re.match(r"one of the arguments (.*) is required", message)
     if one_of:
-        names = one_of[1].split()
-        one = f"{', '.join(names[:-1])} or {names[-1]}"
-        example = f"{names[0]} {_VALUES.get(names[0]) or _placeholder(parser, names[0])}"
-        return misused(f"{verb} needs {one}", f"for example: irdeconv {verb} model.xml {example}")
+        return _needs_one_of(parser, verb, one_of[1].split())
     name = start.removeprefix("argument ")
     option = name.split("/")[-1]
     if rest.startswith("expected "):
