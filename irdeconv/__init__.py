@@ -14,6 +14,8 @@ importing the package takes little time.
 
 from __future__ import annotations
 
+import sys
+
 TYPE_CHECKING = False  # importing it from typing would take longer than all the rest here
 
 if TYPE_CHECKING:
@@ -195,7 +197,8 @@ if not TYPE_CHECKING:  # else any name would pass, misspelled ones as well
 
     def __getattr__(name: str) -> Any:
         if name not in _HOMES:
-            raise AttributeError(f"module 'irdeconv' has no attribute '{name}'", name=name)
+            text = f"module 'irdeconv' has no attribute '{name}'"
+            raise AttributeError(text, name=name, obj=sys.modules[__name__])
         from importlib import import_module
 
         value = getattr(import_module(f"irdeconv.{_HOMES[name]}"), name)

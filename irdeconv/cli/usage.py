@@ -27,12 +27,26 @@ SYNONYMS = {
     simplify: optimize
     infer: shapes
     lower: transform
-    lower --list-targets: devices profiles targets
+    lower --list-targets: devices list-targets profiles targets
     doctor: --info
     --version: version -v
     --help: -? /?
     """.strip().split("\n")
     for verb, _, names in [line.strip().partition(": ")]
+    for name in names.split()
+}
+# Names of options in other tools; of several, the first one that a verb has is meant.
+_OPTIONS = {
+    name: options.split(", ")
+    for line in """
+    --shape: batch batch-size size sizes
+    --jobs, --threads: cores parallel processes workers
+    --iterations, --rounds: iters repeat repeats runs
+    --tolerance: atol eps epsilon rtol tol
+    --format json: json
+    --target: device
+    """.strip().split("\n")
+    for options, _, names in [line.strip().partition(": ")]
     for name in names.split()
 }
 _PLACEHOLDERS = {
@@ -210,8 +224,17 @@ def _unknown_option(
     elif re.fullmatch("--..?", word) and "NAME=VALUE" in " ".join(places):
         hint = "an input is written NAME=VALUE, without --"
     else:
-        hint = did_you_mean(plain, known) or "it has " + ", ".join(begun or known)
+        hint = _meant(plain, known) or "it has " + ", ".join(begun or known)
     return misused(f'{verb} has no option "{word}"', hint)
+
+
+def _meant(word: str, known: Sequence[str]) -> str | None:
+    """Return the option of another name that is meant, or the nearest one; None if none is near."""
+    for option in _OPTIONS.get(word[2:], ()):
+        if option.split()[0] in known:
+            return f'did you mean "{option}"?'
+    near = did_you_mean(word[2:], [o[2:] for o in known])
+    return near and near.replace('"', '"--', 1)
 
 
 def _one_too_many(parser: ArgumentParser, verb: str, word: str, args: Sequence[str]) -> UsageError:
@@ -253,6 +276,9 @@ def _lacking(
         example = example.replace("model.xml", "model.onnx")
     there_are = [f"{n} is one of {', '.join(choices[n])}" for n in names if n in choices]
     hint = "; ".join([f"for example: irdeconv {verb} {example}", *there_are])
+    places = [a for a in args if not a.startswith("-")]
+    if names == ["-o/--output"] and len(places) > len(_positionals(parser)):
+        hint = f"-o {places[-1]} writes there"
     return misused(f"{verb} needs {shown}", hint)
 
 

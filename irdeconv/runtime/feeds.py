@@ -309,6 +309,8 @@ def _what(node: Node, spec: Spec) -> str:
 
 def _fit(node: Node, spec: Spec, value: Any, found: Collector) -> Array:
     try:
+        if isinstance(value, str) and str(spec.dtype) != "string":
+            raise NoArrayError("a text was given, not an array", "np.load(...) reads a file")
         array = array_of(value)
     except NoArrayError as e:
         found.add("E501", f"{_what(node, spec)}: {e}", layer=node.name, hint=e.hint)
@@ -360,8 +362,12 @@ def _reshaping(name: str, actual: tuple[int, ...], shape: Shape | None) -> str:
     if 0 in actual:
         return "it holds no numbers: check how it was made"
     if shape is not None and len(actual) == len(shape):
+        if len(shape) > 2 and isinstance(shape[1], int) and shape[1] != actual[1]:
+            return f"the model wants {shape[1]} channels, the array has {actual[1]}"
         wanted = format_shape(actual)
         return f"reshape the model: --shape '{name}{wanted}'"
+    if is_static(shape) and math.prod(shape) != math.prod(actual):
+        return f"the model wants {math.prod(shape)} numbers, the array has {math.prod(actual)}"
     return "transpose or reshape the array"
 
 
