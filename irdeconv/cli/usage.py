@@ -277,7 +277,8 @@ def _lacking(
     there_are = [f"{n} is one of {', '.join(choices[n])}" for n in names if n in choices]
     hint = "; ".join([f"for example: irdeconv {verb} {example}", *there_are])
     places = [a for a in args if not a.startswith("-")]
-    if names == ["-o/--output"] and len(places) > len(_positionals(parser)):
+    more = len(places) > len(_positionals(parser)) and places[-1].endswith((".xml", ".onnx"))
+    if names == ["-o/--output"] and more:
         hint = f"-o {places[-1]} writes there"
     return misused(f"{verb} needs {shown}", hint)
 

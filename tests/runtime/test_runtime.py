@@ -347,7 +347,7 @@ def test_numbers_and_arrays_are_arrays_lists_are_not() -> None:
         (IMAGE[None], "array[0] takes the axis"),
         (IMAGE.transpose(0, 2, 3, 1), "array.transpose([0, 3, 1, 2])"),
         (IMAGE[:, :, :16], 'infer(model, {"image": [1,3,16,32]})'),
-        (IMAGE[0, 0, 0], "transpose or reshape the array"),
+        (IMAGE[0, 0, 0], "the model wants 3072 numbers, the array has 32"),
         (IMAGE.astype(complex), "an array of complex64 was given"),
         (np.array([None] * 3), "lists of unequal lengths, or None among numbers"),
     ],
