@@ -93,7 +93,7 @@ def reading_hint(path: PathText, number: int | None) -> str | None:
         return f"{above} is a file, not a folder"
     if number == EACCES:
         return f"you may not read it: chmod u+r {text}"
-    if number == ELOOP:
+    if number == ELOOP and file.is_symlink():
         return f"it is a link to {os.readlink(file)}, which leads back to it"
     return None
 

@@ -144,6 +144,13 @@ def _element_type(text: str) -> ElementType:
     return found
 
 
+class _NoChoiceError(ValueError):
+    """A text is no choice; the arguments are the message and the hint."""
+
+    def __str__(self) -> str:
+        return "; ".join(self.args)
+
+
 def choice(options: tuple[str, ...], *, exact: bool = False) -> AttributeType:
     """Return a choice; only an `exact` one, such as ONNX's, distinguishes upper and lower case."""
     known = {o if exact else o.lower(): o for o in options}
@@ -152,7 +159,7 @@ def choice(options: tuple[str, ...], *, exact: bool = False) -> AttributeType:
         found = known.get(text if exact else text.lower())
         if found is None:
             hint = did_you_mean(text, options) or "write one of these"
-            raise ValueError(f'"{text}" is not one of {", ".join(options)}; {hint}')
+            raise _NoChoiceError(f'"{text}" is not one of {", ".join(options)}', hint)
         return found
 
     return AttributeType(" | ".join(options), parse, str)
@@ -355,9 +362,9 @@ def parse_attributes(
         try:
             values[a.name] = a.kind.parse(text)
         except ValueError as e:
-            reason, _, hint = str(e).partition("; ")
+            reason, hint = e.args if isinstance(e, _NoChoiceError) else (str(e), None)
             found = f'{xml}="{text}": {reason}'
-            problems.append(Problem("E106", found, attribute=xml, hint=hint or None))
+            problems.append(Problem("E106", found, attribute=xml, hint=hint))
     problems += (p for a in known.values() if a.name not in seen for p in _absent(a))
     return values, problems
 

@@ -31,7 +31,8 @@ from numpy.typing import NDArray
 from irdeconv.ir.dtypes import ElementType, of_numpy
 from irdeconv.ir.spec import Array, format_shape
 
-DEEPEST_NOTED = 64  # operations on the way to a constant whose origin is noted
+DEEPEST_NOTED = 8  # operations on the way to a constant whose origin is noted
+NOTED_BYTES = 1 << 20  # of such a constant, at most
 PART_BYTES = 1 << 22  # of a constant that is read or made part by part
 
 
@@ -119,7 +120,7 @@ def computed(
     deepest = max((d.depth for d in inputs if isinstance(d, ComputedData)), default=0)
     exact = op.rounding.rule == "exact" and not deepest
     size = sum(d.array().nbytes for d in inputs)
-    if exact or deepest >= DEEPEST_NOTED or size > PART_BYTES:
+    if exact or deepest >= DEEPEST_NOTED or size > NOTED_BYTES:
         return made
     return ComputedData(made.array(), dtype, op, tuple(inputs), deepest + 1)
 

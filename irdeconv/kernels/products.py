@@ -227,7 +227,7 @@ def better_swapped(rows: int, w: Array) -> bool:
 
 def affine(a: Array, w: Array, bias: Array) -> Array:
     """Return a w^T + bias, `a [*, k]` and `w [n, k]`."""
-    rows = a.reshape(-1, a.shape[-1])
+    rows = a.reshape(math.prod(a.shape[:-1]), a.shape[-1])
     swaps = better_swapped(len(rows), w)
     product = np.matmul(w, rows.T).T if swaps else np.matmul(rows, w.T)
     total: Array = np.add(product, bias, order="C")

@@ -184,7 +184,7 @@ def lstm(r: Array, activations: Sequence[Activation], clip: Activation) -> Step:
     def step(x: Array, states: States) -> States:
         hidden, cell = states
         gates = clip(x + np.matmul(hidden, r.T))
-        forget, keep, candidate, output = gates.reshape(len(x), 4, -1).swapaxes(0, 1)
+        forget, keep, candidate, output = gates.reshape(len(x), 4, r.shape[-1]).swapaxes(0, 1)
         cell = f(forget) * cell + f(keep) * g(candidate)
         return f(output) * h(cell), cell
 

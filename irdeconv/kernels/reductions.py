@@ -498,8 +498,10 @@ class Attention:
             yield np.maximum, (top, sink), top
         yield np.subtract, (weights, top), weights
         yield np.exp, (weights,), weights
-        sums = yield from row_sums(weights.reshape(-1, seen), space)
-        total = sums.reshape(top.shape)
+        total = np.zeros(top.shape, out.dtype)
+        if seen:
+            sums = yield from row_sums(weights.reshape(-1, seen), space)
+            total = sums.reshape(top.shape)
         if sink is not None:
             yield np.subtract, (sink, top), top
             yield np.exp, (top,), top

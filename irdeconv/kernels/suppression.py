@@ -65,7 +65,7 @@ def greedy(
     rest, places = np.ascontiguousarray(boxes.T), np.arange(len(boxes))
     kept: list[int] = []
     while len(places) and len(kept) < limit:
-        count = max(1, min(block, AT_ONCE // len(places)))
+        count = max(1, min(block, limit - len(kept), AT_ONCE // len(places)))
         stay = ~goes(rest[:, :count, None], rest[:, None])
         alive = np.ones(len(places), bool)
         for i, those in enumerate(stay):
@@ -74,7 +74,7 @@ def greedy(
                 alive &= those
         alive[:count] = False
         rest, places = rest[:, alive], places[alive]
-    return kept[:limit]
+    return kept
 
 
 def select(

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar
@@ -177,6 +176,11 @@ class BodyOp(Op):
             return DRAWN
         return JUMPS if rules <= {"exact"} else SCALE
 
+    def terms(self, inputs: Sequence[Array], output: Array) -> int:
+        """Return the number of layers in the bodies, times the ratio of input to output size."""
+        largest = max((x.size for x in inputs), default=0)
+        return sum(len(b.graph) for b in self.bodies) * (largest // max(output.size, 1) + 1)
+
     @property
     def pure(self) -> bool:
         """Whether every layer of the bodies is."""
@@ -281,18 +285,10 @@ def infer_bodies(op: BodyOp, inputs: Sequence[Spec], walk: Walk) -> tuple[BodyOp
 
 
 def with_specs(body: Body, given: Mapping[int, Spec], walk: Walk) -> Body:
-    """Return the body with a graph that is inferred for these Parameters.
-
-    The graph must fit its declared Parameters as well: OpenVINO infers it for these first.
-    """
+    """Return the body with a graph that is inferred for these Parameters."""
     work.take(len(body.graph) * work.NODE)
-    declared: dict[int, Spec] = {}
-    with suppress(OpError):  # of a Parameter: `walk` reports it at its place
-        declared = {p: infer_op(body.graph.node(p).op, ())[0] for p in given}
-    agree = all(declared[p].agrees(given[p]) for p in declared)
-    for specs in (given,) if agree else (declared, given):
-        graph = body.graph.copy()
-        walk(graph, specs)
+    graph = body.graph.copy()
+    walk(graph, given)
     return replace(body, graph=graph)
 
 

@@ -9,7 +9,7 @@ in double precision, and rounded once to the filter's type.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import ml_dtypes
@@ -29,6 +29,7 @@ from irdeconv.rewrite.builder import GraphBuilder, replace_node
 from irdeconv.rewrite.compressed_filters import StoredFilter, constant_of, narrowed, stored
 
 FOLDED = "/folded"  # ends the name of a layer that has lost its bias to an Add behind it
+FOLDED_BYTES = 1 << 26  # of filters that a plan makes anew
 DOUBLE_ROUNDING = 2.0**-50  # of the double precision in which one layer is folded
 _LAYERS = (Convolution, GroupConvolution, MatMul, DialectDeconvolution)
 _NORMS = (BatchNormInference, BatchNormInference1)
@@ -75,6 +76,7 @@ class _ScaleChain:
     steps: list[Step]
     value: Value  # that the outermost layer in front reads, or the one behind computes
     reason: str | None = None  # why the next layer stays
+    normal: bool = False  # whether no product may be subnormal; then no bound is computed
 
     @staticmethod
     def nothing(graph: Graph, layer: _FilterLayer) -> _ScaleChain:
@@ -170,18 +172,21 @@ def fuse_channels(graph: Graph) -> tuple[FusedLayer, ...]:
 def behind_folded(graph: Graph) -> Graph:
     """Return an inferred graph without the scales behind convolutions and matrix products.
 
-    Their filters of f32 and f64 are multiplied; other layers stay. It is the graph itself if there
-    are none. New layers name those that they replace as their origins.
+    Their filters of f32 and f64 are multiplied if all of them together are not large, nothing else
+    reads them, and no product is subnormal; other layers stay. It is the graph itself if there are
+    none. New layers name those that they replace as their origins.
     """
     scaled = [n.id for n in graph.topological() if isinstance(n.op, _LAYERS) and _scaled(graph, n)]
-    out = graph.copy() if scaled else graph
+    out, left = graph.copy() if scaled else graph, FOLDED_BYTES
     for at in scaled:
-        layer, first = _FilterLayer.of(out, out.node(at)), out.next_id
-        row = None if layer is None else _fused(out, layer, _ScaleChain.nothing(out, layer))
+        left -= out.spec(out.inputs_of(at)[1]).nbytes or FOLDED_BYTES
+        layer, first = _FilterLayer.of(out, out.node(at)) if left >= 0 else None, out.next_id
+        before = None if layer is None else replace(_ScaleChain.nothing(out, layer), normal=True)
+        row = None if layer is None else _fused(out, layer, before)
         names = (row.name, *row.took) if row is not None else ()
-        for node in out.nodes():
-            if node.id >= first:
-                node.origins = names
+        for new in range(first, out.next_id):
+            if new in out:
+                out.node(new).origins = names
     return out
 
 
@@ -189,6 +194,8 @@ def _scaled(graph: Graph, node: Node) -> bool:
     """Whether a product or quotient is behind a layer, before anything that is not folded."""
     dtype, value = node.spec().dtype, Value(node.id)
     if dtype is None or dtype.name not in ("f32", "f64"):
+        return False
+    if len(graph.users(graph.inputs_of(node.id)[1])) > 1:
         return False
     while len(users := graph.users(value)) == 1:
         reader = graph.node(users[0][0])
@@ -209,7 +216,10 @@ def _last_names(graph: Graph) -> dict[tuple[str, ...], str]:
 def _fused(
     graph: Graph, layer: _FilterLayer, before: _ScaleChain | None = None
 ) -> FusedLayer | None:
-    """Fold the layers around one, by default also those in front; None if there are none."""
+    """Fold the layers around one, by default also those in front; None if there are none.
+
+    `before` are those in front, if they are known.
+    """
     name, kind = layer.node.name, layer.node.type
     before, behind = before or _in_front(graph, layer), _behind(graph, layer)
     reason = before.reason or behind.reason
@@ -328,6 +338,10 @@ def _folded(
 ) -> tuple[Array, Array, Array, Array]:
     """Return the filter, its factor, the bias, and the sum of the magnitudes in the bias."""
     w, outer, inner = layer.filter, layer.outer, 3 - layer.outer
+    if not before.steps:
+        scale, bias, sizes = behind.composed(bias, np.abs(bias))
+        factor = layer.along(scale, outer)
+        return w * factor, factor, bias, sizes
     nothing = np.zeros(layer.channels(inner))
     first, shift, size = before.composed(nothing, nothing)
     axes = (inner, *range(3, w.ndim))
@@ -354,7 +368,7 @@ def _fold(graph: Graph, layer: _FilterLayer, before: _ScaleChain, behind: _Scale
     rounded, added = filter.astype(kind), bias.astype(kind)
     if layer.stored.steps:  # the filter stays as it is stored, with one more factor
         rounded = layer.filter.astype(kind) * factor.astype(kind)
-    bound = max(_error(rounded, filter), _error(added, bias, size))
+    bound = _bound(layer, before, (rounded, filter), (added, bias, size))
 
     def build(_: Op, b: GraphBuilder, *__: Value) -> Value:
         if np.any(factor != 1) and layer.stored.steps:
@@ -378,6 +392,28 @@ def _fold(graph: Graph, layer: _FilterLayer, before: _ScaleChain, behind: _Scale
     replace_node(graph, graph.node(behind.value.node), build)
     _drop(graph, [n.id for n in (*behind.nodes[::-1], node, *before.nodes)])
     return bound + DOUBLE_ROUNDING * len((*before.nodes, *behind.nodes))
+
+
+def _bound(
+    layer: _FilterLayer,
+    before: _ScaleChain,
+    filters: tuple[Array, Array],
+    biases: tuple[Array, Array, Array],
+) -> float:
+    """Return the bound on the effect of rounding: filters and biases rounded, and exact."""
+    if before.normal:
+        _require_normal(filters[0], layer.filter, biases[0])
+        return 0.0
+    return max(_error(*filters), _error(*biases))
+
+
+def _require_normal(rounded: Array, filter: Array, bias: Array) -> None:
+    """Raise _NotFused if a number of a filter has become subnormal or 0, or one is not finite."""
+    tiny = ml_dtypes.finfo(rounded.dtype).tiny  # type: ignore[no-untyped-call]
+    size = np.abs(rounded)
+    finite = np.all(size < np.inf) and np.isfinite(bias).all()
+    if not finite or not np.all((size >= tiny) | (filter == 0)):
+        raise _NotFused("a weight would not be a normal number")
 
 
 def _error(rounded: Array, exact: Array, size: Array | None = None) -> float:

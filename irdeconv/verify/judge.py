@@ -27,8 +27,8 @@ from irdeconv.ir.dtypes import f32
 from irdeconv.ir.op import EagerBuilder, Op, SugarOp, as_tuple
 from irdeconv.ir.spec import Array, Spec
 from irdeconv.kernels import jit
-from irdeconv.ops.bodies import BodyOp
 from irdeconv.ops.checks import aligned
+from irdeconv.ops.control import If
 from irdeconv.verify.difference import Allowed, largest, roundoff, same_values
 from irdeconv.verify.partner import Error, Followed, Partner, Precision, followed_outputs
 
@@ -557,8 +557,8 @@ class Judge:
 
     @cached_property
     def _inside(self) -> tuple[Followed, ...]:
-        """The outputs of an operation with bodies, followed through the layers of these."""
-        if not isinstance(self.op, BodyOp) or self.op.rounding.rule == "any":
+        """The outputs of an If, followed through the layers of its branch."""
+        if not isinstance(self.op, If) or self.op.rounding.rule == "any":
             return ()
 
         def bridge(op: Op, inputs: tuple[Followed, ...]) -> list[Followed]:
@@ -573,7 +573,7 @@ class Judge:
     def _own(self) -> tuple[Allowed, ...]:
         if self._inside:
             least = (SMALLEST if is_real(y) else 0.0 for y in self.made)
-            return tuple(Allowed(n, "layers of the body") for n in least)
+            return tuple(Allowed(n, "layers of the branch") for n in least)
         found = allowed(self.op, self.arrays, self.made)
         if not self.partner.narrow:
             return found

@@ -3,7 +3,7 @@
 A graph's plan runs in a thread and hands over one tensor at a time, so memory holds two runs and
 the compared tensors.
 
-Of a loop or a branch a partner has only the outputs: errors are followed through the layers inside.
+Of a branch a partner has only the outputs: errors are followed through the layers inside.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import Empty, Queue
 from typing import Any, Literal
@@ -27,7 +27,7 @@ from irdeconv.ir.dtypes import ElementType
 from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.ir.op import Op
 from irdeconv.ir.spec import Array
-from irdeconv.ops.bodies import Body, BodyInput, BodyOp, BodyOutput, Run, first_values
+from irdeconv.ops.bodies import Body, BodyOp, Run
 from irdeconv.runtime.feeds import Feeds
 from irdeconv.runtime.plan import Plan
 
@@ -220,77 +220,40 @@ Bridge = Callable[[Op, tuple[Followed, ...]], Sequence[Followed]]
 def followed_outputs(
     op: BodyOp, inputs: Sequence[Followed], bridge: Bridge
 ) -> tuple[Followed, ...]:
-    """Execute an operation with bodies, of which a partner has only the outputs; return these."""
-    runs: list[_BodyRun] = []
+    """Execute an If, of which a partner has only the outputs; return these.
+
+    Errors of loops are not followed: those of many iterations would allow anything.
+    """
+    made: list[tuple[Body, dict[int, Followed]]] = []
 
     def run(body: Body) -> Run:
-        runs.append(_BodyRun(body, inputs, bridge))
-        return runs[-1]
+        def once(given: Mapping[int, Array]) -> dict[int, Array]:
+            made.append((body, _followed_results(body, given, inputs, bridge)))
+            return {i: f.value for i, f in made[-1][1].items()}
+
+        return once
 
     values = op.execute([f.value for f in inputs], run)
-    outputs = zip(runs[0].body.by_port(), values, strict=True)
-    return tuple(runs[0].leaving(output, value) for output, value in outputs)
+    body, found = made[-1]
+    outputs = zip(body.by_port(), values, strict=True)
+    return tuple(replace(found[output.result], value=value) for output, value in outputs)
 
 
-@dataclass
-class _BodyRun:
-    """Executes a body once for each call; `made` has the Results of every call."""
-
-    body: Body
-    inputs: Sequence[Followed]
-    bridge: Bridge
-    made: list[dict[int, Followed]] = field(default_factory=list)
-    _values: dict[Value, Followed] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        live = self.body.graph.live()
-        self._order = [n for n in self.body.graph.topological() if n.id in live]
-
-    def __call__(self, given: Mapping[int, Array]) -> dict[int, Array]:
-        graph, values = self.body.graph, self._values
-        entered = {e.parameter: self._entering(e, given[e.parameter]) for e in self.body.inputs}
-        values |= {Value(i): found for i, found in entered.items()}
-        for node in self._order:
-            if node.type == "Parameter" or (node.type == "Const" and Value(node.id) in values):
-                continue
-            found = self.bridge(node.op, tuple(values[v] for v in graph.inputs_of(node.id)))
+def _followed_results(
+    body: Body, given: Mapping[int, Array], inputs: Sequence[Followed], bridge: Bridge
+) -> dict[int, Followed]:
+    graph, values = body.graph, dict[Value, Followed]()
+    for entry in body.inputs:
+        source = Followed(given[entry.parameter])
+        if entry.port is not None:
+            source = replace(inputs[entry.port], value=given[entry.parameter])
+        values[Value(entry.parameter)] = source
+    live = graph.live()
+    for node in graph.topological():
+        if node.id in live and node.type != "Parameter":
+            found = bridge(node.op, tuple(values[v] for v in graph.inputs_of(node.id)))
             values |= {Value(node.id, port): f for port, f in enumerate(found)}
-        self.made.append({n.id: values[Value(n.id)] for n in graph.results})
-        return {i: f.value for i, f in self.made[-1].items()}
-
-    def _entering(self, entry: BodyInput, value: Array) -> Followed:
-        """Return a Parameter's value with the error of its origin."""
-        back = self.body.carried().get(entry.parameter)
-        if entry.iteration or entry.port is None:
-            return Followed(value)
-        if back is not None and self.made:
-            return self.made[-1][back]
-        found, slicing = self.inputs[entry.port], entry.slicing
-        if slicing is not None and found.error is not None:
-            whole = np.broadcast_to(found.error, found.value.shape)
-            axis = slicing.axis % whole.ndim
-            part = slicing.at(len(self.made), whole.shape[axis])
-            found = replace(found, error=whole[(slice(None),) * axis + (part,)])
-        return replace(found, value=value)
-
-    def leaving(self, output: BodyOutput, value: Array) -> Followed:
-        """Return an output of the operation after its last iteration."""
-        parts, slicing = [made[output.result] for made in self.made], output.slicing
-        if slicing is None:
-            first = first_values(self.body).get(output.result)
-            port = None if first is None else first.port
-            parts = parts[-1:] if parts or port is None else [self.inputs[port]]
-        elif slicing.stride < 0:
-            parts.reverse()
-        errors = [np.broadcast_to(f.error, f.value.shape) for f in parts if f.error is not None]
-        error: Error = 0.0 if not parts else None
-        if parts and len(errors) == len(parts):
-            error = errors[0] if slicing is None else np.concatenate(errors, slicing.axis)
-        if error is not None and not np.isfinite(error).all():  # grown beyond use
-            error = None
-        terms = max((f.terms for f in parts), default=0)
-        all_terms = max((f.all_terms for f in parts), default=0)
-        return Followed(value, error, terms, all_terms, all(f.sound for f in parts))
+    return {n.id: values[Value(n.id)] for n in graph.results}
 
 
 DUMPED = "dump/"  # how `run --dump` names layers beside the outputs

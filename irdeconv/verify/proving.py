@@ -82,9 +82,10 @@ def both_sides(
     numbers = {n.id: i for i, n in enumerate(source.parameters)}
     chosen = {numbers[i]: shape for i, shape in wanted.items()}
     names = {source.inputs[i]: format_shape(shape) for i, shape in chosen.items()}
-    for one in (a, b):
-        if one.staged and one.path is not None:  # a file of the user's own would earn this
-            work.take(2 * work.EARNED * one.path.stat().st_size, "the proof of what was written")
+    if b.staged and b.path is not None:  # a file of the user's own would earn this
+        known = a.path.stat().st_size if a.path is not None and a.path.is_file() else 0
+        size = max(0, b.path.stat().st_size - known)
+        work.take(2 * work.EARNED * size, "the proof of what was written")
     pair = []
     for given, graph in ((a, source), (b, _graph(b, {}, spelled=own))):
         with naming_shapes(shapes or {}, partial(_side, given, graph, {}, own=own)):

@@ -253,9 +253,9 @@ def parse_command(text: str) -> list[str]:
         denied = "is not executable", f"chmod +x {words[0]}"
         found, hint = denied if Path(words[0]).exists() else missing
         raise misused(f"--check: the command {words[0]} {found}", hint)
-    for word in words[1:]:  # otherwise "no such file" is the failure that every model shows
-        if word.endswith((".py", ".sh")) and not Path(word).exists():
-            raise misused(f"--check: there is no file {word}", "name it with its folder")
+    script = words[1] if len(words) > 1 and re.fullmatch(r"[\w./-]+\.(py|sh)", words[1]) else None
+    if script and script[0] != "-" and not Path(script).exists():  # every model would seem to fail
+        raise misused(f"--check: there is no file {script}", "name it with its folder")
     return words
 
 

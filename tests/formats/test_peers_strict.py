@@ -15,7 +15,6 @@ import irdeconv as ird
 from irdeconv.base.errors import Diagnostic
 from irdeconv.formats.xml_writer import ir_bytes
 from irdeconv.ir.dtypes import ELEMENT_TYPES
-from support import body_models as bm
 from support.live.differences import reason_for
 from support.live.judging import Kind, Verdict
 from support.live.mutate import TYPES, Rng, cast, pick
@@ -141,16 +140,6 @@ def test_a_variable_has_its_shape_and_type(name: str, text: str, code: str) -> N
     assert (refuses(xml, b""), read_error(xml, b"")) == ([], "")
     assert refuses(other, b"") == [code]
     assert read_error(other, b"")
-
-
-@pytest.mark.oracles
-def test_a_body_fits_as_it_is_declared() -> None:
-    """Though its inputs have the types and shapes of what is read."""
-    xml, blob = ir_bytes(ird.infer(ird.parse(bm.loop())))
-    other = re.sub(r'(name="a".*?element_type=")f32', r"\1f16", xml.decode(), flags=re.DOTALL)
-    assert (refuses(xml.decode(), blob), read_error(xml.decode(), blob)) == ([], "")
-    assert refuses(other, blob) == ["E303"]
-    assert read_error(other, blob)
 
 
 ALLOWED = [

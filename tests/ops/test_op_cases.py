@@ -36,6 +36,8 @@ from irdeconv.ops import catalog, core
 from irdeconv.ops.basic import Assign3, Assign6, ConvertPromoteTypes, ReadValue3, ReadValue6
 from irdeconv.ops.control import If, Loop, TensorIterator
 from irdeconv.ops.elementwise import Binary, Power
+from irdeconv.ops.matrix import ScaledDotProductAttention
+from irdeconv.ops.recurrent import GRUCell, LSTMCell
 from irdeconv.ops.reduction import ReduceSum
 from irdeconv.runtime.fusion import chain_step
 from irdeconv.runtime.plan import build_plan
@@ -356,6 +358,23 @@ def test_samples_of_eight_bits_are_rounded_and_saturate(kind: str, wanted: list[
 def test_each_of_two_outputs_has_a_carried_error() -> None:
     op, (a, b) = ConvertPromoteTypes(), (np.ones(1, np.float32), np.full(2, 2, np.float32))
     assert len(carried(op, [a, b], [a / 8, b * 0], op.evaluate(a, b))) == 2
+
+
+def test_cells_and_attention_of_nothing() -> None:
+    one = np.ones
+    states = one((0, 2), np.float32)
+    for cell, gates in ((LSTMCell, 4), (GRUCell, 3)):
+        weights = [one((gates * 2, n), np.float32) for n in (3, 2)] + [one(gates * 2, np.float32)]
+        more = [states] * (2 if cell is LSTMCell else 1)
+        found = as_tuple(cell(hidden_size=2).evaluate(one((0, 3), np.float32), *more, *weights))
+        assert found[0].shape == (0, 2)
+    size = one((5, 0), np.float32), one((5, 2), np.float32), one((6, 0), np.float32)
+    rest = one((6, 2), np.float32), one(6, np.float32)
+    assert as_tuple(GRUCell(hidden_size=2).evaluate(*size, *rest))[0].shape == (5, 2)
+    arrays = (one(shape, np.float32) for shape in ((2, 4, 8), (2, 0, 8), (2, 0, 5)))
+    got = ScaledDotProductAttention(causal=False).evaluate(*arrays)
+    assert got.shape == (2, 4, 5)
+    assert np.isnan(got).all()
 
 
 def test_negative_pads_of_bits_crop() -> None:

@@ -144,6 +144,18 @@ def test_biases_alone_and_narrow_types_stay():
     assert behind_folded(graph) is graph
 
 
+def test_plans_leave_small_products_and_shared_filters():
+    b, x = Builder.of((1, 2, 4, 4))
+    graph = b.done(b.add(Multiply(), b.add(Convolution(), x, W), PER_CHANNEL * np.float32(1e-39)))
+    plain = [n.type for n in graph.topological()]
+    assert [n.type for n in behind_folded(graph).topological()] == plain
+    b, x = Builder.of((1, 2, 4, 4))
+    w = b.const(W)
+    ends = [b.add(Multiply(), b.add(Convolution(), x, w), PER_CHANNEL) for _ in range(2)]
+    graph = b.done(*ends)
+    assert behind_folded(graph) is graph
+
+
 def test_a_folded_product_can_be_lowered():
     graph, _, _ = chain("product")
     low = ird.lower(ird.simplify(graph, fuse=True).graph)
