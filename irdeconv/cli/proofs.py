@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import irdeconv as ird
+from irdeconv.base import work
 from irdeconv.base.errors import IrdeconvError, UnsupportedError, count, misused
 from irdeconv.base.extras import needed
 from irdeconv.base.json_form import Record
@@ -154,7 +155,7 @@ def _write_proved(
     with together() as files:
         written = stage(files)
         if args.certify:
-            made = prove(written)
+            made = work.fresh(prove)(written)
         if args.certify and args.certify != "-":
             files.write(Path(args.certify), made.to_json().encode("utf-8"))
         proofs = made if args.certify else None
