@@ -97,6 +97,14 @@ class KernelSums:
         """Number of output channels."""
         return int(self.weights.shape[0] * self.weights.shape[1])
 
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """What is equal in sums that only differ in groups."""
+        return self.numbered, self.weights.dtype, self.weights.shape[1:], self.reads
+
+
+Block = tuple[KernelSums, ...]
+
 
 @dataclass(frozen=True)
 class View:
@@ -113,7 +121,7 @@ class View:
     table: Array
     axes: tuple[Axis, ...]
     runs: Ints
-    blocks: tuple[tuple[KernelSums, ...], ...] | None = None
+    blocks: tuple[Block, ...] | None = None
     bias: Array | None = None
     bias_numbered: bool = False
     activation: Activation | None = None
@@ -180,7 +188,7 @@ class MapComparison:
     view: View
     halves: bool = False  # whether weights are stored in f16
     maps: dict[str, None] = field(default_factory=dict)
-    found: dict[Any, Taps] = field(default_factory=dict)
+    found: dict[Any, Any] = field(default_factory=dict)
     rounding: float = 0.0
 
     def compare(self) -> None:
@@ -234,17 +242,37 @@ class MapComparison:
 
     def residues(self, axes: list[Axis], residues: tuple[int, ...], rows: Array) -> None:
         """Compare the outputs whose positions have some residues; `rows` [M] are their rows."""
-        blocks, places = self.view.blocks or (), [*enumerate(zip(axes, residues, strict=True))]
+        places = [*enumerate(zip(axes, residues, strict=True))]
         spend(TAP_WORK * (1 + len(rows) // 64))
         of = np.where(rows < 0, 0, np.searchsorted(self.starts, rows, "right"))  # 0: of none
-        for i in np.unique(of):
-            block = blocks[i - 1] if i else ()
+        alike: dict[Any, list[int]] = {}
+        for i in np.unique(of).tolist():
+            block = (self.view.blocks or ())[i - 1] if i else ()
+            alike.setdefault(tuple(part.kind for part in block), []).append(i)
+        for those in alike.values():
+            block, first = self.joined(tuple(those)) if those[0] else ((), self.starts)
             found = [
                 [self.taps(a, axis, r, part) for a, (axis, r) in places]
                 for part in block or (None,)
             ]
-            chosen = np.flatnonzero(of == i)
-            self.weights(chosen, rows[chosen] - self.starts[max(i - 1, 0)], block, found)
+            chosen = np.flatnonzero(np.isin(of, those))
+            self.weights(chosen, rows[chosen] - first[of[chosen] - 1], block, found)
+
+    def joined(self, those: tuple[int, ...]) -> tuple[Block, Array]:
+        """Return blocks of one kind as one of more groups; by block, rows minus those in it."""
+        every = [(self.view.blocks or ())[i - 1] for i in those]
+        if len(every) == 1 or those in self.found:
+            kept: tuple[Block, Array] = self.found.get(those, (every[0], self.starts))
+            return kept
+        first, sums = self.starts[:-1].copy(), []
+        first[np.subtract(those, 1)] -= np.cumsum([0, *(block[0].rows for block in every[:-1])])
+        for parts in zip(*every, strict=True):
+            weights = np.concatenate([p.weights for p in parts])
+            channels = np.concatenate([p.channels for p in parts])
+            spend(weights.size)
+            sums.append(replace(parts[0], weights=weights, channels=channels))
+        self.found[those] = tuple(sums), first
+        return tuple(sums), first
 
     def taps(self, a: int, out: Axis, residue: int, block: KernelSums | None) -> Taps:
         """Return the taps of an axis; the same question is answered once."""
@@ -252,7 +280,8 @@ class MapComparison:
         key = (a, out, residue, emitted)
         if key not in self.found:
             self.found[key] = self._taps(a, out, residue, *(emitted or (0, None)))
-        return self.found[key]
+        taps: Taps = self.found[key]
+        return taps
 
     def _taps(self, a: int, out: Axis, residue: int, emitted: int, read: Read | None) -> Taps:
         """Return the tap of each emitted tap, at every live place, and the state of each tap.
@@ -342,9 +371,7 @@ class MapComparison:
             o = i * d.radix - offset
         return self.case.excludes([o, d.outputs - 1 - o, i, d.inputs - 1 - i])
 
-    def weights(
-        self, chosen: Array, rows: Array, block: tuple[KernelSums, ...], taps: list[list[Taps]]
-    ) -> None:
+    def weights(self, chosen: Array, rows: Array, block: Block, taps: list[list[Taps]]) -> None:
         """Compare the weights of output channels `chosen`, which are `rows` of a block."""
         right, channels = self._wanted_weights(chosen)
         emitted: dict[tuple[int, ...], list[Array]] = {}

@@ -12,8 +12,11 @@ from irdeconv.base.extras import is_plain
 from irdeconv.cli.main import main
 from irdeconv.ir.op import infer_op
 from irdeconv.ir.spec import Interval, Spec, broadcast
+from irdeconv.ops.convolution import Convolution
+from irdeconv.ops.dialect_openvino import GroupConvolutionBackpropData
 from irdeconv.ops.elementwise import Add, Minimum, Sqrt
-from irdeconv.ops.movement import Broadcast
+from irdeconv.ops.movement import Broadcast, Concat
+from irdeconv.ops.slicing import Slice
 from irdeconv.proof.model import COUNTERS, Unproved
 from irdeconv.show.page_details import details_of
 from irdeconv.show.ranks import Net, crossings, layered, order_rows
@@ -105,6 +108,32 @@ def test_a_proof_that_takes_too_much_is_none():
     assert all("the limit of work, 0 units" in c.reason for c in refused)
     assert "--limit work=N" in str(made)
     assert ird.check_certificate(HEAD, lowered)
+
+
+def test_the_proof_of_separate_groups_grows_slower_than_their_number(monkeypatch):
+    used = []
+    monkeypatch.setattr("irdeconv.proof.model.COUNTERS", [used.append])
+
+    def units(channels: int) -> int:
+        weights = np.arange(channels * 64, dtype=np.float32).reshape(channels, 1, 1, 8, 8)
+        b, x = Builder.of((1, channels, 9, 9), np.float32)
+        pads = {"pads_begin": (4, 3), "pads_end": (3, 4)}
+        whole = b.done(b.add(GroupConvolutionBackpropData(strides=(1, 1), **pads), x, weights))
+        b, x = Builder.of((1, channels, 9, 9), np.float32)
+        pads = {"pads_begin": (3, 4), "pads_end": (4, 3)}
+        made = [
+            b.add(
+                Convolution(strides=(1, 1), dilations=(1, 1), **pads),
+                b.add(Slice(), x, *(np.array([v]) for v in (c, c + 1, 1, 1))),
+                np.ascontiguousarray(weights[c, :, :, ::-1, ::-1]),
+            )
+            for c in range(channels)
+        ]
+        used.clear()
+        assert ird.check_certificate(whole, b.done(b.add(Concat(axis=1), *made)))
+        return sum(used)
+
+    assert units(24) < 6 * units(2)
 
 
 def test_the_proof_alone_has_a_limit_of_its_own():
