@@ -433,9 +433,9 @@ class NodeText:
             value.CopyFrom(a)
             value.ClearField("name")
             value.ClearField("doc_string")
-        elif a.HasField("t"):
+        elif value.DESCRIPTOR.name == "TensorProto":
             value = _plain_tensor(value)
-        elif a.HasField("g"):
+        elif value.DESCRIPTOR.name == "GraphProto":
             value = self._body(value, {})
         data = value.SerializeToString(deterministic=True)
         return f"{a.type} {hashlib.sha256(data).hexdigest()}"
