@@ -267,6 +267,16 @@ def test_declared_shapes_behind_unknown_operations() -> None:
     assert ird.check_onnx(made.SerializeToString(), low.proto.SerializeToString()).passed
 
 
+def test_an_attribute_whose_type_names_another_field() -> None:
+    made = UP.model()
+    value = helper.make_attribute("v", numpy_helper.from_array(np.ones(2, np.float32)))
+    value.type = onnx.AttributeProto.GRAPH
+    node = helper.make_node("Blur", ["x"], ["x1"], "blur", domain="my.domain")
+    node.attribute.append(value)
+    made.graph.node.append(node)
+    assert ird.lower_onnx(made.SerializeToString()).report.layers[0].form == "zero-insertion"
+
+
 def test_a_layer_of_unknown_rank_stays_and_others_do_not() -> None:
     made = UP.model()
     made.graph.input.append(onnx.ValueInfoProto(name="v"))
