@@ -14,7 +14,7 @@ from typing import Any
 
 from irdeconv.proof.model import Unproved, spend
 
-INEQUALITY = 768  # units of work for an inequality that is made; a quarter for one that is read
+INEQUALITY = 768  # units of work for an inequality that is made; a 16th for one that is read
 MOST_CASES = 1024
 MOST_FACTS = 600  # of one elimination; beyond, nothing is said to follow
 LARGEST_SIZES = (2**24, 2**20, 2**16)  # open sizes go up to here, the first that is possible
@@ -235,7 +235,7 @@ class Case:
             found |= fresh
             reached |= todo
             todo = {m for i in fresh for m in self.facts[i].terms} - reached
-        spend(INEQUALITY // 4 * (16 + len(found)))
+        spend(INEQUALITY // 16 * (16 + len(found)))
         own = ((tuple(terms.items()), c) for terms, c in rows)
         return refuted((*own, *(self.rows[i] for i in sorted(found))))
 
