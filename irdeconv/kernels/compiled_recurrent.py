@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.kernels.compiled_chain import sigmoids, tangents
-from irdeconv.kernels.compiled_sums import add_products
+from irdeconv.kernels.compiled_sums import multiply_rows
 from irdeconv.kernels.jit import compiled, compiled_for
 
 _F = np.float32
@@ -31,14 +31,28 @@ def _clip(row: Any, clip: Any) -> None:
         row[i] = clip if x > clip else x
 
 
+@compiled
+def _multiply(h: Any, r: Any, first: int, out: Any) -> None:
+    """Write h R of the columns from `first` on."""
+    multiply_rows(h, (0, 0, 1), r, out, (first, 0), (1, len(h), len(out), r.shape[1]))
+
+
+@compiled
+def _add(row: Any, more: Any) -> None:
+    for i in range(len(row)):
+        row[i] += more[i]
+
+
 @compiled_for(_ONE_STATE)
 def rnn(x: Any, r: Any, hidden: Any, lengths: Any, clip: Any, reverse: bool, out: Any) -> None:
     """H' = tanh(x + H R)."""
+    product = np.empty(hidden.shape[1], _F)
     for n in range(len(x)):
         for t in range(lengths[n]):
             at = lengths[n] - 1 - t if reverse else t
             row = x[n, at]
-            add_products(row, hidden[n], r, 0)
+            _multiply(hidden[n], r, 0, product)
+            _add(row, product)
             _clip(row, clip)
             tangents(row, row, len(row))
             out[n, at] = row
@@ -59,26 +73,26 @@ def gru(
 ) -> None:
     """H' = (1 - z) n + z H; `linear` lets the reset gate act on the product and its bias."""
     size = hidden.shape[1]
-    behind, acted = np.empty(3 * size, _F), np.empty(size, _F)
-    products = np.ascontiguousarray(r[:, : 2 * size])
+    product, acted = np.empty(3 * size if linear else 2 * size, _F), np.empty(size, _F)
+    late = product[-size:]
     for n in range(len(x)):
         h = hidden[n]
         for t in range(lengths[n]):
             at = lengths[n] - 1 - t if reverse else t
             row = x[n, at]
             gates, update, reset, new = row[: 2 * size], row[:size], row[size:], row[2 * size :]
-            add_products(row, h, products, 0)
+            _multiply(h, r, 0, product)
+            _add(gates, product)
             _clip(gates, clip)
             sigmoids(gates, gates, 2 * size)
             if linear:
-                behind[2 * size :] = reset_bias
-                add_products(behind, h, r, 2 * size)
                 for i in range(size):
-                    new[i] += reset[i] * behind[2 * size + i]
+                    new[i] += reset[i] * (late[i] + reset_bias[i])
             else:
                 for i in range(size):
                     acted[i] = reset[i] * h[i]
-                add_products(row, acted, r, 2 * size)
+                _multiply(acted, r, 2 * size, late)
+                _add(new, late)
             _clip(new, clip)
             tangents(new, new, size)
             for i in range(size):
@@ -92,6 +106,7 @@ def lstm(
 ) -> None:
     """C' = f C + i c, H' = o tanh(C')."""
     size = hidden.shape[1]
+    product = np.empty(4 * size, _F)
     for n in range(len(x)):
         c, h = cell[n], hidden[n]
         for t in range(lengths[n]):
@@ -99,7 +114,8 @@ def lstm(
             row = x[n, at]
             forget, keep = row[:size], row[size : 2 * size]
             candidate, output = row[2 * size : 3 * size], row[3 * size :]
-            add_products(row, h, r, 0)
+            _multiply(h, r, 0, product)
+            _add(row, product)
             _clip(row, clip)
             sigmoids(row, row, 2 * size)
             tangents(candidate, candidate, size)

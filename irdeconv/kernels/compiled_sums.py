@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -578,30 +579,15 @@ def call_of(axes: Any, count: Array | None, lowest: float) -> tuple[Any, int] | 
     return (np.array([lowest], np.float32), windows, counts), reach
 
 
-@compiled
-def add_products(row: Any, h: Any, r: Any, first: int) -> None:
-    """Add h R to a row, from its column `first` to its end; four units at a time."""
-    units, columns = len(r), min(len(row), r.shape[1])
-    whole = units - units % 4
-    for k in range(0, whole, 4):
-        a, b, c, d = h[k], h[k + 1], h[k + 2], h[k + 3]
-        r0, r1, r2, r3 = r[k], r[k + 1], r[k + 2], r[k + 3]
-        for j in range(first, columns):
-            row[j] += (a * r0[j] + b * r1[j]) + (c * r2[j] + d * r3[j])
-    for k in range(whole, units):
-        a, r0 = h[k], r[k]
-        for j in range(first, columns):
-            row[j] += a * r0[j]
-
-
-ROW_BLOCKS = (8, 4)  # rows whose products share the loads of the right operand
+# Rows whose products share the loads of the right operand, and the vectors of columns at once.
+ROW_BLOCKS: dict[int, tuple[int, ...]] = {8: (1,), 4: (1,), 1: (8, 4, 1)}
 LANES = tuple(n for n in (16, 8, 4, 1) if n <= jit.lanes())
 
 
 def _row_blocks(
     code: VectorCode, x: FlatArray, near: Any, w: FlatArray, out: FlatArray, at: Pair, sizes: Any
 ) -> None:
-    """Write [rows, depth] times [depth, columns] at places `at` of `w`, `out`, rows at least 4.
+    """Write [rows, depth] times [depth, columns] at places `at` of `w`, `out`.
 
     `near` are the place and the steps of rows and columns in `x`. Of `sizes`, (rows, depth,
     columns, pitch), the last one is the distance of rows in `w`.
@@ -609,41 +595,48 @@ def _row_blocks(
     # Each block stays in registers while the depth goes by. The last one, of rows or columns, is
     # moved back to end with the product, so it repeats some elements, to the bit: each is one sum.
     builder, (place, down, right), (rows, depth, columns, pitch) = code.builder, near, sizes
-    enough = builder.icmp_signed(">=", rows, place_number(ROW_BLOCKS[0]))
-    with builder.if_else(enough) as (many, few):
-        for count, branch in zip(ROW_BLOCKS, (many, few), strict=True):
-            with branch:
-                for kind, n, j in _blocks(code, rows, count, columns):
+    with ExitStack() as otherwise:
+        for count in ROW_BLOCKS:
+            enough = builder.icmp_signed(">=", rows, place_number(count))
+            many, few = otherwise.enter_context(builder.if_else(enough))
+            with many:
+                for kind, across, n, j in _blocks(code, rows, count, columns):
                     start = builder.add(place, builder.mul(n, down))
                     to = builder.add(at[1], builder.add(builder.mul(n, columns), j))
                     places = start, builder.add(at[0], j), to
                     data = zip((x, w, out), places, strict=True)
                     parts = [builder.gep(array.data, [k]) for array, k in data]
-                    block = _block_function(kind, count, (x, w, out))
+                    block = _block_function(kind, count, across, (x, w, out))
                     builder.call(block, [*parts, down, right, depth, pitch, columns])
+            otherwise.enter_context(few)
 
 
 def _blocks(code: VectorCode, rows: ir.Value, count: int, columns: ir.Value) -> Any:
-    """Write loops over blocks; yields code of the vectors that fit, first row and column."""
+    """Write loops over blocks; yields code of the vectors that fit, how many, first row, column."""
     builder, zero, most = code.builder, place_number(0), None
-    for lanes in LANES:
-        suits = builder.icmp_signed(">=", columns, place_number(lanes))
+    shapes = [(LANES[0], across) for across in ROW_BLOCKS[count]] + [(n, 1) for n in LANES[1:]]
+    for lanes, across in shapes:
+        width = place_number(lanes * across)
+        suits = builder.icmp_signed(">=", columns, width)
         if most is not None:
             suits = builder.and_(suits, builder.icmp_signed("<", columns, most))
-        most = place_number(lanes)
+        most = width
         with builder.if_then(suits):
             kind = VectorCode(code.context, builder, lanes, code.element)
             ends = builder.sub(rows, place_number(count)), builder.sub(columns, most)
             with cgutils.for_range_slice(builder, zero, rows, place_number(count)) as (n, _):
                 n = builder.select(builder.icmp_signed("<", n, ends[0]), n, ends[0])
                 with cgutils.for_range_slice(builder, zero, columns, most) as (j, _):
-                    yield kind, n, builder.select(builder.icmp_signed("<", j, ends[1]), j, ends[1])
+                    j = builder.select(builder.icmp_signed("<", j, ends[1]), j, ends[1])
+                    yield kind, across, n, j
 
 
-def _block_function(code: VectorCode, count: int, arrays: Sequence[FlatArray]) -> ir.Function:
-    """Return the function that multiplies `count` rows by the columns of one vector."""
+def _block_function(
+    code: VectorCode, count: int, across: int, arrays: Sequence[FlatArray]
+) -> ir.Function:
+    """Return the function that multiplies `count` rows by the columns of `across` vectors."""
     # On its own, since the loops around it would take the registers that its addresses need.
-    module, name = code.builder.module, f"irdeconv_rows_{count}_{code.lanes}"
+    module, name = code.builder.module, f"irdeconv_rows_{count}_{across}_{code.lanes}"
     if name in module.globals:
         return module.globals[name]
     kinds = [a.data.type for a in arrays] + [ir.IntType(64)] * 5
@@ -654,19 +647,24 @@ def _block_function(code: VectorCode, count: int, arrays: Sequence[FlatArray]) -
     own = VectorCode(code.context, builder, code.lanes, code.element)
     x, w, out = (a.by(own) for a in arrays)
     x.data, w.data, out.data, down, right, depth, pitch, far = function.args
-    totals = [own.total() for _ in range(count)]
+    shifts = [place_number(v * code.lanes) for v in range(across)]
+    totals = [[own.total() for _ in shifts] for _ in range(count)]
     with cgutils.for_range(builder, depth) as loop:
-        vector, at = w.vector(builder.mul(loop.index, pitch)), builder.mul(loop.index, right)
-        for r, total in enumerate(totals):
-            element = x.element(builder.add(at, builder.mul(down, place_number(r))))
-            own.add_product_to(total, own.splat(element), vector)
-    for r, total in enumerate(totals):
-        out.store(builder.load(total), builder.mul(far, place_number(r)))
+        row, at = builder.mul(loop.index, pitch), builder.mul(loop.index, right)
+        vectors = [w.vector(builder.add(row, shift)) for shift in shifts]
+        for r, sums in enumerate(totals):
+            element = own.splat(x.element(builder.add(at, builder.mul(down, place_number(r)))))
+            for total, vector in zip(sums, vectors, strict=True):
+                own.add_product_to(total, element, vector)
+    for r, sums in enumerate(totals):
+        for total, shift in zip(sums, shifts, strict=True):
+            to = builder.add(builder.mul(far, place_number(r)), shift)
+            out.store(builder.load(total), to)
     builder.ret_void()
     return function
 
 
-_multiply_rows = instruction(jit.lanes(), _row_blocks)
+multiply_rows = instruction(jit.lanes(), _row_blocks)
 
 
 @compiled
@@ -677,12 +675,5 @@ def row_products(x: Any, w: Any, out: Any) -> None:
     far = depth * pitch * (len(w) > 1)
     steps = x.strides[1] // 4, x.strides[2] // 4
     for b in range(batch):
-        if rows >= 4:
-            near, at = (b * x.strides[0] // 4, *steps), (b * far, b * rows * columns)
-            _multiply_rows(x, near, w, out, at, (rows, depth, columns, pitch))
-            continue
-        for n in range(rows):
-            row = out[b, n]
-            for j in range(columns):
-                row[j] = 0
-            add_products(row, x[b, n], w[b * (len(w) > 1)], 0)
+        near, at = (b * x.strides[0] // 4, *steps), (b * far, b * rows * columns)
+        multiply_rows(x, near, w, out, at, (rows, depth, columns, pitch))

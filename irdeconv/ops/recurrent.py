@@ -96,10 +96,10 @@ class Recurrent(Op):
         """Clip the input of an activation; a clip of 0 does not clip."""
         return np.clip(x, -self.clip, self.clip) if self.clip > 0 else x
 
-    def step(self, r: Array, bias: Array) -> tuple[recurrent.Step, Array]:
-        """Return the cell with the recurrent weights, and the bias of the projected input."""
+    def step(self, r: Array, reset: Array) -> recurrent.Step:
+        """Return the cell with the recurrent weights, and the bias of a product that is reset."""
         cell = recurrent.lstm if self.cell == "lstm" else recurrent.rnn
-        return cell(r, self.functions(), self.clipped), bias
+        return cell(r, self.functions(), self.clipped)
 
     @property
     def bias_gates(self) -> int:
@@ -119,14 +119,15 @@ class Recurrent(Op):
         wide = np.result_type(x.dtype, np.float32)
         w, r, bias = (a.astype(wide, copy=False) for a in weights)
         fast = loop is not None and wide == np.float32 and len(x) <= recurrent.MOST_SEQUENCES
-        reset = bias[self.gates * self.hidden_size :]
-        step, bias = self.step(r, bias)
+        size = self.gates * self.hidden_size
+        bias, reset = bias[:size], bias[size:]
         started = tuple(s.astype(wide, copy=False) for s in states)
         with np.errstate(all="ignore"):  # exp overflows to the right infinity
             projected = products.affine(x.astype(wide, copy=False), w, bias)
             if fast and loop is not None:
                 outs = loop.scan(projected, started, lengths, reset, reverse=reverse)
             else:
+                step = self.step(r, reset)
                 outs = recurrent.scan(step, projected, started, lengths, reverse=reverse)
         return [out.astype(x.dtype, copy=False) for out in outs]
 
@@ -148,10 +149,9 @@ class _Gru(Recurrent):
     def bias_gates(self) -> int:
         return 4 if self.linear_before_reset else 3
 
-    def step(self, r: Array, bias: Array) -> tuple[recurrent.Step, Array]:
-        cut = 3 * self.hidden_size
-        reset = bias[cut:] if self.linear_before_reset else None
-        return recurrent.gru(r, self.functions(), self.clipped, reset), bias[:cut]
+    def step(self, r: Array, reset: Array) -> recurrent.Step:
+        late = reset if self.linear_before_reset else None
+        return recurrent.gru(r, self.functions(), self.clipped, late)
 
 
 @dataclass(frozen=True)
