@@ -67,7 +67,7 @@ class RecurrentLayer:
     weights: tuple[Value, ...]
     peepholes: Value | None = None
     coupled: bool = False
-    quantized: bool = False  # the state that the product reads
+    quantized: bool = False  # the state that the product reads; then there are no lengths
 
     @property
     def is_plain(self) -> bool:
@@ -105,13 +105,15 @@ def stepwise(b: ImportBuilder, layer: RecurrentLayer) -> tuple[Value, ...]:
     inner = b.inner(b.source.name)
     inside, graph = _StepBody(b, inner), inner.graph
     slicing = part_by_part(1, layer.direction == "reverse")
-    parts = [_part(inside, v, slicing) for v in (layer.x, layer.lengths)]
+    x = _part(inside, layer.x, slicing)
     specs = [b.spec(s).without_value() for s in layer.states]
     states = [inside.enter(s, spec) for s, spec in zip(layer.states, specs, strict=True)]
-    made = CELLS[layer.type](inside, layer, parts[0], states)
-    there = inner.unsqueeze(parts[1], 1)
-    kept = [inner.select(there, n, s) for n, s in zip(made, states, strict=True)]
-    y = inner.select(there, made[0], inner.like(0, made[0]))
+    kept = CELLS[layer.type](inside, layer, x, states)
+    y = kept[0]
+    if not layer.quantized:
+        there = inner.unsqueeze(_part(inside, layer.lengths, slicing), 1)
+        kept = [inner.select(there, n, s) for n, s in zip(kept, states, strict=True)]
+        y = inner.select(there, y, inner.like(0, y))
     inner.result(inner.unsqueeze(y, 1), "y")
     for at, state in enumerate(kept):
         inner.result(state, f"state/{at}")

@@ -52,36 +52,46 @@ def depthwise(
         for m in range(max(first, c * share), min(first + len(out), (c + count) * share)):
             place = (m // share - c) * far
             base = (m - first) * size
-            plane(frames[place:], places, factors, m * taps, offsets, flat, base, lanes)
+            row = out.shape[3]
+            plane(frames[place:], places, factors, m * taps, offsets, flat, base, lanes, row)
 
 
 @compiled
 def plane(
-    frame: Any, places: Any, w: Any, start: int, offsets: Any, out: Any, base: int, lanes: int
+    frame: Any,
+    places: Any,
+    w: Any,
+    start: int,
+    offsets: Any,
+    out: Any,
+    base: int,
+    lanes: int,
+    row: int,
 ) -> None:
     """Compute an output plane that starts at `base`, four vectors at once, or eight of 16 elements.
 
-    `lanes` is the number of a vector's elements, negative for every second one of the frame.
+    `lanes` is the number of a vector's elements, negative for every second one of the frame; those
+    behind the end of a shorter `row` are not written.
     """
     # The number of places fills whole groups: the last vector is repeated if some are
     # missing, so smaller groups need no code.
     reads, writes = places
     if lanes == 16 or lanes == -16:
-        wide_plane(frame, reads, w, start, offsets, out, base, writes, lanes)
+        wide_plane(frame, reads, w, start, offsets, out, base, writes, lanes, row)
         return
     for p in range(0, len(reads), 4):
         at = reads[p], reads[p + 1], reads[p + 2], reads[p + 3]
         to = base + writes[p], base + writes[p + 1], base + writes[p + 2], base + writes[p + 3]
         if lanes == 8:
-            sums8(frame, at, w, start, offsets, out, to)
+            sums8(frame, at, w, start, offsets, out, to, row)
         elif lanes == 4:
-            sums4(frame, at, w, start, offsets, out, to)
+            sums4(frame, at, w, start, offsets, out, to, row)
         elif lanes == -8:
-            sums8_by_2(frame, at, w, start, offsets, out, to)
+            sums8_by_2(frame, at, w, start, offsets, out, to, row)
         elif lanes == -4:
-            sums4_by_2(frame, at, w, start, offsets, out, to)
+            sums4_by_2(frame, at, w, start, offsets, out, to, row)
         else:
-            sums1(frame, at, w, start, offsets, out, to)
+            sums1(frame, at, w, start, offsets, out, to, row)
 
 
 @compiled
@@ -95,6 +105,7 @@ def wide_plane(
     base: int,
     writes: Any,
     lanes: int,
+    row: int,
 ) -> None:
     """Compute an output plane, eight vectors of 16 elements at once; see `plane`."""
     for p in range(0, len(reads), 8):
@@ -105,9 +116,9 @@ def wide_plane(
             *(base + t[4], base + t[5], base + t[6], base + t[7]),
         )
         if lanes == 16:
-            sums16(frame, at, w, start, offsets, out, to)
+            sums16(frame, at, w, start, offsets, out, to, row)
         else:
-            sums16_by_2(frame, at, w, start, offsets, out, to)
+            sums16_by_2(frame, at, w, start, offsets, out, to, row)
 
 
 @compiled
@@ -116,6 +127,7 @@ def fill(
 ) -> None:
     """Write planes, and `zeros` around them, into frames `[*phases, depth, row, column]`.
 
+    There may be fewer phases than strides in `axes`, the first ones of them.
     `planes` are (first, count), `places` (start of the first frame, distance of frames). Behind
     each there is room for a vector, which is overwritten with the zeros. They need not be written
     again for other planes.
@@ -123,10 +135,10 @@ def fill(
     (s0, b0), (s1, b1), (s2, b2) = axes
     _, depth, height, width = sizes
     to, many, size = places[0], shape[5], shape[4] * shape[5]
-    for p in range(s0):
-        for q in range(s1):
+    for p in range(shape[0]):
+        for q in range(shape[1]):
             top, bottom = inside(height, q, shape[4], s1, b1)
-            for r in range(s2):
+            for r in range(shape[2]):
                 low, high = inside(width, r, many, s2, b2)
                 for d in range(shape[3]):
                     # A plane of the frame shows the depth i of the input, or zeros if there is
@@ -259,7 +271,9 @@ def split(source: Any, start: int, target: Any, to: int, count: int, stride: int
     """Copy every `stride`-th element."""
     if stride > 1:
         # A vector reads the elements between its last one and the next one, too.
-        whole = min(count, (len(source) - start) // stride) if stride <= 4 else 0
+        whole = count if stride <= 4 else 0
+        if start + stride * whole > len(source):
+            whole = (len(source) - start) // stride
         done = split_vectors(source, start, target, to, whole, stride)
         for k in range(done, count):
             target[to + k] = source[start + stride * k]

@@ -1,4 +1,4 @@
-"""Compiled loops over computed places, and the best of rows; imported only if numba is installed.
+"""Compiled loops over computed places, casts, the best of rows; imported if numba is installed.
 
 Tensors are `[outer, size, inner]`, size at least 1. Indices may be negative; `take_each` and
 `put_each` return True if one is outside of its axis: what they wrote is void then.
@@ -8,7 +8,26 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from irdeconv.kernels.jit import compiled
+
+_BEYOND = np.float32(2.0**31)
+
+
+@compiled
+def cast_each(x: Any, out: Any) -> None:
+    """Write integers as real numbers."""
+    for i in range(len(x)):
+        out[i] = x[i]
+
+
+@compiled
+def cut_each(x: Any, out: Any) -> None:
+    """See `copies.within_32`; narrower integers keep the low bits."""
+    for i in range(len(x)):
+        inside = x[i] if x[i] >= -_BEYOND and x[i] < _BEYOND else -_BEYOND
+        out[i] = np.int32(inside)
 
 
 @compiled

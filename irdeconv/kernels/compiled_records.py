@@ -34,6 +34,7 @@ from irdeconv.kernels import (
     compiled_chain,
     compiled_convolution,
     compiled_micro_kernel,
+    compiled_moves,
     compiled_sums,
     compiled_winograd,
     jit,
@@ -369,5 +370,12 @@ _STEPS = {
         ),
         (compiled_sums.copy, "float32[:,:,:], float32[:,:,:]"),
         (compiled_sums.fill, "float32[:,:,:], float32"),
+    )
+} | {
+    f"cast_{source}_{target}": (kernel, types_of(f"{source}[::1], {target}[::1]"))
+    for name in jit.CAST_TYPES
+    for kernel, source, target in (
+        (compiled_moves.cut_each, "float32", name),
+        (compiled_moves.cast_each, name, "float32"),
     )
 }

@@ -22,6 +22,7 @@ from numba.extending import (  # type: ignore[import-not-found, import-untyped, 
 from irdeconv.kernels import jit
 
 CONTRACT = ("contract",)
+MASKED = jit.lanes() == 16
 Pair = tuple[ir.Value, ir.Value]
 
 
@@ -117,9 +118,9 @@ class FlatArray:
     def store_some(self, value: ir.Value, at: ir.Value, span: Pair, step: int) -> None:
         """Store the elements in a span of a vector, every `step`-th one from its beginning on."""
         code, builder = self.code, self.code.builder
-        # 16 lanes are AVX-512, which has registers for masks and masked stores. Elsewhere the
-        # vector goes to the stack, and its elements are copied from there one by one.
-        if code.lanes == 16:
+        # AVX-512 has registers for masks and masked stores. Elsewhere the vector goes to the stack,
+        # and its elements are copied from there one by one.
+        if MASKED and code.lanes > 1:
             self._store_masked(value, at, span, step)
             return
         memory = cgutils.alloca_once(builder, value.type)
@@ -149,7 +150,7 @@ class FlatArray:
             place = builder.add(at, ir.Constant(at.type, first))
             pointer = self._pointer(place, part.type)
             shape = ir.FunctionType(ir.VoidType(), [part.type, pointer.type, number, wanted.type])
-            name = f"llvm.masked.store.v{size}f32.p0"
+            name = f"llvm.masked.store.v{size}f{self.code.element.bitwidth}.p0"
             store = cgutils.get_or_insert_function(builder.module, shape, name)
             builder.call(store, [part, pointer, number(4), wanted])
 
@@ -313,10 +314,12 @@ def _sums(lanes: int, skip: int) -> Any:
         offsets: FlatArray,
         out: FlatArray,
         to: tuple[ir.Value, ...],
+        some: ir.Value,
     ) -> None:
         """Write vectors to some places: each is a sum over the taps t.
 
         Its terms are `w[start + t]` times every `skip`-th element of `x` from `at + offsets[t]` on.
+        Only the first `some` elements are written if the processor has masks.
         """
         # Several places at once: a weight is loaded once for all of them, and each addition waits
         # for the one before it in its own sum, but not for those of the others.
@@ -327,7 +330,10 @@ def _sums(lanes: int, skip: int) -> Any:
             for source, total in zip(at, totals, strict=True):
                 code.add_product_to(total, x.vector(builder.add(source, shift), skip), factor)
         for target, total in zip(to, totals, strict=True):
-            out.store(builder.load(total), target)
+            if MASKED:
+                out.store_some(builder.load(total), target, (some.type(0), some), 1)
+            else:
+                out.store(builder.load(total), target)
 
     return instruction(lanes, sums)
 

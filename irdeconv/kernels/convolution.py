@@ -317,6 +317,7 @@ class Work:
             return
         self.product += count * max(0.0, product_cost(m, k, n) - call_cost())
         self.far += count * sum(size for size in (m * k, k * n, m * n) if size > NEAR_CACHE)
+        self.cold += m * k  # weights, which other layers drove out
 
     def copy(self, elements: float, run: int, strided: bool = False) -> None:
         """Count a copy whose innermost loops have `run` elements."""

@@ -143,7 +143,9 @@ def vectors(conv: convolution.Conv3d) -> tuple[int, tuple[Array, Array]]:
     depth, row, column = conv.sizes
     shape = convolution.phase_shape(conv)
     lanes = next(n for n in WIDTHS if n <= column and n <= max(8, jit.lanes()))
-    starts = np.minimum(np.arange(0, column, lanes), column - lanes)
+    if jit.lanes() == 16:  # it has masks: a short row is one vector
+        lanes = next((n for n in WIDTHS[2::-1] if n >= column), 16)
+    starts = np.minimum(np.arange(0, column, lanes), max(0, column - lanes))
     skip = conv.axes[convolution.COLUMN].stride // shape[convolution.COLUMN]
     d, o, i = np.meshgrid(np.arange(depth), np.arange(row), starts, indexing="ij")
     reads = ((d * shape[4] + o) * shape[5] + i * skip).reshape(-1)

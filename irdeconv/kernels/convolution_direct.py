@@ -160,7 +160,10 @@ class VectorLayout:
         """Return the number of rows of equal blocks that stay in a cache."""
         conv, (_, height, width) = self.conv, self.sizes
         depth, row, column = conv.axes
-        seen = 1 if self.bare else depth.span(1) * row.stride * column.span(width)
+        # A single tap reads one of each stride's rows and columns.
+        lines = 1 if row.kernel == 1 else row.stride
+        across = width if column.kernel == 1 else column.span(width)
+        seen = 1 if self.bare else depth.span(1) * lines * across
         halo = 0 if self.bare else max(0, row.span(1) - row.stride)
         rows = scratch.SIZES.direct_bytes // (4 * (conv.channels * seen + conv.outputs * width))
         # A block of few rows would mostly read the rows of the one before it again.
@@ -216,18 +219,29 @@ class VectorLayout:
         """The shape `[*phases, depth, row, column]` of a channel's frame."""
         return self._shape(self.depths)
 
+    @cached_property
+    def strides(self) -> tuple[int, ...]:
+        """The strides by which frames are split."""
+        return self._strides(self.depths)
+
+    def _spans(self, depths: int) -> tuple[int, ...]:
+        axes, rows = self.conv.axes, self.sizes[ROW] if self.bare else self.most
+        return tuple(a.span(n) for a, n in zip(axes, (depths, rows, axes[COLUMN].out), strict=True))
+
+    def _strides(self, depths: int) -> tuple[int, ...]:
+        return tuple(map(min, (a.stride for a in self.conv.axes), self._spans(depths)))
+
     def _shape(self, depths: int) -> tuple[int, ...]:
-        axes = self.conv.axes
-        rows = self.sizes[ROW] if self.bare else self.most
-        spans = axes[0].span(depths), axes[ROW].span(rows), axes[COLUMN].span(axes[COLUMN].out)
-        phases = tuple(min(a.stride, s) for a, s in zip(axes, spans, strict=True))
-        return (*phases, *(-(-s // p) for s, p in zip(spans, phases, strict=True)))
+        strides = self._strides(depths)
+        # The single tap of an axis reads the first phase alone.
+        phases = [1 if a.kernel == 1 else s for a, s in zip(self.conv.axes, strides, strict=True)]
+        return (*phases, *(-(-n // s) for n, s in zip(self._spans(depths), strides, strict=True)))
 
     def seen(self, block: DirectBlock) -> tuple[slice, slice]:
         """Return the depths and rows of the input that a block's frame shows."""
         axes, shape = self.conv.axes, self.shape
         starts = block.depths.start, block.rows.start
-        spans = [p * s for p, s in zip(shape[:2], shape[3:5], strict=True)]
+        spans = [s * n for s, n in zip(self.strides, shape[3:5], strict=False)]
         found = []
         for axis, start, span in zip(axes, starts, spans, strict=False):
             first = start * axis.stride - axis.begin
@@ -372,7 +386,7 @@ def _candidate(layout: VectorLayout) -> Candidate:
     if not layout.bare:
         elements += conv.channels * layout.line
     if not conv.direct:
-        rows = layout.shape[1] * layout.shape[4] * layout.shape[0] * layout.shape[3]
+        rows = math.prod(layout.strides[:2]) * layout.shape[4] * layout.shape[3]
         # The converted part of the input that a block sees, then its sums.
         elements += conv.channels * conv.axes[COLUMN].size * rows
         elements += (
@@ -408,7 +422,7 @@ def nanoseconds(layout: VectorLayout, rates: DirectRates) -> float:
             cost += rates.streamed * times * 4 * layout.outputs * depth
         if not layout.bare:
             frames, (*_, height, width) = conv.channels * images, layout.shape
-            step = rates.framed if layout.shape[2] == 1 else rates.apart
+            step = rates.framed if layout.strides[COLUMN] == 1 else rates.apart
             planes = rates.plane + height * (rates.row + width * step)
             cost += frames * math.prod(layout.shape[:4]) * planes
         cost += rates.stored * layout.outputs * vectors
@@ -545,7 +559,7 @@ class DirectConvolution:
             seen = layout.seen(block)
             part = part[:, :, seen[0], seen[1]]
             begins = [b + s.start for b, s in zip(begins, seen, strict=False)] + begins[2:]
-        axes = tuple(zip(layout.shape, begins, strict=False))
+        axes = tuple(zip(layout.strides, begins, strict=True))
         size, used = math.prod(layout.shape), space.used
         # Images of a channel lie one behind the other in its line, so that one vector may hold the
         # end of one and the beginning of the next.
@@ -573,7 +587,7 @@ class DirectConvolution:
         if layout.bare:
             return x[images.start, inputs].reshape(-1)[block.rows.start :], []
         frames = plan.array((conv.channels, layout.line), np.float32)
-        axes = tuple(zip(layout.shape, self._begins(block), strict=False))
+        axes = tuple(zip(layout.strides, self._begins(block), strict=True))
         size = math.prod(layout.shape)
         calls = [
             Recorded.of("fill_all", image, frames, i * size, layout.shape, axes)

@@ -196,6 +196,37 @@ class CopyKernel:
         return Repeated.of(recorded_copy(view[place], target[place]) for place in places)
 
 
+def within_32(values: Array) -> Array:
+    """Truncate f32 within 32 bits; numbers beyond them become -2**31, NaN too."""
+    first = np.float32(-(2.0**31))
+    return np.where((values >= first) & (values < -first), values, first).astype(np.int32)
+
+
+CAST_NS = 0.1  # that an element takes, about
+
+
+@dataclass(frozen=True)
+class CastKernel:
+    """Changes the element type as NumPy does; `cuts` says that f32 become integers by 32 bits."""
+
+    cuts: bool
+
+    def __call__(self, x: Array, *_: Array, out: Array, team: Team) -> None:
+        """Write the elements into `out`."""
+        np.copyto(out, within_32(x) if self.cuts else x, casting="unsafe")
+
+    def fixed(self, x: Array, *_: Array, out: Array) -> Repeated | None:
+        """See `FixedCall`."""
+        real, whole = (out, x)[:: -1 if self.cuts else 1]
+        suits = real.dtype == np.float32 and whole.dtype.name in jit.CAST_TYPES
+        if not (suits and x.flags.c_contiguous and jit.available() and jit.works()):
+            return None
+        step = scratch.shared_step(out.size, 1 << 16, CAST_NS * out.size, 64)
+        name, pairs = f"cast_{x.dtype}_{out.dtype}", (x.reshape(-1), out.reshape(-1))
+        cuts = scratch.pieces(out.size, step)
+        return Repeated(tuple(Recorded.of(name, *(a[cut] for a in pairs)) for cut in cuts))
+
+
 def padded(x: Array, begin: Sequence[int], end: Sequence[int], value: Any = 0) -> Array:
     """Return `x` with a constant around it; negative pads crop."""
     sizes = [d + b + e for d, b, e in zip(x.shape, begin, end, strict=True)]

@@ -378,6 +378,7 @@ CLAMP, PRELU, HSIGMOID, HSWISH, SIGMOID, SWISH, HARD_SIGMOID, ERF, GELU, MISH, N
 ADDED, SUBTRACTED, MULTIPLIED, DIVIDED, LARGER, SMALLER, CLIPPED, ROOT, MOVED = range(9)
 NEAREST, TO_F16, TO_BF16, ABSOLUTE, FLOOR, CEILING, CUT, EXPONENTIAL, TANGENT = range(9, 18)
 ROW_PART = 1024  # elements of a row that go through a program together
+CAST_TYPES = ("int32", "uint8", "int8")  # that compiled loops turn into f32, or f32 into
 TILES = "tiles"  # prefix of the names of the micro-kernel's functions
 PACKED = {1: "", 2: "pairs", 4: "fours"}  # behind it, if so many integers are multiplied at once
 SPLAT = 16  # elements of a vector, at most

@@ -132,12 +132,12 @@ def effort(count: int, rows: int, vectors: int) -> float:
     """Return the number of products of vectors that take as long as a panel with so many vectors.
 
     A tile with few vectors loads nearly as much as it adds, and waits for its own sums; one with
-    many vectors waits for a farther cache.
+    many vectors waits for a farther cache. The loop itself takes as long as a product.
     """
     total = 0
     for size in group_sizes(vectors):
         added = max(rows * size, rows + ACROSS * size, LATENCY)
-        total += count // size * (added + max(0, size - STREAMS) ** 2)
+        total += count // size * (1 + added + max(0, size - STREAMS) ** 2)
         count %= size
     return total
 

@@ -15,8 +15,8 @@ from functools import partial
 import numpy as np
 
 from irdeconv.ir.spec import Array
-from irdeconv.kernels import jit, scratch
-from irdeconv.kernels.candidate import Piece
+from irdeconv.kernels import convolution_direct, jit, scratch
+from irdeconv.kernels.candidate import ConvProblem, FixedKernel, Piece
 from irdeconv.kernels.jit import ADDED, DIVIDED, MULTIPLIED
 from irdeconv.kernels.numpy_calls import FEW_ELEMENTS, NumPyCalls, kept, make
 from irdeconv.kernels.products import better_swapped, row_sums
@@ -24,6 +24,7 @@ from irdeconv.kernels.recorded_calls import (
     ProgramCode,
     Recorded,
     Repeated,
+    SharedCalls,
     in_turn,
     recorded_copy,
     recorded_fill,
@@ -356,6 +357,9 @@ SMALL_PRODUCTS = 1 << 17  # multiply-adds of a matrix, up to which calls of NumP
 PACKED_RIGHT = 1 << 16  # elements of a known right matrix, up to which it is packed ...
 MANY_ROWS = 16  # ... for products of at least so many rows
 FEW_COLUMNS = 4  # below which the BLAS is faster
+TILED_ROWS = range(8, 33)  # of products for which the micro-kernel is faster than the BLAS ...
+TILED_MATRIX = range(1 << 17, 1 << 24)  # ... by a known matrix of so many elements, packed anew
+TILED_DEPTH = 256  # products in a sum, below which its way to the output takes too long
 
 
 @dataclass(frozen=True)
@@ -383,10 +387,14 @@ class MatrixProduct:
             np.matmul(a, b, out=out)
 
     def fixed(self, a: Array, b: Array, out: Array) -> Prepared | None:
-        """See `FixedCall`; None unless products are small."""
+        """See `FixedCall`; None unless products are small, or of few rows."""
         known = self.known is not None
         a, b = self._seen(a, b if self.known is None else self.known)
         floats = all(x.dtype == np.float32 and x.ndim > 1 and x.size for x in (a, b, out))
+        few = b.ndim == 2 and out.size // max(1, b.shape[1]) in TILED_ROWS
+        large = b.size in TILED_MATRIX and b.shape[0] >= TILED_DEPTH and a.flags.c_contiguous
+        if floats and known and few and large and jit.available() and jit.works():
+            return _tiled(a, b, out)
         packed = known and b.size <= PACKED_RIGHT and b.shape[-1] >= FEW_COLUMNS
         packed = packed and out.size >= MANY_ROWS * b.shape[-1]
         small = packed or out.size * a.shape[-1] <= SMALL_PRODUCTS
@@ -396,6 +404,20 @@ class MatrixProduct:
             return kept(out, [(np.matmul, (a, b), out)])
         work = recorded_products(a, b, out, known=known)
         return None if work is None else Repeated((work,))
+
+
+def _tiled(a: Array, b: Array, out: Array) -> SharedCalls | None:
+    """Return the product of rows and a known matrix as a pointwise convolution."""
+    (depth, columns), rows, one = b.shape, a.size // b.shape[0], (1,)
+    problem = ConvProblem((1, depth, rows), columns, 1, one, one, one, (0,), (rows,))
+    x, sums = (np.empty(shape, np.float32) for shape in (problem.shape, problem.out_shape))
+    kernel = convolution_direct.candidates(problem)[0].prepare(b.T.reshape(1, columns, depth, 1))
+    work = kernel.fixed(x, sums, lambda *_: None) if isinstance(kernel, FixedKernel) else None
+    first = recorded_copy(a.reshape(rows, depth).T, x[0])
+    last = recorded_copy(sums[0].T, out.reshape(rows, columns))
+    if first is None or last is None or not isinstance(work, Repeated):
+        return None
+    return SharedCalls(((first,), *work.phases, (last,)))
 
 
 def _swapped(a: Array, b: Array, out: Array, space: Space) -> NumPyCalls:

@@ -31,6 +31,7 @@ from irdeconv.ir.spec import (
     merge_shapes,
 )
 from irdeconv.kernels import elementwise
+from irdeconv.kernels.copies import CastKernel, within_32
 from irdeconv.ops import ranges
 from irdeconv.ops.checks import joint_shape
 
@@ -357,8 +358,7 @@ def _to_integer(values: Array, dtype: ElementType) -> Array:
         return _within_64(values, np.dtype(np.uint64 if dtype.name == "u64" else np.int64))
     if values.dtype == np.float64:
         return elementwise.cut(values, np.dtype(dtype.container))
-    whole = np.trunc(values.astype(np.float64))
-    return np.where((whole >= -(2.0**31)) & (whole < 2.0**31), whole, -(2.0**31)).astype(np.int64)
+    return within_32(values.astype(np.float32, copy=False))
 
 
 def _within_64(values: Array, whole: np.dtype[Any]) -> Array:
@@ -408,16 +408,19 @@ class _Conversion(Op):
     rounding = CONVERSION
 
     def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
-        """Casts that NumPy does as the operation does: not real to integer, not to packed types."""
+        """Casts that NumPy does as the operation does, and of f32 to integers; none to packed."""
         source, target = inputs[0].dtype, outputs[0].dtype
         assert source is not None
         assert target is not None
         if source == target:
             return Bound(view=lambda x, *_: x)
-        integral = target.is_integral and not source.is_real and not target.is_packed
+        integral = target.is_integral and not target.is_packed
+        cuts = integral and source.is_real
+        if cuts and (source.name != "f32" or target.bits == 64 or target.name == "u32"):
+            return None
         if not (target.is_real or integral) or "string" in (source.kind, target.kind):
             return None
-        return Bound(lambda x, *_, out, team: np.copyto(out, x, casting="unsafe"))
+        return Bound(CastKernel(cuts))
 
 
 @op("Convert", until=17)

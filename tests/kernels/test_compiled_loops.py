@@ -34,14 +34,17 @@ def copied(lanes: int, skip: int = 1) -> Any:
 def summed(lanes: int, skip: int) -> Any:
     """Do what sums of `compiled_vectors` do, inside of the arrays."""
 
-    def sums(x: Any, at: Any, w: Any, start: int, offsets: Any, out: Any, to: Any) -> None:
+    def sums(
+        x: Any, at: Any, w: Any, start: int, offsets: Any, out: Any, to: Any, some: int
+    ) -> None:
+        written = min(lanes, some) if jit.lanes() == 16 else lanes
         for source, target in zip(at, to, strict=True):
             total = np.zeros(lanes, x.dtype)
             for t, shift in enumerate(offsets):
                 assert source + shift >= 0
                 part = x[source + shift : source + shift + lanes * skip].reshape(lanes, skip)
                 total += w[start + t] * part[:, 0]
-            out[target : target + lanes] = total
+            out[target : target + written] = total[:written]
 
     return sums
 

@@ -11,13 +11,22 @@ from typing import Any
 import numpy as np
 import pytest
 
+from irdeconv.ir.dtypes import ELEMENT_TYPES
 from irdeconv.ir.spec import Array
 from irdeconv.kernels import copies, jit, products
 from irdeconv.kernels.contractions import Contraction
+from irdeconv.kernels.copies import CastKernel
 from irdeconv.kernels.jit import ADDED, SUBTRACTED
-from irdeconv.kernels.recorded_calls import ProgramCode, Repeated, recorded_copy, recorded_program
+from irdeconv.kernels.recorded_calls import (
+    ProgramCode,
+    Repeated,
+    SharedCalls,
+    recorded_copy,
+    recorded_program,
+)
 from irdeconv.kernels.reductions import FewTerms, MatrixProduct, Mean, RunningSum
 from irdeconv.kernels.threads import Threads, arithmetic
+from irdeconv.ops.basic import convert
 from support.commands import Patch
 
 fast = pytest.mark.skipif(not jit.available(), reason="numba is not installed")
@@ -28,15 +37,17 @@ def numbers(*shape: int) -> Array:
     return np.random.default_rng(len(shape)).standard_normal(shape, dtype=np.float32)
 
 
-def results(kernel: Any, arrays: list[Array], shape: tuple[int, ...]) -> Iterator[Array]:
+def results(
+    kernel: Any, arrays: list[Array], shape: tuple[int, ...], dtype: Any = np.float32
+) -> Iterator[Array]:
     """Yield what a kernel writes by NumPy, then what its compiled calls write, if it has some."""
     team = Threads(1)
     with team.lock, arithmetic():
-        member, out = team.member(), np.full(shape, 7, np.float32)
+        member, out = team.member(), np.full(shape, 7, dtype)
         member.begin()
         kernel(*arrays, out=out, team=member)
         yield out
-        work = kernel.fixed(*arrays, out=(again := np.full(shape, 7, np.float32)))
+        work = kernel.fixed(*arrays, out=(again := np.full(shape, 7, dtype)))
         if work is not None:
             work(member)
             yield again
@@ -70,7 +81,7 @@ def test_no_contraction(terms: list[str], out: str) -> None:
 
 @fast
 @pytest.mark.parametrize("rows", [1, 3, 4, 7, 8, 9, 17])
-@pytest.mark.parametrize("columns", [1, 3, 4, 9, 16, 17, 33])
+@pytest.mark.parametrize("columns", [1, 3, 4, 9, 16, 17, 33, 70, 150])
 def test_products(rows: int, columns: int) -> None:
     for left, right, known in (
         ((rows, 5), (5, columns), True),
@@ -85,6 +96,33 @@ def test_products(rows: int, columns: int) -> None:
             kernel = MatrixProduct((False, turned), given if known else None)
             for one in results(kernel, [a, given], wanted.shape):
                 np.testing.assert_allclose(one, wanted, rtol=1e-4, atol=1e-5)
+
+
+@fast
+@pytest.mark.parametrize("turned", [False, True])
+def test_few_rows_by_a_large_known_matrix(turned: bool) -> None:
+    a, b = numbers(3, 5, 256), numbers(*((600, 256) if turned else (256, 600)))
+    kernel = MatrixProduct((False, turned), b)
+    found = list(results(kernel, [a, b], (3, 5, 600)))
+    work = kernel.fixed(a, b, out=np.empty((3, 5, 600), np.float32))
+    assert isinstance(work, SharedCalls)  # not the BLAS
+    for one in found:
+        np.testing.assert_allclose(one, a.astype(np.float64) @ (b.T if turned else b), 1e-4, 1e-4)
+
+
+@pytest.mark.parametrize("name", ["i32", "u8", "i8"])
+def test_casts(name: str) -> None:
+    whole = ELEMENT_TYPES[name].container
+    ends = [np.nan, np.inf, -np.inf, 2.0**31, -(2.0**31), 300.7, -300.2, -1.5, 255.9, -0.0, 1e-40]
+    x = np.concatenate([np.array(ends, np.float32), 1000 * numbers(77)])
+    cut = np.trunc(x.astype(np.float64))
+    inside = np.where((cut >= -(2.0**31)) & (cut < 2.0**31), cut, -(2.0**31))
+    wanted = inside.astype(np.int64).astype(whole)
+    np.testing.assert_array_equal(convert(x, ELEMENT_TYPES[name]), wanted)
+    for cuts, source in ((True, x), (False, wanted)):
+        target = wanted if cuts else wanted.astype(np.float32)
+        for one in results(CastKernel(cuts), [source], target.shape, target.dtype):
+            np.testing.assert_array_equal(one, target)
 
 
 @pytest.mark.parametrize("exclusive", [False, True])
