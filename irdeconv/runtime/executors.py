@@ -311,25 +311,32 @@ def _inputs(graph: Graph, node: Node, constants: Mapping[Value, Array]) -> list[
     ]
 
 
-def reshapes_copy(
+def spread(
     graph: Graph, group: fusion.FusionGroup, constants: Mapping[Value, Array]
-) -> bool:
-    """Whether a group reshapes a view of its input, which takes a copy."""
+) -> Value | None:
+    """Return the view whose elements a group reshapes by a copy; None if it needs none."""
     node = group.last
     if not isinstance(node.op, Reshape) or not group.inputs or not is_static(node.spec().shape):
-        return False
-    source = graph.node(group.inputs[0].node)
-    inputs = _inputs(graph, source, constants) if isinstance(source.op, ViewOp) else []
-    bound = bind(source.op, inputs, source.specs or ()) if inputs else None
-    if bound is None or bound.view is None:
-        return False
+        return None
+    value = group.inputs[0]
     try:
-        seen = bound.view(np.empty(shape_of(inputs[0]), np.bool_))  # never read
-        seen = seen[group.inputs[0].port] if isinstance(seen, tuple) else seen
-        seen.reshape(shape_of(node.spec()), copy=False)
+        while True:
+            source = graph.node(value.node)
+            inputs = _inputs(graph, source, constants) if isinstance(source.op, ViewOp) else []
+            bound = bind(source.op, inputs, source.specs or ()) if inputs else None
+            if bound is None or bound.view is None:
+                return None
+            given = np.empty(shape_of(inputs[0]), np.bool_)  # never read
+            seen = bound.view(given)
+            if isinstance(seen, tuple) or seen.size != given.size:
+                return None
+            if not seen.flags.c_contiguous:
+                seen.reshape(shape_of(node.spec()), copy=False)
+                return None
+            value = graph.inputs_of(source.id)[0]  # the elements stay in order
     except (ValueError, MemoryError) as e:
-        return isinstance(e, ValueError)  # without memory for it, it does not run anyway
-    return False
+        # Without memory for it, it does not run anyway.
+        return value if isinstance(e, ValueError) else None
 
 
 def evaluated(graph: Graph, node: Node, function: Evaluator, *, aliases: bool) -> Executor:

@@ -37,7 +37,7 @@ from irdeconv.runtime.executors import (
     evaluated,
     limited,
     outputs_of,
-    reshapes_copy,
+    spread,
 )
 from irdeconv.runtime.fusion import FusionGroup, GroupFinder, dense_inputs, has_narrow, widened
 from irdeconv.runtime.program import ALLOW, FoldBudget, failure, require_macs
@@ -277,7 +277,8 @@ class _Scheduler:
         groups = self._groups()
         self.dense = {v for g in groups for v in dense_inputs(g)}
         constants = self.folded.constants
-        self.dense |= {g.inputs[0] for g in groups if reshapes_copy(self.graph, g, constants)}
+        views = (spread(self.graph, g, constants) for g in groups)
+        self.dense |= {v for v in views if v is not None}
         executors = [
             self._executor(g)
             for g in progress.each("preparing", groups, name=lambda g: g.last.name)
