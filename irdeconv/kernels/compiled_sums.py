@@ -387,14 +387,16 @@ def zipped(source: Any, at: int, begins: Any, out: Any, to: int, stride: int) ->
 
 WINDOW_TAPS = 8  # taps along an axis
 UNROLLED = (2, 3)  # numbers of taps that have code of their own
-LEAST_COLUMNS = 4  # of a result: a vector
-POOL_STRIDES = (1, 2)  # along the last axis
+LEAST_COLUMNS = 4  # of a result: a vector ...
+FEW_COLUMNS_OF_MANY = 16  # ... and if only every third element counts, or fewer
+POOL_STRIDES = (1, 2, 3, 4)  # along the last axis
 
 
-def _row(skip: int, maximum: bool) -> Any:
+def _row(maximum: bool) -> Any:
     def row(
         code: VectorCode,
         x: FlatArray,
+        skip: ir.Value,
         at: Pair,
         count: ir.Value,
         start: FlatArray,
@@ -409,14 +411,18 @@ def _row(skip: int, maximum: bool) -> Any:
         """
         # For two and three taps, the usual windows, there is code without a loop over taps. It is
         # chosen when it runs.
-        builder, others = code.builder, count.type(1)
-        for taps in UNROLLED:
-            same = builder.icmp_signed("==", count, count.type(taps))
-            others = builder.select(same, count.type(0), others)
-            with builder.if_then(same):
-                _elements(code, x, at, taps, start, out, (to, length), skip, maximum)
-        with builder.if_then(builder.icmp_signed("==", others, count.type(1))):
-            _elements(code, x, at, count, start, out, (to, length), skip, maximum)
+        builder, places = code.builder, (start, out, (to, length))
+        for step in POOL_STRIDES:
+            with ExitStack() as chosen:
+                right = builder.icmp_signed("==", skip, skip.type(step))
+                chosen.enter_context(builder.if_then(right))
+                for taps in UNROLLED if step < 3 else ():
+                    same = builder.icmp_signed("==", count, count.type(taps))
+                    then, otherwise = chosen.enter_context(builder.if_else(same))
+                    with then:
+                        _elements(code, x, at, taps, *places, step, maximum)
+                    chosen.enter_context(otherwise)
+                _elements(code, x, at, count, *places, step, maximum)
 
     return instruction(jit.lanes(), row)
 
@@ -480,8 +486,7 @@ def _combined(
     return builder.load(total)
 
 
-_max_row, _max_row_by_2 = (_row(skip, True) for skip in POOL_STRIDES)
-_sum_row, _sum_row_by_2 = (_row(skip, False) for skip in POOL_STRIDES)
+_max_row, _sum_row = _row(True), _row(False)
 
 
 def _divided(
@@ -515,14 +520,10 @@ def _combine(
     to: int,
     length: int,
 ) -> None:
-    if maximum and skip == 1:
-        _max_row(x, at, count, start, out, to, length)
-    elif maximum:
-        _max_row_by_2(x, at, count, start, out, to, length)
-    elif skip == 1:
-        _sum_row(x, at, count, start, out, to, length)
+    if maximum:
+        _max_row(x, skip, at, count, start, out, to, length)
     else:
-        _sum_row_by_2(x, at, count, start, out, to, length)
+        _sum_row(x, skip, at, count, start, out, to, length)
 
 
 @jit.compiled
@@ -567,7 +568,8 @@ def call_of(axes: Any, count: Array | None, lowest: float) -> tuple[Any, int] | 
     """
     last = axes[1]
     small = all(a.dilation == 1 and a.kernel <= WINDOW_TAPS for a in axes)
-    if not small or last.stride not in POOL_STRIDES or last.out < LEAST_COLUMNS:
+    least = LEAST_COLUMNS if last.stride < 3 else FEW_COLUMNS_OF_MANY
+    if not small or last.stride not in POOL_STRIDES or last.out < least:
         return None
     reach = last.span(last.out)
     if last.begin > reach or last.begin <= -last.size:

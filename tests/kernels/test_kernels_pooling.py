@@ -154,12 +154,16 @@ def test_automatic_pads(rule: str, want: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize("average", [False, True])
 @pytest.mark.parametrize("pad", [0, 1, 2])
-@pytest.mark.parametrize(("kernel", "stride"), [(2, 2), (3, 1), (3, 2)])
+@pytest.mark.parametrize(("kernel", "stride"), [(2, 2), (3, 1), (3, 2), (3, 3), (2, 4)])
 def test_common_windows(
     kernel: int, stride: int, pad: int, average: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The windows that are compiled where numba is there, against the form without it."""
-    x = np.random.default_rng(pad).normal(size=(2, 3, 9, 21)).astype(np.float32)
+    x = (
+        np.random.default_rng(pad)
+        .normal(size=(2, 3, 9, 21 if stride < 3 else 77))
+        .astype(np.float32)
+    )
     x.reshape(-1)[[0, 30, 31, 200]] = np.nan, np.inf, -np.inf, np.inf
     x[1, 1] = -np.inf
     for extra in range(3):
