@@ -52,32 +52,24 @@ def depthwise(
         for m in range(max(first, c * share), min(first + len(out), (c + count) * share)):
             place = (m // share - c) * far
             base = (m - first) * size
-            row = out.shape[3]
-            plane(frames[place:], places, factors, m * taps, offsets, flat, base, lanes, row)
+            width = lanes, out.shape[3]
+            plane(frames[place:], places, factors, m * taps, offsets, flat, base, width)
 
 
 @compiled
 def plane(
-    frame: Any,
-    places: Any,
-    w: Any,
-    start: int,
-    offsets: Any,
-    out: Any,
-    base: int,
-    lanes: int,
-    row: int,
+    frame: Any, places: Any, w: Any, start: int, offsets: Any, out: Any, base: int, width: Any
 ) -> None:
     """Compute an output plane that starts at `base`, four vectors at once, or eight of 16 elements.
 
-    `lanes` is the number of a vector's elements, negative for every second one of the frame; those
-    behind the end of a shorter `row` are not written.
+    `width` is the number of a vector's elements, negative for every second one of the frame, and
+    that of a row's: what is behind the end of a shorter row is not written.
     """
     # The number of places fills whole groups: the last vector is repeated if some are
     # missing, so smaller groups need no code.
-    reads, writes = places
+    (reads, writes), (lanes, row) = places, width
     if lanes == 16 or lanes == -16:
-        wide_plane(frame, reads, w, start, offsets, out, base, writes, lanes, row)
+        wide_plane(frame, reads, w, start, offsets, out, base, writes, width)
         return
     for p in range(0, len(reads), 4):
         at = reads[p], reads[p + 1], reads[p + 2], reads[p + 3]
@@ -104,10 +96,10 @@ def wide_plane(
     out: Any,
     base: int,
     writes: Any,
-    lanes: int,
-    row: int,
+    width: Any,
 ) -> None:
     """Compute an output plane, eight vectors of 16 elements at once; see `plane`."""
+    lanes, row = width
     for p in range(0, len(reads), 8):
         r, t = reads[p : p + 8], writes[p : p + 8]
         at = r[0], r[1], r[2], r[3], r[4], r[5], r[6], r[7]
@@ -271,9 +263,7 @@ def split(source: Any, start: int, target: Any, to: int, count: int, stride: int
     """Copy every `stride`-th element."""
     if stride > 1:
         # A vector reads the elements between its last one and the next one, too.
-        whole = count if stride <= 4 else 0
-        if start + stride * whole > len(source):
-            whole = (len(source) - start) // stride
+        whole = min(count, (len(source) - start) // stride) if stride <= 4 else 0
         done = split_vectors(source, start, target, to, whole, stride)
         for k in range(done, count):
             target[to + k] = source[start + stride * k]

@@ -32,15 +32,11 @@ def _clip(row: Any, clip: Any) -> None:
 
 
 @compiled
-def _multiply(h: Any, r: Any, first: int, out: Any) -> None:
-    """Write h R of the columns from `first` on."""
-    multiply_rows(h, (0, 0, 1), r, out, (first, 0), (1, len(h), len(out), r.shape[1]))
-
-
-@compiled
-def _add(row: Any, more: Any) -> None:
+def _add_product(row: Any, h: Any, r: Any, first: int, product: Any) -> None:
+    """Write h R, of the columns from `first` on, into `product`, and add its beginning to a row."""
+    multiply_rows(h, (0, 0, 1), r, product, (first, 0), (1, len(h), len(product), r.shape[1]))
     for i in range(len(row)):
-        row[i] += more[i]
+        row[i] += product[i]
 
 
 @compiled_for(_ONE_STATE)
@@ -51,8 +47,7 @@ def rnn(x: Any, r: Any, hidden: Any, lengths: Any, clip: Any, reverse: bool, out
         for t in range(lengths[n]):
             at = lengths[n] - 1 - t if reverse else t
             row = x[n, at]
-            _multiply(hidden[n], r, 0, product)
-            _add(row, product)
+            _add_product(row, hidden[n], r, 0, product)
             _clip(row, clip)
             tangents(row, row, len(row))
             out[n, at] = row
@@ -81,8 +76,7 @@ def gru(
             at = lengths[n] - 1 - t if reverse else t
             row = x[n, at]
             gates, update, reset, new = row[: 2 * size], row[:size], row[size:], row[2 * size :]
-            _multiply(h, r, 0, product)
-            _add(gates, product)
+            _add_product(gates, h, r, 0, product)
             _clip(gates, clip)
             sigmoids(gates, gates, 2 * size)
             if linear:
@@ -91,8 +85,7 @@ def gru(
             else:
                 for i in range(size):
                     acted[i] = reset[i] * h[i]
-                _multiply(acted, r, 2 * size, late)
-                _add(new, late)
+                _add_product(new, acted, r, 2 * size, late)
             _clip(new, clip)
             tangents(new, new, size)
             for i in range(size):
@@ -114,8 +107,7 @@ def lstm(
             row = x[n, at]
             forget, keep = row[:size], row[size : 2 * size]
             candidate, output = row[2 * size : 3 * size], row[3 * size :]
-            _multiply(h, r, 0, product)
-            _add(row, product)
+            _add_product(row, h, r, 0, product)
             _clip(row, clip)
             sigmoids(row, row, 2 * size)
             tangents(candidate, candidate, size)

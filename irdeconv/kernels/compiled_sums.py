@@ -6,6 +6,7 @@ row, vector by vector, and the columns of that row into a row of the output.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -387,44 +388,41 @@ def zipped(source: Any, at: int, begins: Any, out: Any, to: int, stride: int) ->
 
 WINDOW_TAPS = 8  # taps along an axis
 UNROLLED = (2, 3)  # numbers of taps that have code of their own
-LEAST_COLUMNS = 4  # of a result: a vector ...
-FEW_COLUMNS_OF_MANY = 16  # ... and if only every third element counts, or fewer
+LEAST_COLUMNS = 4  # of a result: a vector; four of them if two of three elements are left out
 POOL_STRIDES = (1, 2, 3, 4)  # along the last axis
 
 
-def _row(maximum: bool) -> Any:
-    def row(
-        code: VectorCode,
-        x: FlatArray,
-        skip: ir.Value,
-        at: Pair,
-        count: ir.Value,
-        start: FlatArray,
-        out: FlatArray,
-        to: ir.Value,
-        length: ir.Value,
-    ) -> None:
-        """Write `length` elements: maxima or sums of the elements `count` times further in `x`.
+def _row(
+    code: VectorCode,
+    x: FlatArray,
+    way: Pair,
+    at: Pair,
+    count: ir.Value,
+    start: FlatArray,
+    out: FlatArray,
+    to: ir.Value,
+    length: ir.Value,
+) -> None:
+    """Write `length` elements: maxima or sums of the elements `count` times further in `x`.
 
-        The first begin at `at`, the others at multiples of a distance behind it; every `skip`-th
-        element counts, and `start [1]` takes part.
-        """
-        # For two and three taps, the usual windows, there is code without a loop over taps. It is
-        # chosen when it runs.
-        builder, places = code.builder, (start, out, (to, length))
-        for step in POOL_STRIDES:
-            with ExitStack() as chosen:
-                right = builder.icmp_signed("==", skip, skip.type(step))
-                chosen.enter_context(builder.if_then(right))
-                for taps in UNROLLED if step < 3 else ():
-                    same = builder.icmp_signed("==", count, count.type(taps))
-                    then, otherwise = chosen.enter_context(builder.if_else(same))
-                    with then:
-                        _elements(code, x, at, taps, *places, step, maximum)
-                    chosen.enter_context(otherwise)
-                _elements(code, x, at, count, *places, step, maximum)
-
-    return instruction(jit.lanes(), row)
+    `way` is (the distance of the elements that count, whether to take maxima). The first begin at
+    `at`, the others at multiples of a distance behind it; `start [1]` takes part.
+    """
+    # For two and three taps, the usual windows, there is code without a loop over taps. It is
+    # chosen when it runs.
+    builder, places = code.builder, (start, out, (to, length))
+    for step, maximum in itertools.product(POOL_STRIDES, (0, 1)):
+        with ExitStack() as chosen:
+            right = builder.icmp_signed("==", way[0], place_number(step))
+            right = builder.and_(right, builder.icmp_signed("==", way[1], place_number(maximum)))
+            chosen.enter_context(builder.if_then(right))
+            for taps in UNROLLED if step < 3 else ():
+                same = builder.icmp_signed("==", count, count.type(taps))
+                then, otherwise = chosen.enter_context(builder.if_else(same))
+                with then:
+                    _elements(code, x, at, taps, *places, step, maximum > 0)
+                chosen.enter_context(otherwise)
+            _elements(code, x, at, count, *places, step, maximum > 0)
 
 
 def _elements(
@@ -486,7 +484,7 @@ def _combined(
     return builder.load(total)
 
 
-_max_row, _sum_row = _row(True), _row(False)
+_combine = instruction(jit.lanes(), _row)
 
 
 def _divided(
@@ -506,24 +504,6 @@ def _divided(
 
 
 _divide = instruction(jit.lanes(), _divided)
-
-
-@jit.compiled
-def _combine(
-    skip: int,
-    maximum: bool,
-    x: Any,
-    at: Any,
-    count: int,
-    start: Any,
-    out: Any,
-    to: int,
-    length: int,
-) -> None:
-    if maximum:
-        _max_row(x, skip, at, count, start, out, to, length)
-    else:
-        _sum_row(x, skip, at, count, start, out, to, length)
 
 
 @jit.compiled
@@ -552,11 +532,11 @@ def pool_planes(x: Any, out: Any, lines: Any, start: Any, windows: Any, counts: 
                 y, stop = max(0, above), min(height, above + rows)
                 at = (p * height + y) * width + first, width
                 to, count = j * pitch + left + first, max(0, stop - y)
-                _combine(1, maximum, data, at, count, start, flat, to, last - first)
+                _combine(data, (1, maximum), at, count, start, flat, to, last - first)
             for j in range(some):
                 oy, at = begin + j, (j * pitch, 1)
                 target = (p * high + oy) * size
-                _combine(across, maximum, flat, at, columns, start, result, target, size)
+                _combine(flat, (across, maximum), at, columns, start, result, target, size)
                 if not maximum:
                     _divide(result, target, size, divisors, oy * size)
 
@@ -568,7 +548,7 @@ def call_of(axes: Any, count: Array | None, lowest: float) -> tuple[Any, int] | 
     """
     last = axes[1]
     small = all(a.dilation == 1 and a.kernel <= WINDOW_TAPS for a in axes)
-    least = LEAST_COLUMNS if last.stride < 3 else FEW_COLUMNS_OF_MANY
+    least = LEAST_COLUMNS if last.stride < 3 else 4 * LEAST_COLUMNS
     if not small or last.stride not in POOL_STRIDES or last.out < least:
         return None
     reach = last.span(last.out)

@@ -219,29 +219,19 @@ class VectorLayout:
         """The shape `[*phases, depth, row, column]` of a channel's frame."""
         return self._shape(self.depths)
 
-    @cached_property
-    def strides(self) -> tuple[int, ...]:
-        """The strides by which frames are split."""
-        return self._strides(self.depths)
-
-    def _spans(self, depths: int) -> tuple[int, ...]:
-        axes, rows = self.conv.axes, self.sizes[ROW] if self.bare else self.most
-        return tuple(a.span(n) for a, n in zip(axes, (depths, rows, axes[COLUMN].out), strict=True))
-
-    def _strides(self, depths: int) -> tuple[int, ...]:
-        return tuple(map(min, (a.stride for a in self.conv.axes), self._spans(depths)))
-
     def _shape(self, depths: int) -> tuple[int, ...]:
-        strides = self._strides(depths)
+        axes = self.conv.axes
+        rows = self.sizes[ROW] if self.bare else self.most
+        spans = axes[0].span(depths), axes[ROW].span(rows), axes[COLUMN].span(axes[COLUMN].out)
         # The single tap of an axis reads the first phase alone.
-        phases = [1 if a.kernel == 1 else s for a, s in zip(self.conv.axes, strides, strict=True)]
-        return (*phases, *(-(-n // s) for n, s in zip(self._spans(depths), strides, strict=True)))
+        phases = (1 if a.kernel == 1 else a.stride for a in axes)
+        return (*phases, *(-(-s // a.stride) for s, a in zip(spans, axes, strict=True)))
 
     def seen(self, block: DirectBlock) -> tuple[slice, slice]:
         """Return the depths and rows of the input that a block's frame shows."""
         axes, shape = self.conv.axes, self.shape
         starts = block.depths.start, block.rows.start
-        spans = [s * n for s, n in zip(self.strides, shape[3:5], strict=False)]
+        spans = [a.stride * n for a, n in zip(axes, shape[3:5], strict=False)]
         found = []
         for axis, start, span in zip(axes, starts, spans, strict=False):
             first = start * axis.stride - axis.begin
@@ -386,7 +376,7 @@ def _candidate(layout: VectorLayout) -> Candidate:
     if not layout.bare:
         elements += conv.channels * layout.line
     if not conv.direct:
-        rows = math.prod(layout.strides[:2]) * layout.shape[4] * layout.shape[3]
+        rows = math.prod(a.stride for a in conv.axes[:COLUMN]) * math.prod(layout.shape[3:5])
         # The converted part of the input that a block sees, then its sums.
         elements += conv.channels * conv.axes[COLUMN].size * rows
         elements += (
@@ -422,7 +412,7 @@ def nanoseconds(layout: VectorLayout, rates: DirectRates) -> float:
             cost += rates.streamed * times * 4 * layout.outputs * depth
         if not layout.bare:
             frames, (*_, height, width) = conv.channels * images, layout.shape
-            step = rates.framed if layout.strides[COLUMN] == 1 else rates.apart
+            step = rates.framed if conv.axes[COLUMN].stride == 1 else rates.apart
             planes = rates.plane + height * (rates.row + width * step)
             cost += frames * math.prod(layout.shape[:4]) * planes
         cost += rates.stored * layout.outputs * vectors
@@ -559,7 +549,7 @@ class DirectConvolution:
             seen = layout.seen(block)
             part = part[:, :, seen[0], seen[1]]
             begins = [b + s.start for b, s in zip(begins, seen, strict=False)] + begins[2:]
-        axes = tuple(zip(layout.strides, begins, strict=True))
+        axes = tuple((a.stride, b) for a, b in zip(conv.axes, begins, strict=True))
         size, used = math.prod(layout.shape), space.used
         # Images of a channel lie one behind the other in its line, so that one vector may hold the
         # end of one and the beginning of the next.
@@ -587,7 +577,8 @@ class DirectConvolution:
         if layout.bare:
             return x[images.start, inputs].reshape(-1)[block.rows.start :], []
         frames = plan.array((conv.channels, layout.line), np.float32)
-        axes = tuple(zip(layout.strides, self._begins(block), strict=True))
+        begins = self._begins(block)
+        axes = tuple((a.stride, b) for a, b in zip(conv.axes, begins, strict=True))
         size = math.prod(layout.shape)
         calls = [
             Recorded.of("fill_all", image, frames, i * size, layout.shape, axes)

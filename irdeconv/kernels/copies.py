@@ -202,9 +202,6 @@ def within_32(values: Array) -> Array:
     return np.where((values >= first) & (values < -first), values, first).astype(np.int32)
 
 
-CAST_NS = 0.1  # that an element takes, about
-
-
 @dataclass(frozen=True)
 class CastKernel:
     """Changes the element type as NumPy does; `cuts` says that f32 become integers by 32 bits."""
@@ -221,7 +218,7 @@ class CastKernel:
         suits = real.dtype == np.float32 and whole.dtype.name in jit.CAST_TYPES
         if not (suits and x.flags.c_contiguous and jit.available() and jit.works()):
             return None
-        step = scratch.shared_step(out.size, 1 << 16, CAST_NS * out.size, 64)
+        step = scratch.shared_step(out.size, 1 << 16, COPIED_NS / 4 * out.size, 64)
         name, pairs = f"cast_{x.dtype}_{out.dtype}", (x.reshape(-1), out.reshape(-1))
         cuts = scratch.pieces(out.size, step)
         return Repeated(tuple(Recorded.of(name, *(a[cut] for a in pairs)) for cut in cuts))
