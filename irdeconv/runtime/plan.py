@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.base import work
-from irdeconv.base.errors import ExecutionError, OpError, count, misused
+from irdeconv.base.errors import ExecutionError, count, misused
 from irdeconv.base.extras import is_plain, plain
 from irdeconv.base.markup import html_table, line
 from irdeconv.formats.document import NoWeights, sources_of
@@ -27,7 +27,6 @@ from irdeconv.kernels.machine import one_blas_thread, renew_in_children
 from irdeconv.kernels.products import accumulate_in_order, in_order
 from irdeconv.kernels.threads import Threads
 from irdeconv.ops.basic import Parameter
-from irdeconv.ops.bodies import bodies_of
 from irdeconv.rewrite.infer_specs import infer_specs, refused
 from irdeconv.runtime.executors import Tuner, require_measurements
 from irdeconv.runtime.feeds import Binder, Feeds
@@ -35,12 +34,9 @@ from irdeconv.runtime.program import Around, Program, StepError, Variables, fail
 from irdeconv.runtime.program import Step as Step
 from irdeconv.runtime.program import Trace as Trace
 from irdeconv.runtime.program import Watch as Watch
-from irdeconv.runtime.schedule import Settings, compiled, fold
+from irdeconv.runtime.schedule import Settings, compiled, fold, nanoseconds
 
-# Nanoseconds on one thread, with NumPy alone, measured on networks of all kinds.
-MAC = 0.03  # of a (de)convolution or product of matrices
-ELEMENT = 1.0  # of an output of any layer
-COMPILED_SAVES = 0.3  # the part of it that compiled kernels save; much more for few networks
+COMPILED_SAVES = 0.3  # of a run's time, by compiled kernels; much more for few networks
 LOADING = 0.5e9  # to import numba and to load compiled code from the disk
 
 
@@ -50,22 +46,7 @@ def gains_by_compiling(graph: Graph) -> bool:
     Unknown sizes count nothing. The answer depends on the inferred graph alone, not on the state of
     the process, so that a run gives the same bits every time.
     """
-    return COMPILED_SAVES * _nanoseconds(graph) > LOADING
-
-
-def _nanoseconds(graph: Graph) -> float:
-    total = 0.0
-    for node in graph.nodes():
-        outputs = node.specs or ()
-        try:
-            macs = node.op.macs(graph.input_specs(node.id), outputs)
-        except (IndexError, OpError):
-            macs = None
-        total += sum(_nanoseconds(body.graph) for body in bodies_of(node))
-        total += MAC * (macs or 0)
-        if node.type != "Const":
-            total += ELEMENT * sum(s.size or 0 for s in outputs)
-    return total
+    return COMPILED_SAVES * nanoseconds(graph) > LOADING
 
 
 PROGRAMS = 4  # kept for different input shapes
