@@ -17,6 +17,7 @@ import irdeconv as ird
 from irdeconv.ir.dtypes import f32
 from irdeconv.ir.op import REGISTRY
 from irdeconv.ir.spec import Interval
+from irdeconv.kernels import jit
 from irdeconv.kernels.candidate import Candidate, ConvProblem
 from irdeconv.kernels.threads import Threads
 from irdeconv.ops.activation import PReLU, ReLU, Sigmoid
@@ -186,6 +187,28 @@ def test_a_view_that_needs_a_copy_is_made_in_every_run():
         data = np.abs(randn(2, 3, 4))
         want = 2 * data.swapaxes(1, 2).reshape(2, 12)
         np.testing.assert_array_equal(plan.run([data])["y0"], want)
+
+
+@pytest.mark.skipif(not jit.available(), reason="numba is not installed")
+def test_a_view_of_a_view_is_copied_where_a_reshaping_would_copy_it():
+    b, x = Builder.of((1, 2, 20, 8))
+    y = b.add(Transpose(), b.add(ReLU(), x), np.array([2, 1, 0, 3]))
+    y = b.add(Transpose(), y, np.array([0, 2, 1, 3]))  # an axis of one element: no copy here
+    flat = b.add(Reshape(special_zero=False), y, np.array([20, 16]))
+    plan = ird.compile(b.done(b.add(Multiply(), flat, np.float32(2))), None, threads=1)
+    data = np.abs(randn(1, 2, 20, 8))
+    want = 2 * data[0].swapaxes(0, 1).reshape(20, 16)
+    np.testing.assert_array_equal(plan.run([data])["y0"], want)
+    assert [s.node.type for s in plan.steps] == ["ReLU", "Transpose", "Multiply"]
+
+
+@pytest.mark.skipif(not jit.available(), reason="numba is not installed")
+@pytest.mark.parametrize(("size", "cut"), [(8, False), (40, True)])
+def test_only_long_programs_are_cut_for_threads(size: int, cut: bool) -> None:
+    b, x = Builder.of((1, 8, size, size))
+    g = b.done(b.add(Convolution(), x, randn(64, 8, 3, 3)))
+    phases = [phase for step in ird.compile(g, threads=2).steps for phase in step.phases]
+    assert any(len(phase) > 1 for phase in phases) == cut
 
 
 def test_outputs_are_the_callers_own_arrays():
