@@ -14,8 +14,6 @@ importing the package takes little time.
 
 from __future__ import annotations
 
-import sys
-
 TYPE_CHECKING = False  # importing it from typing would take longer than all the rest here
 
 if TYPE_CHECKING:
@@ -198,7 +196,13 @@ if not TYPE_CHECKING:  # else any name would pass, misspelled ones as well
     def __getattr__(name: str) -> Any:
         if name not in _HOMES:
             text = f"module 'irdeconv' has no attribute '{name}'"
-            raise AttributeError(text, name=name, obj=sys.modules[__name__])
+            if not name.startswith("_"):
+                from irdeconv.base.errors import did_you_mean
+                from irdeconv.base.synonyms import VERBS
+
+                meant = {"load": "read", "save": "write"}.get(name) or VERBS.get(name, name)
+                text += f"; {did_you_mean(meant, __all__) or 'dir(irdeconv) lists the names'}"
+            raise AttributeError(text)
         from importlib import import_module
 
         value = getattr(import_module(f"irdeconv.{_HOMES[name]}"), name)

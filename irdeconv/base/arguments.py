@@ -12,8 +12,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from irdeconv.base.errors import ArgumentTypeError, Diagnostic
+from irdeconv.base.errors import ArgumentTypeError, Diagnostic, did_you_mean
 from irdeconv.base.opening import shown
+from irdeconv.base.synonyms import OPTIONS
 
 T = TypeVar("T", bound=Callable[..., Any])
 # Classes by the words of annotations; other words are names of classes.
@@ -48,8 +49,8 @@ def checked(function: T) -> T:
         declared, bind = _declared(function)
         try:
             given = bind(*args, **options).arguments
-        except TypeError:  # too many, or unknown names: Python's own error names the function
-            given = {}
+        except TypeError as e:
+            raise _unbound(function, options, str(e)) from None
         for name in (n for n in given if n in declared):
             value, (text, classes) = given[name], declared[name]
             letters = isinstance(value, str | bytes)  # not meant as a sequence of them
@@ -72,6 +73,21 @@ def checked(function: T) -> T:
         return function(*args, **options)
 
     return call  # type: ignore[return-value]
+
+
+def _unbound(function: Callable[..., Any], options: Iterable[str], why: str) -> ArgumentTypeError:
+    """Return the error of arguments that a function does not have, or that it lacks."""
+    name, known = function.__name__, [*signature(function).parameters]
+    message, hint = f"{name}: {why}", f"it is {name}({', '.join(known)})"
+    for option in (o for o in options if o not in known):
+        message = f'{name} has no argument "{option}"'
+        if option in ("file", "out", "output", "path", "save", "filename"):
+            hint = "write(result, path) writes a model"
+        other = [o[2:] for o in OPTIONS.get(option.replace("_", "-"), ()) if o.startswith("--")]
+        meant = next((k for o in other for k in known if k in (o, f"{o}s")), option)
+        hint = did_you_mean(meant, known, 0.7) or hint
+        break
+    return ArgumentTypeError(Diagnostic("E700", "error", message, hint=hint))
 
 
 @cache

@@ -47,7 +47,7 @@ E122 a constant's size does not fit its shape and element type
 E123 a packed string constant is malformed
      a string constant is a count, count + 1 offsets (i32 each) and UTF-8 bytes
 E124 the weights file is not the one that the .xml was written with
-     write both files again; if the .bin is meant, name it: --weights, weights=
+     write both files again; if the .bin is meant, name it with --weights
 E125 a file was changed while it was in use
      replace files by renaming others onto them; run the command again
 # E2xx The graph
@@ -101,7 +101,7 @@ E305 an input's value does not fit the operation
 E306 the output would have a negative or empty size
      the window does not fit the padded data: check kernel, dilations, pads, input size
 E310 an input shape override does not fit
-     write x[1,3,224,224]; ? and 1..16 leave a dimension open
+     give a size for each dimension, as in [1,3,64,64]; ? and 1..16 leave one open
 # E4xx Lowering
 E400 the deconvolution cannot be lowered in this form
      validate reports why the layer is not understood

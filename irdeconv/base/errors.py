@@ -161,11 +161,11 @@ class Spelling:
 
 _IN_PYTHON = (
     (r"--shape '([^\[']+):?(\[[^']*\])'", r'infer(model, {"\1": \2})'),
-    (r"^write x(\[1,3,224,224\]);", r'write {"x": \1};'),
-    (r"--shape, --fill or arrays", "shapes= or arrays"),
     (r"--dump all keeps", "outputs= of inner names returns"),
     (r"--limit (\w+=\w+)", r"limits=Limits(\1)"),
     (r"(?<!\S)-i\b", "inputs="),
+    (r"--certificate\b", "certificates="),
+    (r"name it with --weights$", "give it to read(path, weights)"),
     (r", name it with --weights, or leave it out: --no-weights", ", or name it with weights="),
 )
 
@@ -212,8 +212,12 @@ class IrdeconvError(Exception):
             texts = [(_IN_MESSAGE.sub(_named, d.message), in_python(d.hint)) for d in found]
             found = [replace(d, message=m, hint=h) for d, (m, h) in zip(found, texts, strict=True)]
         self.diagnostics: list[Diagnostic] = found
-        self.text: str = "\n".join(d.render() for d in found if d.severity == "error")
         super().__init__(self.text)
+
+    @property
+    def text(self) -> str:
+        """The rendered errors."""
+        return "\n".join(d.render() for d in self.diagnostics if d.severity == "error")
 
     def __str__(self) -> str:
         return self.text
@@ -459,11 +463,11 @@ class Collector:
 _LEAST_START = 3  # letters that mean a word that begins with them
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str | None:
+def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
     """Return `did you mean "..."?` for the nearest of the known words, or None."""
     lower, text = {k.lower(): k for k in known}, str(word).lower()
     longer = [k for k in lower if len(text) >= _LEAST_START and k.startswith(text)]
-    found = sorted(longer, key=len)[:1] or difflib.get_close_matches(text, lower, n=1, cutoff=0.6)
+    found = sorted(longer, key=len)[:1] or difflib.get_close_matches(text, lower, 1, cutoff)
     return f'did you mean "{lower[found[0]]}"?' if found else None
 
 

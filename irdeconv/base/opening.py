@@ -83,6 +83,8 @@ def reading_hint(path: PathText, number: int | None) -> str | None:
         return _near(file)
     if number == EISDIR:
         names = _names(file)
+        if file.suffix == ".mlpackage":
+            return "it is a model of Core ML: export the model to ONNX where it was made"
         if "saved_model.pb" in names:
             return f"convert this model of TensorFlow: ovc {text}"
         model = next((n for n in names if n.endswith(_MODELS)), None)
@@ -110,6 +112,9 @@ def _near(file: Path) -> str:
         for first in (file.parent / n for n in names if fnmatch(n, file.name)):
             return f'name one file, such as "{first}"; batch takes patterns'
         return "no file fits this pattern"
+    several = [word for word in re.split("[,; ]+", str(file)) if word]
+    if len(several) > 1 and all(map(is_file, several)):
+        return f"name each file by itself: {' '.join(several)}"
     stems = [n for n in names if n.lower() == file.name.lower()]
     stems += [n for n in names if Path(n).stem in (file.name, file.stem) and n.endswith(_MODELS)]
     alike = [n for n in names if not file.suffix or Path(n).suffix == file.suffix]

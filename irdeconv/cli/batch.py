@@ -54,7 +54,13 @@ from irdeconv.cli.batch_items import (
     within,
     worst,
 )
-from irdeconv.cli.checks import check_options, check_together, require_folder, runtime_and_file
+from irdeconv.cli.checks import (
+    check_options,
+    check_together,
+    require_folder,
+    require_other,
+    runtime_and_file,
+)
 from irdeconv.cli.console import Console
 from irdeconv.cli.diagnostics import JunitCase, json_pieces, junit_report, physical, sarif_log
 from irdeconv.cli.options import JOIN, MADE, PASSED, limits_around
@@ -97,6 +103,9 @@ def run_batch(args: argparse.Namespace, console: Console) -> int:
         if Path(report).suffix not in FORMATS:
             message = f"--report {report}: its suffix names no format"
             raise misused(message, f"write {', '.join(FORMATS)}")
+    *first, last = args.paths
+    if first and not (args.folder or Path(last).exists() or Path(last).suffix):
+        raise misused(f'"{last}" names no model', f"-o {last} writes the results there")
     path = journal_of(args)
     items = planned(args)
     for folder in [Path(args.folder)] if args.folder else []:
@@ -251,6 +260,8 @@ def _require_words(args: argparse.Namespace, file: str) -> None:
     made = [f"{name}={path}" for name, path in _made(args.task, file, args.words)]
     options = verb_parser(args.task).parse([_word(file), *second, *args.words, *made])
     check_together(verb_record(args.task), options)
+    if args.against is not None and not any(mark in args.against for mark in PLACEHOLDERS):
+        require_other(args.against, runtimes=args.task == "compare")
     for name in ("file", "files", "lowered", "other"):
         setattr(options, name, None)
     if not any(mark in word for word in args.words for mark in PLACEHOLDERS):

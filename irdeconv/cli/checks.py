@@ -9,6 +9,7 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -78,7 +79,7 @@ def check_options(verb: Verb, args: argparse.Namespace) -> None:
             _check_weights(value)
     for option, value in given:
         if isinstance(value, str):
-            require_suffix(option.name, value, option.suffixes)
+            require_suffix(option.name, value, option.suffixes, getattr(args, "file", None))
 
 
 def check_together(verb: Verb, args: argparse.Namespace) -> None:
@@ -186,9 +187,9 @@ def require_array_file(path: str) -> None:
 
     device = Path(path).exists() and not Path(path).is_file()
     if not device and descriptor_of(Path(path)) is None:
-        raise misused(
-            f"-o {path}: its suffix names no format for arrays", "write .npz, .safetensors or .npy"
-        )
+        near = respelled(Path(path), [".npz", ".npy", ".safetensors"])
+        hint = f"write .npz, .safetensors or .npy, such as {near}"
+        raise misused(f"-o {path}: its suffix names no format for arrays", hint)
 
 
 def _require_text_file(path: str, format: str) -> None:
@@ -307,6 +308,7 @@ def runtime_and_file(other: str) -> tuple[str | None, str]:
 
 def _check_model(file: str, args: argparse.Namespace) -> None:
     """Refuse a model that is not there, or that is known to be something else."""
+    other = file
     runtime, rest = runtime_and_file(file)
     file = rest or file
     if runtime == file or file == "-" or file.endswith((*SAVED, ".npy")):
@@ -321,14 +323,25 @@ def _check_model(file: str, args: argparse.Namespace) -> None:
         if model is not None and file == args.file:
             message = f'there is no file "{file}": the model stands first'
             raise misused(message, f'write "{model}" before it')
-        if file == getattr(args, "other", None):
-            from irdeconv.public.showing import require_side
-
-            require_side(file)
-        raise missing(file)
+        require_other(other, runtimes=other == getattr(args, "other", None))
     if path.is_file() and (kind := _kind(file)).foreign:
         message = f"{file} is {kind.name}, which irdeconv does not read"
         raise InputError(Diagnostic("E110", "error", message, hint=kind.mend))
+
+
+def require_other(other: str, *, runtimes: bool = True) -> None:
+    """Refuse a second side that is neither a file nor, with `runtimes`, one of these."""
+    runtime, file = runtime_and_file(other)
+    if os.path.exists(file) or (runtime and not file):
+        return
+    if runtime and not re.search(r"[./\\]", file):
+        hint = f"write {runtime} alone; behind the colon is the file of another model"
+        raise misused(f'{other}: there is no file "{file}"', hint)
+    if runtimes and not runtime:
+        from irdeconv.runtime.peers import require_side
+
+        require_side(file)
+    raise missing(file)
 
 
 # Uses of a file that is a model, but not of the formats that a verb reads.
@@ -369,8 +382,13 @@ def _check_weights(file: str) -> None:
         raise misused(f"--weights {file} is a model, not its weights", hint)
 
 
-def require_suffix(option: str, output: str, suffixes: Sequence[str]) -> None:
-    """Refuse an output whose suffix is none of those that are meant, if some are."""
+def require_suffix(
+    option: str, output: str, suffixes: Sequence[str], source: str | None = None
+) -> None:
+    """Refuse an output whose suffix is none of those that are meant, if some are.
+
+    Of a model with several the suffix of `source` is suggested, or the one that is misspelled.
+    """
     path = Path(output)
     if not suffixes or output == "-" or output.endswith("/") or path.suffix in suffixes:
         return
@@ -378,10 +396,24 @@ def require_suffix(option: str, output: str, suffixes: Sequence[str]) -> None:
         return  # a folder or a device, which is reported later
     what = "an IR is written as .xml, with its .bin beside it"
     if ".onnx" in suffixes:
-        what += "; an ONNX model stays one as .onnx"
+        onnx = source is not None and _is_onnx(source)
+        suffixes = [".onnx", ".xml"] if onnx else [".xml"]
+        what = "an ONNX model is written as .onnx, or as an IR as .xml" if onnx else what
     elif suffixes != [".xml"]:
         what = f"its name must end in {' or '.join(suffixes)}"
-    raise misused(f"{option} {output}: {what}", f"name it {path.with_suffix(suffixes[0])}")
+    raise misused(f"{option} {output}: {what}", f"name it {respelled(path, suffixes)}")
+
+
+def respelled(path: Path, suffixes: Sequence[str]) -> Path:
+    """Return a path with the suffix that is meant: out.xml of out.xlm or out.xml.gz."""
+    if Path(path.stem).suffix in suffixes:
+        return path.with_suffix("")
+    near = get_close_matches(path.suffix.lower(), suffixes, 1)
+    return path.with_suffix(near[0] if near else suffixes[0])
+
+
+def _is_onnx(file: str) -> bool:
+    return file.endswith(".onnx") or (Path(file).is_file() and _kind(file).format == "onnx")
 
 
 def require_folder(path: Path) -> None:

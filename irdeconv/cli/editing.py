@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
@@ -251,10 +252,10 @@ def _pairs(graph: Graph, texts: list[str]) -> dict[str, str]:
     for text in texts:
         cuts = [i for i, c in enumerate(text) if c == "="]
         if not cuts:
-            kind, colon, _ = text.partition(":")
-            swapped = colon and kind not in KINDS
-            hint = f"write {text.replace(':', '=', 1)}" if swapped else f"for example: {text}=new"
-            raise misused(f'"{text}" is not of the form OLD=NEW', hint)
+            kind, *new = re.split(":|->|=>", text, maxsplit=1)
+            new = [""] if kind in KINDS else new or [t for t in texts[-1:] if "=" not in t]
+            pair = f"{kind}={new[0]}" if new != [text] and any(new) else f"{text}=new"
+            raise misused(f'"{text}" is not of the form OLD=NEW', f"write {pair}")
         known_cuts = [i for i in cuts if {text[:i], text[:i].partition(":")[2]} & known]
         at = (known_cuts or cuts[:1])[-1]
         if text[:at] in out:

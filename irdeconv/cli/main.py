@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import sys
 import traceback
+from argparse import Namespace
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from importlib import import_module
@@ -22,7 +23,7 @@ from irdeconv.base.limits import of_settings
 from irdeconv.cli.console import Console, drawn
 from irdeconv.cli.interrupt import EXIT_CODE, PROCESS
 from irdeconv.cli.options import limits_around
-from irdeconv.cli.usage import unknown_verb, wants_json
+from irdeconv.cli.usage import suited, unknown_verb, wants_json
 from irdeconv.cli.verbs import GROUPS, VERBS, function_of, verb_parser, verb_record
 
 Consoles = Callable[..., Console]
@@ -100,8 +101,7 @@ def _run_verb(verb: str, args: list[str], consoles: Consoles) -> int:
                 python = import_module("irdeconv.cli.python_script")
                 console.raw(python.script(verb, options))
                 return 0
-            answer = function_of(verb)(options, console)
-            return answer if isinstance(answer, int) else answer.shown(console)
+            return _answered(verb, options, console)
 
     name = verb if verb in VERBS else "error"
     while True:
@@ -112,6 +112,16 @@ def _run_verb(verb: str, args: list[str], consoles: Consoles) -> int:
 
         console.log(f"watching {', '.join(filter(seen.get, seen))}; Ctrl-C ends")
         wait_for_change(seen)
+
+
+def _answered(verb: str, options: Namespace, console: Console) -> int:
+    """Run a verb; the hints of its errors name its own options."""
+    try:
+        answer = function_of(verb)(options, console)
+    except IrdeconvError as e:
+        e.diagnostics = [suited(d, options) for d in e.diagnostics]
+        raise
+    return answer if isinstance(answer, int) else answer.shown(console)
 
 
 def guarded(

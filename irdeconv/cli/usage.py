@@ -4,51 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from argparse import Action, ArgumentParser
+from argparse import Action, ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
-from irdeconv.base.errors import UsageError, did_you_mean, misused
+from irdeconv.base import synonyms
+from irdeconv.base.errors import Diagnostic, UsageError, did_you_mean, misused
 
-# Names of the verbs in other tools.
-SYNONYMS = {
-    name: verb
-    for line in """
-    bench: benchmark profile
-    check-certificate: certify prove verify
-    extract: cut
-    validate: check lint test
-    compare: diff
-    run: execute
-    convert: import export
-    inspect: draw info list open show view visualize
-    raise: lift
-    reduce: minimize shrink
-    simplify: optimize
-    infer: shapes
-    lower: transform
-    lower --list-targets: devices list-targets profiles targets
-    doctor: --info
-    --version: version -v
-    --help: -? /?
-    """.strip().split("\n")
-    for verb, _, names in [line.strip().partition(": ")]
-    for name in names.split()
-}
-# Names of options in other tools; of several, the first one that a verb has is meant.
-_OPTIONS = {
-    name: options.split(", ")
-    for line in """
-    --shape: batch batch-size size sizes
-    --jobs, --threads: cores parallel processes workers
-    --iterations, --rounds: iters repeat repeats runs
-    --tolerance: atol eps epsilon rtol tol
-    --format json: json
-    --target: device
-    """.strip().split("\n")
-    for options, _, names in [line.strip().partition(": ")]
-    for name in names.split()
-}
 _PLACEHOLDERS = {
     "ACTION": "make vectors",
     "FILE": "model.xml",
@@ -71,6 +34,7 @@ _VALUES = {
     "--input": "x=@x.npy",
     "--iterations": "100",
     "--max-memory": "2G",
+    "--pattern": "s/old/new/",
     "--rounds": "5",
     "--seed": "1",
     "--shape": "'x[1,3,224,224]'",
@@ -84,6 +48,9 @@ _VALUES = {
     "--tune": "kernels.json",
     "--weights": "model.bin",
 }
+
+
+_SURELY = 0.72  # of letters in common: --quantize is not --quiet
 
 
 def option_names(parser: ArgumentParser) -> list[str]:
@@ -138,8 +105,8 @@ def unknown_verb(args: Sequence[str], verbs: Iterable[str]) -> UsageError:
         return misused(f'the verb stands before "{word}"', f"irdeconv {rest}")
     options = ("--help", "--version") if word.startswith("-") else ()
     near = did_you_mean(word, (*options, *known))
-    if word in SYNONYMS:
-        near = f'did you mean "{SYNONYMS[word]}"?'
+    if word in synonyms.VERBS:
+        near = f'did you mean "{synonyms.VERBS[word]}"?'
     elif re.fullmatch(r"[EWew]\d{3}", word):
         near = f"irdeconv codes {word.upper()} explains it"
     elif word.startswith("-"):
@@ -177,10 +144,10 @@ def misparsed(
         if word.startswith("-") and word != "-":
             return _unknown_option(parser, word, args, others)
         return _one_too_many(parser, verb, word, args)
+    required = start.startswith(("the following arguments are", "one of the arguments"))
+    if required and (unknown := _unknown_ones(parser, args)):
+        return _unknown_option(parser, unknown[0], args, others)
     if start == "the following arguments are required":
-        unknown = _unknown_ones(parser, args)
-        if unknown:
-            return _unknown_option(parser, unknown[0], args, others)
         return _lacking(parser, verb, rest.split(", "), args)
     one_of = re.match(r"one of the arguments (.*) is required", message)
     if one_of:
@@ -210,9 +177,13 @@ def _unknown_option(
     value = next((b for a, b in pairwise([*args, ""]) if a == word), "")
     word = word.partition("=")[0]
     known = [o for o in option_names(parser) if o.startswith("--") and o != "--debug"]
-    plain = "--" + word.lstrip("-")
+    plain = "--" + word.lstrip("-").replace("_", "-")
     begun, places = [o for o in known if o.startswith(plain)], _positionals(parser)
-    if plain in known or 0 < len(begun) < 5:
+    if len(word) == 2 and value[:1].isalnum():
+        begun = [o for o in begun if _named(parser, o)[0].nargs != 0]
+    if plain not in known and (meant := _meant(plain, known)):
+        hint = meant
+    elif plain in known or 0 < len(begun) < 5:
         meant = '" or "'.join([plain] if plain in known else begun)
         hint = f'did you mean "{meant}"?'
     elif {"--against": "OTHER"}.get(plain, plain[2:].upper()) in [p.strip("[].+ ") for p in places]:
@@ -220,21 +191,25 @@ def _unknown_option(
     elif plain.startswith(_FOR_MODEL) and value.endswith((".xml", ".onnx")):
         hint = f"a model stands without an option: irdeconv {verb} {value}"
     elif elsewhere := others(word):
-        hint = f"it is an option of {', '.join(elsewhere)}"
+        more = f" and {len(elsewhere) - 3} more" if len(elsewhere) > 3 else ""
+        hint = f"it is an option of {', '.join(elsewhere[:3])}{more}"
     elif re.fullmatch("--..?", word) and "NAME=VALUE" in " ".join(places):
         hint = "an input is written NAME=VALUE, without --"
     else:
-        hint = _meant(plain, known) or "it has " + ", ".join(begun or known)
+        near = did_you_mean(plain[2:], [o[2:] for o in known], _SURELY)
+        lists = f"irdeconv {verb} --help lists its options"
+        hint = near.replace('"', '"--', 1) if near else lists
     return misused(f'{verb} has no option "{word}"', hint)
 
 
 def _meant(word: str, known: Sequence[str]) -> str | None:
-    """Return the option of another name that is meant, or the nearest one; None if none is near."""
-    for option in _OPTIONS.get(word[2:], ()):
-        if option.split()[0] in known:
-            return f'did you mean "{option}"?'
-    near = did_you_mean(word[2:], [o[2:] for o in known])
-    return near and near.replace('"', '"--', 1)
+    """Return the answer to an option of another tool, if there is one."""
+    for answer in synonyms.OPTIONS.get(word[2:], ()):
+        if not answer.startswith("--"):
+            return answer
+        if answer.split()[0] in known:
+            return f'did you mean "{answer}"?'
+    return None
 
 
 def _one_too_many(parser: ArgumentParser, verb: str, word: str, args: Sequence[str]) -> UsageError:
@@ -256,6 +231,21 @@ def _one_too_many(parser: ArgumentParser, verb: str, word: str, args: Sequence[s
     elif "--from" in option_names(parser):
         hint = f"name layers by options: --from {word}, --to {word}"
     return misused(f'{verb} takes {takes}: "{word}" is one too many', hint)
+
+
+def suited(diagnostic: Diagnostic, args: Namespace) -> Diagnostic:
+    """Return a diagnostic whose hint names the verb's own options for weights."""
+    hint, place = diagnostic.hint, diagnostic.location
+    if hint is None or "--weights" not in hint:
+        return diagnostic
+    if "no_weights" not in args:
+        hint = hint.replace(
+            ", name it with --weights, or leave it out: --no-weights", ", or name it with --weights"
+        )
+    for second, option in (("lowered", "--lowered-weights"), ("other", "--other-weights")):
+        if place is not None and place.file == getattr(args, second, None):
+            hint = hint.replace("--weights", option)
+    return replace(diagnostic, hint=hint)
 
 
 def _lacking(
@@ -300,7 +290,9 @@ def _without_value(
 
 def _no_choice(parser: ArgumentParser, name: str, option: str, word: str) -> UsageError:
     choices = [str(c) for a in _named(parser, name) for c in a.choices or ()]
-    hint = did_you_mean(word, choices) or "there are " + ", ".join(choices)
+    hint = did_you_mean(word, choices, _SURELY) or "there are " + ", ".join(choices)
+    if word in synonyms.OPTIONS and "json" in choices:
+        hint += "; programs read json"
     if not option.startswith("-"):
         if re.search(r"[./\\]", word) or os.path.exists(word):
             hint = f"{option} comes before it: {', '.join(choices)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import PurePath
 from typing import Literal, NamedTuple
@@ -28,6 +29,8 @@ class Kind(NamedTuple):
 
 
 _EXPORT = "export the model to ONNX or OpenVINO IR where it was made"
+_KERAS = "export it with Keras: model.export('model.onnx', format='onnx')"
+_OF_CODE = "load it into the network's own code, and export that: torch.onnx.export"
 _UNPACK = "unpack it and name the model in it"
 _NOT_MODEL = "name the model's .xml"
 _AS_INPUT = "give it as an input: irdeconv run MODEL x=@{}"
@@ -52,11 +55,11 @@ _SIGNATURES = (
     (b"MZ", Kind("a program or library of Windows", _NOT_MODEL)),
     (b"\xcf\xfa\xed\xfe", Kind("a program or library of macOS", _NOT_MODEL)),
     (b"\x93NUMPY", Kind("a NumPy array (.npy)", _AS_INPUT)),
-    (b"\x89HDF", Kind("HDF5, as Keras writes it", _EXPORT)),
+    (b"\x89HDF", Kind("HDF5, as Keras writes it", _KERAS)),
     (b"\x89PNG", Kind("a PNG image", _AS_INPUT)),
     (b"\xff\xd8\xff", Kind("a JPEG image", _AS_INPUT)),
     (b"%PDF", Kind("a PDF", _NOT_MODEL)),
-    (b"GGUF", Kind("a GGUF file: weights without a graph", _EXPORT)),
+    (b"GGUF", Kind("a GGUF file: weights without a graph", _OF_CODE)),
     (b"\xff\xfe\0\0", Kind("UTF-32 text", _UTF.format("UTF-32"))),
     (b"\0\0\xfe\xff", Kind("UTF-32 text", _UTF.format("UTF-32"))),
     (b"\xff\xfe", Kind("UTF-16 text", _UTF.format("UTF-16"))),
@@ -77,23 +80,65 @@ _ZIPS = (
         Kind("an archive of NumPy arrays (.npz)", "give it as inputs: irdeconv run MODEL {}"),
     ),
     (rb"/data\.pkl|/version|/byteorder", _PYTORCH),
-    (rb"config\.json|metadata\.json", Kind("a Keras model", _EXPORT)),
+    (rb"config\.json|metadata\.json", Kind("a Keras model", _KERAS)),
 )
 # An ONNX model begins with its ir_version, then producer, graph or operation sets.
 _ONNX_BEGIN = re.compile(rb"\x08[\x01-\x3f][\x12\x1a\x22\x28\x2a\x32\x3a\x42\x72]", re.DOTALL)
+_OF_SOURCE = "nothing turns it back: name the .onnx or .xml that it was compiled of"
 _SUFFIXES = {
-    ".bin": Kind("a weights file", "name the model's .xml; this may be its --weights"),
-    ".blob": Kind("a compiled model", "name the .xml that it was compiled of"),
-    ".pb": Kind("a TensorFlow graph", "convert it: ovc {}, or tf2onnx"),
-    ".pt": _PYTORCH,
-    ".pth": _PYTORCH,
-    ".safetensors": Kind("arrays without a graph (.safetensors)", _EXPORT),
+    suffix: Kind(name, mend)
+    for suffixes, name, mend in (
+        (".bin .data", "a weights file", "name the model's .xml or .onnx; this may be its weights"),
+        (".blob", "a compiled model", "name the .xml that it was compiled of"),
+        (".pb", "a TensorFlow graph", "convert it: ovc {}, or tf2onnx"),
+        (".meta .index", "a TensorFlow checkpoint", "convert it: python -m tf2onnx.convert"),
+        (".pt .pth .pt2 .ckpt .t7", *_PYTORCH[:2]),
+        (".safetensors", "arrays without a graph (.safetensors)", _OF_CODE),
+        (
+            ".caffemodel .prototxt",
+            "a Caffe model",
+            "convert it with openvino-dev==2023.3: mo --input_model NET.caffemodel",
+        ),
+        (".pdmodel .pdiparams", "a PaddlePaddle model", "convert its .pdmodel: ovc or paddle2onnx"),
+        (".param", "an ncnn model", _EXPORT),
+        (".mlmodel", "a Core ML model", _EXPORT),
+        (".mnn", "an MNN model", _EXPORT),
+        (".cfg .weights", "a Darknet model", _EXPORT),
+        (".nnef", "an NNEF model", _EXPORT),
+        (".params", "the weights of an MXNet model", _EXPORT),
+        (".mlir .tosa", "a program of MLIR", _EXPORT),
+        (".armnn", "an Arm NN model", _EXPORT),
+        (".ort", "a model in ONNX Runtime's own format", "name the .onnx that it was made of"),
+        (".uff", "a UFF model of TensorRT", "convert the TensorFlow graph: ovc, or tf2onnx"),
+        (".engine .trt .plan", "an engine of TensorRT", _OF_SOURCE),
+        (".rknn", "a model compiled for Rockchip's NPU (RKNN)", _OF_SOURCE),
+        (".dlc", "a model converted for Qualcomm's SNPE (DLC)", _OF_SOURCE),
+        (".xmodel", "a model compiled by Vitis AI", _OF_SOURCE),
+        (".hef .har", "a model compiled for Hailo", _OF_SOURCE),
+        (".om", "a model compiled for Ascend", _OF_SOURCE),
+        (".kmodel .axmodel .bmodel .cvimodel .mxq .nb .nef", "a compiled model", _OF_SOURCE),
+    )
+    for suffix in suffixes.split()
 }
+_WEIGHTS = (".bin", ".data")
+_JSONS = (
+    (
+        rb'"schema":\s*"irdeconv/',
+        Kind("a result of irdeconv", "name a model; certificates go with --certificate"),
+    ),
+    (rb'\{\s*"nodes":\s*\[\s*\{\s*"op"', Kind("an MXNet model", _EXPORT)),
+)
 
 
 def kind_of(begin: bytes, path: str) -> Kind:
     """Return a file's kind by its first `BEGIN` bytes; without a signature its suffix helps."""
     kind = _by_content(begin, PurePath(path).suffix.lower())
+    stem = PurePath(path).with_suffix("") if kind is _SUFFIXES[".bin"] else ""
+    for model in (f"{stem}.xml", f"{stem}.onnx", str(stem)) if stem else ():
+        if model.endswith((".xml", ".onnx")) and os.path.isfile(model):
+            return kind._replace(mend=f"name the model: {model}")
+    if stem and os.path.isfile(f"{stem}.param"):
+        return _SUFFIXES[".param"]
     return kind._replace(mend=kind.mend.replace("{}", path))
 
 
@@ -104,7 +149,7 @@ def _by_content(begin: bytes, suffix: str) -> Kind:
         return _SUFFIXES[suffix]
     if begin.startswith(b"PK\3\4"):
         found = (kind for names, kind in _ZIPS if re.search(names, begin))
-        return next(found, Kind("a zip archive", _UNPACK))
+        return next(found, _SUFFIXES.get(suffix) or Kind("a zip archive", _UNPACK))
     if begin[8:10] == b'{"':
         return _SUFFIXES[".safetensors"]
     if begin[257:262] == b"ustar":
@@ -125,13 +170,13 @@ def _by_text(text: bytes, begin: bytes, suffix: str) -> Kind:
     if text.startswith(b"<"):
         return _IR
     if text.startswith(b"{") or (suffix == ".json" and text.startswith(b"[")):
-        return _JSON
+        return next((kind for mark, kind in _JSONS if re.search(mark, begin)), _JSON)
     if suffix == ".ird" or re.match(rb"(//[^\n]*\s+)*graph\s", text):
         return _TEXT_FORM
-    if suffix in _SUFFIXES and suffix != ".bin":
+    if suffix in _SUFFIXES and suffix not in _WEIGHTS:
         return _SUFFIXES[suffix]
-    if _ONNX_BEGIN.match(begin) and suffix != ".bin":
+    if _ONNX_BEGIN.match(begin) and suffix not in _WEIGHTS:
         return _ONNX
     if re.search(rb"[\0-\x08\x0e-\x1f]", begin):
-        return _SUFFIXES[".bin"] if suffix == ".bin" else _BINARY
+        return _SUFFIXES[".bin"] if suffix in _WEIGHTS else _BINARY
     return _PLAIN if begin.strip() else _EMPTY

@@ -24,7 +24,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
 from irdeconv.base import progress, work
-from irdeconv.base.errors import Diagnostic, IrdeconvError, LimitError, misused
+from irdeconv.base.errors import ArgumentTypeError, Diagnostic, IrdeconvError, LimitError, misused
 from irdeconv.base.limits import Limits, current, raise_hint
 from irdeconv.base.opening import open_file, read_file, real, reason_of, shown, size_of
 from irdeconv.base.source import Location, SourceFile
@@ -308,6 +308,10 @@ def load_file(source: OnnxSource) -> OnnxFile:
         copied.CopyFrom(source)
         place = Location(SourceFile("<onnx.ModelProto>", b""))
         return OnnxFile(checked(copied, place), place.file)
+    if not isinstance(source, str | PathLike | bytes):
+        message = f"expected an ONNX model, got {type(source).__name__}"
+        hint = "it is a path (.onnx), the bytes of such a file or an onnx.ModelProto"
+        raise ArgumentTypeError(Diagnostic("E700", "error", message, hint=hint))
     name = "<bytes>" if isinstance(source, bytes) else os.fspath(source)
     place = Location(SourceFile(name, b""))
     data = source if isinstance(source, bytes) else read_file(source, current().message_bytes)

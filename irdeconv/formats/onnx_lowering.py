@@ -26,6 +26,7 @@ from irdeconv.formats.onnx_container import (
     uses,
 )
 from irdeconv.formats.onnx_node import STANDARD, title_of
+from irdeconv.formats.onnx_reader import label
 from irdeconv.formats.onnx_spelling import OLDEST, NodeWriter
 from irdeconv.formats.onnx_types import (
     CONV_TRANSPOSE,
@@ -204,9 +205,9 @@ def _one(
         if lost is not None:
             raise errors.OpError(f'its input "{lost}" has no producer', code="E204")
         if not is_deconvolution(node) and node.op_type != "Conv":
-            raise errors.OpError(
-                f"irdeconv does not know {node.domain}.{node.op_type}", code="E206"
-            )
+            near = errors.did_you_mean(node.op_type, (CONV_TRANSPOSE,))
+            unknown = f"irdeconv does not know {label(node)}"
+            raise errors.OpError(f"{unknown}; {near}" if near else unknown, code="E206")
         if any(a.ref_attr_name for a in node.attribute):
             raise errors.OpError(OF_CALLS, code="E206")
         row, graph = _lowered(state, scope, node)
@@ -397,5 +398,6 @@ def lower_onnx(
 def stage_onnx(lowered: LoweredOnnx, path: Path, files: Files, *, force: bool = False) -> OnnxFile:
     """Write a lowered model; it takes its place with all others of `files`, and is read back."""
     if path.suffix != SUFFIX:
-        raise errors.misused(f"{path}: an ONNX model is written to a file *{SUFFIX}")
+        hint = f"name it {path.with_suffix(SUFFIX)}; an IR is written by write(lower(model), path)"
+        raise errors.misused(f"{path}: an ONNX model is written as {SUFFIX}", hint)
     return stage_file(lowered.model, lowered.added, path, files, force=force)

@@ -183,6 +183,9 @@ class NodeReader(ModelReader):
         own = lookup(node.op_type, domain) if coverage is None and domain else None
         if own is not None:
             return lambda: self._by_class(names, view, own)
+        if schema is None and coverage is None and domain == "":
+            near = did_you_mean(node.op_type, {kind for of, kind in RULES if not of})
+            raise Refusal(f"ONNX has no such operation; {near}" if near else problem)
         if schema is None or not (schema.has_function or schema.has_context_dependent_function):
             raise Refusal(problem)
         return lambda: self._by_definition(names, node, schema, found)

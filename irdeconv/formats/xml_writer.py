@@ -256,7 +256,8 @@ def require_model_path(path: Path) -> None:
     require_writable(path)  # so that it has a name
     if path.suffix != ".xml" and (path.is_file() or not path.exists()):
         message = f"{path}: an IR is written as .xml, with its .bin beside it"
-        raise misused(message, f"name it {path.with_suffix('.xml')}")
+        onnx = "; lower_onnx writes an .onnx" if path.suffix.startswith(".on") else ""
+        raise misused(message, f"name it {path.with_suffix('.xml')}{onnx}")
     for target in (path, weights_beside(path)):
         require_writable(target)
         if target.exists() and not target.is_file():

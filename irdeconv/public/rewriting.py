@@ -22,6 +22,7 @@ from irdeconv.rewrite.lower_deconv import lower as _lower
 from irdeconv.rewrite.standardize import standardize
 from irdeconv.rewrite.targets import Target
 from irdeconv.runtime.feeds import Feeds
+from irdeconv.runtime.peers import require_side
 from irdeconv.verify import check
 from irdeconv.verify.certificates import Certificate, Certificates, CheckReport, read_certificates
 from irdeconv.verify.proving import Given, both_sides
@@ -264,6 +265,8 @@ def _reduced(
     """Read the models, reduce, write."""
     graph, models = opened(model, path)
     if task.compare is not None and task.compare not in (PEER, ONNX_PEER):
+        if isinstance(task.compare, str):
+            require_side(task.compare)
         other, second = opened(task.compare, path)
         models, task = models + second, replace(task, compare=other)
     feeds = guessed_feeds(graph) if inputs is None else inputs

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -16,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.base.arguments import checked
-from irdeconv.base.errors import IrdeconvError, UsageError, did_you_mean, misused
+from irdeconv.base.errors import IrdeconvError, UsageError, misused
 from irdeconv.formats.kinds import SAVED
 from irdeconv.formats.models import ModelLike, graph_of, looks_like_a_model
 from irdeconv.ir.graph import Graph
@@ -28,7 +26,7 @@ from irdeconv.rewrite.lower_deconv import Lowered
 from irdeconv.rewrite.targets import Target, load_target
 from irdeconv.runtime.bench import BenchReport
 from irdeconv.runtime.feeds import Feeds
-from irdeconv.runtime.peers import PEERS
+from irdeconv.runtime.peers import PEERS, require_side
 from irdeconv.runtime.plan import Plan
 from irdeconv.show.explanation import Explanation
 from irdeconv.show.explanation import explain as _explain
@@ -87,13 +85,6 @@ def compare(
         if reduce and (around := find_around(plan, start, inputs, result, other)):
             write_around(around, Path(reduce), PEER if str(b) == PEER else None)
         return replace(result, other=other)
-
-
-def require_side(side: str) -> None:
-    """Raise UsageError for a word that is neither a file nor a runtime."""
-    if not (re.search(r"[./\\]", side) or os.path.exists(side)):
-        hint = did_you_mean(side, PEERS) or "a file is a model, or an .npz of arrays"
-        raise misused(f'"{side}" is neither a file nor {" or ".join(PEERS)}', hint)
 
 
 def _runtime_of(a: Any, b: Any) -> Any:

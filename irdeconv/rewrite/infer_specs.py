@@ -334,12 +334,43 @@ def refused(
     found = list(problems)
     general = [d for d in found if d.code in _OF_SIZES and d.hint == CODES[d.code].hint]
     with suppress(IrdeconvError):
-        if general and shapes and declared() is not None:
-            given = ", ".join(f"{n}{format_shape(parse_shape_like(s))}" for n, s in shapes.items())
-            hint = f"the model refuses {given}: give other sizes with --shape, --fill or arrays"
+        if general and shapes and (model := declared()) is not None:
+            sizes = {name: parse_shape_like(shape) for name, shape in shapes.items()}
+            near = _accepted(model, sizes) if isinstance(model, Graph) else None
+            other = f"takes --shape '{_listed(near)}'" if near else "needs other sizes"
+            hint = f"the model refuses {_listed(sizes)}; it {other}"
             hint = hint if Spelling.options else in_python(hint)
             return [replace(d, hint=hint) if d in general else d for d in found]
     return found
+
+
+def _listed(shapes: Mapping[str, Shape | None]) -> str:
+    return ",".join(f"{name}{format_shape(shape)}" for name, shape in shapes.items())
+
+
+def _accepted(model: Graph, shapes: Mapping[str, Shape | None]) -> dict[str, Shape | None]:
+    """Return input shapes near the given ones with which a model can be inferred, or none.
+
+    Dimensions that are exact in the file stay so, open ones become a multiple of a unit, 8 or 224.
+    """
+    names = model.input_names() | ({"": model.parameters[0]} if len(shapes) == 1 else {})
+    own = {n: p.op.shape for n, p in names.items() if isinstance(p.op, Parameter)}
+    ways = ((8, LARGEST_INT), (32, LARGEST_INT), (8, 8), (224, 224))
+    for unit, most in ways if shapes.keys() <= own.keys() else ():
+        near = {name: _rounded(own[name], s, unit, most) for name, s in shapes.items()}
+        problems = infer_specs(model.copy(), input_shapes(model, near))
+        if not any(d.severity == "error" for d in problems):
+            return near
+    return {}
+
+
+def _rounded(declared: Shape | None, wanted: Shape | None, unit: int, most: int) -> Shape | None:
+    """Return a shape with the declared sizes, and multiples of a unit behind the first two."""
+    if declared is None or wanted is None or len(declared) != len(wanted):
+        return wanted
+    up = [min(-(-w // unit) * unit, most) if isinstance(w, int) else w for w in wanted]
+    out = zip(declared, (*wanted[:2], *up[2:]), strict=True)
+    return tuple(d if isinstance(d, int) else size for d, size in out)
 
 
 @contextmanager

@@ -6,6 +6,8 @@ that a target cannot run are rewritten by the rules of legalising.py.
 
 from __future__ import annotations
 
+import os
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,6 +29,7 @@ from irdeconv.base.errors import (
     TargetError,
     count,
     did_you_mean,
+    first_names,
     misused,
 )
 from irdeconv.base.form_names import AUTO, FALLBACK, require_form
@@ -227,11 +230,12 @@ class LoweringRequest:
         """Raise UsageError if `only` matches none of the layers that may be lowered."""
         known = list(names)
         if not any(map(self.selects, known)):
-            names = str(self.only).split(",")
-            hint = did_you_mean(str(self.only), known)
-            if len(names) > 1 and {*names} <= {*known}:
-                hint = "it is one pattern, not a list: 'decoder/*' fits several names"
-            hint = hint or "inspect lists the layers, deconvolutions with a *"
+            words = re.split("[,; ]+", str(self.only))
+            one = f"write one of {first_names(known)}" if known else "the model has none to lower"
+            hint = did_you_mean(str(self.only), known) or one
+            if len(words) > 1 and {*words} & {*known}:
+                start = os.path.commonprefix(words)  # noqa: RUF071 -- of names
+                hint = f'it is one pattern, not a list, such as "{start}*"'
             raise misused(f'--only "{self.only}": no layer to lower has this name', hint)
 
     def styled(self, style: Style) -> Style:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -74,11 +76,21 @@ def peers(names: Sequence[str], source: Source, inputs: Feeds) -> Iterator[list[
         yield [_peer(name, source, arrays, Path(folder)) for name in names]
 
 
+def require_side(side: str) -> None:
+    """Raise UsageError for a word that is neither a file nor a runtime."""
+    if not (re.search(r"[./\\]", side) or os.path.exists(side)):
+        hint = _near(side) or "a file is a model, or an .npz of arrays"
+        raise misused(f'"{side}" is neither a file nor {" or ".join(PEERS)}', hint)
+
+
+def _near(name: str) -> str | None:
+    return did_you_mean({"ort": "onnxruntime", "ov": "openvino"}.get(name, name), PEERS)
+
+
 def require_peer(name: str) -> None:
     """Raise UsageError for an unknown name, UnsupportedError if a package of it is missing."""
     if name not in PEERS:
-        hint = did_you_mean(name, PEERS) or f"there are {', '.join(PEERS)}"
-        raise misused(f'there is no peer "{name}"', hint)
+        raise misused(f'there is no peer "{name}"', _near(name) or f"there are {', '.join(PEERS)}")
     for package in PEERS[name].packages:
         if installed(package) is None:
             raise lacking(f"comparing with {name}", package)

@@ -74,7 +74,7 @@ def test_numbers_and_paths_of_other_libraries() -> None:
 
     assert use(np.int64(3), np.float32(1), Path(), 5, unknown=6) == 3  # type: ignore[arg-type]
     assert use(True, 1) == 1
-    with pytest.raises(TypeError, match=r"use\(\) got an unexpected keyword argument 'z'"):
+    with pytest.raises(TypeError, match=r'use has no argument "z"'):
         use(z=1)  # type: ignore[call-arg]
 
 

@@ -179,7 +179,7 @@ def test_json_where_json_is_asked_for(command: str, form: list[str], capsys: Cap
 
 
 def test_sizes_that_a_layer_refuses() -> None:
-    hint = "the model refuses x[1,3]: give other sizes with shapes= or arrays"
+    hint = "the model refuses x[1,3]; it needs other sizes"
     ones = np.ones((1, 3), np.float32)
     for call in (lambda: ird.infer("sum.ird", {"x": [1, 3]}), lambda: ird.run("sum.ird", ones)):
         with pytest.raises(ird.IrdeconvError, match=re.escape(hint)):
