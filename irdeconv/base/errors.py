@@ -172,7 +172,7 @@ _IN_PYTHON = (
 
 def in_python(text: str | None) -> Any:
     """Return a text with arguments of Python instead of options, but those of whole commands."""
-    if text is None or re.search(r"\b(irdeconv|pip|tf2onnx) ", text):
+    if text is None or re.search(r"\b(irdeconv|mo|pip|tf2onnx) ", text):
         return text
     for option, argument in _IN_PYTHON:
         text = re.sub(option, argument, text)
@@ -469,6 +469,11 @@ def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.6) -> str | 
     longer = [k for k in lower if len(text) >= _LEAST_START and k.startswith(text)]
     found = sorted(longer, key=len)[:1] or difflib.get_close_matches(text, lower, 1, cutoff)
     return f'did you mean "{lower[found[0]]}"?' if found else None
+
+
+def asking(text: str, word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """Return a text with the question of `did_you_mean`, if a known word is near."""
+    return "; ".join(filter(None, (text, did_you_mean(word, known, cutoff))))
 
 
 _SOME = 20

@@ -117,8 +117,9 @@ def _near(file: Path) -> str:
         return f"name each file by itself: {' '.join(several)}"
     stems = [n for n in names if n.lower() == file.name.lower()]
     stems += [n for n in names if Path(n).stem in (file.name, file.stem) and n.endswith(_MODELS)]
-    alike = [n for n in names if not file.suffix or Path(n).suffix == file.suffix]
-    near = f'did you mean "{stems[0]}"?' if stems else did_you_mean(file.name, alike)
+    stem = did_you_mean(file.stem, [Path(n).stem for n in names if Path(n).suffix == file.suffix])
+    near = stem and stem.replace('"?', f'{file.suffix}"?')
+    near = f'did you mean "{stems[0]}"?' if stems else near or did_you_mean(file.name, names, 0.75)
     return near or f"there is no such file in {real(file.parent)}"
 
 

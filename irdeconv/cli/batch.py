@@ -20,7 +20,7 @@ from irdeconv.base import progress
 from irdeconv.base.errors import IrdeconvError, count, misused
 from irdeconv.base.json_form import Record, finite
 from irdeconv.base.markup import plain
-from irdeconv.base.opening import first_bytes
+from irdeconv.base.opening import first_bytes, missing
 from irdeconv.base.tables import printable
 from irdeconv.cli.batch_answer import MOST_DIAGNOSTICS, execute, failed, parts
 from irdeconv.cli.batch_executors import (
@@ -266,6 +266,9 @@ def _require_words(args: argparse.Namespace, file: str) -> None:
         setattr(options, name, None)
     if not any(mark in word for word in args.words for mark in PLACEHOLDERS):
         check_options(verb_record(args.task), options)
+        for path in (*options.extension, *filter(None, [getattr(options, "certificate", None)])):
+            if not os.path.exists(path):
+                raise missing(path)
 
 
 def _is_report(path: str) -> bool:

@@ -96,7 +96,9 @@ def check_together(verb: Verb, args: argparse.Namespace) -> None:
         actions = option.of.split()
         if actions and action not in (None, *actions):
             kind = f'has no option "{option.name}"' if option.names else f"takes no {option.name}"
-            raise misused(f"{action} {kind}", f"it is one of {', '.join(actions)}")
+            verb_name = "batch" if "task" in args else "suite"
+            message = f"{verb_name} {action} {kind}"
+            raise misused(message, f"it is one of {', '.join(actions)}")
         needed = option.needs.split()
         if needed and not any(map(has, needed)):
             ways = " or ".join(f"{o.name} {o.value}".strip() for o in map(verb.named, needed))
@@ -273,15 +275,18 @@ def parse_shapes(texts: Iterable[str], option: str = "--shape") -> dict[str, Sha
             try:
                 out[name] = parse_shape(dims)
             except ValueError as e:
-                shape = _respelled(text) or "x[1,3,224,224]"
-                hint = f"write '{shape}'; ?, -1 and 1..16 leave a dimension open"
+                shape = _respelled(text)
+                begin = (
+                    f"write '{shape}'" if shape else "write a number for each, as in 'x[1,3,64,64]'"
+                )
+                hint = f"{begin}; ?, -1 and 1..16 leave a dimension open"
                 raise misused(f"{option} {text}: {e}", hint) from None
     return out
 
 
 def _respelled(text: str) -> str | None:
     """Return a shape such as x=1,3 or x(1x3) as x[1,3]; None if its dimensions are unclear."""
-    name, dim = r"(?:([^=:(\[{]+)[=:(\[{]+|[(\[{]*)", r"(?:-1|\?|\d{1,18}(?:\.\.\d{0,18})?)"
+    name, dim = r"(?:([^=:(\[{ ]+)[=:(\[{ ]+|[(\[{]*)", r"(?:-1|\?|\d{1,18}(?:\.\.\d{0,18})?)"
     found = re.fullmatch(rf"{name}({dim}(?:[x*, ]+{dim})*)[)\]}}]*", text)
     shape = found and f"{(found[1] or '').strip()}[{','.join(re.findall(dim, found[2]))}]"
     return None if shape == text else shape
@@ -421,6 +426,8 @@ def require_folder(path: Path) -> None:
     from irdeconv.formats.atomic import require_writable
 
     if not path.exists():
+        if path.suffix in (".xml", ".onnx", ".json", ".html", ".png", ".jpg", ".npy", *SAVED):
+            raise misused(f"{path} would be a folder", f"name it without {path.suffix}")
         require_writable(_first_missing(path))
     elif not path.is_dir():
         message = f"{path} cannot be written into: it is not a folder"

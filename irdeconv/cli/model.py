@@ -447,6 +447,8 @@ def _no_value(item: str, path: str, graph: Graph) -> IrdeconvError:
     name, colon, value = item.partition(":")
     if colon and name in input_names(graph):
         raise misused(message, f"write {name}={value}")
+    if item in checks.RUNTIMES:
+        return misused(message, f"runtimes are a list: --against {','.join(checks.RUNTIMES)}")
     near = did_you_mean(item, [*GENERATORS, *input_names(graph)])
     return misused(message, near or f"kinds of data are {', '.join(GENERATORS)}")
 
@@ -490,6 +492,7 @@ def naming_file(path: str, suffix: str) -> Iterator[None]:
         kind = kind_of(first_bytes(path, BEGIN), path).name
         problem = f"cannot be read: {e}" if suffix in kind else f"is {kind}, not {suffix}"
         hint = "np.save writes an array as .npy, np.savez several as .npz"
+        hint = "copy it again, or save it again" if "cut off" in problem else hint
         raise misused(f"{path} {problem}", hint) from None
 
 

@@ -280,6 +280,7 @@ PARSERS: dict[str, Callable[..., Callable[[str], Any]]] = {
     "measurements": lambda: measurements,
     "substitution": lambda: substitution,
     "shard": lambda: shard,
+    "sizes": lambda: lambda text: [whole(1)(size) for size in text.split(",")],
 }
 _TAG = re.compile(r" @(\w+)")
 

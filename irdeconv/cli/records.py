@@ -393,7 +393,7 @@ reach each output. -o FILE.svg writes the picture.
     + STRUCTURE
     [LAYER]  the name of a deconvolution
     --solve SIZE[,SIZE]  list attributes of the layer's dialect that give this output size (one for
-        all axes, or one per axis), the smallest changes first
+        all axes, or one per axis), the smallest changes first @sizes
     + SHAPE FILL
     -o --output FILE  write the result here instead of stdout @writes text
     + FORCE

@@ -35,7 +35,6 @@ from irdeconv.formats.text import dump
 from irdeconv.ir.graph import Graph
 from irdeconv.ir.spec import Shape, Spec, compatible, merge_shapes
 from irdeconv.ops.basic import Opaque
-from irdeconv.proof.spelling import integer
 from irdeconv.rewrite.infer_specs import layer_count, stale
 
 if TYPE_CHECKING:
@@ -338,12 +337,7 @@ def run_explain(args: argparse.Namespace, console: Console) -> int:
     """Explain."""
     graph = read(args)
     shapes = shapes_for(graph, args.shape)
-    try:
-        sizes = None if args.solve is None else [integer(n) for n in args.solve.split(",")]
-    except ValueError as e:
-        hint = "one size for all axes, or one per axis: --solve 64,64"
-        raise misused(f"--solve {args.solve}: {e}", hint) from None
-    found = ird.explain(graph, args.layer, solve=sizes, shapes=shapes)
+    found = ird.explain(graph, args.layer, solve=args.solve, shapes=shapes)
     if args.output is None and console.format == "text":
         console.text(str(found))
     else:

@@ -16,12 +16,19 @@ from typing import Annotated, TypedDict
 import numpy as np
 
 import irdeconv as ird
-from irdeconv.base.errors import Diagnostic, UsageError, count, did_you_mean, misused
+from irdeconv.base.errors import Diagnostic, UsageError, count, misused
 from irdeconv.base.form_names import FALLBACK
 from irdeconv.base.json_form import NamedLayer, Record
 from irdeconv.base.opening import real
 from irdeconv.base.tables import WIDTH, table, wrap
-from irdeconv.cli.checks import RUNTIMES, protect, read_by, require_single, runtime_and_file
+from irdeconv.cli.checks import (
+    RUNTIMES,
+    protect,
+    read_by,
+    require_other,
+    require_single,
+    runtime_and_file,
+)
 from irdeconv.cli.console import Answer, Console
 from irdeconv.cli.diagnostics import print_diagnostics
 from irdeconv.cli.model import (
@@ -421,11 +428,7 @@ def _refuse_other(other: str | None, out: Path) -> None:
     if runtime is not None:
         hint = f"compare two models by their files, or one of them with {runtime}"
         raise misused(f"--compare {other}: {runtime} executes the same model", hint)
-    if not Path(other).exists():
-        hint = f"it is {', '.join(RUNTIMES)}, or the file of a model"
-        raise misused(
-            f'--compare {other}: there is no file "{other}"', did_you_mean(other, RUNTIMES) or hint
-        )
+    require_other(other)
 
 
 def _task(args: argparse.Namespace) -> Task:

@@ -22,32 +22,17 @@ _PLACEHOLDERS = {
 _OUTPUTS = {"run": "out.npz", "inspect": "out.txt", "explain": "out.txt", "batch": "out"}
 _WRITERS = ("lower", "raise", "convert", "extract", "rename", "simplify", "reduce")
 _FOR_MODEL = ("--i", "--m", "--net", "--onnx", "--xml")  # how other tools name a model
-_VALUES = {
-    "--against": "openvino",
-    "--certificate": "proofs.json",
-    "--check": "'run_it {}'",
-    "--compare": "openvino",
-    "--dump": "all",
-    "--dump-dir": "dumps",
-    "--fill": "64",
-    "--form": "auto",
-    "--input": "x=@x.npy",
-    "--iterations": "100",
-    "--max-memory": "2G",
-    "--pattern": "s/old/new/",
-    "--rounds": "5",
-    "--seed": "1",
-    "--shape": "'x[1,3,224,224]'",
-    "--sizes": "x=1,3,224,224",
-    "--solve": "64,64",
-    "--target": "generic",
-    "--threads": "2",
-    "--time": "5",
-    "--tolerance": "1e-5",
-    "--top": "20",
-    "--tune": "kernels.json",
-    "--weights": "model.bin",
-}
+_VALUES = dict(  # of examples
+    pair.split(": ")
+    for pair in (
+        "--against: openvino, --certificate: proofs.json, --check: 'run_it {}', --compare: "
+        "openvino, --dump: all, --dump-dir: dumps, --fail-above: 10, --fill: 64, --form: auto, "
+        "--input: x=@x.npy, --iterations: 100, --max-growth: 1M, --max-memory: 2G, --pattern: "
+        "s/old/new/, --rounds: 5, --seed: 1, --shape: 'x[1,3,64,64]', --sizes: x=1,3,64,64, "
+        "--solve: 64,64, --target: generic, --threads: 2, --time: 5, --timeout: 60, --tolerance: "
+        "1e-5, --top: 20, --tune: kernels.json, --weights: model.bin"
+    ).split(", ")
+)
 
 
 _SURELY = 0.72  # of letters in common: --quantize is not --quiet
@@ -204,7 +189,7 @@ def _unknown_option(
 
 def _meant(word: str, known: Sequence[str]) -> str | None:
     """Return the answer to an option of another tool, if there is one."""
-    for answer in synonyms.OPTIONS.get(word[2:], ()):
+    for answer in filter(None, synonyms.OPTIONS.get(word[2:], "").split(" | ")):
         if not answer.startswith("--"):
             return answer
         if answer.split()[0] in known:
@@ -222,7 +207,7 @@ def _one_too_many(parser: ArgumentParser, verb: str, word: str, args: Sequence[s
         hint = "one model at a time; irdeconv batch takes a folder of them"
     elif word.endswith((".xml", ".onnx")) and verb in _WRITERS:
         hint = f"-o {word} writes there"
-    elif word.endswith((".xml", ".onnx")) and parser._actions[1].dest == "file":
+    elif word.endswith((".xml", ".onnx")) and " ".join(_positionals(parser)) in ("FILE", "[FILE]"):
         hint = "one model at a time; irdeconv compare takes two"
     elif re.search(r"\[.*\]$", word) and "--shape" in option_names(parser):
         hint = f"a shape is written --shape '{word}'"

@@ -542,7 +542,8 @@ class SourceNode:
     def refuse_rest(self) -> None:
         """Refuse attributes that no rule has read or accepted."""
         if self.left:
-            raise Refusal(f"the attribute {', '.join(self.left)} is not covered")
+            why = f"the attribute {', '.join(self.left)} is not covered"
+            raise Refusal(errors.asking(why, self.left[0], self.asked - set(self.attributes), 0.8))
 
 
 def registrar(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Literal, NamedTuple
 
 BEGIN = 4096  # bytes that are examined
@@ -85,39 +85,12 @@ _ZIPS = (
 # An ONNX model begins with its ir_version, then producer, graph or operation sets.
 _ONNX_BEGIN = re.compile(rb"\x08[\x01-\x3f][\x12\x1a\x22\x28\x2a\x32\x3a\x42\x72]", re.DOTALL)
 _OF_SOURCE = "nothing turns it back: name the .onnx or .xml that it was compiled of"
-_SUFFIXES = {
-    suffix: Kind(name, mend)
-    for suffixes, name, mend in (
-        (".bin .data", "a weights file", "name the model's .xml or .onnx; this may be its weights"),
-        (".blob", "a compiled model", "name the .xml that it was compiled of"),
-        (".pb", "a TensorFlow graph", "convert it: ovc {}, or tf2onnx"),
-        (".meta .index", "a TensorFlow checkpoint", "convert it: python -m tf2onnx.convert"),
-        (".pt .pth .pt2 .ckpt .t7", *_PYTORCH[:2]),
-        (".safetensors", "arrays without a graph (.safetensors)", _OF_CODE),
-        (
-            ".caffemodel .prototxt",
-            "a Caffe model",
-            "convert it with openvino-dev==2023.3: mo --input_model NET.caffemodel",
-        ),
-        (".pdmodel .pdiparams", "a PaddlePaddle model", "convert its .pdmodel: ovc or paddle2onnx"),
-        (".param", "an ncnn model", _EXPORT),
-        (".mlmodel", "a Core ML model", _EXPORT),
-        (".mnn", "an MNN model", _EXPORT),
-        (".cfg .weights", "a Darknet model", _EXPORT),
-        (".nnef", "an NNEF model", _EXPORT),
-        (".params", "the weights of an MXNet model", _EXPORT),
-        (".mlir .tosa", "a program of MLIR", _EXPORT),
-        (".armnn", "an Arm NN model", _EXPORT),
-        (".ort", "a model in ONNX Runtime's own format", "name the .onnx that it was made of"),
-        (".uff", "a UFF model of TensorRT", "convert the TensorFlow graph: ovc, or tf2onnx"),
-        (".engine .trt .plan", "an engine of TensorRT", _OF_SOURCE),
-        (".rknn", "a model compiled for Rockchip's NPU (RKNN)", _OF_SOURCE),
-        (".dlc", "a model converted for Qualcomm's SNPE (DLC)", _OF_SOURCE),
-        (".xmodel", "a model compiled by Vitis AI", _OF_SOURCE),
-        (".hef .har", "a model compiled for Hailo", _OF_SOURCE),
-        (".om", "a model compiled for Ascend", _OF_SOURCE),
-        (".kmodel .axmodel .bmodel .cvimodel .mxq .nb .nef", "a compiled model", _OF_SOURCE),
-    )
+_SHARED = {"EXPORT": _EXPORT, "CODE": _OF_CODE, "SOURCE": _OF_SOURCE}
+_TABLE = (Path(__file__).parent / "other_kinds.txt").read_text("utf-8").strip().split("\n")
+_SUFFIXES = {  # lines of suffixes, a name and a remedy
+    suffix: kind
+    for suffixes, name, mend in (line.split(" | ") for line in _TABLE)
+    for kind in [Kind(name, _SHARED.get(mend, mend))]
     for suffix in suffixes.split()
 }
 _WEIGHTS = (".bin", ".data")
@@ -126,6 +99,7 @@ _JSONS = (
         rb'"schema":\s*"irdeconv/',
         Kind("a result of irdeconv", "name a model; certificates go with --certificate"),
     ),
+    (rb'\{\s*"cells":', Kind("a notebook", _NOT_MODEL)),
     (rb'\{\s*"nodes":\s*\[\s*\{\s*"op"', Kind("an MXNet model", _EXPORT)),
 )
 

@@ -263,6 +263,7 @@ def _misplaced(document: Document, size: int, context: Context) -> bool:
         message, hint = f"{path} is empty", kind.mend
     elif (kind.foreign or kind.format) and kind.name != "a weights file":
         message, hint = f"{path} is {kind.name}, not weights", kind.mend
+        hint = "the .bin beside the .xml has them" if kind.format else hint
     else:
         need = f'Const "{layer.name}" lies at {start} to {stop}'
         if more:

@@ -209,7 +209,11 @@ def _of_file(model: str | PathLike[str] | bytes | bytearray | memoryview, how: R
     path = os.fspath(model)
     if not isinstance(path, str):
         raise _no_model(model)
-    if path.lstrip().startswith(("<", "graph ")) and "\n" in path and not os.path.lexists(path):
+    if (
+        path.lstrip().startswith(("<", "graph "))
+        and re.search(">|\n", path)
+        and not os.path.lexists(path)
+    ):
         raise misused("this is the text of a model, not its path", "give its bytes: text.encode()")
     suffix = SUFFIXES.get(Path(path).suffix)
     if suffix == "xml":

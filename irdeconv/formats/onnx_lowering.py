@@ -205,9 +205,9 @@ def _one(
         if lost is not None:
             raise errors.OpError(f'its input "{lost}" has no producer', code="E204")
         if not is_deconvolution(node) and node.op_type != "Conv":
-            near = errors.did_you_mean(node.op_type, (CONV_TRANSPOSE,))
             unknown = f"irdeconv does not know {label(node)}"
-            raise errors.OpError(f"{unknown}; {near}" if near else unknown, code="E206")
+            text = errors.asking(unknown, node.op_type, (CONV_TRANSPOSE,))
+            raise errors.OpError(text, code="E206")
         if any(a.ref_attr_name for a in node.attribute):
             raise errors.OpError(OF_CALLS, code="E206")
         row, graph = _lowered(state, scope, node)

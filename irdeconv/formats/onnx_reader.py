@@ -12,7 +12,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
-from irdeconv.base.errors import Diagnostic, did_you_mean
+from irdeconv.base.errors import Diagnostic, asking, did_you_mean
 from irdeconv.base.opening import shown
 from irdeconv.base.source import Location, SourceFile
 from irdeconv.formats import (  # noqa: F401 -- importing fills RULES
@@ -184,8 +184,7 @@ class NodeReader(ModelReader):
         if own is not None:
             return lambda: self._by_class(names, view, own)
         if schema is None and coverage is None and domain == "":
-            near = did_you_mean(node.op_type, {kind for of, kind in RULES if not of})
-            raise Refusal(f"ONNX has no such operation; {near}" if near else problem)
+            problem = asking(problem, node.op_type, {kind for of, kind in RULES if not of})
         if schema is None or not (schema.has_function or schema.has_context_dependent_function):
             raise Refusal(problem)
         return lambda: self._by_definition(names, node, schema, found)

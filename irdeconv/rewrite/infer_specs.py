@@ -568,8 +568,9 @@ def parse_shape_like(wanted: ShapeLike) -> Shape | None:
     """
     if wanted is None or isinstance(wanted, str):
         return None if wanted is None else parse_shape(wanted)
-    if not isinstance(wanted, Iterable):
-        raise ValueError(f"{wanted!r} is not a list of dimensions")
+    if not isinstance(wanted, Iterable) or getattr(wanted, "ndim", 1) != 1:
+        what = "an array" if hasattr(wanted, "shape") else repr(wanted)
+        raise ValueError(f"{what} is not a list of dimensions")
     dims: list[Dim] = []
     for d in wanted:
         parsed = parse_shape("?" if d is None else str(d))

@@ -156,8 +156,9 @@ def load_target(target: str | PathLike[str] | Target | None = None) -> Target:
         return parse_target(read_file(text, current().toml_bytes), Path(text).stem, text)
     names = target_names()
     if text not in names:
-        known = f"there are {', '.join(names)}; or name a .toml file of your own"
-        raise misused(f'there is no target "{text}"', did_you_mean(text, names) or known)
+        near = did_you_mean(next((n for n in names if text in n), text), names)
+        known = "irdeconv lower --list-targets lists them; or name a .toml file of your own"
+        raise misused(f'there is no target "{text}"', near or known)
     packaged = files("irdeconv.rewrite") / "profiles" / f"{text}.toml"
     return parse_target(packaged.read_bytes(), text)
 

@@ -200,6 +200,7 @@ def violations(graph: Graph, target: Target) -> dict[int, tuple[str, ...]]:
 
 
 Order = Literal["macs", "bytes", "params"]
+SEVERAL = "these are several names: give each by itself"
 ORDERS: tuple[str, ...] = get_args(Order)
 
 _PATTERN = re.compile(r"[*?\[]")
@@ -223,9 +224,6 @@ def ordered(layers: Iterable[LayerFacts], sort: str | None) -> list[LayerFacts]:
     """Return the layers in the order asked for: the largest first, unknown numbers last."""
     if sort is None:
         return list(layers)
-    if sort not in ORDERS:
-        hint = did_you_mean(sort, ORDERS)
-        raise misused(f'sort "{sort}" is not one of {", ".join(ORDERS)}', hint)
 
     def key(r: LayerFacts) -> tuple[bool, int, int]:
         value = getattr(r, "parameters" if sort == "params" else sort)
@@ -512,8 +510,9 @@ def inspect(
             other = _narrowed(other, made.union(*fits_lowered.values()))
         for text in only:
             if not fits[text]:
-                known = (*(r.type for r in whole.layers), *(r.name for r in whole.layers))
-                near = did_you_mean(text, dict.fromkeys(known))
+                known = dict.fromkeys(word for r in whole.layers for word in (r.type, r.name))
+                many = known.keys() >= {*text.split(",")}
+                near = SEVERAL if many else did_you_mean(text, known)
                 kinds = sorted({d.type for d in whole.deconvolutions})
                 if kinds and re.match("deconv|convtranspose", text, re.IGNORECASE):
                     near = f'did you mean "{kinds[0]}"?'

@@ -321,7 +321,7 @@ class LayersReader(TomlReader):
         own = {k: v for d in self.dialects for k, v in suite_layer.OWN[d].items()}
         known = [*suite_layer.BASE, *own]
         if key not in known:
-            self._wrong(key, f"there is no {key}", did_you_mean(key, known), within=within, at=at)
+            self._wrong(key, f'unknown key "{key}"', did_you_mean(key, known), within=within, at=at)
             return
         problem = _misfit(key, value, own, self.dialects)
         if problem is not None:
