@@ -88,7 +88,7 @@ def reading_hint(path: PathText, number: int | None) -> str | None:
         if "saved_model.pb" in names:
             return f"convert this model of TensorFlow: ovc {text}"
         model = next((n for n in names if n.endswith(_MODELS)), None)
-        found = f'name a file in it, such as "{file / (model or "")}"'
+        found = f'name a file in it, such as "{file / (model or "")}"; batch takes folders'
         return found if model else "name a file; the folder holds no models"
     if number == ENOTDIR:
         above = next((p for p in (file, *file.parents) if p.is_file()), file)

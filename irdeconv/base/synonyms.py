@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-_TEXTS = (Path(__file__).parent / "other_tools.txt").read_text("utf-8").split("\n\n")
+FILE = Path(__file__).parent / "other_tools.txt"
 VERBS, OPTIONS = (
     {name: answers for answers, _, names in lines for name in names.split()}
-    for lines in ([line.rpartition(": ") for line in text.split("\n")] for text in _TEXTS)
+    for lines in (
+        [line.rpartition(": ") for line in text.split("\n")]
+        for text in FILE.read_text("utf-8").split("\n\n")
+    )
 )

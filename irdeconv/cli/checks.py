@@ -299,7 +299,7 @@ def _split(text: str) -> list[tuple[str, str]]:
         if m is None:
             message = f"--shape {text} is not NAME[DIMS]"
             shape = _respelled(text)
-            raise misused(message, f"write '{shape}'" if shape else "such as 'x[1,3,224,224]'")
+            raise misused(message, f"write '{shape}'" if shape else "such as 'x[1,3,64,64]'")
         out.append((m["name"], m["dims"]))
         at = m.end()
     return out

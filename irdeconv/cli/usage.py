@@ -27,10 +27,10 @@ _VALUES = dict(  # of examples
     for pair in (
         "--against: openvino, --certificate: proofs.json, --check: 'run_it {}', --compare: "
         "openvino, --dump: all, --dump-dir: dumps, --fail-above: 10, --fill: 64, --form: auto, "
-        "--input: x=@x.npy, --iterations: 100, --max-growth: 1M, --max-memory: 2G, --pattern: "
-        "s/old/new/, --rounds: 5, --seed: 1, --shape: 'x[1,3,64,64]', --sizes: x=1,3,64,64, "
-        "--solve: 64,64, --target: generic, --threads: 2, --time: 5, --timeout: 60, --tolerance: "
-        "1e-5, --top: 20, --tune: kernels.json, --weights: model.bin"
+        "--input: x=@x.npy, --iterations: 100, --max-growth: 1M, --max-memory: 2G, --memory: 2G, "
+        "--pattern: s/old/new/, --rounds: 5, --seed: 1, --shape: 'x[1,3,64,64]', "
+        "--sizes: x=1,3,64,64, --solve: 64,64, --target: generic, --threads: 2, --time: 5, "
+        "--timeout: 60, --tolerance: 1e-5, --top: 20, --tune: kernels.json, --weights: model.bin"
     ).split(", ")
 )
 
@@ -182,9 +182,20 @@ def _unknown_option(
         hint = "an input is written NAME=VALUE, without --"
     else:
         near = did_you_mean(plain[2:], [o[2:] for o in known], _SURELY)
-        lists = f"irdeconv {verb} --help lists its options"
-        hint = near.replace('"', '"--', 1) if near else lists
+        hint = near.replace('"', '"--', 1) if near else _explained(parser, verb, plain[2:])
     return misused(f'{verb} has no option "{word}"', hint)
+
+
+def _explained(parser: ArgumentParser, verb: str, word: str) -> str:
+    """Return where the options of a verb are explained, with those whose help has a word."""
+    found = [
+        f'"{action.option_strings[-1]}"'
+        for action in parser._actions
+        if re.search(rf"\b{re.escape(word.replace('-', ' '))}\b", action.help or "")
+        and action.option_strings
+    ]
+    perhaps = f"perhaps {' or '.join(found)}; " if 0 < len(found) < 4 and len(word) > 3 else ""
+    return f"{perhaps}irdeconv {verb} --help lists its options"
 
 
 def _meant(word: str, known: Sequence[str]) -> str | None:
@@ -213,6 +224,10 @@ def _one_too_many(parser: ArgumentParser, verb: str, word: str, args: Sequence[s
         hint = f"a shape is written --shape '{word}'"
     elif "=" in word and "--input" in option_names(parser):
         hint = f"an input is written --input {word}"
+    elif word.endswith(".json") and "--certificate" in option_names(parser):
+        hint = f"--certificate {word} names certificates"
+    elif "--only" in option_names(parser) and "--sort" in option_names(parser):
+        hint = f"--only {word} names layers"
     elif "--from" in option_names(parser):
         hint = f"name layers by options: --from {word}, --to {word}"
     return misused(f'{verb} takes {takes}: "{word}" is one too many', hint)
@@ -276,8 +291,9 @@ def _without_value(
 def _no_choice(parser: ArgumentParser, name: str, option: str, word: str) -> UsageError:
     choices = [str(c) for a in _named(parser, name) for c in a.choices or ()]
     hint = did_you_mean(word, choices, _SURELY) or "there are " + ", ".join(choices)
-    if word in synonyms.OPTIONS and "json" in choices:
-        hint += "; programs read json"
+    meant = synonyms.OPTIONS.get(word, "").removeprefix("--format ")
+    if option == "--format" and meant in choices:
+        hint += f"; {meant} is the nearest"
     if not option.startswith("-"):
         if re.search(r"[./\\]", word) or os.path.exists(word):
             hint = f"{option} comes before it: {', '.join(choices)}"

@@ -22,6 +22,7 @@ from irdeconv.base.errors import (
     misused,
 )
 from irdeconv.base.extras import ExtraError, extra, lacking
+from irdeconv.base.opening import missing
 from irdeconv.formats.onnx_container import OnnxFile
 from irdeconv.formats.onnx_editing import outline
 from irdeconv.formats.onnx_node import SCHEMA_TYPES
@@ -89,6 +90,8 @@ def _near(name: str) -> str | None:
 
 def require_peer(name: str) -> None:
     """Raise UsageError for an unknown name, UnsupportedError if a package of it is missing."""
+    if name not in PEERS and "." in name:
+        raise missing(name)
     if name not in PEERS:
         raise misused(f'there is no peer "{name}"', _near(name) or f"there are {', '.join(PEERS)}")
     for package in PEERS[name].packages:

@@ -16,8 +16,11 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
+from irdeconv.base import synonyms
 from irdeconv.base.opening import reading_hint, unwritable
 from irdeconv.cli.main import main
+from irdeconv.cli.verbs import VERBS, verb_record
+from irdeconv.formats.kinds import kind_of
 from support import irbuild as ib
 from support.commands import Capture, Patch
 from support.ir_text import LAYER, W, write_ir
@@ -188,6 +191,35 @@ def test_sizes_that_a_layer_refuses() -> None:
     wrong = ird.parse(SUM.replace("[1, ?]", "[1, 5]"))
     (problem,) = ird.validate(wrong, shapes={"x": [1, 3]})
     assert "wrong layer" in (problem.hint or "")
+
+
+def test_names_of_other_tools_lead_to_names_of_ours() -> None:
+    ours = {name for verb in VERBS for o in verb_record(verb).options for name in o.names}
+    answers = {a for line in synonyms.OPTIONS.values() for a in line.split(" | ")}
+    options = {a.split()[0] for a in answers if a.startswith("--")}
+    assert options - ours - {"--quiet"} == set()
+    assert {verb.split()[0] for verb in synonyms.VERBS.values()} - {*VERBS} == {
+        "--help",
+        "--version",
+    }
+    for text in synonyms.FILE.read_text("utf-8").split("\n\n"):
+        names = [n for line in text.splitlines() for n in line.rpartition(": ")[2].split()]
+        assert len(names) == len({*names}) > 50
+
+
+@pytest.mark.parametrize("suffix", ["caffemodel", "param", "pdmodel", "mlmodel", "rknn", "engine"])
+def test_files_of_other_frameworks(suffix: str, tmp_path: Path) -> None:
+    file = tmp_path / f"net.{suffix}"
+    file.write_bytes(b"\x08\x04\x12\x10" + bytes(9))
+    for call in (ird.read, ird.convert):
+        with pytest.raises(ird.InputError, match=r"model|engine") as e:
+            call(file)
+        assert "not a" not in (e.value.diagnostics[0].hint or "not a")
+
+
+def test_weights_name_the_model_beside_them() -> None:
+    assert kind_of(Path("net.bin").read_bytes(), "net.bin").mend == "name the model: net.xml"
+    assert "an ncnn model" not in kind_of(b"\0", "net.bin").name
 
 
 def test_files_that_may_not_be_opened() -> None:
