@@ -262,6 +262,11 @@ def _require_words(args: argparse.Namespace, file: str) -> None:
     check_together(verb_record(args.task), options)
     if args.against is not None and not any(mark in args.against for mark in PLACEHOLDERS):
         require_other(args.against, runtimes=args.task == "compare")
+    if args.task == "compare":
+        from irdeconv.cli.running import refuse_idle
+
+        options.other = args.against
+        refuse_idle(options)
     for name in ("file", "files", "lowered", "other"):
         setattr(options, name, None)
     if not any(mark in word for word in args.words for mark in PLACEHOLDERS):

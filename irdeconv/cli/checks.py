@@ -325,7 +325,7 @@ def _check_model(file: str, args: argparse.Namespace) -> None:
         others = (getattr(args, key, None) for key in ("values", "other", "layer"))
         words = [w for o in others for w in (o if isinstance(o, list) else [o]) if w]
         model = next((w for w in words if Path(w).is_file()), None)
-        if model is not None and file == args.file:
+        if model is not None and file == args.file and not file.endswith((".xml", ".onnx")):
             message = f'there is no file "{file}": the model stands first'
             raise misused(message, f'write "{model}" before it')
         require_other(other, runtimes=other == getattr(args, "other", None))

@@ -441,6 +441,8 @@ def _no_value(item: str, path: str, graph: Graph) -> IrdeconvError:
     if item in input_names(graph):
         message = f'the input "{item}" is given no value'
         return misused(message, f"for example: {item}=ones, {item}=@{item}.npy")
+    if item.partition("@")[0] in input_names(graph):
+        return misused(f'"{item}" is not NAME=VALUE', f"write {item.replace('@', '=@', 1)}")
     if item.startswith("@") or "/" in path or path.endswith((".npy", ".png", ".jpg", ".jpeg")):
         return missing(path)
     message = f'"{item}" is neither NAME=VALUE nor a file nor a kind of data'

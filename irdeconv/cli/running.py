@@ -247,7 +247,7 @@ def run_compare(args: argparse.Namespace, console: Console) -> Answer:
         return _answer(args, _compare_saved(args), console)
     if args.file == args.other == "-":
         raise misused("stdin holds one model; name a file for the other")
-    _refuse_idle(args)
+    refuse_idle(args)
     if args.reduce is not None:
         read = {real(s) for s in read_by(verb_record("compare"), args) if s}
         for name in NAMES:
@@ -299,7 +299,7 @@ def _answer(args: argparse.Namespace, result: Comparison, console: Console) -> A
     return Answer(document, text, 0 if result.passed else 1)
 
 
-def _refuse_idle(args: argparse.Namespace) -> None:
+def refuse_idle(args: argparse.Namespace) -> None:
     """Refuse arguments that have no effect on the comparison."""
     if args.other is not None and args.other.endswith(".npy"):
         hint = "an array goes into an .npz, named like its layer"

@@ -200,7 +200,9 @@ def _explained(parser: ArgumentParser, verb: str, word: str) -> str:
 
 def _meant(word: str, known: Sequence[str]) -> str | None:
     """Return the answer to an option of another tool, if there is one."""
-    for answer in filter(None, synonyms.OPTIONS.get(word[2:], "").split(" | ")):
+    names = word[2:], re.sub("^(n|num|number-of|set|use)-", "", word[2:])
+    answers = next(filter(None, map(synonyms.OPTIONS.get, names)), "")
+    for answer in filter(None, answers.split(" | ")):
         if not answer.startswith("--"):
             return answer
         if answer.split()[0] in known:

@@ -401,7 +401,7 @@ def test_sort() -> None:
         for a, b in pairwise(rows):
             assert getattr(a, key) > getattr(b, key) or a.id < b.id
     assert names(ird.inspect(g, sort="macs", only="Convolution")) == ["conv2", "conv1"]
-    with pytest.raises(ird.UsageError, match='sort "mac"'):
+    with pytest.raises(ird.UsageError, match='sort is "mac"; it is macs or bytes or params'):
         ird.inspect(g, sort="mac")  # type: ignore[arg-type]
 
 
