@@ -392,7 +392,7 @@ def test_what_is_no_onnx(tmp_path: Path) -> None:
         ird.lower_onnx(b"\x00\x01nothing")
     with pytest.raises(ird.FileAccessError):
         ird.lower_onnx(tmp_path / "missing.onnx")
-    with pytest.raises(ird.UsageError, match="an ONNX model is written to"):
+    with pytest.raises(ird.UsageError, match="an ONNX model is written as"):
         ird.lower_onnx(UP.model().SerializeToString(), tmp_path / "out.xml")
 
 

@@ -184,7 +184,7 @@ WRONG = {
     '(?s)a file nor.*did you mean "openvino"': lambda g, _: ird.compare(g, "openvno", IMAGE),
     "tolerance is -1": lambda g, _: ird.compare(g, g, IMAGE, tolerance=-1),
     "expected a model, got numpy.ndarray": lambda g, _: ird.compare(g, IMAGE, IMAGE),
-    'write {"x": ': lambda g, _: ird.infer(g, {"image": [1, 3]}),
+    r"as in \[1,3,64,64\]; ": lambda g, _: ird.infer(g, {"image": [1, 3]}),
     "(?s)no target .tpu.*; or name a .toml": lambda g, _: ird.lower(g, target="tpu-9"),
     "(?s)are they swapped.*": lambda g, _: ird.check_certificate(ird.lower(g), g).raise_if_failed(),
     '(?s)"Deconv".*did you mean "ConvolutionB': lambda g, _: ird.inspect(g, only="Deconv"),
