@@ -429,14 +429,18 @@ class Collector:
         self.diagnostics += [d for d in diagnostics if self._has_room(d.code, d.severity)]
 
     def _has_room(self, code: str, severity: Severity) -> bool:
-        if self.is_full(code, severity):
+        if self.skips(code, severity):
             return False
         self._counts[code, severity] += 1
         return True
 
     def is_full(self, code: str, severity: Severity) -> bool:
+        """Whether one more diagnostic would not be shown."""
+        return self.most is not None and self._counts[code, severity] >= max(self.most, 1)
+
+    def skips(self, code: str, severity: Severity) -> bool:
         """Whether one more diagnostic would not be shown; if so, it is counted."""
-        full = self.most is not None and self._counts[code, severity] >= max(self.most, 1)
+        full = self.is_full(code, severity)
         self._counts[code, severity] += full
         return full
 

@@ -311,7 +311,7 @@ class TomlReader:
 
         The hint names the nearest one of `known`, if there is one.
         """
-        if not self._problems.is_full("E700", "error"):  # a file may have 100,000 mistakes
+        if not self._problems.skips("E700", "error"):  # a file may have 100,000 mistakes
             location = Location(self._source, fixed=self.position(words))
             hint = did_you_mean(words[-1], known) or hint
             self._problems.add("E700", message, location=location, hint=hint)

@@ -304,16 +304,22 @@ def _shapes(path: str) -> dict[str, tuple[int, ...]]:
         return {"": npy_header(path).shape}
 
 
-def read_rows(path: str, rows: tuple[int, int] | None) -> dict[str, Array]:
-    """Return the arrays of a file by name ("" for the one of an .npy), or rows of them."""
+def read_rows(
+    path: str, rows: tuple[int, int] | None, choose: Callable[[Sequence[str]], dict[str, str]]
+) -> dict[str, Array]:
+    """Return arrays of a file, or rows of them, by their new names.
+
+    `choose` maps these to names in the file; the one of an .npy is "".
+    """
     part = slice(None) if rows is None else slice(*rows)
     if path.endswith(".zarr"):
-        return {name: np.array(array[part]) for name, array in _zarr(path).items()}
+        stored = _zarr(path)
+        return {new: np.array(stored[name][part]) for new, name in choose([*stored]).items()}
     if path.endswith(SAVED):
         with open_arrays(path) as arrays:
-            return {name: array[part].copy() for name, array in arrays.items()}
+            return {new: arrays[name][part].copy() for new, name in choose([*arrays]).items()}
     with naming_file(path, ".npy"):
-        return {"": read_npy(path, rows)}
+        return {new: read_npy(path, rows) for new in choose([""])}
 
 
 def _zarr(path: str) -> dict[str, Any]:
@@ -348,7 +354,8 @@ def _batch_part_run(payload: dict[str, Any], places: Places | None, console: Con
 
     args, plan, names = compiled(payload["model"], tuple(payload["words"]))
     rows = None if payload["part"] is None else tuple(payload["part"])
-    cut = _named(plan, read_rows(payload["arrays"], rows), payload["arrays"])
+    path = payload["arrays"]
+    cut = read_rows(path, rows, partial(_named, plan, path))
     feeds = dict(cut)
     if set(cut) != set(plan.binder.inputs):  # the others as --input says, else random numbers
         feeds |= gather(plan.graph, args.inputs, args.seed, console, without=cut, fill=args.fill)
@@ -385,17 +392,17 @@ def compiled(model: str, words: tuple[str, ...]) -> tuple[argparse.Namespace, Pl
         return args, ird.compile(graph, exact=args.exact, **execution(args)), list(names)
 
 
-def _named(plan: Plan, arrays: dict[str, Array], path: str) -> dict[str, Array]:
-    """Return arrays by the names of inputs: by name, or in order if no name fits."""
+def _named(plan: Plan, path: str, arrays: Sequence[str]) -> dict[str, str]:
+    """Return the names of arrays by inputs: by name, or in order if no name fits."""
     binder = plan.binder
     usual = dict(zip((n.id for n in binder.parameters), binder.inputs, strict=True))
-    known = {k: v for k, v in arrays.items() if k in binder.names}
+    known = [name for name in arrays if name in binder.names]
     if known:
-        return {usual[binder.names[name].id]: array for name, array in known.items()}
+        return {usual[binder.names[name].id]: name for name in known}
     if len(arrays) > len(binder.inputs):
         message = f"{path} has {count(len(arrays), 'array')}, none named like an input"
         raise misused(message, f"the inputs are {', '.join(binder.inputs)}")
-    return dict(zip(binder.inputs, arrays.values(), strict=False))
+    return dict(zip(binder.inputs, arrays, strict=False))
 
 
 def execute(payload: dict[str, Any]) -> Row:

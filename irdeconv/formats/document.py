@@ -401,7 +401,7 @@ class Context:
                 place = Location(self.source, fixed=(1, 1))
                 self.out.add("E601", text, location=place, hint=raise_hint("errors"))
                 raise NotReadFurther
-        if self.out.is_full(code, severity):
+        if self.out.skips(code, severity):
             return
         if anchor is None:
             anchor = layer.within(sub) if layer else Anchor()
@@ -427,7 +427,7 @@ class Context:
     ) -> None:
         """Warn of every name that is not among the known attributes of an element; see `add`."""
         for name in names:
-            if name not in known and not self.out.is_full("W100", "warning"):
+            if name not in known and not self.out.skips("W100", "warning"):
                 text = f'{what} has no attribute "{name}"; OpenVINO ignores it'
                 hint = did_you_mean(name, known)
                 self.add("W100", text, anchor, attribute=name, hint=hint, **place)

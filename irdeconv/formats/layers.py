@@ -331,7 +331,7 @@ _OPSET = re.compile(r"opset([1-9][0-9]{0,3})")
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 
-def unknown(kind: str, version: str, live: bool) -> Problem | None:
+def unknown(kind: str, version: str, live: bool, out: Collector) -> Problem | None:
     """Return the problem of a type or version that irdeconv does not know.
 
     None if other programs may know it. Only OpenVINO has operations in opset1 and so on. An
@@ -354,7 +354,7 @@ def unknown(kind: str, version: str, live: bool) -> Problem | None:
             message = f'"{version}" is not an operation set'
             return Problem("E214", message, "version", hint=f"{kind} is in {text}")
         return Problem("E207", f"{version} has no {kind}", "version", hint=f"it is in {text}")
-    hint = did_you_mean(kind, {*CATALOG, *TYPES})
+    hint = None if out.is_full("E206", "error") else did_you_mean(kind, {*CATALOG, *TYPES})
     return Problem("E206", f'the operation type "{kind}" ({version}) is unknown', "type", hint=hint)
 
 
@@ -404,7 +404,7 @@ def unknown_operations(graph: Graph) -> list[Diagnostic]:
         kind, version = node.op.kind, node.op.opset
         problem = unkept(node.op)
         if problem is None and _known(kind, version) is None:
-            problem = unknown(kind, version, live)
+            problem = unknown(kind, version, live, problems)
             if problem is None:
                 others.setdefault((kind, version), []).append(node)
         if problem is not None:
@@ -522,7 +522,7 @@ class OperationReader:
         if cls is None and layer.type in _EARLY and layer.version in ("experimental", "extension"):
             cls = lookup(layer.type, "opset6")
         if cls is None or left_out(layer.type, layer.version):
-            problem = unknown(layer.type, layer.version, live)
+            problem = unknown(layer.type, layer.version, live, self._context.out)
             if problem is not None:
                 self._refuse(layer, problem)
             else:  # other programs may know it

@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from irdeconv.base import errors, progress
+from irdeconv.base import errors, progress, work
 from irdeconv.base.arguments import checked
 from irdeconv.base.limits import current
 from irdeconv.base.markup import line
@@ -55,6 +55,7 @@ from irdeconv.rewrite.lower_deconv import (
 from irdeconv.rewrite.targets import Target
 
 ONNX_STYLE = Style(own_pads=True, pads_in_pairs=False, block_ranks=(4,))
+PIECE = 4 * work.NODE  # units of a node that is imported once more, by itself
 OF_CALLS = "each call gives its attributes; inline the functions first (onnx.inliner)"
 
 
@@ -248,6 +249,7 @@ def _stays(state: _Rewriting, node: Any, reason: str) -> None:
 
 def _lowered(state: _Rewriting, scope: Scope, node: Any) -> tuple[LoweredLayer | None, Graph]:
     """Lower a node in a graph of its own; there is no row for a convolution that may stay."""
+    work.take(PIECE)
     known = inputs_of(scope, node, state.types)
     made = piece(state.model, scope, [node], [node.output[0]], known)
     source = graph_of(state.model, made, state.semantics)

@@ -69,7 +69,7 @@ class LayerReader:
 
     def unexpected(self, e: Element, anchor: Anchor, known: Iterable[str], inside: str) -> None:
         """Warn about an element that OpenVINO ignores."""
-        if self._out.is_full("W102", "warning"):  # a file may have a million of them
+        if self._out.skips("W102", "warning"):  # a file may have a million of them
             return
         text = f"<{_prefixed(str(e.tag))}> is not known inside <{inside}>; OpenVINO ignores it"
         place, hint = Location(self._source, anchor), did_you_mean(str(e.tag), known)

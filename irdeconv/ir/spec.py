@@ -127,6 +127,8 @@ def non_negative(dim: Dim) -> Dim:
 
 def merge(a: Dim, b: Dim) -> Dim | None:
     """Return the dims that both allow, or None if they exclude each other."""
+    if a == b:
+        return a
     (alo, ahi), (blo, bhi) = bounds(a), bounds(b)
     lo = max(alo, blo)
     hi = ahi if bhi is None else bhi if ahi is None else min(ahi, bhi)
@@ -180,6 +182,8 @@ def broadcasts_into(a: Shape, b: Shape) -> bool:
 
 def _broadcast_dim(x: Dim, y: Dim) -> Dim:
     # Sizes are equal, or one of them is 1: the result is the other one, which may be 0.
+    if x == y:
+        return x
     cases = [merge(x, y), *(b for a, b in ((x, y), (y, x)) if merge(a, 1) is not None)]
     found = [bounds(c) for c in cases if c is not None]
     if not found:

@@ -152,8 +152,9 @@ class Einsum(Op):
             if s.shape is None:
                 open_rank = open_rank or "..." in term
                 continue
-            _check_diagonals(term, s.shape, port)
-            for name, axes in _named(term, s.shape, port):
+            named = list(_named(term, s.shape, port))
+            _check_diagonals(term, named, port)
+            for name, axes in named:
                 have = sizes.get(name, ())
                 sizes[name] = joint_shape(have, axes, f'the sizes of "{name}"', port) or ()
         if ("..." in out and open_rank) or any(s.shape is None for s in inputs):
@@ -197,10 +198,10 @@ def _named(term: str, shape: Shape, port: int) -> Iterator[tuple[str, Shape]]:
         at += count
 
 
-def _check_diagonals(term: str, shape: Shape, port: int) -> None:
+def _check_diagonals(term: str, named: Sequence[tuple[str, Shape]], port: int) -> None:
     """Raise OpError if a letter that is twice in a term has two sizes."""
     sizes: dict[str, Dim] = {}
-    for name, axes in _named(term, shape, port):
+    for name, axes in named:
         if name == "...":
             continue
         if merge(sizes.setdefault(name, axes[0]), axes[0]) is None:

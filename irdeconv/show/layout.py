@@ -12,6 +12,7 @@ Existing Python packages are GPL and slow (46 s for 5,000 layers), or place poin
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -234,21 +235,31 @@ class Routes:
         chain = self._layers.chains[number]
         if chain is None:
             self._right += _LANE
-        return [self._route(number, net, t, chain) for t in net.targets]
+        rows = len(self._layers.rows)
+        xs = [self._right] * rows if chain is None else [self._x[v] for v in chain]
+        bends = [] if chain is None else [n for n, (a, b) in enumerate(pairwise(xs)) if a != b]
+        return [self._route(number, net, t, xs, bends) for t in net.targets]
 
     def _route(
-        self, number: int, net: Net, target: int, chain: list[int] | None
+        self, number: int, net: Net, target: int, xs: Sequence[int], bends: Sequence[int]
     ) -> tuple[Point, ...]:
-        rank, start = self._layers.rank, self._starts[number]
-        first, last = rank[net.source], rank[target]
-        end = self._ends[number, target]
+        """Return the points to one target; in the rows between, only the turns of the line.
+
+        Its ends there stay as well: an opened group may move the boxes away from the line.
+        """
+        first, last = self._layers.rank[net.source], self._layers.rank[target]
+        start, end = self._starts[number], self._ends[number, target]
         foot = self.position(net.source)[1] + self._diagram.heights[net.source]
         points = [(start, foot), (start, self._bottoms[first])]
-        for n, row in enumerate(range(first + 1, last)):
-            x = self._right if chain is None else self._x[chain[n]]
-            points += [(x, self._tops[row]), (x, self._bottoms[row])]
+        passed = last - first - 1
+        if passed:
+            points.append((xs[0], self._tops[first + 1]))
+            for n in bends[: bisect_left(bends, passed - 1)]:
+                row = first + 1 + n
+                points += [(xs[n], self._bottoms[row]), (xs[n + 1], self._tops[row + 1])]
+            points.append((xs[passed - 1], self._bottoms[last - 1]))
         points += [(end, self._tops[last]), (end, self.position(target)[1])]
-        return tuple(_without_middles(points))
+        return tuple(points)
 
     def _rows(self) -> int:
         """Find top and bottom of every row of boxes with their labels; return the whole height."""
@@ -342,16 +353,6 @@ class Routes:
             out[n] = min(out[n], high)
             high = out[n] - step
         return {n: round(x) for n, x in zip(numbers, out, strict=True)}
-
-
-def _without_middles(points: Sequence[Point]) -> list[Point]:
-    """Leave out the middle points of vertical lines, but for the first and last two points.
-
-    The points beside those stay as well: an opened group may move the ends away from the line.
-    """
-    inner = range(3, len(points) - 3)
-    bent = [points[n] for n in inner if len({x for x, _ in points[n - 1 : n + 2]}) > 1]
-    return [*points[:3], *bent, *points[max(3, len(points) - 3) :]]
 
 
 _APART = 48  # between parts of a graph that nothing connects
