@@ -66,7 +66,7 @@ class Limits:
     )
     edges: int = _of(8_000_000, "edges of a file, those of bodies included", "E601")
     ports: int = _of(32_768, "inputs of a layer, and its outputs", "E601")
-    attributes: int = _of(4_096, "attributes of an element", "E601")
+    attributes: int = _of(1_024, "attributes of an element", "E601")
     name_length: int = _of(65_536, "characters of a layer's name, type or version", "E600")
     attribute_length: int = _of(10_000_000, "bytes of an attribute or a text", "E600")
     errors: int = _of(10_000, "errors of a file; nothing more of it is looked at", "E601")

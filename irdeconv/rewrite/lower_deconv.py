@@ -81,6 +81,7 @@ from irdeconv.rewrite.infer_specs import (
 )
 from irdeconv.rewrite.legalising import OPERATIONS as NATIVE_OPERATIONS
 from irdeconv.rewrite.planning import (
+    CostTables,
     FormCost,
     PlannedValue,
     Planner,
@@ -338,6 +339,8 @@ class _State:
     budget: builder.NodeBudget
     problems: Collector = field(default_factory=Collector)
     layers: list[LoweredLayer] = field(default_factory=list)
+    tables: CostTables = field(default_factory=dict)
+    costs_only: bool = False
 
 
 def lower(
@@ -373,12 +376,13 @@ def lower_for(
     request: LoweringRequest,
     budget: builder.NodeBudget,
     style: Style = builder.DEFAULT_STYLE,
+    costs_only: bool = False,
 ) -> Lowered:
     """Lower a graph on request; the budget of nodes may be one of several graphs.
 
-    The written form is not checked against the target.
+    The written form is not checked against the target. With `costs_only` the deconvolutions stay.
     """
-    state = _State(inferred(graph), request, request.styled(style), budget)
+    state = _State(inferred(graph), request, request.styled(style), budget, costs_only=costs_only)
     fused = fuse_channels(state.graph) if request.fuse else ()
     require_room(state.graph, request.form, budget)
     _lower_graph(state)
@@ -422,7 +426,7 @@ def _lower_graph(state: _State) -> Graph:
     if state.request.convolutions and state.request.targeted:
         _lower_convolutions(state)
     _warn_of_unknown(state)
-    if not state.problems.errors:
+    if not state.problems.errors and not state.costs_only:
         builder.remove_dead(graph, dead)
         _check_language(graph, state.request, first)
         builder.unique_names(graph)
@@ -500,6 +504,9 @@ def _lower_one(state: _State, node: Node) -> None:
         spread = examine(graph, canonical)
         bias = bias_behind(graph, canonical)
         costs = _costs(state, canonical, bias is not None, spread)
+        if state.costs_only:
+            state.layers.append(replace(_row(graph, source, "", direct, ()), costs=costs))
+            return
         form, skipped, made = _apply(state, canonical, bias, costs)
     except OpError as e:
         if node.id in graph:
@@ -536,7 +543,7 @@ def _costs(
         sums=sums,
         best_effort=request.best_effort,
     )
-    return cost_table(task)
+    return cost_table(task, state.tables)
 
 
 def _row(

@@ -64,6 +64,7 @@ MOST_OPERATIONS, FEW_OPERATIONS = 1500, 150
 STOPPED = f"the search stopped after {MOST_OPERATIONS:,} operations"
 NEW_PLANNED, KNOWN_PLANNED = 8_192, 512  # units of work for an operation: a new one, a known one
 VAIN = "the search stopped, as the target has no convolution of this batch or type"
+CostTables = dict[object, "tuple[FormCost, ...]"]  # by all that they depend on
 VIEWS = (Reshape, Squeeze1, Unsqueeze)  # output and input share their memory
 
 
@@ -524,9 +525,21 @@ class PlanningTask:
     memo: PlanningMemo = field(default_factory=PlanningMemo, compare=False, repr=False)
 
 
-def cost_table(task: PlanningTask) -> tuple[FormCost, ...]:
-    """Return a row per form for a core.Deconvolution; the cheapest allowed one is `chosen`."""
-    site = site_of(task.graph, task.node)
+def cost_table(task: PlanningTask, known: CostTables) -> tuple[FormCost, ...]:
+    """Return a row per form for a core.Deconvolution; the cheapest allowed one is `chosen`.
+
+    `known` has the tables of equal layers, for the same target and options.
+    """
+    data, site = task.graph.input_specs(task.node.id)[0], site_of(task.graph, task.node)
+    if site is None or task.spread is not None:
+        return _cost_table(task, site)
+    key = task.node.op, site, data.dtype, data.shape, task.bias, task.sums
+    if key not in known:
+        known[key] = _cost_table(task, site)
+    return known[key]
+
+
+def _cost_table(task: PlanningTask, site: DeconvolutionSite | None) -> tuple[FormCost, ...]:
     forms = [f for name, f in forms_for(task.target).items() if task.alone in (None, name)]
     if site is None:
         rows = [_row_without_costs(form, task) for form in forms]

@@ -23,13 +23,14 @@ import numpy as np
 from irdeconv.base import work
 from irdeconv.base.errors import IrdeconvError, OpError
 from irdeconv.base.json_form import json_form
-from irdeconv.base.limits import raise_hint
+from irdeconv.base.limits import current, raise_hint
 from irdeconv.ir.graph import Graph, Node
 from irdeconv.ir.op import Op, attributes
 from irdeconv.ir.spec import Array, is_static
 from irdeconv.ops.basic import Const, Opaque
 from irdeconv.ops.bodies import bodies_of
-from irdeconv.rewrite.lower_deconv import LoweringReport, lower
+from irdeconv.rewrite.builder import NodeBudget
+from irdeconv.rewrite.lower_deconv import LoweringReport, LoweringRequest, lower_for
 from irdeconv.rewrite.planning import FormCost
 from irdeconv.show.explanation import (
     Explanation,
@@ -502,7 +503,9 @@ def _costs(graph: Graph, report: LoweringReport | None) -> dict[str, tuple[FormC
     """Return the costs of all forms by layer; none if the graph cannot be lowered."""
     if report is None or all(len(r.costs) < 2 for r in report):
         try:
-            report = lower(graph, explain_costs=True).report
+            request = LoweringRequest.of(None, None, explain_costs=True)
+            budget = NodeBudget(current().lowered_total)
+            report = lower_for(graph, request, budget, costs_only=True).report
         except IrdeconvError:
             return {}
     return {r.name: r.costs for r in report}
