@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -612,7 +612,8 @@ class ModelReader:
             with np.errstate(all="ignore"):
                 build()
         except Refusal as e:
-            self.out.uncovered(name, f"{title}: {e}", self._remedy(e))
+            remedy = self._remedy if isinstance(e, OpenSizeRefusal) else None
+            self.out.uncovered(name, f"{title}: {e}", remedy)
         except errors.OpError as e:
             problem, place = e.problem, self.out.location
             text = f"{title}: {problem.message}"
@@ -628,13 +629,13 @@ class ModelReader:
             return
         builder.undo()
 
-    def _remedy(self, refusal: Refusal) -> str | None:
-        """Return the option that gives open inputs sizes, if these may avoid the refusal."""
+    @cached_property
+    def _remedy(self) -> str | None:
+        """The option that gives open inputs sizes, which may avoid a refusal."""
         shapes = {n.names_of(0)[0]: n.spec().shape for n in self.graph.parameters}
         wanted = [f"{k}{example_shape(s)}" for k, s in shapes.items() if not is_static(s)]
-        if not isinstance(refusal, OpenSizeRefusal) or not wanted:
-            return None
-        return f"if it follows from the inputs' sizes, give them: --shape '{','.join(wanted)}'"
+        text = f"if it follows from the inputs' sizes, give them: --shape '{','.join(wanted)}'"
+        return text if wanted else None
 
 
 N = TypeVar("N", bound=SourceNode)

@@ -17,6 +17,7 @@ import numpy as np
 
 from irdeconv.base import work
 from irdeconv.base.errors import Collector, Diagnostic, OpError, UnsupportedError
+from irdeconv.base.limits import current
 from irdeconv.ir import geometry
 from irdeconv.ir.dtypes import i64
 from irdeconv.ir.geometry import IntVector
@@ -34,6 +35,7 @@ from irdeconv.ops.movement import Pad1, Pad12, Reshape, ShapeOf, Squeeze1, Unsqu
 from irdeconv.ops.slicing import StridedSlice
 from irdeconv.rewrite.builder import (
     GraphBuilder,
+    NodeBudget,
     expand,
     remove_dead,
     replace_node,
@@ -271,7 +273,8 @@ def _needs(node: Node) -> bool:
 def _standardize(graph: Graph, node: Node) -> None:
     op = node.op
     if isinstance(op, core.ZeroInsertion):
-        change = replace_node(graph, node, spell_zero_insertion)
+        budget = NodeBudget(current().lowered_total)
+        change = replace_node(graph, node, spell_zero_insertion, budget)
         if change.skipped:
             raise OpError(change.skipped)
         # The last Reshape is marked, so that reading recognises it.

@@ -261,7 +261,7 @@ def test_what_is_written_read_again_and_explained_is_counted(tmp_path, capsys):
     assert "--limit work=N" in "".join(capsys.readouterr())
     assert main([*lower, "--limit", "work=8M"]) == 0
     graph = ird.read(many)
-    for limit, missing in ((8, True), (500, False)):
+    for limit, missing in ((4, True), (500, False)):
         with ird.Limits(work=limit << 20).applied():
             details = work.fresh(details_of)({"before": graph})
         assert any("--limit work=N" in d.get("explain", "") for d in details.values()) == missing
