@@ -14,7 +14,8 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import pairwise
 
 from irdeconv.show.groups import connected
@@ -199,10 +200,10 @@ _SPACING = 14  # between two links that enter a box
 class Diagram:
     """A layout's input: nodes' sizes, nets, labels' widths, nodes in `top` and `bottom` row."""
 
-    widths: Sequence[int]
-    heights: Sequence[int]
-    nets: Sequence[Net]
-    labels: Sequence[int]
+    widths: tuple[int, ...]
+    heights: tuple[int, ...]
+    nets: tuple[Net, ...]
+    labels: tuple[int, ...]
     top: frozenset[int] = frozenset()
     bottom: frozenset[int] = frozenset()
 
@@ -375,6 +376,7 @@ def lay_out(diagram: Diagram) -> Layout:
     return _packed(diagram, parts) if len(parts) > 1 else _connected(diagram)
 
 
+@lru_cache(maxsize=512)  # blocks of a network repeat
 def _connected(diagram: Diagram) -> Layout:
     """Lay out one part. Nets that lead backwards on a cycle are laid out the other way round."""
     forward, origin = _forward(diagram)
@@ -407,8 +409,7 @@ def _forward(diagram: Diagram) -> tuple[Diagram, list[tuple[int, bool]]]:
             nets.append(piece)
             labels.append(diagram.labels[n] if piece.source == net.source else 0)
             origin.append((n, piece.source != net.source))
-    forward = Diagram(diagram.widths, diagram.heights, nets, labels, diagram.top, diagram.bottom)
-    return forward, origin
+    return replace(diagram, nets=tuple(nets), labels=tuple(labels)), origin
 
 
 def _extents(diagram: Diagram, layers: Layers) -> Extents:
@@ -489,9 +490,9 @@ def _part(diagram: Diagram, nodes: Sequence[int], numbers: Sequence[int]) -> Lay
     local = {v: n for n, v in enumerate(nodes)}
     nets = [diagram.nets[n] for n in numbers]
     part = Diagram(
-        widths=[diagram.widths[v] for v in nodes],
-        heights=[diagram.heights[v] for v in nodes],
-        nets=[Net(local[k.source], tuple(local[t] for t in k.targets)) for k in nets],
-        labels=[diagram.labels[n] for n in numbers],
+        widths=tuple(diagram.widths[v] for v in nodes),
+        heights=tuple(diagram.heights[v] for v in nodes),
+        nets=tuple(Net(local[k.source], tuple(local[t] for t in k.targets)) for k in nets),
+        labels=tuple(diagram.labels[n] for n in numbers),
     )
     return _connected(part)

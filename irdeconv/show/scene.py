@@ -273,10 +273,10 @@ class _Composition:
         read = {w.target for wires in self._values for w in wires}
         written = {wires[0].source for wires in self._values}
         return Diagram(
-            widths=[w for w, _ in self._sizes],
-            heights=[h for _, h in self._sizes],
-            nets=[Net(ws[0].source, tuple(w.target for w in ws)) for ws in self._values],
-            labels=[label_width(text) for text in self._labels],
+            widths=tuple(w for w, _ in self._sizes),
+            heights=tuple(h for _, h in self._sizes),
+            nets=tuple(Net(ws[0].source, tuple(w.target for w in ws)) for ws in self._values),
+            labels=tuple(label_width(text) for text in self._labels),
             top=frozenset(n for n in ports if n not in read),
             bottom=frozenset(n for n in ports if n in read and n not in written),
         )
