@@ -10,14 +10,18 @@ import irdeconv as ird
 from irdeconv.base import work
 from irdeconv.base.extras import is_plain
 from irdeconv.cli.main import main
+from irdeconv.formats import layers
 from irdeconv.ir.op import infer_op
 from irdeconv.ir.spec import Interval, Spec, broadcast
 from irdeconv.ops.convolution import Convolution
+from irdeconv.ops.core import ZeroInsertion
 from irdeconv.ops.dialect_openvino import GroupConvolutionBackpropData
 from irdeconv.ops.elementwise import Add, Minimum, Sqrt
 from irdeconv.ops.movement import Broadcast, Concat
 from irdeconv.ops.slicing import Slice
 from irdeconv.proof.model import COUNTERS, Unproved
+from irdeconv.rewrite import planning
+from irdeconv.rewrite.standardize import standardize
 from irdeconv.show.page_details import details_of
 from irdeconv.show.ranks import Net, crossings, layered, order_rows
 from irdeconv.verify.suite import gathered
@@ -265,3 +269,33 @@ def test_what_is_written_read_again_and_explained_is_counted(tmp_path, capsys):
         with ird.Limits(work=limit << 20).applied():
             details = work.fresh(details_of)({"before": graph})
         assert any("--limit work=N" in d.get("explain", "") for d in details.values()) == missing
+
+
+def test_equal_layers_share_one_table_of_costs(tmp_path, monkeypatch):
+    planned = []
+    plain = planning._planned_rows
+    monkeypatch.setattr(planning, "_planned_rows", lambda *a: planned.append(a) or plain(*a))
+    low = ird.lower(ird.read(many_layers(tmp_path, 20)), form="auto")
+    assert len(planned) == 1
+    assert [r.costs for r in low.report] == [low.report.layers[0].costs] * 20
+
+
+def test_the_spelling_of_zero_insertion_counts():
+    b, x = Builder.of((1, 1, 4, 4), np.float32)
+    graph = b.done(b.add(ZeroInsertion((2, 2)), x))
+    with ird.Limits(work=6144).applied(), pytest.raises(ird.LimitError) as caught:
+        work.fresh(standardize)(graph)
+    assert [d.code for d in caught.value.diagnostics] == ["E602"]
+    work.fresh(standardize)(graph)
+
+
+def test_only_diagnostics_that_are_shown_have_suggestions(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(layers, "did_you_mean", lambda *a: asked.append(a))
+    text = many_layers(tmp_path, 300).read_text("utf-8")
+    for n in range(300):
+        text = text.replace("ConvolutionBackpropData", f"Convolutio{n}", 1)
+    path = tmp_path / "unknown.xml"
+    path.write_text(text, "utf-8")
+    found = ird.validate(path)
+    assert sum(d.code == "E206" for d in found) == len(asked) + 1 == 101
