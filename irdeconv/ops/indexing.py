@@ -209,6 +209,17 @@ class ScatterElementsUpdate3(Op):
                 _check_reach(data.shape or (), indices.shape, at)
 
     def evaluate(self, data: Array, indices: Array, updates: Array, axis: Array) -> Array:
+        return self._scattered(data, indices, updates, axis, np.trunc)
+
+    def fold(self, data: Array, indices: Array, updates: Array, axis: Array) -> Array:
+        """Compute constants; OpenVINO folds means of i16, i32 and i64 by rounding down."""
+        rounded = np.trunc if data.dtype.itemsize == 1 else np.floor
+        return self._scattered(data, indices, updates, axis, rounded)
+
+    def _scattered(
+        self, data: Array, indices: Array, updates: Array, axis: Array, rounded: np.ufunc
+    ) -> Array:
+        """Return the data with the updates; `rounded` makes integers of means."""
         want_shapes(self, data, indices, updates, axis)
         mode, keep = self.reduction, self.use_init_val
         at = axis_of(int(axis.reshape(-1)[0]), data.ndim, port=3)
@@ -223,8 +234,8 @@ class ScatterElementsUpdate3(Op):
         if mode == "mean":
             counts = np.full(data.shape, 1 if keep else 0, np.int64)
             np.add.at(counts, where, 1)
-            # Integer means are cut towards zero.
-            out = (out / np.maximum(counts, 1)).astype(out.dtype)
+            means = out / np.maximum(counts, 1)
+            out = (means if out.dtype.kind not in "iu" else rounded(means)).astype(out.dtype)
         return out
 
     def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:

@@ -409,6 +409,9 @@ def test_a_sink_has_the_rank_of_the_query() -> None:
         run("ScaledDotProductAttention-13", "causal=false", q, q, q, f32(0), f32(1), f32([[0]]))
 
 
+MEAN = "ScatterElementsUpdate-12 reduction=mean"
+
+
 @each_row(
     ("text", "wanted"),
     [
@@ -417,6 +420,8 @@ def test_a_sink_has_the_rank_of_the_query() -> None:
         ("HSwish-4 // const i16 [-1,1,2]", [0, 1, 2]),
         ("Elu-1 alpha=0.7 // const i64 [-3,-1,2]", [-1, 0, 2]),
         ("Clamp-1 min=-2.8 max=1.2 // const i32 [-3,2]", [-2, 1]),
+        (f"{MEAN} // const i32 [-5,7] // const i32 [0] // const i32 [-6] // const i32 0", [-6, 7]),
+        (f"{MEAN} // const i8 [-5,7] // const i32 [0] // const i8 [-6] // const i32 0", [-5, 7]),
     ],
 )
 def test_constants_of_integers_are_folded_as_openvino_does(text: str, wanted: list[int]) -> None:

@@ -522,6 +522,15 @@ def axes_of(s: Sample) -> set[int]:
     return {int(a) % rank for a in values_of(s, port).reshape(-1)}
 
 
+def scatters_behind_ones(s: Sample) -> bool:
+    """Whether the updates of one index are smaller without so many axes as sizes of 1 are there."""
+    data, indices, updates = (values_of(s, port).shape for port in range(3))
+    axis, depth = int(values_of(s, 3).reshape(-1)[0]) % len(data), len(indices)
+    ones = len([*itertools.takewhile(lambda n: n == 1, indices[1:])]) + data[axis + 1 :].count(1)
+    at = axis + depth
+    return all_constant(s) and math.prod(updates[at:]) != math.prod(updates[at + ones :])
+
+
 BOUND: tuple[Callable[..., Any], ...] = (
     all_constant, attr, empty, has, integers, is_open, number, numbers, opens, overflows, reals,
     varies, wide, windows,
