@@ -24,6 +24,7 @@ from irdeconv.ir.graph import Graph, Node
 from irdeconv.ir.op import DRAWN, JUMPS, SCALE, Op, Rounding, as_tuple, attribute, effort, infer_op
 from irdeconv.ir.ports import axis_of
 from irdeconv.ir.spec import DYNAMIC, Array, Arrays, Dim, Interval, Shape, Spec, bounds, merge
+from irdeconv.ops.basic import Parameter
 from irdeconv.ops.checks import union
 
 # Infers a graph in place with these specs of its Parameters; raises if that fails.
@@ -285,10 +286,19 @@ def infer_bodies(op: BodyOp, inputs: Sequence[Spec], walk: Walk) -> tuple[BodyOp
 
 
 def with_specs(body: Body, given: Mapping[int, Spec], walk: Walk) -> Body:
-    """Return the body with a graph that is inferred for these Parameters."""
+    """Return the body with a graph that is inferred for these Parameters.
+
+    They are declared so if they do not fit their declarations, by which OpenVINO first infers it.
+    """
     work.take(len(body.graph) * work.NODE)
     graph = body.graph.copy()
     walk(graph, given)
+    ends = [graph.node(i) for i in given]
+    if not all(isinstance(n.op, Parameter) and n.op.infer().agrees(n.spec()) for n in ends):
+        for node in ends:
+            if isinstance(node.op, Parameter):
+                dtype = node.spec().dtype or node.op.element_type
+                graph.replace_op(node.id, Parameter(node.spec().shape, dtype))
     return replace(body, graph=graph)
 
 

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
-from irdeconv.base.errors import Problem
+from irdeconv.base.errors import OpError, Problem
 from irdeconv.ir.op import op
 from irdeconv.ir.ports import fit, want_type
 from irdeconv.ir.spec import DYNAMIC, Array, Arrays, Dim, Interval, Spec, bounds
+from irdeconv.ops.basic import Parameter
 from irdeconv.ops.bodies import (
     BodyOp,
     Runner,
@@ -62,6 +63,15 @@ class TensorIterator(LoopBase):
     def most(self, inputs: Sequence[Spec]) -> Dim:
         parts = parts_of(self.bodies[0], inputs)
         return 1 if parts is None else parts
+
+    def inferred(self, inputs: Sequence[Spec], walk: Walk) -> BodyOp:
+        for parameter, given in entering(self.bodies[0], inputs).items():
+            node = self.bodies[0].graph.node(parameter)
+            known = isinstance(node.op, Parameter) and node.op.element_type
+            if known and given.dtype not in (known, None):
+                text = f'the input "{node.name}" of its body is {known}, '
+                raise OpError(f"{text}and what it gets is {given.dtype}", code="E303")
+        return super().inferred(inputs, walk)
 
     def execute(self, inputs: Sequence[Array], run: Runner, limit: int | None = None) -> Arrays:
         trips = self.most([Spec.of(x, keep=False) for x in inputs])

@@ -34,6 +34,7 @@ from irdeconv.ir.graph import Graph, GraphError
 from irdeconv.ops.basic import Parameter
 from irdeconv.rewrite.infer_specs import (
     ShapeLike,
+    body_misfits,
     infer_specs,
     input_shapes,
     naming_shapes,
@@ -155,7 +156,10 @@ def _problems(model: ModelLike, loaded: Loaded, reading: Reading) -> list[Diagno
     try:
         graph.lint()
         wanted = input_shapes(graph, reading.shapes)
+        declared = [] if is_onnx(model) else body_misfits(graph)
         problems = infer_specs(graph, wanted, remarks=True) + (misfits(graph) if wanted else [])
+        if not any(d.severity == "error" for d in problems):
+            problems += declared
         # The shapes that a file declares are those of the inputs that it declares.
         found += [d for d in problems if not (wanted and d.code == "W202")]
         found += [*layout_misfits(graph), *variable_misfits(graph)]

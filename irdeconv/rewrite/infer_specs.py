@@ -48,11 +48,12 @@ from irdeconv.ir.spec import (
     parse_shape,
 )
 from irdeconv.ops.basic import Assign6, Const, Opaque, Parameter, ReadValue6
-from irdeconv.ops.bodies import BodyError, BodyOp, bodies_of, infer_bodies
+from irdeconv.ops.bodies import BodyError, BodyOp, bodies_of, every_node, infer_bodies
 from irdeconv.ops.channels import VariadicSplit
 
 STALE = "W207"
 FAILURES = (OpError, ArithmeticError, ValueError, TypeError, LookupError)
+DECLARED = Note("the body is inferred as its Parameters declare it, as OpenVINO does to begin with")
 UNSURE = "its shape is not known: it would follow from a number that is not the same everywhere"
 
 
@@ -182,6 +183,19 @@ def infer_specs(
         report(found, graph, node, Problem("W304", UNSURE))
     found.count_rest()
     return found.diagnostics
+
+
+def body_misfits(graph: Graph) -> list[Diagnostic]:
+    """Return an error for each layer of a body that does not fit what its Parameters declare.
+
+    OpenVINO infers a body so before it feeds it. `graph` is as it was read.
+    """
+    found = []
+    for body in (b for n in every_node(graph) for b in bodies_of(n)):
+        work.take(len(body.graph) * work.NODE)
+        problems = infer_specs(body.graph.copy())
+        found += [replace(d, notes=(*d.notes, DECLARED)) for d in problems if d.severity == "error"]
+    return found
 
 
 def variable_misfits(graph: Graph) -> list[Diagnostic]:

@@ -15,6 +15,7 @@ import irdeconv as ird
 from irdeconv.base.errors import Diagnostic
 from irdeconv.formats.xml_writer import ir_bytes
 from irdeconv.ir.dtypes import ELEMENT_TYPES
+from support import body_models as bm
 from support.live.differences import reason_for
 from support.live.judging import Kind, Verdict
 from support.live.mutate import TYPES, Rng, cast, pick
@@ -140,6 +141,24 @@ def test_a_variable_has_its_shape_and_type(name: str, text: str, code: str) -> N
     assert (refuses(xml, b""), read_error(xml, b"")) == ([], "")
     assert refuses(other, b"") == [code]
     assert read_error(other, b"")
+
+
+@pytest.mark.oracles
+@each_row(
+    ("given", "start", "declared", "code"),
+    [
+        (bm.loop(), 'name="a".*?', ("f32", "f16"), "E303"),
+        (bm.branch(bm.parameter(0, "c", "", "boolean")), 'name="p".*?', ('"1,2"', '"1,3"'), "E302"),
+        (bm.nested().text, 'name="row".*?', ('"1,2"', '"1"'), "E305"),
+    ],
+)
+def test_a_body_fits_as_it_is_declared(given: str, start: str, declared: Any, code: str) -> None:
+    """Though its inputs have the types and shapes of what is read."""
+    xml, blob = ir_bytes(ird.infer(ird.parse(given)))
+    assert (refuses(xml.decode(), blob), read_error(xml.decode(), blob)) == ([], "")
+    other = re.sub(f"({start}){declared[0]}", rf"\1{declared[1]}", xml.decode(), flags=re.DOTALL)
+    assert refuses(other, blob) == [code]
+    assert read_error(other, blob)
 
 
 ALLOWED = [

@@ -93,11 +93,34 @@ def test_a_mistake_inside_a_body_is_reported_with_its_place() -> None:
         (bm.loop(kind="i16"), "E303", "not i32 or i64"),
         (bm.loop(trip=[1, 2]), "E302", "trip_count has 2 values"),
         (bm.loop(condition=1).replace("boolean, data = [1]", "u8, data = [1]"), "E303", "boolean"),
+        (
+            bm.iterator("[0]", "[0]")[0].replace(
+                "[1,2], element_type = f32", "[1,2], element_type = f16"
+            ),
+            "E303",
+            'the input "b" of its body is f16, and what it gets is f32',
+        ),
     ],
 )
 def test_what_does_not_fit(text: str, code: str, message: str) -> None:
     found = problem(text)
     assert (found.code, message in found.message) == (code, True), found
+
+
+@pytest.mark.parametrize(("kind", "shape"), [("f16", "1,2"), ("f32", "1,3"), ("f32", "?,2")])
+def test_a_body_fits_as_it_is_declared(kind: str, shape: str) -> None:
+    """Else OpenVINO refuses a file; what is written is declared as it is inferred."""
+    added = bm.node(3, "opset1.Add", 1, 2)
+    fixed = bm.const(8, [[0.0, 0.0]]) + bm.node(7, "opset1.Add", 1, 8) + added.replace("%1", "%7")
+    right = bm.loop().replace(added, fixed)
+    end = "element_type = f32}\n%2"
+    other = right.replace(f"[1,2], {end}", f"[{shape}], {end.replace('f32', kind)}")
+    wrong = [d for d in ird.validate(ird.parse(other)) if d.severity == "error"]
+    assert len(wrong) == (shape != "?,2")
+    xml, blob = ir_bytes(ird.infer(ird.parse(other)))
+    assert [d for d in ird.validate(xml, blob) if d.severity == "error"] == []
+    (parameter,) = (n for n in every_node(ird.read(xml, blob)) if n.name == "a")
+    assert str(parameter.op.infer()) == ("f32[1,2]" if wrong else "f32[?,2]")
 
 
 def test_carried_values_keep_their_type() -> None:
