@@ -575,10 +575,11 @@ def _slopes(op: Op, x: Array, b: Array) -> Iterator[tuple[str, float]]:
 def _epsilons(op: Op, inputs: Sequence[Array]) -> Iterator[Alternative]:
     fields = op.__dataclass_fields__
     name = "eps" if "eps" in fields else "epsilon"
-    mine, modes = getattr(op, name), [getattr(op, "eps_mode", None)]
+    mine = getattr(op, name)
+    modes: list[str | None] = [getattr(op, "eps_mode", None) if "eps_mode" in fields else None]
     modes += {"add": ["max"], "max": ["add"], "inside_sqrt": ["outside_sqrt"],
               "outside_sqrt": ["inside_sqrt"]}.get(str(modes[0]), [])  # fmt: skip
-    for mode, eps in itertools.product(modes if "eps_mode" in fields else [None], EPSILONS):
+    for mode, eps in itertools.product(modes, EPSILONS):
         changes: dict[str, Any] = {name: eps} | ({"eps_mode": mode} if mode else {})
         text = f"epsilon is {eps:g} instead of {mine:g}"
         if mode != modes[0]:

@@ -56,6 +56,7 @@ SMALL = X * np.float32(0.03)
         (mvn(1e-3), mvn(1e-5), [SMALL, AXES], "epsilon is 1e-05 instead of 0.001"),
         (mvn(1e-3), mvn(1e-3, "outside_sqrt"), [SMALL, AXES],
          "epsilon is outside_sqrt instead of inside_sqrt"),
+        (op("MVN", 2, eps=1e-3), op("MVN", 2, eps=1e-5), [SMALL], "epsilon is 1e-05 instead of"),
         (op("NormalizeL2", eps=0.01, eps_mode="add"), op("NormalizeL2", eps=0.1, eps_mode="add"),
          [SMALL, AXES], "epsilon is 0.1 instead of 0.01"),
         (op("BatchNormInference", 5, epsilon=1e-3), op("BatchNormInference", 5, epsilon=1e-5),
