@@ -12,6 +12,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from support.live.sample import SHOWN, Answer, Inferred
@@ -154,7 +155,7 @@ def _run(ov: Any, core: Any, models: list[Asked]) -> list[Answer]:
     goes_on = any(kind in text for text, *_ in models for kind in ("RandomUniform", "ReadValue"))
     feeds = [_tensor(ov, array) for *_, fed in models for array in fed]
     runs = [
-        [np.array(v) for v in request.infer(feeds, share_inputs=False).values()]
+        [_array(*given) for given in request.infer(feeds, share_inputs=False).items()]
         for _ in range(1 if goes_on else 2)
     ]
     answers, first = [], 0
@@ -170,12 +171,18 @@ def _run(ov: Any, core: Any, models: list[Asked]) -> list[Answer]:
 
 
 def _tensor(ov: Any, array: Any) -> Any:
-    """Return a scalar of bf16 as a tensor: as an array the runtime takes it for f16."""
-    if array.ndim or array.dtype.name != "bfloat16":
+    """Return numbers of bf16 as a tensor: an array the runtime takes for f16."""
+    if array.dtype.name != "bfloat16":
         return array
-    tensor = ov.Tensor(ov.Type.bf16, [])
+    tensor = ov.Tensor(ov.Type.bf16, array.shape)
     tensor.data[...] = array.view(np.float16)
     return tensor
+
+
+def _array(port: Any, array: Any) -> Any:
+    """Return a copy of a result; one of bf16 comes as f16."""
+    is_bf16 = port.get_element_type().to_string() == "bf16"
+    return np.array(array.view(ml_dtypes.bfloat16) if is_bf16 else array)
 
 
 def _spec(port: Any) -> Inferred:
