@@ -445,7 +445,9 @@ def _want(dtype: ElementType, types: str, port: int, name: str) -> None:
         raise OpError(f"{name} is {dtype}; it must be {text}", code="E303", port=port)
 
 
-def want_rank(shape: Shape | None, lowest: int, highest: int | None, port: int, name: str) -> None:
+def want_rank(
+    shape: Shape | None, lowest: int, highest: int | None, port: int | None, name: str
+) -> None:
     """Require a rank within bounds (unknown ones pass); E301."""
     rank = lowest if shape is None else len(shape)
     if rank < lowest or (highest is not None and rank > highest):

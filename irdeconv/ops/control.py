@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from irdeconv.base.errors import OpError, Problem
 from irdeconv.ir.op import op
-from irdeconv.ir.ports import fit, want_type
+from irdeconv.ir.ports import fit, want_rank, want_type
 from irdeconv.ir.spec import DYNAMIC, Array, Arrays, Dim, Interval, Spec, bounds
 from irdeconv.ops.basic import Parameter
 from irdeconv.ops.bodies import (
@@ -100,7 +100,7 @@ class Loop(LoopBase):
 
     def _given(self, inputs: Sequence[Spec]) -> tuple[Dim, bool | None]:
         """Return the trip count and whether the loop starts, as far as they are known."""
-        at = fit(self, *inputs[:2], signature="trip_count: integer one; condition: boolean")
+        at = fit(self, *inputs[:2], signature="trip_count: integer one; condition: boolean one")
         start = inputs[1].known
         begins = None if start is None else bool(one(start, "condition"))
         return at.value("trip_count"), begins
@@ -115,8 +115,12 @@ class Loop(LoopBase):
 
     def _goes_on(self) -> bool | None:
         """Return the body's condition; None if it depends on values."""
-        conditions = [o.result for o in self.bodies[0].outputs if o.condition]
-        known = [self.bodies[0].graph.node(r).spec().known for r in conditions]
+        conditions = [
+            self.bodies[0].graph.node(o.result) for o in self.bodies[0].outputs if o.condition
+        ]
+        for node in conditions:
+            want_rank(node.spec().shape, 0, 1, None, f'the body\'s condition "{node.name}"')
+        known = [node.spec().known for node in conditions]
         if any(k is None for k in known):
             return None
         return all(k is not None and bool(k.all()) for k in known)
@@ -147,6 +151,7 @@ class If(BodyOp):
 
     def inferred(self, inputs: Sequence[Spec], walk: Walk) -> BodyOp:
         want_type(inputs[0], "boolean", 0, "condition")
+        want_rank(inputs[0].shape, 0, 1, 0, "condition")
         made = (with_specs(b, entering(b, inputs), walk) for b in self.bodies)
         return replace(self, bodies=tuple(made))
 

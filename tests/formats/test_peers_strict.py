@@ -162,6 +162,8 @@ def test_a_body_fits_as_it_is_declared(given: str, start: str, declared: Any, co
 
 
 ALLOWED = [
+    "ROIAlignRotated-15 pooled_h=1 pooled_w=1 sampling_ratio=0 spatial_scale=1 clockwise_mode=true "
+    "// f32 ones[1,1,4,4] // f32 [[2,2,0,4,0]] // const i32 [0]",
     "StridedSlice-1 begin_mask=0,0 // f32 ones[3,4] // i64 [0,0] // i64 [1,1] // i64 [1,1]",
     "SpaceToBatch-2 // f32 ones[2,6] // const i32 [1,2] // const i64 [0,0] // const i32 [0,0]",
     "DeformableConvolution-8 group=1 deformable_group=1 strides=1,1 // "

@@ -91,6 +91,9 @@ def test_a_mistake_inside_a_body_is_reported_with_its_place() -> None:
         (bm.iterator("[2]", "[0]")[0], "E305", "axis 2 is outside"),
         (bm.iterator("[0, 0, -1, 3, 3]", "[0]", "3,2")[0], "E302", "no whole parts of 3"),
         (bm.loop(kind="i16"), "E303", "not i32 or i64"),
+        (bm.loop(condition=[[True]]), "E301", "condition has rank 2; it must be 0 or 1"),
+        (bm.loop(goes_on=bm.const(9, [[True]], "boolean")), "E301", "the body's condition"),
+        (bm.branch(bm.const(0, [[True]], "boolean")), "E301", "condition has rank 2"),
         (bm.loop(trip=[1, 2]), "E302", "trip_count has 2 values"),
         (bm.loop(condition=1).replace("boolean, data = [1]", "u8, data = [1]"), "E303", "boolean"),
         (
