@@ -346,7 +346,8 @@ def carried(
     known = [e for e in errors if e is not None]
     if len(known) < len(errors):
         return [None] * len(outputs)
-    if not any(np.any(e) for e in known):  # arrays, too, may hold nothing but zeros
+    # Arrays, too, may hold nothing but zeros; and there may be nothing that has an error.
+    if not any(x.size and np.any(e) for e, x in zip(known, inputs, strict=True)):
         return [0.0] * len(outputs)
     full = [np.broadcast_to(np.asarray(e), x.shape) for e, x in zip(known, inputs, strict=True)]
     try:
