@@ -3,8 +3,8 @@
 Passes over the contents of a file are free. Loops that a number in the file makes long draw on the
 account, and those that grow faster than the file: bytes of folded constants, multiply-accumulates,
 known values, iterations of bodies, repeated inference of bodies, imported nodes, operations that
-are planned or emitted, what is read again for a proof, its steps, layers explained on a page and
-their order. The limit `work` is its size; files that are read add to it. A unit is about 10
+are planned or emitted, what is read again for a proof, its steps, layers on a page, their order and
+explanations. The limit `work` is its size; files that are read add to it. A unit is about 10
 nanoseconds. Reading, rewriting and planning pause the collector.
 """
 

@@ -29,7 +29,7 @@ from irdeconv.show.scene import (
 )
 from irdeconv.show.text import name_lines, one_line, type_lines
 
-DRAWN = 8192  # units of work for a layer
+BOX_WORK = 8192  # units of work for a layer
 LINE_WIDTH = 18.6  # em: 30 characters
 FACT_WIDTH = 22.3  # em of a smaller font
 LARGEST_GROUPED = 5000  # layers; a notebook draws none of more
@@ -55,7 +55,7 @@ def drawing(
     """
     shown = [r for r in (layers(graph) if rows is None else rows) if constants or not r.constant]
     # What is drawn anyway leaves less for the details.
-    work.room(min(DRAWN * len(shown), work.left()), whole=True)
+    work.room(min(BOX_WORK * len(shown), work.left()), whole=True)
     place = {r.id: n for n, r in enumerate(shown)}
     kinds = changes or {}
     items = [_item(graph, r, kinds.get(r.id, "same"), folded=not constants) for r in shown]
