@@ -507,7 +507,7 @@ def _plain_tensor(tensor: Any) -> Any:
     out = type(tensor)(data_type=tensor.data_type, dims=tensor.dims)
     array = None
     if not is_external(tensor):  # the package onnx would open any file
-        with suppress(ValueError, TypeError):
+        with suppress(ValueError, TypeError, KeyError):
             array = helper.to_array(tensor)
     if array is None or array.dtype.kind in "OSU":
         out.CopyFrom(tensor)

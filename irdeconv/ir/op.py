@@ -29,7 +29,7 @@ from irdeconv.ir.attributes import parse_attributes as parse_attributes
 from irdeconv.ir.certainty import MOVED, is_certain, settled
 from irdeconv.ir.dtypes import low_bits
 from irdeconv.ir.ports import Fit, declaration, fit
-from irdeconv.ir.spec import Array, Shape, Spec, is_small, simplify
+from irdeconv.ir.spec import Array, Shape, Spec, format_shape, is_small, simplify
 
 
 @dataclass(frozen=True)
@@ -412,6 +412,9 @@ def infer_op(op: Op, inputs: tuple[Spec, ...]) -> tuple[Spec, ...]:
     outputs: tuple[Spec, ...] = as_tuple(op.infer(*(s.certain() for s in inputs)))
     if len(outputs) > FEW_OUTPUTS:
         work.take(work.PER_TENSOR * len(outputs))
+    for spec in outputs:
+        if any(isinstance(d, int) and d < 0 for d in spec.shape or ()):
+            raise OpError(f"its output would be {format_shape(spec.shape)}", code="E305")
     known = [o for o in outputs if o.value is not None]
     if known and not work.room(sum(map(size_in_units, known))):
         return tuple(o.without_value() for o in outputs)

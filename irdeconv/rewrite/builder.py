@@ -192,7 +192,12 @@ class GraphBuilder:
         return tuple(Value(node.node, port) for port in range(len(op.declared)))
 
     def const(self, array: Array, dtype: ElementType | None = None) -> Value:
-        """Add a constant; `dtype` is needed if it does not follow from the array's type."""
+        """Add a constant; `dtype` is needed if it does not follow from the array's type.
+
+        A repeated number is as long as a size of the model says, so its bytes are counted.
+        """
+        if not any(array.strides):
+            work.take(array.nbytes)
         array = np.ascontiguousarray(array) if array.ndim else array
         element_type = dtype or of_numpy(array.dtype)
         data = ArrayData.of(array, element_type)

@@ -218,7 +218,8 @@ def add_bias(b: Builder[X], y: X, bias: X | None) -> X:
 def zeros_beside(b: Builder[X], x: X, axis: int, count: int) -> X:
     """Return zeros that can be concatenated to a value of known shape along an axis."""
     shape = exact_shape(b, x)
-    return b.const(np.zeros((*shape[:axis], count, *shape[axis + 1 :]), container_of(b, x)))
+    zero = np.zeros((), container_of(b, x))
+    return b.const(np.broadcast_to(zero, (*shape[:axis], count, *shape[axis + 1 :])))
 
 
 Ints = tuple[int, ...]

@@ -21,6 +21,7 @@ from irdeconv.ops.movement import Broadcast, Concat
 from irdeconv.ops.slicing import Slice
 from irdeconv.proof.model import COUNTERS, Unproved
 from irdeconv.rewrite import planning
+from irdeconv.rewrite.builder import GraphBuilder
 from irdeconv.rewrite.standardize import standardize
 from irdeconv.show.page_details import details_of
 from irdeconv.show.ranks import Net, crossings, layered, order_rows
@@ -176,6 +177,12 @@ def test_the_search_for_a_form_ends_at_half_of_the_account():
     assert ended[0]
     assert "2,000,000 units" in ended[0][0]
     assert not ended[1]
+
+
+def test_a_repeated_number_is_counted_before_it_is_stored():
+    b = GraphBuilder(ird.Graph(), None)
+    with pytest.raises(ird.IrdeconvError, match="the limit of work"):
+        work.counted(b.const)(np.broadcast_to(np.float32(0), (1 << 40,)))
 
 
 def test_a_page_keeps_its_first_order_without_work():

@@ -267,10 +267,11 @@ def test_declared_shapes_behind_unknown_operations() -> None:
     assert ird.check_onnx(made.SerializeToString(), low.proto.SerializeToString()).passed
 
 
-def test_an_attribute_whose_type_names_another_field() -> None:
+@pytest.mark.parametrize(("kind", "data_type"), [("GRAPH", F32), ("TENSOR", 98)])
+def test_an_attribute_without_its_value(kind: str, data_type: int) -> None:
     made = UP.model()
     value = helper.make_attribute("v", numpy_helper.from_array(np.ones(2, np.float32)))
-    value.type = onnx.AttributeProto.GRAPH
+    value.type, value.t.data_type = getattr(onnx.AttributeProto, kind), data_type
     node = helper.make_node("Blur", ["x"], ["x1"], "blur", domain="my.domain")
     node.attribute.append(value)
     made.graph.node.append(node)
