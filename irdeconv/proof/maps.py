@@ -14,7 +14,7 @@ import numpy as np
 from irdeconv.proof.definition import Activation, LayerDefinition, Relation
 from irdeconv.proof.model import Array, Ints, Unproved, need, spend
 from irdeconv.proof.sizes import Case, Expr, Size, is_empty, is_int
-from irdeconv.proof.sums import Part, compare
+from irdeconv.proof.sums import FAR, Part, compare
 
 NEVER, WRONG = -1, -2  # emitted taps that read zeros only, or what the definition does not read
 READ, MISSING, IMPOSSIBLE = 0, 1, 2  # taps of the definition
@@ -267,9 +267,9 @@ class MapComparison:
         first, sums = self.starts[:-1].copy(), []
         first[np.subtract(those, 1)] -= np.cumsum([0, *(block[0].rows for block in every[:-1])])
         for parts in zip(*every, strict=True):
+            spend(sum(p.weights.size for p in parts))
             weights = np.concatenate([p.weights for p in parts])
             channels = np.concatenate([p.channels for p in parts])
-            spend(weights.size)
             sums.append(replace(parts[0], weights=weights, channels=channels))
         self.found[those] = tuple(sums), first
         return tuple(sums), first
@@ -415,11 +415,17 @@ class MapComparison:
         if reads.shape == channels.shape and (reads == channels).all():
             return weights
         order = np.sort(reads, axis=1)
-        every = int(max(channels.max(initial=-1), reads.max(initial=-1))) + 1
         # Below, a second weight of the same channel would overwrite the first.
         twice = (order[:, 1:] == order[:, :-1]) & (order[:, 1:] >= 0)
-        if twice.any() or every * len(rows) > MOST_ALIGNED:
-            raise Unproved("channels of the data are read several times")
+        need(not twice.any(), "channels of the data are read several times")
+        # Each row counts its channels from its first one: those of groups are few.
+        both = np.concatenate([channels, reads], axis=1)
+        low = np.where(both < 0, FAR, both).min(axis=1, keepdims=True, initial=FAR)
+        channels, reads = channels - low, np.where(reads < 0, -1, reads - low)
+        every = int(max(channels.max(initial=-1), reads.max(initial=-1))) + 1
+        text = f"{len(rows):,} rows of {every:,} channels are more than {MOST_ALIGNED:,} pairs"
+        need(every * len(rows) <= MOST_ALIGNED, text)
+        spend(len(rows) * (every + 1) * math.prod(weights.shape[2:]))
         nothing = -1 if block.numbered else 0
         dense = np.full((len(rows), every + 1, *weights.shape[2:]), nothing, weights.dtype)
         dense[np.arange(len(rows))[:, None], reads] = weights  # -1 is the last place
