@@ -120,11 +120,7 @@ def _inputs_file(args: argparse.Namespace) -> str | None:
 
 
 def _flowing_in(
-    whole: Graph,
-    piece: Piece,
-    args: argparse.Namespace,
-    console: Console,
-    model: OnnxFile | None,
+    whole: Graph, piece: Piece, args: argparse.Namespace, console: Console, model: OnnxFile | None
 ) -> dict[str, Array]:
     """Return the data that flow into the piece, by its input names."""
     items = args.inputs

@@ -461,11 +461,7 @@ def definition(schema: Any, names: Names, node: Any, found: Sequence[Found | Non
     return function
 
 
-def read_onnx(
-    path: str,
-    data: bytes | Any | None = None,
-    how: Reading | None = None,
-) -> Imported:
+def read_onnx(path: str, data: bytes | Any | None = None, how: Reading | None = None) -> Imported:
     """Read an ONNX model from a file, its bytes or a ModelProto.
 
     Tensor names stay, node names become layer names. `shapes` makes open input shapes exact.

@@ -348,10 +348,7 @@ _STEPS = {
             "float32[:,:,::1], float32[:,:,::1], float32[:,::1], float32[::1], "
             "UniTuple(UniTuple(int64, 3), 2), float32[:,::1]",
         ),
-        (
-            compiled_sums.weigh,
-            "float32[:,:,::1], uint32[:,::1], float32[:,::1], float32[:,:,::1]",
-        ),
+        (compiled_sums.weigh, "float32[:,:,::1], uint32[:,::1], float32[:,::1], float32[:,:,::1]"),
         (
             compiled_sums.sum_terms,
             "float32[::1], float32[::1], float32[::1], UniTuple(int64, 2), UniTuple(int64, 5), "

@@ -18,13 +18,7 @@ from numba.core import cgutils  # type: ignore[import-not-found, import-untyped,
 
 from irdeconv.ir.spec import Array
 from irdeconv.kernels import compiled_vectors, jit
-from irdeconv.kernels.compiled_chain import (
-    adjacent,
-    exponentiate,
-    larger,
-    place_number,
-    turns,
-)
+from irdeconv.kernels.compiled_chain import adjacent, exponentiate, larger, place_number, turns
 from irdeconv.kernels.compiled_vectors import FlatArray, Pair, VectorCode, in_turns, instruction
 from irdeconv.kernels.jit import ZIPPED, compiled
 
@@ -59,12 +53,7 @@ def _reduced(combine: Combine, start: float) -> Any:
     """Make a function that combines neighbours: lanes of some vectors, then the lanes' results."""
 
     def reduced(
-        code: VectorCode,
-        x: FlatArray,
-        at: ir.Value,
-        count: ir.Value,
-        out: FlatArray,
-        to: ir.Value,
+        code: VectorCode, x: FlatArray, at: ir.Value, count: ir.Value, out: FlatArray, to: ir.Value
     ) -> None:
         """Write the result of `count` neighbours from `at` on into `out[to]`."""
         # Four sums, because each addition waits for the one before it. Single vectors that are left
@@ -186,12 +175,7 @@ _turn = instruction(8, _turned)
 
 def _split(count: int) -> Any:
     def split(
-        code: VectorCode,
-        x: FlatArray,
-        at: ir.Value,
-        out: FlatArray,
-        to: ir.Value,
-        far: ir.Value,
+        code: VectorCode, x: FlatArray, at: ir.Value, out: FlatArray, to: ir.Value, far: ir.Value
     ) -> None:
         """Write every `count`-th of neighbours into rows that are `far` apart."""
         whole = x.by(VectorCode(code.context, code.builder, 8 * count, code.element)).vector(at)
@@ -488,12 +472,7 @@ _combine = instruction(jit.lanes(), _row)
 
 
 def _divided(
-    code: VectorCode,
-    out: FlatArray,
-    to: ir.Value,
-    length: ir.Value,
-    by: FlatArray,
-    at: ir.Value,
+    code: VectorCode, out: FlatArray, to: ir.Value, length: ir.Value, by: FlatArray, at: ir.Value
 ) -> None:
     """Divide `length` neighbours by others."""
     builder = code.builder

@@ -507,10 +507,7 @@ def _leave4(y: Planes, out: Planes, t: Array, u: Array) -> None:
     np.add(out[3], y[5], out=out[3])
 
 
-TRANSFORMS: dict[int, tuple[Transform, Transform]] = {
-    2: (_enter2, _leave2),
-    4: (_enter4, _leave4),
-}
+TRANSFORMS: dict[int, tuple[Transform, Transform]] = {2: (_enter2, _leave2), 4: (_enter4, _leave4)}
 
 
 def winograd_candidates(problem: ConvProblem) -> list[Candidate]:

@@ -29,13 +29,7 @@ from irdeconv.kernels.candidate import (
     shared,
     trailing,
 )
-from irdeconv.kernels.deconvolution import (
-    OutputBlock,
-    close_tile,
-    open_tile,
-    runs_of,
-    tile_bytes,
-)
+from irdeconv.kernels.deconvolution import OutputBlock, close_tile, open_tile, runs_of, tile_bytes
 from irdeconv.kernels.deconvolution_col2im import (
     AxisTerms,
     BlockTerms,
@@ -45,12 +39,7 @@ from irdeconv.kernels.deconvolution_col2im import (
 )
 from irdeconv.kernels.jit import LANES, RUN, load
 from irdeconv.kernels.panels import StackedPanels
-from irdeconv.kernels.products import (
-    kron,
-    matrices,
-    multiply,
-    pitch,
-)
+from irdeconv.kernels.products import kron, matrices, multiply, pitch
 from irdeconv.kernels.recorded_calls import Recorded, Repeated, SharedCalls, in_turn
 from irdeconv.kernels.scratch import (
     ALIGNMENT,

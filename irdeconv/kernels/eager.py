@@ -476,10 +476,7 @@ def _replaces(even: Candidate, uneven: Candidate) -> bool:
 
 
 def _divided_candidate(
-    whole: Candidate,
-    parts: Sequence[LayerPart],
-    kernels: Sequence[Candidate],
-    axis: int,
+    whole: Candidate, parts: Sequence[LayerPart], kernels: Sequence[Candidate], axis: int
 ) -> Candidate:
     """Return the candidate that computes the parts of another one."""
 

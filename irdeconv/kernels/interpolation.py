@@ -437,11 +437,7 @@ def convolve(
 
 
 def _patches(
-    planes: Array,
-    base: list[Array],
-    moved: Array,
-    masks: Array | None,
-    windows: DeformableWindows,
+    planes: Array, base: list[Array], moved: Array, masks: Array | None, windows: DeformableWindows
 ) -> Array:
     """Return the taps (P, K, C) of planes (d, H, W, C / d) at places (P, K) plus offsets."""
     read = []

@@ -334,14 +334,7 @@ class Panels:
         # has code of its own.
         counts = tuple((0,) * n for n in (self.rows.turns, self.rows.steps, self.rows.longer))
         return Recorded.of(
-            self._step,
-            x,
-            offsets,
-            self.packed,
-            self.no_bias,
-            *more,
-            self.shared,
-            counts,
+            self._step, x, offsets, self.packed, self.no_bias, *more, self.shared, counts
         )
 
     def _pack(self, matrix: Array) -> Array:

@@ -116,10 +116,7 @@ class FlatPooling:
         if not padded:
             need = tuple(a.size for a in axes)
         passes = _passes(axes, need, idempotent)
-        picked = (
-            slice(None),
-            *(slice(0, (a.out - 1) * a.stride + 1, a.stride) for a in axes),
-        )
+        picked = (slice(None), *(slice(0, (a.out - 1) * a.stride + 1, a.stride) for a in axes))
         return FlatPooling(
             axes=tuple(axes),
             need=need,

@@ -115,13 +115,7 @@ class CompiledScan:
         self._loops = loops
 
     def scan(
-        self,
-        x: Array,
-        states: States,
-        lengths: Array,
-        reset_bias: Array,
-        *,
-        reverse: bool,
+        self, x: Array, states: States, lengths: Array, reset_bias: Array, *, reverse: bool
     ) -> list[Array]:
         """Run over x (N, T, G*H), whose memory is used, as `scan` does."""
         out = np.zeros((*x.shape[:2], states[0].shape[-1]), np.float32)
@@ -150,10 +144,7 @@ def rnn(r: Array, activations: Sequence[Activation], clip: Activation) -> Step:
 
 
 def gru(
-    r: Array,
-    activations: Sequence[Activation],
-    clip: Activation,
-    reset_bias: Array | None = None,
+    r: Array, activations: Sequence[Activation], clip: Activation, reset_bias: Array | None = None
 ) -> Step:
     """H' = (1 - z) n + z H, gates z, r, n; r (3H, H).
 

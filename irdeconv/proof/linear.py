@@ -58,16 +58,7 @@ from irdeconv.proof.model import (
     whole,
 )
 from irdeconv.proof.sizes import Expr, is_int
-from irdeconv.proof.sums import (
-    MOST_HELD,
-    NONE,
-    Bases,
-    Block,
-    Linear,
-    Term,
-    added,
-    scaled,
-)
+from irdeconv.proof.sums import MOST_HELD, NONE, Bases, Block, Linear, Term, added, scaled
 
 MOST_SUMMED = 4096
 # The types of constants as files store them, to which weights may be rounded.

@@ -85,10 +85,7 @@ def lower(
 @checked
 @work.counted
 def raise_(
-    model: ModelLike,
-    only: Sequence[str] | None = None,
-    *,
-    path: str | PathLike[str] | None = None,
+    model: ModelLike, only: Sequence[str] | None = None, *, path: str | PathLike[str] | None = None
 ) -> Raised:
     """Return a copy in which decompositions are deconvolutions again: `graph, report = ...`.
 

@@ -204,9 +204,7 @@ class LoweringRequest:
 
     @staticmethod
     def of(
-        form: str | None,
-        target: str | PathLike[str] | Target | None,
-        **options: Any,
+        form: str | None, target: str | PathLike[str] | Target | None, **options: Any
     ) -> LoweringRequest:
         """Return a request; the default form is zero-insertion, with a target auto.
 

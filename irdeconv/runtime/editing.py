@@ -403,10 +403,7 @@ class _Output(NamedTuple):
 
 
 def cut_out(
-    graph: Graph,
-    from_: Sequence[str] = (),
-    to: Sequence[str] = (),
-    add: Sequence[str] = (),
+    graph: Graph, from_: Sequence[str] = (), to: Sequence[str] = (), add: Sequence[str] = ()
 ) -> Piece:
     """Return the piece of a graph as `irdeconv.extract` does; names are written as for `Selection`.
 
@@ -592,10 +589,7 @@ def node_by_node(graph: Graph, inputs: Mapping[str, Array]) -> Iterable[Array]:
 
 
 def record(
-    whole: Graph,
-    piece: Piece,
-    inputs: Mapping[str, Array],
-    execute: Execute = node_by_node,
+    whole: Graph, piece: Piece, inputs: Mapping[str, Array], execute: Execute = node_by_node
 ) -> dict[str, Array]:
     """Run a graph up to a piece of it; return the piece's inputs by name.
 

@@ -115,10 +115,7 @@ class ChainPlan:
 
 
 def plan_chain(
-    graph: Graph,
-    nodes: Sequence[Node],
-    constants: Mapping[Value, Array],
-    main: Value | None = None,
+    graph: Graph, nodes: Sequence[Node], constants: Mapping[Value, Array], main: Value | None = None
 ) -> ChainPlan:
     """Compile element-wise nodes; `main`, by default the first open input, is the main tensor."""
     operands = ChainOperands(constants, main)

@@ -14,13 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.base.errors import (
-    Diagnostic,
-    IrdeconvError,
-    UnsupportedError,
-    did_you_mean,
-    misused,
-)
+from irdeconv.base.errors import Diagnostic, IrdeconvError, UnsupportedError, did_you_mean, misused
 from irdeconv.base.extras import ExtraError, extra, lacking
 from irdeconv.base.opening import missing
 from irdeconv.formats.onnx_container import OnnxFile

@@ -51,10 +51,7 @@ from irdeconv.runtime.schedule import Settings
 from irdeconv.verify.comparison import Comparison, compare_plan
 from irdeconv.verify.partner import PlanPartner
 from irdeconv.verify.reduce_pieces import KEPT_BYTES, Flow, Variant, guess, variant_of
-from irdeconv.verify.runtimes import (
-    OnnxRuntimePartner,
-    OpenVinoPartner,
-)
+from irdeconv.verify.runtimes import OnnxRuntimePartner, OpenVinoPartner
 
 
 @dataclass(frozen=True)

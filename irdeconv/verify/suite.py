@@ -17,13 +17,7 @@ import numpy as np
 
 from irdeconv.base import progress, work
 from irdeconv.base.arguments import checked
-from irdeconv.base.errors import (
-    IrdeconvError,
-    UsageError,
-    count,
-    did_you_mean,
-    misused,
-)
+from irdeconv.base.errors import IrdeconvError, UsageError, count, did_you_mean, misused
 from irdeconv.base.extras import needed
 from irdeconv.base.limits import current
 from irdeconv.base.opening import TomlReader, read_file, shown

@@ -357,7 +357,7 @@ def test_an_output_is_no_input_and_no_other_output(tmp_path: Path) -> None:
     -o --output FILE  the model @writes model .xml
     --report FILE  a page @writes page
     --force  overwrite
-    """,
+    """
     )
     model, other = tmp_path / "a.xml", tmp_path / "more"
     for path in (model, other):

@@ -73,12 +73,7 @@ def net(tmp_path: Path) -> Path:
     [
         ("openvino", ["compare", "net.xml", "openvino"], 4, "error[E520]: comparing with OpenVINO"),
         ("onnx", ["convert", "net.onnx", "-o", "out.xml"], 4, "error[E520]: reading ONNX models"),
-        (
-            "onnx",
-            ["suite", "make", "s", "--onnx"],
-            4,
-            "error[E520]: writing .onnx",
-        ),
+        ("onnx", ["suite", "make", "s", "--onnx"], 4, "error[E520]: writing .onnx"),
         ("onnx", ["bench", "net.onnx"], 4, "error[E520]: reading ONNX models"),
     ],
 )

@@ -13,12 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from irdeconv.kernels import (
-    deconvolution_direct,
-    deconvolution_phases,
-    deconvolution_winograd,
-    jit,
-)
+from irdeconv.kernels import deconvolution_direct, deconvolution_phases, deconvolution_winograd, jit
 from irdeconv.kernels.candidate import Candidate, ConvProblem, FixedKernel, every_cut
 from irdeconv.kernels.deconvolution import split_output
 from irdeconv.kernels.deconvolution_col2im import LANES, AxisTerms, BlockTerms

@@ -330,10 +330,7 @@ def unseen_model(path: Path, *, broken: bool = False) -> Path:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_nothing_gets_out(
-    command: str,
-    tmp_path: Path,
-    monkeypatch: Patch,
-    capsys: Capture,
+    command: str, tmp_path: Path, monkeypatch: Patch, capsys: Capture
 ) -> None:
     places = {
         "M": unseen_model(tmp_path / "m.xml"),

@@ -26,11 +26,7 @@ TYPES = {"opset1": "ConvolutionBackpropData", "tensorrt": "Deconvolution"}
 
 
 def found(
-    version: str,
-    data: Any,
-    filter: Any,
-    attributes: dict[str, str],
-    more: dict[str, Any],
+    version: str, data: Any, filter: Any, attributes: dict[str, str], more: dict[str, Any]
 ) -> list[tuple[str, str, str]]:
     """Validate a layer; return code, severity and message of what is not an error."""
     cls = REGISTRY[TYPES.get(version, "ConvTranspose"), version]

@@ -67,9 +67,7 @@ class Region:
 
 
 def obligation(
-    source: tuple[Region, Port],
-    lowered: tuple[Region, Port],
-    shapes: Sequence[tuple[Shape, str]],
+    source: tuple[Region, Port], lowered: tuple[Region, Port], shapes: Sequence[tuple[Shape, str]]
 ) -> Obligation:
     """Return the obligation that two values are equal; inputs are twins in their order."""
     twins = zip(lowered[0].parameters, source[0].parameters, strict=True)

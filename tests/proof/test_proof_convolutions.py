@@ -18,12 +18,7 @@ from irdeconv.proof.model import Unproved
 from pair_texts import Pair, kinds, units
 from pair_truth import difference, feeds
 from support.rows import parts
-from support.runtime_truth import (
-    Compiled,
-    RefusedError,
-    outputs,
-    same,
-)
+from support.runtime_truth import Compiled, RefusedError, outputs, same
 from test_rewritings import answer
 
 pytestmark = pytest.mark.oracles

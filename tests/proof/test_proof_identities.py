@@ -11,16 +11,7 @@ from irdeconv.proof import linear, pairing, reader, symbolic
 from irdeconv.proof.model import Fact, Layer, Model, TypedArray
 from irdeconv.proof.pairing import check
 from pair_texts import kinds
-from proof_models import (
-    WEIGHTS,
-    constant,
-    model,
-    network,
-    operation,
-    parameter,
-    result,
-    said,
-)
+from proof_models import WEIGHTS, constant, model, network, operation, parameter, result, said
 
 # Things of different kinds that could be taken for one: numbers of elements, names, types.
 

@@ -8,16 +8,7 @@ import pytest
 
 from irdeconv.proof.model import Fact, Layer, Model, Obligation, Proof, Unproved
 from irdeconv.proof.pairing import ProofVerdict, check
-from proof_models import (
-    WEIGHTS,
-    constant,
-    model,
-    network,
-    operation,
-    parameter,
-    result,
-    said,
-)
+from proof_models import WEIGHTS, constant, model, network, operation, parameter, result, said
 
 
 def deconvolution(input: int, filter: int, name: str = "d") -> Layer:

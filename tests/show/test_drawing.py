@@ -610,9 +610,7 @@ def test_a_large_graph_shows_groups_and_says_so() -> None:
     assert len(picture) < 100_000
 
 
-def test_a_notebook_has_the_picture_unless_it_is_too_large(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_notebook_has_the_picture_unless_it_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = ird.infer(HEAD)
     picture = graph._repr_svg_()
     assert picture == ird.inspect(graph)._repr_svg_()

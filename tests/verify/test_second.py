@@ -26,13 +26,7 @@ from irdeconv.verify.second_check import (
     openvino_shapes,
 )
 from irdeconv.verify.second_reading import SecondLayer, SecondModel, Unfollowed
-from irdeconv.verify.second_relations import (
-    Attributes,
-    SecondFacts,
-    flat,
-    linear,
-    product,
-)
+from irdeconv.verify.second_relations import Attributes, SecondFacts, flat, linear, product
 from support import dialect_layers, dialect_random, layers
 from support.commands import Capture, Patch, answer
 from support.dialect_layers import VERSIONS
