@@ -126,10 +126,9 @@ def table(opsets: dict[str, tuple[tuple[int, int], ...]]) -> str:
     rows = []
     for runs in sorted(set(opsets.values())):
         names = " ".join(name for name in opsets if opsets[name] == runs)
-        lines = textwrap.wrap(names, 89)
-        texts = [f'        "{line} "' for line in lines[:-1]] + [f'        "{lines[-1]}"']
         one = f'    {runs}: "{names}",'
-        rows += [one] if len(one) <= 100 else [f"    {runs}: (", *texts, "    ),"]
+        text = textwrap.fill(f'    {runs}: """{names}', 96, subsequent_indent=" " * 8)
+        rows.append(one if len(one) <= 100 else f'{text}""",')
     return "\n".join(rows)
 
 

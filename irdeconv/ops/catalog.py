@@ -11,53 +11,43 @@ LAST = 17  # the newest opset; it has only the operations that it added
 _TYPES: dict[tuple[tuple[int, int], ...], str] = {
     ((1, 1),): "Reverse Xor",
     ((1, 1), (3, 16)): "RNNCell ShuffleChannels",
-    ((1, 16),): (
-        "Abs Acos Add Asin Atan AvgPool BatchNormInference BinaryConvolution Broadcast "
-        "CTCGreedyDecoder Ceiling Clamp Concat Const Constant ConvertLike Convolution "
-        "ConvolutionBackpropData Cos Cosh DeformableConvolution DeformablePSROIPooling "
-        "DepthToSpace DetectionOutput Divide Elu Equal Erf Exp FakeQuantize Floor FloorMod GRN "
-        "Gather GatherTree Greater GreaterEqual GroupConvolution GroupConvolutionBackpropData "
-        "HardSigmoid Interpolate LRN LSTMCell Less LessEqual Log LogicalAnd LogicalNot LogicalOr "
-        "LogicalXor MVN MatMul MaxPool Maximum Minimum Mod Multiply Negative NonMaxSuppression "
-        "NormalizeL2 NotEqual OneHot PReLU PSROIPooling Pad Power PriorBox PriorBoxClustered "
-        "Proposal ROIPooling Range ReLU ReduceLogicalAnd ReduceLogicalOr ReduceMax ReduceMean "
-        "ReduceMin ReduceProd ReduceSum RegionYolo ReorgYolo Reshape Result ReverseSequence Select "
-        "Selu Sigmoid Sign Sin Sinh SoftMax SpaceToDepth Split Sqrt SquaredDifference Squeeze "
-        "StridedSlice Subtract Tan Tanh TensorIterator Tile TopK Transpose Unsqueeze VariadicSplit"
-    ),
+    ((1, 16),): """Abs Acos Add Asin Atan AvgPool BatchNormInference BinaryConvolution Broadcast
+        CTCGreedyDecoder Ceiling Clamp Concat Const Constant ConvertLike Convolution
+        ConvolutionBackpropData Cos Cosh DeformableConvolution DeformablePSROIPooling
+        DepthToSpace DetectionOutput Divide Elu Equal Erf Exp FakeQuantize Floor FloorMod GRN
+        Gather GatherTree Greater GreaterEqual GroupConvolution GroupConvolutionBackpropData
+        HardSigmoid Interpolate LRN LSTMCell Less LessEqual Log LogicalAnd LogicalNot LogicalOr
+        LogicalXor MVN MatMul MaxPool Maximum Minimum Mod Multiply Negative NonMaxSuppression
+        NormalizeL2 NotEqual OneHot PReLU PSROIPooling Pad Power PriorBox PriorBoxClustered
+        Proposal ROIPooling Range ReLU ReduceLogicalAnd ReduceLogicalOr ReduceMax ReduceMean
+        ReduceMin ReduceProd ReduceSum RegionYolo ReorgYolo Reshape Result ReverseSequence
+        Select Selu Sigmoid Sign Sin Sinh SoftMax SpaceToDepth Split Sqrt SquaredDifference
+        Squeeze StridedSlice Subtract Tan Tanh TensorIterator Tile TopK Transpose Unsqueeze
+        VariadicSplit""",
     ((1, 17),): "Convert Parameter ShapeOf",
     ((2, 16),): "BatchToSpace Gelu SpaceToBatch",
-    ((3, 16),): (
-        "Assign Bucketize CumSum EmbeddingBagOffsetsSum EmbeddingBagPackedSum EmbeddingSegmentsSum "
-        "ExtractImagePatches GRUCell NonZero ROIAlign ReadValue ScatterElementsUpdate "
-        "ScatterUpdate"
-    ),
-    ((4, 16),): (
-        "Acosh Asinh Atanh CTCLoss HSwish Mish ReduceL1 ReduceL2 ScatterNDUpdate SoftPlus Swish"
-    ),
+    ((3, 16),): """Assign Bucketize CumSum EmbeddingBagOffsetsSum EmbeddingBagPackedSum
+        EmbeddingSegmentsSum ExtractImagePatches GRUCell NonZero ROIAlign ReadValue
+        ScatterElementsUpdate ScatterUpdate""",
+    ((4, 16),): """Acosh Asinh Atanh CTCLoss HSwish Mish ReduceL1 ReduceL2 ScatterNDUpdate
+        SoftPlus Swish""",
     ((5, 16),): "GRUSequence GatherND HSigmoid LSTMSequence LogSoftmax Loop RNNSequence Round",
-    ((6, 16),): (
-        "CTCGreedyDecoderSeqLen ExperimentalDetectronDetectionOutput "
-        "ExperimentalDetectronGenerateProposalsSingleImage ExperimentalDetectronPriorGridGenerator "
-        "ExperimentalDetectronROIFeatureExtractor ExperimentalDetectronTopKROIs GatherElements"
-    ),
+    ((6, 16),): """CTCGreedyDecoderSeqLen ExperimentalDetectronDetectionOutput
+        ExperimentalDetectronGenerateProposalsSingleImage
+        ExperimentalDetectronPriorGridGenerator ExperimentalDetectronROIFeatureExtractor
+        ExperimentalDetectronTopKROIs GatherElements""",
     ((7, 16),): "DFT Einsum IDFT Roll",
-    ((8, 16),): (
-        "AdaptiveAvgPool AdaptiveMaxPool I420toBGR I420toRGB If MatrixNms MulticlassNms NV12toBGR "
-        "NV12toRGB RandomUniform Slice"
-    ),
+    ((8, 16),): """AdaptiveAvgPool AdaptiveMaxPool I420toBGR I420toRGB If MatrixNms
+        MulticlassNms NV12toBGR NV12toRGB RandomUniform Slice""",
     ((9, 16),): "Eye GenerateProposals GridSample IRDFT RDFT SoftSign",
     ((10, 16),): "IsFinite IsInf IsNaN Unique",
     ((12, 16),): "GroupNormalization",
-    ((13, 16),): (
-        "BitwiseAnd BitwiseNot BitwiseOr BitwiseXor FakeConvert Multinomial NMSRotated "
-        "ScaledDotProductAttention"
-    ),
+    ((13, 16),): """BitwiseAnd BitwiseNot BitwiseOr BitwiseXor FakeConvert Multinomial
+        NMSRotated ScaledDotProductAttention""",
     ((14, 16),): "ConvertPromoteTypes Inverse",
-    ((15, 16),): (
-        "BitwiseLeftShift BitwiseRightShift Col2Im EmbeddingBagOffsets EmbeddingBagPacked "
-        "ROIAlignRotated STFT SearchSorted SliceScatter StringTensorPack StringTensorUnpack"
-    ),
+    ((15, 16),): """BitwiseLeftShift BitwiseRightShift Col2Im EmbeddingBagOffsets
+        EmbeddingBagPacked ROIAlignRotated STFT SearchSorted SliceScatter StringTensorPack
+        StringTensorUnpack""",
     ((16, 16),): "ISTFT Identity SegmentMax SparseFillEmptyRows",
     ((17, 17),): "BGRtoNV12 ErfInv GroupedMatMul RGBtoNV12",
 }
