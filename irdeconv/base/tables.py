@@ -256,7 +256,6 @@ def _least(before: Sequence[_TableColumn], column: _TableColumn, width: int) -> 
 def _row(
     band: list[_TableColumn], row: Sequence[str], width: int, *, header: bool = False
 ) -> Iterator[str]:
-    """Yield the lines of a row."""
     cells = list(row)
     for i, column in enumerate(band):
         if column.name and not header and columns(cells[i]) > column.width:

@@ -379,7 +379,6 @@ def _text(facts: InstallationFacts, broken: list[str], console: Console) -> None
 
 
 def _profile_facts() -> ProfileFacts:
-    """Return the profile in force."""
     from irdeconv.kernels.machine import packaged_name, profile
 
     return {"name": packaged_name(), "nanoseconds": asdict(profile())}

@@ -22,6 +22,7 @@ from irdeconv.base.json_form import Record, finite
 from irdeconv.base.markup import plain
 from irdeconv.base.opening import first_bytes, missing
 from irdeconv.base.tables import printable
+from irdeconv.cli import checks
 from irdeconv.cli.batch_answer import MOST_DIAGNOSTICS, execute, failed, parts
 from irdeconv.cli.batch_executors import (
     Errand,
@@ -53,13 +54,6 @@ from irdeconv.cli.batch_items import (
     with_data,
     within,
     worst,
-)
-from irdeconv.cli.checks import (
-    check_options,
-    check_together,
-    require_folder,
-    require_other,
-    runtime_and_file,
 )
 from irdeconv.cli.console import Console
 from irdeconv.cli.diagnostics import JunitCase, json_pieces, junit_report, physical, sarif_log
@@ -131,7 +125,6 @@ def run_batch(args: argparse.Namespace, console: Console) -> int:
 
 
 def _do(args: argparse.Namespace, journal: Journal, stage: Path | None, console: Console) -> None:
-    """Do all items of a journal."""
     items, lasting = journal.items, journal_of(args) is not None
     limits: Limits = {"memory": args.memory, "timeout": args.timeout}
     content: Callable[[str], str | None] = cache(content_of if lasting else str)
@@ -198,7 +191,7 @@ def _results(args: argparse.Namespace, payloads: Sequence[Payload], console: Con
 def journal_of(args: argparse.Namespace) -> Path | None:
     """Return the journal's path: as given, in -o, or beside the first report."""
     if args.folder is not None:
-        require_folder(Path(args.folder))
+        checks.require_folder(Path(args.folder))
     if args.journal is not None:
         return Path(args.journal)
     if args.folder is not None:
@@ -259,9 +252,9 @@ def _require_words(args: argparse.Namespace, file: str) -> None:
     second = [file] if args.task == "check-certificate" else []
     made = [f"{name}={path}" for name, path in _made(args.task, file, args.words)]
     options = verb_parser(args.task).parse([_word(file), *second, *args.words, *made])
-    check_together(verb_record(args.task), options)
+    checks.check_together(verb_record(args.task), options)
     if args.against is not None and not any(mark in args.against for mark in PLACEHOLDERS):
-        require_other(args.against, runtimes=args.task == "compare")
+        checks.require_other(args.against, runtimes=args.task == "compare")
     if args.task == "compare":
         from irdeconv.cli.running import refuse_idle
 
@@ -270,7 +263,7 @@ def _require_words(args: argparse.Namespace, file: str) -> None:
     for name in ("file", "files", "lowered", "other"):
         setattr(options, name, None)
     if not any(mark in word for word in args.words for mark in PLACEHOLDERS):
-        check_options(verb_record(args.task), options)
+        checks.check_options(verb_record(args.task), options)
         for path in (*options.extension, *filter(None, [getattr(options, "certificate", None)])):
             if not os.path.exists(path):
                 raise missing(path)
@@ -323,7 +316,7 @@ def _filled(text: str, file: str) -> str:
 
 def _against(where: str, file: str) -> str:
     """Return the second model: of a pattern, or the result of `batch lower -o` for this file."""
-    if runtime_and_file(where)[0] is None and os.path.isdir(where):
+    if checks.runtime_and_file(where)[0] is None and os.path.isdir(where):
         return os.path.join(where, name_of(file), dict(_made("lower", file, []))["--output"])
     return _filled(where, file)
 

@@ -90,7 +90,6 @@ class Places:
 
 
 def _texts(value: Any, change: Callable[[str], str]) -> Any:
-    """Return a document with each of its texts changed."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, list):
@@ -162,7 +161,6 @@ def summary(verb: str, document: dict[str, Any]) -> str:
 
 
 def _of_outputs(document: dict[str, Any]) -> str:
-    """Return the answer of `run`."""
     outputs = document["outputs"]
     shapes = ", ".join(f"{name} {facts['shape']}" for name, facts in outputs.items())
     return shapes if len(shapes) < 100 else count(len(outputs), "output")
@@ -195,7 +193,6 @@ def _of_layers(document: dict[str, Any]) -> str:
 
 
 def _of_types(document: dict[str, Any]) -> str:
-    """Return the answer of `simplify`."""
     types, check = document["types"].values(), document["check"]
     before, after = (sum(n[key] for n in types) for key in ("before", "after"))
     differs = "" if check is None or check["passed"] else "; the results differ"
@@ -203,7 +200,6 @@ def _of_types(document: dict[str, Any]) -> str:
 
 
 def _of_explanations(document: dict[str, Any]) -> str:
-    """Return the answer of `explain`."""
     refused = sum(layer["rejected"] is not None for layer in document["layers"])
     said = f", {refused} refused by the layer's own system" if refused else ""
     return f"{count(len(document['layers']), 'deconvolution')}{said}"

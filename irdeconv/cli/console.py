@@ -94,7 +94,6 @@ class Console:
         self._show(self.err, parts)
 
     def _show(self, stream: TextIO, parts: tuple[Part, ...]) -> None:
-        """Write parts and a newline."""
         pairs = ((p, "") if isinstance(p, str) else p for p in parts)
         styled = [(printable(text), style) for text, style in pairs]
         cuts = breaks("".join(text for text, _ in styled), width_of(stream))

@@ -635,7 +635,6 @@ def _put(work: Demonstration, output: Path) -> None:
 
 
 def _show(work: Demonstration, output: Path, console: Console) -> None:
-    """List the files."""
     console.text(f"\nThe folder {output} has")
     for name in FILES:
         if name in work.files:

@@ -8,15 +8,8 @@ from typing import Any
 
 from irdeconv.base.errors import misused
 from irdeconv.base.form_names import FALLBACK
+from irdeconv.cli import model
 from irdeconv.cli.checks import runtime_and_file
-from irdeconv.cli.model import (
-    assignments,
-    filled_spec,
-    inferred_model,
-    input_names,
-    open_arrays,
-    shapes_for,
-)
 from irdeconv.cli.options import execution, lowering_options
 from irdeconv.cli.verbs import verb_record
 from irdeconv.formats.kinds import SAVED
@@ -53,8 +46,8 @@ def script(verb: str, args: argparse.Namespace) -> str:
     if odd or args.file == "-":
         what = " and ".join(odd) or "stdin"
         raise misused(f"--print-python has no lines for {what}", "leave it out")
-    graph = inferred_model(args, needed=True)
-    shapes = {k: s and format_shape(s) for k, s in shapes_for(graph, args.shape).items()}
+    graph = model.inferred_model(args, needed=True)
+    shapes = {k: s and format_shape(s) for k, s in model.shapes_for(graph, args.shape).items()}
     read = _call("read", repr(args.file), weights=args.weights, semantics=args.semantics)
     source = read if args.weights or not args.file.endswith(".onnx") else repr(args.file)
     lines = ["import numpy as np", "", "import irdeconv as ird", ""]
@@ -76,14 +69,14 @@ def _inputs(graph: Graph, args: argparse.Namespace) -> Iterator[str]:
     """Yield the lines that make the inputs, and give open ones the shapes of their arrays."""
     texts: dict[str, Any] = {}
     for item in [*args.inputs, *getattr(args, "values", ())]:
-        for name, value in assignments(graph, item, texts).items():
+        for name, value in model.assignments(graph, item, texts).items():
             texts[name] = value if isinstance(value, str) else _saved(graph, item, name)
     yield "inputs = {"
     for index, (name, node) in enumerate(zip(graph.inputs, graph.parameters, strict=True)):
         text = texts.get(name, "rand")
         if generator(text):
             rng = f"np.random.default_rng([{args.seed}, {index}])"
-            text = _numbers(text, filled_spec(node.spec(), args.fill), rng)
+            text = _numbers(text, model.filled_spec(node.spec(), args.fill), rng)
         yield f"    {name!r}: {text},"
     yield "}"
     if not all(node.spec().static for node in graph.parameters):
@@ -97,8 +90,8 @@ def _saved(graph: Graph, item: str, name: str) -> str:
         return f"np.load({path!r})"
     if not path.endswith(SAVED):
         raise misused(f"--print-python has no lines for {item}", "save it as .npy")
-    with open_arrays(path) as arrays:
-        known, names = input_names(graph), [*arrays]
+    with model.open_arrays(path) as arrays:
+        known, names = model.input_names(graph), [*arrays]
         fits = [name] * (name in names) or [k for k in names if known.get(k) == name]
         key = fits[-1] if fits else names[graph.inputs.index(name) if len(names) > 1 else 0]
     return f"load({path!r})[{key!r}]"

@@ -21,14 +21,7 @@ from irdeconv.base.form_names import FALLBACK
 from irdeconv.base.json_form import NamedLayer, Record
 from irdeconv.base.opening import real
 from irdeconv.base.tables import WIDTH, table, wrap
-from irdeconv.cli.checks import (
-    RUNTIMES,
-    protect,
-    read_by,
-    require_other,
-    require_single,
-    runtime_and_file,
-)
+from irdeconv.cli import checks
 from irdeconv.cli.console import Answer, Console
 from irdeconv.cli.diagnostics import print_diagnostics
 from irdeconv.cli.model import (
@@ -105,7 +98,7 @@ def run_run(args: argparse.Namespace, console: Console) -> int | Answer:
 
     whole = inferred_model(args, needed=True)
     graph, names = chosen(whole, args)
-    require_single(args.output, names, args.dump if args.dump_dir is None else ())
+    checks.require_single(args.output, names, args.dump if args.dump_dir is None else ())
     items, limit = [*args.inputs, *args.values], args.max_memory
     fed = gather(whole, items, args.seed, console, limit=limit, fill=args.fill)
     inputs = {name: fed[name] for name in graph.inputs}
@@ -249,7 +242,7 @@ def run_compare(args: argparse.Namespace, console: Console) -> Answer:
         raise misused("stdin holds one model; name a file for the other")
     refuse_idle(args)
     if args.reduce is not None:
-        read = {real(s) for s in read_by(verb_record("compare"), args) if s}
+        read = {real(s) for s in checks.read_by(verb_record("compare"), args) if s}
         for name in NAMES:
             if real(Path(args.reduce, name)) in read:
                 message = f"--reduce {args.reduce} would overwrite the input {name}"
@@ -309,7 +302,7 @@ def refuse_idle(args: argparse.Namespace) -> None:
         message = f"{' and '.join(idle)}: with OTHER nothing is lowered"
         hint = "leave OTHER out, or write the lowered model with lower -o and name it as OTHER"
         raise misused(message, hint)
-    runtime, file = runtime_and_file(args.other or "")
+    runtime, file = checks.runtime_and_file(args.other or "")
     if args.peer_precision is not None and runtime != "openvino":
         raise misused("--peer-precision is of openvino", "name openvino as OTHER")
     if args.other_weights is not None and (not file or file.endswith(SAVED)):
@@ -323,7 +316,7 @@ def _compare(args: argparse.Namespace, a: Graph, inputs: dict[str, Array]) -> Co
     if other is None:
         b = ird.lower(a, args.form or FALLBACK, args.target).graph
         return ird.compare(a, b, inputs, **wanted)
-    runtime, file = runtime_and_file(other)
+    runtime, file = checks.runtime_and_file(other)
     if runtime is not None:
         readable = args.file != "-" and not args.file.endswith((".json", ".ird"))
         if runtime == "onnxruntime":
@@ -378,10 +371,10 @@ def run_reduce(args: argparse.Namespace, console: Console) -> Answer:
     """Reduce and write; the exit code is 130 if the search was interrupted."""
     out = Path(args.output)
     _refuse_other(args.compare, out)
-    sources = [*read_by(verb_record("reduce"), args)]
-    if args.compare not in (None, *RUNTIMES):
-        protect(str(other_path(out)), sources, force=args.force, model=out.suffix != SUFFIX)
-    protect(str(out.with_suffix(".npz")), sources, force=args.force)
+    sources = [*checks.read_by(verb_record("reduce"), args)]
+    if args.compare not in (None, *checks.RUNTIMES):
+        checks.protect(str(other_path(out)), sources, force=args.force, model=out.suffix != SUFFIX)
+    checks.protect(str(out.with_suffix(".npz")), sources, force=args.force)
     if args.compare != ONNX_PEER:
         _task(args).require_sense()
     model = onnx_model(args)
@@ -419,23 +412,23 @@ def _refuse_other(other: str | None, out: Path) -> None:
     if other == ONNX_PEER and out.suffix != SUFFIX:
         message = f"--compare {other}: ONNX Runtime reads only an .onnx"
         raise misused(message, f"-o {out.with_suffix(SUFFIX)} writes pieces of an ONNX model")
-    if other in (None, *RUNTIMES):
+    if other in (None, *checks.RUNTIMES):
         return
     if other.endswith((*SAVED, ".npy")):
         hint = "compare --reduce DIR cuts out the first layer that differs from saved arrays"
         raise misused(f"--compare {other}: saved arrays cannot be cut", hint)
-    runtime, _ = runtime_and_file(other)
+    runtime, _ = checks.runtime_and_file(other)
     if runtime is not None:
         hint = f"compare two models by their files, or one of them with {runtime}"
         raise misused(f"--compare {other}: {runtime} executes the same model", hint)
-    require_other(other)
+    checks.require_other(other)
 
 
 def _task(args: argparse.Namespace) -> Task:
     """Return the task; a second model, which is not read yet, is an empty graph."""
     names = ("check", "verb", "fails_with", "timeout", "tolerance", "max_checks")
     options = {name: getattr(args, name) for name in names}
-    compare = args.compare if args.compare in (None, *RUNTIMES) else Graph()
+    compare = args.compare if args.compare in (None, *checks.RUNTIMES) else Graph()
     file = Path(args.file) if args.file.endswith((".xml", Path(args.output).suffix)) else None
     return Task(compare=compare, seconds=args.time, file=file, **options)
 
@@ -452,7 +445,7 @@ def _command(args: argparse.Namespace, out: Path, *, in_one_piece: bool) -> str:
     if in_one_piece:  # compare looks at layers one by one
         again = ["--compare", args.compare, "-i", inputs, "-o", f"smaller{out.suffix}"]
         return shlex.join(["irdeconv", "reduce", str(out), *again])
-    other = args.compare if args.compare in RUNTIMES else str(other_path(out))
+    other = args.compare if args.compare in checks.RUNTIMES else str(other_path(out))
     return shlex.join(["irdeconv", "compare", str(out), other, "-i", inputs])
 
 

@@ -81,7 +81,6 @@ class _Passed(Action):
         values: str | Sequence[Any] | None,
         option_string: str | None = None,
     ) -> None:
-        """Take note of one option."""
         word = self.option_strings[-1]
         words = [*getattr(namespace, "words", ()), word if self.nargs == 0 else f"{word}={values}"]
         namespace.words = words

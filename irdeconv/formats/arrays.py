@@ -353,7 +353,6 @@ class SavedArrays(Mapping[str, Array], AbstractContextManager["SavedArrays"]):
 
     @contextmanager
     def _member(self, name: str) -> Iterator[tuple[IO[bytes], ArrayHeader]]:
-        """Open a member behind its header."""
         info = self._members[name]
         self._require_modest(info)
         try:

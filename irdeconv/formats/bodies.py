@@ -80,7 +80,6 @@ class _MapChecker:
         self.edges: list[tuple[int, int]] = []
 
     def read(self, port_map: PortMap) -> None:
-        """Read one port map, or the back edges."""
         for entry in port_map.entries:
             if port_map.tag == "back_edges":
                 self.back_edge(entry)

@@ -20,6 +20,7 @@ from irdeconv.base.source import Location, SourceFile
 from irdeconv.formats import (  # noqa: F401 -- importing fills RULES
     legacy_arithmetic,
     legacy_convolution,
+    reading,
 )
 from irdeconv.formats.document import Context, NoWeights, XmlLayer, XmlPort, integer
 from irdeconv.formats.importing import (
@@ -45,15 +46,6 @@ from irdeconv.formats.legacy_layer import (
     exact_shape,
     precision_of,
     read_grammar,
-)
-from irdeconv.formats.reading import (
-    Loaded,
-    Reading,
-    Wiring,
-    find_cycles,
-    open_source,
-    open_weights,
-    wire,
 )
 from irdeconv.ir.dtypes import f16, f32
 from irdeconv.ir.graph import Graph, Info, Value, producers_first
@@ -136,8 +128,8 @@ class LegacyReader(ModelReader):
         done = self.start(document.name or "model", f"IR version {found.version}")
         self.out, self.kinds = reported, done.kinds
         self._missing()
-        wiring = wire(document, context)
-        cyclic = find_cycles(wiring, context)
+        wiring = reading.wire(document, context)
+        cyclic = reading.find_cycles(wiring, context)
         for index, row in enumerate(wiring.sources):
             for port, value in enumerate(row):
                 if value is None and index not in wiring.doubtful:
@@ -164,7 +156,7 @@ class LegacyReader(ModelReader):
         if weights.size is None and expected and layer is not None:
             self.context.add("E120", weights.reason, layer=layer)
 
-    def _results(self, wiring: Wiring) -> None:
+    def _results(self, wiring: reading.Wiring) -> None:
         """Make an output of each tensor that nothing reads, as the Inference Engine did."""
         self.builder.begin("outputs")
         for index, xml in enumerate(wiring.layers):
@@ -177,7 +169,7 @@ class LegacyReader(ModelReader):
                 name = xml.name or f"layer {xml.id}"
                 self.builder.result(value, name if len(xml.outputs) == 1 else f"{name}.{port}")
 
-    def layers(self, wiring: Wiring, fed: Mapping[Value, Value] | None = None) -> None:
+    def layers(self, wiring: reading.Wiring, fed: Mapping[Value, Value] | None = None) -> None:
         """Build all layers; record their errors."""
         self.fed = dict(fed or {})
         sources = [{v.node for v in row if v is not None} for row in wiring.sources]
@@ -191,7 +183,7 @@ class LegacyReader(ModelReader):
         made.builder = ImportBuilder(made.graph, self.builder.source)
         return made
 
-    def _layer(self, wiring: Wiring, index: int) -> None:
+    def _layer(self, wiring: reading.Wiring, index: int) -> None:
         xml = wiring.layers[index]
         kind, name = xml.type or "?", xml.name or f"layer {xml.id}"
         self.kinds[kind] += 1
@@ -301,7 +293,7 @@ def tensor_iterator(
     """Read the body, the port map and the back edges of a layer."""
     if len(xml.bodies) != 1:
         raise Refusal(f"it has {len(xml.bodies)} bodies")
-    wiring = wire(xml.bodies[0].document, context)
+    wiring = reading.wire(xml.bodies[0].document, context)
     entries = [(m.tag, e.tag, dict(e.attributes)) for m in xml.maps for e in m.entries]
     ends = _BodyEnds(wiring, inner, n)
     ends.open([e for tag, side, e in entries if side == "input"], _INTERNAL)
@@ -341,7 +333,7 @@ def _slicing(entry: Mapping[str, str]) -> Slicing | None:
 class _BodyEnds:
     """The inputs and outputs of a body by the layer and port that the maps name."""
 
-    def __init__(self, wiring: Wiring, inner: LegacyReader, n: LegacyLayer) -> None:
+    def __init__(self, wiring: reading.Wiring, inner: LegacyReader, n: LegacyLayer) -> None:
         self._wiring, self._inner, self._layer = wiring, inner, n
         self._parameters: dict[Value, int] = {}
         self._results: dict[Value, int] = {}
@@ -398,7 +390,9 @@ class _BodyEnds:
         return self._results[at]
 
 
-def _read(source: SourceFile, weights: NoWeights, how: Reading, seed: int | None) -> Imported:
+def _read(
+    source: SourceFile, weights: NoWeights, how: reading.Reading, seed: int | None
+) -> Imported:
     location = Location(source)
     out = Report(location=location, most=how.limits.reports)
     found = read_grammar(source, out, how.limits)
@@ -427,7 +421,7 @@ def _reshape(done: Imported, shapes: Mapping[str, ShapeLike]) -> None:
     require_specs(done.graph)
 
 
-def read_legacy_files(model: str | PathLike[str] | bytes, how: Reading) -> Imported:
+def read_legacy_files(model: str | PathLike[str] | bytes, how: reading.Reading) -> Imported:
     """Read an IR of version 2 to 7, its `.xml` or the bytes of it.
 
     `weights` are the `.bin`, by default the one beside the `.xml`; "random" draws all blobs with
@@ -435,13 +429,13 @@ def read_legacy_files(model: str | PathLike[str] | bytes, how: Reading) -> Impor
     checked against the file's declaration; `shapes` then change those of inputs. Raises
     UnsupportedError with everything that is not covered, InputError, FileAccessError.
     """
-    out = Loaded()
-    source = open_source(model, how.name, out, how.limits)
+    out = reading.Loaded()
+    source = reading.open_source(model, how.name, out, how.limits)
     if source is None:
         raise out.error()
     drawn = how.weights == "random"
     xml = None if isinstance(model, bytes) else Path(model)
-    store = NoWeights("") if drawn else open_weights(how.weights, xml, source, out)
+    store = NoWeights("") if drawn else reading.open_weights(how.weights, xml, source, out)
     if out.errors:
         raise out.error()
     try:

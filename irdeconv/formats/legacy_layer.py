@@ -16,7 +16,7 @@ from irdeconv.base import work
 from irdeconv.base.errors import Collector
 from irdeconv.base.limits import Limits
 from irdeconv.base.source import Anchor, Location, SourceFile
-from irdeconv.formats import xml_reader
+from irdeconv.formats import importing, xml_reader
 from irdeconv.formats.document import (
     Document,
     Edge,
@@ -25,15 +25,6 @@ from irdeconv.formats.document import (
     XmlLayer,
     XmlPort,
     integer,
-)
-from irdeconv.formats.importing import (
-    ImportBuilder,
-    MakeOp,
-    Refusal,
-    SourceNode,
-    one_operation,
-    operation,
-    registrar,
 )
 from irdeconv.formats.xml_layer import LayerReader, Parts, raw_section
 from irdeconv.ir.attributes import Ints as Ints
@@ -209,7 +200,7 @@ def _listed(e: Element) -> dict[str, str]:
 X = TypeVar("X")
 Outputs = Value | tuple[Value, ...]
 Usual = Mapping[str, Any]
-Rule = Callable[["LegacyLayer", ImportBuilder], Outputs]
+Rule = Callable[["LegacyLayer", importing.ImportBuilder], Outputs]
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 _DRAWN = 1 << 30  # elements of one blob that are drawn
 _COMPRESSED = '<rt_info><attribute name="decompression" version="0"/></rt_info>'
@@ -230,7 +221,7 @@ class BlobSource:
             return FileData(self.weights, blob.offset, blob.size, dtype, shape)
         size = math.prod(shape)
         if size > _DRAWN:
-            raise Refusal(f"a random blob of {size} elements; the limit is {_DRAWN}")
+            raise importing.Refusal(f"a random blob of {size} elements; the limit is {_DRAWN}")
         work.take(size * 8)
         if not dtype.is_real:
             return ArrayData.of(np.zeros(shape, dtype.container), dtype)
@@ -240,7 +231,7 @@ class BlobSource:
 
 
 @dataclass(kw_only=True)
-class LegacyLayer(SourceNode):
+class LegacyLayer(importing.SourceNode):
     """A layer: its type in lower case, number and precision, blobs, declared outputs.
 
     Types, choices and truth values are compared without regard to case. `declared` are the specs
@@ -285,7 +276,7 @@ class LegacyLayer(SourceNode):
     def only(self, name: str, value: float, why: str) -> None:
         """Refuse every value of an attribute but `value`, the meaning of its absence."""
         if self.number(name, value) != value:
-            raise Refusal(f"{name}={self.text(name)} is not covered: {why}")
+            raise importing.Refusal(f"{name}={self.text(name)} is not covered: {why}")
 
     def same(self, kind: str, version: str, usual: Usual | None = None, **fixed: Any) -> Op:
         """Return an operation whose attributes, but for the `fixed`, have the layer's names.
@@ -320,7 +311,7 @@ class LegacyLayer(SourceNode):
         try:
             return parse(text)
         except (ValueError, OverflowError):
-            raise Refusal(f'{name}="{text}" is no number') from None
+            raise importing.Refusal(f'{name}="{text}" is no number') from None
 
     @property
     def shape(self) -> Ints:
@@ -332,14 +323,16 @@ class LegacyLayer(SourceNode):
         """The declared shapes of the outputs, which are exact."""
         exact = [s.shape for s in self.declared if is_static(s.shape)]
         if not exact or len(exact) < len(self.declared):
-            raise Refusal("an output has no exact shape")
+            raise importing.Refusal("an output has no exact shape")
         return tuple(exact)
 
-    def axis(self, b: ImportBuilder, x: Value, name: str = "axis", default: int = 1) -> int:
+    def axis(
+        self, b: importing.ImportBuilder, x: Value, name: str = "axis", default: int = 1
+    ) -> int:
         """Return an axis attribute counted from 0."""
         axis, rank = self.integer(name, default), b.rank(x)
         if not -rank <= axis < rank:
-            raise Refusal(f"{name}={axis} is no axis of {rank} dimensions")
+            raise importing.Refusal(f"{name}={axis} is no axis of {rank} dimensions")
         return axis % rank
 
     def elements(self, name: str) -> int:
@@ -347,26 +340,26 @@ class LegacyLayer(SourceNode):
         blob = self.blobs.get(name)
         return 0 if blob is None else blob.size * 8 // max(self._type(blob).bits, 1)
 
-    def blob(self, b: ImportBuilder, name: str, shape: Ints) -> Value:
+    def blob(self, b: importing.ImportBuilder, name: str, shape: Ints) -> Value:
         """Add the constant of a blob, decompressed if it is f16."""
         value = self.optional(b, name, shape)
         if value is None:
-            raise Refusal(f"it has no {name}")
+            raise importing.Refusal(f"it has no {name}")
         return value
 
-    def optional(self, b: ImportBuilder, name: str, shape: Ints) -> Value | None:
+    def optional(self, b: importing.ImportBuilder, name: str, shape: Ints) -> Value | None:
         """Add the constant of a blob; None if the layer has none."""
         blob = self.blobs.get(name)
         if blob is None or not blob.size:
             return None
         self.used.add(name)
         if min(shape, default=0) < 0:
-            raise Refusal(f"{name} of shape {list(shape)}")
+            raise importing.Refusal(f"{name} of shape {list(shape)}")
         dtype = self._type(blob)
         wanted = dtype.nbytes(math.prod(shape))
         if blob.size != wanted:
             have = f"its {name} have {blob.size} bytes"
-            raise Refusal(f"{have}; {list(shape)} of {dtype} are {wanted}")
+            raise importing.Refusal(f"{have}; {list(shape)} of {dtype} are {wanted}")
         data = self.source.data(blob, dtype, shape, (self.id, sum(name.encode())))
         made = b.keep(Const(element_type=dtype, shape=shape, data=data))
         return decompressed(b, made) if dtype == f16 else made
@@ -387,11 +380,11 @@ def precision_of(text: str) -> ElementType:
     """Return the element type that a precision names; I1, Q78 and the like have none."""
     found = BY_PRECISION.get(text.strip().upper())
     if found is None:
-        raise Refusal(f"the precision {text} is not covered")
+        raise importing.Refusal(f"the precision {text} is not covered")
     return found
 
 
-def decompressed(b: ImportBuilder, value: Value) -> Value:
+def decompressed(b: importing.ImportBuilder, value: Value) -> Value:
     """Return an f16 constant as f32, so marked that runtimes keep it compressed."""
     made = b.keep(Convert(f32), value)
     b.graph.node(made.node).rt_info = _COMPRESSED
@@ -405,17 +398,17 @@ def computed(dtype: ElementType | None) -> ElementType | None:
 
 def standard(kind: str, version: str, **values: Any) -> Op:
     """Return a standard operation by its attributes as the XML spells them."""
-    return operation(_class_of(kind, version), values)
+    return importing.operation(_class_of(kind, version), values)
 
 
 def _class_of(kind: str, version: str) -> type[Op]:
     cls = lookup(kind, version)
     if cls is None:
-        raise Refusal(f"{kind} of {version} is not covered")
+        raise importing.Refusal(f"{kind} of {version} is not covered")
     return cls
 
 
-def integers(b: ImportBuilder, value: Value) -> Value:
+def integers(b: importing.ImportBuilder, value: Value) -> Value:
     """Return indices, sizes or axes as i64; older files hold them as floating-point numbers."""
     known = b.known(value)
     if known is not None and known.dtype != object:
@@ -423,7 +416,7 @@ def integers(b: ImportBuilder, value: Value) -> Value:
         with np.errstate(all="ignore"):  # NaN, and f16 and f32 beyond their range
             fits = exact or bool((np.abs(known.astype(np.float64)) < 2.0**63).all())
         if not fits:
-            raise Refusal("an index, a size or an axis is no number that 64 bits hold")
+            raise importing.Refusal("an index, a size or an axis is no number that 64 bits hold")
         return b.const(np.asarray(known, np.int64))
     return value if b.dtype(value) in (i32, i64) else b.convert(value, i64)
 
@@ -432,19 +425,19 @@ def exact_shape(port: XmlPort) -> Ints:
     """Return the shape that a port declares; old files know no open dimensions."""
     shape = tuple(d for d in map(integer, port.dims) if d is not None and 0 <= d < 2**63)
     if len(shape) < len(port.dims):
-        raise Refusal(f"a port has the dimensions {', '.join(port.dims)}")
+        raise importing.Refusal(f"a port has the dimensions {', '.join(port.dims)}")
     return shape
 
 
-def truth(b: ImportBuilder, value: Value) -> Value:
+def truth(b: importing.ImportBuilder, value: Value) -> Value:
     """Return numbers as truth values: all but 0 are true."""
     return b.convert(value, boolean)
 
 
 RULES: dict[str, Rule] = {}
-layer = registrar(RULES, str.lower)
+layer = importing.registrar(RULES, str.lower)
 
 
-def plain(kinds: str, op: Op | MakeOp[LegacyLayer], inputs: int | None = 1) -> None:
+def plain(kinds: str, op: Op | importing.MakeOp[LegacyLayer], inputs: int | None = 1) -> None:
     """Register an operation of the first inputs as they are (None: of all)."""
-    layer(kinds)(one_operation(op, inputs))
+    layer(kinds)(importing.one_operation(op, inputs))

@@ -19,21 +19,8 @@ from irdeconv.base.errors import did_you_mean, misused
 from irdeconv.base.limits import current, raise_hint
 from irdeconv.base.opening import parse_json
 from irdeconv.base.source import Location, SourceFile
+from irdeconv.formats import importing
 from irdeconv.formats.arrays import SavedArrays, UnreadableArray
-from irdeconv.formats.importing import (
-    SHOWN_LAYERS,
-    ImportBuilder,
-    Imported,
-    ModelReader,
-    OpenSizeRefusal,
-    Refusal,
-    SourceNode,
-    by_numbers,
-    malformed,
-    named_operations,
-    one_operation,
-    registrar,
-)
 from irdeconv.formats.reading import Reading
 from irdeconv.ir.dtypes import ELEMENT_TYPES, ElementType
 from irdeconv.ir.graph import Value, producers_first
@@ -49,7 +36,7 @@ from irdeconv.ops.reduction import BatchNormInference
 
 
 @dataclass(kw_only=True)
-class DumpNode(SourceNode):
+class DumpNode(importing.SourceNode):
     """An operation; `target` is the type of its output; `modern`: oneDNN 3 or later wrote it."""
 
     kind: str
@@ -66,7 +53,7 @@ class DumpNode(SourceNode):
         found = super().get(name, default)
         values = found if isinstance(found, list) else [found]
         if any(isinstance(v, int) and not -(2**63) <= v < 2**63 for v in values):
-            raise Refusal(f"{name} holds a number of more than 64 bits")
+            raise importing.Refusal(f"{name} holds a number of more than 64 bits")
         return found
 
     def ints(
@@ -80,7 +67,7 @@ class DumpNode(SourceNode):
         if axes is not None and len(found) > axes and not any(found[axes:]):
             found = found[:axes]
         if axes is not None and len(found) != axes:
-            raise Refusal(f"{name} has {len(found)} values for {axes} spatial axes")
+            raise importing.Refusal(f"{name} has {len(found)} values for {axes} spatial axes")
         return found
 
 
@@ -104,20 +91,20 @@ def _is(value: Any, types: tuple[type, ...]) -> bool:
     return type(value) in types and value == value  # no NaN
 
 
-Rule = Callable[[DumpNode, ImportBuilder], Value]
+Rule = Callable[[DumpNode, importing.ImportBuilder], Value]
 RULES: dict[str, Rule] = {}
-rule = registrar(RULES)
+rule = importing.registrar(RULES)
 
 
 AUTO_PADS = "none same_upper same_lower valid"
 
 
-def to_ncx(n: DumpNode, b: ImportBuilder, x: Value) -> Value:
+def to_ncx(n: DumpNode, b: importing.ImportBuilder, x: Value) -> Value:
     """Return data with the channels in front, wherever data_format has them."""
     return b.channels_first(x) if n.channels_last else x
 
 
-def from_ncx(n: DumpNode, b: ImportBuilder, y: Value) -> Value:
+def from_ncx(n: DumpNode, b: importing.ImportBuilder, y: Value) -> Value:
     """Return a result in data_format."""
     return b.channels_last(y) if n.channels_last else y
 
@@ -131,7 +118,7 @@ def _windows(n: DumpNode, axes: int) -> dict[str, Any]:
         "dilations": n.ints("dilations", axes, 1),
     }
     if min(lists["pads_begin"] + lists["pads_end"]) < 0:
-        raise Refusal("negative pads")
+        raise importing.Refusal("negative pads")
     auto_pad = n.word("auto_pad", "none", AUTO_PADS)
     if auto_pad == "none":
         return lists | {"auto_pad": "explicit"}
@@ -139,7 +126,7 @@ def _windows(n: DumpNode, axes: int) -> dict[str, Any]:
 
 
 @rule("Convolution")
-def convolution(n: DumpNode, b: ImportBuilder) -> Value:
+def convolution(n: DumpNode, b: importing.ImportBuilder) -> Value:
     """Data NXC or NCX, filter XIO = [X, I/g, O] or OIX = [O, I/g, X], optional bias [O]."""
     x = to_ncx(n, b, n[0])
     axes, groups = b.rank(x) - 2, int(n.get("groups", 1))
@@ -150,7 +137,7 @@ def convolution(n: DumpNode, b: ImportBuilder) -> Value:
 
 
 @rule("ConvTranspose")
-def conv_transpose(n: DumpNode, b: ImportBuilder) -> Value:
+def conv_transpose(n: DumpNode, b: importing.ImportBuilder) -> Value:
     """Kept as oneDNN's own deconvolution."""
     axes = b.rank(n[0]) - 2
     layout: dict[str, Any] = {}
@@ -178,7 +165,7 @@ def conv_transpose(n: DumpNode, b: ImportBuilder) -> Value:
 
 
 @rule("MaxPool AvgPool")
-def pool(n: DumpNode, b: ImportBuilder) -> Value:
+def pool(n: DumpNode, b: importing.ImportBuilder) -> Value:
     """Maxima or means of windows; rounding up only if the windows fit without a rest."""
     x = to_ncx(n, b, n[0])
     axes = b.rank(x) - 2
@@ -188,17 +175,19 @@ def pool(n: DumpNode, b: ImportBuilder) -> Value:
             reach = lists["dilations"][a] * (kernel[a] - 1) + 1
             padded = size + lists["pads_begin"][a] + lists["pads_end"][a]
             if (padded - reach) % lists["strides"][a]:
-                raise Refusal("rounding_type=ceil with windows that reach beyond the padding")
+                raise importing.Refusal(
+                    "rounding_type=ceil with windows that reach beyond the padding"
+                )
     if n.kind == "MaxPool":
         return from_ncx(n, b, b.outputs(MaxPool14(kernel=kernel, **lists, axis=0), x)[0])
     if any(d != 1 for d in lists.pop("dilations")):
-        raise Refusal("dilations of AvgPool")
+        raise importing.Refusal("dilations of AvgPool")
     exclude = bool(n.get("exclude_pad"))
     return from_ncx(n, b, b.add(AvgPool14(kernel=kernel, **lists, exclude_pad=exclude), x))
 
 
 @rule("BiasAdd")
-def bias_add(n: DumpNode, b: ImportBuilder) -> Value:
+def bias_add(n: DumpNode, b: importing.ImportBuilder) -> Value:
     """Add one value for each channel."""
     rank = b.rank(n[0])
     if n.channels_last:
@@ -207,69 +196,69 @@ def bias_add(n: DumpNode, b: ImportBuilder) -> Value:
 
 
 @rule("BatchNormInference")
-def batch_norm(n: DumpNode, b: ImportBuilder) -> Value:
+def batch_norm(n: DumpNode, b: importing.ImportBuilder) -> Value:
     """(x - mean) / sqrt(variance + epsilon) * gamma + beta for each channel."""
     x = to_ncx(n, b, n[0])
     statistics = tuple(b.convert(n[i], b.dtype(x)) for i in range(1, 5))
     if any(b.dtype(n[i]) != b.dtype(x) for i in range(1, 5)):
-        raise Refusal("statistics of another element type than the data")
+        raise importing.Refusal("statistics of another element type than the data")
     return from_ncx(n, b, b.add(BatchNormInference(float(n.get("epsilon"))), x, *statistics))
 
 
 @rule("Add Subtract Multiply Divide Maximum Minimum SquaredDifference")
-def binary(n: DumpNode, b: ImportBuilder) -> Value:
+def binary(n: DumpNode, b: importing.ImportBuilder) -> Value:
     """Two tensors, broadcast as auto_broadcast says."""
     mode: Any = n.word("auto_broadcast", "numpy", "numpy none")
     return b.add(getattr(elementwise, n.kind)(auto_broadcast=mode), n[0], n[1])
 
 
-def _gelu(n: DumpNode, b: ImportBuilder) -> Op:
+def _gelu(n: DumpNode, b: importing.ImportBuilder) -> Op:
     mode = n.word("mode", "gelu_erf", "gelu_erf gelu_tanh")
     return activation.Gelu("ERF" if mode == "gelu_erf" else "TANH")
 
 
-def _softmax(n: DumpNode, b: ImportBuilder) -> Op:
+def _softmax(n: DumpNode, b: importing.ImportBuilder) -> Op:
     if n.kind == "SoftMax":
         n.word("mode", "none", "none")
     return (SoftMax if n.kind == "SoftMax" else LogSoftmax)(int(n.get("axis", 1)))
 
 
 _SHORT: dict[str, Rule] = {
-    "Clamp": by_numbers("clip", min=None, max=None),
-    "Concat": one_operation(lambda n, b: Concat(int(n.get("axis"))), None),
-    "Elu": by_numbers("elu", alpha=None),
-    "GELU": one_operation(_gelu),
-    "HardSigmoid": by_numbers("hardsigmoid", alpha=None, beta=None),
-    "LeakyReLU": by_numbers("leakyrelu", alpha=None),
-    "LogSoftmax": one_operation(_softmax),
-    "Pow": by_numbers("pow", beta=None),
+    "Clamp": importing.by_numbers("clip", min=None, max=None),
+    "Concat": importing.one_operation(lambda n, b: Concat(int(n.get("axis"))), None),
+    "Elu": importing.by_numbers("elu", alpha=None),
+    "GELU": importing.one_operation(_gelu),
+    "HardSigmoid": importing.by_numbers("hardsigmoid", alpha=None, beta=None),
+    "LeakyReLU": importing.by_numbers("leakyrelu", alpha=None),
+    "LogSoftmax": importing.one_operation(_softmax),
+    "Pow": importing.by_numbers("pow", beta=None),
     "Reciprocal": lambda n, b: b.div(b.like(1, n[0]), n[0]),
     "Reorder": lambda n, b: n[0],  # another memory layout of the same values
-    "Round": one_operation(elementwise.Round("half_to_even")),
-    "SoftMax": one_operation(_softmax),
-    "SoftPlus": by_numbers("softplus", beta=1.0),
+    "Round": importing.one_operation(elementwise.Round("half_to_even")),
+    "SoftMax": importing.one_operation(_softmax),
+    "SoftPlus": importing.by_numbers("softplus", beta=1.0),
     "Square": lambda n, b: b.mul(n[0], n[0]),
 }
 RULES |= _SHORT
 _SAME = "Abs Exp HardSwish=HSwish Log Mish ReLU Sigmoid Sqrt Tanh"
-RULES |= {kind: one_operation(op) for kind, op in named_operations(_SAME)}
+RULES |= {kind: importing.one_operation(op) for kind, op in importing.named_operations(_SAME)}
 
 
 @rule("MatMul")
-def matmul(n: DumpNode, b: ImportBuilder) -> Value:
+def matmul(n: DumpNode, b: importing.ImportBuilder) -> Value:
     """Matrix product, perhaps of transposed matrices, plus an optional bias of the columns."""
     op = MatMul(bool(n.get("transpose_a", False)), bool(n.get("transpose_b", False)))
     return b.plus(b.add(op, n[0], n[1]), n.input(2))
 
 
 @rule("StaticReshape")
-def reshape(n: DumpNode, b: ImportBuilder) -> Value:
+def reshape(n: DumpNode, b: importing.ImportBuilder) -> Value:
     """Reshape; 0 copies a dimension with special_zero."""
     return b.add(Reshape(special_zero=bool(n.get("special_zero"))), n[0], b.ints(*n.ints("shape")))
 
 
 @rule("StaticTranspose")
-def transpose(n: DumpNode, b: ImportBuilder) -> Value:
+def transpose(n: DumpNode, b: importing.ImportBuilder) -> Value:
     """Permute the axes; negative ones count from the end."""
     rank = b.rank(n[0])
     order = tuple(a + rank if a < 0 else a for a in n.ints("order", rank))
@@ -277,7 +266,7 @@ def transpose(n: DumpNode, b: ImportBuilder) -> Value:
 
 
 @rule("ReduceL1 ReduceL2 ReduceMax ReduceMin ReduceMean ReduceProd ReduceSum")
-def reduce(n: DumpNode, b: ImportBuilder) -> Value:
+def reduce(n: DumpNode, b: importing.ImportBuilder) -> Value:
     """Reduce the axes of the attribute or of the second input."""
     axes = b.ints(*n.ints("axes")) if "axes" in n else n[1]
     op = getattr(reduction, n.kind)(keep_dims=bool(n.get("keep_dims", False)))
@@ -285,10 +274,10 @@ def reduce(n: DumpNode, b: ImportBuilder) -> Value:
 
 
 @rule("TypeCast")
-def type_cast(n: DumpNode, b: ImportBuilder) -> Value:
+def type_cast(n: DumpNode, b: importing.ImportBuilder) -> Value:
     """Convert to the element type of the output."""
     if not (b.dtype(n[0]).is_real and n.target.is_real):
-        raise Refusal(f"a conversion from {b.dtype(n[0])} to {n.target}")
+        raise importing.Refusal(f"a conversion from {b.dtype(n[0])} to {n.target}")
     return b.convert(n[0], n.target)
 
 
@@ -305,7 +294,7 @@ VARIANCE = ("BatchNormInference", 4)
 DRAWN_AT_ONCE = 1 << 16  # random numbers of f64
 
 
-def read_onednn(path: str, data: bytes, how: Reading) -> Imported:
+def read_onednn(path: str, data: bytes, how: Reading) -> importing.Imported:
     """Read a dump; tensor 7 is called `t7`.
 
     `weights` names an .npz whose keys are tensor ids or names, or is "random": parameters are then
@@ -339,20 +328,22 @@ def _parse(data: bytes, location: Location) -> Any:
         dump = parse_json(data)
     except json.JSONDecodeError as e:
         place = Location(location.source, fixed=(e.lineno, e.colno))
-        raise malformed(place, f"not a JSON document: {e.msg}") from None
+        raise importing.malformed(place, f"not a JSON document: {e.msg}") from None
     except ValueError as e:
-        raise malformed(location, f"not a JSON document: {e}") from None
+        raise importing.malformed(location, f"not a JSON document: {e}") from None
     if not isinstance(dump, dict) or not isinstance(dump.get("graph"), list):
         hint = "oneDNN writes such dumps with the environment variable ONEDNN_GRAPH_DUMP=graph"
-        raise malformed(location, 'not a dump of oneDNN Graph: it has no list "graph"', hint)
+        raise importing.malformed(
+            location, 'not a dump of oneDNN Graph: it has no list "graph"', hint
+        )
     for key in ("input_ports", "output_ports"):
         if not isinstance(dump.get(key, []), list):
-            raise malformed(location, f'"{key}" is no list')
+            raise importing.malformed(location, f'"{key}" is no list')
     return dump
 
 
 @dataclass
-class DumpReader(ModelReader):
+class DumpReader(importing.ModelReader):
     """Builds the graph of one dump."""
 
     dump: Any
@@ -362,7 +353,7 @@ class DumpReader(ModelReader):
     tensors: dict[int, Any] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
 
-    def read(self) -> Imported:
+    def read(self) -> importing.Imported:
         """Import all operations; raise all errors at once."""
         version = str(self.dump.get("version", "unknown"))
         self.modern = not version.startswith(("0.", "1.", "2."))
@@ -403,8 +394,8 @@ class DumpReader(ModelReader):
         order = producers_first([set(r) for r in reads])
         if len(order) < len(nodes):
             left = sorted(set(range(len(nodes))) - set(order))
-            names = ", ".join(_name(nodes[at]) for at in left[:SHOWN_LAYERS])
-            more = ", ..." if len(left) > SHOWN_LAYERS else ""
+            names = ", ".join(_name(nodes[at]) for at in left[: importing.SHOWN_LAYERS])
+            more = ", ..." if len(left) > importing.SHOWN_LAYERS else ""
             self.out.malformed(f"the operations {names}{more} form a cycle", "E205")
         return [nodes[at] for at in order]
 
@@ -422,7 +413,7 @@ class DumpReader(ModelReader):
         for ident in dict.fromkeys([*first, *free]):
             try:
                 self.values[ident] = self._source(ident, parameters.get(ident))
-            except Refusal as e:
+            except importing.Refusal as e:
                 self.values[ident] = None
                 self.out.uncovered(f"t{ident}", f"tensor {ident}: {e}")
 
@@ -448,29 +439,29 @@ class DumpReader(ModelReader):
     def _constant(self, name: str, array: Array, spec: Spec) -> Value:
         assert spec.dtype is not None
         if spec.shape is not None and array.shape != spec.shape:
-            raise Refusal(f"the weights have shape {list(array.shape)}, the dump {spec}")
+            raise importing.Refusal(f"the weights have shape {list(array.shape)}, the dump {spec}")
         container = spec.dtype.container
         if container.itemsize == array.dtype.itemsize and array.dtype.kind == "V":
             array = array.view(container)
         elif array.dtype.kind not in "biuf":
-            raise Refusal(f"the weights are {array.dtype}, which are no real numbers")
+            raise importing.Refusal(f"the weights are {array.dtype}, which are no real numbers")
         with np.errstate(all="ignore"):
             out = array.astype(container, copy=False)
         if not spec.dtype.is_real and not np.array_equal(out, array):
-            raise Refusal(f"the weights have numbers that do not exist in {spec.dtype}")
+            raise importing.Refusal(f"the weights have numbers that do not exist in {spec.dtype}")
         return self.builder.constant(name, out, spec.dtype)
 
     def _random(self, ident: int, spec: Spec, role: tuple[str, int] | None) -> Array:
         """Draw a parameter; its values depend on seed and tensor alone."""
         shape = spec.shape
         if not is_static(shape):
-            raise OpenSizeRefusal("random weights of an open shape")
+            raise importing.OpenSizeRefusal("random weights of an open shape")
         if len(shape) > (most := current().rank):
-            raise Refusal(f"random weights of {len(shape)} axes; the limit is {most}")
+            raise importing.Refusal(f"random weights of {len(shape)} axes; the limit is {most}")
         axes = math.prod(max(d, 1) for d in shape)  # NumPy holds no empty array of any sizes either
         if axes > (most := current().random_weights):
             hint = raise_hint("random_weights")
-            raise Refusal(f"random weights {spec}: more than {most:,} elements; {hint}")
+            raise importing.Refusal(f"random weights {spec}: more than {most:,} elements; {hint}")
         assert spec.dtype is not None
         rng = np.random.default_rng([self.seed or 0, ident])
         out = np.empty(shape, spec.dtype.container)
@@ -487,7 +478,7 @@ class DumpReader(ModelReader):
     def _spec(self, tensor: Any) -> Spec:
         name = tensor["dtype"]
         if name not in _BY_DUMP_NAME:
-            raise Refusal(f"the element type {name} is not covered")
+            raise importing.Refusal(f"the element type {name} is not covered")
         shape = tuple(int(d) if d >= 0 else DYNAMIC for d in tensor.get("shape", []))
         return Spec(ELEMENT_TYPES[_BY_DUMP_NAME[name]], shape)
 
@@ -525,7 +516,7 @@ class DumpReader(ModelReader):
         attributes = {k: v["value"] for k, v in node.get("attrs", {}).items()}
         spec = self._spec(node["outputs"][0]) if node["outputs"] else Spec(None, None)
         if spec.dtype is None or len(node["outputs"]) != 1:
-            raise Refusal(f"{len(node['outputs'])} outputs are not covered")
+            raise importing.Refusal(f"{len(node['outputs'])} outputs are not covered")
         view = DumpNode(
             kind=node["kind"],
             name=name,
@@ -538,7 +529,7 @@ class DumpReader(ModelReader):
         value = RULES[view.kind](view, self.builder)
         view.refuse_rest()
         if self.builder.dtype(value) != spec.dtype:
-            raise Refusal(f"the output is {spec.dtype}, but its inputs give {value}")
+            raise importing.Refusal(f"the output is {spec.dtype}, but its inputs give {value}")
         self.builder.own(value, layer=name)
         if value.node in self.builder.made and spec.shape:
             self.graph.node(value.node).declared = (spec,)

@@ -107,7 +107,6 @@ def keep_piece(model: OnnxFile, piece: Graph) -> list[Any]:
 
 
 def _tensor(name: str, op: Const) -> Any:
-    """Return a constant as an initializer."""
     kind, data = onnx_type(op.element_type), bytes(op.data.raw())
     return onnx_module().TensorProto(name=name, data_type=kind, dims=op.shape, raw_data=data)
 

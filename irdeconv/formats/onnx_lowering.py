@@ -13,7 +13,10 @@ from irdeconv.base import errors, progress, work
 from irdeconv.base.arguments import checked
 from irdeconv.base.limits import current
 from irdeconv.base.markup import line
-from irdeconv.formats import onnx_spelling  # noqa: F401 -- importing fills RULES
+from irdeconv.formats import (
+    onnx_spelling,  # noqa: F401 -- importing fills RULES
+    onnx_types,
+)
 from irdeconv.formats.atomic import Files, together
 from irdeconv.formats.onnx_container import (
     OnnxFile,
@@ -28,17 +31,6 @@ from irdeconv.formats.onnx_container import (
 from irdeconv.formats.onnx_node import STANDARD, title_of
 from irdeconv.formats.onnx_reader import label
 from irdeconv.formats.onnx_spelling import OLDEST, NodeWriter
-from irdeconv.formats.onnx_types import (
-    CONV_TRANSPOSE,
-    Types,
-    check_nodes,
-    graph_of,
-    infer_types,
-    inputs_of,
-    is_deconvolution,
-    piece,
-    set_shapes,
-)
 from irdeconv.ir.geometry import Semantics
 from irdeconv.ir.graph import FreshNames, Graph, Value
 from irdeconv.ir.spec import Shape
@@ -100,7 +92,7 @@ class _Replaced:
 @dataclass
 class _Rewriting:
     model: OnnxFile
-    types: Types
+    types: onnx_types.Types
     request: LoweringRequest
     semantics: Semantics
     problems: errors.Collector = field(default_factory=errors.Collector)
@@ -122,13 +114,13 @@ def lower_model(
     node do not fit, InputError if external data is missing, TargetError for layers that violate the
     target's conditions, LimitError beyond `lowered_total` nodes.
     """
-    set_shapes(model, shapes or {})
+    onnx_types.set_shapes(model, shapes or {})
     every = list(scopes(model.proto))
-    types = infer_types(model)
+    types = onnx_types.infer_types(model)
     if types.misfits:
         raise errors.InferenceError(types.misfits)
     if request.only is not None:
-        kind = "Conv" if request.convolutions else CONV_TRANSPOSE
+        kind = "Conv" if request.convolutions else onnx_types.CONV_TRANSPOSE
         nodes = (n for scope in every for n in scope.body.node if kind in n.op_type)
         request.require_match(map(title_of, nodes))
     state = _Rewriting(model, types, request, semantics)
@@ -138,7 +130,7 @@ def lower_model(
     made = {node.name for done in changes.values() for change in done for node in change.nodes}
     added = _change(changes)
     if request.target.operations is not None:
-        found = check_nodes(model.proto, request.target, lambda n: n.name in made)
+        found = onnx_types.check_nodes(model.proto, request.target, lambda n: n.name in made)
         report_violations(state.problems, found, request)
     diagnostics = tuple(state.problems.diagnostics)
     report = LoweringReport(request.form, tuple(state.layers), diagnostics, request.named)
@@ -192,7 +184,7 @@ def _counts(node: Any, calls: Set[tuple[str, str]], request: LoweringRequest) ->
     """
     if request.convolutions and request.targeted and node.op_type == "Conv":
         return node.domain in STANDARD
-    return CONV_TRANSPOSE in node.op_type and (node.domain, node.op_type) not in calls
+    return onnx_types.CONV_TRANSPOSE in node.op_type and (node.domain, node.op_type) not in calls
 
 
 def _one(
@@ -205,9 +197,9 @@ def _one(
         lost = next((i for i in node.input if i and scope.owner(i) is None), None)
         if lost is not None:
             raise errors.OpError(f'its input "{lost}" has no producer', code="E204")
-        if not is_deconvolution(node) and node.op_type != "Conv":
+        if not onnx_types.is_deconvolution(node) and node.op_type != "Conv":
             unknown = f"irdeconv does not know {label(node)}"
-            text = errors.asking(unknown, node.op_type, (CONV_TRANSPOSE,))
+            text = errors.asking(unknown, node.op_type, (onnx_types.CONV_TRANSPOSE,))
             raise errors.OpError(text, code="E206")
         if any(a.ref_attr_name for a in node.attribute):
             raise errors.OpError(OF_CALLS, code="E206")
@@ -250,9 +242,9 @@ def _stays(state: _Rewriting, node: Any, reason: str) -> None:
 def _lowered(state: _Rewriting, scope: Scope, node: Any) -> tuple[LoweredLayer | None, Graph]:
     """Lower a node in a graph of its own; there is no row for a convolution that may stay."""
     work.take(PIECE)
-    known = inputs_of(scope, node, state.types)
-    made = piece(state.model, scope, [node], [node.output[0]], known)
-    source = graph_of(state.model, made, state.semantics)
+    known = onnx_types.inputs_of(scope, node, state.types)
+    made = onnx_types.piece(state.model, scope, [node], [node.output[0]], known)
+    source = onnx_types.graph_of(state.model, made, state.semantics)
     budget = state.budget
     last = source.inputs_of(source.results[0].id)[0].node
     budget.take(source.node(last), len(made.graph.node) - 1)  # nodes that compute constants
@@ -297,10 +289,10 @@ def end_with(writer: NodeWriter, value: Value, node: Any) -> None:
         result = writer.add("Identity", result)
     last = writer.nodes[-1]
     last.output[0] = node.output[0]
-    if CONV_TRANSPOSE not in node.name:
+    if onnx_types.CONV_TRANSPOSE not in node.name:
         last.name = node.name
     else:
-        last.name = taken.fresh(node.name.replace(CONV_TRANSPOSE, last.op_type))
+        last.name = taken.fresh(node.name.replace(onnx_types.CONV_TRANSPOSE, last.op_type))
     if isinstance(node.doc_string, str):  # text that is no UTF-8 comes as bytes, and cannot be set
         last.doc_string = node.doc_string
     last.metadata_props.extend(node.metadata_props)

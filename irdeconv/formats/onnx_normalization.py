@@ -15,18 +15,9 @@ from irdeconv.ir.dtypes import f32, i32, i64
 from irdeconv.ir.graph import Value
 from irdeconv.ir.op import Op
 from irdeconv.ir.spec import is_static
-from irdeconv.ops import reduction
+from irdeconv.ops import indexing, reduction
 from irdeconv.ops.activation import LogSoftmax, SoftMax
 from irdeconv.ops.elementwise import Equal, Exp, IsFinite, Log, Sqrt
-from irdeconv.ops.indexing import (
-    CumSum,
-    GatherElements,
-    OneHot,
-    OneHot1,
-    ScatterElementsUpdate,
-    ScatterNDUpdate,
-    TopK,
-)
 from irdeconv.ops.indexing import GatherND as GatherNDOp
 from irdeconv.ops.matrix import MatMul
 from irdeconv.ops.movement import Squeeze1
@@ -171,10 +162,10 @@ def hardmax(n: OnnxNode, b: ImportBuilder) -> Outputs:
     axis = n.axis(b, x, default=1 if old else -1)
     flat = b.flatten(x, axis) if old else x
     axis = 1 if old else axis
-    places = b.outputs(TopK(axis, "max", "value", True, i64), flat, b.scalar(1))[1]
+    places = b.outputs(indexing.TopK(axis, "max", "value", True, i64), flat, b.scalar(1))[1]
     size = b.size(flat, axis)
     places = b.squeeze(places, axis)
-    y = b.add(OneHot1(axis), places, b.scalar(size), b.like(1, x), b.like(0, x))
+    y = b.add(indexing.OneHot1(axis), places, b.scalar(size), b.like(1, x), b.like(0, x))
     return b.reshape(y, b.shape_of(x)) if old else y
 
 
@@ -334,7 +325,7 @@ def arg_extreme(n: OnnxNode, b: ImportBuilder) -> Outputs:
     axis = n.axis(b, x)
     if last:
         x = b.slice(x, [-1], [np.iinfo(np.int64).min], [-1], [axis])
-    op = TopK(axis, "max" if n.type == "ArgMax" else "min", "value", True, i64)
+    op = indexing.TopK(axis, "max" if n.type == "ArgMax" else "min", "value", True, i64)
     places = b.outputs(op, x, b.scalar(1))[1]
     if last:
         places = b.sub(b.sub(b.size_of(x, axis), b.scalar(1)), places)
@@ -349,14 +340,14 @@ def top_k(n: OnnxNode, b: ImportBuilder) -> Outputs:
     k = b.scalar(n.integer("k")) if n.version < 10 else b.as_scalar(n[1])
     largest = n.flag("largest", True)
     n.flag("sorted", True)  # unsorted means any order
-    return b.outputs(TopK(axis, "max" if largest else "min", "value", True, i64), x, k)
+    return b.outputs(indexing.TopK(axis, "max" if largest else "min", "value", True, i64), x, k)
 
 
 @rule("CumSum", "11 14")
 def cum_sum(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Sums of the preceding elements."""
     flags = n.flag("exclusive", False), n.flag("reverse", False)
-    return b.add(CumSum(*flags), n[0], b.as_scalar(n[1]))
+    return b.add(indexing.CumSum(*flags), n[0], b.as_scalar(n[1]))
 
 
 @rule("OneHot", "9 11 28")
@@ -366,7 +357,7 @@ def one_hot(n: OnnxNode, b: ImportBuilder) -> Outputs:
         v if b.dtype(v) in (i32, i64) else b.convert(v, i64) for v in (n[0], b.as_scalar(n[1]))
     )
     off, on = (b.take(n[2], b.scalar(i), 0) for i in (0, 1))
-    return b.add(OneHot(n.integer("axis", -1), "normalize"), indices, depth, on, off)
+    return b.add(indexing.OneHot(n.integer("axis", -1), "normalize"), indices, depth, on, off)
 
 
 REDUCTIONS = {"none": "none", "add": "sum", "mul": "prod", "max": "max", "min": "min"}
@@ -379,10 +370,10 @@ def _scatter(n: OnnxNode, b: ImportBuilder, op: type[Op], *last: Value) -> Value
 
 
 rule("Gather", "1 11 13")(lambda n, b: b.take(n[0], n[1], n.axis(b, n[0])))
-plain("GatherElements", "11 13", lambda n, b: GatherElements(n.axis(b, n[0])), 2)
+plain("GatherElements", "11 13", lambda n, b: indexing.GatherElements(n.axis(b, n[0])), 2)
 plain("GatherND", "11 12 13", lambda n, b: GatherNDOp(n.integer("batch_dims", 0)), 2)
 for _type, _versions in (("Scatter", "9 11"), ("ScatterElements", "11 13 16 18")):
     rule(_type, _versions)(
-        lambda n, b: _scatter(n, b, ScatterElementsUpdate, b.scalar(n.axis(b, n[0])))
+        lambda n, b: _scatter(n, b, indexing.ScatterElementsUpdate, b.scalar(n.axis(b, n[0])))
     )
-rule("ScatterND", "11 13 16 18")(lambda n, b: _scatter(n, b, ScatterNDUpdate))
+rule("ScatterND", "11 13 16 18")(lambda n, b: _scatter(n, b, indexing.ScatterNDUpdate))

@@ -19,28 +19,9 @@ import numpy as np
 
 from irdeconv.base.errors import Diagnostic, IrdeconvError
 from irdeconv.base.source import Location
+from irdeconv.formats import onnx_node
 from irdeconv.formats.importing import Imported, Refusal
 from irdeconv.formats.onnx_container import OnnxFile, every_body, is_external
-from irdeconv.formats.onnx_node import (
-    NHWC,
-    SCHEMA_TYPES,
-    STANDARD,
-    Found,
-    Names,
-    ValueSequence,
-    bodies,
-    declared_shape,
-    element_type,
-    in_order,
-    onnx_module,
-    opsets_of,
-    overload,
-    plain_attribute,
-    read_by,
-    standard,
-    title_of,
-    to_array,
-)
 from irdeconv.formats.onnx_reader import OnnxReader, label, schema_of
 from irdeconv.ir.dtypes import ElementType
 from irdeconv.ir.graph import Value
@@ -113,18 +94,18 @@ class LenientReader(OnnxReader):
         """Return the initializers of a graph that are constants."""
         return {n: t for n, t in super().tensors(graph).items() if n not in self._inputs}
 
-    def initializer(self, names: Names, name: str) -> Value | None:
+    def initializer(self, names: onnx_node.Names, name: str) -> Value | None:
         """Return a constant; a large one, of a sketch, by its type and shape only."""
         tensor = names.tensors[name]
         if not self.sketch or (tensor.ByteSize() <= SMALL_TENSOR and not is_external(tensor)):
             return super().initializer(names, name)
         try:
-            spec = Spec(element_type(tensor.data_type), tuple(tensor.dims))
+            spec = Spec(onnx_node.element_type(tensor.data_type), tuple(tensor.dims))
         except Refusal:
             return super().initializer(names, name)
         return names.builder.declared(Opaque("onnx.tensor", ONNX, declared=(spec,)), ())[0]
 
-    def nodes(self, names: Names, nodes: Sequence[Any]) -> None:
+    def nodes(self, names: onnx_node.Names, nodes: Sequence[Any]) -> None:
         """Import nodes, and note the specs of all names; calls and rounds are joined.
 
         Declarations are compared with the inferred specs.
@@ -138,7 +119,9 @@ class LenientReader(OnnxReader):
                 self.exact[name] = spec
         for name, tensor in names.tensors.items():
             with suppress(Refusal):
-                known.setdefault(name, Spec(element_type(tensor.data_type), tuple(tensor.dims)))
+                known.setdefault(
+                    name, Spec(onnx_node.element_type(tensor.data_type), tuple(tensor.dims))
+                )
         parts = [getattr(names.body, key, ()) for key in ("value_info", "output")]
         items = (i for part in parts for i in part if hasattr(i, "type") and i.name in known)
         for item in items:
@@ -153,7 +136,9 @@ class LenientReader(OnnxReader):
         found = super().input_shape(name, tensor)
         return self.ranks[name].shape if found is None and name in self.ranks else found
 
-    def import_node(self, names: Names, node: Any, found: Sequence[Found | None]) -> None:
+    def import_node(
+        self, names: onnx_node.Names, node: Any, found: Sequence[onnx_node.Found | None]
+    ) -> None:
         """Import a node by its rule or definition; if that fails, as an opaque operation."""
         self.wrong += NodeText(names, node).wrong_types(found)
         self.lacking |= NodeText(names, node).lacking(found)
@@ -169,7 +154,9 @@ class LenientReader(OnnxReader):
             self._keep_opaque(names, node, found)
 
     @np.errstate(all="ignore")
-    def _folds_surely(self, names: Names, node: Any, found: Sequence[Found | None]) -> bool:
+    def _folds_surely(
+        self, names: onnx_node.Names, node: Any, found: Sequence[onnx_node.Found | None]
+    ) -> bool:
         """Whether every runtime folds a node to the same constants, if it is one.
 
         Numbers of inexact functions may differ in the last place, so they must decide nothing. ONNX
@@ -201,7 +188,9 @@ class LenientReader(OnnxReader):
         return True
 
     @staticmethod
-    def _gathers_inside(names: Names, node: Any, found: Sequence[Found | None]) -> bool:
+    def _gathers_inside(
+        names: onnx_node.Names, node: Any, found: Sequence[onnx_node.Found | None]
+    ) -> bool:
         """Whether constant indices are not surely outside: there OpenVINO has 0, others nothing."""
         read = [v for v in found if isinstance(v, Value)]
         shape = names.builder.spec(read[0]).shape if len(read) == 2 else None
@@ -212,14 +201,16 @@ class LenientReader(OnnxReader):
         size = bounds(shape[axis.i if axis else 0])[1]
         return size is None or bool((places >= -size).all() and (places < size).all())
 
-    def _keep_opaque(self, names: Names, node: Any, found: Sequence[Found | None]) -> None:
+    def _keep_opaque(
+        self, names: onnx_node.Names, node: Any, found: Sequence[onnx_node.Found | None]
+    ) -> None:
         text = NodeText(names, node)
         data = {"inputs": " ".join(map(text.port, found)), **text.attributes()}
         outside = [self.value(names, name) for name in text.outside]
         if len(found) < len(node.input) or any(v is None for v in outside):
             return  # a name has no producer, which was reported
         data["outside"] = " ".join(map(text.port, outside))
-        layer, rows = names.prefix + title_of(node), tuple(sorted(data.items()))
+        layer, rows = names.prefix + onnx_node.title_of(node), tuple(sorted(data.items()))
         if not any(node.output):
             self.silent.append(f'{label(node)} "{layer}" {" ".join(node.input)} {rows}')
             return
@@ -227,7 +218,7 @@ class LenientReader(OnnxReader):
         if names.outer is None and not names.owner:
             specs = [self._refined(*pair) for pair in zip(node.output, specs, strict=True)]
         self._types |= text.possible_types()
-        version = f"{ONNX}{standard(node.domain)}/{text.version}"
+        version = f"{ONNX}{onnx_node.standard(node.domain)}/{text.version}"
         names.builder.begin(layer)
         made = Opaque(f"onnx.{node.op_type}", version, rows, tuple(specs))
         self.keep(names, layer, node.output, names.builder.declared(made, text.inputs))
@@ -264,7 +255,7 @@ def _spec(item: Any) -> Spec:
     """Return the spec in a ValueInfoProto."""
     try:
         tensor = item.type.tensor_type
-        return Spec(element_type(tensor.elem_type), declared_shape(tensor))
+        return Spec(onnx_node.element_type(tensor.elem_type), onnx_node.declared_shape(tensor))
     except Refusal:
         return UNKNOWN
 
@@ -278,13 +269,13 @@ def implied(graph: Any, outside: Mapping[str, Any] | None = None) -> dict[str, S
     filters = {**(outside or {}), **{t.name: t for t in graph.initializer}}
     out = {}
     for node in graph.node:
-        known = node.op_type in WINDOWS and node.domain in (*STANDARD, NHWC)
+        known = node.op_type in WINDOWS and node.domain in (*onnx_node.STANDARD, onnx_node.NHWC)
         if known and len(node.input) > 1 and node.input[1] in filters:
             tensor = filters[node.input[1]]
             with suppress(Refusal):
-                spec = Spec(element_type(tensor.data_type), (DYNAMIC,) * len(tensor.dims))
+                spec = Spec(onnx_node.element_type(tensor.data_type), (DYNAMIC,) * len(tensor.dims))
                 out[node.input[0]] = spec
-        for _, body in bodies(node) if _surely_runs(node, filters) else ():
+        for _, body in onnx_node.bodies(node) if _surely_runs(node, filters) else ():
             inner = implied(body, filters)
             pairs = zip(node.input[2:], body.input[2:], strict=False)
             out |= {name: inner[i.name] for name, i in pairs if i.name in inner}
@@ -295,7 +286,7 @@ def declarations(graph: Any) -> dict[str, Spec]:
     """Return a graph's declarations of its tensors, and those of states in bodies of Loops."""
     out = {i.name: _spec(i) for i in (*graph.value_info, *graph.output)}
     for node in (n for n in graph.node if n.op_type == "Loop"):
-        for _, body in bodies(node):
+        for _, body in onnx_node.bodies(node):
             pairs = zip(node.input[2:], body.input[2:], strict=False)
             out = {**{name: _spec(i) for name, i in pairs}, **out}
     return out
@@ -303,11 +294,11 @@ def declarations(graph: Any) -> dict[str, Spec]:
 
 def _surely_runs(node: Any, constants: Mapping[str, Any]) -> bool:
     """Whether a node is a Loop without a condition that runs once or more."""
-    if node.op_type != "Loop" or node.domain not in STANDARD or len(node.input) < 2:
+    if node.op_type != "Loop" or node.domain not in onnx_node.STANDARD or len(node.input) < 2:
         return False
     times = constants.get(node.input[0])
     with suppress(Refusal, ValueError):
-        return times is not None and not node.input[1] and to_array(times)[0].min() > 0
+        return times is not None and not node.input[1] and onnx_node.to_array(times)[0].min() > 0
     return False
 
 
@@ -318,34 +309,34 @@ class NodeText:
     `outside` are the names that its bodies read from outside, in the order of their first use.
     """
 
-    names: Names
+    names: onnx_node.Names
     node: Any
     inputs: list[Value] = field(default_factory=list)
     outside: list[str] = field(default_factory=list)
     _numbers: int = 0
 
-    def port(self, found: Found | None) -> str:
+    def port(self, found: onnx_node.Found | None) -> str:
         """Add an input, a sequence of tensors or nothing; return the text of it."""
         if found is None:
             return "-"
-        items = found.items if isinstance(found, ValueSequence) else (found,)
+        items = found.items if isinstance(found, onnx_node.ValueSequence) else (found,)
         self.inputs += items
-        return f"[{len(items)}]" if isinstance(found, ValueSequence) else "+"
+        return f"[{len(items)}]" if isinstance(found, onnx_node.ValueSequence) else "+"
 
     @property
     def version(self) -> int:
         """The operation's version, of a domain without schemas the operation set's."""
         if self.schema is None:
-            return self.names.opset(standard(self.node.domain))
+            return self.names.opset(onnx_node.standard(self.node.domain))
         return int(self.schema.since_version)
 
     @cached_property
     def schema(self) -> Any:
         """The operation's schema; None if onnx has none."""
-        domain = standard(self.node.domain)
+        domain = onnx_node.standard(self.node.domain)
         return schema_of(self.node.op_type, self.names.opset(domain), domain)
 
-    def element_types(self, found: Sequence[Found | None]) -> list[ElementType | None]:
+    def element_types(self, found: Sequence[onnx_node.Found | None]) -> list[ElementType | None]:
         """Return the element types of the outputs that follow from the operation's definition."""
         count = len(self.node.output)
         if self.schema is None:
@@ -353,25 +344,25 @@ class NodeText:
         known = {p.type_str: t for p, t in self._typed(found) if p.is_homogeneous}
         types = [p.type_str for p in self.schema.outputs] or [""]
         types += types[-1:] * (count - len(types))
-        return [known.get(t, SCHEMA_TYPES.get(t)) for t in types[:count]]
+        return [known.get(t, onnx_node.SCHEMA_TYPES.get(t)) for t in types[:count]]
 
     def possible_types(self) -> dict[str, set[ElementType | None]]:
         """Return the element types that the definition allows for each output."""
         ports = [] if self.schema is None else list(self.schema.outputs)
         ports += ports[-1:] * (len(self.node.output) - len(ports))
         pairs = zip(self.node.output, ports, strict=False)
-        return {name: {SCHEMA_TYPES.get(t) for t in port.types} for name, port in pairs}
+        return {name: {onnx_node.SCHEMA_TYPES.get(t) for t in port.types} for name, port in pairs}
 
-    def wrong_types(self, found: Sequence[Found | None]) -> Iterator[str]:
+    def wrong_types(self, found: Sequence[onnx_node.Found | None]) -> Iterator[str]:
         """Yield the element types of inputs that the operation's definition does not allow."""
         known: dict[str, ElementType] = {}
         for port, found_type in [] if self.schema is None else self._typed(found):
-            names = {t for t in port.types if SCHEMA_TYPES.get(t) == found_type}
+            names = {t for t in port.types if onnx_node.SCHEMA_TYPES.get(t) == found_type}
             first = known.setdefault(port.type_str, found_type) if port.is_homogeneous else None
             if not names or first not in (found_type, None):
                 yield f"{self.node.op_type} reads {found_type} as {port.name}"
 
-    def lacking(self, found: Sequence[Found | None]) -> dict[str, str]:
+    def lacking(self, found: Sequence[onnx_node.Found | None]) -> dict[str, str]:
         """Return what ONNX Runtime does not compute of the node, by the element type."""
         name, ends, typed = self.node.op_type, set[str](), list[tuple[Any, ElementType]]()
         if self.schema is not None:
@@ -384,9 +375,11 @@ class NodeText:
             and (name in LACKING[t.name] if t.name in LACKING else name not in MOVING)
         }
         odd = self._is_odd(found)
-        return out | ({"": f"ONNX Runtime does not run {title_of(self.node)}"} if odd else {})
+        return out | (
+            {"": f"ONNX Runtime does not run {onnx_node.title_of(self.node)}"} if odd else {}
+        )
 
-    def _is_odd(self, found: Sequence[Found | None]) -> bool:
+    def _is_odd(self, found: Sequence[onnx_node.Found | None]) -> bool:
         """Whether ONNX Runtime would end at ranks, sizes or attributes that irdeconv takes."""
         name, given = self.node.op_type, self.names.given(self.node)
         specs = [self.names.builder.spec(v) if isinstance(v, Value) else UNKNOWN for v in found]
@@ -403,7 +396,7 @@ class NodeText:
             return bool({*given["dilations"].ints} - {1})
         return name.startswith(("Reduce", "Squeeze")) and second == ()
 
-    def _typed(self, found: Sequence[Found | None]) -> Iterator[tuple[Any, ElementType]]:
+    def _typed(self, found: Sequence[onnx_node.Found | None]) -> Iterator[tuple[Any, ElementType]]:
         """Yield the declaration and element type of each input whose type is known."""
         inputs = self.schema.inputs
         for at, value in enumerate(found):
@@ -416,7 +409,7 @@ class NodeText:
     def attributes(self) -> dict[str, str]:
         """Return the text of each attribute that differs from its default, and the overload."""
         usual = {} if self.schema is None else self.schema.attributes
-        out = {"/overload": overload(self.node)}
+        out = {"/overload": onnx_node.overload(self.node)}
         for name, given in self.names.given(self.node).items():
             default = usual[name].default_value if name in usual else None
             if default is None or not default.type or self._text(default) != self._text(given):
@@ -425,7 +418,7 @@ class NodeText:
 
     def _text(self, a: Any) -> str:
         """Return an attribute's value as text; tensors and graphs as a hash."""
-        value = plain_attribute(a)
+        value = onnx_node.plain_attribute(a)
         if not hasattr(value, "SerializeToString"):
             return repr((a.type, value))
         if value is a:
@@ -479,9 +472,11 @@ class NodeText:
             if row.HasField("t"):
                 row.t.CopyFrom(_plain_tensor(row.t))
             rows.append(row)
-        _keep_only(node, ("input", "output", "op_type", "overload"), domain=standard(node.domain))
+        _keep_only(
+            node, ("input", "output", "op_type", "overload"), domain=onnx_node.standard(node.domain)
+        )
         node.attribute.extend(rows)
-        for _, body in bodies(node):
+        for _, body in onnx_node.bodies(node):
             body.CopyFrom(self._body(body, local))
 
     def _named(self, name: str, local: Mapping[str, str]) -> str:
@@ -503,7 +498,7 @@ def _keep_only(message: Any, fields: Sequence[str], **more: str) -> None:
 
 def _plain_tensor(tensor: Any) -> Any:
     """Return a TensorProto with its data as bytes, without a name; as it is if it has no such."""
-    helper = onnx_module("onnx.numpy_helper")
+    helper = onnx_node.onnx_module("onnx.numpy_helper")
     out = type(tensor)(data_type=tensor.data_type, dims=tensor.dims)
     array = None
     if not is_external(tensor):  # the package onnx would open any file
@@ -531,9 +526,9 @@ def unused(model: Any) -> Counter[bytes]:
     out: Counter[bytes] = Counter()
     for body in every_body(model.graph, *model.functions):
         needed = {str(getattr(o, "name", o)) for o in body.output}
-        for node in reversed(in_order(body.node)):
+        for node in reversed(onnx_node.in_order(body.node)):
             if needed.intersection(node.output) or not any(node.output):
-                needed.update(read_by(node))
+                needed.update(onnx_node.read_by(node))
                 continue
             bare = type(node)()
             bare.CopyFrom(node)
@@ -546,11 +541,11 @@ def misfits(model: Any) -> list[str]:
     """Return how nodes of ONNX's own domains break the schemas and rules of their operations."""
     out = list[str]()
     for outermost in (model.graph, *model.functions):
-        opsets = opsets_of((*model.opset_import, *getattr(outermost, "opset_import", ())))
+        opsets = onnx_node.opsets_of((*model.opset_import, *getattr(outermost, "opset_import", ())))
         for body in every_body(outermost):
             out += _ends(body, inner=body is not model.graph)
             for node in body.node:
-                domain = standard(node.domain)
+                domain = onnx_node.standard(node.domain)
                 schema = schema_of(node.op_type, opsets.get(domain, 0), domain)
                 found = [] if schema is None else _misfits(node, schema)
                 known = schema or domain or any(f.name == node.op_type for f in model.functions)

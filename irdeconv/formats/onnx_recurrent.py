@@ -362,7 +362,6 @@ def _run(
 
 
 def _steps(b: ImportBuilder, layer: RecurrentLayer, direction: str, at: int) -> tuple[Value, ...]:
-    """Run the direction with a number step by step."""
 
     def pick(value: Value, axis: int) -> Value:
         return b.take(value, b.scalar(at), axis)

@@ -16,20 +16,9 @@ import numpy as np
 from irdeconv.base import progress
 from irdeconv.base.errors import Diagnostic, OpError, misused
 from irdeconv.base.source import Location
+from irdeconv.formats import onnx_node
 from irdeconv.formats.importing import Refusal
 from irdeconv.formats.onnx_container import OnnxFile, Scope, scopes
-from irdeconv.formats.onnx_node import (
-    NHWC,
-    STANDARD,
-    declared_shape,
-    element_type,
-    onnx_module,
-    onnx_type,
-    plain_attribute,
-    set_shape,
-    title_of,
-    to_array,
-)
 from irdeconv.formats.onnx_opaque import UNKNOWN, sketched
 from irdeconv.formats.onnx_reader import OnnxReader
 from irdeconv.ir.geometry import Semantics
@@ -72,8 +61,8 @@ class Types:
         if tensor is None:
             return UNKNOWN
         with suppress(Refusal):
-            return Spec(element_type(tensor.elem_type), declared_shape(tensor))
-        return Spec(None, declared_shape(tensor))
+            return Spec(onnx_node.element_type(tensor.elem_type), onnx_node.declared_shape(tensor))
+        return Spec(None, onnx_node.declared_shape(tensor))
 
     def _declared(self, body: Any) -> dict[str, Any]:
         """Return a graph's declarations of its tensors; a function declares nothing."""
@@ -90,15 +79,15 @@ class Types:
 
 def _tensor(element: int, shape: Iterable[Any] | None) -> Any:
     """Return a TypeProto.Tensor, whose dimensions are open but for integers."""
-    out = onnx_module().TypeProto.Tensor(elem_type=element)
-    return out if shape is None else set_shape(out, shape)
+    out = onnx_node.onnx_module().TypeProto.Tensor(elem_type=element)
+    return out if shape is None else onnx_node.set_shape(out, shape)
 
 
 def tensor_type(spec: Spec | None) -> Any:
     """Return the type of a spec; None without an element type."""
     if spec is None or spec.dtype is None:
         return None
-    return _tensor(onnx_type(spec.dtype), spec.shape)
+    return _tensor(onnx_node.onnx_type(spec.dtype), spec.shape)
 
 
 def _known(tensor: Any) -> tuple[int, int]:
@@ -128,16 +117,16 @@ def set_shapes(model: OnnxFile, shapes: Mapping[str, Shape | None]) -> None:
             raise misused(f'the model has no input "{name}"; it has {known}')
         tensor = items[name].type.tensor_type
         try:
-            require_rank(name, declared_shape(tensor), shape)
+            require_rank(name, onnx_node.declared_shape(tensor), shape)
         except ValueError as e:
             raise misused(str(e), code="E310") from None
         tensor.ClearField("shape")
         if shape is not None:
-            set_shape(tensor, shape)
+            onnx_node.set_shape(tensor, shape)
 
 
 CONV_TRANSPOSE = "ConvTranspose"
-DOMAINS = (*STANDARD, NHWC)
+DOMAINS = (*onnx_node.STANDARD, onnx_node.NHWC)
 
 
 def is_deconvolution(node: Any) -> bool:
@@ -195,7 +184,7 @@ def piece(
     Tensors of `known` are its first inputs, read or not. Of the other tensors that the nodes read,
     constants are included, and the rest become inputs without a type.
     """
-    out = onnx_module().ModelProto(ir_version=max(model.proto.ir_version, 4))
+    out = onnx_node.onnx_module().ModelProto(ir_version=max(model.proto.ir_version, 4))
     for domain, version in scope.opsets.items():
         out.opset_import.add(domain=domain, version=version)
     out.graph.name = "piece"
@@ -258,7 +247,7 @@ def check_nodes(
     """
     out = []
     for scope, node, name, facts in executed_nodes(model, only):
-        layer = title_of(node) + (f" ({scope.title})" if scope.title else "")
+        layer = onnx_node.title_of(node) + (f" ({scope.title})" if scope.title else "")
         out += [Violation(layer, name, t, location) for t in target.failures(name, facts)]
     return out
 
@@ -290,11 +279,10 @@ class _NodeFacts:
     ) -> None:
         self.scope, self.node, self.types, self.constants = scope, node, types, constants
         own = (a for a in node.attribute if not a.ref_attr_name)
-        self.attributes = {a.name: plain_attribute(a) for a in own}
+        self.attributes = {a.name: onnx_node.plain_attribute(a) for a in own}
 
     @property
     def is_constant(self) -> bool:
-        """Whether the results are constants."""
         if self.node.op_type == "Constant":
             return True
         read = [i for i in self.node.input if i]
@@ -307,12 +295,11 @@ class _NodeFacts:
         return owner is not None and name in self.constants[owner]
 
     def described(self) -> tuple[str, Facts]:
-        """Return the name of the operation and the facts."""
         kind = self.node.op_type
         varying = [i for i in self.node.input if i and not self._is_constant(i)]
         every = tuple(map(self._spec, (*varying, *filter(None, self.node.output))))
         tensors = Tensors(every[0] if every else UNKNOWN, every)
-        if self.node.domain not in STANDARD:
+        if self.node.domain not in onnx_node.STANDARD:
             return kind, tensors.facts()
         if kind in ("Conv", "ConvTranspose"):
             return self._windows()
@@ -329,7 +316,6 @@ class _NodeFacts:
         return name, tensors.facts(*self._particulars(tensors))
 
     def _particulars(self, tensors: Tensors) -> tuple[targets.Values, targets.Axes]:
-        """Return the values that only this operation has."""
         kind, rank = self.node.op_type, tensors.data.rank
         if kind == "Pad":
             mode = self._text("mode", "constant")
@@ -409,7 +395,6 @@ class _NodeFacts:
         return sides
 
     def _fill(self) -> Number | None:
-        """Return the value that a Pad fills with."""
         if self._input(2):
             found = self._array(2)
             return None if found is None else targets.number(float(found.reshape(-1)[0]))
@@ -428,12 +413,12 @@ class _NodeFacts:
         tensor = owner.initializers.get(name) if owner else None
         node = None if tensor is not None else self.scope.producer(name)
         if node is not None and node.op_type == "Constant":
-            value = plain_attribute(node.attribute[0]) if node.attribute else None
+            value = onnx_node.plain_attribute(node.attribute[0]) if node.attribute else None
             if isinstance(value, int | float | tuple):
                 return np.asarray(value)
             tensor = value
         try:
-            return None if tensor is None else to_array(tensor)[0]
+            return None if tensor is None else onnx_node.to_array(tensor)[0]
         except (Refusal, ValueError, AttributeError):  # external data, a sparse tensor
             return None
 

@@ -314,7 +314,6 @@ class _GraphParser:
         return graph
 
     def nodes(self, graph: Graph) -> None:
-        """Read `{ nodes }` into a graph."""
         self.lex.expect("{")
         while not self.lex.accept("}"):
             self.node(graph)

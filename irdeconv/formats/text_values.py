@@ -395,7 +395,6 @@ def _word(lex: Lexer, token: Token, depth: int) -> Any:
 
 
 def _text(lex: Lexer) -> str:
-    """Parse a string."""
     return string(lex, lex.take("string"))
 
 

@@ -18,19 +18,7 @@ from lxml import etree
 from irdeconv.base.errors import Collector, Diagnostic, did_you_mean
 from irdeconv.base.limits import Limits, raise_hint
 from irdeconv.base.source import Anchor, Location, SourceFile
-from irdeconv.formats.document import (
-    SAFE_PARSER,
-    Context,
-    Document,
-    Edge,
-    MapEntry,
-    NotReadFurther,
-    Pairs,
-    PortMap,
-    XmlBody,
-    XmlLayer,
-    XmlPort,
-)
+from irdeconv.formats import document
 from irdeconv.ir.dtypes import BY_PRECISION, ELEMENT_TYPES
 from irdeconv.ir.graph import Graph, Node
 from irdeconv.ir.spec import Shape, Spec, parse_dim
@@ -57,12 +45,12 @@ class LayerReader:
         self._layers = self._edges = 0
         self._short = min(limits.attribute_length, limits.name_length)  # allowed by both
 
-    def top_layer(self, e: Element, item: int) -> XmlLayer:
+    def top_layer(self, e: Element, item: int) -> document.XmlLayer:
         """Read child number `item` of `<layers>`."""
         self._section, self._item, self._sub = "layers", item, 0
         return self._layer(e)
 
-    def top_edge(self, e: Element, item: int) -> Edge:
+    def top_edge(self, e: Element, item: int) -> document.Edge:
         """Read child number `item` of `<edges>`."""
         self._section, self._item, self._sub = "edges", item, 0
         return self._edge(e)
@@ -93,7 +81,7 @@ class LayerReader:
 
     def _exceeded(self, code: str, message: str, limit: str) -> NoReturn:
         self._add(code, message, raise_hint(limit))
-        raise NotReadFurther
+        raise document.NotReadFurther
 
     def _attributes(self, e: Element, names: Iterable[str] = ()) -> dict[str, str]:
         """Return the attributes of an element, limited in number and length (`names` more)."""
@@ -126,20 +114,20 @@ class LayerReader:
                 text = f"a layer has {len(ports):,} {what}; the limit is {most:,}"
                 self._exceeded("E601", text, "ports")
 
-    def _layer(self, e: Element) -> XmlLayer:
+    def _layer(self, e: Element) -> document.XmlLayer:
         self._layers += 1
         if self._layers > self._limits.layers:
             self._exceeded("E601", f"more than {self._limits.layers:,} layers", "layers")
         anchor = self._anchor()
         get = e.get
         number, name, kind, version = get("id"), get("name"), get("type"), get("version")
-        extra: Pairs = ()
+        extra: document.Pairs = ()
         if number is None or name is None or kind is None or version is None or len(e.attrib) > 4:
             extra = tuple(kv for kv in self._attributes(e, _NAMES).items() if kv[0] not in _NAMES)
         elif len(number) + len(name) + len(kind) + len(version) > self._short:
             self._attributes(e, _NAMES)
         parts = self._parts(e) if len(e) else _NO_PARTS
-        return XmlLayer(
+        return document.XmlLayer(
             id=number,
             name=name,
             type=None if kind is None else intern(kind),
@@ -185,16 +173,16 @@ class LayerReader:
             self._skip(e)
         elif tag in BODIES:
             parts.sections.append(raw_section(e))
-            parts.bodies.append(XmlBody(tag, self._body(e), sub))
+            parts.bodies.append(document.XmlBody(tag, self._body(e), sub))
         elif tag in MAPS:
             parts.sections.append(raw_section(e))
-            parts.maps.append(PortMap(tag, tuple(self._entries(e)), sub))
+            parts.maps.append(document.PortMap(tag, tuple(self._entries(e)), sub))
         else:
             # Of an operation that is not known it may be a part.
             parts.sections.append(raw_section(e))
             self._unexpected(e, _KNOWN, "layer")
 
-    def _ports(self, group: Element) -> tuple[XmlPort, ...]:
+    def _ports(self, group: Element) -> tuple[document.XmlPort, ...]:
         out = []
         for e in group:
             self._sub += 1
@@ -207,7 +195,7 @@ class LayerReader:
             known = (number is not None) + (precision is not None) + (names is not None)
             extra = () if len(e.attrib) == known else self._others(e, _PORT_ATTRIBUTES)
             dims, rt_info = self._inside(e)
-            out.append(XmlPort(number, precision, names, dims, extra, sub, rt_info))
+            out.append(document.XmlPort(number, precision, names, dims, extra, sub, rt_info))
         return tuple(out)
 
     def _inside(self, port: Element) -> tuple[tuple[str, ...], str | None]:
@@ -242,20 +230,20 @@ class LayerReader:
             self._add(code, message)
         return inner_info(e)
 
-    def _others(self, e: Element, known: tuple[str, ...]) -> Pairs:
+    def _others(self, e: Element, known: tuple[str, ...]) -> document.Pairs:
         return tuple((k, v) for k, v in self._attributes(e).items() if k not in known)
 
-    def _entries(self, group: Element) -> Iterable[MapEntry]:
+    def _entries(self, group: Element) -> Iterable[document.MapEntry]:
         wanted = ("edge",) if group.tag == "back_edges" else ("input", "output")
         for e in group:
             self._sub += 1
             if e.tag in wanted:
-                yield MapEntry(e.tag, tuple(self._attributes(e).items()), self._sub)
+                yield document.MapEntry(e.tag, tuple(self._attributes(e).items()), self._sub)
                 self._skip(e)
             else:
                 self._unexpected(e, wanted, str(group.tag))
 
-    def _edge(self, e: Element) -> Edge:
+    def _edge(self, e: Element) -> document.Edge:
         self._edges += 1
         if self._edges > self._limits.edges:
             self._exceeded("E601", f"more than {self._limits.edges:,} edges", "edges")
@@ -265,9 +253,11 @@ class LayerReader:
         known = (a is not None) + (b is not None) + (c is not None) + (d is not None)
         extra = () if len(e.attrib) == known else self._others(e, EDGE_ATTRIBUTES)
         self._skip(e)
-        return Edge(from_layer=a, from_port=b, to_layer=c, to_port=d, extra=extra, anchor=anchor)
+        return document.Edge(
+            from_layer=a, from_port=b, to_layer=c, to_port=d, extra=extra, anchor=anchor
+        )
 
-    def _body(self, body: Element) -> Document:
+    def _body(self, body: Element) -> document.Document:
         self._depth += 1
         if self._depth > self._limits.depth:
             text = f"bodies are nested more than {self._limits.depth} deep"
@@ -296,7 +286,7 @@ class LayerReader:
         if not complete:
             place = Location(self._source, anchor)
             self._out.add("E104", f"<{body.tag}> has no <layers>", location=place)
-        return Document(
+        return document.Document(
             tuple(layers),
             tuple(edges),
             str(body.tag),
@@ -313,12 +303,12 @@ class Parts:
     once: set[str] = field(default_factory=set)
     data: dict[str, str] | None = None
     data_sub: int = 0
-    inputs: tuple[XmlPort, ...] = ()
-    outputs: tuple[XmlPort, ...] = ()
+    inputs: tuple[document.XmlPort, ...] = ()
+    outputs: tuple[document.XmlPort, ...] = ()
     rt_info: str | None = None
     sections: list[Section] = field(default_factory=list)
-    bodies: list[XmlBody] = field(default_factory=list)
-    maps: list[PortMap] = field(default_factory=list)
+    bodies: list[document.XmlBody] = field(default_factory=list)
+    maps: list[document.PortMap] = field(default_factory=list)
 
 
 _NO_PARTS = Parts()  # of a layer without children
@@ -350,7 +340,10 @@ _ONE_NAME = re.compile(r"(?:[^\\,]|\\.|\\$)+", re.DOTALL)
 
 
 def declared_specs(
-    layer: XmlLayer, ports: tuple[XmlPort, ...], outputs: bool, context: Context
+    layer: document.XmlLayer,
+    ports: tuple[document.XmlPort, ...],
+    outputs: bool,
+    context: document.Context,
 ) -> tuple[Spec, ...]:
     """Return the declared spec of each port of one side and report malformed ones.
 
@@ -384,7 +377,9 @@ def _plain(dim: str) -> bool:
     return text == "-1" or text.isdigit()
 
 
-def _report(layer: XmlLayer, port: XmlPort, outputs: bool, context: Context) -> None:
+def _report(
+    layer: document.XmlLayer, port: document.XmlPort, outputs: bool, context: document.Context
+) -> None:
     if port.precision is None:
         if outputs:
             context.add("E105", 'an output port has no "precision"', layer=layer, sub=port.sub)
@@ -400,7 +395,7 @@ def _report(layer: XmlLayer, port: XmlPort, outputs: bool, context: Context) -> 
     context.unknown_attributes(extra, _PORT_ATTRIBUTES, "<port>", layer=layer, sub=port.sub)
 
 
-def _check_dim(dim: str, sub: int, layer: XmlLayer, context: Context) -> None:
+def _check_dim(dim: str, sub: int, layer: document.XmlLayer, context: document.Context) -> None:
     text = dim.strip()
     try:
         parse_dim(text)
@@ -420,7 +415,7 @@ def _check_dim(dim: str, sub: int, layer: XmlLayer, context: Context) -> None:
         context.add("W103", message, layer=layer, sub=sub)
 
 
-def tensor_names(ports: tuple[XmlPort, ...]) -> tuple[tuple[str, ...], ...]:
+def tensor_names(ports: tuple[document.XmlPort, ...]) -> tuple[tuple[str, ...], ...]:
     """Return the tensor names of each output; commas inside a name are escaped in the file."""
     return tuple([split_names(p.names) if p.names else () for p in ports])
 
@@ -504,7 +499,7 @@ def layout_misfits(graph: Graph) -> Iterator[Diagnostic]:
         for side, number, xml in node.port_rt_info:
             if shape is None or (side, number) != ("output", port):
                 continue
-            for e in etree.fromstring(xml, SAFE_PARSER).findall(_LAYOUT):
+            for e in etree.fromstring(xml, document.SAFE_PARSER).findall(_LAYOUT):
                 text = e.get("layout", "")
                 if not _fits(text, len(shape)):
                     why = f'the layout "{text}" does not fit {node.spec(port)}'

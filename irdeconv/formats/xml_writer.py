@@ -317,7 +317,6 @@ class _Inside:
         self.number = {n.id: i for i, n in enumerate(self.order)}
 
     def lines(self) -> Iterator[str]:
-        """Yield the XML piece by piece."""
         yield "\t<layers>\n"
         for node in progress.each("writing", self.order):
             yield "".join(_layer(self, node))
@@ -406,7 +405,6 @@ class _Written:
 
 
 def _entry(tag: str, port: int | None, layer: int, cut: Slicing | None, purpose: str | None) -> str:
-    """Return one entry of a port map."""
     values: dict[str, object] = {} if cut is None else {"axis": cut.axis}
     values |= {"external_port_id": -1 if port is None else port, "internal_layer_id": layer}
     if cut is not None:

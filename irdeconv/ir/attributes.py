@@ -370,7 +370,6 @@ def parse_attributes(
 
 
 def _absent(a: Attribute) -> Iterator[Problem]:
-    """Yield the problem or note of an absent attribute."""
     if a.required:
         yield Problem("E105", f'the attribute "{a.xml}" is missing')
     elif a.documented:

@@ -73,7 +73,6 @@ class _Tiles:
         return self.code.builder.add(at, self.number(steps))
 
     def times(self, value: ir.Value, factor: int) -> ir.Value:
-        """Return a multiple."""
         return self.code.builder.mul(value, self.number(factor))
 
     def gather_all(self, vectors: int) -> None:
@@ -169,7 +168,6 @@ class _Tiles:
                 self.code.builder.store(bias, total)
 
     def ended(self, row: ir.Value, first: ir.Value, sums: list[ir.Value]) -> list[ir.Value]:
-        """Return the sums of a row."""
         return [self.code.builder.load(total) for total in sums]
 
     def add_product(self, total: ir.Value, part: ir.Value, factor: ir.Value) -> None:
@@ -268,7 +266,6 @@ class _Tiles:
                             self.tile(panel.index, first, size, find, stores)
 
     def panel_count(self) -> ir.Value:
-        """Return the number of panels."""
         last = self.plus(self.starts.count, self.rows - 1)
         return self.code.builder.sdiv(last, self.number(self.rows))
 
@@ -329,7 +326,6 @@ class _IntegerTiles(_Tiles):
         return self.code.builder.sdiv(array.count, self.number(parts))
 
     def depth(self) -> ir.Value:
-        """See `_Tiles`."""
         return self.part(self.offsets, self.packed)
 
     def lost(self, vector: ir.Value) -> ir.Value:
@@ -390,11 +386,9 @@ class _IntegerTiles(_Tiles):
         self.near.store(builder.load(total), place)
 
     def integer(self, value: int) -> ir.Value:
-        """Return a vector of equal integers."""
         return ir.Constant(self.integers, [value] * self.code.lanes)
 
     def as_integers(self, value: ir.Value) -> ir.Value:
-        """Return the bits of a vector as integers."""
         return self.code.builder.bitcast(value, self.integers)
 
     def begin(self, row: ir.Value, totals: Sums) -> None:

@@ -56,13 +56,11 @@ class _RecordReader:
         self.at = 0
 
     def word(self) -> ir.Value:
-        """Read the next word."""
         place = self.builder.gep(self.record, [ir.Constant(_WORD, self.at)])
         self.at += 1
         return self.builder.load(place)
 
     def value(self, kind: types.Type) -> ir.Value:
-        """Read an argument."""
         builder, context = self.builder, self.context
         if isinstance(kind, types.BaseTuple):
             return context.make_tuple(builder, kind, [self.value(k) for k in kind])

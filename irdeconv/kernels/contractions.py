@@ -40,7 +40,6 @@ class _Pair:
 
     @property
     def shape(self) -> Ints:
-        """The shape of the product."""
         return (*self.shapes[0][:2], self.shapes[1][2])
 
     @property

@@ -307,7 +307,6 @@ class Pointwise(FixedBlockwise[PositionBlock]):
 
 
 def _products(calls: list[ProductCall]) -> Piece:
-    """Return the work that makes the calls."""
 
     def work(_: Space) -> None:
         for fn, a, b, result in calls:

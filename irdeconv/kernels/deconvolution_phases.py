@@ -153,7 +153,6 @@ class _Phases:
         return f.reshape(g, len(family.members) * m, -1)
 
     def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
-        """See Kernel."""
         chunks = zip(self.layout.chunks, self.filters, strict=True)
 
         def work(item: tuple[OutputBlock, tuple[Any, list[Array]]], space: Space) -> None:
@@ -308,7 +307,6 @@ class _Single:
         self.c, self.m = w.shape[1:3]
 
     def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
-        """See Kernel."""
         dtype, data = self.filters[0].dtype, x.reshape(len(x), -1)
         if x.dtype != dtype:
             data = team.space.array(data.shape, dtype)
@@ -440,7 +438,6 @@ class _Separable:
         self.columns = np.ascontiguousarray(columns.swapaxes(1, 2))
 
     def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
-        """See Kernel."""
         n, m, *sizes = out.shape
         per = m // self.problem.groups
         step = _step(self.problem)

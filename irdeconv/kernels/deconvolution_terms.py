@@ -178,7 +178,6 @@ class _Terms:
         return np.ascontiguousarray(np.concatenate(slabs))
 
     def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
-        """See Kernel."""
 
         def work(chunks: list[_ChunkOfTerms], space: Space) -> None:
             first, start = chunks[0], space.used
@@ -402,7 +401,6 @@ class _Wide:
         self.filters = [np.ascontiguousarray(np.concatenate(s)) for s in slabs]
 
     def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
-        """See Kernel."""
 
         def work(item: tuple[OutputBlock, int], space: Space) -> None:
             block, group = item

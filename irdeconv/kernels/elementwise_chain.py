@@ -195,7 +195,6 @@ class _ChainReader:
         return self.at and len(self.operands) + self.at
 
     def constant(self, register: int) -> Array | None:
-        """Return a register's constant."""
         return self.operands[register - 1] if 0 < register <= len(self.operands) else None
 
     def added(self, constant: bool) -> int:

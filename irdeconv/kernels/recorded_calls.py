@@ -250,7 +250,6 @@ def merged(shape: Sequence[int], *strides: Sequence[int]) -> list[tuple[int, ...
 
 
 def _three_axes(axes: Sequence[tuple[int, ...]], arrays: Sequence[Array]) -> list[Array] | None:
-    """Return views of three axes."""
     if len(axes) > 3:
         return None
     whole = [(1, *(0 for _ in arrays))] * (3 - len(axes)) + list(axes)

@@ -87,7 +87,6 @@ class DetectionOutput(Op):
         at["K"] = self._count(batch, *self._sizes(at))
 
     def _count(self, batch: Dim, priors: Dim, classes: Dim) -> Dim:
-        """Return the rows of the output."""
         if self.keep_top_k and self.keep_top_k[0] > 0:
             return batch * self.keep_top_k[0]
         if self.keep_top_k and self.keep_top_k[0] == -1 and self.top_k > 0:
@@ -212,7 +211,6 @@ class _Priors(Op):
     variance: _Variances
 
     def per_cell(self) -> int:
-        """Return the number of boxes of a cell."""
         raise NotImplementedError
 
     def complete(self, at: Fit, output_size: Spec, image_size: Spec) -> None:

@@ -8,16 +8,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from irdeconv.base.errors import attribute_error, size_error, value_error
-from irdeconv.ir.attributes import (
-    Floats,
-    IndexType,
-    Ints,
-    Natural,
-    NotNegative,
-    Positive,
-    Unlimited,
-    ValueRange,
-)
+from irdeconv.ir import attributes
 from irdeconv.ir.dtypes import i64
 from irdeconv.ir.op import JUMPS, Op, attribute, op, roundings
 from irdeconv.ir.ports import Fit
@@ -43,10 +34,10 @@ class ExperimentalDetectronPriorGridGenerator(Op):
         "priors: real t [P, 4]; feature_map: t [N, ?, H, W]; im_data: t [N, ?, ?, ?] -> t [*G, 4]"
     )
     flatten: bool = attribute(False, documented=True)
-    h: Natural = 0
-    w: Natural = 0
-    stride_x: NotNegative = 0.0
-    stride_y: NotNegative = 0.0
+    h: attributes.Natural = 0
+    w: attributes.Natural = 0
+    stride_x: attributes.NotNegative = 0.0
+    stride_y: attributes.NotNegative = 0.0
 
     def complete(self, at: Fit, *inputs: Spec) -> None:
         for name, size in (("h", at["H"]), ("w", at["W"])):
@@ -80,7 +71,7 @@ class ExperimentalDetectronTopKROIs(Op):
 
     rounding = JUMPS
     signature = "input_rois: real t [R, 4]; input_probs: t [R] -> t [max_rois, 4]"
-    max_rois: Natural = attribute(0, documented=True)
+    max_rois: attributes.Natural = attribute(0, documented=True)
 
     def evaluate(self, input_rois: Array, input_probs: Array) -> Array:
         want_shapes(self, input_rois, input_probs)
@@ -106,9 +97,11 @@ class ExperimentalDetectronROIFeatureExtractor(Op):
         "input_rois: real t [R, 4]; level+: t [1, C, ?, ?] "
         "-> t [R, C, output_size, output_size]; t [R, 4]"
     )
-    output_size: Positive = attribute(0, documented=True)
-    sampling_ratio: Natural = attribute(0, documented=True)
-    pyramid_scales: Annotated[Ints, ValueRange(1)] = attribute((), documented=True)
+    output_size: attributes.Positive = attribute(0, documented=True)
+    sampling_ratio: attributes.Natural = attribute(0, documented=True)
+    pyramid_scales: Annotated[attributes.Ints, attributes.ValueRange(1)] = attribute(
+        (), documented=True
+    )
     aligned: bool = False
 
     def complete(self, at: Fit, input_rois: Spec, *levels: Spec) -> None:
@@ -162,12 +155,12 @@ class ExperimentalDetectronDetectionOutput(Op):
     score_threshold: float = attribute(0.0, documented=True)
     nms_threshold: float = attribute(0.0, documented=True)
     max_delta_log_wh: float = attribute(0.0, documented=True)
-    num_classes: Positive = attribute(0, documented=True)
-    post_nms_count: Unlimited = attribute(0, documented=True)
-    max_detections_per_image: Natural = attribute(0, documented=True)
+    num_classes: attributes.Positive = attribute(0, documented=True)
+    post_nms_count: attributes.Unlimited = attribute(0, documented=True)
+    max_detections_per_image: attributes.Natural = attribute(0, documented=True)
     class_agnostic_box_regression: bool = False
-    deltas_weights: Annotated[Floats, ValueRange(None, counts=(4,))] = attribute(
-        (), documented=True
+    deltas_weights: Annotated[attributes.Floats, attributes.ValueRange(None, counts=(4,))] = (
+        attribute((), documented=True)
     )
 
     def evaluate(
@@ -215,8 +208,8 @@ class ExperimentalDetectronDetectionOutput(Op):
 class _Proposals(Op):
     min_size: float = attribute(0.0, documented=True)
     nms_threshold: float = attribute(0.0, documented=True)
-    post_nms_count: Positive = attribute(0, documented=True)
-    pre_nms_count: Natural = attribute(0, documented=True)
+    post_nms_count: attributes.Positive = attribute(0, documented=True)
+    pre_nms_count: attributes.Natural = attribute(0, documented=True)
 
     @property
     def counts(self) -> tuple[int, int]:
@@ -258,10 +251,10 @@ class GenerateProposals(_Proposals):
         "im_info: real t [N, I]; anchors: real [H, W, A, 4]; deltas: real [N, 4*A, H, W]; "
         "scores: real [N, A, H, W] -> t [M, 4]; t [M]; roi_num_type [N]"
     )
-    pre_nms_count: Positive = attribute(0, documented=True)
+    pre_nms_count: attributes.Positive = attribute(0, documented=True)
     normalized: bool = True
-    nms_eta: Annotated[float, ValueRange(1, high=1)] = 1.0
-    roi_num_type: IndexType = i64
+    nms_eta: Annotated[float, attributes.ValueRange(1, high=1)] = 1.0
+    roi_num_type: attributes.IndexType = i64
 
     def complete(self, at: Fit, *inputs: Spec) -> None:
         _three_or_four(at["I"], f"im_info has {at['I']} numbers for each image", 0)
@@ -326,7 +319,7 @@ _PROPOSED = (
     "image_shape: real [I] -> t [post_nms_topn*N, 5]"
 )
 
-_Ratios = Annotated[Floats, ValueRange(0, above=True, needed=True)]
+_Ratios = Annotated[attributes.Floats, attributes.ValueRange(0, above=True, needed=True)]
 
 
 @op("Proposal", since=4)
@@ -338,11 +331,11 @@ class Proposal(Op):
     """
 
     signature = f"{_PROPOSED}; t [post_nms_topn*N]"
-    base_size: Positive = attribute(0, documented=True)
-    pre_nms_topn: Natural = attribute(0, documented=True)
-    post_nms_topn: Positive = attribute(0, documented=True)
+    base_size: attributes.Positive = attribute(0, documented=True)
+    pre_nms_topn: attributes.Natural = attribute(0, documented=True)
+    post_nms_topn: attributes.Positive = attribute(0, documented=True)
     nms_thresh: float = attribute(0.0, documented=True)
-    feat_stride: Positive = attribute(1, documented=True)
+    feat_stride: attributes.Positive = attribute(1, documented=True)
     min_size: int = attribute(1, documented=True)
     ratio: _Ratios = attribute((), documented=True)
     scale: _Ratios = attribute((), documented=True)

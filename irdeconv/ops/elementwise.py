@@ -54,15 +54,7 @@ from irdeconv.ir.spec import (
 from irdeconv.kernels import elementwise
 from irdeconv.kernels.candidate import type_of_sums
 from irdeconv.kernels.elementwise import Rule, cut, rounded, saturated
-from irdeconv.ops import ranges
-from irdeconv.ops.checks import (
-    AutoBroadcast,
-    aligned,
-    aligned_shape,
-    broadcast_shapes,
-    known,
-    widest,
-)
+from irdeconv.ops import checks, ranges
 
 BinaryFunction = Callable[[Array, Array], Array]
 
@@ -91,13 +83,13 @@ class Binary(Op):
     scalar: ClassVar[Callable[[Any, Any], Any] | None] = None
     signature = "a: number t; b: t -> t [*O]"
 
-    auto_broadcast: AutoBroadcast = "numpy"
+    auto_broadcast: checks.AutoBroadcast = "numpy"
 
     def complete(self, at: Fit, a: Spec, b: Spec) -> None:
-        at.groups["O"] = broadcast_shapes(a.shape, b.shape, self.auto_broadcast)
+        at.groups["O"] = checks.broadcast_shapes(a.shape, b.shape, self.auto_broadcast)
 
     def evaluate(self, a: Array, b: Array) -> Array:
-        b = aligned(b, a.ndim, self.auto_broadcast)
+        b = checks.aligned(b, a.ndim, self.auto_broadcast)
         if a.dtype == object or b.dtype == object:
             return self.estimate(a, b)
         return quiet(type(self).fn)(a, b)
@@ -116,7 +108,7 @@ class Binary(Op):
         a, b = inputs[0].shape, inputs[1].shape
         if not is_static(a) or not is_static(b):
             return None
-        return ChainStep(rule, (Operand(0), Operand(1, aligned_shape(b, len(a)))))
+        return ChainStep(rule, (Operand(0), Operand(1, checks.aligned_shape(b, len(a)))))
 
     def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
         """Comparisons, logic, bits and integer arithmetic; floats are steps of chains."""
@@ -126,7 +118,7 @@ class Binary(Op):
         if outputs[0].dtype != boolean and (dtype.is_real or dtype.is_packed):
             return None
         mode = self.auto_broadcast
-        return Bound(lambda a, b, out, team: ufunc(a, aligned(b, a.ndim, mode), out=out))
+        return Bound(lambda a, b, out, team: ufunc(a, checks.aligned(b, a.ndim, mode), out=out))
 
 
 def binary(
@@ -258,7 +250,7 @@ class Divide(Binary):
         return replace(self, semantics="document").evaluate(a, b) if folds else self.evaluate(a, b)
 
     def evaluate(self, a: Array, b: Array) -> Array:
-        b = aligned(b, a.ndim, self.auto_broadcast)
+        b = checks.aligned(b, a.ndim, self.auto_broadcast)
         if a.dtype == object or b.dtype == object:
             return self.estimate(a, b)
         with np.errstate(all="ignore"):
@@ -324,13 +316,13 @@ class Select(Op):
     partial: ClassVar[bool] = True
     rounding = MOVES
     signature = "cond: boolean; then: any t; otherwise: t -> t [*O]"
-    auto_broadcast: AutoBroadcast = "numpy"
+    auto_broadcast: checks.AutoBroadcast = "numpy"
 
     def complete(self, at: Fit, cond: Spec, then: Spec, otherwise: Spec) -> None:
         rule = self.auto_broadcast
-        shape = broadcast_shapes(then.shape, otherwise.shape, rule, port=2)
+        shape = checks.broadcast_shapes(then.shape, otherwise.shape, rule, port=2)
         pair = (shape, cond.shape) if rule == "pdpd" else (cond.shape, shape)
-        at.groups["O"] = broadcast_shapes(*pair, rule, port=0)
+        at.groups["O"] = checks.broadcast_shapes(*pair, rule, port=0)
 
     def evaluate(self, cond: Array, then: Array, otherwise: Array) -> Array:
         if any(isinstance(v, Interval) for v in cond.flat if cond.dtype == object):
@@ -339,7 +331,7 @@ class Select(Op):
         return np.where(cond.astype(bool), then, otherwise)
 
     def _aligned(self, rank: int, *arrays: Array) -> list[Array]:
-        return [aligned(array, rank, self.auto_broadcast) for array in arrays]
+        return [checks.aligned(array, rank, self.auto_broadcast) for array in arrays]
 
     def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound:
         def call(cond: Array, then: Array, otherwise: Array, out: Array, team: Any) -> None:
@@ -588,17 +580,17 @@ class FakeQuantize(Op):
     signature = "data: real t; in_low: real; in_high: real; out_low: real; out_high: real -> t [*O]"
 
     levels: Annotated[int, ValueRange(2)]
-    auto_broadcast: AutoBroadcast = "numpy"
+    auto_broadcast: checks.AutoBroadcast = "numpy"
 
     def complete(self, at: Fit, data: Spec, *limits: Spec) -> None:
         shape = data.shape
         for port, s in enumerate(limits, 1):
-            shape = broadcast_shapes(shape, s.shape, self.auto_broadcast, port)
+            shape = checks.broadcast_shapes(shape, s.shape, self.auto_broadcast, port)
         at.groups["O"] = shape
 
     def evaluate(self, data: Array, *limits: Array) -> Array:
-        placed = (aligned(v, data.ndim, self.auto_broadcast) for v in limits)
-        x, il, ih, ol, oh = widest(data, *placed)
+        placed = (checks.aligned(v, data.ndim, self.auto_broadcast) for v in limits)
+        x, il, ih, ol, oh = checks.widest(data, *placed)
         steps = x.dtype.type(self.levels - 1)
         with np.errstate(all="ignore"):
             q = np.rint((x - il) / (ih - il) * steps) / steps * (oh - ol) + ol
@@ -607,7 +599,7 @@ class FakeQuantize(Op):
 
     def chain_step(self, inputs: Sequence[Spec]) -> ChainStep | None:
         """Constant limits in order; others need the selections of the general form."""
-        limits = known(inputs[1:])
+        limits = checks.known(inputs[1:])
         if limits is None or inputs[0].dtype is None or self.auto_broadcast == "pdpd":
             return None
         kind = type_of_sums(inputs[0].dtype.container)

@@ -262,7 +262,6 @@ def _check_reach(data: Shape, indices: Shape, axis: int) -> None:
 
 
 def _neutral(mode: str, dtype: np.dtype[Any]) -> Any:
-    """Return the neutral element of a reduction."""
     if mode in ("sum", "mean"):
         return 0
     if mode == "prod":

@@ -34,24 +34,8 @@ from irdeconv.ir.spec import (
     non_negative,
     simplify,
 )
-from irdeconv.kernels.copies import (
-    Border,
-    ConcatKernel,
-    CopyKernel,
-    OwnBorderKernel,
-    PadKernel,
-    padded,
-    tiled,
-)
-from irdeconv.ops.checks import (
-    View,
-    ViewOp,
-    axes_of,
-    indexed,
-    inferred_shape,
-    joint_shape,
-    shape_of,
-)
+from irdeconv.kernels import copies
+from irdeconv.ops import checks
 
 
 @op("Concat")
@@ -120,12 +104,12 @@ class Concat(Op):
         return np.concatenate(parts, self.axis)
 
     def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound:
-        at = axis_of(self.axis, len(shape_of(outputs[0])))
-        return Bound(ConcatKernel.of([shape_of(s)[at] for s in inputs], at))
+        at = axis_of(self.axis, len(checks.shape_of(outputs[0])))
+        return Bound(copies.ConcatKernel.of([checks.shape_of(s)[at] for s in inputs], at))
 
 
 @op("Transpose")
-class Transpose(ViewOp):
+class Transpose(checks.ViewOp):
     """Permute axes: output axis i is input axis order[i]; an empty order reverses them.
 
     An order counts from the front only: the runtime refuses negative axes.  [movement/Transpose-1]
@@ -155,7 +139,7 @@ def _permutation(order: tuple[int, ...], rank: int) -> tuple[int, ...]:
     if order and min(order) < 0:
         message = f"the order {list(order)} has negative axes; count from 0 to {rank - 1}"
         raise OpError(message, code="E302", port=1)
-    return axes_of(order, rank, 1) if order else tuple(reversed(range(rank)))
+    return checks.axes_of(order, rank, 1) if order else tuple(reversed(range(rank)))
 
 
 class _Broadcast(Op):
@@ -178,7 +162,7 @@ class _Broadcast(Op):
             return
         if self.mode == "bidirectional":
             text = f"data {format_shape(data.shape)} and target_shape {format_shape(sizes)}"
-            at.groups["O"] = joint_shape(data.shape, sizes, text, 1)
+            at.groups["O"] = checks.joint_shape(data.shape, sizes, text, 1)
         elif data.shape is not None and not self.is_explicit:
             _check_into(data.shape, sizes, range(len(sizes) - len(data.shape), len(sizes)))
         elif data.shape is not None:
@@ -229,9 +213,9 @@ class _Broadcast(Op):
         axes = inputs[2].known if len(inputs) > 2 else None
         if self.is_explicit and axes is None:
             return None
-        shape = shape_of(outputs[0])
-        size = self._placed(shape_of(inputs[0]), len(shape), axes)
-        return Bound(CopyKernel(lambda x, *_: x.reshape(size), shape))
+        shape = checks.shape_of(outputs[0])
+        size = self._placed(checks.shape_of(inputs[0]), len(shape), axes)
+        return Bound(copies.CopyKernel(lambda x, *_: x.reshape(size), shape))
 
 
 def _check_into(shape: Shape, target: Shape, axes: Sequence[int]) -> None:
@@ -295,17 +279,17 @@ class Tile(Op):
     def evaluate(self, data: Array, repeats: Array) -> Array:
         times = [max(int(n), 0) for n in repeats.reshape(-1)]
         if 0 in times:  # the axes in front of it are not repeated for nothing
-            return np.empty(inferred_shape(self, data, repeats), data.dtype)
+            return np.empty(checks.inferred_shape(self, data, repeats), data.dtype)
         return np.tile(data, times)
 
     def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
         repeats = ints(inputs[1])
         if repeats is None:
             return None
-        size = shape_of(inputs[0])
+        size = checks.shape_of(inputs[0])
         rank = max(len(size), len(repeats))
         size = (1,) * (rank - len(size)) + size
-        inside, result = tiled(size, (1,) * (rank - len(repeats)) + repeats)
+        inside, result = copies.tiled(size, (1,) * (rank - len(repeats)) + repeats)
 
         return Bound(lambda x, *_, out, team: np.copyto(out.reshape(result), x.reshape(inside)))
 
@@ -384,7 +368,9 @@ class Pad1(Op):
         begin = tuple(int(v) for v in pads_begin.reshape(-1))
         end = tuple(int(v) for v in pads_end.reshape(-1))
         if self.pad_mode == "constant":
-            return padded(data, begin, end, 0 if pad_value is None else pad_value.reshape(()))
+            return copies.padded(
+                data, begin, end, 0 if pad_value is None else pad_value.reshape(())
+            )
         for axis, (b, e) in enumerate(zip(begin, end, strict=True)):
             self._check(axis, data.shape[axis], b, 1)
             self._check(axis, data.shape[axis], e, 2)
@@ -397,15 +383,15 @@ class Pad1(Op):
         if begin is None or end is None:
             return None
         if self.pad_mode != "constant":
-            return self._bind_own(shape_of(inputs[0]), begin, end)
+            return self._bind_own(checks.shape_of(inputs[0]), begin, end)
         if not any(begin) and not any(end):
             return Bound(view=lambda x, *_: x)
-        border = Border.of(shape_of(inputs[0]), begin, end)
+        border = copies.Border.of(checks.shape_of(inputs[0]), begin, end)
         if not border.filled:
-            return Bound(view=indexed(border.source))
+            return Bound(view=checks.indexed(border.source))
 
         value = inputs[3].known if len(inputs) > 3 else np.zeros((), np.float32)
-        return Bound(PadKernel(border, None if value is None else value.reshape(())))
+        return Bound(copies.PadKernel(border, None if value is None else value.reshape(())))
 
     def _bind_own(
         self, shape: tuple[int, ...], begin: Sequence[int], end: Sequence[int]
@@ -418,7 +404,7 @@ class Pad1(Op):
                 self._check(axis, size, count, port)
         rows = zip(shape, begin, end, strict=True)
         indices = [pad_indices(self.pad_mode, *row) for row in rows]
-        return Bound(OwnBorderKernel.of(shape, begin, indices))
+        return Bound(copies.OwnBorderKernel.of(shape, begin, indices))
 
 
 @op("Pad", since=12)
@@ -462,7 +448,7 @@ class ShapeOf(ShapeOf1):
 
 
 @op("Reshape")
-class Reshape(ViewOp):
+class Reshape(checks.ViewOp):
     """Same elements in the shape that the second input gives; one -1 takes the remainder.
 
     With `special_zero` a 0 copies the dimension of the input at that place.  [shape/Reshape-1]
@@ -476,7 +462,7 @@ class Reshape(ViewOp):
         if pattern is not None:
             at.groups["O"] = self.target(data.shape, pattern)
 
-    def view(self, shape: Ints, pattern: Array) -> View:
+    def view(self, shape: Ints, pattern: Array) -> checks.View:
         target = exact(self.target(shape, tuple(int(v) for v in pattern.reshape(-1))))
         assert target is not None
         return lambda x: x.reshape(target)
@@ -530,7 +516,7 @@ class Reshape(ViewOp):
 
 
 @op("Squeeze", until=14)
-class Squeeze1(ViewOp):
+class Squeeze1(checks.ViewOp):
     """Remove the given axes of size 1 (all of them without `axes`).  [shape/Squeeze-1]"""
 
     signature = "data: any t; axes?: integer [*A:1] -> t [*O]"
@@ -547,13 +533,13 @@ class Squeeze1(ViewOp):
         elif data.shape is not None and chosen is not None:
             at.groups["O"] = _squeeze(data.shape, chosen, skip)
 
-    def view(self, shape: Ints, axes: Array | None = None) -> View:
+    def view(self, shape: Ints, axes: Array | None = None) -> checks.View:
         if axes is None or axes.size == 0:
             return _reshaping(_squeeze_all(shape))
         return _reshaping(_squeeze(shape, [int(a) for a in axes.reshape(-1)], self.allow_axis_skip))
 
 
-def _reshaping(target: Shape | None) -> View:
+def _reshaping(target: Shape | None) -> checks.View:
     """Reshape to a shape that follows from the data's own shape, so it is exact."""
     assert is_static(target)
     return lambda x: x.reshape(target)
@@ -591,7 +577,7 @@ class Squeeze(Squeeze1):
 
 
 @op("Unsqueeze")
-class Unsqueeze(ViewOp):
+class Unsqueeze(checks.ViewOp):
     """Insert axes of size 1 at the given places of the output.  [shape/Unsqueeze-1]"""
 
     signature = "data: any t; axes: integer [*A:1] -> t [*O]"
@@ -606,12 +592,12 @@ class Unsqueeze(ViewOp):
         elif data.shape is not None and places is not None:
             at.groups["O"] = (DYNAMIC,) * (len(data.shape) + len(places))
 
-    def view(self, shape: Ints, axes: Array) -> View:
+    def view(self, shape: Ints, axes: Array) -> checks.View:
         return _reshaping(_unsqueeze(shape, [int(a) for a in axes.reshape(-1)]))
 
 
 def _unsqueeze(shape: Shape, axes: Sequence[int]) -> Shape:
     rank = len(shape) + len(axes)
-    new = axes_of(axes, rank, 1)
+    new = checks.axes_of(axes, rank, 1)
     old = iter(shape)
     return tuple(1 if i in new else next(old) for i in range(rank))

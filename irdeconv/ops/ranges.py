@@ -87,7 +87,6 @@ def divide_truncate(a: Scalar, b: Scalar) -> Scalar:
 
 
 def _chosen(pick: Callable[..., Any]) -> Function:
-    """Return the function that picks one of two."""
 
     def compute(a: Scalar, b: Scalar) -> Scalar:
         if not isinstance(a, Interval) and not isinstance(b, Interval):

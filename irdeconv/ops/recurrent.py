@@ -257,7 +257,6 @@ class _Sequence(Recurrent):
 
     @property
     def directions(self) -> int:
-        """How many directions there are."""
         return 2 if self.direction == "bidirectional" else 1
 
     def complete(self, at: Fit, *inputs: Spec) -> None:

@@ -193,7 +193,6 @@ class ModelWalk:
         return self._alike(call.layer, [self.lift(v) for v in given])
 
     def _alike(self, layer: Layer, values: Sequence[Value]) -> Sequence[Value]:
-        """Return values in one shape."""
         shape = np.broadcast_shapes(*(v.shape for v in values))
         room(shape)
         return [v.each(partial(np.broadcast_to, shape=shape)) for v in values]

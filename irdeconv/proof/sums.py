@@ -468,7 +468,6 @@ class Bases:
 
 
 def _together(taps: Sequence[Tap], places: Array) -> list[Group]:
-    """Return the taps that read the same place."""
     spend(FRACTION // 8 * len(taps))
     found: dict[int, list[Tap]] = {}
     for tap, place in zip(taps, places.tolist(), strict=True):

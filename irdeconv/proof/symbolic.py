@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.proof import language
+from irdeconv.proof import language, views
 from irdeconv.proof.definition import (
     CONVOLUTIONS,
     OWN,
@@ -59,18 +59,6 @@ from irdeconv.proof.sizes import (
     ratio,
 )
 from irdeconv.proof.steps import BEHIND, STEPS, biased, called, followed, weighed
-from irdeconv.proof.views import (
-    Leaf,
-    Numbers,
-    Pieces,
-    data_view,
-    defined,
-    elements,
-    filled,
-    plain,
-    views_of,
-    zero_shape,
-)
 
 Stop = Callable[[Port], Port | None]
 _IN_INTEGERS = "Abs Add Convert Maximum Minimum Multiply Negative Range ShapeOf Subtract".split()
@@ -142,7 +130,7 @@ def _compared(walk: RegionWalk) -> MapComparison:
         raise Unproved("it is not one layer against what took its place")
     given = (y.elements for y in layers[not walk.raised] if y.elements is not None)
     stored = {e.type for e in given if e.type in FLOATS and e.array.any()}
-    halves, second = stored == {"f16"}, plain(second)
+    halves, second = stored == {"f16"}, views.plain(second)
     comparison = MapComparison(walk.case, first, second, halves and first.type != "f16")
     comparison.compare()
     return comparison
@@ -156,16 +144,16 @@ def _divides(n: Expr, shape: Sequence[Size]) -> bool:
     return any(1 <= ratio(n, math.prod(c)) <= most for c in chosen)
 
 
-def _moved(layer: Layer, inputs: Sequence[Any]) -> list[Numbers]:
+def _moved(layer: Layer, inputs: Sequence[Any]) -> list[views.Numbers]:
     """Move numbers of elements; only zeros may join them."""
     ports, given = MOVES[layer.type], list[Any]()
     for port, value in enumerate(inputs):
         if port in ports:
-            is_zero = not isinstance(value, Numbers)
-            value = np.full(zero_shape(value), -1) if is_zero else value.array
+            is_zero = not isinstance(value, views.Numbers)
+            value = np.full(views.zero_shape(value), -1) if is_zero else value.array
         given.append(value)
-    kind = next(v.type for v in inputs if isinstance(v, Numbers))
-    return [Numbers(kind, a) for a in language.move(layer, given)]
+    kind = next(v.type for v in inputs if isinstance(v, views.Numbers))
+    return [views.Numbers(kind, a) for a in language.move(layer, given)]
 
 
 def _followed(model: Model, output: Port, stop: Stop) -> list[Layer]:
@@ -187,7 +175,7 @@ def is_constant(model: Model, port: Port, most: int = 64) -> bool:
     return False
 
 
-def open_leaf(case: Case, port: Port, name: str, fact: Fact, least: int) -> Leaf:
+def open_leaf(case: Case, port: Port, name: str, fact: Fact, least: int) -> views.Leaf:
     """Return a value as a leaf; an open size is a symbol of `least` or its upper bound at least."""
     if fact.shape is None:
         raise Unproved(f'the rank of "{name}" is not known')
@@ -196,7 +184,7 @@ def open_leaf(case: Case, port: Port, name: str, fact: Fact, least: int) -> Leaf
         low, high = (n, n) if isinstance(n, int) else n
         low = max(low, least if high is None else min(least, high))
         sizes.append(n if isinstance(n, int) else case.symbol(f"{name}[{a}]", low, high))
-    return Leaf(port, fact.type, tuple(sizes))
+    return views.Leaf(port, fact.type, tuple(sizes))
 
 
 class RegionWalk(ModelWalk):
@@ -247,9 +235,9 @@ class RegionWalk(ModelWalk):
         """Return the outputs of a layer."""
         self.runs, self.fixed = True, not self.case.count
         # A leaf may have got its role since the walk met it.
-        given = [self.leaves.get(v.port, v) if isinstance(v, Leaf) else v for v in given]
+        given = [self.leaves.get(v.port, v) if isinstance(v, views.Leaf) else v for v in given]
         made = super().step(layer, given)
-        self.shapes += [v.shape for v in made if views_of(v)]
+        self.shapes += [v.shape for v in made if views.views_of(v)]
         return made
 
     def _followed(self, call: Call, given: Sequence[Value]) -> Sequence[Value]:
@@ -257,12 +245,16 @@ class RegionWalk(ModelWalk):
         if any(isinstance(v, Reference) for v in given) and layer.type not in BEHIND:
             raise Unproved(f"{layer} behind the deconvolution is not followed for all sizes")
         # Zeros are joined and reshaped; with a number for each channel they are a bias.
-        blank = (Pieces, TypedArray, Numbers) if layer.type == "Add" else (Pieces, TypedArray)
+        blank = (
+            (views.Pieces, TypedArray, views.Numbers)
+            if layer.type == "Add"
+            else (views.Pieces, TypedArray)
+        )
         zeros = layer.type in ("Add", "Concat", "Reshape")
         zeros = zeros and all(isinstance(v, blank) for v in given)
-        if layer.type in STEPS and (zeros or any(map(views_of, given))):
+        if layer.type in STEPS and (zeros or any(map(views.views_of, given))):
             return followed(self.case, layer, given)
-        if any(isinstance(v, Numbers) for v in given) and layer.type in MOVES:
+        if any(isinstance(v, views.Numbers) for v in given) and layer.type in MOVES:
             return _moved(layer, given)
         raise Unproved(f"{layer} is not followed for all sizes")
 
@@ -270,22 +262,22 @@ class RegionWalk(ModelWalk):
         if layer.type == "Broadcast" and layer.attributes.get("mode") == "numpy":
             value, target = given[0], vector(given[1])
             if len(given) == 2 and any(isinstance(n, Expr) for n in target):
-                return [filled(self.case, value, target)]
+                return [views.filled(self.case, value, target)]
         is_open = any(v.array.dtype == object for v in given)
         spend(INEQUALITY * sum(v.array.size for v in given) * is_open)
         out = super()._known(layer, given)
         self.within(layer, [*given, *out] if is_open else [])
         return out
 
-    def numbered(self, leaf: Leaf) -> Numbers:
+    def numbered(self, leaf: views.Leaf) -> views.Numbers:
         """Let a leaf stand for its elements, with numbers that no other leaf has."""
         held = self.leaves[leaf.port]
-        if not isinstance(held, Numbers):
+        if not isinstance(held, views.Numbers):
             fixed = all(isinstance(n, int) for n in leaf.shape)
             need(fixed, "the shape of computed weights is open")
             first, self.count = self.count, self.count + room(leaf.shape, what="computed weights")
             array = np.arange(first, self.count).reshape(leaf.shape)
-            held = self.leaves[leaf.port] = Numbers(leaf.type, array)
+            held = self.leaves[leaf.port] = views.Numbers(leaf.type, array)
         return held
 
     def within(self, layer: Layer, values: Sequence[TypedArray]) -> None:
@@ -304,18 +296,18 @@ class RegionWalk(ModelWalk):
 
     def _operands(self, layer: Layer, given: list[Value]) -> tuple[LayerDefinition, Value, Value]:
         data, filter = given[:2]
-        begins = isinstance(data, Leaf) or views_of(data)
+        begins = isinstance(data, views.Leaf) or views.views_of(data)
         if not begins or isinstance(data, Reference):
             raise Unproved(f"the data of {layer} is not where a region begins")
-        d, self.is_leaf = define(layer, len(data.shape)), isinstance(data, Leaf)
+        d, self.is_leaf = define(layer, len(data.shape)), isinstance(data, views.Leaf)
         self.runs = self.raised or not self.is_leaf
-        if isinstance(data, Leaf):
+        if isinstance(data, views.Leaf):
             # A view does not say of which leaf it is.
             one = not any(isinstance(v, View) for v in self.leaves.values())
             need(one, f"{layer} reads other data than a layer before it")
-            self.leaves[data.port] = data_view(data, d)
-        filter = self.numbered(filter) if isinstance(filter, Leaf) else filter
-        return d, data, filter._replace(array=d.ordered(elements(filter)))
+            self.leaves[data.port] = views.data_view(data, d)
+        filter = self.numbered(filter) if isinstance(filter, views.Leaf) else filter
+        return d, data, filter._replace(array=d.ordered(views.elements(filter)))
 
     def _fits(self, layer: Layer, d: LayerDefinition, along: Relation) -> None:
         """Check that a layer has outputs; of a defined one in the source this is a fact."""
@@ -337,13 +329,13 @@ class RegionWalk(ModelWalk):
     ) -> Value:
         """Return a layer of leaves by its definition, another one as sums over a view."""
         need(w.type == x.type or not self.runs, f"{layer}: a filter of {w.type}")
-        if isinstance(x, Leaf):
-            return defined(x, d, w, relations)
+        if isinstance(x, views.Leaf):
+            return views.defined(x, d, w, relations)
         return weighed(called(self.case, layer), x, d, w, relations, self.inner)
 
     def _biased(self, layer: Layer, y: Value, bias: Value, axis: int) -> Value:
         need(isinstance(y, View), f"{layer} adds no bias")
-        bias = self.numbered(bias) if isinstance(bias, Leaf) else bias
+        bias = self.numbered(bias) if isinstance(bias, views.Leaf) else bias
         return biased(called(self.case, layer), y, bias, axis)
 
     def _activated(self, value: View, last: Activation) -> View:

@@ -10,19 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from irdeconv.proof import model
 from irdeconv.proof.definition import LayerDefinition, Relation
 from irdeconv.proof.maps import Axis, Reference, View
-from irdeconv.proof.model import (
-    HIGHEST_RANK,
-    LARGEST_ARRAY,
-    Array,
-    Ints,
-    Port,
-    TypedArray,
-    Unproved,
-    need,
-    pick,
-)
 from irdeconv.proof.sizes import Case, Expr, Size, SizesTooSmall, is_int, ratio
 
 
@@ -30,7 +20,7 @@ from irdeconv.proof.sizes import Case, Expr, Size, SizesTooSmall, is_int, ratio
 class Leaf:
     """A value of the source model at the beginning of the regions."""
 
-    port: Port
+    port: model.Port
     type: str | None
     shape: tuple[Size, ...]
 
@@ -39,7 +29,7 @@ class Numbers(NamedTuple):
     """Numbers (from 0 on; -1: a zero) of the elements of a leaf, moved about."""
 
     type: str | None
-    array: Array
+    array: model.Array
 
     @property
     def shape(self) -> tuple[Size, ...]:
@@ -61,17 +51,17 @@ def views_of(value: Any) -> tuple[View, ...]:
     return value.views if isinstance(value, Pieces) else (value,) * isinstance(value, View)
 
 
-def elements(value: Any) -> Array:
+def elements(value: Any) -> model.Array:
     """Return the elements of a constant, or their numbers."""
-    if not isinstance(value, TypedArray | Numbers):
-        raise Unproved("weights are neither constants nor an input of the source layer")
+    if not isinstance(value, model.TypedArray | Numbers):
+        raise model.Unproved("weights are neither constants nor an input of the source layer")
     return value.array
 
 
 def data_view(leaf: Leaf, d: LayerDefinition) -> View:
     """Return the data of a layer, of which every element is known by its place."""
     channels = leaf.shape[d.data_axes[1]]
-    need(isinstance(channels, int), "the number of channels is open")
+    model.need(isinstance(channels, int), "the number of channels is open")
     axes = [
         Axis(n, max(d.data_axes.index(a) - 1, 0), bounds=((0, n),))
         for a, n in enumerate(leaf.shape)
@@ -104,7 +94,7 @@ def with_axis(view: View, a: int, axis: Axis) -> View:
     return replace(view, axes=(*view.axes[:a], axis, *view.axes[a + 1 :]))
 
 
-def rebuilt(view: View, first: int, last: int, axes: Iterable[Axis], runs: Ints) -> View:
+def rebuilt(view: View, first: int, last: int, axes: Iterable[Axis], runs: model.Ints) -> View:
     """Replace axes `first` to `last` by others, which divide the same rows of the table."""
     axes = (*view.axes[:first], *axes, *view.axes[last:])
     shape = [a.rows for a in axes]
@@ -122,14 +112,14 @@ def single(view: View, a: int) -> tuple[View, int]:
     spatial = [axis for axis in run if axis.coordinate is not None]
     ones = [axis for axis in spatial if is_int(axis.length, 1)]
     wide = [axis for axis in spatial if not any(axis is one for one in ones)]
-    need(len(wide) < 2, "several open axes are one")
+    model.need(len(wide) < 2, "several open axes are one")
     chosen = wide or ones[-1:]
     inner = [axis for axis in run if axis.coordinate is None]
     # Behind an open axis e is a remainder, n*t + e; in front, e*length + q has an open factor.
     if wide:  # what stands in front of it has to be nothing
         front = itertools.takewhile(lambda axis: axis is not wide[0], run)
         nothing = all(n.coordinate is not None or n.length == 1 for n in front)
-        need(nothing, "an explicit axis stands in front of an open one")
+        model.need(nothing, "an explicit axis stands in front of an open one")
     ones = [axis for axis in ones if axis is not chosen[0]]
     rows = view.rows
     view = view.grouped([*rows[:a], (*ones, *chosen, *inner), *rows[a + 1 :]])
@@ -139,7 +129,7 @@ def single(view: View, a: int) -> tuple[View, int]:
         view = rebuilt(view, place, end, [Axis(size)], runs)
     elif chosen and inner:
         axis = chosen[0]
-        need(axis.step == 1, "elements that were taken with a step are merged")
+        model.need(axis.step == 1, "elements that were taken with a step are merged")
         bounds = tuple((low * size, high * size) for low, high in axis.bounds)
         radix, length = axis.radix * size, axis.length * size
         merged = Axis(length, axis.coordinate, radix, axis.shift * size, bounds)
@@ -155,7 +145,7 @@ def plain(view: View) -> View:
     return view
 
 
-def taken(view: View, a: int, at: Array, joins: bool = False) -> View:
+def taken(view: View, a: int, at: model.Array, joins: bool = False) -> View:
     """Return the elements at some places of an explicit axis of the tensor; others are zeros.
 
     With `joins` these become elements of another tensor: they have no bias or activation.
@@ -163,13 +153,15 @@ def taken(view: View, a: int, at: Array, joins: bool = False) -> View:
     view, place = single(view, a)
     axis = view.axes[place]
     n = axis.length
-    need(axis.coordinate is None, "an open axis is rearranged")
+    model.need(axis.coordinate is None, "an open axis is rearranged")
     inside = (at >= 0) & (at < n)
     fits = joins or inside.all() or not view.is_finished
-    need(fits, "zeros join what has a bias or an activation")
-    need(view.table.size // max(n, 1) * at.size <= LARGEST_ARRAY, "a table grows too large")
-    bias = None if view.bias is None else pick(view.bias, place, at, -view.bias_numbered)
-    view = replace(view, table=pick(view.table, place, at, -1), bias=bias)
+    model.need(fits, "zeros join what has a bias or an activation")
+    model.need(
+        view.table.size // max(n, 1) * at.size <= model.LARGEST_ARRAY, "a table grows too large"
+    )
+    bias = None if view.bias is None else model.pick(view.bias, place, at, -view.bias_numbered)
+    view = replace(view, table=model.pick(view.table, place, at, -1), bias=bias)
     return with_axis(view, place, replace(axis, length=int(at.size)))
 
 
@@ -184,14 +176,16 @@ def padded(case: Case, view: View, rows: Mapping[int, tuple[Size, Size]]) -> Vie
         # A Pad that crops more than there is reads foreign memory in OpenVINO.
         parts = (length, axis.length + begin, axis.length + end)
         cuts = f"more than there is may be cut off: {begin} and {end}"
-        need(all(map(case.implies, parts)), cuts)
+        model.need(all(map(case.implies, parts)), cuts)
         if axis.coordinate is None:
-            need(type(begin) is type(end) is int, "pads of channels are open")
-            need(max(abs(begin), abs(end)) <= LARGEST_ARRAY, f"pads of {begin} and {end}")
+            model.need(type(begin) is type(end) is int, "pads of channels are open")
+            model.need(
+                max(abs(begin), abs(end)) <= model.LARGEST_ARRAY, f"pads of {begin} and {end}"
+            )
             view = taken(view, a, np.arange(-begin, axis.length + end))
             continue
         shrinks = case.implies(-begin) and case.implies(-end)
-        need(shrinks or not view.is_finished, "zeros join what has a bias or an activation")
+        model.need(shrinks or not view.is_finished, "zeros join what has a bias or an activation")
         # What is cut off and padded again is zero: the axis must not grow back over data.
         bounds = axis.bounds
         if not shrinks:
@@ -210,7 +204,7 @@ def regrouped(case: Case, view: View, target: Sequence[Size]) -> View:
     need be; an axis of size 1 belongs anywhere.
     """
     text = f"{list(view.shape)} is not followed to {list(target)}"
-    need(0 < len(target) <= HIGHEST_RANK, text)
+    model.need(0 < len(target) <= model.HIGHEST_RANK, text)
     view, sizes = _merged(view), list(target)
     unknown = next((i for i, v in enumerate(sizes) if is_int(v, -1)), len(sizes))
     counts, used = [0] * (len(sizes) + 1), [0, 0]  # axes of each run, and from either end
@@ -224,7 +218,7 @@ def regrouped(case: Case, view: View, target: Sequence[Size]) -> View:
     for i in (*range(unknown), *reversed(range(unknown + 1, len(sizes)))):
         back, done = i > unknown, 1
         while not case.is_zero(sizes[i] - done) or (is_int(done, 0) and ahead(i)):
-            need(sum(used) < len(view.axes), text)
+            model.need(sum(used) < len(view.axes), text)
             at = len(view.axes) - 1 - used[1] if back else used[0]
             n, f = view.axes[at].length, ratio(sizes[i], done)
             if view.axes[at].coordinate is None and 1 < f < n and n % f == 0:
@@ -237,7 +231,7 @@ def regrouped(case: Case, view: View, target: Sequence[Size]) -> View:
     rows = [list(view.axes[a:b]) for a, b in ends]
     rest = rows.pop()  # nothing, if one size was unknown
     if unknown == len(sizes):
-        need(all(is_int(a.length, 1) for a in rest), text)
+        model.need(all(is_int(a.length, 1) for a in rest), text)
         rows[-1] += rest
     elif any(not case.implies(a.length - 1) for i, r in enumerate(rows) if i != unknown for a in r):
         raise SizesTooSmall(f"{text}: -1 stands beside a size that may be 0")
@@ -273,23 +267,23 @@ def _in_own_places(view: View, rows: list[list[Axis]]) -> list[list[Axis]]:
 def zero_shape(value: Any) -> tuple[Size, ...]:
     """Return the shape of zeros; Unproved for anything else."""
     zero = isinstance(value, Pieces) and not value.views
-    zero |= isinstance(value, TypedArray) and not value.array.any()
-    need(zero, "the data is joined with something else")
+    zero |= isinstance(value, model.TypedArray) and not value.array.any()
+    model.need(zero, "the data is joined with something else")
     return tuple(value.shape)
 
 
-def filled(case: Case, value: TypedArray | Numbers, shape: Sequence[Size]) -> Pieces | View:
+def filled(case: Case, value: model.TypedArray | Numbers, shape: Sequence[Size]) -> Pieces | View:
     """Return one number for each channel, in the shape of a tensor like the data."""
     plain_sizes = value.array.dtype != object and all(isinstance(n, Expr) or n >= 0 for n in shape)
-    need(plain_sizes, f"numbers in the shape {list(shape)}")
+    model.need(plain_sizes, f"numbers in the shape {list(shape)}")
     numbered, c = isinstance(value, Numbers), value.array
     c = c.reshape((1,) * (len(shape) - c.ndim) + c.shape)
     same = (n == 1 or case.is_zero(n - m) for n, m in zip(c.shape, shape, strict=True))
-    need(all(same), "numbers of another shape")
+    model.need(all(same), "numbers of another shape")
     if not numbered and not c.any():
         return Pieces(value.type, tuple(shape))
     fits = len(shape) > 2 and type(shape[1]) is int and c.size == c.shape[1]
-    need(fits and all(map(case.implies, shape)), "numbers along other axes")
+    model.need(fits and all(map(case.implies, shape)), "numbers along other axes")
     axes = [Axis(n, max(a - 1, 0), bounds=((0, n),) * (a == 0)) for a, n in enumerate(shape)]
     axes[1] = Axis(shape[1])
     bias = np.broadcast_to(c.reshape(-1), shape[1:2]).reshape([a.rows for a in axes])

@@ -259,7 +259,6 @@ def reduce(
 def _reduced(
     model: ModelLike, inputs: Feeds | None, task: Task, path: str | PathLike[str] | None
 ) -> Reduced:
-    """Read the models, reduce, write."""
     graph, models = opened(model, path)
     if task.compare is not None and task.compare not in (PEER, ONNX_PEER):
         if isinstance(task.compare, str):

@@ -133,7 +133,6 @@ class _FilterLayer:
         return _FilterLayer(node, found, w, order, outer, channel)
 
     def channels(self, axis: int) -> int:
-        """Return the number of channels of all groups."""
         return int(self.filter.shape[0] * self.filter.shape[axis])
 
     def along(self, vector: Array, axis: int) -> Array:

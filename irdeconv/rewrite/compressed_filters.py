@@ -22,19 +22,10 @@ from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.ir.op import Op, as_tuple
 from irdeconv.ir.ports import axis_of
 from irdeconv.ir.spec import Array, is_static
+from irdeconv.ops import movement
 from irdeconv.ops.basic import Const, Convert
 from irdeconv.ops.checks import axes_of
 from irdeconv.ops.elementwise import Multiply, Subtract
-from irdeconv.ops.movement import (
-    Pad1,
-    Pad12,
-    PadMode,
-    Reshape,
-    Squeeze1,
-    Transpose,
-    Unsqueeze,
-    pad_indices,
-)
 from irdeconv.ops.slicing import Gather, Slice, taken
 
 SMALL_BYTES = 1 << 16  # up to this size a constant is moved by copying it
@@ -61,9 +52,9 @@ def moved_data(
 
 def _moved(op: Op, data: MovedData, rest: tuple[Array, ...]) -> MovedData | None:
     shape = data.shape
-    if isinstance(op, Transpose):
+    if isinstance(op, movement.Transpose):
         return data.transposed(np.arange(len(shape))[_numbers(rest[0])].tolist())
-    if isinstance(op, Reshape | Squeeze1 | Unsqueeze):
+    if isinstance(op, movement.Reshape | movement.Squeeze1 | movement.Unsqueeze):
         return data.reshaped(op.view(shape, *rest)(np.broadcast_to(np.empty(()), shape)).shape)
     index: dict[int, Array] = {}
     if isinstance(op, Gather) and rest[0].ndim == 1 and not op.batch_dims:
@@ -73,7 +64,7 @@ def _moved(op: Op, data: MovedData, rest: tuple[Array, ...]) -> MovedData | None
         axes = axes_of(_numbers(rest[3]), len(shape), 4)
         for axis, *bounds in zip(axes, *map(_numbers, rest[:3]), strict=True):
             index[axis] = np.arange(shape[axis])[taken(shape[axis], *bounds)]
-    elif isinstance(op, Pad1) and len(rest) == 2:
+    elif isinstance(op, movement.Pad1) and len(rest) == 2:
         for axis, pads in enumerate(zip(*map(_numbers, rest), strict=True)):
             index[axis] = _padded(op.pad_mode, shape[axis], *pads)
     else:
@@ -84,10 +75,10 @@ def _moved(op: Op, data: MovedData, rest: tuple[Array, ...]) -> MovedData | None
     return found
 
 
-def _padded(mode: PadMode, size: int, begin: int, end: int) -> Array:
+def _padded(mode: movement.PadMode, size: int, begin: int, end: int) -> Array:
     """Return the index of the axis element at each position of a padded axis."""
     if mode != "constant":
-        return pad_indices(mode, size, begin, end)
+        return movement.pad_indices(mode, size, begin, end)
     at = np.arange(-begin, size + end)
     return np.where((at < 0) | (at >= size), NO_ELEMENT, at)
 
@@ -255,8 +246,8 @@ def _stored_moved(
     """Move a parameter with the filter; axes along which it does not change have one element."""
     if p.values.size == 1:
         return replace(p, values=p.values.reshape(()))
-    if isinstance(op, Pad1):
-        op = Pad12("edge")
+    if isinstance(op, movement.Pad1):
+        op = movement.Pad12("edge")
     dtype = p.dtype or of_numpy(p.values.dtype)
     held = moved_data(op, MovedData.broadcast(p.values, dtype, shape), dtype, shape, *rest)
     try:

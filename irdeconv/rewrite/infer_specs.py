@@ -15,23 +15,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from irdeconv.base import progress, work
+from irdeconv.base import errors, progress, work
 from irdeconv.base.codes import CODES
-from irdeconv.base.errors import (
-    Collector,
-    Diagnostic,
-    InferenceError,
-    IrdeconvError,
-    Note,
-    OpError,
-    Problem,
-    Spelling,
-    UsageError,
-    count,
-    did_you_mean,
-    in_python,
-    severity_of,
-)
 from irdeconv.base.limits import LARGEST_INT, current, raise_hint
 from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.ir.op import infer_op, ports, require_fit
@@ -52,8 +37,10 @@ from irdeconv.ops.bodies import BodyError, BodyOp, bodies_of, every_node, infer_
 from irdeconv.ops.channels import VariadicSplit
 
 STALE = "W207"
-FAILURES = (OpError, ArithmeticError, ValueError, TypeError, LookupError)
-DECLARED = Note("the body is inferred as its Parameters declare it, as OpenVINO does to begin with")
+FAILURES = (errors.OpError, ArithmeticError, ValueError, TypeError, LookupError)
+DECLARED = errors.Note(
+    "the body is inferred as its Parameters declare it, as OpenVINO does to begin with"
+)
 UNSURE = "its shape is not known: it would follow from a number that is not the same everywhere"
 
 
@@ -98,7 +85,7 @@ class Declarations:
         return value.node in self.changed and not _within(is_.shape, said.shape)
 
 
-def stale(graph: Graph) -> list[Diagnostic]:
+def stale(graph: Graph) -> list[errors.Diagnostic]:
     """Warn of every unknown operation of an inferred graph whose declared shapes do not hold."""
     return [warning(graph, node) for node in graph.nodes() if is_stale(node)]
 
@@ -108,17 +95,17 @@ def is_stale(node: Node) -> bool:
     return isinstance(node.op, Opaque) and node.specs not in (None, node.op.declared)
 
 
-def warning(graph: Graph, node: Node) -> Diagnostic:
+def warning(graph: Graph, node: Node) -> errors.Diagnostic:
     """Return the warning about such a node: the inputs that differ from their declaration."""
     notes = [
-        Note(f"input {port} is declared {said}, and it is {graph.spec(value)}")
+        errors.Note(f"input {port} is declared {said}, and it is {graph.spec(value)}")
         for port, (value, said) in enumerate(_declared_inputs(graph, node))
         if graph.spec(value).shape != said.shape or not _same_type(said, graph.spec(value))
     ]
     text = f"{node.label}: irdeconv does not know the operation, and what the file "
     text += "declares of its outputs does not hold of these inputs: their shapes are unknown"
     place = node.location, node.name
-    return Diagnostic(STALE, severity_of(STALE), text, *place, tuple(notes))
+    return errors.Diagnostic(STALE, errors.severity_of(STALE), text, *place, tuple(notes))
 
 
 def _declared_inputs(graph: Graph, node: Node) -> list[tuple[Value, Spec]]:
@@ -151,7 +138,7 @@ def infer_specs(
     remarks: bool = False,
     believe: bool = True,
     needed: bool = False,
-) -> list[Diagnostic]:
+) -> list[errors.Diagnostic]:
     """Fill in the specs of every node in place and return everything that does not fit.
 
     `shapes` overrides the shapes of Parameters by node id, `given` their specs. A node that fails
@@ -159,7 +146,7 @@ def infer_specs(
     specs unlike the declared ones. Unknown operations have the declared specs if these hold of the
     inputs, or none without `believe`. `needed` ignores layers that no output needs.
     """
-    found, ignored = Collector(most=current().reports), Collector(most=0)
+    found, ignored = errors.Collector(most=current().reports), errors.Collector(most=0)
     declarations, sizes = Declarations(believe), _SizeCheck()
     live = graph.live() if needed else None
     for node in progress.each("inferring shapes", graph.topological()):
@@ -180,12 +167,12 @@ def infer_specs(
         if remarks:
             _remark(problems, graph, node, inputs, believe)
     for node in rounded_shapes(graph) if remarks else ():
-        report(found, graph, node, Problem("W304", UNSURE))
+        report(found, graph, node, errors.Problem("W304", UNSURE))
     found.count_rest()
     return found.diagnostics
 
 
-def body_misfits(graph: Graph) -> list[Diagnostic]:
+def body_misfits(graph: Graph) -> list[errors.Diagnostic]:
     """Return an error for each layer of a body that does not fit what its Parameters declare.
 
     OpenVINO infers a body so before it feeds it. `graph` is as it was read.
@@ -198,9 +185,9 @@ def body_misfits(graph: Graph) -> list[Diagnostic]:
     return found
 
 
-def variable_misfits(graph: Graph) -> list[Diagnostic]:
+def variable_misfits(graph: Graph) -> list[errors.Diagnostic]:
     """Return an error for each value that its variable cannot have; `graph` is inferred."""
-    found, held = Collector(most=current().reports), {}
+    found, held = errors.Collector(most=current().reports), {}
     for node in graph.nodes("ReadValue"):
         if isinstance(node.op, ReadValue6):
             held[node.op.variable_id] = Spec(node.op.variable_type, node.op.variable_shape)
@@ -212,7 +199,7 @@ def variable_misfits(graph: Graph) -> list[Diagnostic]:
         code = "E302" if value.dtype in (None, own.dtype) else "E303"
         if code == "E303" or not compatible(value.shape, own.shape):
             text = f"the value is {value}, the variable {own}"
-            report(found, graph, node, Problem(code, text))
+            report(found, graph, node, errors.Problem(code, text))
     return found.diagnostics
 
 
@@ -243,14 +230,14 @@ def rounded_shapes(graph: Graph) -> list[Node]:
     return found
 
 
-def _report_failure(problems: Collector, graph: Graph, node: Node, error: Exception) -> None:
+def _report_failure(problems: errors.Collector, graph: Graph, node: Node, error: Exception) -> None:
     """Report why a node cannot be inferred; of a body all that is wrong inside it."""
     if isinstance(error, BodyError):
         problems.take(error.diagnostics)
-    elif isinstance(error, OpError):
+    elif isinstance(error, errors.OpError):
         report(problems, graph, node, error.problem)
     else:
-        report(problems, graph, node, Problem("E300", f"its inputs do not fit: {error}"))
+        report(problems, graph, node, errors.Problem("E300", f"its inputs do not fit: {error}"))
 
 
 def _infer(
@@ -272,7 +259,7 @@ def _infer(
     return infer_op(node.op, inputs)
 
 
-def _check_ports(problems: Collector, graph: Graph, node: Node) -> None:
+def _check_ports(problems: errors.Collector, graph: Graph, node: Node) -> None:
     """Report output ports that are declared or read and that the operation does not have."""
     if isinstance(node.op, Opaque):
         return
@@ -280,12 +267,12 @@ def _check_ports(problems: Collector, graph: Graph, node: Node) -> None:
     ports = max(len(node.declared), read)
     if ports > have:
         kind = "output ports" if ports > read else "outputs that are read"
-        text = f"{node.label}: it has {ports} {kind}, but {count(have, 'output')}"
+        text = f"{node.label}: it has {ports} {kind}, but {errors.count(have, 'output')}"
         problems.add_at(node, "E208", text, location=node.place_of("output", have))
 
 
 def _remark(
-    problems: Collector, graph: Graph, node: Node, inputs: tuple[Spec, ...], believe: bool
+    problems: errors.Collector, graph: Graph, node: Node, inputs: tuple[Spec, ...], believe: bool
 ) -> None:
     """Add the warnings about an inferred node."""
     if isinstance(node.op, Opaque):  # nothing is known that could be compared
@@ -296,7 +283,7 @@ def _remark(
         report(problems, graph, node, problem)
     _compare(problems, graph, node)
     if isinstance(node.op, BodyOp):  # its bodies were inferred without an error
-        inside = Collector(most=current().reports)
+        inside = errors.Collector(most=current().reports)
         for body in (b.graph for b in bodies_of(node)):
             for inner in body.topological():
                 _remark(inside, body, inner, body.input_specs(inner.id), believe)
@@ -331,7 +318,7 @@ def require_specs(graph: Graph, *, needed: bool = False) -> None:
     """
     problems = infer_specs(graph, needed=needed)
     if any(d.severity == "error" for d in problems):
-        raise InferenceError(problems)
+        raise errors.InferenceError(problems)
 
 
 # Codes of errors that other sizes of the inputs may avoid.
@@ -339,21 +326,23 @@ _OF_SIZES = ("E302", "E304", "E305", "E306")
 
 
 def refused(
-    problems: Iterable[Diagnostic], shapes: Mapping[str, ShapeLike], declared: Callable[[], object]
-) -> list[Diagnostic]:
+    problems: Iterable[errors.Diagnostic],
+    shapes: Mapping[str, ShapeLike],
+    declared: Callable[[], object],
+) -> list[errors.Diagnostic]:
     """Return the problems of a model with the given input shapes; a general hint names these.
 
     `declared` infers the model without them: if it raises an error, the shapes are not the cause.
     """
     found = list(problems)
     general = [d for d in found if d.code in _OF_SIZES and d.hint == CODES[d.code].hint]
-    with suppress(IrdeconvError):
+    with suppress(errors.IrdeconvError):
         if general and shapes and (model := declared()) is not None:
             sizes = {name: parse_shape_like(shape) for name, shape in shapes.items()}
             near = _accepted(model, sizes) if isinstance(model, Graph) else None
             other = f"takes --shape '{_listed(near)}'" if near else "needs other sizes"
             hint = f"the model refuses {_listed(sizes)}; it {other}"
-            hint = hint if Spelling.options else in_python(hint)
+            hint = hint if errors.Spelling.options else errors.in_python(hint)
             return [replace(d, hint=hint) if d in general else d for d in found]
     return found
 
@@ -394,8 +383,8 @@ def naming_shapes(
     """Raise InferenceError with the hints of `refused`."""
     try:
         yield
-    except InferenceError as e:
-        raise InferenceError(refused(e.diagnostics, shapes, declared)) from None
+    except errors.InferenceError as e:
+        raise errors.InferenceError(refused(e.diagnostics, shapes, declared)) from None
 
 
 class _SizeCheck:
@@ -405,7 +394,7 @@ class _SizeCheck:
         self._limits = current()
         self._total, self._reported = 0, False
 
-    def check(self, problems: Collector, node: Node, inputs: tuple[Spec, ...]) -> None:
+    def check(self, problems: errors.Collector, node: Node, inputs: tuple[Spec, ...]) -> None:
         """Check a node that has been inferred; too large sizes become open ones."""
         specs = node.specs or ()
         if all(map(self._fits, specs)):
@@ -433,14 +422,14 @@ class _SizeCheck:
         self._total += bytes
         return True
 
-    def _sum(self, problems: Collector, node: Node) -> None:
+    def _sum(self, problems: errors.Collector, node: Node) -> None:
         limit = self._limits.total_bytes
         if self._total > limit and not self._reported:
             self._reported = True
             text = f"with its outputs the model has {self._total:,} bytes; the limit is {limit:,}"
             self._report(problems, node, text, "total_bytes")
 
-    def _report(self, problems: Collector, node: Node, text: str, limit: str) -> None:
+    def _report(self, problems: errors.Collector, node: Node, text: str, limit: str) -> None:
         hint = "check the sizes of the inputs and the attributes, pads above all"
         hint = f"{hint}; {raise_hint(limit)}" if limit else hint
         problems.add_at(node, "E602", f"{node.label}: {text}", hint=hint)
@@ -471,7 +460,7 @@ def beyond(spec: Spec) -> tuple[str, str] | None:
     return None
 
 
-def report(problems: Collector, graph: Graph, node: Node, problem: Problem) -> None:
+def report(problems: errors.Collector, graph: Graph, node: Node, problem: errors.Problem) -> None:
     """Add an operation's problem with its layer, its place and the producers of its inputs."""
     location, notes = node.location, []
     if problem.attribute is None:
@@ -480,7 +469,7 @@ def report(problems: Collector, graph: Graph, node: Node, problem: Problem) -> N
             producer = graph.node(value.node)
             if problem.port in (None, port) or port == 0:
                 text = f'{names.name(port)} is {graph.spec(value)} from "{producer.name}"'
-                notes.append(Note(text, producer.location))
+                notes.append(errors.Note(text, producer.location))
     elif location is not None:
         location = location.at(problem.attribute)
     text = f"{node.label}: {problem.message}"
@@ -488,7 +477,7 @@ def report(problems: Collector, graph: Graph, node: Node, problem: Problem) -> N
     problems.add_at(node, problem.code, text, location=location, **more)
 
 
-def _compare(problems: Collector, graph: Graph, node: Node) -> None:
+def _compare(problems: errors.Collector, graph: Graph, node: Node) -> None:
     """Warn if the file declares other shapes or element types than the inferred ones."""
     for port, (said, is_) in enumerate(zip(node.declared, node.specs or (), strict=False)):
         if said.shape != is_.shape or said.dtype is not is_.dtype:
@@ -504,13 +493,12 @@ def _compare(problems: Collector, graph: Graph, node: Node) -> None:
 
 
 def _compare_one(
-    problems: Collector,
+    problems: errors.Collector,
     node: Node,
     side: Literal["input", "output"],
     port: int,
     specs: tuple[Spec, Spec],
 ) -> None:
-    """Compare the declared with the inferred spec of a port."""
     said, is_ = specs
     differences = []
     if said.dtype is not None and is_.dtype is not None and said.dtype != is_.dtype:
@@ -533,7 +521,7 @@ def input_shapes(graph: Graph, shapes: Mapping[str, ShapeLike]) -> dict[int, Sha
     An input is named as when it is fed; the empty name is the only input. Raises UsageError with
     everything that does not fit.
     """
-    problems, out = Collector(), {}
+    problems, out = errors.Collector(), {}
     names = graph.input_names()
     if len(graph.parameters) == 1:
         names = {"": graph.parameters[0], **names}
@@ -541,14 +529,14 @@ def input_shapes(graph: Graph, shapes: Mapping[str, ShapeLike]) -> dict[int, Sha
         node = names.get(name)
         if node is None:
             message = f'the model has no input "{name}"; it has {", ".join(graph.inputs)}'
-            hint = (did_you_mean(name, names) if name else None) or "name one of them"
+            hint = (errors.did_you_mean(name, names) if name else None) or "name one of them"
             problems.add("E310", message, hint=hint)
             continue
         try:
             out[node.id] = _input_shape(name, node, wanted)
         except ValueError as e:
             problems.add("E310", str(e), layer=node.name)
-    problems.require_none(UsageError)
+    problems.require_none(errors.UsageError)
     return out
 
 
@@ -614,4 +602,4 @@ def constant_layers(
 
 def layer_count(graph: Graph) -> str:
     """Return `19 layers (5 constant)`."""
-    return f"{count(len(graph), 'layer')} ({len(constant_layers(graph))} constant)"
+    return f"{errors.count(len(graph), 'layer')} ({len(constant_layers(graph))} constant)"

@@ -45,14 +45,7 @@ from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.ops.dialect_openvino import BackpropData
 from irdeconv.ops.elementwise import Add
 from irdeconv.ops.movement import Reshape, ShapeOf, Squeeze1, Unsqueeze
-from irdeconv.rewrite.emit import (
-    Decision,
-    DeconvolutionInputs,
-    Option,
-    Skip,
-    Style,
-    spell_zero_insertion,
-)
+from irdeconv.rewrite import emit
 from irdeconv.rewrite.forms import NATIVE, Form, NonFiniteReport, forms_for
 from irdeconv.rewrite.legalising import proposals
 from irdeconv.rewrite.subpixel import DeconvolutionSite, site_of
@@ -107,7 +100,7 @@ class _Segment:
 
     operations: list[PlannedOperation]
     buffers: list[tuple[int, tuple[int, ...]]]
-    decisions: list[Decision]
+    decisions: list[emit.Decision]
     value: PlannedValue
     failed: int = 0  # operations that violate conditions
     score: float = 0.0
@@ -162,13 +155,13 @@ class Planner:
     """
 
     target: Target
-    style: Style = Style()
+    style: emit.Style = emit.Style()
     dtype: ElementType = ELEMENT_TYPES["f32"]  # of data and filter
     sums: bool = True  # whether partial sums of several convolutions may be added
     copies: bool = False  # whether a deconvolution may become hundreds of them
     operations: list[PlannedOperation] = field(default_factory=list)
     buffers: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)
-    decisions: list[Decision] = field(default_factory=list)
+    decisions: list[emit.Decision] = field(default_factory=list)
     score: float = 0.0  # of the recorded operations, without scratch memory
     _inserting: bool = False
     _zeros: int = 1  # so many products of a convolution are one of the data
@@ -248,7 +241,7 @@ class Planner:
         try:
             if self.target.operations is None:
                 return self.add(op, x)
-            spelled = spell_zero_insertion(op, self, x)
+            spelled = emit.spell_zero_insertion(op, self, x)
             assert isinstance(spelled, PlannedValue)
             return spelled
         finally:
@@ -273,7 +266,7 @@ class Planner:
             found = self.target.failures(operation_of(front.op), front.facts)
             front.failures, made.failures = tuple(found), ()
 
-    def choose(self, options: Sequence[Option[PlannedValue]]) -> PlannedValue:
+    def choose(self, options: Sequence[emit.Option[PlannedValue]]) -> PlannedValue:
         """Build every option and keep the best: few violations first, then a low score."""
         if len(options) == 1 or self.target.operations is None:
             self.decisions.append(0)
@@ -341,13 +334,13 @@ class Planner:
         if self.memo.room <= 0:
             raise Pruned("the layer violates conditions", code="E400")
         calls = proposals(self, layer)
-        rules = ((c, Option("rule", partial(c.rule, self, layer, *c.params))) for c in calls)
+        rules = ((c, emit.Option("rule", partial(c.rule, self, layer, *c.params))) for c in calls)
         options = ((call, option, True) for call, option in rules)
         return self._best(itertools.takewhile(lambda _: self.memo.room > 0, options), first)
 
     def _best(
         self,
-        options: Iterable[tuple[Decision, Option[PlannedValue], bool]],
+        options: Iterable[tuple[emit.Decision, emit.Option[PlannedValue], bool]],
         best: _Segment | None = None,
     ) -> PlannedValue:
         """Build options and keep the best; an option that cannot be better is given up early."""
@@ -373,7 +366,7 @@ class Planner:
         self._append(best)
         return best.value
 
-    def _tried(self, number: Decision, build: Callable[[], PlannedValue]) -> _Segment:
+    def _tried(self, number: emit.Decision, build: Callable[[], PlannedValue]) -> _Segment:
         """Return the layers of an option; the records are as before afterwards."""
         mark = operations, buffers, decisions, score = self._mark()
         self.decisions.append(number)
@@ -497,7 +490,7 @@ class FormCost(Record, keys=_COST_KEYS):
     assumed: bool = False  # whether open sizes were replaced by assumed ones
     affected: int | None = None  # outputs that non-finite constants would spoil; null without any
     violations: tuple[str, ...] = ()
-    decisions: tuple[Decision, ...] = field(default=(), repr=False)
+    decisions: tuple[emit.Decision, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True)
@@ -514,7 +507,7 @@ class PlanningTask:
     graph: Graph
     node: Node
     target: Target
-    style: Style = Style()
+    style: emit.Style = emit.Style()
     bias: bool = False
     spread: NonFiniteReport | None = None
     alone: str | None = None
@@ -613,7 +606,7 @@ def _least(rows: Sequence[FormCost], task: PlanningTask) -> float:
 
 def planned(
     form: Form, site: DeconvolutionSite, task: PlanningTask, limit: float = math.inf
-) -> tuple[Planner, PlannedValue] | Skip:
+) -> tuple[Planner, PlannedValue] | emit.Skip:
     """Build a form for a site without numbers. Raises OpError if the rule does.
 
     It is given up beyond `limit`, the score of another form.
@@ -625,7 +618,7 @@ def planned(
     size = task.memo.one(Spec(dtype, site.data_shape))
     known = task.memo.one(Spec(dtype, data.shape)) if site.assumed and data.shape else size
     filter = task.memo.one(Spec(dtype, site.filter_shape))
-    inputs = DeconvolutionInputs(
+    inputs = emit.DeconvolutionInputs(
         PlannedValue(known, size),
         PlannedValue(filter, filter, constant=site.constant_filter),
         b.const(np.array(site.begin, np.int64)),
@@ -635,7 +628,7 @@ def planned(
         else None,
     )
     result = form.lower(core.Deconvolution(site.strides, site.dilations), b, inputs)
-    return result if isinstance(result, Skip) else (b, result)
+    return result if isinstance(result, emit.Skip) else (b, result)
 
 
 def cost_of(b: Planner, result: PlannedValue, site: DeconvolutionSite) -> Cost:
@@ -656,10 +649,10 @@ def _row(
     try:
         plan = planned(form, site, task, limit)
     except Pruned:
-        plan = Skip("another form is cheaper, or none of its spellings is legal")
+        plan = emit.Skip("another form is cheaper, or none of its spellings is legal")
     except OpError as e:
-        plan = Skip(str(e))
-    if isinstance(plan, Skip):
+        plan = emit.Skip(str(e))
+    if isinstance(plan, emit.Skip):
         return FormCost(form.name, None, None, plan.reason)
     b, result = plan
     violations = tuple(dict.fromkeys(f for o in b.operations for f in o.failures))

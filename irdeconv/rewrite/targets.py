@@ -220,7 +220,6 @@ class _TargetReader(TomlReader):
         return tuple(map(str, value))
 
     def operations(self, table: dict[str, Any]) -> dict[str, tuple[Condition, ...]]:
-        """Return the conditions of each operation."""
         out = {}
         for name, texts in table.items():
             words = ("[operations]", name)
@@ -540,7 +539,6 @@ def _windows(op: ConvolutionBase, data: Spec, filter: Spec) -> WindowFacts:
 
 
 def _particulars(op: Op, inputs: Sequence[Spec], tensors: Tensors) -> tuple[Values, Axes]:
-    """Return the values that only this operation has."""
     if isinstance(op, Pad1 | Pad12):
         value: Number | None = 0
         if len(inputs) > 3:

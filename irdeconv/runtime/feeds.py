@@ -253,7 +253,6 @@ class Binder:
         return given
 
     def _given(self, feeds: Feeds, found: Collector) -> dict[int, Any]:
-        """Return the feeds by node id."""
         if isinstance(feeds, Mapping):
             return self._by_name(feeds, found)
         if is_array(feeds):

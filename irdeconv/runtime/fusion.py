@@ -582,7 +582,6 @@ class _Widening:
                 self.wide[value] = value if exact else self._rounded(value, spec.dtype)
 
     def _wide(self, value: Value) -> Value:
-        """Return a value of f32."""
         if value not in self.wide:
             name = f"{self.graph.node(value.node).name}/f32"
             self.wide[value] = Value(self.out.add(WIDE, [value], name=name).id)

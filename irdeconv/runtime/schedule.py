@@ -297,7 +297,6 @@ class _Scheduler:
         self.dense: set[Value] = set()
 
     def build(self) -> program.Program:
-        """Return the program."""
         groups = self._groups()
         self.dense = {v for g in groups for v in dense_inputs(g)}
         constants = self.folded.constants

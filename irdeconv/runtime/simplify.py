@@ -24,22 +24,10 @@ from irdeconv.ir.dtypes import ElementType
 from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.ir.op import Op, as_tuple, effort, infer_op, kept
 from irdeconv.ir.spec import Array, Spec, ints, is_static
+from irdeconv.ops import movement
 from irdeconv.ops.basic import Const, Convert, ConvertLike, Opaque
 from irdeconv.ops.channels import Split, VariadicSplit
 from irdeconv.ops.elementwise import Add, Binary, Divide, Multiply, Subtract
-from irdeconv.ops.movement import (
-    Broadcast,
-    Broadcast1,
-    Concat,
-    Pad1,
-    Pad12,
-    Reshape,
-    Squeeze,
-    Squeeze1,
-    Tile,
-    Transpose,
-    Unsqueeze,
-)
 from irdeconv.rewrite.builder import remove_dead, replace_node, unique_names
 from irdeconv.rewrite.channel_folding import FusedLayer, fuse_channels
 from irdeconv.rewrite.compressed_filters import constant, is_constant
@@ -203,7 +191,7 @@ def _move_in_front_of_convert(graph: Graph, node: Node) -> bool:
     return bool(replace_node(graph, node, lambda op, b, *values: b.add(op, *values)).made)
 
 
-RESHAPERS = (Reshape, Squeeze1, Squeeze, Unsqueeze)
+RESHAPERS = (movement.Reshape, movement.Squeeze1, movement.Squeeze, movement.Unsqueeze)
 _TRIED = 1 << 20  # elements that a layer is tried on, to see whether it moves any
 
 
@@ -286,11 +274,11 @@ def _moves_nothing(graph: Graph, node: Node) -> bool:
 _RULES: tuple[tuple[tuple[type[Op], ...], Callable[[Graph, Node], bool]], ...] = (
     ((Convert, ConvertLike), _of_one_type),
     (RESHAPERS, _of_one_shape),
-    ((Concat, Split, VariadicSplit), _is_single),
-    ((Pad1, Pad12), _pads_nothing),
-    ((Tile,), _repeats_nothing),
-    ((Transpose,), _permutes_nothing),
-    ((Broadcast, Broadcast1), _moves_nothing),
+    ((movement.Concat, Split, VariadicSplit), _is_single),
+    ((movement.Pad1, movement.Pad12), _pads_nothing),
+    ((movement.Tile,), _repeats_nothing),
+    ((movement.Transpose,), _permutes_nothing),
+    ((movement.Broadcast, movement.Broadcast1), _moves_nothing),
 )
 
 
@@ -339,14 +327,14 @@ def joined_with_producer(graph: Graph, node: Node) -> bool:
     producer = graph.node(inputs[0].node)
     if isinstance(node.op, RESHAPERS) and isinstance(producer.op, RESHAPERS):
         return _join_reshapes(graph, node, producer)
-    if isinstance(node.op, Transpose) and isinstance(producer.op, Transpose):
+    if isinstance(node.op, movement.Transpose) and isinstance(producer.op, movement.Transpose):
         first, second = _order(graph, producer), _order(graph, node)
         if first is None or second is None:
             return False
         order = [first[i] for i in second]
         if order != sorted(order) and not _only_user(graph, producer):
             return False
-        return _reads(graph, node, graph.inputs_of(producer.id)[0], Transpose(), order)
+        return _reads(graph, node, graph.inputs_of(producer.id)[0], movement.Transpose(), order)
     if not isinstance(node.op, Convert) or not isinstance(producer.op, Convert):
         return False
     # A conversion to a type that has every value of the one before it is left out.
@@ -367,7 +355,7 @@ def _join_reshapes(graph: Graph, node: Node, producer: Node) -> bool:
     back = is_static(shape) and graph.spec(source).shape == shape
     if not (back or _only_user(graph, producer)):
         return False
-    if isinstance(node.op, Reshape):
+    if isinstance(node.op, movement.Reshape):
         target = graph.spec(graph.inputs_of(node.id)[1])
         pattern = ints(target)
         copies = node.op.special_zero and 0 in (pattern or ())
@@ -378,7 +366,7 @@ def _join_reshapes(graph: Graph, node: Node, producer: Node) -> bool:
             return True
     if not is_static(shape):
         return False
-    return _reads(graph, node, source, Reshape(special_zero=False), shape)
+    return _reads(graph, node, source, movement.Reshape(special_zero=False), shape)
 
 
 def _reads(graph: Graph, node: Node, source: Value, op: Op, sizes: Sequence[int]) -> bool:

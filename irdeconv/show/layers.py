@@ -224,7 +224,6 @@ class _Reader:
                 self._ports[value.node] = max(self._ports.get(value.node, 0), value.port + 1)
 
     def layer(self, node: Node, step: progress.Advance) -> LayerFacts:
-        """Return one layer's facts."""
         step()
         inputs = tuple(self._input(v) for v in self._inputs[node.id])
         specs = node.specs if node.specs is not None else node.declared

@@ -105,7 +105,6 @@ class _Shared:
         self._numbers: dict[str | tuple[str], int] = {}
 
     def number(self, value: Any) -> int:
-        """Return the number of a value."""
         key = value if isinstance(value, str) else (json.dumps(value),)
         if key not in self._numbers:
             self._numbers[key] = len(self.values)
@@ -345,7 +344,6 @@ def _graphs(
     numbers: Mapping[str, int],
     parent: str | None = None,
 ) -> Iterator[GraphContent]:
-    """Yield a graph and those in it."""
     facts = layers(graph)
     changes = {f.id: kinds.get(f"{key}/{f.id}", "same") for f in facts}
     content = (node_content(graph, f, changes[f.id], numbers.get(f"{key}/{f.id}")) for f in facts)

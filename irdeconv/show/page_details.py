@@ -32,13 +32,7 @@ from irdeconv.ops.bodies import bodies_of
 from irdeconv.rewrite.builder import NodeBudget
 from irdeconv.rewrite.lower_deconv import LoweringReport, LoweringRequest, lower_for
 from irdeconv.rewrite.planning import FormCost
-from irdeconv.show.explanation import (
-    Explanation,
-    LayerExplanation,
-    anatomies,
-    explain_layer,
-    overlap,
-)
+from irdeconv.show import explanation
 from irdeconv.show.layers import LayerFacts
 
 EXPLAINED = 1 << 17  # units of work for a deconvolution
@@ -515,21 +509,21 @@ def _deconvolution(graph: Graph, node: Node, costs: tuple[FormCost, ...]) -> dic
     if not work.room(EXPLAINED, whole=True):
         return {"explain": f"It takes more than {work.limit_text()}; {raise_hint('work')}"}
     # The drawing in letters gives way to the drawn one.
-    e = replace(explain_layer(graph, node), picture=())
+    e = replace(explanation.explain_layer(graph, node), picture=())
     rows = {"costs": list(map(_cost, costs))} if costs else {}
-    return {"explain": str(Explanation((e,))), **_axes(e), **rows}
+    return {"explain": str(explanation.Explanation((e,))), **_axes(e), **rows}
 
 
-def _axes(e: LayerExplanation) -> dict[str, Any]:
+def _axes(e: explanation.LayerExplanation) -> dict[str, Any]:
     """Return the numbers of every axis, an open size as text, and the overlap map in sentences."""
-    axes = anatomies(e)
+    axes = explanation.anatomies(e)
     if not axes:
         return {}
     rows: list[list[int | str]] = [[*astuple(a)] for a in axes]
     for row, equation in zip(rows, e.axes, strict=True):
         row[0] = equation.size if isinstance(equation.size, int) else str(equation.size)
     drawable = all(abs(n) < DRAWABLE for row in rows for n in row if not isinstance(n, str))
-    return {"overlap": overlap(e).sentences(), **({"axes": rows} if drawable else {})}
+    return {"overlap": explanation.overlap(e).sentences(), **({"axes": rows} if drawable else {})}
 
 
 def _cost(row: FormCost) -> dict[str, Any]:

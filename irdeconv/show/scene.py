@@ -260,7 +260,6 @@ class _Composition:
         self._sizes = [self._size(n) for n in range(len(items))]
 
     def scene(self) -> Scene:
-        """Lay out and return the scene."""
         layout = lay_out(self._diagram())
         boxes = tuple(self._box(n, layout) for n in range(len(self._items)))
         rows = zip(self._values, self._labels, layout.routes, strict=True)
@@ -415,7 +414,6 @@ class _Nesting:
         return out
 
     def _box(self, group: LayerGroup) -> LayerBox:
-        """Return the box of a closed group."""
         inside = [self._boxes[v] for v in group.layers()]
         title = _title(group, inside)
         first = f"{group.repeats} \u00d7 {title}" if group.repeats else title

@@ -32,7 +32,6 @@ _WORDS = re.compile(r"[A-Z]+(?![a-z])[\d_]*|[A-Z]?[^A-Z]+|[A-Z]")
 
 @lru_cache(maxsize=4096)
 def _advance(character: str) -> float:
-    """Return the width of a character in em."""
     if ord(character) < 0x250:  # Latin
         return ADVANCE
     if unicodedata.category(character) in ("Mn", "Me"):

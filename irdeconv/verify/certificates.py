@@ -343,7 +343,6 @@ def _probe_of(said: Any) -> Mapping[str, Any] | None:
 
 
 def _probe_lines(probe: Mapping[str, Any]) -> list[str]:
-    """Describe the results of a probe."""
     lines = []
     for said in probe["layers"]:
         found = said["reason"] or f"the same at {said['sizes']}"

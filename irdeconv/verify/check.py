@@ -77,7 +77,6 @@ def _compared(source: ProofSide, lowered: ProofSide) -> Compared:
 
 
 def _with_body(made: Compared, body: Compared) -> Compared:
-    """Add the results of a body."""
     a, b = made.verdict, body.verdict
     verdict = replace(
         a,

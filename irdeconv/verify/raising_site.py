@@ -339,7 +339,6 @@ class ViewReading:
         return stride
 
     def _line(self, parts: Sequence[PeriodPart], a: int) -> TapAxis:
-        """Return one axis."""
         stride, phases = self._stride(a), self._phases(a)
         every = {
             k

@@ -33,25 +33,11 @@ from irdeconv.rewrite.standardize import standardize
 from irdeconv.runtime.feeds import Feeds
 from irdeconv.runtime.peers import require_peer
 from irdeconv.runtime.plan import Plan
-from irdeconv.verify import reduce_search
+from irdeconv.verify import reduce_checks, reduce_search
 from irdeconv.verify.comparison import Comparison
 from irdeconv.verify.difference import TensorDifference
 from irdeconv.verify.partner import Partner
 from irdeconv.verify.raising import raise_deconvolutions, unproved
-from irdeconv.verify.reduce_checks import (
-    INPUTS,
-    CallCheck,
-    Check,
-    CommandCheck,
-    ComparingCheck,
-    OnnxVariant,
-    Outcome,
-    RuntimeCheck,
-    VerbCheck,
-    WholeOnnx,
-    parse_command,
-    plan_of,
-)
 from irdeconv.verify.reduce_pieces import Knife, ModelSize, Unit, Variant, guess, variant_of
 from irdeconv.verify.reduce_search import Exhausted, Search
 from irdeconv.verify.runtimes import openvino
@@ -188,7 +174,7 @@ PEER, ONNX_PEER = "openvino", "onnxruntime"
 VERBS: Mapping[str, Callable[[Variant], Any]] = {
     "lower": lambda c: lower(c.graph),
     "raise": lambda c: raise_deconvolutions(c.graph, prove=unproved),
-    "run": lambda c: plan_of(c.graph, c.feeds).run(c.feeds),
+    "run": lambda c: reduce_checks.plan_of(c.graph, c.feeds).run(c.feeds),
     "write": lambda c: standardize(c.graph),
 }
 
@@ -222,7 +208,7 @@ class Task:
             problem = f"not {' and '.join(given)} together" if given else "none is given"
             raise misused(f"reduce needs one of check, compare and verb; {problem}")
         if isinstance(self.check, str):
-            parse_command(self.check)
+            reduce_checks.parse_command(self.check)
         elif self.fails_with is not None:
             raise misused("--fails-with goes with a --check that is a command")
         if self.tolerance is not None and self.compare is None:
@@ -239,17 +225,19 @@ class Task:
         elif isinstance(self.compare, str):
             raise misused(f'compare is "{self.compare}"; it is "{PEER}", "{ONNX_PEER}" or a model')
 
-    def made_check(self) -> Check:
+    def made_check(self) -> reduce_checks.Check:
         """Return the check."""
         if isinstance(self.check, str):
-            return CommandCheck(parse_command(self.check), self.timeout, self.fails_with)
+            return reduce_checks.CommandCheck(
+                reduce_checks.parse_command(self.check), self.timeout, self.fails_with
+            )
         if self.check is not None:
-            return CallCheck(self.check)
+            return reduce_checks.CallCheck(self.check)
         if self.verb is not None:
-            return VerbCheck(VERBS[self.verb])
+            return reduce_checks.VerbCheck(VERBS[self.verb])
         if isinstance(self.compare, Graph):
-            return ComparingCheck(self.tolerance)
-        return RuntimeCheck(self.tolerance, onnx=self.compare == ONNX_PEER)
+            return reduce_checks.ComparingCheck(self.tolerance)
+        return reduce_checks.RuntimeCheck(self.tolerance, onnx=self.compare == ONNX_PEER)
 
 
 def reduce_model(graph: Graph, inputs: Feeds, task: Task) -> Reduced:
@@ -262,26 +250,28 @@ def reduce_model(graph: Graph, inputs: Feeds, task: Task) -> Reduced:
     graphs = [graph, task.compare] if isinstance(task.compare, Graph) else [graph]
     original, check = variant_of(graphs, inputs), task.made_check()
     if task.models:
-        whole = WholeOnnx(task.models, original.inputs, task.semantics)
-        original = OnnxVariant(original.graphs, original.feeds, whole=whole)
-        if isinstance(check, ComparingCheck | VerbCheck):
+        whole = reduce_checks.WholeOnnx(task.models, original.inputs, task.semantics)
+        original = reduce_checks.OnnxVariant(original.graphs, original.feeds, whole=whole)
+        if isinstance(check, reduce_checks.ComparingCheck | reduce_checks.VerbCheck):
             original.imported.graph.lint()  # raises errors of the whole model
     outcome = _seen_to_fail(task, check, original)
     done = shrink(Search(check, original, outcome, task.max_checks, task.seconds))
-    return replace(done, in_one_piece=isinstance(check, RuntimeCheck) and check.whole)
+    return replace(done, in_one_piece=isinstance(check, reduce_checks.RuntimeCheck) and check.whole)
 
 
-def _seen_to_fail(task: Task, check: Check, original: Variant) -> Outcome:
+def _seen_to_fail(
+    task: Task, check: reduce_checks.Check, original: Variant
+) -> reduce_checks.Outcome:
     """Return a check's outcome for the original, which it has to fail.
 
     Raises NothingToReduceError (E509) with another outcome, also if two runs differ.
     """
-    if isinstance(check, ComparingCheck):
+    if isinstance(check, reduce_checks.ComparingCheck):
         result = check.compare(original)
-        if isinstance(check, RuntimeCheck):
+        if isinstance(check, reduce_checks.RuntimeCheck):
             check.whole = result.passed
     outcome = check(original)
-    if isinstance(check, CommandCheck | CallCheck):
+    if isinstance(check, reduce_checks.CommandCheck | reduce_checks.CallCheck):
         again = check(original)
         if outcome.fails != again.fails:
             runs = f"first: {outcome.said}; then: {again.said}"
@@ -290,16 +280,20 @@ def _seen_to_fail(task: Task, check: Check, original: Variant) -> Outcome:
             raise nothing_to_reduce(message, hint)
     if not outcome.fails:
         message = f"the fault does not show in the model: {outcome.said}"
-        if isinstance(check, CommandCheck) and task.file is not None:
+        if isinstance(check, reduce_checks.CommandCheck) and task.file is not None:
             # The file itself may fail, but not irdeconv's copy of it.
-            alone = not any(INPUTS in w for w in check.words)
+            alone = not any(reduce_checks.INPUTS in w for w in check.words)
             if alone and check.run(task.file, original).fails:
                 message = f"{task.file} fails the check as it stands, but not as irdeconv writes "
                 message += "it anew"
         raise nothing_to_reduce(message, check.hint)
-    if isinstance(check, CallCheck):
+    if isinstance(check, reduce_checks.CallCheck):
         check.seen = True
-    if isinstance(check, CommandCheck) and check.wanted is None and check.last is not None:
+    if (
+        isinstance(check, reduce_checks.CommandCheck)
+        and check.wanted is None
+        and check.last is not None
+    ):
         if check.last.code in NOT_RUN:
             message = f"a shell cannot run a command of the check: {outcome.said}"
             raise nothing_to_reduce(message, f"--fails-with {check.last.code} if it is the fault")
@@ -379,7 +373,7 @@ def find_around(
     piece = knife.piece([unit])
     if piece is None:
         return None
-    a = plan_of(piece.graph, piece.feeds).run(piece.feeds)
+    a = reduce_checks.plan_of(piece.graph, piece.feeds).run(piece.feeds)
     keys = [_key(piece.graph, n) for n in piece.graph.results]
     return Around(
         piece=piece,

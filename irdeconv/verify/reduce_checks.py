@@ -23,17 +23,10 @@ from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Any, Protocol
 
 from irdeconv.base.errors import IrdeconvError, misused
+from irdeconv.formats import onnx_container
 from irdeconv.formats.arrays import npz
 from irdeconv.formats.atomic import Files, together
 from irdeconv.formats.models import ModelLike, graph_of
-from irdeconv.formats.onnx_container import (
-    MESSAGE_LIMIT,
-    OnnxFile,
-    bytes_of,
-    scopes,
-    stage_file,
-    tensors_of,
-)
 from irdeconv.formats.onnx_editing import keep_piece, to_edit
 from irdeconv.formats.onnx_lowering import delete
 from irdeconv.formats.onnx_opaque import loaded
@@ -169,7 +162,7 @@ def stage_variant(variant: Variant, path: Path, files: Files) -> list[Path]:
     files.write(inputs, npz(variant.inputs))
     if isinstance(variant, OnnxVariant):
         for (model, added), target in zip(variant.models, paths, strict=True):
-            stage_file(model, added, target, files)
+            onnx_container.stage_file(model, added, target, files)
         return [*paths, inputs]
     for graph, target in zip(variant.graphs, paths, strict=True):
         stage_ir(standardize(graph), target, files)
@@ -382,7 +375,7 @@ class VerbCheck:
         return Outcome(False, "it works")
 
 
-def layers_of(model: OnnxFile) -> Graph:
+def layers_of(model: onnx_container.OnnxFile) -> Graph:
     """Return the layers of a model; an input with a default value becomes a constant, in place."""
     own = {t.name for t in model.proto.graph.initializer}
     if model.proto.ir_version >= 4:
@@ -392,7 +385,7 @@ def layers_of(model: OnnxFile) -> Graph:
 
 def opened(
     model: ModelLike, path: str | PathLike[str] | None
-) -> tuple[Graph, tuple[OnnxFile, ...]]:
+) -> tuple[Graph, tuple[onnx_container.OnnxFile, ...]]:
     """Return a model's inferred graph; of an ONNX model that stays ONNX its layers, and itself."""
     source = to_edit(model, path)
     return (inferred(graph_of(model)), ()) if source is None else (layers_of(source), (source,))
@@ -405,7 +398,7 @@ class WholeOnnx:
     irdeconv computes them; if it does not read the first model, ONNX Runtime does.
     """
 
-    models: Sequence[OnnxFile]
+    models: Sequence[onnx_container.OnnxFile]
     feeds: dict[str, Array]
     semantics: Semantics = "runtime"
     _arrays: dict[str, Array] = field(default_factory=dict)
@@ -471,7 +464,7 @@ class OnnxVariant(Variant):
         return OnnxFlow(self.graph, self.feeds, whole=self.whole)
 
     @cached_property
-    def models(self) -> list[tuple[OnnxFile, list[Any]]]:
+    def models(self) -> list[tuple[onnx_container.OnnxFile, list[Any]]]:
         """The pieces, each with its new tensors; UsageError for an output of unknown type.
 
         External data are inside, unless a message cannot hold them.
@@ -479,12 +472,14 @@ class OnnxVariant(Variant):
         out = []
         for whole, graph in zip(self.whole.models, self.graphs, strict=True):
             proto = type(whole.proto).FromString(whole.proto.SerializeToString())
-            model = OnnxFile(proto, whole.name, whole.folder)
+            model = onnx_container.OnnxFile(proto, whole.name, whole.folder)
             added, sizes = keep_piece(model, graph), 0
-            for tensor in (t for s in scopes(proto) for t in tensors_of(s.body)):
-                sizes += bytes_of(tensor) or 0
-            if model.external() and sizes < MESSAGE_LIMIT:
-                model, added = OnnxFile(loaded(model), whole.name), []
+            for tensor in (
+                t for s in onnx_container.scopes(proto) for t in onnx_container.tensors_of(s.body)
+            ):
+                sizes += onnx_container.bytes_of(tensor) or 0
+            if model.external() and sizes < onnx_container.MESSAGE_LIMIT:
+                model, added = onnx_container.OnnxFile(loaded(model), whole.name), []
             out.append((model, added))
         return out
 

@@ -16,14 +16,7 @@ pytestmark = pytest.mark.oracles
 
 from onnx import helper  # noqa: E402
 
-from support.onnx_models import (  # noqa: E402
-    convert,
-    info,
-    model,
-    openvino,
-    runtime,
-    single,
-)
+from support import onnx_models  # noqa: E402
 from support.rows import each_row, parts  # noqa: E402
 from support.scripts import script  # noqa: E402
 
@@ -94,12 +87,12 @@ def test_the_published_outputs_of_onnx() -> None:
 
 def agree(made: Any, feeds: dict[str, Any], folder: Path, rtol: float = 1e-5) -> None:
     """irdeconv, its lowered graph, OpenVINO and ONNX Runtime compute the same."""
-    want = runtime(made, feeds)
-    graph = convert(made)
+    want = onnx_models.runtime(made, feeds)
+    graph = onnx_models.convert(made)
     every = {
         "direct": list(ird.run(graph, feeds, form=None).values()),
         "lowered": list(ird.run(graph, feeds).values()),
-        "openvino": openvino(graph, feeds, folder / "m.xml"),
+        "openvino": onnx_models.openvino(graph, feeds, folder / "m.xml"),
     }
     for name, got in every.items():
         for mine, theirs in zip(got, want, strict=True):
@@ -134,7 +127,9 @@ def random_deconvolution(rng: np.random.Generator) -> tuple[Any, dict[str, Any]]
     if rng.random() < 0.5:
         constants["b"] = rng.integers(-4, 5, groups * m).astype(np.float32)
     opset = int(rng.choice([7, 10, 11, 13, 21]))
-    return single("ConvTranspose", {"x": x}, constants, opset=opset, **attributes), {"x": x}
+    return onnx_models.single("ConvTranspose", {"x": x}, constants, opset=opset, **attributes), {
+        "x": x
+    }
 
 
 @pytest.mark.parametrize("chunk", parts(1, 4))
@@ -191,7 +186,7 @@ def test_unet(tmp_path: Path) -> None:
         node("Conv", "crop w5", "c5"),
         node("Softmax", "c5", "y", axis=1),
     ]
-    made = model(nodes, [info("x", ["n", 3, 24, 32])], ["y"], c)
+    made = onnx_models.model(nodes, [onnx_models.info("x", ["n", 3, 24, 32])], ["y"], c)
     agree(made, {"x": rng.standard_normal((2, 3, 24, 32)).astype(np.float32)}, tmp_path)
 
 
@@ -221,6 +216,6 @@ def test_super_resolution(tmp_path: Path) -> None:
         node("Div", "s third", "q"),
         node("Clip", "q low high", "y"),
     ]
-    made = model(nodes, [info("x", [1, 1, "h", "w"])], ["y"], c)
+    made = onnx_models.model(nodes, [onnx_models.info("x", [1, 1, "h", "w"])], ["y"], c)
     for size in ((7, 9), (16, 12)):
         agree(made, {"x": rng.uniform(0, 1, (1, 1, *size)).astype(np.float32)}, tmp_path)

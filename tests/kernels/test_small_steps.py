@@ -13,17 +13,10 @@ import pytest
 
 from irdeconv.ir.dtypes import ELEMENT_TYPES
 from irdeconv.ir.spec import Array
-from irdeconv.kernels import copies, jit, products
+from irdeconv.kernels import copies, jit, products, recorded_calls
 from irdeconv.kernels.contractions import Contraction
 from irdeconv.kernels.copies import CastKernel
 from irdeconv.kernels.jit import ADDED, SUBTRACTED
-from irdeconv.kernels.recorded_calls import (
-    ProgramCode,
-    Repeated,
-    SharedCalls,
-    recorded_copy,
-    recorded_program,
-)
 from irdeconv.kernels.reductions import FewTerms, MatrixProduct, Mean, RunningSum
 from irdeconv.kernels.threads import Threads, arithmetic
 from irdeconv.ops.basic import convert
@@ -105,7 +98,7 @@ def test_few_rows_by_a_large_known_matrix(turned: bool) -> None:
     kernel = MatrixProduct((False, turned), b)
     found = list(results(kernel, [a, b], (3, 5, 600)))
     work = kernel.fixed(a, b, out=np.empty((3, 5, 600), np.float32))
-    assert isinstance(work, SharedCalls)  # not the BLAS
+    assert isinstance(work, recorded_calls.SharedCalls)  # not the BLAS
     for one in found:
         np.testing.assert_allclose(one, a.astype(np.float64) @ (b.T if turned else b), 1e-4, 1e-4)
 
@@ -177,14 +170,14 @@ def test_few_terms(block: tuple[int, int, int], ufunc: np.ufunc) -> None:
 def test_short_rows() -> None:
     """Operands that broadcast along rows of a few elements."""
     a, b, out = numbers(20, 1, 3), numbers(1, 30, 3), np.empty((20, 30, 3), np.float32)
-    code = ProgramCode([(SUBTRACTED, (0, 1), 3), (ADDED, (3, 2), 3)], (), 0)
-    work = recorded_program(code, [a, b, np.float32([5])], out)
-    copied = recorded_copy(a, turned := np.empty((20, 30, 3), np.float32))
+    code = recorded_calls.ProgramCode([(SUBTRACTED, (0, 1), 3), (ADDED, (3, 2), 3)], (), 0)
+    work = recorded_calls.recorded_program(code, [a, b, np.float32([5])], out)
+    copied = recorded_calls.recorded_copy(a, turned := np.empty((20, 30, 3), np.float32))
     assert work is not None
     assert copied is not None
     team = Threads(1)
     with team.lock:
-        Repeated((work, copied))(team.member())
+        recorded_calls.Repeated((work, copied))(team.member())
     np.testing.assert_array_equal(out, a - b + 5)
     np.testing.assert_array_equal(turned, np.broadcast_to(a, turned.shape))
 
