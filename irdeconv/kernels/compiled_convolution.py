@@ -10,11 +10,9 @@ from irdeconv.kernels.jit import compiled
 NEAR_ELEMENTS = 1 << 12  # of planes that are read once more for each phase
 LANES, copy_vector, clear_vector = vectors.NATIVE, vectors.copy_vector, vectors.clear_vector
 copy8, copy4, copy1 = vectors.copy8, vectors.copy4, vectors.copy1
-sums16, sums8, sums4, sums1 = vectors.sums16, vectors.sums8, vectors.sums4, vectors.sums1
-clear4 = vectors.clear4
+clear4, plane = vectors.clear4, vectors.plane
 copy_vector_by_2, copy4_by_2 = vectors.copy_vector_by_2, vectors.copy4_by_2
 copy8_by_2, copy8_by_3, copy8_by_4 = vectors.copy8_by_2, vectors.copy8_by_3, vectors.copy8_by_4
-sums16_by_2, sums8_by_2, sums4_by_2 = vectors.sums16_by_2, vectors.sums8_by_2, vectors.sums4_by_2
 
 
 @compiled
@@ -29,7 +27,7 @@ def depthwise(
     share: int,
     axes: Any,
     places: Any,
-    lanes: int,
+    kind: Any,
 ) -> None:
     """Convolve `x [C, *I]` with `w [M, taps]` into `out [channels, *O]`, channels from `first` on.
 
@@ -37,7 +35,7 @@ def depthwise(
     zero-extended planes of `shape` `[*phases, *rest]`, split modulo the strides, each with some
     elements more. Tap t reads
     `offsets[t]` behind the position's first input. `places` are the starts of a plane's vectors,
-    for reading in the frame and for writing in the output's plane; see `plane`.
+    for reading in the frame and for writing in the output's plane, `kind` says how; see `plane`.
     """
     # Several planes are written into frames, then read: what was just written in other pieces than
     # it is read would have to reach the cache first. Outputs that share an input follow each other.
@@ -50,67 +48,9 @@ def depthwise(
         count = min(together, stop - c)
         fill(data, (c, count), x.shape, frames, (0, far), shape, axes, c == begin)
         for m in range(max(first, c * share), min(first + len(out), (c + count) * share)):
-            place = (m // share - c) * far
-            base = (m - first) * size
-            width = lanes, out.shape[3]
-            plane(frames[place:], places, factors, m * taps, offsets, flat, base, width)
-
-
-@compiled
-def plane(
-    frame: Any, places: Any, w: Any, start: int, offsets: Any, out: Any, base: int, width: Any
-) -> None:
-    """Compute an output plane that starts at `base`, four vectors at once, or eight of 16 elements.
-
-    `width` is the number of a vector's elements, negative for every second one of the frame, and
-    that of a row's: what is behind the end of a shorter row is not written.
-    """
-    # The number of places fills whole groups: the last vector is repeated if some are
-    # missing, so smaller groups need no code.
-    (reads, writes), (lanes, row) = places, width
-    if lanes == 16 or lanes == -16:
-        wide_plane(frame, reads, w, start, offsets, out, base, writes, width)
-        return
-    for p in range(0, len(reads), 4):
-        at = reads[p], reads[p + 1], reads[p + 2], reads[p + 3]
-        to = base + writes[p], base + writes[p + 1], base + writes[p + 2], base + writes[p + 3]
-        if lanes == 8:
-            sums8(frame, at, w, start, offsets, out, to, row)
-        elif lanes == 4:
-            sums4(frame, at, w, start, offsets, out, to, row)
-        elif lanes == -8:
-            sums8_by_2(frame, at, w, start, offsets, out, to, row)
-        elif lanes == -4:
-            sums4_by_2(frame, at, w, start, offsets, out, to, row)
-        else:
-            sums1(frame, at, w, start, offsets, out, to, row)
-
-
-@compiled
-def wide_plane(
-    frame: Any,
-    reads: Any,
-    w: Any,
-    start: int,
-    offsets: Any,
-    out: Any,
-    base: int,
-    writes: Any,
-    width: Any,
-) -> None:
-    """Compute an output plane, eight vectors of 16 elements at once; see `plane`."""
-    lanes, row = width
-    for p in range(0, len(reads), 8):
-        r, t = reads[p : p + 8], writes[p : p + 8]
-        at = r[0], r[1], r[2], r[3], r[4], r[5], r[6], r[7]
-        to = (
-            *(base + t[0], base + t[1], base + t[2], base + t[3]),
-            *(base + t[4], base + t[5], base + t[6], base + t[7]),
-        )
-        if lanes == 16:
-            sums16(frame, at, w, start, offsets, out, to, row)
-        else:
-            sums16_by_2(frame, at, w, start, offsets, out, to, row)
+            starts = (m // share - c) * far, (m - first) * size
+            weights = factors, m * taps
+            plane(frames, places, weights, offsets, flat, starts, kind, out.shape[3])
 
 
 @compiled

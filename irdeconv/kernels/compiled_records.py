@@ -314,7 +314,8 @@ _STEPS = {
         (
             compiled_convolution.depthwise,
             f"{_READ_4}, {_READ_2}, int64[::1], float32[:,::1], UniTuple(int64, 6), "
-            f"float32[:,:,:,::1], int64, int64, {_PAIRS}, UniTuple(int64[::1], 2), int64",
+            f"float32[:,:,:,::1], int64, int64, {_PAIRS}, UniTuple(int64[::1], 2), "
+            "UniTuple(int64, 4)",
         ),
         (
             compiled_convolution.fill_all,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from copy import copy
+from functools import reduce
 from typing import Any
 
 from llvmlite import ir  # type: ignore[import-not-found, import-untyped, unused-ignore]
@@ -114,6 +115,13 @@ class FlatArray:
         fetch = cgutils.get_or_insert_function(builder.module, shape, "llvm.prefetch.p0")
         # To be read (0), near but not nearest (2 of 0 to 3: prefetcht1), data (1).
         builder.call(fetch, [pointer, number(0), number(2), number(1)])
+
+    def store_first(self, value: ir.Value, at: ir.Value, count: ir.Value) -> None:
+        """Store a vector, only its first elements if the processor has masks."""
+        if MASKED:
+            self.store_some(value, at, (count.type(0), count), 1)
+        else:
+            self.store(value, at)
 
     def store_some(self, value: ir.Value, at: ir.Value, span: Pair, step: int) -> None:
         """Store the elements in a span of a vector, every `step`-th one from its beginning on."""
@@ -304,42 +312,85 @@ def _zip(count: int) -> Any:
 zip2, zip3, zip4, zip6, zip8 = (_zip(n) for n in (2, 3, 4, 6, 8))
 
 
-def _sums(lanes: int, skip: int) -> Any:
-    def sums(
-        code: VectorCode,
-        x: FlatArray,
-        at: tuple[ir.Value, ...],
-        w: FlatArray,
-        start: ir.Value,
-        offsets: FlatArray,
-        out: FlatArray,
-        to: tuple[ir.Value, ...],
-        some: ir.Value,
-    ) -> None:
-        """Write vectors to some places: each is a sum over the taps t.
-
-        Its terms are `w[start + t]` times every `skip`-th element of `x` from `at + offsets[t]` on.
-        Only the first `some` elements are written if the processor has masks.
-        """
-        # Several places at once: a weight is loaded once for all of them, and each addition waits
-        # for the one before it in its own sum, but not for those of the others.
-        builder, totals = code.builder, [code.total() for _ in at]
-        with cgutils.for_range(builder, offsets.count) as tap:
-            shift = offsets.element(tap.index)
-            factor = code.splat(w.element(builder.add(start, tap.index)))
-            for source, total in zip(at, totals, strict=True):
-                code.add_product_to(total, x.vector(builder.add(source, shift), skip), factor)
-        for target, total in zip(to, totals, strict=True):
-            if MASKED:
-                out.store_some(builder.load(total), target, (some.type(0), some), 1)
-            else:
-                out.store(builder.load(total), target)
-
-    return instruction(lanes, sums)
+# Of vectors of depthwise layers: the number of elements, 2 if every second one of the frame is
+# read, the taps along rows if rows share what they read, or 1, and how many rows share it.
+KINDS = [
+    (lanes, *kind)
+    for lanes in (16, 8, 4, 1)[not MASKED :]
+    for kind in ((1, 1, 1), (2, 1, 1), *((1, *pair) for pair in jit.SHARED if lanes > 4))
+]
 
 
-sums16, sums8, sums4, sums1 = (_sums(n, 1) for n in (16, 8, 4, 1))
-sums16_by_2, sums8_by_2, sums4_by_2 = (_sums(n, 2) for n in (16, 8, 4))
+def _plane(
+    code: VectorCode,
+    x: FlatArray,
+    places: tuple[FlatArray, FlatArray],
+    w: tuple[FlatArray, ir.Value],
+    offsets: FlatArray,
+    out: FlatArray,
+    starts: Pair,
+    kind: tuple[ir.Value, ...],
+    row: ir.Value,
+) -> None:
+    """Write the vectors of a plane: each is a sum over the taps t.
+
+    Its terms are weight t, counted from a start, times the vector of `x` from its place in
+    `places[0] + offsets[t]` on; `places[1]` are those in `out`, both behind `starts`. `kind` is one
+    of `KINDS`. Only the first `row` elements of a vector are written if the processor has masks.
+    """
+    # There are whole groups: the last place is repeated if some are missing.
+    builder, number = code.builder, ir.IntType(64)
+    for lanes, skip, taps, rows in KINDS:
+        pairs = zip(kind, (lanes, skip, taps, rows), strict=True)
+        same = [builder.icmp_signed("==", given, number(wanted)) for given, wanted in pairs]
+        with builder.if_then(reduce(builder.and_, same)):
+            own, begin = VectorCode(code.context, builder, lanes, code.element), number(0)
+            source, target = x.by(own), out.by(own)
+            for many in (rows,) if taps > 1 else (8, 4) if lanes == 16 else (4,):
+                count = builder.sdiv(places[0].count, number(many))
+                stop = builder.mul(count, number(many))
+                with cgutils.for_range_slice(builder, begin, stop, number(many)) as (p, _):
+                    group = [builder.add(p, number(i)) for i in range(many)]
+                    at, to = (
+                        [builder.add(start, table.element(i)) for i in group]
+                        for start, table in zip(starts, places, strict=True)
+                    )
+                    sums = _tap_sums(source, at, w, offsets, skip, taps)
+                    for total, place in zip(sums, to, strict=True):
+                        target.store_first(total, place, row)
+                begin = stop
+
+
+def _tap_sums(
+    x: FlatArray,
+    at: list[ir.Value],
+    w: tuple[FlatArray, ir.Value],
+    offsets: FlatArray,
+    skip: int,
+    taps: int,
+) -> list[ir.Value]:
+    """Return the sums of vectors, which lie below one another if there are several `taps`."""
+    # Several places at once: a weight is loaded once for all of them, and each addition waits
+    # for the one before it in its own sum, but not for those of the others. What is read is
+    # multiplied for all rows that it reaches, so rows below the last vector's are read, too.
+    code, builder, rows = x.code, x.code.builder, at[:]
+    while len(rows) < len(at) + taps - 1:
+        rows.append(builder.add(rows[-1], builder.sub(at[1], at[0])))
+    totals, columns = [code.total() for _ in at], builder.sdiv(offsets.count, w[1].type(taps))
+    with cgutils.for_range(builder, columns) as tap:
+        shift, weight, factors = offsets.element(tap.index), builder.add(w[1], tap.index), []
+        for _ in range(taps):
+            factors.append(code.splat(w[0].element(weight)))
+            weight = builder.add(weight, columns)
+        for r, place in enumerate(rows):
+            part = x.vector(builder.add(place, shift), skip)
+            for t, total in enumerate(totals):
+                if 0 <= r - t < taps:
+                    code.add_product_to(total, part, factors[r - t])
+    return [builder.load(total) for total in totals]
+
+
+plane = instruction(NATIVE, _plane)
 
 
 def _mix(count: int) -> Any:

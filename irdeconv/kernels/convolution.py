@@ -232,14 +232,14 @@ def frame_of(
 
 
 def phase_shape(conv: Conv3d) -> tuple[int, ...]:
-    """Return the shape of a zero-extended plane, each axis split modulo its stride.
+    """Return the shape of a zero-extended plane, its columns split modulo a stride.
 
-    Columns of stride 2 are not: reading every second one takes less than splitting.
+    Those of stride 2 are not: reading every second one takes less than splitting.
     """
-    depth, row, column = conv.axes
-    phases = depth.stride, row.stride, 1 if column.stride == 2 else column.stride
-    rest = (-(-a.span(a.out) // p) for a, p in zip(conv.axes, phases, strict=True))
-    return (*phases, *rest)
+    depth, row, column = (a.span(a.out) for a in conv.axes)
+    stride = conv.axes[COLUMN].stride
+    phases = 1 if stride == 2 else stride
+    return (1, 1, phases, depth, row, -(-column // phases))
 
 
 def tap_offsets(conv: Conv3d, shape: Sequence[int]) -> Array:

@@ -56,8 +56,8 @@ def depthwise_work(conv: convolution.Conv3d, blocks: Sequence[ImageChannels]) ->
     work.looped += 0.3 * conv.images * conv.groups * math.prod(shape[:5])
     work.copy(conv.images * conv.groups * math.prod(shape), shape[5])
     work.far += planes * conv.plane
-    lanes, (reads, _) = vectors(conv)
-    work.compiled += 1.6 * planes * conv.taps * abs(lanes) * len(reads)
+    (lanes, *_), (reads, _) = vectors(conv)
+    work.compiled += 1.6 * planes * conv.taps * lanes * len(reads)
     return work
 
 
@@ -119,16 +119,16 @@ class Depthwise(convolution.FixedBlockwise[ImageChannels]):
 
     def _more(self, total: Array, first: int) -> tuple[Any, ...]:
         """Return the arguments of the compiled loop behind the frame's shape."""
-        conv, (lanes, places) = self.conv, self._vectors
+        conv, (kind, places) = self.conv, self._vectors
         axes = tuple((s, a.begin) for s, a in zip(self._shape, conv.axes, strict=False))
-        return total.reshape(-1, *conv.sizes), first, conv.outputs, axes, places, lanes
+        return total.reshape(-1, *conv.sizes), first, conv.outputs, axes, places, kind
 
     @cached_property
     def _shape(self) -> tuple[int, ...]:
         return convolution.phase_shape(self.conv)
 
     @cached_property
-    def _vectors(self) -> tuple[int, tuple[Array, Array]]:
+    def _vectors(self) -> tuple[tuple[int, ...], tuple[Array, Array]]:
         return vectors(self.conv)
 
 
@@ -138,21 +138,28 @@ def frames(conv: convolution.Conv3d) -> tuple[int, int]:
     return max(1, min(conv.groups, FRAMED // size)), size
 
 
-def vectors(conv: convolution.Conv3d) -> tuple[int, tuple[Array, Array]]:
-    """Return the vectors, which may overlap, of an output plane; see `plane`."""
-    depth, row, column = conv.sizes
-    shape = convolution.phase_shape(conv)
+def vectors(conv: convolution.Conv3d) -> tuple[tuple[int, ...], tuple[Array, Array]]:
+    """Return the kind and places of the vectors, which may overlap, of a plane; see `plane`."""
+    (depth, row, column), axes = conv.sizes, conv.axes
+    *_, phases, _, high, wide = convolution.phase_shape(conv)
     lanes = next(n for n in WIDTHS if n <= column and n <= max(8, jit.lanes()))
     if jit.lanes() == 16:  # it has masks: a short row is one vector
         lanes = next((n for n in WIDTHS[2::-1] if n >= column), 16)
-    starts = np.minimum(np.arange(0, column, lanes), max(0, column - lanes))
-    skip = conv.axes[convolution.COLUMN].stride // shape[convolution.COLUMN]
-    d, o, i = np.meshgrid(np.arange(depth), np.arange(row), starts, indexing="ij")
-    reads = ((d * shape[4] + o) * shape[5] + i * skip).reshape(-1)
+    skip, step = axes[2].stride // phases, axes[1].stride * axes[1].dilation
+    rows, way = np.arange(row)[:, None], (1, 1)
+    if step == skip == axes[0].kernel == 1 and lanes > 4:
+        # A row that is read takes as long as two products, mostly, as it is not aligned.
+        ways = [(k, n) for k, n in jit.SHARED if k == axes[1].kernel and n <= row]
+        way = min(ways, key=lambda w: -(-row // w[1]) * (sum(w) + math.prod(w) / 2), default=way)
+        first = np.minimum(np.arange(0, row, way[1]), row - way[1])
+        rows = first[:, None] + np.arange(way[1])
+    d, i = np.arange(depth), np.minimum(np.arange(0, column, lanes), max(0, column - lanes))
+    d, o, i = d[:, None, None, None], rows[:, None], i[:, None]
+    reads = ((d * axes[0].stride * high + o * axes[1].stride) * wide + i * skip).reshape(-1)
     writes = ((d * row + o) * column + i).reshape(-1)
-    more = -reads.size % (8 if lanes == 16 else 4)
+    more = -reads.size % 4 if way == (1, 1) else 0
     both = np.pad(reads, (0, more), "edge"), np.pad(writes, (0, more), "edge")
-    return (-lanes if skip == 2 and lanes > 1 else lanes), both
+    return (lanes, skip, *way), both
 
 
 def readable(x: Array) -> Array:

@@ -31,22 +31,20 @@ def copied(lanes: int, skip: int = 1) -> Any:
     return copy
 
 
-def summed(lanes: int, skip: int) -> Any:
-    """Do what sums of `compiled_vectors` do, inside of the arrays."""
-
-    def sums(
-        x: Any, at: Any, w: Any, start: int, offsets: Any, out: Any, to: Any, some: int
-    ) -> None:
-        written = min(lanes, some) if jit.lanes() == 16 else lanes
-        for source, target in zip(at, to, strict=True):
-            total = np.zeros(lanes, x.dtype)
-            for t, shift in enumerate(offsets):
-                assert source + shift >= 0
-                part = x[source + shift : source + shift + lanes * skip].reshape(lanes, skip)
-                total += w[start + t] * part[:, 0]
-            out[target : target + written] = total[:written]
-
-    return sums
+def plane(
+    x: Any, places: Any, w: Any, offsets: Any, out: Any, starts: Any, kind: Any, row: int
+) -> None:
+    """Do what `plane` of `compiled_vectors` does, inside of the arrays."""
+    lanes, skip, taps, many = kind
+    assert len(places[0]) % (many if taps > 1 else 4) == 0
+    written = min(lanes, row) if jit.lanes() == 16 else lanes
+    for source, target in zip(places[0] + starts[0], places[1] + starts[1], strict=True):
+        total = np.zeros(lanes, x.dtype)
+        for t, shift in enumerate(offsets):
+            assert source + shift >= 0
+            part = x[source + shift : source + shift + lanes * skip].reshape(lanes, skip)
+            total += w[0][w[1] + t] * part[:, 0]
+        out[target : target + written] = total[:written]
 
 
 def cleared(lanes: int) -> Any:
@@ -68,8 +66,7 @@ VECTORS = SimpleNamespace(
     copy4_by_2=copied(4, 2),
     **{f"copy8_by_{n}": copied(8, n) for n in (2, 3, 4)},
     **{f"copy{n}": copied(n) for n in (16, 8, 4, 1)},
-    **{f"sums{n}": summed(n, 1) for n in (16, 8, 4, 1)},
-    **{f"sums{n}_by_2": summed(n, 2) for n in (16, 8, 4)},
+    plane=plane,
 )
 
 
