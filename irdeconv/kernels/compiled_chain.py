@@ -459,7 +459,8 @@ def finish_rows(
                 _activate(part, b, s, low, high, code)
             if len(after):
                 _add(part, _ZERO, adjacent(after[r if len(after) > 1 else 0])[at : at + PIECE])
-            _end(part, ending[r if len(ending) > 1 else 0])
+            if ending.size:  # even to skip it takes as long as a short row
+                _end(part, ending[r if len(ending) > 1 else 0])
 
 
 _NONE = np.zeros((0, 0), _F)

@@ -372,7 +372,7 @@ def zipped(source: Any, at: int, begins: Any, out: Any, to: int, stride: int) ->
 
 WINDOW_TAPS = 8  # taps along an axis
 UNROLLED = (2, 3)  # numbers of taps that have code of their own
-LEAST_COLUMNS = 4  # of a result: a vector; four of them if two of three elements are left out
+LEAST_COLUMNS = 4  # of a result: a vector; two long ones if two of three elements are left out
 POOL_STRIDES = (1, 2, 3, 4)  # along the last axis
 
 
@@ -422,9 +422,10 @@ def _elements(
 ) -> None:
     """Write code for so many taps, a number or a value: long vectors first, then shorter ones."""
     # The longest vectors that fit into the row. The last one is moved back to end with it, so it
-    # repeats some elements; that is why shorter rows need shorter vectors, down to one element.
+    # repeats some elements; that is why shorter rows need shorter vectors, down to one element. Of
+    # windows far apart only longer rows are computed here.
     builder, (place, length), most = code.builder, to, None
-    for lanes in dict.fromkeys((code.lanes, 8, 4, 1)):
+    for lanes in dict.fromkeys((code.lanes, 8, 4, 1) if skip < 3 else (8,)):
         suits = builder.icmp_signed(">=", length, place_number(lanes))
         if most is not None:
             suits = builder.and_(suits, builder.icmp_signed("<", length, most))

@@ -316,7 +316,7 @@ zip2, zip3, zip4, zip6, zip8 = (_zip(n) for n in (2, 3, 4, 6, 8))
 # read, the taps along rows if rows share what they read, or 1, and how many rows share it.
 KINDS = [
     (lanes, *kind)
-    for lanes in (16, 8, 4, 1)[not MASKED :]
+    for lanes in ((16, 8, 4) if MASKED else (8, 4, 1))
     for kind in ((1, 1, 1), (2, 1, 1), *((1, *pair) for pair in jit.SHARED if lanes > 4))
 ]
 

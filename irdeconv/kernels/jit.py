@@ -373,7 +373,7 @@ ZIPPED = (2, 3, 4, 6, 8)  # strides whose residues are written in turns by vecto
 TURNS = (1, 2, 3, 4, 5, 6, 8)  # rows of a product whose elements may be written in turns
 RUN = 64  # columns of tiles that are transformed together
 # Taps along rows and rows of the output, if these share what they read in depthwise layers.
-SHARED = ((3, 4), (3, 3), (3, 2), (5, 4), (5, 3), (5, 2))
+SHARED = (3, 4), (3, 3), (3, 2), (5, 4), (5, 3)
 # Activations of compiled chains, in the order of their codes.
 CLAMP, PRELU, HSIGMOID, HSWISH, SIGMOID, SWISH, HARD_SIGMOID, ERF, GELU, MISH, NOTHING = range(11)
 # Operations of compiled programs, in the order of their codes.
