@@ -72,6 +72,7 @@ WORTH = 50_000.0  # ns: below this a measurement costs more than it brings
 RIVAL = 2.0  # candidates whose estimate is at most this multiple of the least are measured
 CLOSE = 1.3  # those whose first time is at most this multiple of the least are measured ...
 REPEATS = 5  # ... so many times more
+VIEWS_BEFORE = 4  # a reshaping, one before the other, among which one is sought that needs a copy
 
 _MEASURED: dict[tuple[str, ConvProblem], str] = {}
 
@@ -320,23 +321,24 @@ def spread(
         return None
     value = group.inputs[0]
     try:
-        while True:
+        for _ in range(VIEWS_BEFORE):
             source = graph.node(value.node)
             inputs = _inputs(graph, source, constants) if isinstance(source.op, ViewOp) else []
             bound = bind(source.op, inputs, source.specs or ()) if inputs else None
             if bound is None or bound.view is None:
-                return None
+                break
             given = np.empty(shape_of(inputs[0]), np.bool_)  # never read
             seen = bound.view(given)
-            if isinstance(seen, tuple) or seen.size != given.size:
-                return None
-            if not seen.flags.c_contiguous:
-                seen.reshape(shape_of(node.spec()), copy=False)
-                return None
+            if isinstance(seen, tuple):
+                break
+            seen.reshape(shape_of(node.spec()), copy=False)
+            if not seen.flags.c_contiguous or seen.size != given.size:
+                break
             value = graph.inputs_of(source.id)[0]  # the elements stay in order
     except (ValueError, MemoryError) as e:
         # Without memory for it, it does not run anyway.
         return value if isinstance(e, ValueError) else None
+    return None
 
 
 def evaluated(graph: Graph, node: Node, function: Evaluator, *, aliases: bool) -> Executor:

@@ -203,6 +203,28 @@ def test_a_view_of_a_view_is_copied_where_a_reshaping_would_copy_it():
 
 
 @pytest.mark.skipif(not jit.available(), reason="numba is not installed")
+def test_a_slice_that_a_reshaping_would_copy_is_copied_itself():
+    b, x = Builder.of((3, 6, 4))
+    some = b.add(Slice(), b.add(ReLU(), x), *(np.array([n]) for n in (1, 5, 1, 1)))
+    flat = b.add(Reshape(special_zero=False), some, np.array([48]))
+    plan = ird.compile(b.done(b.add(Multiply(), flat, np.float32(2))), None, threads=1)
+    assert [s.node.type for s in plan.steps] == ["ReLU", "Slice", "Multiply"]
+
+
+def test_few_views_of_a_long_chain_are_looked_at(monkeypatch):
+    b, x = Builder.of((1, 4, 6))
+    y = b.add(ReLU(), x)
+    for _ in range(50):
+        y = b.add(Transpose(), y, np.array([1, 0, 2]))
+        y = b.add(Reshape(special_zero=False), y, np.array([1, 4, 6]))
+    graph, bound = b.done(b.add(ReLU(), y)), []
+    made = executors.bind
+    monkeypatch.setattr(executors, "bind", lambda *a: bound.append(a) or made(*a))
+    ird.compile(graph, None, threads=1)
+    assert 50 < len(bound) <= 100 * (1 + executors.VIEWS_BEFORE)
+
+
+@pytest.mark.skipif(not jit.available(), reason="numba is not installed")
 @pytest.mark.parametrize(("size", "cut"), [(8, False), (40, True)])
 def test_only_long_programs_are_cut_for_threads(size: int, cut: bool) -> None:
     b, x = Builder.of((1, 8, size, size))
