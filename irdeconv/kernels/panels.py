@@ -11,6 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib import import_module
+from typing import Any
+from weakref import WeakValueDictionary
+from zlib import crc32
 
 import numpy as np
 
@@ -445,11 +448,25 @@ def integer_elements(depth: int, vectors: int) -> int:
     return (depth * vectors + 1 + vectors + 1) * jit.lanes()
 
 
+_PACKED: WeakValueDictionary[Any, Array] = WeakValueDictionary()
+
+
 def _packed(matrix: Array, rows: int, shared: int, turns: RowTurns) -> Array:
-    """Return panels of so many rows behind one another, some at a time: weights are large."""
+    """Return panels of so many rows behind one another; programs for other shapes share them."""
+    plain = matrix.T if matrix.strides[0] < matrix.strides[1] else matrix
+    # Only constants are read-only; even so, the elements there may be other ones by now.
+    check = None if matrix.flags.writeable else crc32(np.ascontiguousarray(plain).data)
+    key = check, matrix.ctypes.data, matrix.shape, matrix.strides, rows, shared, turns
+    known = _PACKED.get(key)
+    if known is not None and check is not None:
+        return known
     # Weights of one k are neighbours, in the order in which the micro-kernel reads them. Rows that
     # the matrix does not have are zeros: their sums are computed and never written.
     count, depth = matrix.shape
+    if plain is not matrix:  # some rows at a time, since their elements lie far apart
+        matrix = np.empty(matrix.shape, np.float32)
+        for k in range(0, depth, 64):
+            matrix[:, k : k + 64] = plain[k : k + 64].T
     has_more = np.arange(rows) % turns.turns < turns.longer
     elements = rows * shared + int(has_more.sum()) * (depth - shared)
     out = np.zeros((-(-count // rows), elements), np.float32)
@@ -461,7 +478,8 @@ def _packed(matrix: Array, rows: int, shared: int, turns: RowTurns) -> Array:
         some_panels, columns = out[first : first + some], whole.swapaxes(1, 2)
         some_panels[:, : rows * shared] = columns[:, :shared].reshape(len(whole), -1)
         some_panels[:, rows * shared :] = columns[:, shared:, has_more].reshape(len(whole), -1)
-    return out.reshape(-1)
+    _PACKED[key] = packed = out.reshape(-1)
+    return packed
 
 
 NOTHING = Space()  # scratch memory of which nothing is used: all is read in place

@@ -15,10 +15,19 @@ from functools import partial
 import numpy as np
 
 from irdeconv.ir.spec import Array
-from irdeconv.kernels import convolution_direct, jit, scratch
-from irdeconv.kernels.candidate import ConvProblem, FixedKernel, Piece
+from irdeconv.kernels import jit, scratch
+from irdeconv.kernels.candidate import Piece
+from irdeconv.kernels.convolution_direct import DIRECT
 from irdeconv.kernels.jit import ADDED, DIVIDED, MULTIPLIED
 from irdeconv.kernels.numpy_calls import FEW_ELEMENTS, NumPyCalls, kept, make
+from irdeconv.kernels.panels import (
+    Panels,
+    ProductColumns,
+    VectorPlaces,
+    best_tile,
+    computed,
+    vector_starts,
+)
 from irdeconv.kernels.products import better_swapped, row_sums
 from irdeconv.kernels.recorded_calls import (
     ProgramCode,
@@ -407,17 +416,31 @@ class MatrixProduct:
 
 
 def _tiled(a: Array, b: Array, out: Array) -> SharedCalls | None:
-    """Return the product of rows and a known matrix as a pointwise convolution."""
-    (depth, columns), rows, one = b.shape, a.size // b.shape[0], (1,)
-    problem = ConvProblem((1, depth, rows), columns, 1, one, one, one, (0,), (rows,))
-    x, sums = (np.empty(shape, np.float32) for shape in (problem.shape, problem.out_shape))
-    kernel = convolution_direct.candidates(problem)[0].prepare(b.T.reshape(1, columns, depth, 1))
-    work = kernel.fixed(x, sums, lambda *_: None) if isinstance(kernel, FixedKernel) else None
-    first = recorded_copy(a.reshape(rows, depth).T, x[0])
-    last = recorded_copy(sums[0].T, out.reshape(rows, columns))
-    if first is None or last is None or not isinstance(work, Repeated):
+    """Return the product of rows and a known matrix by the micro-kernel, transposed."""
+    (depth, columns), rows, lanes = b.shape, a.size // b.shape[0], jit.lanes()
+    line = -(-rows // lanes) * lanes  # whole vectors
+    x, sums = np.zeros((depth, line), np.float32), np.empty((columns, rows), np.float32)
+    first = recorded_copy(a.reshape(rows, depth).T, x[:, :rows])
+    last = recorded_copy(sums.T, out.reshape(rows, columns))
+    if first is None or last is None:
         return None
-    return SharedCalls(((first,), *work.phases, (last,)))
+    tile, at = best_tile(columns, line // lanes), np.arange(rows)
+    places = VectorPlaces.lying(ProductColumns(at, at), vector_starts(rows, False))
+    work = DIRECT.sums * depth * computed(columns, line // lanes, tile)
+    step = scratch.shared_step(columns, columns, work, tile.rows)
+    products = tuple(
+        Panels(b.T[part], tile).recorded(
+            x.reshape(-1),
+            np.arange(depth) * line,
+            places,
+            sums[part].reshape(-1),
+            np.arange(part.stop - part.start) * rows,
+            0,
+            ScratchPlan(),
+        )
+        for part in pieces(columns, step)
+    )
+    return SharedCalls(((first,), products, (last,)))
 
 
 def _swapped(a: Array, b: Array, out: Array, space: Space) -> NumPyCalls:

@@ -103,6 +103,28 @@ def test_few_rows_by_a_large_known_matrix(turned: bool) -> None:
         np.testing.assert_allclose(one, a.astype(np.float64) @ (b.T if turned else b), 1e-4, 1e-4)
 
 
+@fast
+def test_shapes_share_a_packed_matrix() -> None:
+    a, b = numbers(16, 256), numbers(256, 600)
+    known = b.view()
+    known.flags.writeable = False
+
+    def packed(rows: int) -> list[int]:
+        out = np.empty((rows, 600), np.float32)
+        work = MatrixProduct((False, False), known).fixed(a[:rows], b, out=out)
+        assert isinstance(work, SharedCalls)
+        kept.append(work)
+        arrays = [k for phase in work.phases for piece in phase for k in piece.kept]
+        return [id(k) for k in arrays if isinstance(k, np.ndarray) and k.size >= b.size]
+
+    kept: list[SharedCalls] = []
+    first = packed(8)
+    assert first
+    assert packed(9) == first
+    b[0, 0] += 1  # other elements at the same place
+    assert packed(8) != first
+
+
 @pytest.mark.parametrize("name", ["i32", "u8", "i8"])
 def test_casts(name: str) -> None:
     whole = ELEMENT_TYPES[name].container
