@@ -22,16 +22,8 @@ from irdeconv.base.json_form import Record, finite
 from irdeconv.base.markup import plain
 from irdeconv.base.opening import first_bytes, missing
 from irdeconv.base.tables import printable
-from irdeconv.cli import checks
+from irdeconv.cli import batch_executors, checks
 from irdeconv.cli.batch_answer import MOST_DIAGNOSTICS, execute, failed, parts
-from irdeconv.cli.batch_executors import (
-    Errand,
-    Payload,
-    Results,
-    each_done,
-    in_process,
-    in_processes,
-)
 from irdeconv.cli.batch_items import (
     CRASHED,
     GOOD,
@@ -136,7 +128,7 @@ def _do(args: argparse.Namespace, journal: Journal, stage: Path | None, console:
     rest = journal.rest()
     cleared(items[index] for index in (rest if args.folder is not None else ()))
 
-    def payload(index: int) -> Payload:
+    def payload(index: int) -> batch_executors.Payload:
         item = items[index]
         return {**item.payload, "stage": str(stage), "sources": item.sources if lasting else ()}
 
@@ -160,7 +152,9 @@ def _keep(journal: Journal, limits: Limits, content: Callable[[str], str | None]
         return threads.submit(still, item, journal.known(item.key(content), limits))
 
     with ThreadPoolExecutor(processors()) as threads:
-        for index, line in each_done(len(items), submit, lambda found, _: found.result(), 256):
+        for index, line in batch_executors.each_done(
+            len(items), submit, lambda found, _: found.result(), 256
+        ):
             if line:
                 journal.note(index, line["place"], line["item"])
 
@@ -173,10 +167,12 @@ def still(item: BatchItem, line: Row | None) -> Row:
     return line if line and complete(item, line["item"]) else {}
 
 
-def _results(args: argparse.Namespace, payloads: Sequence[Payload], console: Console) -> Results:
+def _results(
+    args: argparse.Namespace, payloads: Sequence[batch_executors.Payload], console: Console
+) -> batch_executors.Results:
     usual = 1 if args.task == "bench" else processors()
     jobs = usual if args.jobs is None else args.jobs
-    work = Errand(CALL, str(Path.cwd()), args.memory, args.timeout)
+    work = batch_executors.Errand(CALL, str(Path.cwd()), args.memory, args.timeout)
     if args.scheduler or args.cluster:
         from irdeconv.cli.batch_executors import Cluster
 
@@ -184,8 +180,8 @@ def _results(args: argparse.Namespace, payloads: Sequence[Payload], console: Con
         cluster = Cluster(work, args.scheduler, jobs, args.retries, shared, console.log)
         return cluster.results(payloads)
     if jobs == 0:
-        return in_process(execute, payloads)
-    return in_processes(work, jobs, payloads)
+        return batch_executors.in_process(execute, payloads)
+    return batch_executors.in_processes(work, jobs, payloads)
 
 
 def journal_of(args: argparse.Namespace) -> Path | None:

@@ -267,7 +267,7 @@ class Panels:
         self.tile, self.rows, (count, self.depth) = tile, rows, matrix.shape
         panels = -(-count // tile.rows)
         self.shared = self.depth - rows.extra
-        self.packed = self._pack(matrix)
+        self.packed = _packed(matrix, tile.rows, self.shared, rows)
         self.no_bias = np.zeros(panels * tile.rows, np.float32)
 
     def bias(self, values: Array) -> Array:
@@ -339,9 +339,6 @@ class Panels:
         return Recorded.of(
             self._step, x, offsets, self.packed, self.no_bias, *more, self.shared, counts
         )
-
-    def _pack(self, matrix: Array) -> Array:
-        return _packed(matrix, self.tile.rows, self.shared, self.rows)
 
     @property
     def _step(self) -> str:

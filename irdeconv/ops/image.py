@@ -9,14 +9,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from irdeconv.base.errors import (
-    OpError,
-    Problem,
-    attribute_error,
-    attribute_problem,
-    size_error,
-    value_error,
-)
+from irdeconv.base import errors
 from irdeconv.ir.attributes import Ints, NaturalInts, ValueRange
 from irdeconv.ir.dtypes import u8
 from irdeconv.ir.geometry import dilated, extent, output_size, pads, steps
@@ -70,7 +63,7 @@ def _resized(padded: Shape, axes: Sequence[int], sizes: Targets, port: int) -> S
         out[axis] = DYNAMIC if sizes is None else sizes[i]
         if bounds(out[axis])[0] < 0:
             if isinstance(out[axis], int):
-                raise value_error(port, f"axis {axis} would get size {out[axis]}")
+                raise errors.value_error(port, f"axis {axis} would get size {out[axis]}")
             out[axis] = DYNAMIC
     return tuple(out)
 
@@ -87,7 +80,7 @@ def _want_values(spec: Spec, name: str, count: int, port: int) -> None:
     top = bounds(spec.shape[0])[1] if spec.shape else None
     if top is not None and top < count:
         text = f"{name} has {top} values for {count} axes"
-        raise value_error(port, text, hint="one value per interpolated axis")
+        raise errors.value_error(port, text, hint="one value per interpolated axis")
 
 
 class Resizing(Op):
@@ -120,7 +113,7 @@ class Resizing(Op):
         for name, amounts in (("pads_begin", begin), ("pads_end", end)):
             if len(amounts) > rank:
                 text = f"{name} has {len(amounts)} values for a tensor of rank {rank}"
-                raise attribute_error(name, text)
+                raise errors.attribute_error(name, text)
         return tuple(d + b + e for d, b, e in zip(shape, begin, end, strict=True))
 
     def resizes(self, shape: Ints, *others: Array) -> tuple[list[Resize], Rules]:
@@ -129,7 +122,7 @@ class Resizing(Op):
 
     def evaluate(self, image: Array, *others: Array) -> Array:
         if self.mode == "area":
-            raise OpError("the mode area cannot be executed", code="E502", attribute="mode")
+            raise errors.OpError("the mode area cannot be executed", code="E502", attribute="mode")
         resizes = self.resizes(image.shape, *others)
         begin, end = self.pads(image.ndim)
         if any((*begin, *end)):
@@ -203,7 +196,7 @@ class Interpolate11(Resizing):
         factors = [float(f) for f in known.reshape(-1)]
         for f in factors:
             if not 0 < f < math.inf:
-                raise value_error(1, f"a scale is {f:g}; scales must be positive")
+                raise errors.value_error(1, f"a scale is {f:g}; scales must be positive")
         return [_scaled(padded[a], f) for a, f in zip(axes, factors, strict=False)]
 
     def resizes(self, shape: Ints, *others: Array) -> tuple[list[Resize], Rules]:
@@ -223,14 +216,14 @@ class Interpolate11(Resizing):
             self.cube_coeff,
         )
 
-    def remarks(self, *inputs: Any) -> Iterator[Problem]:
+    def remarks(self, *inputs: Any) -> Iterator[errors.Problem]:
         if self.mode == "linear" and self.antialias:
             text = "OpenVINO's CPU plugin ignores antialias in linear mode; irdeconv does not"
-            yield Problem("W303", text, attribute="antialias")
+            yield errors.Problem("W303", text, attribute="antialias")
         if self.mode == "bicubic_pillow" and self.cube_coeff != -0.5:
             text = f"OpenVINO's CPU plugin takes -0.5 for the cube_coeff {self.cube_coeff:g} in "
             text += "bicubic_pillow mode"
-            yield Problem("W303", text, attribute="cube_coeff")
+            yield errors.Problem("W303", text, attribute="cube_coeff")
 
 
 @op("Interpolate", since=4, until=10)
@@ -256,7 +249,7 @@ class Interpolate4(Interpolate11):
     def complete(self, at: Fit, *inputs: Spec) -> None:
         for axis in exact(at.values("axes")) or ():
             if axis < 0:
-                raise value_error(3, f"axis {axis} is negative")
+                raise errors.value_error(3, f"axis {axis} is negative")
         super().complete(at, *inputs)
 
     def target(self, others: Sequence[Any]) -> tuple[Any, Any]:
@@ -282,15 +275,15 @@ class Interpolate1(Resizing):
     pads_begin: NaturalInts = (0,)
     pads_end: NaturalInts = (0,)
 
-    def check(self) -> Iterator[Problem]:
+    def check(self) -> Iterator[errors.Problem]:
         if any(a < 0 for a in self.axes) or len(set(self.axes)) != len(self.axes):
             message = f"axes are {list(self.axes)}; each is named once, counted from 0"
-            yield attribute_problem("axes", message)
+            yield errors.attribute_problem("axes", message)
 
     def resized(self, shape: Shape, *others: Spec) -> Shape:
         if any(a >= len(shape) for a in self.axes):
             text = f"axes {list(self.axes)} exceed the image's rank {len(shape)}"
-            raise attribute_error("axes", text)
+            raise errors.attribute_error("axes", text)
         padded = self.padded(shape)
         _want_values(others[0], "output_shape", len(self.axes), 1)
         return _resized(padded, sorted(self.axes), dims(others[0]), 1)
@@ -341,7 +334,7 @@ class GridSample(Op):
             if self.padding_mode != "zeros" and 0 not in shape:
                 text = f"the image has {height} x {width} elements; "
                 text += f'padding_mode="{self.padding_mode}" needs one'
-                raise size_error(0, text)
+                raise errors.size_error(0, text)
             return np.zeros(shape, data.dtype)
         x = interpolation.source(places[..., 0], width, align_corners=self.align_corners)
         y = interpolation.source(places[..., 1], height, align_corners=self.align_corners)
@@ -389,7 +382,9 @@ class Col2Im(Op):
         if sizes is not None and exact_kernel is not None:
             windows = math.prod(self._windows(sizes, exact_kernel))
             if merge(columns, windows) is None:
-                raise size_error(0, f"data has {columns} columns; the image has {windows} windows")
+                raise errors.size_error(
+                    0, f"data has {columns} columns; the image has {windows} windows"
+                )
         at.groups["O"] = (*batch, channels, *map(non_negative, size))
 
     def _windows(self, sizes: Sequence[int], kernel: Sequence[int]) -> list[int]:
@@ -401,7 +396,7 @@ class Col2Im(Op):
             count = steps(size, reach, (self.strides or ONE)[axis], pad)
             if count < 1:
                 text = f"no window of {reach} fits {size} with pads of {pad[0]} and {pad[1]}"
-                raise size_error(2, text)
+                raise errors.size_error(2, text)
             out.append(count)
         return out
 
@@ -479,14 +474,14 @@ class ExtractImagePatches(Op):
 
 def _even(size: Dim, what: str) -> None:
     if not isinstance(size, Interval) and size % 2:
-        raise size_error(0, f"the image's {what} is {size}; it must be even")
+        raise errors.size_error(0, f"the image's {what} is {size}; it must be even")
 
 
 def _image(height: Dim) -> Dim:
     """Return the image's rows, two of three of the only plane's."""
     if not isinstance(height, Interval):
         if height % 3:
-            raise size_error(0, f"the plane has {height} rows; it must have a multiple of 3")
+            raise errors.size_error(0, f"the plane has {height} rows; it must have a multiple of 3")
         return height // 3 * 2
     low, high = bounds(height)
     return Interval.of(low * 2 // 3, None if high is None else high * 2 // 3)
@@ -496,7 +491,9 @@ def _doubled(size: Dim, full: Dim, port: int, axis: int) -> Dim:
     """Merge a size with twice that of a smaller plane; E302."""
     both = merge(size * 2, full)
     if both is None:
-        raise size_error(port, f"axis {axis} has {size} elements; it must have half of {full}")
+        raise errors.size_error(
+            port, f"axis {axis} has {size} elements; it must have half of {full}"
+        )
     return both
 
 
@@ -507,7 +504,7 @@ class _Colours(Op):
         dtype = at.types.get("t")
         if dtype is not None and dtype != u8 and not KINDS["real"][1](dtype):
             text = f"the image is {dtype}; it must be u8 or a floating-point type"
-            raise OpError(text, code="E303", port=0)
+            raise errors.OpError(text, code="E303", port=0)
         if len(planes) == 1:
             at["H"] = _image(at["H"])
         else:
@@ -564,7 +561,7 @@ class I420toRGB(_Colours):
 
     def complete(self, at: Fit, *planes: Spec) -> None:
         if len(planes) == 2:
-            raise OpError("there are 2 planes; 1 or 3 are needed", code="E208", port=1)
+            raise errors.OpError("there are 2 planes; 1 or 3 are needed", code="E208", port=1)
         super().complete(at, *planes)
 
     def split(self, small: Array) -> tuple[Array, Array]:

@@ -48,7 +48,7 @@ from irdeconv.ops.bodies import bodies_of, change_bodies, every_node
 from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.ops.dialect_openvino import BackpropData
 from irdeconv.ops.movement import Unsqueeze
-from irdeconv.rewrite import builder, emit
+from irdeconv.rewrite import builder, emit, forms
 from irdeconv.rewrite.channel_folding import FusedLayer, fuse_channels
 from irdeconv.rewrite.compressed_filters import stored
 from irdeconv.rewrite.emit import (
@@ -59,16 +59,6 @@ from irdeconv.rewrite.emit import (
     FormBuilder,
     Style,
     X,
-)
-from irdeconv.rewrite.forms import (
-    DEFINITION,
-    FORMS,
-    ChannelBias,
-    NonFiniteReport,
-    bias_behind,
-    examine,
-    forms_for,
-    require_room,
 )
 from irdeconv.rewrite.infer_specs import (
     beyond,
@@ -104,7 +94,9 @@ class LoweredLayer(Record, keys="... costs? spread?", repr=False):
     macs_lowered: int | None  # multiply-accumulates afterwards, inserted zeros included
     nodes: tuple[str, ...] = ()  # the types of the layers that it became
     costs: tuple[FormCost, ...] = ()  # of the forms, with --form auto, --target or --explain-costs
-    spread: NonFiniteReport | None = None  # how far non-finite constants spread, if there are any
+    spread: forms.NonFiniteReport | None = (
+        None  # how far non-finite constants spread, if there are any
+    )
 
     def __repr__(self) -> str:
         text = f"{self.type} -> {self.form}" if self.form else f"{self.type} stays: {self.reason}"
@@ -263,7 +255,7 @@ class ConvolutionPlan:
     """The decisions that rewrite a convolution, or the conditions that no rewriting meets."""
 
     op: ConvolutionBase
-    bias: ChannelBias | None
+    bias: forms.ChannelBias | None
     decisions: tuple[Decision, ...] = ()
     violations: tuple[str, ...] = ()
 
@@ -289,7 +281,7 @@ def plan_convolution(
     graph: Graph, node: Node, target: Target, style: Style
 ) -> ConvolutionPlan | None:
     """Return how to rewrite a convolution, None if the target can run it as it is."""
-    op, bias = node.op, bias_behind(graph, node)
+    op, bias = node.op, forms.bias_behind(graph, node)
     assert isinstance(op, ConvolutionBase)
     inputs, values = graph.input_specs(node.id), graph.inputs_of(node.id)
     constants = (False, stored(graph, values[1]) is not None)
@@ -382,7 +374,7 @@ def lower_for(
     """
     state = _State(inferred(graph), request, request.styled(style), budget, costs_only=costs_only)
     fused = fuse_channels(state.graph) if request.fuse else ()
-    require_room(state.graph, request.form, budget)
+    forms.require_room(state.graph, request.form, budget)
     _lower_graph(state)
     if state.problems.errors:
         unmet = all(d.code == "E421" for d in state.problems.errors)
@@ -499,8 +491,8 @@ def _lower_one(state: _State, node: Node) -> None:
     direct = builder.products(graph, [node])
     try:
         canonical = canonicalize(graph, node, state.budget)
-        spread = examine(graph, canonical)
-        bias = bias_behind(graph, canonical)
+        spread = forms.examine(graph, canonical)
+        bias = forms.bias_behind(graph, canonical)
         costs = _costs(state, canonical, bias is not None, spread)
         if state.costs_only:
             state.layers.append(replace(_row(graph, source, "", direct, ()), costs=costs))
@@ -520,7 +512,7 @@ def _lower_one(state: _State, node: Node) -> None:
 
 
 def _costs(
-    state: _State, node: Node, biased: bool, spread: NonFiniteReport | None
+    state: _State, node: Node, biased: bool, spread: forms.NonFiniteReport | None
 ) -> tuple[FormCost, ...]:
     """Return the costs of the forms of a core.Deconvolution, or of the requested form."""
     request = state.request
@@ -555,7 +547,7 @@ def _row(
 
 
 def _apply(
-    state: _State, node: Node, bias: ChannelBias | None, costs: tuple[FormCost, ...]
+    state: _State, node: Node, bias: forms.ChannelBias | None, costs: tuple[FormCost, ...]
 ) -> tuple[str, str | None, list[Node]]:
     """Rewrite a core.Deconvolution; return the form, why it is not the wanted one, the nodes."""
     form, skipped = _wanted(state, node, costs)
@@ -585,12 +577,16 @@ def _lower_convolutions(state: _State) -> None:
 
 
 def _replaced(
-    state: _State, node: Node, bias: ChannelBias | None, form: str, costs: tuple[FormCost, ...]
+    state: _State,
+    node: Node,
+    bias: forms.ChannelBias | None,
+    form: str,
+    costs: tuple[FormCost, ...],
 ) -> list[Node] | emit.Skip:
     """Replace a core.Deconvolution, and the Add behind it that moves in front of interleaving."""
     graph = state.graph
     decisions = next((r.decisions for r in costs if r.form == form), ())
-    rule = forms_for(state.request.target)[form]
+    rule = forms.forms_for(state.request.target)[form]
     absorbed = bias if bias is not None and (form != FALLBACK or state.request.targeted) else None
     op, (x, w, begin, end) = node.op, graph.inputs_of(node.id)
     assert isinstance(op, core.Deconvolution)
@@ -640,7 +636,7 @@ def _unmet(
     state.problems.add(code, text, location=node.location, layer=title, notes=notes, hint=hint)
 
 
-def _warn_of_spreading(state: _State, node: Node, spread: NonFiniteReport, form: str) -> None:
+def _warn_of_spreading(state: _State, node: Node, spread: forms.NonFiniteReport, form: str) -> None:
     """Warn of infinities and NaNs in filter and bias, with the outputs spoilt in each form."""
     counts = [
         f"{bad} of {size} {kind} values"
@@ -652,10 +648,10 @@ def _warn_of_spreading(state: _State, node: Node, spread: NonFiniteReport, form:
     ]
     message = f"{node.label}: {' and '.join(counts)} are not finite"
     if spread.affected:
-        by_form = ", ".join(f"{n} as {f}" for f, n in spread.affected.items() if f in FORMS)
+        by_form = ", ".join(f"{n} as {f}" for f, n in spread.affected.items() if f in forms.FORMS)
         message += (
             f"; {form} spoils {spread.affected[form]} of {spread.outputs} outputs, the definition "
-            f"{spread.affected[DEFINITION]} ({by_form}"
+            f"{spread.affected[forms.DEFINITION]} ({by_form}"
             f"{'; for sizes that stand in for unknown ones' if spread.assumed else ''})"
         )
     elif spread.outputs is not None:

@@ -18,16 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.base import progress
+from irdeconv.base import errors, progress
 from irdeconv.base.codes import CODES
-from irdeconv.base.errors import (
-    Diagnostic,
-    ExecutionError,
-    IrdeconvError,
-    LimitError,
-    Note,
-    OpError,
-)
 from irdeconv.base.limits import LARGEST_INT, current, raise_hint
 from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.ir.op import Bound, ChainStep, Op, Operand, as_tuple
@@ -72,8 +64,8 @@ class FoldBudget:
                 f'{node.type} "{node.name}": constants take {self._taken:,} bytes with it; the '
                 f"limit is {self._limit:,}"
             )
-            raise LimitError(
-                Diagnostic("E602", "error", message, node.location, node.name, hint=ALLOW)
+            raise errors.LimitError(
+                errors.Diagnostic("E602", "error", message, node.location, node.name, hint=ALLOW)
             )
 
 
@@ -83,7 +75,7 @@ def needed(graph: Graph, node: Node, arrays: Sequence[Array]) -> int:
     if any(s.nbytes is None for s in specs):
         try:
             specs = _inferred(graph, node, arrays)
-        except OpError:
+        except errors.OpError:
             return 0  # running it reports the error
     return sum(s.nbytes or 0 for s in specs)
 
@@ -108,7 +100,7 @@ def guarded(
             size = known[key] = sum(s.nbytes or 0 for s in specs)
         if limit is not None and size > limit:
             text = f"its outputs take {size:,} bytes for these inputs; the limit is {limit:,}"
-            raise OpError(text, code="E602", hint=ALLOW)
+            raise errors.OpError(text, code="E602", hint=ALLOW)
         return function(*arrays)
 
     return evaluate
@@ -132,7 +124,7 @@ def _inferred(graph: Graph, node: Node, arrays: Sequence[Array]) -> tuple[Spec, 
     try:
         specs: tuple[Spec, ...] = as_tuple(node.op.infer(*given))
     except (ArithmeticError, ValueError, TypeError, IndexError) as e:
-        raise OpError(f"its inputs do not fit: {e}") from e
+        raise errors.OpError(f"its inputs do not fit: {e}") from e
     return specs
 
 
@@ -141,7 +133,9 @@ def require_macs(graph: Graph) -> None:
     total, limit = _macs(graph), current().macs
     if total > limit:
         message = f"running takes {total:,} multiply-accumulates; the limit is {limit:,}"
-        raise LimitError(Diagnostic("E602", "error", message, hint=raise_hint("macs")))
+        raise errors.LimitError(
+            errors.Diagnostic("E602", "error", message, hint=raise_hint("macs"))
+        )
 
 
 def _macs(graph: Graph) -> int:
@@ -152,7 +146,7 @@ def _macs(graph: Graph) -> int:
         try:
             total += node.op.macs(inputs, node.specs or ()) or 0
             times = _times(node.op, inputs)
-        except (IndexError, OpError):
+        except (IndexError, errors.OpError):
             continue
         total += times * sum(_macs(body.graph) for body in bodies_of(node))
     return total
@@ -164,19 +158,19 @@ def _times(op: Op, inputs: tuple[Spec, ...]) -> int:
     return trips if isinstance(trips, int) else max(bounds(trips)[0], 1)
 
 
-def failure(node: Node, arrays: Sequence[Any], error: Exception) -> IrdeconvError:
+def failure(node: Node, arrays: Sequence[Any], error: Exception) -> errors.IrdeconvError:
     """Return the error of a layer that failed, with the arrays that it got."""
     error = _inference_error(node, arrays, error)
     shapes = ", ".join(f"{a.dtype}{list(a.shape)}" for a in map(np.asarray, arrays))
-    hint, notes = None, [Note(f"its inputs are {shapes or 'none'}")]
+    hint, notes = None, [errors.Note(f"its inputs are {shapes or 'none'}")]
     text = str(error) or type(error).__name__
     memory = isinstance(error, MemoryError)
-    if isinstance(error, OpError):
+    if isinstance(error, errors.OpError):
         code, hint = error.problem.code, error.problem.hint
         memory = code == "E602"
         if not memory and code != "E300":
-            notes.append(Note(f"this is {code}: {CODES[code].title}"))
-    diagnostic = Diagnostic(
+            notes.append(errors.Note(f"this is {code}: {CODES[code].title}"))
+    diagnostic = errors.Diagnostic(
         code="E602" if memory else "E500",
         severity="error",
         message=f'{node.type} "{node.name}": {text}',
@@ -185,16 +179,16 @@ def failure(node: Node, arrays: Sequence[Any], error: Exception) -> IrdeconvErro
         notes=tuple(notes),
         hint=hint,
     )
-    return LimitError(diagnostic) if memory else ExecutionError(diagnostic)
+    return errors.LimitError(diagnostic) if memory else errors.ExecutionError(diagnostic)
 
 
 def _inference_error(node: Node, arrays: Sequence[Any], error: Exception) -> Exception:
     """Return the error of inference for these very arrays, if it refuses them; else the error."""
-    if isinstance(error, OpError | IrdeconvError | MemoryError):
+    if isinstance(error, errors.OpError | errors.IrdeconvError | MemoryError):
         return error
     try:
         node.op.infer(*(Spec(None, a.shape, Spec.of(a).value) for a in map(np.asarray, arrays)))
-    except OpError as refusal:
+    except errors.OpError as refusal:
         return refusal
     except Exception:  # without element types it need not get through
         return error
@@ -294,7 +288,7 @@ def bind(op: Op, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | Non
         return None
     try:
         bound = op.bind(inputs, outputs)
-    except (OpError, ArithmeticError, LookupError, TypeError, ValueError):
+    except (errors.OpError, ArithmeticError, LookupError, TypeError, ValueError):
         return None  # of constants that do not fit, which the run reports with the layer's name
     if bound is not None:
         return bound
@@ -371,7 +365,9 @@ def variable(node: Node) -> str | None:
 def _checked(name: str, own: Spec, array: Array) -> Array:
     problem = unfit(own, array)
     if problem is not None:
-        raise OpError(f'"{name}": {problem}', code="E302", hint="reset() gives up all values")
+        raise errors.OpError(
+            f'"{name}": {problem}', code="E302", hint="reset() gives up all values"
+        )
     return array
 
 

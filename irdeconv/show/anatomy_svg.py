@@ -13,16 +13,7 @@ from xml.sax.saxutils import escape
 from irdeconv.base.errors import count
 from irdeconv.base.markup import plain
 from irdeconv.base.tables import columns, wrap
-from irdeconv.show.anatomy import (
-    COLOURS,
-    LISTED_TERMS,
-    AxisAnatomy,
-    AxisCell,
-    CellRow,
-    Overlap,
-    OverlapSlice,
-    picture_style,
-)
+from irdeconv.show import anatomy
 
 PICTURE_WIDTH = 980
 PICTURE_MARGIN = 16
@@ -53,7 +44,7 @@ class AxisPicture:
 
     title: str
     notes: tuple[str, ...]
-    axis: AxisAnatomy
+    axis: anatomy.AxisAnatomy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +54,7 @@ class LayerPicture:
     name: str
     notes: tuple[str, ...]
     axes: tuple[AxisPicture, ...]
-    overlap: Overlap | None
+    overlap: anatomy.Overlap | None
 
 
 def svg(layers: Sequence[LayerPicture]) -> str:
@@ -123,7 +114,7 @@ class Sheet:
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" class="anatomy" width="{PICTURE_WIDTH}" '
             f'height="{height}" viewBox="0 0 {PICTURE_WIDTH} {height}" role="img">\n'
-            f"<title>{escape(plain(title))}</title>\n<style>\n{picture_style()}</style>\n"
+            f"<title>{escape(plain(title))}</title>\n<style>\n{anatomy.picture_style()}</style>\n"
             f'<rect class="paper" x="0" y="0" width="{PICTURE_WIDTH}" height="{height}"/>\n'
             + "\n".join(self.elements)
             + "\n</svg>\n"
@@ -157,12 +148,12 @@ def _axis(sheet: Sheet, picture: AxisPicture) -> None:
     rows(sheet, axis, axis.convolution())
     sheet.y += 6
     for r, words in enumerate(axis.overlap.phases()):
-        if r < COLOURS:
+        if r < anatomy.COLOURS:
             sheet.box(PICTURE_MARGIN, sheet.y + 4, 10, 10, f"output p{r}")
         sheet.text(words, "mono", x=PICTURE_MARGIN + 18)
 
 
-def convolution_title(axis: AxisAnatomy) -> str:
+def convolution_title(axis: anatomy.AxisAnatomy) -> str:
     """Describe the lowering, with its numbers."""
     zeros = count(axis.stride - 1, "zero")
     steps = [f"{zeros} between neighbours"] if axis.stride > 1 else []
@@ -171,15 +162,18 @@ def convolution_title(axis: AxisAnatomy) -> str:
     return f"As lowered: {', '.join(steps)}, then a convolution of stride 1 with the flipped kernel"
 
 
-def equation(axis: AxisAnatomy, output: int) -> str:
+def equation(axis: anatomy.AxisAnatomy, output: int) -> str:
     """Return the sum of products that an output is."""
-    terms = [f"x{i}*w{k}" for i, k in axis.terms(output)[:LISTED_TERMS]]
-    more = " + ..." if len(axis.sources(output)) > LISTED_TERMS else ""
+    terms = [f"x{i}*w{k}" for i, k in axis.terms(output)[: anatomy.LISTED_TERMS]]
+    more = " + ..." if len(axis.sources(output)) > anatomy.LISTED_TERMS else ""
     return f"y{output} = {' + '.join(terms) or '0'}{more}"
 
 
 def rows(
-    sheet: Sheet, axis: AxisAnatomy, lines: Sequence[CellRow], focus: int | None = None
+    sheet: Sheet,
+    axis: anatomy.AxisAnatomy,
+    lines: Sequence[anatomy.CellRow],
+    focus: int | None = None,
 ) -> None:
     """Draw rows of cells; the column of the output `focus` is framed."""
     shown = axis.shown
@@ -194,7 +188,7 @@ def rows(
         sheet.add(f'<text class="soft" x="{PICTURE_MARGIN}" y="{base}">{label}</text>')
         places = {cell.at: left + (cell.at - shown.start) * width for cell in line.cells}
         for cell in line.cells:
-            colour = "" if cell.phase is None else f" p{cell.phase % COLOURS}"
+            colour = "" if cell.phase is None else f" p{cell.phase % anatomy.COLOURS}"
             sheet.box(places[cell.at], sheet.y, width - 1, height, f"{cell.kind}{colour}")
         for cell in _labelled(line.cells, width):
             place = f'x="{places[cell.at] + (width - 1) / 2:g}" y="{base}"'
@@ -208,7 +202,7 @@ def rows(
     sheet.y += 2
 
 
-def _labelled(cells: Sequence[AxisCell], width: int) -> list[AxisCell]:
+def _labelled(cells: Sequence[anatomy.AxisCell], width: int) -> list[anatomy.AxisCell]:
     """Return the cells whose texts have room beside those of others; outputs and taps first."""
     taken: list[tuple[float, float]] = []
     out = []
@@ -223,7 +217,7 @@ def _labelled(cells: Sequence[AxisCell], width: int) -> list[AxisCell]:
     return out
 
 
-def _overlap(sheet: Sheet, overlap: Overlap) -> None:
+def _overlap(sheet: Sheet, overlap: anatomy.Overlap) -> None:
     sheet.y += 14
     sheet.text("How many taps reach each output, away from the borders", "head")
     for sentence in overlap.sentences():
@@ -246,7 +240,9 @@ def _overlap(sheet: Sheet, overlap: Overlap) -> None:
         sheet.text(overlap.left_out, "soft")
 
 
-def _slice(sheet: Sheet, part: OverlapSlice, overlap: Overlap, left: int, size: int) -> int:
+def _slice(
+    sheet: Sheet, part: anatomy.OverlapSlice, overlap: anatomy.Overlap, left: int, size: int
+) -> int:
     """Draw one slice beside others and return how much room it takes below `sheet.y`."""
     top = sheet.y + 8
     if part.phases:

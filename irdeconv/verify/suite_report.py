@@ -24,26 +24,17 @@ from irdeconv.base.tables import wrap
 from irdeconv.ir.spec import Array
 from irdeconv.ops.dialect_template import placed
 from irdeconv.verify import judge as rounding
+from irdeconv.verify import suite_manifest
 from irdeconv.verify.comparison import gives, with_filter_mistake
 from irdeconv.verify.difference import Allowed, TensorDifference, difference
 from irdeconv.verify.suite_layer import SuiteLayer
-from irdeconv.verify.suite_manifest import (
-    Read,
-    StoredCase,
-    Suite,
-    UnreadableResult,
-    is_number,
-    is_raw,
-    loaded,
-    open_results,
-)
 
 
 @np.errstate(all="ignore")
-def judge(case: StoredCase, theirs: Array) -> TensorDifference:
+def judge(case: suite_manifest.StoredCase, theirs: Array) -> TensorDifference:
     """Compare a result, its axes N, C, *spatial; `kind` names a mistake that explains it."""
     layer, (expected, allowed) = case.layer, case.expected()
-    theirs = loaded(theirs, layer.dtype) if is_raw(theirs) else theirs
+    theirs = suite_manifest.loaded(theirs, layer.dtype) if suite_manifest.is_raw(theirs) else theirs
     names = (case.name, layer.element_type, str(theirs.dtype))
     wanted = expected.astype(layer.dtype.container)
     seen = difference(names, wanted, theirs, allowed, expected, output=True)
@@ -63,7 +54,10 @@ def _first(layer: SuiteLayer, y: Any) -> Array:
 
 
 def _kinds(
-    case: StoredCase, seen: TensorDifference, both: tuple[Array, Array], allowed: Allowed
+    case: suite_manifest.StoredCase,
+    seen: TensorDifference,
+    both: tuple[Array, Array],
+    allowed: Allowed,
 ) -> Iterator[str]:
     """Yield the mistakes that explain a result, the likeliest first; `both`: expected, theirs."""
     layer, arrays = case.layer, case.arrays()
@@ -349,7 +343,7 @@ class SuiteReport(Record, Judged, keys=_KEYS, kw_only=True, repr=False):
 
 
 def check(
-    suite: Suite,
+    suite: suite_manifest.Suite,
     source: str | Path | Mapping[str, Any],
     problems: Mapping[str, str] | None = None,
     blame: tuple[str, str] | None = None,
@@ -359,7 +353,7 @@ def check(
     `problems` says why there is no result. `blame` is a peer and the file of each case that it ran:
     then only its known defects are reported.
     """
-    with open_results(source) as results:
+    with suite_manifest.open_results(source) as results:
         cases = progress.each("judging results", suite.cases, lambda case: case.name)
         reports = [_judged(case, results, problems or {}, blame) for case in cases]
     unknown = sorted(results.keys() - {case.name for case in suite.cases})
@@ -368,8 +362,8 @@ def check(
 
 @work.fresh
 def _judged(
-    case: StoredCase,
-    results: Mapping[str, Read],
+    case: suite_manifest.StoredCase,
+    results: Mapping[str, suite_manifest.Read],
     problems: Mapping[str, str],
     blame: tuple[str, str] | None,
 ) -> CaseReport:
@@ -378,12 +372,14 @@ def _judged(
         theirs = results[case.name]() if case.name in results else None
         if theirs is None:
             status, problem = MISSING, problems.get(case.name, "there is no result")
-        elif not is_number(theirs, case.layer.dtype):
-            raise UnreadableResult(f"elements of type {theirs.dtype} are no real numbers")
+        elif not suite_manifest.is_number(theirs, case.layer.dtype):
+            raise suite_manifest.UnreadableResult(
+                f"elements of type {theirs.dtype} are no real numbers"
+            )
         else:
             found = judge(case, theirs)
             status = PASSED if found.passed else DIFFERS
-    except UnreadableResult as e:
+    except suite_manifest.UnreadableResult as e:
         status, problem = UNREADABLE, str(e)
     return CaseReport(
         name=case.name,
@@ -397,7 +393,7 @@ def _judged(
     )
 
 
-def _known(case: StoredCase, blame: tuple[str, str] | None) -> Iterator[str]:
+def _known(case: suite_manifest.StoredCase, blame: tuple[str, str] | None) -> Iterator[str]:
     """Yield the known defects: all of them, or those of a peer with one of the files."""
     for k in case.known:
         if blame is None:

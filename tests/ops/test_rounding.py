@@ -20,20 +20,8 @@ from irdeconv.ops.matrix import MatMul
 from irdeconv.ops.movement import Transpose
 from irdeconv.ops.reduction import ReduceMean
 from irdeconv.runtime.program import bind
+from irdeconv.verify import judge
 from irdeconv.verify.difference import Allowed
-from irdeconv.verify.judge import (
-    LAMBDA,
-    SINGLE,
-    allowed,
-    carried,
-    evaluate,
-    gamma,
-    independent,
-    is_real,
-    precise,
-    terms,
-    worth_precision,
-)
 from op_cases import Case, Tensor, all_cases, boolean, differs, f32, first_rows, i64
 from support.blocks import SMALL
 from support.rows import each_row, parts
@@ -61,22 +49,24 @@ def normal(*shape: int) -> np.ndarray:
     ],
 )  # fmt: skip
 def test_terms_and_bounds_of_sums(op, inputs, count: int) -> None:
-    y = evaluate(op, inputs)
-    assert terms(op, inputs, y[0]) == count
-    (bound,) = allowed(op, inputs, y)
+    y = judge.evaluate(op, inputs)
+    assert judge.terms(op, inputs, y[0]) == count
+    (bound,) = judge.allowed(op, inputs, y)
     assert bound.rule == f"gamma_{count} |W||x|"
-    exact = precise(op, inputs, y)[0]
+    exact = judge.precise(op, inputs, y)[0]
     assert np.all(np.abs(y[0] - exact) <= bound.limit)
     # The worst order of summation: each product rounded, then added in sequence.
-    sizes = evaluate(op, [np.abs(v) if v.dtype.kind == "f" else v for v in inputs])[0]
-    assert np.all(bound.limit <= 1.01 * count * SINGLE * sizes + 1e-30)
+    sizes = judge.evaluate(op, [np.abs(v) if v.dtype.kind == "f" else v for v in inputs])[0]
+    assert np.all(bound.limit <= 1.01 * count * judge.SINGLE * sizes + 1e-30)
 
 
 def test_many_terms_count_as_independent() -> None:
-    assert independent(LAMBDA**2) == LAMBDA**2
-    assert gamma(independent(10000), SINGLE) == pytest.approx(LAMBDA * 100 * SINGLE, rel=1e-3)
+    assert judge.independent(judge.LAMBDA**2) == judge.LAMBDA**2
+    assert judge.gamma(judge.independent(10000), judge.SINGLE) == pytest.approx(
+        judge.LAMBDA * 100 * judge.SINGLE, rel=1e-3
+    )
     x, w = normal(1, 4096), normal(4096, 64)
-    (bound,) = allowed(MatMul(), (x, w), evaluate(MatMul(), (x, w)))
+    (bound,) = judge.allowed(MatMul(), (x, w), judge.evaluate(MatMul(), (x, w)))
     assert bound.rule == "gamma~_4096 |W||x|"
     one_by_one = np.zeros((1, 64), np.float32)
     for k in range(4096):  # the least favourable order that anyone uses
@@ -89,28 +79,32 @@ def test_many_terms_count_as_independent() -> None:
 def test_equal_terms_are_rounded_alike() -> None:
     """The sum of one number over and over drifts: its roundings are not independent."""
     x, w = np.full((1, 10000), 0.1, np.float32), np.ones((10000, 2), np.float32)
-    y = evaluate(MatMul(), (x, w))
-    (bound,), (apart,) = (allowed(MatMul(), (v, w), y) for v in (x, normal(1, 10000)))
+    y = judge.evaluate(MatMul(), (x, w))
+    (bound,), (apart,) = (judge.allowed(MatMul(), (v, w), y) for v in (x, normal(1, 10000)))
     assert (bound.rule, apart.rule) == ("gamma_10000 |W||x|", "gamma~_10000 |W||x|")
     one_by_one = np.cumsum(x, dtype=np.float32)[-1]
     error = abs(one_by_one - 10000 * np.float64(x[0, 0]))
-    assert gamma(independent(10000), SINGLE) * one_by_one < error < np.min(bound.limit)
+    assert (
+        judge.gamma(judge.independent(10000), judge.SINGLE) * one_by_one
+        < error
+        < np.min(bound.limit)
+    )
 
 
 @pytest.mark.parametrize("op", [Sigmoid(), Gelu(), Gelu(approximation_mode="TANH")])
 def test_functions(op) -> None:
     x = np.linspace(-12, 12, 4001, dtype=np.float32)
-    y = evaluate(op, [x])
-    (bound,) = allowed(op, [x], y)
-    assert np.all(np.abs(y[0] - precise(op, [x], y)[0]) <= bound.limit)
-    assert np.all(bound.limit <= 32 * SINGLE * np.maximum(np.abs(y[0]), 1) * 1.01)
+    y = judge.evaluate(op, [x])
+    (bound,) = judge.allowed(op, [x], y)
+    assert np.all(np.abs(y[0] - judge.precise(op, [x], y)[0]) <= bound.limit)
+    assert np.all(bound.limit <= 32 * judge.SINGLE * np.maximum(np.abs(y[0]), 1) * 1.01)
 
 
 def test_narrow_types_are_rounded_once() -> None:
     x, w = normal(3, 8).astype(np.float16), normal(8, 5).astype(np.float16)
-    y = evaluate(MatMul(), (x, w))
-    (bound,) = allowed(MatMul(), (x, w), y)
-    apart = np.abs(y[0].astype(np.float64) - precise(MatMul(), (x, w), y)[0])
+    y = judge.evaluate(MatMul(), (x, w))
+    (bound,) = judge.allowed(MatMul(), (x, w), y)
+    apart = np.abs(y[0].astype(np.float64) - judge.precise(MatMul(), (x, w), y)[0])
     assert np.all(apart <= bound.limit)
     assert np.all(bound.limit <= 2**-11 * np.abs(y[0].astype(np.float64)) * 1.1 + 1e-4)
 
@@ -130,18 +124,18 @@ def test_narrow_types_are_rounded_once() -> None:
 def test_carried_errors_bound_every_change(op, inputs) -> None:
     wide = [v.astype(np.float64) if v.dtype.kind == "f" else v for v in inputs]
     errors = [np.abs(normal(*v.shape)) * 1e-2 if v.dtype.kind == "f" else 0.0 for v in inputs]
-    before = evaluate(op, wide)
-    (bound,) = carried(op, wide, errors, before)
+    before = judge.evaluate(op, wide)
+    (bound,) = judge.carried(op, wide, errors, before)
     for _ in range(200):
         moved = [v + e * RNG.choice([-1, 1], np.shape(e)) if v.dtype.kind == "f" else v
                  for v, e in zip(wide, errors, strict=True)]  # fmt: skip
-        assert np.all(np.abs(evaluate(op, moved)[0] - before[0]) <= bound * (1 + 1e-6))
+        assert np.all(np.abs(judge.evaluate(op, moved)[0] - before[0]) <= bound * (1 + 1e-6))
 
 
 def test_errors_without_a_bound_stay_so() -> None:
     x = normal(2, 3)
-    assert carried(Add(), (x, x), (None, 0.0), (x,)) == [None]
-    assert carried(Add(), (x, x), (0.0, 0.0), (x,)) == [0.0]
+    assert judge.carried(Add(), (x, x), (None, 0.0), (x,)) == [None]
+    assert judge.carried(Add(), (x, x), (0.0, 0.0), (x,)) == [0.0]
 
 
 @pytest.mark.parametrize("others", parts(1, [False, True]))
@@ -152,12 +146,12 @@ def test_every_operation_stays_within_its_bound(others: bool) -> None:
 def require_bounds(row: Case) -> None:
     op, inputs = row.build()[0], [t.values for t in row.inputs]
     try:
-        outputs = evaluate(op, inputs)
+        outputs = judge.evaluate(op, inputs)
     except OpError:
         return  # a row for inference alone
-    wide = precise(op, inputs, outputs) if worth_precision(op, outputs) else outputs
-    for y, exact, bound in zip(outputs, wide, allowed(op, inputs, outputs), strict=True):
-        if is_real(y):
+    wide = judge.precise(op, inputs, outputs) if judge.worth_precision(op, outputs) else outputs
+    for y, exact, bound in zip(outputs, wide, judge.allowed(op, inputs, outputs), strict=True):
+        if judge.is_real(y):
             with np.errstate(invalid="ignore"):  # infinities, which are the same on both sides
                 apart = np.nan_to_num(np.abs(exact - y.astype(np.float64)), nan=0.0, posinf=0.0)
             assert np.all(apart <= np.nan_to_num(bound.limit)), bound.rule
@@ -169,9 +163,9 @@ def require_bounds(row: Case) -> None:
 def test_a_bad_value_leaves_the_bounds_of_what_it_does_not_reach(bad: float) -> None:
     op, w = core.Deconvolution((2,), (1,)), normal(1, 1, 1, 3)
     x = normal(1, 1, 6)
-    (before,) = allowed(op, (x, w, ONE, ONE), evaluate(op, (x, w, ONE, ONE)))
+    (before,) = judge.allowed(op, (x, w, ONE, ONE), judge.evaluate(op, (x, w, ONE, ONE)))
     x[0, 0, 5] = bad
-    (bound,) = allowed(op, (x, w, ONE, ONE), evaluate(op, (x, w, ONE, ONE)))
+    (bound,) = judge.allowed(op, (x, w, ONE, ONE), judge.evaluate(op, (x, w, ONE, ONE)))
     assert np.array_equal(bound.limit[..., :7], before.limit[..., :7])
     assert not np.isfinite(bound.limit[..., 9:]).any()
 
@@ -182,7 +176,7 @@ def test_errors_that_are_all_zero_carry_nothing() -> None:
     mean = ReduceMean(keep_dims=False)
     for error in (nothing, 0.1):
         made = (np.zeros((1, 2), np.float32),)
-        assert carried(mean, (nothing, axes), (error, 0.0), made) == [0.0]
+        assert judge.carried(mean, (nothing, axes), (error, 0.0), made) == [0.0]
 
 
 # Operations bound to exact shapes give what their evaluators give.

@@ -42,19 +42,9 @@ from legal_layers import (
     target_of,
 )
 from legal_layers import Conv as Ordinary
+from support import layers
 from support.dialect_layers import ONEDNN, TENSORRT
 from support.ir_text import write_ir
-from support.layers import (
-    Layer,
-    begun,
-    build,
-    constant,
-    expected,
-    numbers,
-    parameter,
-    random_layer,
-    result,
-)
 from support.rows import each_row, parts
 from support.second import second_answer
 
@@ -72,18 +62,20 @@ def types(graph: Graph) -> set[str]:
     return {n.type for n in graph.nodes()}
 
 
-def two_d(**changes: Any) -> Layer:
+def two_d(**changes: Any) -> layers.Layer:
     """g = 2, C/g = 3, M/g = 2, other numbers on each axis."""
-    layer = Layer(2, (3, 4), 2, 3, 2, (3, 2), (2, 3), (1, 2), (1, 0), (0, 2), (1, 0))
+    layer = layers.Layer(2, (3, 4), 2, 3, 2, (3, 2), (2, 3), (1, 2), (1, 0), (0, 2), (1, 0))
     return replace(layer, **changes)
 
 
-def arrays(layer: Layer, seed: int = 5, dtype: Any = F32) -> tuple[Any, Any]:
+def arrays(layer: layers.Layer, seed: int = 5, dtype: Any = F32) -> tuple[Any, Any]:
     rng = np.random.default_rng(seed)
-    return numbers(rng, layer.data_shape, dtype), numbers(rng, layer.filter_shape, dtype)
+    return layers.numbers(rng, layer.data_shape, dtype), layers.numbers(
+        rng, layer.filter_shape, dtype
+    )
 
 
-def zero_insertion_nodes(layer: Layer) -> tuple[tuple[str, ...], list[tuple[int, int]]]:
+def zero_insertion_nodes(layer: layers.Layer) -> tuple[tuple[str, ...], list[tuple[int, int]]]:
     """The operations of zero-insertion, and the pads of its convolution, axis by axis.
 
     An axis of I elements becomes S*I with its zeros; the window begins at `begin` of the scatter.
@@ -111,10 +103,10 @@ def zero_insertion_nodes(layer: Layer) -> tuple[tuple[str, ...], list[tuple[int,
 
 @each_row("seed", range(40))
 def test_constant_layers_become_at_most_four_operations(seed: int) -> None:
-    layer = random_layer(np.random.default_rng([7, seed]), budget=300)
+    layer = layers.random_layer(np.random.default_rng([7, seed]), budget=300)
     if min(layer.output_size) < 0:
         layer = replace(layer, pads_begin=(0,) * layer.axes, pads_end=(0,) * layer.axes)
-    graph, _ = build(layer, *arrays(layer))
+    graph, _ = layers.build(layer, *arrays(layer))
     low = ird.lower(graph)
     assert types(low.graph) <= ENDS | DATA
     (record,) = low.report
@@ -132,8 +124,8 @@ def test_constant_layers_become_at_most_four_operations(seed: int) -> None:
 @each_row("seed", range(40))
 def test_dynamic_layers_add_only_filter_and_size_arithmetic(seed: int) -> None:
     rng = np.random.default_rng([8, seed])
-    layer = random_layer(rng, budget=300)
-    graph, _ = build(
+    layer = layers.random_layer(rng, budget=300)
+    graph, _ = layers.build(
         layer,
         *arrays(layer),
         filter_input=bool(seed % 2),
@@ -168,9 +160,12 @@ def test_names_places_origins_and_tensor_names_are_kept(tmp_path: Path) -> None:
 
 def test_names_that_tell_the_type_tell_the_new_one() -> None:
     g = Graph()
-    x, w = parameter(g, (1, 1, 3), F32, "x"), constant(g, np.ones((1, 1, 2), F32), "w")
+    x, w = (
+        layers.parameter(g, (1, 1, 3), F32, "x"),
+        layers.constant(g, np.ones((1, 1, 2), F32), "w"),
+    )
     node = g.add(Conv(strides=(2,)), [x, w], name="up.0/ConvolutionBackpropData")
-    result(g, Value(node.id))
+    layers.result(g, Value(node.id))
     low = ird.lower(g)
     assert [n.name for n in low.graph.nodes("Convolution")] == ["up.0/Convolution"]
     assert [r.name for r in low.report] == ["up.0/ConvolutionBackpropData"]
@@ -178,7 +173,7 @@ def test_names_that_tell_the_type_tell_the_new_one() -> None:
 
 def test_the_source_graph_is_untouched() -> None:
     layer = two_d()
-    graph, feeds = build(layer, *arrays(layer))
+    graph, feeds = layers.build(layer, *arrays(layer))
     before = ird.dump(graph)
     ird.lower(graph)
     ird.run(graph, feeds, fuse=False)
@@ -193,13 +188,13 @@ def test_a_shared_filter_stays_intact() -> None:
     """One constant feeds two unlike deconvolutions and an output."""
     g = Graph()
     w = np.arange(1, 13, dtype=F32).reshape(2, 2, 3)
-    x = parameter(g, (1, 2, 4), F32, "x")
-    shared = constant(g, w, "w")
+    x = layers.parameter(g, (1, 2, 4), F32, "x")
+    shared = layers.constant(g, w, "w")
     g.node(shared.node).tensor_names = (("w",),)
     a = g.add(Conv(strides=(2,)), [x, shared], name="a")
     b = g.add(Conv(strides=(3,), pads_begin=(1,)), [x, shared], name="b")
-    result(g, Value(a.id), "ya")
-    result(g, Value(b.id), "yb")
+    layers.result(g, Value(a.id), "ya")
+    layers.result(g, Value(b.id), "yb")
     g.add(Result(), [shared], name="w/sink")
     low = ird.lower(g).graph
     assert np.array_equal(values(low, low.node(shared.node)), w)
@@ -215,7 +210,7 @@ def test_the_lowered_filter_is_flipped_and_regrouped() -> None:
     w = np.arange(24, dtype=F32).reshape(2, 3, 2, 2)  # g, C/g, M/g, K
     layer = two_d(size=(3,), kernel=(2,), strides=(2,), dilations=(1,), pads_begin=(0,))
     layer = replace(layer, pads_end=(0,), output_padding=(0,))
-    graph, _ = build(layer, arrays(layer)[0], w)
+    graph, _ = layers.build(layer, arrays(layer)[0], w)
     low = ird.lower(graph).graph
     (conv,) = low.nodes("GroupConvolution")
     new = values(low, low.node(low.inputs_of(conv.id)[1].node))
@@ -228,13 +223,13 @@ def test_the_lowered_filter_is_flipped_and_regrouped() -> None:
 def test_compressed_filters_stay_compressed(groups: int | None) -> None:
     layer = two_d(groups=groups)
     x, w = arrays(layer)
-    g, data = begun(x.shape)
-    half = constant(g, w.astype(np.float16), "half")
+    g, data = layers.begun(x.shape)
+    half = layers.constant(g, w.astype(np.float16), "half")
     convert = REGISTRY["Convert", "opset1"](destination_type=ELEMENT_TYPES["f32"])  # type: ignore[call-arg]
     full = g.add(convert, [half], name="full")
     full.rt_info = '<rt_info><attribute name="decompression" version="0"/></rt_info>'
     node = g.add(layer.op, [data, Value(full.id)], name="deconv")
-    result(g, Value(node.id))
+    layers.result(g, Value(node.id))
     low = ird.lower(g).graph
     (kept,) = low.nodes("Convert")
     assert kept.rt_info == full.rt_info
@@ -246,26 +241,26 @@ def test_compressed_filters_stay_compressed(groups: int | None) -> None:
         assert [n for n in low.nodes("Const") if n.spec().dtype == ELEMENT_TYPES["f32"]] == []
         assert len(list(low.nodes("Convert"))) == 1
         y = ird.run(low, {"x": x}, form=None, fuse=False)["y"]
-        assert np.array_equal(y, expected(layer, x, w))
+        assert np.array_equal(y, layers.expected(layer, x, w))
 
 
 @pytest.mark.parametrize("groups", [None, 1, 3])
 def test_filters_that_are_no_constants(groups: int | None) -> None:
     layer = two_d(groups=groups)
     x, w = arrays(layer)
-    graph, feeds = build(layer, x, w, filter_input=True)
+    graph, feeds = layers.build(layer, x, w, filter_input=True)
     low = ird.lower(graph).graph
     assert {"Slice", "Transpose"} <= types(low)
     for weights in (w, -w[..., ::-1]):
         feeds["w"] = np.ascontiguousarray(weights)
         y = ird.run(low, feeds, form=None, fuse=False)["y"]
-        assert np.array_equal(y, expected(layer, x, feeds["w"]))
+        assert np.array_equal(y, layers.expected(layer, x, feeds["w"]))
 
 
 def test_unknown_batch_and_sizes_keep_what_is_known() -> None:
     layer = two_d()
     x, w = arrays(layer)
-    graph, _ = build(layer, x, w, data_shape=(None, 6, None, 4))
+    graph, _ = layers.build(layer, x, w, data_shape=(None, 6, None, 4))
     low = ird.lower(graph).graph
     (conv,) = low.find("deconv")
     batch, channels, height, width = conv.spec().shape or ()
@@ -278,7 +273,7 @@ def test_unknown_batch_and_sizes_keep_what_is_known() -> None:
 
 def test_the_report_counts_products() -> None:
     layer = two_d()
-    graph, _ = build(layer, *arrays(layer))
+    graph, _ = layers.build(layer, *arrays(layer))
     (record,) = ird.lower(graph).report
     assert layer.output_size == (7, 10)
     assert record.to_dict() == {
@@ -294,14 +289,14 @@ def test_the_report_counts_products() -> None:
 
 def test_the_report_of_unknown_sizes_has_no_products() -> None:
     layer = two_d()
-    graph, _ = build(layer, *arrays(layer), data_shape=(None, 6, None, None))
+    graph, _ = layers.build(layer, *arrays(layer), data_shape=(None, 6, None, None))
     (record,) = ird.lower(graph).report
     assert (record.macs_direct, record.macs_lowered) == (None, None)
 
 
 def test_the_report_of_a_graph_without_deconvolutions() -> None:
     g = Graph()
-    result(g, parameter(g, (1, 2), F32, "x"))
+    layers.result(g, layers.parameter(g, (1, 2), F32, "x"))
     low = ird.lower(g)
     assert len(low.report) == 0
     assert str(low.report) == "no deconvolutions"
@@ -313,19 +308,19 @@ def test_the_canonical_operation_is_lowered_too() -> None:
     layer = two_d()
     x, w = arrays(layer)
     g = Graph()
-    inputs = [parameter(g, x.shape, F32, "x"), constant(g, w, "w")]
+    inputs = [layers.parameter(g, x.shape, F32, "x"), layers.constant(g, w, "w")]
     ends = [f - b - o for f, (b, o) in zip(map(layer.full, range(2)), layer.window(), strict=True)]
-    inputs.append(constant(g, np.array([b for b, _ in layer.window()], np.int64), "begin"))
-    inputs.append(constant(g, np.array(ends, np.int64), "end"))
+    inputs.append(layers.constant(g, np.array([b for b, _ in layer.window()], np.int64), "begin"))
+    inputs.append(layers.constant(g, np.array(ends, np.int64), "end"))
     node = g.add(core.Deconvolution(layer.strides, layer.dilations), inputs, name="deconv")
-    result(g, Value(node.id))
-    want = expected(layer, x, w)
+    layers.result(g, Value(node.id))
+    want = layers.expected(layer, x, w)
     assert np.array_equal(ird.run(g, {"x": x}, form=None, fuse=False)["y"], want)
     assert np.array_equal(ird.run(g, {"x": x}, form="zero-insertion", fuse=False)["y"], want)
 
 
 def test_an_unknown_form_is_named_with_the_known_ones() -> None:
-    graph, _ = build(two_d(), *arrays(two_d()))
+    graph, _ = layers.build(two_d(), *arrays(two_d()))
     with pytest.raises(ird.UsageError, match="zero-insertion") as raised:
         ird.lower(graph, form="zero-insertoin")
     (d,) = raised.value.diagnostics
@@ -337,13 +332,13 @@ def test_an_unknown_form_is_named_with_the_known_ones() -> None:
 def test_every_deconvolution_that_cannot_be_lowered_is_listed() -> None:
     g = Graph()
     for name in ("a", "b"):
-        x = parameter(g, (), F32, f"{name}/x")
-        w = parameter(g, (), F32, f"{name}/w")
+        x = layers.parameter(g, (), F32, f"{name}/x")
+        w = layers.parameter(g, (), F32, f"{name}/w")
         for v in (x, w):
             old = g.node(v.node).op
             g.replace_op(v.node, replace(old, shape=None))  # type: ignore[call-arg]
         node = g.add(GroupConv(), [x, w], name=name)
-        result(g, Value(node.id), f"{name}/y")
+        layers.result(g, Value(node.id), f"{name}/y")
     with pytest.raises(ird.LoweringError) as raised:
         ird.lower(g)
     assert [(d.code, d.layer) for d in raised.value.diagnostics] == [("E400", "a"), ("E400", "b")]
@@ -355,12 +350,12 @@ def test_a_deconvolution_that_no_output_needs_does_no_harm(form: str, behind: bo
     """What the source has beside its outputs stays; a lowering that nothing reads does not."""
     layer = two_d()
     x, w = (np.ones(s, F32) for s in (layer.data_shape, layer.filter_shape))
-    graph, _ = build(layer, x, w)
+    graph, _ = layers.build(layer, x, w)
     unread = Value(next(n.id for n in graph.nodes() if n.type == layer.op.type))
     if behind:
         graph.add(ReLU(), [unread], name="unread")
     graph.remove(graph.results[0].id)
-    result(graph, Value(graph.parameters[0].id), "same")
+    layers.result(graph, Value(graph.parameters[0].id), "same")
     kinds = types(ird.lower(ird.infer(graph), form).graph)
     assert ("ReLU" in kinds) == bool(kinds & {"Convolution", "GroupConvolution"}) == behind
     assert layer.op.type not in kinds
@@ -510,7 +505,7 @@ def lowered(
     target: Any, form: str | None, *, seed: int = 0, best_effort: bool = False, **sizes: Any
 ) -> Written:
     zeros, ones, twos, threes = ((v,) * len(sizes["size"]) for v in range(4))
-    layer = Layer(1, zeros, None, 2, 3, threes, twos, ones, ones, ones, zeros)
+    layer = layers.Layer(1, zeros, None, 2, 3, threes, twos, ones, ones, ones, zeros)
     subject = ir_subject(np.random.default_rng(seed), replace(layer, **sizes))
     return subject.lower(target, form, best_effort=best_effort)
 
@@ -560,7 +555,7 @@ def test_an_open_batch_takes_no_arithmetic_on_sizes() -> None:
 
 
 def test_a_stride_in_steps_has_no_output_padding_beyond_it() -> None:
-    layer = Layer(1, (3, 4), None, 2, 3, (3, 2), (4, 4), (1, 1), (1, 0), (0, 0), (3, 3))
+    layer = layers.Layer(1, (3, 4), None, 2, 3, (3, 2), (4, 4), (1, 1), (1, 0), (0, 0), (3, 3))
     rng = np.random.default_rng(3)
     listed = ["ConvolutionBackpropData", "GroupConvolutionBackpropData", "Slice"]
     target = target_of({key: ["stride in (1, 2)"] for key in listed[:2]}, listed=listed)
