@@ -470,9 +470,8 @@ def malformed(
     location: Location, message: str, hint: str | None = None, *, code: str = "E103"
 ) -> errors.InputError:
     """Return the error of a file that is not a model of its format."""
-    return errors.InputError(
-        errors.Diagnostic(code, "error", message, location, hint=hint or CHECK)
-    )
+    found = errors.Diagnostic(code, "error", message, location, hint=hint or CHECK)
+    return errors.InputError(found)
 
 
 @dataclass(kw_only=True)
