@@ -94,9 +94,8 @@ class LoweredLayer(Record, keys="... costs? spread?", repr=False):
     macs_lowered: int | None  # multiply-accumulates afterwards, inserted zeros included
     nodes: tuple[str, ...] = ()  # the types of the layers that it became
     costs: tuple[FormCost, ...] = ()  # of the forms, with --form auto, --target or --explain-costs
-    spread: forms.NonFiniteReport | None = (
-        None  # how far non-finite constants spread, if there are any
-    )
+    # how far non-finite constants spread, if there are any
+    spread: forms.NonFiniteReport | None = None
 
     def __repr__(self) -> str:
         text = f"{self.type} -> {self.form}" if self.form else f"{self.type} stays: {self.reason}"
