@@ -112,12 +112,12 @@ def test_shapes_share_a_packed_matrix() -> None:
     def packed(rows: int) -> list[int]:
         out = np.empty((rows, 600), np.float32)
         work = MatrixProduct((False, False), known).fixed(a[:rows], b, out=out)
-        assert isinstance(work, SharedCalls)
+        assert isinstance(work, recorded_calls.SharedCalls)
         kept.append(work)
         arrays = [k for phase in work.phases for piece in phase for k in piece.kept]
         return [id(k) for k in arrays if isinstance(k, np.ndarray) and k.size >= b.size]
 
-    kept: list[SharedCalls] = []
+    kept: list[recorded_calls.SharedCalls] = []
     first = packed(8)
     assert first
     assert packed(9) == first
