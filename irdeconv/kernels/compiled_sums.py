@@ -372,7 +372,7 @@ def zipped(source: Any, at: int, begins: Any, out: Any, to: int, stride: int) ->
 
 WINDOW_TAPS = 8  # taps along an axis
 UNROLLED = (2, 3)  # numbers of taps that have code of their own
-LEAST_COLUMNS = 4  # of a result: a vector; two long ones if two of three elements are left out
+LEAST_COLUMNS = 4  # of a result: a vector; four of them for strides above 2
 POOL_STRIDES = (1, 2, 3, 4)  # along the last axis
 
 
@@ -492,7 +492,7 @@ def pool_planes(x: Any, out: Any, lines: Any, start: Any, windows: Any, counts: 
 
     `windows` are (taps, stride, leading pad) of rows and columns; taps outside of the data count as
     `start [1]`, which takes part in every window. Each of `lines` has room for the elements of
-    a row that windows reach, and for a vector twice as long behind it.
+    a row that windows reach, and for whole vectors of every `stride`th one behind them.
     """
     (rows, down, top), (columns, across, left) = windows
     planes, height, width = x.shape
@@ -575,22 +575,24 @@ def _row_blocks(
 
 def _blocks(code: VectorCode, rows: ir.Value, count: int, columns: ir.Value) -> Any:
     """Write loops over blocks; yields code of the vectors that fit, how many, first row, column."""
-    builder, zero, most = code.builder, place_number(0), None
+    builder, zero, begin = code.builder, place_number(0), place_number(0)
     shapes = [(LANES[0], across) for across in ROW_BLOCKS[count]] + [(n, 1) for n in LANES[1:]]
     for lanes, across in shapes:
-        width = place_number(lanes * across)
-        suits = builder.icmp_signed(">=", columns, width)
-        if most is not None:
-            suits = builder.and_(suits, builder.icmp_signed("<", columns, most))
-        most = width
-        with builder.if_then(suits):
-            kind = VectorCode(code.context, builder, lanes, code.element)
-            ends = builder.sub(rows, place_number(count)), builder.sub(columns, most)
-            with cgutils.for_range_slice(builder, zero, rows, place_number(count)) as (n, _):
-                n = builder.select(builder.icmp_signed("<", n, ends[0]), n, ends[0])
-                with cgutils.for_range_slice(builder, zero, columns, most) as (j, _):
-                    j = builder.select(builder.icmp_signed("<", j, ends[1]), j, ends[1])
-                    yield kind, across, n, j
+        most = place_number(lanes * across)
+        # What is left behind the last whole block is for narrower ones, down to a vector.
+        rest = builder.sub(columns, begin)
+        stop = columns if across == 1 else builder.add(begin, whole(builder, rest, lanes * across))
+        left = builder.icmp_signed("<", begin, columns)
+        suits = builder.and_(left, builder.icmp_signed(">=", columns, most))
+        stop = builder.select(suits, stop, begin)
+        kind = VectorCode(code.context, builder, lanes, code.element)
+        ends = builder.sub(rows, place_number(count)), builder.sub(columns, most)
+        with cgutils.for_range_slice(builder, zero, rows, place_number(count)) as (n, _):
+            n = builder.select(builder.icmp_signed("<", n, ends[0]), n, ends[0])
+            with cgutils.for_range_slice(builder, begin, stop, most) as (j, _):
+                j = builder.select(builder.icmp_signed("<", j, ends[1]), j, ends[1])
+                yield kind, across, n, j
+        begin = stop
 
 
 def _block_function(

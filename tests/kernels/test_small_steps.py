@@ -74,7 +74,7 @@ def test_no_contraction(terms: list[str], out: str) -> None:
 
 @fast
 @pytest.mark.parametrize("rows", [1, 3, 4, 7, 8, 9, 17])
-@pytest.mark.parametrize("columns", [1, 3, 4, 9, 16, 17, 33, 70, 150])
+@pytest.mark.parametrize("columns", [1, 3, 4, 9, 16, 17, 33, 70, 150, 260])
 def test_products(rows: int, columns: int) -> None:
     for left, right, known in (
         ((rows, 5), (5, columns), True),
