@@ -1,7 +1,8 @@
 """Compiled loops over computed places, casts, the best of rows; imported if numba is installed.
 
-Tensors are `[outer, size, inner]`, size at least 1. Indices may be negative; `take_each` and
-`put_each` return True if one is outside of its axis: what they wrote is void then.
+Casts are of flat arrays, which may be empty; other tensors are `[outer, size, inner]`, size at
+least 1. Indices may be negative; `take_each` and `put_each` return True if one is outside of its
+axis: what they wrote is void then.
 """
 
 from __future__ import annotations

@@ -492,7 +492,7 @@ def pool_planes(x: Any, out: Any, lines: Any, start: Any, windows: Any, counts: 
 
     `windows` are (taps, stride, leading pad) of rows and columns; taps outside of the data count as
     `start [1]`, which takes part in every window. Each of `lines` has room for the elements of
-    a row that windows reach, and for whole vectors of every `stride`th one behind them.
+    a row that windows reach, and for the `stride - 1` that strided vectors read behind them.
     """
     (rows, down, top), (columns, across, left) = windows
     planes, height, width = x.shape

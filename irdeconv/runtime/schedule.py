@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.base import progress
-from irdeconv.base.errors import Collector, Diagnostic, LimitError, OpError, UnsupportedError
+from irdeconv.base.errors import Collector, Diagnostic, LimitError, UnsupportedError
 from irdeconv.base.extras import plain
 from irdeconv.formats.layers import lacks_data, no_data
 from irdeconv.ir.constant import ArrayData, ConstantData
@@ -22,7 +22,7 @@ from irdeconv.kernels.machine import one_blas_thread
 from irdeconv.kernels.products import in_order
 from irdeconv.kernels.scratch import allocate, shared_by
 from irdeconv.kernels.threads import NEVER_SHARED, Threads
-from irdeconv.ops.basic import Const, Convert, VariableOp
+from irdeconv.ops.basic import Const, Convert, VariableOp, macs
 from irdeconv.ops.bodies import BodyOp, bodies_of
 from irdeconv.ops.elementwise import Multiply, Subtract
 from irdeconv.rewrite.channel_folding import behind_folded
@@ -235,12 +235,8 @@ def nanoseconds(graph: Graph, nodes: Iterable[Node] | None = None) -> float:
     total = 0.0
     for node in graph.nodes() if nodes is None else nodes:
         outputs = node.specs or ()
-        try:
-            macs = node.op.macs(graph.input_specs(node.id), outputs)
-        except (IndexError, OpError):
-            macs = None
         total += sum(nanoseconds(body.graph) for body in bodies_of(node))
-        total += MAC * (macs or 0)
+        total += MAC * (macs(node.op, graph.input_specs(node.id), outputs) or 0)
         if node.type != "Const":
             total += ELEMENT * sum(s.size or 0 for s in outputs)
     return total
