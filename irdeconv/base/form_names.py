@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from irdeconv.base.errors import did_you_mean, misused
+from irdeconv.base.errors import Spelling, did_you_mean, misused
 
 FALLBACK = "zero-insertion"  # it applies to every deconvolution
 PHASES, STACKED, GEMM = "phases", "stacked", "gemm"
@@ -16,4 +16,6 @@ def require_form(form: str) -> None:
     names = (*CONDITIONS, AUTO)
     if form not in names:
         hint = did_you_mean(form, names) or f"there are {', '.join(names)}"
+        if form == "none" and not Spelling.options:
+            hint = "write form=None"
         raise misused(f'there is no lowering form "{form}"', hint)

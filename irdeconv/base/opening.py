@@ -314,7 +314,11 @@ class TomlReader:
         if not self._problems.skips("E700", "error"):  # a file may have 100,000 mistakes
             location = Location(self._source, fixed=self.position(words))
             hint = did_you_mean(words[-1], known) or hint
-            self._problems.add("E700", message, location=location, hint=hint)
+            said = [
+                (d.message, d.location and d.location.fixed) for d in self._problems.diagnostics
+            ]
+            if (message, location.fixed) not in said[-1:]:  # a grid has several values
+                self._problems.add("E700", message, location=location, hint=hint)
 
     def position(self, words: tuple[str, ...]) -> tuple[int, int]:
         """Return line and column of the last word that is there."""

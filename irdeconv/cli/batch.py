@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import sys
 import time
@@ -73,6 +74,9 @@ def require_arguments(args: argparse.Namespace) -> None:
     if task == "check-certificate" and not args.against:
         hint = "name the folder that batch lower -o has written"
         raise misused("check-certificate needs --against", hint)
+    if args.scheduler and not re.search(r":\d+|^(?!tcp|tls)\w+://", args.scheduler):
+        host = args.scheduler.removeprefix("tcp://")
+        raise misused(f"--scheduler {args.scheduler} has no port", f"such as tcp://{host}:8786")
     if args.memory and not sys.platform.startswith("linux"):
         raise misused("--memory needs Linux", "leave it out")
 

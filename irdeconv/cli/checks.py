@@ -289,7 +289,7 @@ def _respelled(text: str) -> str | None:
     name, dim = r"(?:([^=:(\[{ ]+)[=:(\[{ ]+|[(\[{]*)", r"(?:-1|\?|\d{1,18}(?:\.\.\d{0,18})?)"
     found = re.fullmatch(rf"{name}({dim}(?:[x*, ]+{dim})*)[)\]}}]*", text)
     shape = found and f"{(found[1] or '').strip()}[{','.join(re.findall(dim, found[2]))}]"
-    return None if shape == text else shape
+    return None if shape == text or re.fullmatch(r"[^\[(]+=\d+", text) else shape
 
 
 def _split(text: str) -> list[tuple[str, str]]:
@@ -400,13 +400,17 @@ def require_suffix(
     if path.exists() and not path.is_file():
         return  # a folder or a device, which is reported later
     what = "an IR is written as .xml, with its .bin beside it"
-    if ".onnx" in suffixes:
-        onnx = source is not None and _is_onnx(source)
+    onnx = source is not None and _is_onnx(source)
+    if path.suffix == ".onnx" and source is not None and not onnx:
+        what = "irdeconv makes an .onnx only of an ONNX model"
+    elif ".onnx" in suffixes:
         suffixes = [".onnx", ".xml"] if onnx else [".xml"]
         what = "an ONNX model is written as .onnx, or as an IR as .xml" if onnx else what
     elif suffixes != [".xml"]:
         what = f"its name must end in {' or '.join(suffixes)}"
-    raise misused(f"{option} {output}: {what}", f"name it {respelled(path, suffixes)}")
+    name = respelled(path, suffixes)
+    name = name.with_stem(f"{name.stem}_new") if str(name) == source else name
+    raise misused(f"{option} {output}: {what}", f"name it {name}")
 
 
 def respelled(path: Path, suffixes: Sequence[str]) -> Path:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import irdeconv as ird
 from irdeconv.base import work
-from irdeconv.base.errors import IrdeconvError, UnsupportedError, count, misused
+from irdeconv.base.errors import IrdeconvError, count, misused
 from irdeconv.base.extras import needed
 from irdeconv.base.json_form import Record
 from irdeconv.base.opening import real
@@ -34,7 +34,6 @@ from irdeconv.cli.model import (
 )
 from irdeconv.cli.options import lowering_options
 from irdeconv.formats.atomic import Files, together
-from irdeconv.formats.importing import ONLY_EXACT
 from irdeconv.formats.models import graph_of, is_onnx
 from irdeconv.formats.onnx_container import OnnxFile, load_file, stage_file
 from irdeconv.formats.onnx_types import set_shapes
@@ -343,9 +342,6 @@ def _second_model(file: str, weights: str | None, document: bool) -> SecondModel
     return SecondModel(*ir_bytes(graph), document)
 
 
-_ONNX = "-o NAME.onnx lowers the ONNX file itself, regardless of its operations"
-
-
 def run_lower(args: argparse.Namespace, console: Console) -> int | Answer:
     """Lower, write, report; or list the targets."""
     if args.list_targets:
@@ -359,13 +355,7 @@ def run_lower(args: argparse.Namespace, console: Console) -> int | Answer:
 
 
 def _lower(args: argparse.Namespace, console: Console) -> tuple[LoweringReport, Answer]:
-    try:
-        model = read(args)
-    except UnsupportedError as e:
-        if args.file != "-" and is_onnx(args.file):  # its file can be lowered all the same
-            found = e.diagnostics
-            e.diagnostics = [replace(d, hint=_ONNX) if d.hint == ONLY_EXACT else d for d in found]
-        raise
+    model = read(args)
     source = inferred(model, args.shape)
     low = ird.lower(source, args.form, args.target, **lowering_options(args))
 

@@ -370,7 +370,7 @@ class ReduceDocument(Record, document="reduce/1", keys="file output command *don
 def run_reduce(args: argparse.Namespace, console: Console) -> Answer:
     """Reduce and write; the exit code is 130 if the search was interrupted."""
     out = Path(args.output)
-    _refuse_other(args.compare, out)
+    _refuse_other(args.file, args.compare, out)
     sources = [*checks.read_by(verb_record("reduce"), args)]
     if args.compare not in (None, *checks.RUNTIMES):
         checks.protect(str(other_path(out)), sources, force=args.force, model=out.suffix != SUFFIX)
@@ -407,11 +407,12 @@ def _with_other(task: Task, args: argparse.Namespace) -> Task:
     return replace(task, compare=ird.infer(other))
 
 
-def _refuse_other(other: str | None, out: Path) -> None:
+def _refuse_other(file: str, other: str | None, out: Path) -> None:
     """Refuse a second side that cannot be cut."""
     if other == ONNX_PEER and out.suffix != SUFFIX:
         message = f"--compare {other}: ONNX Runtime reads only an .onnx"
-        raise misused(message, f"-o {out.with_suffix(SUFFIX)} writes pieces of an ONNX model")
+        pieces = f"-o {out.with_suffix(SUFFIX)} writes pieces of an ONNX model"
+        raise misused(message, pieces if is_onnx(file) else "name the .onnx that it was made of")
     if other in (None, *checks.RUNTIMES):
         return
     if other.endswith((*SAVED, ".npy")):

@@ -27,8 +27,8 @@ _VALUES = dict(  # of examples
     for pair in (
         "--against: openvino, --certificate: proofs.json, --check: 'run_it {}', --compare: "
         "openvino, --dump: all, --dump-dir: dumps, --fail-above: 10, --fill: 64, --form: auto, "
-        "--input: x=@x.npy, --iterations: 100, --max-growth: 1M, --max-memory: 2G, --memory: 2G, "
-        "--pattern: s/old/new/, --rounds: 5, --seed: 1, --shape: 'x[1,3,64,64]', "
+        "--input: x=@x.npy, --iterations: 100, --jobs: 2, --max-growth: 1M, --max-memory: 2G, "
+        "--memory: 2G, --pattern: s/old/new/, --rounds: 5, --seed: 1, --shape: 'x[1,3,64,64]', "
         "--sizes: x=1,3,64,64, --solve: 64,64, --target: generic, --threads: 2, --time: 5, "
         "--timeout: 60, --tolerance: 1e-5, --top: 20, --tune: kernels.json, --weights: model.bin"
     ).split(", ")

@@ -297,7 +297,7 @@ def _add(
 
 ELIDED = "the text form was printed without its large constants"
 MEND = "name the .bin with --weights"
-_MENDS = {ELIDED: "dump(graph, elide=None) and inspect --constants --format ir keep them"}
+_MENDS = {ELIDED: "dump(graph, elide=None) and irdeconv inspect --constants --format ir keep them"}
 _NAMED = 20  # names in a note
 
 

@@ -22,6 +22,7 @@ from irdeconv.base.errors import (
     Diagnostic,
     InputError,
     IrdeconvError,
+    Spelling,
     UnsupportedError,
     UsageError,
     misused,
@@ -318,7 +319,8 @@ def _refuse_other_models(begin: bytes, name: str) -> None:
         found = "the text form of a graph"
     if found:
         message = f"{name} is {found}, which needs no conversion"
-        raise misused(message, "every verb reads it; infer -o FILE.xml writes an IR of it")
+        hint = "every verb reads it; infer -o FILE.xml writes an IR of it"
+        raise misused(message, hint if Spelling.options else "read reads it, with any shapes")
 
 
 def converted(model: str | PathLike[str] | bytes | OnnxModel, how: Reading) -> Imported:

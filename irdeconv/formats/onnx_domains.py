@@ -13,6 +13,7 @@ from itertools import combinations
 
 import numpy as np
 
+from irdeconv.base.errors import attribute_error
 from irdeconv.formats.importing import (
     ACTIVATIONS,
     ImportBuilder,
@@ -401,6 +402,10 @@ def _votes(n: OnnxNode, b: ImportBuilder, kind: str, columns: int) -> tuple[Valu
     """Return the sums (N, columns) of the weights of the leaves that rows reach; all weights."""
     n.accept("nodes_hitrates")
     trees, modes = n.ints("nodes_treeids"), n.texts("nodes_modes")
+    given = {f"nodes_{k}": n.ints(f"nodes_{k}") for k in ("nodeids", "truenodeids", "falsenodeids")}
+    for key, values in {**given, "nodes_modes": modes}.items():
+        if len(values) != len(trees):
+            raise attribute_error(key, f"{key} has {len(values)} values for {len(trees)} nodes")
     number = {key: at for at, key in enumerate(zip(trees, n.ints("nodes_nodeids"), strict=True))}
     leaf, nexts = np.array(modes) == "LEAF", []
     for side in ("nodes_truenodeids", "nodes_falsenodeids"):

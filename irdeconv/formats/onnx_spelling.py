@@ -99,7 +99,9 @@ class NodeWriter:
         """Raise OpError if the operation set is older than `opset`."""
         if self.opset < opset:
             raise OpError(
-                f"{what} need operation set {opset}; the model has {self.opset}", code="E402"
+                f"{what} need operation set {opset}; the model has {self.opset}: "
+                "onnx.version_converter raises it",
+                code="E402",
             )
 
     def known(self, value: Value) -> tuple[int, ...] | None:

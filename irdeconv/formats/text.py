@@ -291,6 +291,8 @@ def parse(text: str, *, file: str = "<text>") -> Graph:
     """
     if "\n" not in text and text.endswith((".ird", ".xml", ".onnx")):
         raise misused(f'"{text}" is a path, not the text of a graph', f'read("{text}") reads it')
+    if text.lstrip().startswith("<"):
+        raise misused("this is an IR, not the text of a graph", "read(path) reads it")
     return _GraphParser(Lexer(text, file)).graph()
 
 

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from operator import attrgetter
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from irdeconv.base import work
 from irdeconv.base.errors import Diagnostic, IrdeconvError, count, did_you_mean, misused
@@ -234,6 +234,13 @@ class Graph:
                 out.add_edge(value.node, node, key=(value.port, port))
         networkx.freeze(out)
         return out
+
+    if not TYPE_CHECKING:  # which knows the names
+
+        def __getattr__(self, name: str) -> Any:
+            means = {"layers": "graph.nodes()", "write": "irdeconv.write(graph, path)"}.get(name)
+            text = f"'Graph' object has no attribute '{name}'" + (f"; {means}" if means else "")
+            raise AttributeError(text, name=name, obj=self)
 
     def __len__(self) -> int:
         return len(self._nodes)

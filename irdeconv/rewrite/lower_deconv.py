@@ -520,18 +520,9 @@ def _costs(
     alone = None if request.explain_costs or request.form == AUTO else request.form
     every = request.explain_costs or alone is not None
     sums = request.target.wide_sums or not (request.quantized or is_quantized(state.graph, node))
-    task = PlanningTask(
-        state.graph,
-        node,
-        request.target,
-        state.style,
-        bias=biased,
-        spread=spread,
-        alone=alone,
-        all_costs=every,
-        sums=sums,
-        best_effort=request.best_effort,
-    )
+    how: dict[str, Any] = {"bias": biased, "spread": spread, "alone": alone, "all_costs": every}
+    how |= {"sums": sums, "best_effort": request.best_effort}
+    task = PlanningTask(state.graph, node, request.target, state.style, **how)
     return cost_table(task, state.tables)
 
 
@@ -553,6 +544,9 @@ def _apply(
     made = _replaced(state, node, bias, form, costs)
     if isinstance(made, emit.Skip):
         form, skipped = FALLBACK, made.reason
+        if all(r.form != FALLBACK for r in costs):
+            state = replace(state, request=replace(state.request, form=FALLBACK), tables={})
+            costs = _costs(state, node, bias is not None, None)
         made = _replaced(state, node, bias, form, costs)
         assert not isinstance(made, emit.Skip)
     return form, skipped, made

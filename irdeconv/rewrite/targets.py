@@ -90,6 +90,11 @@ class Target:
     operations: Mapping[str, tuple[Condition, ...]] | None = None
     cost: ScoreWeights = field(default_factory=ScoreWeights)
 
+    def __post_init__(self) -> None:
+        if self.operations is None and not self.description and self.name in target_names():
+            message = f'Target("{self.name}") has no conditions but the name of a packaged target'
+            raise misused(message, f'write target="{self.name}"')
+
     def has(self, operation: str) -> bool:
         """Whether the target has an operation at all."""
         return self.operations is None or operation in self.operations

@@ -165,7 +165,7 @@ class SavedReport:
             yield str(step["layers"][-1]["name"]), _interval(step["timing"][clock])
 
 
-_HINT = "bench --save FILE.json writes one"
+_HINT = "irdeconv bench --save FILE.json writes one"
 
 
 def _interval(found: Mapping[str, Any]) -> Interval95:

@@ -124,9 +124,11 @@ def _exact(
             if new != old:
                 out[kind][old] = new
         if not kinds:
-            every = [*known["layer"], *known["tensor"]]
-            message = f'the model has no layer or tensor "{text}"'
-            problems.add("E503", message, hint=did_you_mean(text, every))
+            named = [prefix] if prefix in KINDS and old else KINDS
+            near = did_you_mean(
+                old if prefix in KINDS else text, [n for k in named for n in known[k]]
+            )
+            problems.add("E503", f'the model has no layer or tensor "{text}"', hint=near)
     return out
 
 
@@ -134,6 +136,7 @@ def _check(
     graph: Graph, known: Mapping[Kind, Counter[str]], found: _NewNames, problems: Collector
 ) -> None:
     """Report new names that are empty, have control characters, or make unlike names alike."""
+    alike = []
     for kind in KINDS:
         names = found[kind]
         times = _counted(graph, kind, names)
@@ -145,7 +148,10 @@ def _check(
             if not isinstance(new, str) or not new or not new.isprintable():
                 problems.add("E508", f"{kind} {olds}: {new!a} is no name")
             elif times[new] > max(known[kind][old] for old in before[new]):
-                problems.add("E508", f'{times[new]} {kind}s would be called "{new}": {olds}')
+                alike.append(f'{times[new]} {kind}s would be called "{new}": {olds}')
+    if alike:
+        more = f"; and {len(alike) - 1} more" if len(alike) > 1 else ""
+        problems.add("E508", alike[0] + more)
 
 
 def _apply(node: Node, found: _NewNames) -> None:

@@ -14,7 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from irdeconv.base.errors import Diagnostic, IrdeconvError, UnsupportedError, did_you_mean, misused
+from irdeconv.base.errors import (
+    Diagnostic,
+    IrdeconvError,
+    UnsupportedError,
+    UsageError,
+    did_you_mean,
+    misused,
+)
 from irdeconv.base.extras import ExtraError, extra, lacking
 from irdeconv.base.opening import missing
 from irdeconv.formats.onnx_container import OnnxFile
@@ -100,6 +107,8 @@ def _peer(name: str, source: Source, inputs: Mapping[str, Array], folder: Path) 
         run()
     except _Impossible as e:
         return Peer(name, version, None, str(e))
+    except UsageError:
+        raise
     except ExtraError as e:
         return Peer(name, version, None, f"a package that it needs {e}")
     except Exception as e:  # peers raise errors of many kinds
@@ -283,9 +292,8 @@ def _conv_transpose(graph: Graph, inputs: Mapping[str, Array]) -> bytes:
 
 def _single(graph: Graph) -> tuple[FusedConvolution, Array]:
     """Return the only layer of a graph, and its filter as ConvTranspose wants it."""
-    problem = _Impossible(
-        "the model is an IR of more than one deconvolution; bench the .onnx file itself"
-    )
+    hint = "name the .onnx that the model was made of"
+    problem = misused("ONNX Runtime runs only an .onnx, or an IR of a single deconvolution", hint)
     try:
         ready = canonicalized(inferred(graph))
         folded = fold(ready)

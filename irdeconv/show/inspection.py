@@ -513,9 +513,6 @@ def inspect(
                 known = dict.fromkeys(word for r in whole.layers for word in (r.type, r.name))
                 many = known.keys() >= {*text.split(",")}
                 near = SEVERAL if many else did_you_mean(text, known)
-                kinds = sorted({d.type for d in whole.deconvolutions})
-                if kinds and re.match("deconv|convtranspose", text, re.IGNORECASE):
-                    near = f'did you mean "{kinds[0]}"?'
                 hint = near or "a pattern such as 'block1/*' fits whole names"
                 raise misused(f'--only "{text}": no layer has this type or name', hint)
         whole = _narrowed(whole, ids)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.base import progress
-from irdeconv.base.errors import count
+from irdeconv.base.errors import count, first_names
 from irdeconv.proof import pairing
 from irdeconv.proof.definition import is_deconvolution
 from irdeconv.proof.model import Model, Obligation, Proof, TypedArray, Unproved
@@ -169,7 +169,14 @@ def judged(
     by_layer: dict[str, list[Certificate]] = {c.layer: [] for c in (*made, *given)}
     for c in given:
         by_layer[c.layer].append(c)
-    layers = []
+    layers, names = [], [c.layer for c in made]
+    if (
+        isinstance(certificates, Certificates)
+        and given
+        and {*names}.isdisjoint(c.layer for c in given)
+    ):
+        text = f"the certificates are of other models: of {first_names([c.layer for c in given])}"
+        return replace(rest, problems=(*rest.problems, f"{text}, not of {first_names(names)}"))
     for c in made:
         reason, stated = c.reason, by_layer[c.layer]
         if certificates is not None:

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.base import progress
-from irdeconv.base.errors import Diagnostic, Judged, count, did_you_mean, misused
+from irdeconv.base.errors import Diagnostic, Judged, count, did_you_mean, first_names, misused
 from irdeconv.base.json_form import Record
 from irdeconv.base.markup import html_text, html_title, line
 from irdeconv.base.tables import printable
@@ -299,6 +299,9 @@ def compare_arrays(
 ) -> Comparison:
     """Compare arrays of the same name; without a tolerance they must be equal."""
     limits = _limits(tolerance)
+    if a and b and a.keys().isdisjoint(b):
+        one, other = (first_names([*side]) for side in (a, b))
+        raise misused(f"no array has a name in both: {one} and {other}", code="E505")
     known = [*a, *(n for n in b if n not in a)]
     _require_known(limits, known)
     tensors = []

@@ -228,6 +228,14 @@ def signal_name(number: int) -> str:
         return f"signal {number}"
 
 
+_BUILTINS = ("cd", "export", "set", "source", "ulimit", "unset")
+_OPERATOR = re.compile(r"\|\|?|&&?|;|<|\d?>>?(&\d|[\w./-]+)?")
+
+
+def _in_a_shell(text: str) -> str:
+    return f"sh -c {shlex.quote(text)}"
+
+
 def parse_command(text: str) -> list[str]:
     """Split a command as a shell does; UsageError if it cannot be run on a variant."""
     try:
@@ -238,9 +246,14 @@ def parse_command(text: str) -> list[str]:
         raise misused("--check is empty", "write a command, {} standing for the model's .xml")
     if not any(MODEL in w for w in words):
         raise misused(f'--check "{text}": it has no {{}}', "write {} for the model's .xml")
+    if operator := next(filter(_OPERATOR.fullmatch, words), None):
+        hint = f"write {_in_a_shell(text)}"
+        raise misused(f"--check: {operator} is for a shell, which is not used", hint)
     if shutil.which(words[0]) is None:
         missing = "is not found", "name it with its folder"
         denied = "is not executable", f"chmod +x {words[0]}"
+        if words[0] in _BUILTINS:
+            missing = "is one of a shell, which is not used", f"write {_in_a_shell(text)}"
         found, hint = denied if Path(words[0]).exists() else missing
         raise misused(f"--check: the command {words[0]} {found}", hint)
     script = words[1] if len(words) > 1 and re.fullmatch(r"[\w./-]+\.(py|sh)", words[1]) else None
@@ -293,13 +306,18 @@ def filled(words: list[str], path: Path) -> list[str]:
 def execute(words: list[str], timeout: float) -> Ran:
     """Run a command without a terminal; all its processes end with it, or after `timeout` s."""
     with TemporaryFile() as printed:
-        process = subprocess.Popen(  # noqa: S603 - the user's command in `--check`
-            words,
-            stdin=subprocess.DEVNULL,
-            stdout=printed,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+        try:
+            process = subprocess.Popen(  # noqa: S603 - the user's command in `--check`
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=printed,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except OSError as e:
+            program = "python" if words[0].endswith(".py") else "sh"
+            hint = f"write '{program} {words[0]} {{}}'"
+            raise misused(f"--check: {words[0]} cannot run: {e.strerror}", hint) from None
         try:
             code: int | None = process.wait(timeout)
         except subprocess.TimeoutExpired:

@@ -350,7 +350,7 @@ class LayersReader(TomlReader):
             work.take(LAYER_OF_FILE, "listing so many layers")
             row = {k: v for k, v in suite_layer.frozen(one).items() if k not in ("name", "tests")}
             lists = [v for k, v in row.items() if k in suite_layer.LISTS and isinstance(v, tuple)]
-            row.setdefault("axes", len(lists[0]) if lists else suite_layer.BASE["axes"])
+            row.setdefault("axes", max(map(len, lists), default=suite_layer.BASE["axes"]))
             name = f"{dialect}-{one['name']}"
             if name in seen:
                 self._wrong("name", f"a second layer named {one['name']}", within="layer", at=at)

@@ -420,5 +420,5 @@ def test_what_cannot_become_an_ir_can_be_lowered_as_it_is(tmp_path: Path) -> Non
     onnx.save(made, path)
     said = answer("lower", path, "-o", tmp_path / "low.xml", code=4).err
     assert "the operation is not covered" in said
-    assert "-o NAME.onnx lowers the ONNX file itself" in said
+    assert "-o NAME.onnx changes the ONNX file itself" in said
     assert main(["lower", path, "-o", str(tmp_path / "low.onnx")]) == 0

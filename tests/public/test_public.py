@@ -57,6 +57,31 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         ird.lowr  # noqa: B018
 
 
+NET = Path(__file__).resolve().parents[2] / "ir_samples/openvino/deconv_3x3_to_5x5.xml"
+
+
+@pytest.mark.parametrize(
+    ("call", "hint"),
+    [
+        (lambda: ird.lower(NET, form="none"), "write form=None"),
+        (lambda: ird.Target("edgetpu"), 'write target="edgetpu"'),
+        (lambda: ird.reduce(NET, lambda graph: True), "check(graph, inputs)"),
+        (lambda: ird.convert(NET), "read reads it"),
+        (lambda: ird.parse(NET.read_text()), "read(path) reads it"),
+        (lambda: ird.read(NET).layers, "graph.nodes()"),
+    ],
+)
+def test_what_looks_right_says_what_to_write(call: Any, hint: str) -> None:
+    with pytest.raises((ird.IrdeconvError, AttributeError), match=re.escape(hint)):
+        call()
+
+
+def test_a_form_that_does_not_apply_falls_back_within_the_target() -> None:
+    path = NET.with_name("segmentation_head.xml")
+    low = ird.lower(path, "gemm", "edgetpu")
+    assert {r.form for r in low.report} == {"zero-insertion"}
+
+
 def test_importing_the_package_imports_nothing_else() -> None:
     code = "import sys; import irdeconv; print(*sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
+from irdeconv.base.errors import UsageError
 from irdeconv.runtime.measure import Ceilings
 from irdeconv.runtime.peers import Source, difference, peers
 from support.commands import Patch, answer
@@ -114,11 +115,8 @@ def test_an_onnx_file(tmp_path: Path) -> None:
 
 def test_an_ir_of_several_layers_is_nothing_for_onnxruntime() -> None:
     path = Path(__file__).resolve().parents[2] / "ir_samples/openvino/segmentation_head.xml"
-    found = document(path, "--against", "onnxruntime,openvino", "--form", "none")
-    ort, ov = found["peers"]
-    assert "bench the .onnx file itself" in ort["problem"]
-    assert (ort["ratio"], ort["timing"], ort["difference"]) == (None, None, None)
-    assert ov["problem"] is None
+    with pytest.raises(UsageError, match=r"name the \.onnx that the model was made of"):
+        ird.bench(path, rounds=1, time=0.0, against=["openvino", "onnxruntime"])
 
 
 def test_a_graph_without_a_file() -> None:
