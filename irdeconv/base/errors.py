@@ -465,13 +465,10 @@ class Collector:
 
 
 _LEAST_START = 3  # letters that mean a word that begins with them
-_OPERATIONS = (  # as other systems call them
-    ("Conv|(?i:conv[123]d)", ("Convolution", "GroupConvolution")),
-    (
-        "(?i:(deconv(olution)?|conv_?transpose)([123]d)?)",
-        ("ConvolutionBackpropData", "GroupConvolutionBackpropData"),
-    ),
-)
+_OPERATIONS = {  # as other systems call them
+    "Conv|(?i:conv[123]d)": "Convolution",
+    "(?i:(deconv(olution)?|conv_?transpose)([123]d)?)": "ConvolutionBackpropData",
+}
 
 
 def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
@@ -479,11 +476,11 @@ def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.6) -> str | 
     lower, text = {k.lower(): k for k in known}, str(word).lower()
     longer = [k for k in lower if len(text) >= _LEAST_START and k.startswith(text)]
     start, colon, kind = str(word).rpartition(":")
-    meant = next((kinds for form, kinds in _OPERATIONS if re.fullmatch(form, kind)), ())
-    same = [name for k in meant if (name := f"{start}{colon}{k}".lower()) in lower]
-    found = (
-        same[:1] or sorted(longer, key=len)[:1] or difflib.get_close_matches(text, lower, 1, cutoff)
-    )
+    for form, meant in _OPERATIONS.items():
+        names = [f"{start}{colon}{group}{meant}".lower() for group in ("", "Group")]
+        if re.fullmatch(form, kind) and (same := [n for n in names if n in lower]):
+            longer = same[:1]
+    found = sorted(longer, key=len)[:1] or difflib.get_close_matches(text, lower, 1, cutoff)
     return f'did you mean "{lower[found[0]]}"?' if found else None
 
 

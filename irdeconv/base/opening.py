@@ -314,10 +314,8 @@ class TomlReader:
         if not self._problems.skips("E700", "error"):  # a file may have 100,000 mistakes
             location = Location(self._source, fixed=self.position(words))
             hint = did_you_mean(words[-1], known) or hint
-            said = [
-                (d.message, d.location and d.location.fixed) for d in self._problems.diagnostics
-            ]
-            if (message, location.fixed) not in said[-1:]:  # a grid has several values
+            last = self._problems.diagnostics[-1:]
+            if [message] != [d.message for d in last] or repr(last[0].location) != repr(location):
                 self._problems.add("E700", message, location=location, hint=hint)
 
     def position(self, words: tuple[str, ...]) -> tuple[int, int]:

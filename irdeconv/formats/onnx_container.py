@@ -24,14 +24,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
 from irdeconv.base import progress, work
-from irdeconv.base.errors import (
-    ArgumentTypeError,
-    Diagnostic,
-    IrdeconvError,
-    LimitError,
-    Spelling,
-    misused,
-)
+from irdeconv.base.errors import ArgumentTypeError, Diagnostic, IrdeconvError, LimitError, misused
 from irdeconv.base.limits import Limits, current, raise_hint
 from irdeconv.base.opening import open_file, read_file, real, reason_of, shown, size_of
 from irdeconv.base.source import Location, SourceFile
@@ -465,8 +458,7 @@ def parse_model(data: bytes, location: Location) -> Any:
         kind = kind_of(data[:BEGIN], location.file)
         if not kind.foreign and kind.format in (None, "onnx"):
             raise malformed(location, "not an ONNX model: its protobuf cannot be read") from e
-        verbs = "lower reads" if Spelling.options else "lower and check_certificate read"
-        hint = f"{verbs} {kind.name}" if kind.format else kind.mend
+        hint = f"lower reads {kind.name}" if kind.format else kind.mend
         raise malformed(location, f"not an ONNX model but {kind.name}", hint) from e
     return checked(model, location)
 

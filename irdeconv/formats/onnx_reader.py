@@ -506,7 +506,7 @@ class OnnxReader(NodeReader):
             self.out.malformed(f"operation set {opset}: the first one is 1")
         else:
             text = f"operation set {opset} is newer than the installed onnx, which knows {latest}"
-            self.out.uncovered("", text, "install a newer onnx")
+            self.out.uncovered("", f"{text}: update onnx", "pip install -U onnx")
         return False
 
     def import_inputs(self, graph: Any, names: Names) -> None:

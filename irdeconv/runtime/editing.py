@@ -124,11 +124,10 @@ def _exact(
             if new != old:
                 out[kind][old] = new
         if not kinds:
-            named = [prefix] if prefix in KINDS and old else KINDS
-            near = did_you_mean(
-                old if prefix in KINDS else text, [n for k in named for n in known[k]]
-            )
-            problems.add("E503", f'the model has no layer or tensor "{text}"', hint=near)
+            every = [*known["layer"], *known["tensor"]]
+            message = f'the model has no layer or tensor "{text}"'
+            near = did_you_mean(old if prefix in KINDS else text, every)
+            problems.add("E503", message, hint=near)
     return out
 
 

@@ -147,9 +147,8 @@ class Selection:
         if owner is not None:
             return f'it lies inside a body of {owner.type} "{owner.name}", which is taken whole'
         inside = [n for n in self._layers if name in n.split("/")]
-        return did_you_mean(name, inside, 0) or did_you_mean(
-            name, [*self._layers, *self._tensors, *more]
-        )
+        every = [*self._layers, *self._tensors, *more]
+        return did_you_mean(name, inside, 0) or did_you_mean(name, every)
 
     def _body_with(self, name: str) -> Node | None:
         """Return the layer that has a layer of this name in a body."""

@@ -169,14 +169,11 @@ def judged(
     by_layer: dict[str, list[Certificate]] = {c.layer: [] for c in (*made, *given)}
     for c in given:
         by_layer[c.layer].append(c)
-    layers, names = [], [c.layer for c in made]
-    if (
-        isinstance(certificates, Certificates)
-        and given
-        and {*names}.isdisjoint(c.layer for c in given)
-    ):
-        text = f"the certificates are of other models: of {first_names([c.layer for c in given])}"
-        return replace(rest, problems=(*rest.problems, f"{text}, not of {first_names(names)}"))
+    layers = []
+    names, said = ([c.layer for c in side] for side in (made, given))
+    if said and isinstance(certificates, Certificates) and not {*names} & {*said}:
+        text = f"the certificates are of {first_names(said)}, not of {first_names(names)}"
+        return replace(rest, problems=(*rest.problems, text))
     for c in made:
         reason, stated = c.reason, by_layer[c.layer]
         if certificates is not None:

@@ -6,10 +6,8 @@ inputs and outputs.
 
 from __future__ import annotations
 
-import inspect
 import json
 import shlex
-import signal
 from collections.abc import Callable, Collection, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -17,14 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from irdeconv.base import progress
-from irdeconv.base.errors import (
-    Diagnostic,
-    IrdeconvError,
-    NothingToReduceError,
-    count,
-    did_you_mean,
-    misused,
-)
+from irdeconv.base.errors import Diagnostic, IrdeconvError, NothingToReduceError, count, misused
 from irdeconv.base.json_form import NamedLayer, Record, finite
 from irdeconv.base.markup import html_text, html_title, line
 from irdeconv.base.tables import printable
@@ -217,20 +208,9 @@ class Task:
             problem = f"not {' and '.join(given)} together" if given else "none is given"
             raise misused(f"reduce needs one of check, compare and verb; {problem}")
         if isinstance(self.check, str):
-            reduce_checks.parse_command(self.check)
-        elif callable(self.check):
-            try:
-                inspect.signature(self.check).bind(None, None)
-            except TypeError:
-                raise misused("check is called as check(graph, inputs)", "take both") from None
-            except ValueError:
-                pass  # of a built-in function
-        if self.fails_with is not None and not isinstance(self.check, str):
+            reduce_checks.parse_command(self.check, self.fails_with)
+        elif self.fails_with is not None:
             raise misused("--fails-with goes with a --check that is a command")
-        signals = [s.name for s in signal.Signals] if "SIG" in str(self.fails_with)[:3] else []
-        near = did_you_mean(str(self.fails_with), signals)
-        if near and self.fails_with not in signals:
-            raise misused(f"--fails-with: there is no signal {self.fails_with}", near)
         if self.tolerance is not None and self.compare is None:
             raise misused("--tolerance goes with --compare")
         if self.verb is not None and self.verb not in VERBS:

@@ -22,7 +22,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Any, Protocol
 
-from irdeconv.base.errors import IrdeconvError, misused
+from irdeconv.base.errors import IrdeconvError, did_you_mean, misused
 from irdeconv.formats import onnx_container
 from irdeconv.formats.arrays import npz
 from irdeconv.formats.atomic import Files, together
@@ -228,15 +228,11 @@ def signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-_BUILTINS = ("cd", "export", "set", "source", "ulimit", "unset")
 _OPERATOR = re.compile(r"\|\|?|&&?|;|<|\d?>>?(&\d|[\w./-]+)?")
+_BUILTINS = ("cd", "export", "set", "source", "ulimit", "unset")
 
 
-def _in_a_shell(text: str) -> str:
-    return f"sh -c {shlex.quote(text)}"
-
-
-def parse_command(text: str) -> list[str]:
+def parse_command(text: str, wanted: str | None = None) -> list[str]:
     """Split a command as a shell does; UsageError if it cannot be run on a variant."""
     try:
         words = shlex.split(text)
@@ -246,14 +242,16 @@ def parse_command(text: str) -> list[str]:
         raise misused("--check is empty", "write a command, {} standing for the model's .xml")
     if not any(MODEL in w for w in words):
         raise misused(f'--check "{text}": it has no {{}}', "write {} for the model's .xml")
-    if operator := next(filter(_OPERATOR.fullmatch, words), None):
-        hint = f"write {_in_a_shell(text)}"
-        raise misused(f"--check: {operator} is for a shell, which is not used", hint)
+    shells = [w for w in words if _OPERATOR.fullmatch(w)] or [*{words[0]} & {*_BUILTINS}]
+    if shells:
+        hint = f"write sh -c {shlex.quote(text)}"
+        raise misused(f"--check: {shells[0]} is for a shell, which is not used", hint)
+    known = [s.name for s in signal.Signals] if wanted and wanted.startswith("SIG") else []
+    if wanted not in known and (near := did_you_mean(str(wanted), known)):
+        raise misused(f"--fails-with: there is no signal {wanted}", near)
     if shutil.which(words[0]) is None:
         missing = "is not found", "name it with its folder"
         denied = "is not executable", f"chmod +x {words[0]}"
-        if words[0] in _BUILTINS:
-            missing = "is one of a shell, which is not used", f"write {_in_a_shell(text)}"
         found, hint = denied if Path(words[0]).exists() else missing
         raise misused(f"--check: the command {words[0]} {found}", hint)
     script = words[1] if len(words) > 1 and re.fullmatch(r"[\w./-]+\.(py|sh)", words[1]) else None
@@ -290,7 +288,11 @@ class CommandCheck:
 
     def run(self, path: Path, variant: Variant) -> Outcome:
         """Run the command on a file whose inputs, if there are any, lie beside it."""
-        ran = self.last = execute(filled(self.words, path), self.timeout)
+        try:
+            ran = self.last = execute(filled(self.words, path), self.timeout)
+        except OSError as e:
+            hint = f"write '{'python' if '.py' in self.words[0] else 'sh'} {self.words[0]} {{}}'"
+            raise misused(f"--check: {self.words[0]} cannot run: {e.strerror}", hint) from None
         fails, last = ran.shows(self.wanted or "any"), last_line(ran.printed)
         said = f"the command {ran.ended}" + (f": {last}" if last else "")
         suspects = _mentioned(ran.printed, variant) if fails else ()
@@ -306,18 +308,13 @@ def filled(words: list[str], path: Path) -> list[str]:
 def execute(words: list[str], timeout: float) -> Ran:
     """Run a command without a terminal; all its processes end with it, or after `timeout` s."""
     with TemporaryFile() as printed:
-        try:
-            process = subprocess.Popen(  # noqa: S603 - the user's command in `--check`
-                words,
-                stdin=subprocess.DEVNULL,
-                stdout=printed,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        except OSError as e:
-            program = "python" if words[0].endswith(".py") else "sh"
-            hint = f"write '{program} {words[0]} {{}}'"
-            raise misused(f"--check: {words[0]} cannot run: {e.strerror}", hint) from None
+        process = subprocess.Popen(  # noqa: S603 - the user's command in `--check`
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=printed,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
         try:
             code: int | None = process.wait(timeout)
         except subprocess.TimeoutExpired:
@@ -362,6 +359,8 @@ class CallCheck:
         try:
             fails = bool(self.function(variant.subject, variant.inputs))
         except Exception as e:
+            if isinstance(e, TypeError) and e.__traceback__ and not e.__traceback__.tb_next:
+                raise misused(f"check is called as check(graph, inputs): {e}") from None
             if not self.seen:
                 raise
             return Outcome(False, f"the check raised {type(e).__name__}: {e}", valid=False)
