@@ -441,25 +441,13 @@ def test_an_old_set_in_which_all_can_be_said(opset: int) -> None:
 @each_row(
     ("opset", "attributes", "reason"),
     [
-        (
-            1,
-            PLAIN,
-            "the nodes of a lowering need operation set 7; the model has 1: onnx.version_converter raises it",
-        ),
-        (
-            6,
-            PLAIN,
-            "the nodes of a lowering need operation set 7; the model has 6: onnx.version_converter raises it",
-        ),
-        (
-            10,
-            SIZED,
-            "pads that follow from sizes need operation set 11; the model has 10: onnx.version_converter raises it",
-        ),
+        (1, PLAIN, "the nodes of a lowering need operation set 7; the model has 1"),
+        (6, PLAIN, "the nodes of a lowering need operation set 7; the model has 6"),
+        (10, SIZED, "pads that follow from sizes need operation set 11; the model has 10"),
     ],
 )
 def test_a_set_that_is_too_old(opset: int, attributes: dict[str, list[int]], reason: str) -> None:
     low, (row,) = ird.lower_onnx(layer(opset, **attributes))
     assert row.form is None
-    assert row.reason == reason
+    assert row.reason == f"{reason}: onnx.version_converter raises it"
     assert types(low) == ["ConvTranspose", "Neg"]
