@@ -441,7 +441,7 @@ Row = dict[str, Any]
 Allows = Callable[[Mapping[str, Any]], bool]
 """Whether a row may be, of which some factors may have no value yet: False is final."""
 
-CROSSED = 10_240  # units of work for a row that is tried
+CROSSED = 6_144  # units of work for a row that is tried
 TRIES = 3000  # partial rows that are looked at to complete one
 _Choice = tuple[str, int]  # a factor and the position of its value
 
