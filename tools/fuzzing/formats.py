@@ -134,7 +134,7 @@ def _constant(rng: random.Random, tree: Any, weights: bytes) -> bytes:
     a = rng.choice(whole if whole and rng.random() < 0.8 else found)
     form = _STRUCTS.get(str(a.get("element_type")), "<b")
     size, length = struct.calcsize(form), str(a.get("size", "0"))
-    count = min(int(length) if length.isdecimal() else 0, LONGEST) // size
+    count = min(int(length[:18]) if length.isdecimal() else 0, LONGEST) // size
     at = min(int(a["offset"]), len(weights)) + size * rng.randrange(max(1, count))
     if form in ("<f", "<e"):
         some = (float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1.5, -1e4)
