@@ -92,7 +92,10 @@ class LenientReader(OnnxReader):
 
     def tensors(self, graph: Any) -> dict[str, Any]:
         """Return the initializers of a graph that are constants."""
-        return {n: t for n, t in super().tensors(graph).items() if n not in self._inputs}
+        count = len(self.out.diagnostics)
+        found = super().tensors(graph)
+        self.misfits += [d for d in self.out.diagnostics[count:] if d.code == "E302"]
+        return {n: t for n, t in found.items() if n not in self._inputs}
 
     def initializer(self, names: onnx_node.Names, name: str) -> Value | None:
         """Return a constant; a large one, of a sketch, by its type and shape only."""

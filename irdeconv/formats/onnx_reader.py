@@ -60,7 +60,7 @@ from irdeconv.formats.onnx_node import (
 from irdeconv.formats.reading import Reading
 from irdeconv.ir.graph import Value
 from irdeconv.ir.op import Op, lookup
-from irdeconv.ir.spec import Shape
+from irdeconv.ir.spec import Shape, format_shape, merge
 from irdeconv.ops.movement import Squeeze1, Unsqueeze
 from irdeconv.rewrite.compressed_filters import constant
 from irdeconv.rewrite.infer_specs import require_rank
@@ -94,8 +94,15 @@ class NodeReader(ModelReader):
         for kind in (graph.input, graph.initializer):
             for name, times in Counter(one.name for one in kind).items():
                 if times > 1:
-                    self.out.malformed(f'"{shown(name)}" exists already', "E203")
-        return initializers(graph)
+                    self.out.malformed(f"{shown(name)} exists already", "E203")
+        found = initializers(graph)
+        for item in graph.input:
+            said = declared_shape(item.type.tensor_type) if item.name in found else None
+            dims = said and tuple(found[item.name].dims)
+            if said and dims and (len(said) != len(dims) or None in map(merge, said, dims)):
+                both = f"{format_shape(dims)}, and it is declared {format_shape(said)}"
+                self.out.malformed(f"the initializer {shown(item.name)} is {both}", "E302")
+        return found
 
     def value(self, names: Names, name: str) -> Found | None:
         """Return a tensor by name, making the constant of an initializer at its first use."""

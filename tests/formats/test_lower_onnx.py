@@ -278,6 +278,16 @@ def test_an_attribute_without_its_value(kind: str, data_type: int) -> None:
     assert ird.lower_onnx(made.SerializeToString()).report.layers[0].form == "zero-insertion"
 
 
+def test_an_initializer_that_does_not_fit_its_declaration() -> None:
+    made = UP.model()
+    made.graph.input.append(UP.info("w", (4, 3, 4, None)))
+    ird.lower_onnx(made.SerializeToString())  # open dimensions fit
+    made.graph.input[-1].CopyFrom(UP.info("w", (4, 3, 4, 5)))
+    for verb in (ird.lower_onnx, ird.convert):
+        with pytest.raises(ird.IrdeconvError, match=r"E302.*\[4,3,4,4\].*\[4,3,4,5\]"):
+            verb(made.SerializeToString())
+
+
 def test_a_layer_of_unknown_rank_stays_and_others_do_not() -> None:
     made = UP.model()
     made.graph.input.append(onnx.ValueInfoProto(name="v"))
