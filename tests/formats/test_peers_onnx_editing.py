@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import numpy_helper, parser
+from onnx import helper, numpy_helper, parser
 
 import irdeconv as ird
 from irdeconv.ops.activation import ReLU
@@ -149,7 +149,7 @@ def test_odd_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_an_onnx_file_cannot_have(net: tuple[Any, dict[str, Any]]) -> None:
     made, _ = net
-    made.graph.input.add(name="bias").type.CopyFrom(made.graph.input[0].type)
+    made.graph.input.append(helper.make_tensor_value_info("bias", onnx.TensorProto.FLOAT, [4]))
     onnx.save(made, "net.onnx")
     said = answer("simplify", "net.onnx", "-o", "new.onnx", code=4).words
     assert 'error[E402]: the initializer "bias" is an input, too' in said
