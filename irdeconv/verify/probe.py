@@ -336,7 +336,7 @@ Evaluation.rules = {
 
 RANDOM_POINTS = 2
 PROBED_SIZES = (1, 2, 3, 5, 8, 0)
-RANDOM_SPAN = 100  # beyond the lower end of an interval, for random sizes
+RANDOM_SPAN = 100  # beyond the lower ends of intervals, all together, for random sizes
 MOST_PROBED = 10
 SMALL = 2  # an open dimension of no meaning
 
@@ -406,7 +406,8 @@ class _Probe:
         free = [a for a, n in enumerate(self.shape) if not isinstance(n, int) and a != axis]
         wishes = [dict.fromkeys(free, n) for n in PROBED_SIZES]
         wishes += [{a: 5 + (a == longer) for a in free} for longer in free]
-        wishes += [{a: _inside(self.shape[a], 0) + int(rng.integers(RANDOM_SPAN)) for a in free}]
+        span = RANDOM_SPAN // max(len(free), 1)  # the size of a tensor is their product
+        wishes += [{a: _inside(self.shape[a], 0) + int(rng.integers(span)) for a in free}]
         seen: set[Ints] = set()
         for wish in wishes:
             chosen = [_inside(n, wish.get(a, 0)) for a, n in enumerate(self.shape)]
