@@ -98,10 +98,16 @@ def _of_kind(part: Part, kind: Array) -> Array:
 def _total(parts: Sequence[Array]) -> Array:
     """Return the sums of the parts, each rounded once: their signs are exact."""
     rows = np.stack(parts)
-    out, many = np.sum(rows, axis=0), np.count_nonzero(rows, axis=0) > 2
+    with np.errstate(all="ignore"):
+        out, many = np.sum(rows, axis=0), np.count_nonzero(rows, axis=0) > 2
     slow = room((int(many.sum()),), MOST_SUMS, "sums of weights")
     spend(8 * rows.size + FRACTION // 8 * slow * len(parts))
-    out[many] = [math.fsum(column) for column in rows[:, many].T]
+    try:
+        out[many] = [math.fsum(column) for column in rows[:, many].T]
+    except (OverflowError, ValueError):  # ValueError: of infinite ones
+        out = np.array(math.inf)
+    if not np.isfinite(out).all():
+        raise Unproved("a sum of weights is beyond the range of f64")
     return np.asarray(out)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from irdeconv.proof import symbolic
+from irdeconv.proof import sums, symbolic
 from irdeconv.proof.linear import prove
 from irdeconv.proof.model import Model, Obligation, Port, Proof, Shape, Unproved
 from irdeconv.proof.reader import read
@@ -47,6 +47,14 @@ def test_one_weight_is_another_one(at: int) -> None:
     other.flat[at] += 1
     with pytest.raises(Unproved, match=f"add up to {other.flat[at]:.9g}, in the source to"):
         prove(obliged(source(w), lowered(other)))
+
+
+@pytest.mark.parametrize("huge", [[1e308] * 3, [1.5e308, 1.5e308], [np.inf, -np.inf, 1.0]])
+def test_a_sum_beyond_the_range_of_f64_is_not_proved(huge: list[float]) -> None:
+    one = np.ones(1)
+    parts = [sums.Part(one * w, one, np.zeros(1, int), np.float64) for w in huge]
+    with pytest.raises(Unproved, match="beyond the range"):
+        sums.compare(parts, parts[:1], "weights")
 
 
 def test_roles_may_be_swapped() -> None:
