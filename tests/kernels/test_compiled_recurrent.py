@@ -9,6 +9,7 @@ import pytest
 import irdeconv as ird
 from irdeconv.ir.graph import Graph, Value
 from irdeconv.ir.op import REGISTRY
+from irdeconv.kernels import jit
 from support.layers import constant, parameter, result
 
 pytest.importorskip("numba")
@@ -75,6 +76,7 @@ def test_loops_agree_with_products(
         assert np.abs(y).max() > 0.1
 
 
+@pytest.mark.skipif(not jit.available(), reason="needs numba")
 def test_other_activations_and_weights_that_change_are_left_to_numpy() -> None:
     g, _ = sequence("LSTM", direction="forward")
     node = next(n for n in g.nodes() if n.name == "sequence")
