@@ -11,7 +11,7 @@ import numpy as np
 from irdeconv.ir.spec import Array
 from irdeconv.kernels import jit
 from irdeconv.kernels.candidate import Piece
-from irdeconv.kernels.recorded_calls import Repeated, in_turn, recorded_copy, recorded_products
+from irdeconv.kernels.recorded_calls import Repeated, complete, recorded_copy, recorded_products
 from irdeconv.kernels.threads import Team
 
 Ints = tuple[int, ...]
@@ -111,7 +111,7 @@ class Contraction:
             parts.append(recorded_products(left, right, product, known=constant))
             values.append(product.reshape(pair.sizes).transpose(pair.back))
         parts.append(recorded_copy(values[-1], out))
-        return None if None in parts or len(parts) == 1 else Repeated((in_turn(parts),))
+        return None if len(parts) == 1 else Repeated.of([complete(parts)])
 
 
 def _pair(

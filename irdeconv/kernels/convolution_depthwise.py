@@ -89,11 +89,11 @@ class Depthwise(convolution.FixedBlockwise[ImageChannels]):
         done = finish(target, b.image, b.channels, slice(0, self.conv.plane))
         first = b.channels.start
         if self.conv.compute != np.float32:
-            return in_turn([self._sums(x[b.image], target, first, self.weights), done])
+            return in_turn([self._sums(x[b.image], target, first, self.weights)], done)
         frame = ScratchPlan().array(frames(self.conv), np.float32)
         more = self._more(target, first)
         given = x[b.image], self.weights, self.offsets, frame, self._shape, *more
-        return in_turn([Recorded.of("depthwise", *given), done])
+        return in_turn([Recorded.of("depthwise", *given)], done)
 
     def _block(
         self, x: Array, out: Array, b: ImageChannels, epilogue: Epilogue | None, space: Space

@@ -494,11 +494,11 @@ class DirectConvolution:
         base = (images.start * out.shape[1] + channels.start) * conv.plane + positions.start
         starts = np.arange(channels.stop - channels.start) * conv.plane
         more = out.reshape(-1), starts, base, plan
-        work: list[Piece | None] = [*calls]
+        work: list[Piece] = [*calls]
         work += [item.panels.recorded(source, layout.offsets, p, *more) for p in item.places]
-        for i in range(images.start, images.stop):
-            work.append(finish(out[i, channels, positions], i, channels, positions))
-        return in_turn(work)
+        count = range(images.start, images.stop)
+        ends = (finish(out[i, channels, positions], i, channels, positions) for i in count)
+        return in_turn(work, *ends)
 
     def _positions(self, block: DirectBlock) -> slice:
         """Return the outputs of a plane that a block has."""

@@ -284,11 +284,11 @@ class Pointwise(FixedBlockwise[PositionBlock]):
             code = ProgramCode([(MULTIPLIED, (0, 1), 2)], (), 0)
             product = recorded_program(code, [right[:, 0], self.matrix[b.groups, :, 0]], target)
             if product is not None:
-                return in_turn([product, done])
+                return in_turn([product], done)
         if len(left) == 1:
             left, right, total = left[0], right[0], target
 
-        return in_turn([_products(product_calls(left, right, total)), done])
+        return in_turn([_products(product_calls(left, right, total))], done)
 
     def _block(
         self, x: Array, out: Array, b: PositionBlock, epilogue: Epilogue | None, space: Space

@@ -365,7 +365,7 @@ class Interleaved(FixedBlockwise[InterleavedBlock]):
             for call in space.again(work, lambda: self._calls(x, target, b, space)):
                 call()
 
-        return in_turn([work, finish(target, b.image, channels, positions)])
+        return in_turn([work], finish(target, b.image, channels, positions))
 
     def _block(
         self,

@@ -189,7 +189,7 @@ class DirectDeconvolution:
             channels = self._channels(item)
             runs = runs_of(item.block.box(out)[:, channels], out.shape[2:], item.block)
             ends = (finish(part, i, channels, span) for part, i, span in runs)
-            pieces.append(in_turn([self._recorded(x, out, item), *ends]))
+            pieces.append(in_turn([self._recorded(x, out, item)], *ends))
         return Repeated(tuple(pieces))
 
     def _prepares(self, x: Array) -> bool:

@@ -60,7 +60,7 @@ from irdeconv.kernels.products import (
     product_cost,
     stack_cost,
 )
-from irdeconv.kernels.recorded_calls import Repeated, in_turn, recorded_products
+from irdeconv.kernels.recorded_calls import Repeated, complete, in_turn, recorded_products
 from irdeconv.kernels.scratch import ALIGNMENT, ITEMS, Space, clear, pieces, shares
 from irdeconv.kernels.threads import Team
 
@@ -344,8 +344,9 @@ class _Single:
                 finish(tile, image, some, slice(0, tile.shape[1]))
                 for image, tile in enumerate(tiles)
             ]
-            pieces.append(in_turn([*work, *done]))
-        return Repeated(tuple(pieces))
+            products = complete(work)
+            pieces.append(products and in_turn([products], *done))
+        return Repeated.of(pieces)
 
     def _sums(self, x: Array, w: Array, tile: Array, space: Space) -> None:
         """Write the sums where they land in `tile [N, channels, *O]`, zeros elsewhere."""

@@ -29,7 +29,7 @@ from irdeconv.kernels.recorded_calls import (
     ProgramCode,
     Recorded,
     Repeated,
-    in_turn,
+    complete,
     recorded_copy,
     recorded_program,
 )
@@ -403,11 +403,9 @@ class Chain:
         """Record copies of the main tensor that the compiled form finishes, if there is one."""
         if self._by_channel(arrays, out):
             epilogue, places = self._row_tiles(arrays, out)
-            return Repeated(
-                tuple(
-                    in_turn([recorded_copy(x, y), epilogue.fixed(tile, *at)])
-                    for at, x, y, tile in places
-                )
+            return Repeated.of(
+                complete([recorded_copy(x, y), epilogue.fixed(tile, *at)])
+                for at, x, y, tile in places
             )
         x, fused = arrays[0], self.fused
         same = x.shape == out.shape and x.dtype == out.dtype
@@ -418,8 +416,8 @@ class Chain:
         source, flat, calls = x.reshape(-1), out.reshape(1, -1), []
         for cut in pieces(out.size, _shared_elements(out)):
             end = Recorded.of("finish_rows", *fused.arguments(flat[:, cut], slice(0, 1)))
-            calls.append(in_turn([recorded_copy(source[cut], flat[0, cut]), end]))
-        return Repeated(tuple(calls))
+            calls.append(complete([recorded_copy(source[cut], flat[0, cut]), end]))
+        return Repeated.of(calls)
 
     def _all(self, inputs: Sequence[Array]) -> list[Array]:
         """Return the contents of the registers in front of the instructions."""

@@ -217,16 +217,23 @@ class _InTurn:
                 part(space)
 
 
-def in_turn(pieces: Iterable[Piece | None]) -> Piece:
-    """Return several pieces of work, one after the other, as one."""
+def in_turn(pieces: Iterable[Piece], *ends: Piece | None) -> Piece:
+    """Return several pieces of work, one after the other, as one; an end of None is no work."""
     # Neighbours that are compiled become one table, which takes one call from Python.
     found: list[Piece] = []
-    for piece in pieces:
+    for piece in (*pieces, *filter(None, ends)):
         if found and isinstance(piece, Recorded) and isinstance(found[-1], Recorded):
             found[-1] = Recorded.joined([found[-1], piece])
-        elif piece is not None:
+        else:
             found.append(piece)
     return found[0] if len(found) == 1 else _InTurn(tuple(found))
+
+
+def complete(pieces: Iterable[Piece | None]) -> Piece | None:
+    """Return several pieces of work as one; None if one of them could not be recorded."""
+    found = list(pieces)
+    known = [piece for piece in found if piece is not None]
+    return in_turn(known) if len(known) == len(found) else None
 
 
 BRIEF_ROW = 16  # elements of a row, below which its beginning takes longer than the rest
@@ -365,17 +372,16 @@ def recorded_products(
     `b` is copied now if it is `known`, by each call if its elements do not follow each other.
     None if axes of B cannot be seen as one.
     """
-    right, copied, batch = b, None, math.prod(out.shape[:-2])
+    right, work, batch = b, list[Piece | None](), math.prod(out.shape[:-2])
     if known or not b.flags.c_contiguous:
         wide = pitch(b.shape[-1], np.float32)  # rows begin where vectors do
         memory = blocking.allocate(4 * math.prod(b.shape[:-1]) * wide).view(np.float32)
         right = memory.reshape(*b.shape[:-1], wide)
         part = right[..., : b.shape[-1]]
-        copied = None if known else recorded_copy(b, part)
         if known:
             part[...] = b
-        elif copied is None:
-            return None
+        else:
+            work.append(recorded_copy(b, part))
     right = right.reshape(-1, *right.shape[-2:])
     if len(right) not in (1, batch):
         return None
@@ -385,7 +391,7 @@ def recorded_products(
     except ValueError:
         return None
     rows = seen(out, lambda x: x.reshape(*left.shape[:2], -1))
-    return in_turn([copied, Recorded.of("row_products", left, right, rows)])
+    return complete([*work, Recorded.of("row_products", left, right, rows)])
 
 
 def recorded_matmuls(calls: Iterable[ProductCall]) -> Recorded | None:

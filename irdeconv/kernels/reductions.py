@@ -16,7 +16,6 @@ import numpy as np
 
 from irdeconv.ir.spec import Array
 from irdeconv.kernels import jit, scratch
-from irdeconv.kernels.candidate import Piece
 from irdeconv.kernels.convolution_direct import DIRECT
 from irdeconv.kernels.jit import ADDED, DIVIDED, MULTIPLIED
 from irdeconv.kernels.numpy_calls import FEW_ELEMENTS, NumPyCalls, kept, make
@@ -34,7 +33,7 @@ from irdeconv.kernels.recorded_calls import (
     Recorded,
     Repeated,
     SharedCalls,
-    in_turn,
+    complete,
     recorded_copy,
     recorded_fill,
     recorded_means,
@@ -192,14 +191,13 @@ class RunningSum:
 
     def fixed(self, x: Array, *_: Array, out: Array) -> Repeated | None:
         """See `FixedCall`."""
-        first = recorded_fill(out, 0) if self.exclusive else None
+        first = [recorded_fill(out, 0)] if self.exclusive else []
         x, out = self._seen(x, out)
         if x.dtype != np.float32 or not self._by_slices(out) or not jit.available():
             return None
         code, steps = ProgramCode([(ADDED, (0, 1), 2)], (), 0), range(1, len(x))
         sums = [recorded_program(code, [out[k - 1], x[k]], out[k]) for k in steps]
-        parts = [recorded_copy(x[0], out[0]), *sums]
-        return None if None in parts else Repeated((in_turn([first, *parts]),))
+        return Repeated.of([complete([*first, recorded_copy(x[0], out[0]), *sums])])
 
 
 @dataclass(frozen=True)
@@ -312,10 +310,8 @@ class OnRows:
         rows = out.reshape(self.block)
         if x.flags.c_contiguous:
             return self.kernel.fixed(x.reshape(self.block), rows)
-        first, then = recorded_copy(x, out), self.kernel.fixed(rows, rows)
-        return (
-            None if first is None or then is None else Repeated((in_turn([first, *then.pieces]),))
-        )
+        then = self.kernel.fixed(rows, rows)
+        return then and Repeated.of([complete([recorded_copy(x, out), *then.pieces])])
 
 
 @dataclass(frozen=True)
@@ -344,7 +340,7 @@ class GroupNorm:
             return kept(x, [*rows, *self._scaled(scale, bias, out)]) if rows else None
         code = ProgramCode([(MULTIPLIED, (0, 1), 3), (ADDED, (3, 2), 3)], (), 0)
         then = recorded_program(code, [planes, scale[:, None], bias[:, None]], planes)
-        return None if then is None else Repeated((in_turn([*first.pieces, then]),))
+        return Repeated.of([complete([*first.pieces, then])])
 
 
 def normalize_l2(x: Array, out: Array, team: Team, *, eps: float, add: bool) -> None:
@@ -477,15 +473,15 @@ class Attention:
         for at in np.ndindex(*batch):
             plan, turned = ScratchPlan(), np.empty((width, count), np.float32)
             weights, totals = plan.array((rows, count), np.float32), plan.array((rows,), np.float32)
-            parts: list[Piece | None] = [
+            parts = [
                 recorded_copy(k[at].T, turned),
                 recorded_program(code, [turned], turned),
                 recorded_products(q[at], turned, weights),
                 Recorded.of("softmax_rows", weights, weights, totals),
                 recorded_products(weights, v[at], out[at]),
             ]
-            calls.append(in_turn(parts))
-        return Repeated(tuple(calls))
+            calls.append(complete(parts))
+        return Repeated.of(calls)
 
     def _factor(self, width: int) -> float:
         return 1 / math.sqrt(max(width, 1)) if self.scale is None else self.scale

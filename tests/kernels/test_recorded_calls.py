@@ -14,6 +14,7 @@ from irdeconv.kernels import (
     jit,
     machine,
     products,
+    reductions,
     scratch,
 )
 from irdeconv.kernels.candidate import ConvProblem
@@ -420,6 +421,15 @@ def test_other_products_are_left_to_numpy(a, b):
     product = np.matmul(a, b)
     assert recorded_matmuls([(np.matmul, a, b, product)]) is None
     assert recorded_matmuls([(np.multiply, a[..., :1], b[..., :1, :], product)]) is None
+
+
+def test_a_step_that_cannot_be_recorded_is_not_left_out(monkeypatch):
+    x = randn(1, 4, 4)
+    assert reductions.Attention().fixed(x, x, x, np.empty_like(x)) is not None
+    for name in ("recorded_copy", "recorded_program", "recorded_products"):
+        with monkeypatch.context() as patch:
+            patch.setattr(reductions, name, lambda *_: None)
+            assert reductions.Attention().fixed(x, x, x, np.empty_like(x)) is None
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
