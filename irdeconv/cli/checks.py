@@ -86,10 +86,6 @@ def check_together(verb: Verb, args: argparse.Namespace) -> None:
     """Raise UsageError for arguments that do not go together, or that the action does not have."""
     action = getattr(args, "action", getattr(args, "task", None))
 
-    def has(text: str) -> bool:
-        name, _, values = text.partition("=")
-        return verb.named(name).is_in(args, values)
-
     given = [option for option in verb.options if option.is_in(args)]
     for option in given:
         why = f": {option.why}" if option.why else ""
@@ -100,11 +96,11 @@ def check_together(verb: Verb, args: argparse.Namespace) -> None:
             message = f"{verb_name} {action} {kind}"
             raise misused(message, f"it is one of {', '.join(actions)}")
         needed = option.needs.split()
-        if needed and not any(map(has, needed)):
+        if needed and not any(verb.has(text, args) for text in needed):
             ways = " or ".join(f"{o.name} {o.value}".strip() for o in map(verb.named, needed))
             message = f"{option.name} needs {' or '.join(needed)}{why}"
             raise misused(message, f"add {ways}, or leave {option.name} out")
-        for name in filter(has, option.excludes.split()):
+        for name in (text for text in option.excludes.split() if verb.has(text, args)):
             found = name.partition("=")[0]
             value = f" {getattr(args, verb.named(found).key)}" if "=" in name else ""
             message = f"{option.name} and {found}{value} exclude each other{why}"

@@ -18,7 +18,7 @@ from typing import TextIO
 
 from irdeconv import __version__
 from irdeconv.base import work
-from irdeconv.base.errors import Diagnostic, IrdeconvError, LimitError, Spelling, UnsupportedError
+from irdeconv.base.errors import Diagnostic, IrdeconvError, LimitError, Spelling
 from irdeconv.base.limits import of_settings
 from irdeconv.cli.console import Console, drawn
 from irdeconv.cli.interrupt import EXIT_CODE, PROCESS
@@ -119,9 +119,7 @@ def _answered(verb: str, options: Namespace, console: Console) -> int:
     try:
         answer = function_of(verb)(options, console)
     except IrdeconvError as e:
-        e.diagnostics = [suited(d, options) for d in e.diagnostics]
-        if isinstance(e, UnsupportedError) and verb in ("lower", "rename", "extract", "reduce"):
-            import_module("irdeconv.cli.model").keep_onnx(e, options)
+        e.diagnostics = [suited(d, verb_record(verb), options) for d in e.diagnostics]
         raise
     return answer if isinstance(answer, int) else answer.shown(console)
 

@@ -12,7 +12,6 @@ import re
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from io import BufferedReader
 from itertools import islice
 from pathlib import Path
@@ -39,7 +38,6 @@ from irdeconv.cli.checks import parse_shapes, protect
 from irdeconv.cli.console import Console, discard
 from irdeconv.formats.arrays import SavedArrays, UnreadableArray, packed, read_npy
 from irdeconv.formats.atomic import together, write_file
-from irdeconv.formats.importing import ONLY_EXACT
 from irdeconv.formats.kinds import BEGIN, SAVED, kind_of
 from irdeconv.formats.models import graph_of, is_onnx
 from irdeconv.formats.onnx_container import OnnxFile, load_file
@@ -93,15 +91,6 @@ def read(args: argparse.Namespace) -> Graph:
         args.shape = _filled_shapes(graph, args)
     protect_referred(args, graph.info.files)
     return graph
-
-
-def keep_onnx(e: UnsupportedError, args: argparse.Namespace) -> None:
-    """Suggest to change the ONNX file itself, in place of what cannot be imported."""
-    if args.file != "-" and is_onnx(args.file):
-        hint = "-o NAME.onnx changes the ONNX file itself, regardless of its operations"
-        e.diagnostics = [
-            replace(d, hint=hint) if d.hint == ONLY_EXACT else d for d in e.diagnostics
-        ]
 
 
 def _filled_shapes(graph: Graph, args: argparse.Namespace) -> list[str]:

@@ -173,6 +173,9 @@ class VerbOption(NamedTuple):
     `--format=dot|svg` is `--format` with one of these values, `why` the reason. `of` are the
     actions of the verb that have the argument, `words` values that a shell may complete.
 
+    The file that it writes may be an ONNX model of any operations, unless an argument of
+    `any_onnx_without` is there.
+
     `reads` is model, weights, arrays or file, `writes` model, arrays, text, page, folder or file.
     The words after it are the suffixes of that file: "file .npz".
     """
@@ -193,6 +196,7 @@ class VerbOption(NamedTuple):
     group: str = ""
     reads: str = ""
     writes: str = ""
+    any_onnx_without: str | None = None
 
     @property
     def names(self) -> list[str]:
@@ -355,6 +359,18 @@ class Verb:
     def named(self, name: str) -> VerbOption:
         """Return an argument by a name of it."""
         return next(o for o in self.options if name in (o.names or [o.placeholder]))
+
+    def has(self, text: str, args: argparse.Namespace) -> bool:
+        """Whether an argument is there: `--fuse`; `--format=dot|svg` is one of these values."""
+        name, _, values = text.partition("=")
+        return self.named(name).is_in(args, values)
+
+    def keeps_onnx(self, args: argparse.Namespace) -> bool:
+        """Whether -o NAME.onnx would change an ONNX model regardless of its operations."""
+        output = next((o for o in self.options if o.any_onnx_without is not None), None)
+        if output is None or str(getattr(args, output.key)).endswith(".onnx"):
+            return False
+        return not any(self.has(text, args) for text in (output.any_onnx_without or "").split())
 
 
 def listed(text: str) -> tuple[str, ...]:

@@ -38,7 +38,7 @@ assumptions that are listed.
     --list-targets  list the packaged targets @excludes --format=json
     + SHAPE
     -o --output FILE  write the lowered IR here (.xml, .bin beside it), or the ONNX model (.onnx)
-        @writes model .xml .onnx
+        @writes model .xml .onnx @any_onnx_without --fuse --origins --format=ir
     --origins  note in each new layer of the IR which layer it comes from: as fused_names in
         rt_info, which OpenVINO reads @needs -o
     = @needs -o --certify --report
@@ -434,7 +434,7 @@ then an .onnx. Nodes stay the same byte for byte, so sizes, attributes and weigh
     --max-checks N  stop after N checks @whole 1 1000000000
     --time SECONDS  stop after this time @real 0 1e9
     -o --output FILE  write the small model here: .xml, .bin and .npz, or the .onnx and .npz of an
-        ONNX model @writes model .xml .onnx @required
+        ONNX model @writes model .xml .onnx @required @any_onnx_without --compare --verb
     + FORCE FORMAT""",
         no="the check does not fail on the whole model",
         example=f"irdeconv reduce {HEAD} --check \"sh -c '! grep -q GroupConvolutionB {{}}'\" "
@@ -510,7 +510,7 @@ irdeconv run PIECE.xml PIECE_inputs.npz.
     =
     + SEED
     -o --output FILE  write the piece here (.xml, .bin beside it), of an ONNX model also as .onnx
-        @writes model .xml .onnx @required
+        @writes model .xml .onnx @required @any_onnx_without --save-inputs --inputs-from
     + FORCE FORMAT""",
         no="with `--save-inputs`: a layer failed while running",
         example=f"irdeconv extract {HEAD} --from up1 --to up2 -o part.xml",
@@ -531,7 +531,7 @@ expression to all other names, as sed does. Layers in bodies keep their names.
         repeated @dest patterns @substitution
     --only layers|tensors  which names --pattern applies to (default: both) @needs --pattern
     -o --output FILE  write the model here (.xml, .bin beside it), an ONNX model also as .onnx
-        @writes model .xml .onnx @required
+        @writes model .xml .onnx @required @any_onnx_without
     + FORCE FORMAT""",
         example=f"irdeconv rename {HEAD} image=picture -o renamed.xml",
         guide="extract",

@@ -8,9 +8,13 @@ from argparse import Action, ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from irdeconv.base import synonyms
 from irdeconv.base.errors import Diagnostic, UsageError, did_you_mean, misused
+
+if TYPE_CHECKING:
+    from irdeconv.cli.options import Verb
 
 _PLACEHOLDERS = {
     "ACTION": "make vectors",
@@ -235,9 +239,16 @@ def _one_too_many(parser: ArgumentParser, verb: str, word: str, args: Sequence[s
     return misused(f'{verb} takes {takes}: "{word}" is one too many', hint)
 
 
-def suited(diagnostic: Diagnostic, args: Namespace) -> Diagnostic:
-    """Return a diagnostic whose hint names the verb's own options for weights."""
+def suited(diagnostic: Diagnostic, verb: Verb, args: Namespace) -> Diagnostic:
+    """Return a diagnostic whose hint names the verb's own options."""
     hint, place = diagnostic.hint, diagnostic.location
+    if diagnostic.code == "E502" and verb.keeps_onnx(args):
+        from irdeconv.formats.importing import ONLY_EXACT
+        from irdeconv.formats.models import is_onnx
+
+        if hint == ONLY_EXACT and args.file != "-" and is_onnx(args.file):
+            hint = "-o NAME.onnx changes the ONNX file itself, regardless of its operations"
+            return replace(diagnostic, hint=hint)
     if hint is None or "--weights" not in hint:
         return diagnostic
     if "no_weights" not in args:

@@ -420,5 +420,11 @@ def test_what_cannot_become_an_ir_can_be_lowered_as_it_is(tmp_path: Path) -> Non
     onnx.save(made, path)
     said = answer("lower", path, "-o", tmp_path / "low.xml", code=4).err
     assert "the operation is not covered" in said
-    assert "-o NAME.onnx changes the ONNX file itself" in said
+    hint = "-o NAME.onnx changes the ONNX file itself"
+    assert hint in said
     assert main(["lower", path, "-o", str(tmp_path / "low.onnx")]) == 0
+    # Not if that does not help.
+    for words in (["lower", path, "--fuse"], ["lower", path, "--format", "ir"], ["raise", path],
+                  ["simplify", path, "-o", str(tmp_path / "o.onnx")],
+                  ["reduce", path, "--verb", "run", "-o", str(tmp_path / "o.xml")]):  # fmt: skip
+        assert hint not in answer(*words, code=4).err, words
