@@ -60,7 +60,7 @@ from irdeconv.formats.onnx_node import (
 from irdeconv.formats.reading import Reading
 from irdeconv.ir.graph import Value
 from irdeconv.ir.op import Op, lookup
-from irdeconv.ir.spec import Shape, format_shape, merge
+from irdeconv.ir.spec import Shape, compatible, format_shape, merge
 from irdeconv.ops.movement import Squeeze1, Unsqueeze
 from irdeconv.rewrite.compressed_filters import constant
 from irdeconv.rewrite.infer_specs import require_rank
@@ -500,6 +500,8 @@ class OnnxReader(NodeReader):
             done.kinds.update(map(label, graph.node))
             self.nodes(names, graph.node)
             self._outputs(outputs, names)
+            if not self.shapes:  # else declarations are of other inputs
+                self._compare_declared(graph, names)
         return self.finish(done)
 
     def _check_opsets(self, opsets: Mapping[str, int]) -> bool:
@@ -550,6 +552,18 @@ class OnnxReader(NodeReader):
             self.out.add("E310", str(e))
             return declared
         return self.shapes.get(name, declared)
+
+    def _compare_declared(self, graph: Any, names: Names) -> None:
+        """Warn if the model declares other shapes of its tensors than the inferred ones."""
+        tensors = {i.name: i.type.tensor_type for i in (*graph.value_info, *graph.output)}
+        for name, tensor in tensors.items():
+            value, said = names.values.get(name), declared_shape(tensor)
+            shape = self.builder.spec(value).shape if isinstance(value, Value) else None
+            if not compatible(said, shape):
+                both = f"declared {format_shape(said)}, but it is {format_shape(shape)}"
+                hint = "ONNX Runtime uses the inferred shape; a declaration may be left out"
+                text = f"the tensor {shown(name)} is {both}"
+                self.out.add("W202", text, location=self.location, hint=hint)
 
     def _outputs(self, outputs: list[str], names: Names) -> None:
         self.builder.begin("outputs")

@@ -395,3 +395,17 @@ def test_damaged_bytes_are_no_crash() -> None:
             ird.convert(bytes(data))
         except ird.IrdeconvError as e:
             assert e.diagnostics  # noqa: PT017 -- both ends are right, a traceback is not
+
+
+@pytest.mark.parametrize(
+    ("dims", "names"),
+    [([1, 3], []), (["n", 3], []), ([None, None], []), (None, []), ([1, 4], ["y"]), ([3], ["y"])],
+)
+def test_declared_shapes_that_contradict_the_inferred_ones(dims: Any, names: list[str]) -> None:
+    made = model([node("Relu", "x", "y"), node("Abs", "y", "z")], [info("x", [1, 3])], ["z"])
+    made.graph.value_info.append(info("y", dims))
+    for declared in (made, model([node("Relu", "x", "y")], [info("x", [1, 3])], [info("y", dims)])):
+        found = ird.validate(declared)
+        assert [d.code for d in found] == ["W202"] * len(names)
+        assert all("the tensor 'y' is declared" in d.message for d in found)
+    assert not ird.validate(made, shapes={"x": [1, 4]})
