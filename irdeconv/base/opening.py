@@ -296,7 +296,8 @@ class TomlReader:
             self._text = text if isinstance(text, str) else text.decode("utf-8")
             self.content = parse_toml(self._text)
         except ValueError as e:
-            raise misused(f"{file}: not TOML: {e}", "correct it at this place") from e
+            hint = "correct it at this place" if file.endswith(".toml") else "name a .toml file"
+            raise misused(f"{file}: not TOML: {e}", hint) from e
         self._source = SourceFile(file, self._text.encode())
         self._problems = Collector(most=current().reports)
 

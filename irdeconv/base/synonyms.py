@@ -2,6 +2,7 @@
 
 Lines of other_tools.txt have an answer and names: of verbs, then, behind a blank line, of options.
 An option has several answers: the first of these options that the verb has, or a sentence.
+`bench:device` is an option of this verb only.
 """
 
 from __future__ import annotations

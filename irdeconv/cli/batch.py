@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from irdeconv.base import progress
-from irdeconv.base.errors import IrdeconvError, count, misused
+from irdeconv.base.errors import IrdeconvError, count, did_you_mean, misused
 from irdeconv.base.json_form import Record, finite
 from irdeconv.base.markup import plain
 from irdeconv.base.opening import first_bytes, missing
@@ -67,7 +67,7 @@ def require_arguments(args: argparse.Namespace) -> None:
     for name in names:
         if name not in PASSED.get(task, "").split():
             verbs = ", ".join(t for t in PASSED if name in PASSED[t].split())
-            raise misused(f'batch {task} has no option "{name}"', f"it is one of {verbs}")
+            raise misused(f'batch {task} has no option "{name}"', f"it belongs to batch {verbs}")
     for name in () if args.folder else (*names, task):
         if name in ("--certify", "--dump", "convert"):
             raise misused(f"{name} needs -o DIR, where the files go", "name a folder")
@@ -254,7 +254,7 @@ def _require_words(args: argparse.Namespace, file: str) -> None:
     options = verb_parser(args.task).parse([_word(file), *second, *args.words, *made])
     checks.check_together(verb_record(args.task), options)
     if args.against is not None and not any(mark in args.against for mark in PLACEHOLDERS):
-        checks.require_other(args.against, runtimes=args.task == "compare")
+        _require_against(args)
     if args.task == "compare":
         from irdeconv.cli.running import refuse_idle
 
@@ -267,6 +267,16 @@ def _require_words(args: argparse.Namespace, file: str) -> None:
         for path in (*options.extension, *filter(None, [getattr(options, "certificate", None)])):
             if not os.path.exists(path):
                 raise missing(path)
+
+
+def _require_against(args: argparse.Namespace) -> None:
+    """Raise UsageError if --against is neither a file or folder nor a runtime."""
+    runtime, file = checks.runtime_and_file(args.against)
+    if runtime is None and not os.path.exists(file):
+        where = "the folder of -o of batch lower, or a name such as '{folder}/{stem}_lowered.xml'"
+        near = did_you_mean(file, checks.RUNTIMES) if args.task == "compare" else None
+        raise misused(f'--against: there is no file or folder "{file}"', near or f"write {where}")
+    checks.require_other(args.against, runtimes=args.task == "compare")
 
 
 def _is_report(path: str) -> bool:

@@ -75,6 +75,7 @@ def check_options(verb: Verb, args: argparse.Namespace) -> None:
             require_folder(Path(value))
         elif option.reads == "model":
             _check_model(value, args)
+            _require_format(value, option.formats.split())
         elif option.reads == "weights" and value != RANDOM:
             _check_weights(value)
     for option, value in given:
@@ -93,8 +94,8 @@ def check_together(verb: Verb, args: argparse.Namespace) -> None:
         if actions and action not in (None, *actions):
             kind = f'has no option "{option.name}"' if option.names else f"takes no {option.name}"
             verb_name = "batch" if "task" in args else "suite"
-            message = f"{verb_name} {action} {kind}"
-            raise misused(message, f"it is one of {', '.join(actions)}")
+            message = f"{verb_name} {action} {kind}{why}"
+            raise misused(message, f"it belongs to {verb_name} {', '.join(actions)}")
         needed = option.needs.split()
         if needed and not any(verb.has(text, args) for text in needed):
             ways = " or ".join(f"{o.name} {o.value}".strip() for o in map(verb.named, needed))
@@ -199,6 +200,9 @@ def _require_text_file(path: str, format: str) -> None:
     if suffix in (".png", ".pdf"):
         hint = "write .svg and convert that, for example with rsvg-convert or a browser"
         raise misused(f"-o {path}: pictures are not drawn", hint)
+    if suffix in (".csv", ".tsv", ".xlsx", ".yaml", ".yml"):
+        near = f"-o {Path(path).with_suffix('.json')} --format json has the same contents"
+        raise misused(f"-o {path}: no {suffix} is written", near)
     if suffix in (".xml", ".bin", ".onnx", ".npy", *SAVED):
         hint = "infer -o writes an IR; the table goes into a .txt"
         raise misused(f"-o {path}: what is written is {format}, no model", hint)
@@ -347,19 +351,24 @@ def require_other(other: str, *, runtimes: bool = True) -> None:
 
 # Uses of a file that is a model, but not of the formats that a verb reads.
 _OTHER_FORMATS = {
-    "xml": "it is an IR already",
+    "xml": "it is an IR already, and irdeconv makes no other format of it",
     "ird": "other verbs read it as it is; irdeconv simplify {} -o NAME.xml writes an IR",
 }
 
 
-def require_format(file: str, formats: Sequence[str]) -> None:
+def _require_format(file: str, formats: Sequence[str]) -> None:
     """Refuse a file that is known to be of another format, or of none."""
-    if file == "-" or not Path(file).is_file():
+    if not formats or file == "-" or not Path(file).is_file():
         return
     kind = _kind(file)
+    if kind.format == "xml":
+        from irdeconv.formats.xml_reader import legacy_version
+
+        if legacy_version(first_bytes(file, BEGIN)) is not None:
+            return
     if kind.format not in formats and kind.name != BINARY:
-        meant = " or ".join(f".{format}" for format in formats)
-        message = f"{file} is {kind.name}; this verb reads {meant}"
+        meant = ", ".join(f".{format}" for format in formats)
+        message = f"{file} is {kind.name}; this verb reads {meant} and IRs of version 2 to 7"
         hint = _OTHER_FORMATS.get(str(kind.format), kind.mend).format(file)
         raise InputError(Diagnostic("E110", "error", message, hint=hint))
 

@@ -119,7 +119,8 @@ def _answered(verb: str, options: Namespace, console: Console) -> int:
     try:
         answer = function_of(verb)(options, console)
     except IrdeconvError as e:
-        e.diagnostics = [suited(d, verb_record(verb), options) for d in e.diagnostics]
+        keeps_onnx = verb_record(verb).keeps_onnx(options)
+        e.diagnostics = [suited(d, options, keeps_onnx=keeps_onnx) for d in e.diagnostics]
         raise
     return answer if isinstance(answer, int) else answer.shown(console)
 

@@ -176,6 +176,8 @@ class VerbOption(NamedTuple):
     The file that it writes may be an ONNX model of any operations, unless an argument of
     `any_onnx_without` is there.
 
+    A model is of one of `formats`, or an old IR; without them of any that irdeconv reads.
+
     `reads` is model, weights, arrays or file, `writes` model, arrays, text, page, folder or file.
     The words after it are the suffixes of that file: "file .npz".
     """
@@ -195,6 +197,7 @@ class VerbOption(NamedTuple):
     of: str = ""
     group: str = ""
     reads: str = ""
+    formats: str = ""
     writes: str = ""
     any_onnx_without: str | None = None
 

@@ -311,7 +311,7 @@ expected.npz. manifest.json has attributes, shapes, allowed differences with the
 differences of runtimes.
     ACTION  make, check, run, list @choices make check run list
     [DIR]  the folder of the suite
-    [RESULTS]  check: a folder or an .npz @of check
+    [RESULTS]  check: a folder or an .npz @of check @why run has --with PEER and -o RESULTS
     = @group make and list @of make list
     --dialect LIST  openvino (default), onednn, onnx, ort-nhwc, tensorrt, or all @list @default
     --set LIST  quick (every value once), pairs (every pair of values), edges, networks, or full:
@@ -462,7 +462,7 @@ Convert an ONNX model, a JSON dump of oneDNN Graph or an IR of version 2 to 7 in
 The result (.xml and .bin) has version 11, which today's OpenVINO reads. Each deconvolution keeps
 the meaning that it has in its own format, spelled in standard operations. If an operation is not
 covered, all such operations are listed, the exit code is 4, and nothing is written.
-    FILE  an .onnx, a .json dump, an old .xml; - reads stdin @reads model
+    FILE  an .onnx, a .json dump, an old .xml; - reads stdin @reads model @formats onnx json
     --weights FILE  the .bin of an old IR, the one beside it by default; of a oneDNN dump an .npz by
         tensor id or name, other tensors without a producer become inputs; or random @reads weights
     --seed SEED  seed of random weights (default: %(default)s) @whole 0 @default 0

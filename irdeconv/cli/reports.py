@@ -14,7 +14,7 @@ from irdeconv.base.errors import Diagnostic, InferenceError, UsageError, count, 
 from irdeconv.base.form_names import FALLBACK
 from irdeconv.base.json_form import Record
 from irdeconv.base.tables import WIDTH, printable, table, wrap
-from irdeconv.cli.checks import parse_shapes, require_format
+from irdeconv.cli.checks import parse_shapes
 from irdeconv.cli.console import Answer, Console
 from irdeconv.cli.diagnostics import code_of, junit, parts, print_diagnostics, sarif
 from irdeconv.cli.model import (
@@ -29,7 +29,7 @@ from irdeconv.cli.model import (
     write_text,
 )
 from irdeconv.formats.importing import Imported
-from irdeconv.formats.models import converted, is_legacy
+from irdeconv.formats.models import converted
 from irdeconv.formats.reading import Reading
 from irdeconv.formats.text import dump
 from irdeconv.ir.graph import Graph
@@ -263,8 +263,6 @@ def run_convert(args: argparse.Namespace, console: Console) -> Answer:
     shapes = parse_shapes(args.shape)
     if "" in shapes:
         raise misused("--shape needs the name of an input", "write it as 'x[1,3,224,224]'")
-    if not is_legacy(source):
-        require_format(args.file, ("onnx", "json"))
     read = {"weights": args.weights, "seed": args.seed, "semantics": args.semantics}
     done = converted(source, Reading(shapes=shapes, name=STDIN, **read))
     protect_referred(args, done.files)

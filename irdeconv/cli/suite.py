@@ -68,6 +68,11 @@ def run_suite(args: argparse.Namespace, console: Console) -> Answer:
     if args.dir is None and action != "list":
         hint = f"for example: irdeconv suite {action} vectors"
         raise misused(f"suite {action} needs a folder", hint)
+    if args.dir is not None and Path(args.dir).is_file():
+        example = f"irdeconv suite {action} vectors"
+        raise misused(f"{args.dir} is a file; a suite is a folder", f"for example: {example}")
+    if action == "make":
+        require_folder(Path(args.dir))
     if action == "check" and args.results is None:
         raise misused("suite check needs results", f"irdeconv suite check {args.dir} RESULTS")
     if action == "run" and args.peer is None:

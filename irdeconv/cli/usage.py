@@ -8,13 +8,9 @@ from argparse import Action, ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from irdeconv.base import synonyms
 from irdeconv.base.errors import Diagnostic, UsageError, did_you_mean, misused
-
-if TYPE_CHECKING:
-    from irdeconv.cli.options import Verb
 
 _PLACEHOLDERS = {
     "ACTION": "make vectors",
@@ -170,7 +166,7 @@ def _unknown_option(
     begun, places = [o for o in known if o.startswith(plain)], _positionals(parser)
     if len(word) == 2 and value[:1].isalnum():
         begun = [o for o in begun if _named(parser, o)[0].nargs != 0]
-    if plain not in known and (meant := _meant(plain, known)):
+    if plain not in known and (meant := _meant(verb, plain, known)):
         hint = meant
     elif plain in known or 0 < len(begun) < 5:
         meant = '" or "'.join([plain] if plain in known else begun)
@@ -202,9 +198,9 @@ def _explained(parser: ArgumentParser, verb: str, word: str) -> str:
     return f"{perhaps}irdeconv {verb} --help lists its options"
 
 
-def _meant(word: str, known: Sequence[str]) -> str | None:
+def _meant(verb: str, word: str, known: Sequence[str]) -> str | None:
     """Return the answer to an option of another tool, if there is one."""
-    names = word[2:], re.sub("^(n|num|number-of|set|use)-", "", word[2:])
+    names = f"{verb}:{word[2:]}", word[2:], re.sub("^(n|num|number-of|set|use)-", "", word[2:])
     answers = next(filter(None, map(synonyms.OPTIONS.get, names)), "")
     for answer in filter(None, answers.split(" | ")):
         if not answer.startswith("--"):
@@ -239,10 +235,10 @@ def _one_too_many(parser: ArgumentParser, verb: str, word: str, args: Sequence[s
     return misused(f'{verb} takes {takes}: "{word}" is one too many', hint)
 
 
-def suited(diagnostic: Diagnostic, verb: Verb, args: Namespace) -> Diagnostic:
-    """Return a diagnostic whose hint names the verb's own options."""
+def suited(diagnostic: Diagnostic, args: Namespace, *, keeps_onnx: bool) -> Diagnostic:
+    """Return a diagnostic whose hint names the verb's own options; see `Verb.keeps_onnx`."""
     hint, place = diagnostic.hint, diagnostic.location
-    if diagnostic.code == "E502" and verb.keeps_onnx(args):
+    if diagnostic.code == "E502" and keeps_onnx:
         from irdeconv.formats.importing import ONLY_EXACT
         from irdeconv.formats.models import is_onnx
 

@@ -101,6 +101,12 @@ _JSONS = (
     ),
     (rb'\{\s*"cells":', Kind("a notebook", _NOT_MODEL)),
     (rb'\{\s*"nodes":\s*\[\s*\{\s*"op"', Kind("an MXNet model", _EXPORT)),
+    (rb'"itemInfoEntries":', Kind("the manifest of a Core ML model", _EXPORT)),
+    (rb'"(modelTopology|weightsManifest)":', Kind("a TensorFlow.js model", _EXPORT)),
+    (
+        rb'"(model_type|architectures|weight_map)":',
+        Kind("the settings of a network, without its graph", _OF_CODE),
+    ),
 )
 
 

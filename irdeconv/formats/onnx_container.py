@@ -458,7 +458,8 @@ def parse_model(data: bytes, location: Location) -> Any:
         kind = kind_of(data[:BEGIN], location.file)
         if not kind.foreign and kind.format in (None, "onnx"):
             raise malformed(location, "not an ONNX model: its protobuf cannot be read") from e
-        hint = f"lower reads {kind.name}" if kind.format else kind.mend
+        readers = f"irdeconv.lower and irdeconv.check_certificate read {kind.name}"
+        hint = readers if kind.format else kind.mend
         raise malformed(location, f"not an ONNX model but {kind.name}", hint) from e
     return checked(model, location)
 

@@ -9,8 +9,9 @@ import json
 import re
 import shlex
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -87,6 +88,8 @@ def _write_models(root: Path, net: str) -> None:
         "model.tflite": b"\x1c\0\0\0TFL3" + bytes(20),
         "model.blob": b"\x7fELF" + bytes(30),
         "settings.json": '{"a": 1}',
+        "manifest.json": '{"fileFormatVersion": "1.0.0", "itemInfoEntries": {}}',
+        "config.json": '{"architectures": ["Net"], "model_type": "net"}',
         "deep/mine.toml": 'description = "mine"\n',
         "sum.ird": SUM,
         "net.ird": 'graph 1 "m" {\n}\n',
@@ -215,6 +218,15 @@ def test_files_of_other_frameworks(suffix: str, tmp_path: Path) -> None:
         with pytest.raises(ird.InputError, match=r"model|engine") as e:
             call(file)
         assert "not a" not in (e.value.diagnostics[0].hint or "not a")
+
+
+@pytest.mark.parametrize("call", [lambda file: ird.check_onnx(file, file), ird.lower_onnx])
+def test_functions_for_onnx_name_those_that_read_an_ir(call: Callable[[str], Any]) -> None:
+    with pytest.raises(ird.InputError, match="not an ONNX model but an OpenVINO IR") as e:
+        call("net.xml")
+    named = re.findall(r"irdeconv\.(\w+)", e.value.diagnostics[0].hint or "")
+    assert named == ["lower", "check_certificate"]
+    assert ird.check_certificate("net.xml", ird.lower("net.xml").graph).passed
 
 
 def test_weights_name_the_model_beside_them() -> None:
