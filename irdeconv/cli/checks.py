@@ -400,14 +400,15 @@ def require_suffix(
     Of a model with several the suffix of `source` is suggested, or the one that is misspelled.
     """
     path = Path(output)
-    if not suffixes or output == "-" or output.endswith("/") or path.suffix in suffixes:
+    onnx = source is not None and (source == "-" or _is_onnx(source))
+    fits = path.suffix in suffixes and (path.suffix != ".onnx" or source is None or onnx)
+    if not suffixes or output == "-" or output.endswith("/") or fits:
         return
     if path.exists() and not path.is_file():
         return  # a folder or a device, which is reported later
     what = "an IR is written as .xml, with its .bin beside it"
-    onnx = source is not None and _is_onnx(source)
     if path.suffix == ".onnx" and source is not None and not onnx:
-        what = "irdeconv makes an .onnx only of an ONNX model"
+        what, suffixes = "irdeconv makes an .onnx only of an ONNX model", [".xml"]
     elif ".onnx" in suffixes:
         suffixes = [".onnx", ".xml"] if onnx else [".xml"]
         what = "an ONNX model is written as .onnx, or as an IR as .xml" if onnx else what

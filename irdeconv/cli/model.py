@@ -201,11 +201,9 @@ def onnx_model(args: argparse.Namespace, *, needed: bool = False) -> OnnxFile | 
     """
     if not needed and Path(args.output or "").suffix != ".onnx":
         return None
-    if args.file != "-" and not is_onnx(args.file):
-        what = "ONNX Runtime does not read it" if needed else f"so {args.output} is none either"
-        name = Path(args.output or "").with_suffix(".xml")
-        hint = "name the .onnx that it was made of" if needed else f"name it {name}"
-        raise misused(f"{args.file} is no ONNX model, {what}", hint)
+    if args.file != "-" and needed and not is_onnx(args.file):
+        message = f"{args.file} is no ONNX model, ONNX Runtime does not read it"
+        raise misused(message, "name the .onnx that it was made of")
     model = load_file(source_of(args.file))
     protect_onnx(args, model)
     shapes = onnx_shapes(parse_shapes(getattr(args, "shape", ())), model)

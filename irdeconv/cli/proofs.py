@@ -435,7 +435,7 @@ def _costs(report: LoweringReport, width: int) -> str:
 
 
 def stays_onnx(args: argparse.Namespace) -> bool:
-    """Whether `lower` rewrites an ONNX file in its own format; UsageError for -o X.onnx of others.
+    """Whether `lower` rewrites an ONNX file in its own format.
 
     It does unless the graph is wanted: as an .xml, or as text.
     """
@@ -447,11 +447,7 @@ def stays_onnx(args: argparse.Namespace) -> bool:
         raise misused(message, f"name it {Path(args.output).with_suffix('.xml')}")
     if args.file == "-":
         return bool(args.output)
-    found = is_onnx(args.file)
-    if args.output and not found:
-        message = f"-o {args.output}: {args.file} is no ONNX model, so its lowering is none either"
-        raise misused(message, f"name it {Path(args.output).with_suffix('.xml')}")
-    return found and args.format != "ir" and not args.fuse
+    return is_onnx(args.file) and args.format != "ir" and not args.fuse
 
 
 def run_raise(args: argparse.Namespace, console: Console) -> Answer:
