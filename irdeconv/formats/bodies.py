@@ -17,7 +17,7 @@ from irdeconv.formats.document import (
     XmlLayer,
     integer,
 )
-from irdeconv.ir.dtypes import ElementType, f32, i32
+from irdeconv.ir.dtypes import BY_PRECISION, ElementType, f32, i32
 from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.ir.spec import Spec
 from irdeconv.ops.basic import Convert, Parameter
@@ -50,6 +50,8 @@ def read_bodies(layer: XmlLayer, context: Context, build: Build) -> tuple[Body, 
         context.add("E104", f"it has no <{tag}>", layer=layer)
     before, out = context.errors - len(missing), []
     for body in layer.bodies:
+        if layer.type != "TensorIterator":  # with open types OpenVINO runs none
+            _close_types(layer, body)
         graph = build(body.document, context)
         checker = _MapChecker(layer, body, context)
         for port_map in layer.maps:
@@ -60,6 +62,21 @@ def read_bodies(layer: XmlLayer, context: Context, build: Build) -> tuple[Body, 
             ends = tuple(checker.inward), tuple(checker.outward), tuple(checker.edges)
             out.append(Body(graph, *ends, tag=body.tag))
     return tuple(out) if context.errors == before else None
+
+
+def _close_types(layer: XmlLayer, body: XmlBody) -> None:
+    """Give a body's inputs of open type the types that the ports declare, which feed them.
+
+    Inference replaces them by the types that the body gets.
+    """
+    ports = {p.id: BY_PRECISION.get(p.precision or "") for p in layer.inputs}
+    inner = {x.id: x.data for x in body.document.layers if x.type == "Parameter" and x.data}
+    for entry in (e for m in layer.maps if _BODY_OF_MAP[m.tag] == body.tag for e in m.entries):
+        texts = dict(entry.attributes)
+        data = inner.get(texts.get("internal_layer_id"))
+        dtype = ports.get(texts.get("external_port_id"))
+        if data and dtype and data.get("element_type") == "dynamic":
+            data["element_type"] = dtype.name
 
 
 class _MapChecker:

@@ -1,5 +1,6 @@
 """Bodies of loops and branches, run and lowered."""
 
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -518,3 +519,19 @@ def test_a_certificate_takes_later_operation_sets_for_the_same(tmp_path: Path) -
     sides = [reader.read(tmp_path / f"{name}.xml") for name in "abc"]
     assert core_check(sides[0], sides[1]).passed
     assert not core_check(sides[0], sides[2]).passed
+
+
+@pytest.mark.parametrize("name", ["loop", "branch", "iterator"])
+def test_an_input_of_open_type_gets_that_of_its_data(name: str) -> None:
+    xml, blob = ir_bytes(ird.infer(ird.parse(MODELS[name][0])))
+    head, tag, body = xml.decode().partition("body>")
+    opened = re.sub(r'(type="Parameter"[^/]*element_type=)"f32"', r'\1"dynamic"', body)
+    text = f"{head}{tag}{opened}"
+    assert opened != body
+    codes = {d.code for d in ird.validate(text.encode(), blob)}
+    assert codes == ({"E212"} if name == "iterator" else set())  # as in OpenVINO
+    if not codes:
+        feeds = {"row" if name == "branch" else "x": np.ones(MODELS[name][1], np.float32)}
+        results = [ird.run(ird.read(x, blob), feeds) for x in (xml, text.encode())]
+        for a, b in zip(*(r.values() for r in results), strict=True):
+            assert np.array_equal(a, b)
