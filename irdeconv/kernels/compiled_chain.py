@@ -305,13 +305,13 @@ def _lanes(kind: ir.VectorType, value: float) -> ir.Value:
 
 
 def _quantized(builder: ir.IRBuilder, v: list[ir.Value]) -> ir.Value:
-    """Quantize x by (low, high, scale, onto, first, levels - 1) as `elementwise.fake_quantize`."""
-    x, low, high, scale, onto, first, levels = v
+    """Quantize x by (low, high, scale, level, first, levels - 1) as `elementwise.fake_quantize`."""
+    x, low, high, scale, level, first, levels = v
     inside = _smaller(builder, [larger(builder, [x, low]), high])
     part = builder.fdiv(builder.fsub(inside, low), scale)
     step = _named("nearbyint")(builder, [builder.fmul(part, levels)])
     # The fence keeps the product and the sum from being rounded together.
-    product = _named("arithmetic.fence")(builder, [builder.fmul(builder.fdiv(step, levels), onto)])
+    product = _named("arithmetic.fence")(builder, [builder.fmul(step, level)])
     return builder.fadd(product, first)
 
 

@@ -606,7 +606,8 @@ class FakeQuantize(Op):
         low, high, first, last = (np.asarray(v, kind) for v in limits)
         if not np.all(low < high):
             return None
-        args = (Operand(0), low, high, high - low, last - first, first)
+        level = (last - first) / kind.type(self.levels - 1)
+        args = (Operand(0), low, high, high - low, level, first)
         return ChainStep(elementwise.fake_quantize, args, (self.levels,))
 
 

@@ -114,9 +114,9 @@ def test_residuals(activation: Rule | None, behind: bool) -> None:
 ENDINGS = {
     "f16": (elementwise.narrow, (), (np.dtype(np.float16),)),
     "bf16": (elementwise.narrow, (), (np.dtype(ml_dtypes.bfloat16),)),
-    "levels": (elementwise.fake_quantize, (-1.5, 2.5, 0.0, 3.75, -1.25), (256,)),
-    "levels from 0 on": (elementwise.fake_quantize, (0.0, 2.5, 0.0, 3.75, 0.5), (256,)),
-    "levels above 0": (elementwise.fake_quantize, (0.5, 2.5, 0.0, 3.75, 0.5), (16,)),
+    "levels": (elementwise.fake_quantize, (-1.5, 2.5, 0.0, 0.015, -1.25), (256,)),
+    "levels from 0 on": (elementwise.fake_quantize, (0.0, 2.5, 0.0, 0.015, 0.0), (256,)),
+    "levels above 0": (elementwise.fake_quantize, (0.5, 2.5, 0.0, 0.25, 0.5), (16,)),
 }
 
 
@@ -141,10 +141,10 @@ def test_endings(ending: str, by_channel: bool, active: bool) -> None:
         want = x + known[0]
         want = np.where(want < 0, np.float32(0), want) if active else want
         if numbers:
-            low, high, scale, onto, first = known[1:]
+            low, high, scale, level, first = known[1:]
             steps = np.float32(params[0] - 1)
             step = np.rint((np.clip(want, low, high) - low) / scale * steps)
-            want = step / steps * onto + first
+            want = step * level + first
         else:
             want = want.astype(params[0]).astype(np.float32)
         for run in (lambda out: chain.fixed([x], out), lambda out: chain.prepare([x], out)):
