@@ -310,7 +310,7 @@ def _products(calls: list[ProductCall]) -> Piece:
 
     def work(_: Space) -> None:
         for fn, a, b, result in calls:
-            fn(a, b, out=result)
+            fn(a, b, result)
 
     return recorded_matmuls(calls) or work
 

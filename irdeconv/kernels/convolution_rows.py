@@ -459,4 +459,4 @@ def _products(left: Array, right: Array, out: Array) -> Calls:
     stack = out.shape[:-2]
     left = np.broadcast_to(left, (*stack, *left.shape[-2:]))
     right = np.broadcast_to(right, (*stack, *right.shape[-2:]))
-    return [partial(fn, a, b, out=y) for fn, a, b, y in product_calls(left, right, out)]
+    return [partial(fn, a, b, y) for fn, a, b, y in product_calls(left, right, out)]

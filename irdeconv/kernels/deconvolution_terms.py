@@ -227,7 +227,7 @@ class _Terms:
                 products = product_calls(w, source, made.terms[:, : source.shape[1]])
                 made.products = products if copied else None
             for fn, left, right, result in products:
-                fn(left, right, out=result)
+                fn(left, right, result)
             for call in made.calls:
                 call()
             store(made.stores, block, tile)

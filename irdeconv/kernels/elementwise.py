@@ -21,9 +21,9 @@ import numpy as np
 
 from irdeconv.ir.spec import Array
 from irdeconv.kernels import products
-from irdeconv.kernels.numpy_calls import NumPyCall
+from irdeconv.kernels.numpy_calls import POSITIONAL, NumPyCall
 
-Function = Callable[..., Any]  # (*arrays, out=array)
+Function = Callable[..., Any]  # (*arrays, array that is written)
 Rule = Callable[..., Any]  # a ufunc, or (emitter, *values, *parameters) -> value
 
 
@@ -81,6 +81,7 @@ class Emitter:
 
     def call(self, fn: Function, *args: Any) -> int:
         """Add a call; arguments that are no `int` are scalar constants."""
+        fn = POSITIONAL.get(fn, fn)
         values = tuple(a if type(a) is int else self.constant(a) for a in args)
         if all(v in self.constants for v in values):
             return self._folded(fn, values)
@@ -91,7 +92,7 @@ class Emitter:
     def _folded(self, fn: Function, values: tuple[int, ...]) -> int:
         out = np.empty((), self.dtype)
         with np.errstate(all="ignore"):
-            fn(*(self.constants[v] for v in values), out=out)
+            fn(*(self.constants[v] for v in values), out)
         return self.constant(out)
 
     def known(self, value: int) -> Array | None:
@@ -117,9 +118,9 @@ class TileProgram:
         slots = [*inputs, out, *self.constants, *scratch]
         for fn, args, target in self.code:
             if len(args) == 2:
-                fn(slots[args[0]], slots[args[1]], out=slots[target])
+                fn(slots[args[0]], slots[args[1]], slots[target])
             else:
-                fn(*[slots[i] for i in args], out=slots[target])
+                fn(*[slots[i] for i in args], slots[target])
 
     def calls(
         self, inputs: Sequence[Array], out: Array, scratch: Sequence[Array]

@@ -24,7 +24,7 @@ from irdeconv.kernels import scratch as blocking
 from irdeconv.kernels.candidate import Piece, type_of_sums
 from irdeconv.kernels.chain_patterns import recognized
 from irdeconv.kernels.elementwise import Emitter, Instruction, Rule, TileProgram, assign, copy
-from irdeconv.kernels.numpy_calls import FEW_ELEMENTS, KeptCalls, kept
+from irdeconv.kernels.numpy_calls import FEW_ELEMENTS, KeptCalls, kept, larger, smaller
 from irdeconv.kernels.recorded_calls import (
     ProgramCode,
     Recorded,
@@ -134,8 +134,8 @@ OPERATIONS: dict[Any, int] = {
     np.subtract: jit.SUBTRACTED,
     np.multiply: jit.MULTIPLIED,
     np.divide: jit.DIVIDED,
-    np.maximum: jit.LARGER,
-    np.minimum: jit.SMALLER,
+    larger: jit.LARGER,
+    smaller: jit.SMALLER,
     np.square: jit.MULTIPLIED,
     np.sqrt: jit.ROOT,
     np.rint: jit.NEAREST,

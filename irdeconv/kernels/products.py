@@ -18,12 +18,12 @@ tile + taps - 1 points, multiplied point by point, and interpolated.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache, partial, reduce
+from functools import lru_cache, reduce
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,7 @@ from irdeconv.ir.spec import Array
 from irdeconv.kernels import scratch
 from irdeconv.kernels.candidate import ConvProblem, WindowAxis, trailing
 from irdeconv.kernels.machine import multiplies_in_place, rate, relative, scaled
-from irdeconv.kernels.numpy_calls import NumPyCalls
+from irdeconv.kernels.numpy_calls import NumPyCalls, add_along, product_call
 from irdeconv.kernels.scratch import Space
 
 CACHED = 1 << 18  # elements of the right operand that stay in the cache while rows go by
@@ -79,7 +79,7 @@ class ProductRates:
 
 PRODUCT = ProductRates()
 
-ProductCall = tuple[np.ufunc, Array, Array, Array]  # a ufunc, its operands and its result
+ProductCall = tuple[Callable[..., Any], Array, Array, Array]  # a function and its arguments
 
 
 def call_cost() -> float:
@@ -90,18 +90,18 @@ def call_cost() -> float:
 def multiply(a: Array, b: Array, out: Array) -> None:
     """Compute `out [M, N] = a [M, K] @ b [K, N]`, contiguous rows; all may be stacks."""
     for fn, left, right, result in product_calls(a, b, out):
-        fn(left, right, out=result)
+        fn(left, right, result)
 
 
 def product_calls(a: Array, b: Array, out: Array) -> list[ProductCall]:
-    """Return the calls of NumPy that `multiply` makes, to be made often: `fn(x, y, out=z)`."""
+    """Return the calls of NumPy that `multiply` makes, to be made often: `fn(x, y, z)`."""
     m, k = a.shape[-2:]
     n = b.shape[-1]
     if k == 1:  # BLAS is not made for that
         return [(np.multiply, a, b, out)]
     rows, columns = tile(m, k, n)
     if not rows:
-        return [(np.matmul, a, b, out)]
+        return [product_call(a, b, out)]
     p, q = m // rows, n // columns
     high, wide = p * rows, q * columns
     stack, d = a.shape[:-2], a.ndim - 2
@@ -250,7 +250,8 @@ def row_sums(rows: Array, space: Space) -> NumPyCalls:
     return total
 
 
-_sum_of_rows = partial(np.add.reduce, axis=1)
+def _sum_of_rows(x: Array, out: Array) -> None:
+    add_along(x, 1, None, out)
 
 
 @lru_cache(maxsize=256)

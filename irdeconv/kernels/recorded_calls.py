@@ -402,7 +402,7 @@ def recorded_matmuls(calls: Iterable[ProductCall]) -> Recorded | None:
     found = []
     for fn, *arrays in calls:
         views = [_as_stacks(array) for array in arrays]
-        if fn is not np.matmul or not all(map(_suits_blas, views)) or views[2].strides[3] != 4:
+        if fn is np.multiply or not all(map(_suits_blas, views)) or views[2].strides[3] != 4:
             return None
         stack = views[2].shape[:2]
         views = [np.broadcast_to(view, (*stack, *view.shape[2:])) for view in views[:2]] + views[2:]

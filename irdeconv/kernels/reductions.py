@@ -18,7 +18,16 @@ from irdeconv.ir.spec import Array
 from irdeconv.kernels import jit, scratch
 from irdeconv.kernels.convolution_direct import DIRECT
 from irdeconv.kernels.jit import ADDED, DIVIDED, MULTIPLIED
-from irdeconv.kernels.numpy_calls import FEW_ELEMENTS, NumPyCalls, kept, make
+from irdeconv.kernels.numpy_calls import (
+    FEW_ELEMENTS,
+    POSITIONAL,
+    NumPyCalls,
+    add_along,
+    kept,
+    larger,
+    largest_along,
+    make,
+)
 from irdeconv.kernels.panels import (
     Panels,
     ProductColumns,
@@ -69,8 +78,12 @@ def by_rows(x: Array, out: Array, team: Team, work: Work) -> None:
     team.each(pieces(len(x), step) if step < len(x) else [slice(None)], group)
 
 
-_total = partial(np.add.reduce, axis=1, keepdims=True)
-_largest = partial(np.maximum.reduce, axis=1, keepdims=True)
+def _total(x: Array, out: Array) -> None:
+    add_along(x, 1, None, out, True)
+
+
+def _largest(x: Array, out: Array) -> None:
+    largest_along(x, 1, None, out, True)
 
 
 def _sum(x: Array, space: Space) -> NumPyCalls:
@@ -147,10 +160,10 @@ class FewTerms:
 
     def _calls(self, x: Array, out: Array) -> NumPyCalls:
         (outer, n, inner), rows = self.block, x.reshape(self.block)
-        out = out.reshape(outer, inner)
+        out, ufunc = out.reshape(outer, inner), POSITIONAL.get(self.ufunc, self.ufunc)
         yield np.positive, (rows[:, 0],), out
         for k in range(1, n):
-            yield self.ufunc, (out, rows[:, k]), out
+            yield ufunc, (out, rows[:, k]), out
         return out
 
 
@@ -350,7 +363,7 @@ def normalize_l2(x: Array, out: Array, team: Team, *, eps: float, add: bool) -> 
     def work(part: Array, result: Array, space: Space) -> NumPyCalls:
         yield np.square, (part,), result
         total = yield from _sum(result, space)
-        yield (np.add if add else np.maximum), (total, small), total
+        yield (np.add if add else larger), (total, small), total
         yield np.sqrt, (total,), total
         yield np.divide, (part, total), result
         return result
@@ -536,7 +549,7 @@ class Attention:
         top = space.array((*query.shape[:-1], 1), out.dtype)
         yield _most, (weights,), top
         if sink is not None:
-            yield np.maximum, (top, sink), top
+            yield larger, (top, sink), top
         yield np.subtract, (weights, top), weights
         yield np.exp, (weights,), weights
         total = np.zeros(top.shape, out.dtype)
@@ -553,10 +566,13 @@ class Attention:
 
 
 FEW_SCORES = 1 << 15  # of matrices whose calls would take longer than their elements
-_most = partial(np.maximum.reduce, axis=-1, keepdims=True, initial=-np.inf)
 
 
-def _hide(places: Array, *, out: Array) -> None:
+def _most(x: Array, out: Array) -> None:
+    largest_along(x, -1, None, out, True, -np.inf)
+
+
+def _hide(places: Array, out: Array) -> None:
     np.copyto(out, -np.inf, where=places)
 
 
