@@ -388,16 +388,18 @@ class Chain:
                 return work
         return self.kept(inputs, out, FEW_ELEMENTS) or self.prepare(inputs, out)
 
-    def kept(self, inputs: Sequence[Array], out: Array, most: int) -> KeptCalls | None:
+    def kept(self, inputs: Sequence[Array], out: Array, most: int) -> KeptCalls | Repeated | None:
         """Return the calls of NumPy on these arrays; None if they are compiled, or out is large."""
         if not 0 < out.size <= most or self.fused is not None:
             return None
         arrays = self._all(inputs)
         home = next((i for i, a in enumerate(arrays) if _same(a, out)), None)
         program = self.program(tuple(a.dtype for a in arrays), out.dtype, home)
-        ((part, given),) = tiles_of(arrays, out, 2 * out.size)
-        scratch = [np.empty(part.shape, self.dtype) for _ in range(program.registers)]
-        return kept(out, program.calls(given, part, scratch), most)
+        found = []
+        for part, given in tiles_of(arrays, out, max(FEW_ELEMENTS, blocking.SIZES.chain_elements)):
+            scratch = [np.empty(part.shape, self.dtype) for _ in range(program.registers)]
+            found.append(kept(part, program.calls(given, part, scratch), most))
+        return found[0] if len(found) == 1 else Repeated.of(found)
 
     def _finished(self, arrays: Sequence[Array], out: Array) -> Repeated | None:
         """Record copies of the main tensor that the compiled form finishes, if there is one."""

@@ -240,12 +240,12 @@ def row_sums(rows: Array, space: Space) -> NumPyCalls:
     total = space.array((count,), rows.dtype)
     piece = _summed(n)
     if piece == n:
-        yield np.matmul, (rows, _ones(n, rows.dtype)), total
+        yield np.matmul, (rows, ones(n, rows.dtype)), total
     elif piece < 64:
         yield _sum_of_rows, (rows,), total
     else:
         parts = space.array((count * (n // piece),), rows.dtype)
-        yield np.matmul, (rows.reshape(-1, piece), _ones(piece, rows.dtype)), parts
+        yield np.matmul, (rows.reshape(-1, piece), ones(piece, rows.dtype)), parts
         yield _sum_of_rows, (parts.reshape(count, -1),), total
     return total
 
@@ -261,8 +261,9 @@ def _summed(n: int) -> int:
 
 
 @lru_cache(maxsize=64)
-def _ones(count: int, dtype: Any) -> Array:
-    return np.ones(count, dtype)
+def ones(shape: int | tuple[int, ...], dtype: Any) -> Array:
+    """Return an array of ones, which is read only."""
+    return np.ones(shape, dtype)
 
 
 Slices = tuple[slice, ...]

@@ -21,12 +21,14 @@ from irdeconv.kernels.jit import ADDED, DIVIDED, MULTIPLIED
 from irdeconv.kernels.numpy_calls import (
     FEW_ELEMENTS,
     POSITIONAL,
+    KeptCalls,
     NumPyCalls,
     add_along,
     kept,
     larger,
     largest_along,
     make,
+    moved,
 )
 from irdeconv.kernels.panels import (
     Panels,
@@ -36,7 +38,7 @@ from irdeconv.kernels.panels import (
     computed,
     vector_starts,
 )
-from irdeconv.kernels.products import better_swapped, row_sums
+from irdeconv.kernels.products import better_swapped, ones, row_sums
 from irdeconv.kernels.recorded_calls import (
     ProgramCode,
     Recorded,
@@ -82,21 +84,43 @@ def _total(x: Array, out: Array) -> None:
     add_along(x, 1, None, out, True)
 
 
-def _largest(x: Array, out: Array) -> None:
-    largest_along(x, 1, None, out, True)
+NEAR = 30.0  # exponents apart: exp(-NEAR) is large enough for the products behind a softmax
+LOWERED_ROWS = 16  # whose largest elements take longer to find than that of all
 
 
-def _sum(x: Array, space: Space) -> NumPyCalls:
-    """Sum along axis 1; the calls' result is [outer, 1, inner]."""
-    if x.shape[2] == 1 and x.flags.c_contiguous:
+def _lower(axis: int, x: Array, top: Array, out: Array) -> None:
+    """Write x minus a number for each row along the axis, so that no exponential is large.
+
+    It is the row's largest element, or that of all rows if all elements are near.
+    """
+    if top.size >= LOWERED_ROWS:
+        high = x.max()
+        if high - x.min() <= NEAR:
+            np.subtract(x, high, out)
+            return
+    largest_along(x, axis, None, top, True, -np.inf)
+    np.subtract(x, top, out)
+
+
+def _sum(x: Array, space: Space, times: int | None = None) -> NumPyCalls:
+    """Sum along axis 1; the calls' result broadcasts to `x`, or to so many `times` each sum."""
+    outer, n, inner = x.shape
+    times = times or n
+    if inner == 1 and times <= SHORT_ROW and x.flags.c_contiguous:
+        # A product that gives each sum several times: to spread it over a short row takes longer.
+        total = space.array((outer, times, 1), x.dtype)
+        yield np.matmul, (x.reshape(outer, n), ones((n, times), x.dtype)), total.reshape(outer, -1)
+        return total
+    if inner == 1 and x.flags.c_contiguous:
         sums = yield from row_sums(x.reshape(x.shape[:2]), space)
         total = sums.reshape(-1, 1, 1)
         return total
-    total = space.array((len(x), 1, x.shape[2]), x.dtype)
+    total = space.array((outer, 1, inner), x.dtype)
     yield _total, (x,), total
     return total
 
 
+SHORT_ROW = 32
 FEW_TERMS = 16  # of sums, up to which each is an operand of one program
 
 
@@ -161,7 +185,7 @@ class FewTerms:
     def _calls(self, x: Array, out: Array) -> NumPyCalls:
         (outer, n, inner), rows = self.block, x.reshape(self.block)
         out, ufunc = out.reshape(outer, inner), POSITIONAL.get(self.ufunc, self.ufunc)
-        yield np.positive, (rows[:, 0],), out
+        yield moved, (rows[:, 0],), out
         for k in range(1, n):
             yield ufunc, (out, rows[:, k]), out
         return out
@@ -238,8 +262,7 @@ class Softmax:
 
     def _calls(self, x: Array, out: Array, space: Space) -> NumPyCalls:
         top = space.array((len(x), 1, x.shape[2]), x.dtype)
-        yield _largest, (x,), top
-        yield np.subtract, (x, top), out
+        yield _lower, (1, x, top), out
         if self.log:
             power = space.array(x.shape, x.dtype)
             yield np.exp, (out,), power
@@ -311,7 +334,7 @@ class OnRows:
         if isinstance(self.kernel, Standardize):
             rows = out.reshape(self.block)
             if not x.flags.c_contiguous:
-                yield np.positive, (x,), out
+                yield moved, (x,), out
             source = x.reshape(self.block) if x.flags.c_contiguous else rows
             yield from self.kernel.calls(source, rows, Space())
         return out
@@ -456,7 +479,7 @@ def _swapped(a: Array, b: Array, out: Array, space: Space) -> NumPyCalls:
     (depth, columns), rows = b.shape, out.size // b.shape[1]
     total = space.array((columns, rows), out.dtype)
     yield np.matmul, (b.T, a.reshape(rows, depth).T), total
-    yield np.positive, (total.T,), out.reshape(rows, columns)
+    yield moved, (total.T,), out.reshape(rows, columns)
     return out
 
 
@@ -472,13 +495,15 @@ class Attention:
     scale: float | None = None
     causal: bool = False
 
-    def fixed(self, query: Array, key: Array, value: Array, out: Array) -> Repeated | None:
+    def fixed(self, query: Array, key: Array, value: Array, out: Array) -> Prepared | None:
         """Return the call without a bias on these arrays; None unless matrices are small."""
         batch, (rows, count), width = out.shape[:-2], (out.shape[-2], key.shape[-2]), key.shape[-1]
         floats = all(x.dtype == np.float32 for x in (query, key, value, out))
-        if self.causal or not floats or rows * count * (width + out.shape[-1]) > SMALL_PRODUCTS:
+        if not floats or not out.size or not count:
             return None
-        if not out.size or not count or not jit.available() or not jit.works():
+        if not (jit.available() and jit.works()):
+            return self._kept(query, key, value, out)
+        if self.causal or rows * count * (width + out.shape[-1]) > SMALL_PRODUCTS:
             return None
         scale = np.array(self._factor(width), np.float32)
         code = ProgramCode([(MULTIPLIED, (0, 2), 1)], [scale], 0)
@@ -495,6 +520,14 @@ class Attention:
             ]
             calls.append(complete(parts))
         return Repeated.of(calls)
+
+    def _kept(self, query: Array, key: Array, value: Array, out: Array) -> KeptCalls | None:
+        batch, length = out.shape[:-2], out.shape[-2]
+        if math.prod(batch) * length * key.shape[-2] > FEW_SCORES:
+            return None
+        query, key, value = (_spread(x, batch) for x in (query, key, value))
+        calls = self._calls((query, key, value, out), (None, None), slice(0, length), Space())
+        return kept(out, calls, FEW_SCORES)
 
     def _factor(self, width: int) -> float:
         return 1 / math.sqrt(max(width, 1)) if self.scale is None else self.scale
@@ -537,25 +570,31 @@ class Attention:
         (query, key, value, out), (bias, sink) = matrices, more
         count = key.shape[-2]
         seen = min(count, part.stop) if self.causal else count
-        scaled = space.array(query.shape, out.dtype)
-        yield np.multiply, (query, out.dtype.type(self._factor(query.shape[-1]))), scaled
+        factor, key = np.array(self._factor(query.shape[-1]), out.dtype), key[..., :seen, :]
+        less = min(query, key, key=lambda x: x.size)
+        scaled = space.array(less.shape, out.dtype)
+        yield np.multiply, (less, factor), scaled
+        query, key = (scaled, key) if less is query else (query, scaled)
         weights = space.array((*query.shape[:-1], seen), out.dtype)
-        yield np.matmul, (scaled, key[..., :seen, :].swapaxes(-1, -2)), weights
+        yield np.matmul, (query, key.swapaxes(-1, -2)), weights
         if bias is not None:
             yield np.add, (weights, bias), weights
         if self.causal:  # only the last columns are hidden from some rows
             later = np.arange(part.start, seen) > np.arange(part.start, part.stop)[:, None]
             yield partial(_hide, later), (), weights[..., part.start :]
         top = space.array((*query.shape[:-1], 1), out.dtype)
-        yield _most, (weights,), top
-        if sink is not None:
-            yield larger, (top, sink), top
-        yield np.subtract, (weights, top), weights
+        if sink is None and seen:
+            yield _lower, (-1, weights, top), weights
+        else:
+            yield _most, (weights,), top
+            if sink is not None:
+                yield larger, (top, sink), top
+            yield np.subtract, (weights, top), weights
         yield np.exp, (weights,), weights
         total = np.zeros(top.shape, out.dtype)
         if seen:
-            sums = yield from row_sums(weights.reshape(-1, seen), space)
-            total = sums.reshape(top.shape)
+            sums = yield from _sum(weights.reshape(-1, seen, 1), space, out.shape[-1])
+            total = sums.reshape(*query.shape[:-1], -1)
         if sink is not None:
             yield np.subtract, (sink, top), top
             yield np.exp, (top,), top

@@ -26,8 +26,7 @@ from irdeconv.ir.spec import (
 )
 from irdeconv.kernels.contractions import Contraction
 from irdeconv.kernels.eager import accumulator
-from irdeconv.kernels.recorded_calls import Repeated
-from irdeconv.kernels.reductions import Attention, MatrixProduct
+from irdeconv.kernels.reductions import Attention, MatrixProduct, Prepared
 from irdeconv.kernels.threads import Threads
 from irdeconv.ops.checks import inferred_shape, is_computed, joint_shape, shape_of, widened
 
@@ -355,7 +354,7 @@ class _AttentionCall:
     def __call__(self, *arrays: Array, out: Array, team: Any) -> None:
         self.op._compute(arrays[:3], arrays[3:], out, team)
 
-    def fixed(self, *arrays: Array, out: Array) -> Repeated | None:
+    def fixed(self, *arrays: Array, out: Array) -> Prepared | None:
         if len(arrays) > 3:
             return None
         query, key, value = arrays

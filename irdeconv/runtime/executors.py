@@ -46,7 +46,7 @@ from irdeconv.kernels.eager import for_convolution, for_deconvolution
 from irdeconv.kernels.jit import FILE_MODE, FOLDER_MODE, available, is_private, processor
 from irdeconv.kernels.machine import blas_name
 from irdeconv.kernels.numpy_calls import KeptCalls
-from irdeconv.kernels.recorded_calls import FixedCall
+from irdeconv.kernels.recorded_calls import FixedCall, Repeated
 from irdeconv.kernels.threads import Team, Threads, arithmetic
 from irdeconv.ops.bodies import Body, BodyOp
 from irdeconv.ops.checks import ViewOp, of_exact_shapes, shape_of
@@ -498,7 +498,12 @@ class _ConvolutionExecutor(Executor):
         return call
 
     def _fixed(
-        self, data: int, operands: Slots, out: int, values: Values, after: KeptCalls | None
+        self,
+        data: int,
+        operands: Slots,
+        out: int,
+        values: Values,
+        after: KeptCalls | Repeated | None,
     ) -> Callable[[Team], None] | None:
         """Return the call if all memory is fixed and the kernel makes use of that."""
         kernel = self.prepared

@@ -31,6 +31,7 @@ from irdeconv.kernels.elementwise import Instruction
 from irdeconv.kernels.elementwise_chain import Chain, ChainEpilogue
 from irdeconv.kernels.numpy_calls import KeptCalls
 from irdeconv.kernels.panels import LARGEST_LEVEL, LEAST_STEP, MOST_STEP, OFF, row_steps
+from irdeconv.kernels.recorded_calls import Repeated
 from irdeconv.kernels.threads import Team
 from irdeconv.ops.basic import Convert, VariableOp
 from irdeconv.ops.checks import ViewOp, shape_of
@@ -81,12 +82,12 @@ class ChainPlan:
             return None
         return self.chain.fixed(self._seen(arrays), out)
 
-    def after(self, arrays: Sequence[Array], out: Array) -> KeptCalls | None:
+    def after(self, arrays: Sequence[Array], out: Array) -> KeptCalls | Repeated | None:
         """Return calls that finish a small output of f32 as a whole, where nothing is compiled."""
         if jit.available() or out.dtype != np.float32 or not self._views(arrays):
             return None
         seen = [out, *self._seen(arrays)]
-        return self.chain.kept(seen, out, scratch.SIZES.chain_elements)
+        return self.chain.kept(seen, out, scratch.SIZES.finished_elements)
 
     def _views(self, arrays: Sequence[Array]) -> bool:
         """Whether the arrays need not be copied to be seen in their shapes."""

@@ -4,6 +4,7 @@ from irdeconv.kernels.scratch import BlockSizes
 
 SMALL = BlockSizes(
     epilogue_bytes=100,
+    finished_elements=700,
     small_macs=600,
     im2col_bytes=600,
     pointwise_bytes=600,
