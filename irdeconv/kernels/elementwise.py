@@ -214,12 +214,18 @@ def evaluate(rule: Rule, arrays: Sequence[Array], params: Sequence[Any] = ()) ->
     return out
 
 
+def in_place(rule: Rule, x: Array) -> list[NumPyCall]:
+    """Return the calls that replace an array by a function of it."""
+    program = _on_arrays(rule, 1, x.dtype, (), 0)
+    return program.calls([x], x, [np.empty(x.shape, x.dtype) for _ in range(program.registers)])
+
+
 @lru_cache(maxsize=256)  # cells of recurrent networks ask for the same one at every step
 def _on_arrays(
-    rule: Rule, inputs: int, dtype: np.dtype[Any], params: tuple[Any, ...]
+    rule: Rule, inputs: int, dtype: np.dtype[Any], params: tuple[Any, ...], home: int | None = None
 ) -> TileProgram:
     emitter = Emitter(inputs, dtype, {}, approximates=False)
-    return assign(inputs, emitter, emitter.emit(rule, range(inputs), params), home=None)
+    return assign(inputs, emitter, emitter.emit(rule, range(inputs), params), home=home)
 
 
 _FIRST_I32, _BEYOND_I32 = -(2.0**31), 2.0**31

@@ -6,7 +6,7 @@ state is also the output. CTC puts blanks between labels, and a label may last.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -14,6 +14,8 @@ import numpy as np
 
 from irdeconv.ir.spec import Array
 from irdeconv.kernels import jit
+from irdeconv.kernels.elementwise import Rule, clip_loop, in_place
+from irdeconv.kernels.numpy_calls import KeptCalls, NumPyCall, NumPyCalls, kept, make, moved
 
 
 def decoded(classes: Array, used: Array, blank: int, *, merge: bool) -> tuple[Array, Array]:
@@ -59,42 +61,9 @@ def loss(logits: Array, labels: Array, blank: int, *, merge: bool) -> float:
 
 
 States = tuple[Array, ...]
-Step = Callable[[Array, States], States]
-Activation = Callable[[Array], Array]
+StepCalls = Generator[NumPyCall, None, Any]  # they return the next states
 Cell = Literal["rnn", "gru", "lstm"]
 MOST_SEQUENCES = 8  # sequences at once, above which products of matrices are faster
-
-
-def scan(step: Step, x: Array, states: States, lengths: Array, *, reverse: bool) -> list[Array]:
-    """Run a cell over x (N, T, G*H); returns the outputs (N, T, H) and the last states.
-
-    Each sequence ends after its own length; the outputs behind it are 0, its states stay. In
-    reverse it is read, and its outputs are written, from its own end.
-    """
-    out = np.zeros((*x.shape[:2], states[0].shape[-1]), x.dtype)
-    whole = bool(np.all(lengths == x.shape[1]))
-    for t in range(x.shape[1]):
-        if whole:  # without the copies of rows
-            at = x.shape[1] - 1 - t if reverse else t
-            states = step(x[:, at], states)
-            out[:, at] = states[0]
-            continue
-        active = np.flatnonzero(t < lengths)
-        if not active.size:
-            break
-        at = lengths[active] - 1 - t if reverse else t
-        new = step(x[active, at], tuple(s[active] for s in states))
-        out[active, at] = new[0]
-        states = tuple(_put(s, active, n) for s, n in zip(states, new, strict=True))
-    return [out, *states]
-
-
-def _put(old: Array, rows: Array, new: Array) -> Array:
-    if len(rows) == len(old):
-        return new
-    out = old.copy()
-    out[rows] = new
-    return out
 
 
 @dataclass
@@ -117,7 +86,7 @@ class CompiledScan:
     def scan(
         self, x: Array, states: States, lengths: Array, reset_bias: Array, *, reverse: bool
     ) -> list[Array]:
-        """Run over x (N, T, G*H), whose memory is used, as `scan` does."""
+        """Run one direction over x (N, T, G*H), whose memory is used, as `NumPyCell.scan`."""
         out = np.zeros((*x.shape[:2], states[0].shape[-1]), np.float32)
         ends = [np.array(s, np.float32, order="C") for s in states]
         counts = np.array(lengths, np.int64)
@@ -133,50 +102,140 @@ class CompiledScan:
         return [out, *ends]
 
 
-def rnn(r: Array, activations: Sequence[Activation], clip: Activation) -> Step:
-    """H' = f(x + H R), with r (H, H)."""
-    (f,) = activations
+@dataclass(frozen=True)
+class NumPyCell:
+    """A cell in D directions with the weights r (D, G*H, H), by calls of NumPy.
 
-    def step(x: Array, states: States) -> States:
-        return (f(clip(x + np.matmul(states[0], r.T))),)
-
-    return step
-
-
-def gru(
-    r: Array, activations: Sequence[Activation], clip: Activation, reset_bias: Array | None = None
-) -> Step:
-    """H' = (1 - z) n + z H, gates z, r, n; r (3H, H).
-
-    With `reset_bias` (H,) the reset gate acts on the product (linear_before_reset), otherwise on
-    the state.
+    `late` (D, 1, H) is the bias of a product that the reset gate acts on (linear_before_reset);
+    without it that gate acts on the state.
     """
-    f, g = activations
-    size = r.shape[-1]
-    gates, candidate = r[: 2 * size].T, r[2 * size :].T
 
-    def step(x: Array, states: States) -> States:
-        (h,) = states
-        both = f(clip(x[:, : 2 * size] + np.matmul(h, gates)))
-        update, reset = both[:, :size], both[:, size:]
-        if reset_bias is None:
-            inner = np.matmul(reset * h, candidate)
+    cell: Cell
+    activations: Sequence[Rule]
+    clip: float
+    r: Array
+    late: Array | None = None
+
+    def scan(self, x: Array, states: States, lengths: Array, reverse: bool) -> list[Array]:
+        """Run over x (D, N, T, G*H) from states (N, D, H); return (N, D, T, H) and last states.
+
+        Each sequence ends after its own length; the outputs behind it are 0, its states stay. In
+        `reverse`, as in a second direction, it is read and written from its own end.
+        """
+        size = states[0].shape[-1]
+        out = np.zeros((x.shape[1], len(x), x.shape[2], size), x.dtype)
+        ends = [s.copy() for s in states]
+        for length in np.unique(lengths):
+            rows = np.flatnonzero(lengths == length)
+            if not length:
+                continue
+            turns, some = _turns(len(x), reverse), x[:, rows, :length]
+            some = np.stack([a[:, ::turn] for a, turn in zip(some, turns, strict=True)])
+            y = np.empty((*some.shape[:3], size), x.dtype)
+            last: Any = make(self.calls(some, tuple(s[rows].swapaxes(0, 1) for s in states), y))
+            for d, turn in enumerate(turns):
+                out[rows, d, :length] = y[d, :, ::turn]
+            for end, state in zip(ends, last, strict=True):
+                end[rows] = state.swapaxes(0, 1)
+        return [out, *ends]
+
+    def kept(
+        self, x: Array, w: Array, bias: Array, states: States, outs: Sequence[Array], reverse: bool
+    ) -> KeptCalls | None:
+        """Return the calls of `scan` over whole sequences (N, T, I), which they project first."""
+        (n, t, depth), size = x.shape, len(w)
+        turns, inputs = _turns(size, reverse), np.empty((size, n, t, depth), x.dtype)
+        sums = np.empty((size, n, t, w.shape[1]), x.dtype)
+        y = np.empty((size, n, t, states[0].shape[-1]), x.dtype)
+
+        def calls() -> NumPyCalls:
+            for d, turn in enumerate(turns):
+                yield moved, (x[:, ::turn],), inputs[d]
+            flat = sums.reshape(size, n * t, -1)
+            yield np.matmul, (inputs.reshape(size, n * t, -1), w.swapaxes(1, 2)), flat
+            yield np.add, (flat, bias[:, None]), flat
+            last: Any = yield from self.calls(sums, tuple(s.swapaxes(0, 1) for s in states), y)
+            for d, turn in enumerate(turns):
+                yield moved, (y[d, :, ::turn],), outs[0][:, d]
+            for state, out in zip(last, outs[1:], strict=True):
+                yield moved, (state.swapaxes(0, 1),), out
+            return outs[0]
+
+        return kept(x, calls(), x.size)
+
+    def calls(self, x: Array, states: States, y: Array) -> StepCalls:
+        """Return the calls over x (D, N, T, G*H) from states (D, N, H); they write y (D, N, T, H).
+
+        What they return are the last states.
+        """
+        step = {"rnn": self._rnn, "gru": self._gru, "lstm": self._lstm}[self.cell]
+        total = np.empty((*x.shape[:2], x.shape[3]), x.dtype)
+        spare = [np.empty(states[0].shape, x.dtype) for _ in range(2)]
+        for t in range(x.shape[2]):
+            states = yield from step(x[:, :, t], states, y[:, :, t], total, spare)
+        return states
+
+    def _active(self, rule: Rule, x: Array) -> NumPyCalls:
+        if self.clip > 0:
+            ends = np.array(-self.clip, x.dtype), np.array(self.clip, x.dtype)
+            yield clip_loop, (x, *ends), x
+        yield from in_place(rule, x)
+        return x
+
+    def _rnn(self, x: Array, states: States, y: Array, total: Array, _: Any) -> StepCalls:
+        """H' = f(x + H R)."""
+        yield np.matmul, (states[0], self.r.swapaxes(1, 2)), total
+        yield np.add, (total, x), total
+        yield from self._active(self.activations[0], total)
+        yield moved, (total,), y
+        return (y,)
+
+    def _gru(
+        self, x: Array, states: States, y: Array, total: Array, spare: list[Array]
+    ) -> StepCalls:
+        """H' = (1 - z) n + z H, gates z, r, n."""
+        (f, g), (h,), (new, more) = self.activations, states, spare
+        size, r = h.shape[-1], self.r.swapaxes(1, 2)
+        both = total.reshape(-1)[: total.size // 3 * 2].reshape(*h.shape[:2], 2 * size)
+        yield np.matmul, (h, r[..., : 2 * size]), both
+        yield np.add, (both, x[..., : 2 * size]), both
+        yield from self._active(f, both)
+        update, reset = both[..., :size], both[..., size:]
+        if self.late is None:
+            yield np.multiply, (reset, h), more
+            yield np.matmul, (more, r[..., 2 * size :]), new
         else:
-            inner = reset * (np.matmul(h, candidate) + reset_bias)
-        return ((1 - update) * g(clip(x[:, 2 * size :] + inner)) + update * h,)
+            yield np.matmul, (h, r[..., 2 * size :]), new
+            yield np.add, (new, self.late), new
+            yield np.multiply, (reset, new), new
+        yield np.add, (x[..., 2 * size :], new), new
+        yield from self._active(g, new)
+        yield np.subtract, (np.ones((), x.dtype), update), more
+        yield np.multiply, (more, new), new
+        yield np.multiply, (update, h), more
+        yield np.add, (new, more), y
+        return (y,)
 
-    return step
+    def _lstm(
+        self, x: Array, states: States, y: Array, total: Array, spare: list[Array]
+    ) -> StepCalls:
+        """C' = f C + i c, H' = o h(C'), gates f, i, c, o."""
+        (f, g, h), (hidden, cell), (new, more) = self.activations, states, spare
+        size = hidden.shape[-1]
+        yield np.matmul, (hidden, self.r.swapaxes(1, 2)), total
+        yield np.add, (total, x), total
+        forget, keep, candidate, output = (total[..., k * size : (k + 1) * size] for k in range(4))
+        yield from self._active(f, total[..., : 2 * size])
+        yield from self._active(g, candidate)
+        yield from self._active(f, output)
+        yield np.multiply, (forget, cell), new
+        yield np.multiply, (keep, candidate), more
+        yield np.add, (new, more), new
+        yield moved, (new,), more
+        yield from in_place(h, more)
+        yield np.multiply, (output, more), y
+        return (y, new)
 
 
-def lstm(r: Array, activations: Sequence[Activation], clip: Activation) -> Step:
-    """C' = f C + i c, H' = o h(C'), gates f, i, c, o; r (4H, H)."""
-    f, g, h = activations
-
-    def step(x: Array, states: States) -> States:
-        hidden, cell = states
-        gates = clip(x + np.matmul(hidden, r.T))
-        forget, keep, candidate, output = gates.reshape(len(x), 4, r.shape[-1]).swapaxes(0, 1)
-        cell = f(forget) * cell + f(keep) * g(candidate)
-        return f(output) * h(cell), cell
-
-    return step
+def _turns(directions: int, reverse: bool) -> tuple[int, ...]:
+    return (1, -1) if directions == 2 else (-1 if reverse else 1,)

@@ -19,12 +19,13 @@ from irdeconv.ir.op import JUMPS, Op, attribute, op, ports
 from irdeconv.ir.ports import Fit
 from irdeconv.ir.spec import Array, Arrays, Spec, bounds
 from irdeconv.kernels import elementwise, jit, products, recurrent
-from irdeconv.ops.checks import want_lengths, want_shapes
+from irdeconv.kernels.numpy_calls import FEW_ELEMENTS
+from irdeconv.ops.checks import shape_of, want_lengths, want_shapes
 
-ACTIVATIONS: dict[str, recurrent.Activation] = {
-    "sigmoid": lambda x: elementwise.evaluate(elementwise.sigmoid, (x,)),
+ACTIVATIONS: dict[str, elementwise.Rule] = {
+    "sigmoid": elementwise.sigmoid,
     "tanh": np.tanh,
-    "relu": lambda x: np.maximum(x, 0),
+    "relu": elementwise.relu,
 }
 RNN, GRU, LSTM = ("tanh",), ("sigmoid", "tanh"), ("sigmoid", "tanh", "tanh")
 
@@ -70,66 +71,70 @@ class Recurrent(Op):
         usual = type(self).activations
         return [a.lower() for a in self.activations[: len(usual)] or usual]
 
-    def functions(self) -> list[recurrent.Activation]:
-        """Return the activations."""
-        return [ACTIVATIONS[a] for a in self._names()]
-
     def evaluate(self, *inputs: Array) -> Arrays:
         return self.run((), *inputs)
 
     def evaluator(self, used: frozenset[int], inputs: Sequence[Spec]) -> Callable[..., Any]:
-        """Return a function that computes the outputs, compiled if the weights are constants."""
+        """Return a function that computes the outputs, prepared if the weights are constants."""
         r = inputs[ports(type(self)).names.index("r")].value
         usual = self._names() == list(type(self).activations)
-        if r is None or r.dtype != np.float32 or not usual or not jit.available():
+        if r is None or r.dtype != np.float32 or not (usual or not jit.available()):
             return self.evaluate
+        if not jit.available():
+            return self.prepared(inputs) or self.evaluate
         linear = bool(getattr(self, "linear_before_reset", False))
         directions = r.reshape(-1, *r.shape[-2:])
         loops = (recurrent.CompiledScan(self.cell, self.clip, linear, d) for d in directions)
         return partial(self.run, tuple(loops))
 
+    def prepared(self, inputs: Sequence[Spec]) -> Callable[..., Any] | None:
+        """Return a function of short sequences whose calls of NumPy are prepared, if possible."""
+        return None
+
     def run(self, loops: Loops, *inputs: Array) -> Arrays:
         """Compute the outputs, by compiled loops if there is one for each direction."""
         raise NotImplementedError
-
-    def clipped(self, x: Array) -> Array:
-        """Clip the input of an activation; a clip of 0 does not clip."""
-        return np.clip(x, -self.clip, self.clip) if self.clip > 0 else x
-
-    def step(self, r: Array, reset: Array) -> recurrent.Step:
-        """Return the cell with the recurrent weights, and the bias of a product that is reset."""
-        cell = recurrent.lstm if self.cell == "lstm" else recurrent.rnn
-        return cell(r, self.functions(), self.clipped)
 
     @property
     def bias_gates(self) -> int:
         """How many times H the bias has."""
         return self.gates
 
+    def cell_of(self, r: Array, bias: Array) -> recurrent.NumPyCell:
+        """Return the cell with weights (D, G*H, H) and the biases behind those of the gates."""
+        rules = [ACTIVATIONS[a] for a in self._names()]
+        late = bias[:, None] if getattr(self, "linear_before_reset", False) else None
+        return recurrent.NumPyCell(self.cell, rules, self.clip, r, late)
+
     def scan(
-        self,
-        loop: recurrent.CompiledScan | None,
-        x: Array,
-        states: Sequence[Array],
-        lengths: Array,
-        *weights: Array,
-        reverse: bool,
-    ) -> list[Array]:
-        """Run one direction: x (N, T, I), states (N, H), weights (G, I), (G, H), (B,)."""
+        self, loops: Loops, x: Array, states: Sequence[Array], *rest: Array, reverse: bool
+    ) -> Arrays:
+        """Run over x (N, T, I), states (N, D, H): lengths, weights (D, G, I), (D, G, H), (D, B)."""
         wide = np.result_type(x.dtype, np.float32)
-        w, r, bias = (a.astype(wide, copy=False) for a in weights)
-        fast = loop is not None and wide == np.float32 and len(x) <= recurrent.MOST_SEQUENCES
-        size = self.gates * self.hidden_size
-        bias, reset = bias[:size], bias[size:]
+        lengths = rest[0].reshape(-1)
+        w, r, biases = (a.astype(wide, copy=False) for a in rest[1:])
+        fast = loops and wide == np.float32 and len(x) <= recurrent.MOST_SEQUENCES
+        bias, more = np.split(biases, [self.gates * self.hidden_size], 1)
         started = tuple(s.astype(wide, copy=False) for s in states)
         with np.errstate(all="ignore"):  # exp overflows to the right infinity
-            projected = products.affine(x.astype(wide, copy=False), w, bias)
-            if fast and loop is not None:
-                outs = loop.scan(projected, started, lengths, reset, reverse=reverse)
+            wider = x.astype(wide, copy=False)
+            projected = [products.affine(wider, *one) for one in zip(w, bias, strict=True)]
+            if not fast:
+                cell = self.cell_of(r, more)
+                outs = cell.scan(np.stack(projected), started, lengths, reverse)
             else:
-                step = self.step(r, reset)
-                outs = recurrent.scan(step, projected, started, lengths, reverse=reverse)
-        return [out.astype(x.dtype, copy=False) for out in outs]
+                runs = [
+                    loop.scan(
+                        projected[d],
+                        tuple(s[:, d] for s in started),
+                        lengths,
+                        more[d],
+                        reverse=reverse or d == 1,
+                    )
+                    for d, loop in enumerate(loops)
+                ]
+                outs = [np.stack(some, 1) for some in zip(*runs, strict=True)]
+        return tuple(out.astype(x.dtype, copy=False) for out in outs)
 
 
 @dataclass(frozen=True)
@@ -148,10 +153,6 @@ class _Gru(Recurrent):
     @property
     def bias_gates(self) -> int:
         return 4 if self.linear_before_reset else 3
-
-    def step(self, r: Array, reset: Array) -> recurrent.Step:
-        late = reset if self.linear_before_reset else None
-        return recurrent.gru(r, self.functions(), self.clipped, late)
 
 
 @dataclass(frozen=True)
@@ -177,8 +178,8 @@ class _Cell(Recurrent):
         """Compute the next states, of sequences of one step."""
         x, *states, w, r, b = inputs
         one = np.ones(len(x), np.int64)
-        loop = loops[0] if loops else None
-        return tuple(self.scan(loop, x[:, None], states, one, w, r, b, reverse=False)[1:])
+        given = [s[:, None] for s in states], one, w[None], r[None], b[None]
+        return tuple(end[:, 0] for end in self.scan(loops, x[:, None], *given, reverse=False)[1:])
 
 
 @op("RNNCell", without=(2,))
@@ -265,18 +266,38 @@ class _Sequence(Recurrent):
         if lengths is not None:
             want_lengths(lengths.reshape(-1), bounds(at["T"])[1], port)
 
+    def prepared(self, inputs: Sequence[Spec]) -> Callable[..., Any] | None:
+        x, *states, _, w, r, b = inputs
+        if w.value is None or r.value is None or b.value is None or not x.static:
+            return None
+        n, t, _ = shape_of(x)
+        few = 0 < n * t * w.value[..., 0].size <= FEW_ELEMENTS
+        if not few or not all(s.static for s in states):
+            return None
+        bias, more = np.split(b.value, [self.gates * self.hidden_size], 1)
+        given = [np.empty(shape_of(s), np.float32) for s in (x, *states)]
+        outs = [np.empty((n, len(w.value), t, self.hidden_size), np.float32)]
+        outs += [np.empty_like(s) for s in given[1:]]
+        cell = self.cell_of(r.value, more)
+        backwards = self.direction == "reverse"
+        calls = cell.kept(given[0], w.value, bias, tuple(given[1:]), outs, backwards)
+
+        def run(*arrays: Array) -> Arrays:
+            if calls is None or arrays[-4].reshape(-1).tolist() != [t] * n:
+                return self.evaluate(*arrays)
+            for into, array in zip(given, arrays, strict=False):
+                np.copyto(into, array)
+            calls(None)
+            return tuple(out.copy() for out in outs)
+
+        return run
+
     def run(self, loops: Loops, *inputs: Array) -> Arrays:
         """Run every direction and put them side by side."""
         x, *states, lengths, w, r, b = inputs
         want_lengths(lengths.reshape(-1), x.shape[1], len(states) + 1)
-        runs = []
-        for d in range(len(w)):
-            reverse = self.direction == "reverse" or d == 1
-            given = [s[:, d] for s in states], lengths, w[d], r[d], b[d]
-            runs.append(self.scan(loops[d] if loops else None, x, *given, reverse=reverse))
-        if len(runs) == 1:
-            return tuple(out[:, None] for out in runs[0])
-        return tuple(np.stack(outs, 1) for outs in zip(*runs, strict=True))
+        reverse = self.direction == "reverse"
+        return self.scan(loops, x, states, lengths, w, r, b, reverse=reverse)
 
 
 @op("RNNSequence", since=5)
