@@ -31,6 +31,7 @@ from irdeconv.kernels import (
     convolution_direct,
     convolution_im2col,
     convolution_rows,
+    convolution_shifted,
     deconvolution_direct,
     deconvolution_phases,
     deconvolution_terms,
@@ -92,7 +93,8 @@ def convolution_candidates(problem: ConvProblem) -> list[Candidate]:
         return [ZERO]
     compiled = convolution_direct.candidates(problem)
     # If `direct` is listed it is as fast as `interleaved`, or faster.
-    listing = KERNELS if compiled else (*KERNELS, convolution_rows.candidates)
+    plain = convolution_rows.candidates, convolution_shifted.candidates
+    listing = KERNELS if compiled else (*KERNELS, *plain)
     candidates = compiled + [c for kernels in listing for c in kernels(problem)]
     candidates += convolution_im2col.decimated_candidates(problem, convolution_candidates)
     return sorted(candidates, key=lambda c: c.cost)

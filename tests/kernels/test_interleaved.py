@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from irdeconv.kernels import convolution_rows, jit
+from irdeconv.kernels import convolution_rows, convolution_shifted, jit
 from irdeconv.kernels.candidate import ConvProblem, FixedKernel
 from irdeconv.kernels.convolution import as_conv3d
 from irdeconv.kernels.convolution_rows import banded
@@ -23,6 +23,7 @@ PROBLEMS = {
     "3D": ConvProblem((1, 2, 4, 5, 6), 3, 1, (3, 2, 3), (1,) * 3, (1,) * 3, (1, 0, 1), (4, 4, 6)),
     "depthwise": ConvProblem((1, 3, 11, 7), 3, 3, (3, 3), (1, 1), (1, 1), (1, 1), (11, 7)),
     "two outputs": ConvProblem((2, 3, 10, 9), 6, 3, (5, 3), (2, 1), (1, 2), (2, 2), (5, 9)),
+    "stride 2": ConvProblem((2, 4, 9, 12), 4, 4, (3, 3), (2, 2), (1, 1), (1, 0), (5, 6)),
     "dilated rows": ConvProblem((1, 2, 13, 5), 2, 2, (3, 3), (1, 1), (3, 1), (3, 1), (13, 5)),
 }
 
@@ -43,8 +44,9 @@ def test_memory_that_stays_is_read_anew_in_every_run(name: str, channels_last: b
     def finish(tile: Any, image: int, channels: slice, positions: slice) -> Any:
         return lambda space: np.add(tile, bias[channels], out=tile)
 
-    found = convolution_rows.candidates(p)
+    found = convolution_rows.candidates(p) + convolution_shifted.candidates(p)
     assert {c.name for c in found} & {"interleaved", "banded"}
+    assert ("shifted" in {c.name for c in found}) == (p.groups == p.outputs == p.shape[1] > 1)
     for threads in (1, 3):
         for c in found:
             x, y = np.empty(p.shape, np.float32), np.empty(p.out_shape, np.float32)

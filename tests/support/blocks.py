@@ -10,6 +10,7 @@ SMALL = BlockSizes(
     pointwise_bytes=600,
     least_columns=3,
     shared_columns=8,
+    shifted_elements=4000,
     winograd_bytes=600,
     depthwise_bytes=200,
     direct_bytes=600,
