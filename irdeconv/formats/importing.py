@@ -265,9 +265,9 @@ class ImportBuilder(GraphBuilder):
         """Move axis 1 to the end."""
         return self.permute(x, (0, *range(2, self.rank(x)), 1))
 
-    def as_scalar(self, value: Value) -> Value:
-        """Return a one-element tensor without axes; it may have one."""
-        if self.rank(value) > 1:
+    def as_scalar(self, value: Value, most_axes: float = 1) -> Value:
+        """Return a one-element tensor without axes; it may have `most_axes`."""
+        if self.rank(value) > most_axes:
             raise Refusal(f"a number has rank {self.rank(value)}")
         return value if self.rank(value) == 0 else self.reshape(value, ())
 

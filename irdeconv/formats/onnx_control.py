@@ -44,7 +44,7 @@ VERSIONS = "11 13 16 19 21 23 24 25"
 @rule("If", f"1 {VERSIONS}")
 def branch(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """One of two bodies; if the condition is known, the nodes of that body in place."""
-    condition = b.as_scalar(n[0])
+    condition = b.as_scalar(n[0], math.inf)
     bodies = n.body("then_branch"), n.body("else_branch")
     known = b.known(condition)
     if known is not None:
@@ -121,14 +121,17 @@ def loop(n: OnnxNode, b: ImportBuilder) -> Outputs:
         return _unrolled(n, b)
     body, states = n.body("body"), [n[i] for i in range(2, len(n.inputs))]
     most = n.scalar(b, 0, -1)
-    start = b.const(np.array(True)) if n.input(1) is None else b.as_scalar(n[1])
+    start = n.input(1)
+    start = b.const(np.array(True)) if start is None else b.as_scalar(start, math.inf)
     count = len(states)
     scans = dict.fromkeys(range(1 + count, len(body.output)), 0)
+
+    axes = {0: None, **scans}
 
     def make(specs: Sequence[Spec]) -> ImportedBody:
         # Whenever the body runs, the condition holds.
         known = Entry(Spec(boolean, ()), constant=np.array(True))
-        return n.bodies.graph(body, [Entry(Spec(i64, ())), known, *map(Entry, specs)], scans)
+        return n.bodies.graph(body, [Entry(Spec(i64, ())), known, *map(Entry, specs)], axes)
 
     one = _settled([b.spec(s) for s in states], make, 1)
     inputs = [most, start, *states]

@@ -184,9 +184,9 @@ class Bodies(Protocol):
     """The reader's methods for rules of control operations."""
 
     def graph(
-        self, body: Any, entries: Sequence[Entry], axes: Mapping[int, int] | None = None
+        self, body: Any, entries: Sequence[Entry], axes: Mapping[int, int | None] | None = None
     ) -> ImportedBody:
-        """Import a GraphProto; outputs of `axes` get one of size 1 there."""
+        """Import a GraphProto; outputs of `axes` get one of size 1 there, or lose all (None)."""
 
     def branches(self, bodies: Sequence[Any]) -> list[ImportedBody | str]:
         """Import GraphProtos without inputs; one that does not fit is its error, unless all are."""

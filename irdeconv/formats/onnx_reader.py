@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
+from math import inf
 from typing import Any
 
 from irdeconv.base.errors import Diagnostic, asking, did_you_mean
@@ -61,7 +62,7 @@ from irdeconv.formats.reading import Reading
 from irdeconv.ir.graph import Value
 from irdeconv.ir.op import Op, lookup
 from irdeconv.ir.spec import Shape, compatible, format_shape, merge
-from irdeconv.ops.movement import Squeeze1, Unsqueeze
+from irdeconv.ops.movement import Squeeze1
 from irdeconv.rewrite.compressed_filters import constant
 from irdeconv.rewrite.infer_specs import require_rank
 
@@ -377,9 +378,9 @@ class InnerGraphs(Bodies):
         return tuple(v for v in found if v is not None)
 
     def graph(
-        self, body: Any, entries: Sequence[Entry], axes: Mapping[int, int] | None = None
+        self, body: Any, entries: Sequence[Entry], axes: Mapping[int, int | None] | None = None
     ) -> ImportedBody:
-        """Import a GraphProto; outputs of `axes` get one of size 1 there."""
+        """Import a GraphProto; outputs of `axes` get one of size 1 there, or lose all (None)."""
         outside, layer = self.names.builder, self.names.prefix + title_of(self.node)
         builder = outside.inner(layer)
         inner, graph = self._names(body, builder), builder.graph
@@ -399,7 +400,8 @@ class InnerGraphs(Bodies):
             if not isinstance(end, Value):
                 raise Refusal(f'the output "{body.output[at].name}" of its body is a sequence')
             if axes is not None and at in axes:
-                end = builder.add(Unsqueeze(), end, builder.ints(axes[at]))
+                axis = axes[at]
+                end = builder.as_scalar(end, inf) if axis is None else builder.unsqueeze(end, axis)
             builder.result(end, f"{layer}/{at}")
         results = tuple(n.id for n in graph.results)
         builder.finish()

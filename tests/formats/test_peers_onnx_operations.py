@@ -298,12 +298,12 @@ def loop_body(nodes: list[Any], shape: list[Any], *kept: str, **constants: Any) 
 
 
 def test_branches(tmp_path: Path) -> None:
-    """Both see values from outside; the shapes of what they give differ."""
+    """The condition has axes; both see values from outside; the shapes of their outputs differ."""
     rng = np.random.default_rng(1)
     then = body([node("Mul", "x w", "t")], [], [info("t", None)])
     other = body([node("Concat", "x x", "u", axis=0), node("Neg", "u", "e")], [], [info("e", None)])
     nodes = [
-        node("ReduceSum", "x", "s", keepdims=0),
+        node("ReduceSum", "x", "s", keepdims=1),
         node("Greater", "s zero", "c"),
         node("If", "c", "y", then_branch=then, else_branch=other),
         node("Relu", "y", "z"),
@@ -374,21 +374,23 @@ def test_counted_loop(count: int, tmp_path: Path) -> None:
 
 
 def test_loop_that_stops_by_itself(tmp_path: Path) -> None:
-    """Doubled until the sum is large; what is kept is as long as it took."""
+    """Doubled until the sum is large; what is kept is as long as it took; conditions have axes."""
     steps = [
         node("Add", "v v", "next"),
-        node("ReduceSum", "next", "s", keepdims=0),
-        node("Less", "s limit", "on"),
-        node("Identity", "s", "kept"),
+        node("ReduceSum", "next", "kept", keepdims=1),
+        node("Less", "kept limit", "on"),
     ]
-    inner = loop_body(steps, [3], "kept", limit=np.float32(100))
+    inner = loop_body(steps, [2, 3], "kept", limit=np.float32(100))
+    inner.input[1].CopyFrom(info("go", [1, 1], BOOL))
+    inner.output[0].CopyFrom(info("on", [1, 1], BOOL))
+    inner.output[2].CopyFrom(info("kept", [1, 1]))
     made = model(
         [node("Loop", "most go0 x", "y ys", body=inner)],
-        [info("x", [3])],
+        [info("x", [2, 3])],
         [info("y", None), info("ys", None)],
-        {"most": np.array(50), "go0": np.array(True)},
+        {"most": np.array(50), "go0": np.array([[True]])},
     )
-    agree(made, {"x": np.array([1, 2, 3], np.float32)}, tmp_path / "m.xml")
+    agree(made, {"x": np.ones((2, 3), np.float32)}, tmp_path / "m.xml")
 
 
 def test_loop_that_grows(tmp_path: Path) -> None:
