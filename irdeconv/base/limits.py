@@ -88,7 +88,7 @@ class Limits:
     random_weights: int = _of(2**30, "elements of a tensor for --weights random")
     boxes: int = _of(2**16, "boxes of a cell (PriorBox)", "E210")
     samples: int = _of(2**10, "samples of a bin along an axis (PSROIPooling)", "E210")
-    iterations: int = _of(1_000_000, "iterations of a loop", "E602")
+    iterations: int = _of(262_144, "iterations of a loop", "E602")
     work: int = _of(
         2**27, "units of work of a command: bytes of folded constants, and more", "E602"
     )
