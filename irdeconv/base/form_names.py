@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from irdeconv.base.errors import Spelling, did_you_mean, misused
 
 FALLBACK = "zero-insertion"  # it applies to every deconvolution
@@ -11,9 +13,9 @@ AUTO = "auto"  # each deconvolution in the cheapest form that the target admits
 CONDITIONS = {FALLBACK: "", PHASES: "", STACKED: "", GEMM: "kernel equal to the stride"}
 
 
-def require_form(form: str) -> None:
-    """Raise UsageError if there is no lowering form of that name."""
-    names = (*CONDITIONS, AUTO)
+def require_form(form: str, more: Iterable[str] = ()) -> None:
+    """Raise UsageError if there is no lowering form of that name, and it is none of `more`."""
+    names = dict.fromkeys((*CONDITIONS, AUTO, *more))
     if form not in names:
         hint = did_you_mean(form, names) or f"there are {', '.join(names)}"
         if form == "none" and not Spelling.options:

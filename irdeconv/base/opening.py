@@ -27,14 +27,23 @@ from irdeconv.base.errors import (
     LimitError,
     UsageError,
     did_you_mean,
+    first_names,
     misused,
+    nearest,
     no_access,
+    question,
 )
 from irdeconv.base.limits import current
 from irdeconv.base.source import Location, SourceFile
 
 _LOOKED_AT = 1000  # files of a folder that may be meant
 _MODELS = (".xml", ".onnx", ".ird")
+_TOGETHER = (  # suffixes of files that have the same uses
+    (*_MODELS, ".json"),
+    (".npy", ".npz", ".safetensors", ".png", ".jpg", ".jpeg"),
+    (".json", ".toml"),
+    (".bin",),
+)
 
 PathText = str | os.PathLike[str]
 
@@ -111,16 +120,26 @@ def _near(file: Path) -> str:
     if set(file.name) & set("*?"):
         for first in (file.parent / n for n in names if fnmatch(n, file.name)):
             return f'name one file, such as "{first}"; batch takes patterns'
-        return "no file fits this pattern"
+        meant = [str(file.with_suffix(s)) for s in nearest(file.suffix, _MODELS)]
+        return "; ".join(filter(None, ("no file fits this pattern", question(meant))))
     several = [word for word in re.split("[,; ]+", str(file)) if word]
     if len(several) > 1 and all(map(is_file, several)):
         return f"name each file by itself: {' '.join(several)}"
+    groups = [group for group in _TOGETHER if file.suffix.lower() in group]
+    suffixes = [suffix for group in groups for suffix in group] or [*_MODELS]
+    known = groups or not file.suffix  # a name without a suffix is one of a model
+    alike = [n for n in names if not known or Path(n).suffix in suffixes]
     stems = [n for n in names if n.lower() == file.name.lower()]
-    stems += [n for n in names if Path(n).stem in (file.name, file.stem) and n.endswith(_MODELS)]
-    stem = did_you_mean(file.stem, [Path(n).stem for n in names if Path(n).suffix == file.suffix])
-    near = stem and stem.replace('"?', f'{file.suffix}"?')
-    near = f'did you mean "{stems[0]}"?' if stems else near or did_you_mean(file.name, names, 0.75)
-    return near or f"there is no such file in {real(file.parent)}"
+    stem = file.stem, file.name
+    twins = [n for n in names if Path(n).stem in stem and Path(n).suffix in suffixes]
+    stems += sorted(twins, key=lambda n: suffixes.index(Path(n).suffix))
+    same = {Path(n).stem: n for n in alike if Path(n).suffix == file.suffix}
+    near = stems[:1] or [same[stem] for stem in nearest(file.stem, same)]
+    near = near or nearest(file.name, alike, 0.75)
+    kin = [*same.values()] or (alike if groups else [])
+    there_is = f"has {first_names(kin)}" if kin else "has no such file"
+    folder = "this folder" if file.parent == Path() else file.parent
+    return question(near) or f"{folder} {there_is}"
 
 
 def _names(folder: Path) -> list[str]:

@@ -9,16 +9,18 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from irdeconv.base.errors import Diagnostic, InputError, count, misused, no_access
 from irdeconv.base.opening import first_bytes, missing, real, unreadable
+from irdeconv.cli.proposals import FORMATS, respelled_shape
 from irdeconv.formats.kinds import BEGIN, BINARY, SAVED, Kind, kind_of
 
 if TYPE_CHECKING:
-    from irdeconv.cli.options import Verb
+    from irdeconv.cli.options import Verb, VerbOption
     from irdeconv.ir.spec import Shape
 
 RUNTIMES = ("openvino", "onnxruntime")  # OTHER may be one of these instead of a file
@@ -27,15 +29,7 @@ Stamps = dict[str, tuple[int, int] | None]  # time and size by path; None: there
 POLL = 0.2  # seconds between two looks at the files of --watch
 RANDOM = "random"  # --weights may be this for a oneDNN dump
 # The value of --format, by the suffix of -o.
-TEXT_FORMATS = {
-    ".json": "json",
-    ".html": "html",
-    ".htm": "html",
-    ".dot": "dot",
-    ".gv": "dot",
-    ".svg": "svg",
-    ".ird": "ir",
-}
+TEXT_FORMATS = {s: f for s, f in FORMATS.items() if f not in ("junit", "sarif", "text")}
 
 
 def check_arguments(verb: Verb, args: argparse.Namespace) -> None:
@@ -60,7 +54,7 @@ def check_options(verb: Verb, args: argparse.Namespace) -> None:
         if option.key == "form" and value not in option.words.split():
             from irdeconv.base.form_names import require_form
 
-            require_form(value)
+            require_form(value, option.words.split())
         elif option.key == "target":
             from irdeconv.rewrite.targets import load_target
 
@@ -77,7 +71,7 @@ def check_options(verb: Verb, args: argparse.Namespace) -> None:
             _check_model(value, args)
             _require_format(value, option.formats.split())
         elif option.reads == "weights" and value != RANDOM:
-            _check_weights(value)
+            _check_weights(value, _owner(verb, option, args))
     for option, value in given:
         if isinstance(value, str):
             require_suffix(option.name, value, option.suffixes, getattr(args, "file", None))
@@ -175,7 +169,8 @@ def check_outputs(verb: Verb, args: argparse.Namespace) -> None:
         if kind == "arrays":
             require_array_file(path)
         elif kind == "text":
-            _require_text_file(path, args.format)
+            choices = verb.named("--format").value.split("|")
+            _require_text_file(path, args.format, choices)
 
 
 def require_array_file(path: str) -> None:
@@ -191,15 +186,19 @@ def require_array_file(path: str) -> None:
         raise misused(f"-o {path}: its suffix names no format for arrays", hint)
 
 
-def _require_text_file(path: str, format: str) -> None:
+def _require_text_file(path: str, format: str, choices: Sequence[str]) -> None:
     """Refuse a file for a text whose suffix names another format, or a model."""
     suffix = Path(path).suffix.lower()
     wanted = TEXT_FORMATS.get(suffix, format)
-    if wanted != format:
+    if wanted != format and wanted in choices:
         raise misused(f"-o {path}: what is written is {format}", f"add --format {wanted}")
-    if suffix in (".png", ".pdf"):
-        hint = "write .svg and convert that, for example with rsvg-convert or a browser"
-        raise misused(f"-o {path}: pictures are not drawn", hint)
+    if suffix in (".png", ".pdf", ".jpg", ".jpeg") and "svg" in choices:
+        svg = Path(path).with_suffix(".svg")
+        hint = f"--format svg -o {svg}; rsvg-convert or a browser makes a {suffix} of it"
+        raise misused(f"-o {path}: pictures are written as SVG", hint)
+    if wanted != format or suffix in (".png", ".pdf", ".jpg", ".jpeg"):
+        hint = f"the formats are {', '.join(choices)}"
+        raise misused(f"-o {path}: the verb writes no {suffix}", hint)
     if suffix in (".csv", ".tsv", ".xlsx", ".yaml", ".yml"):
         near = f"-o {Path(path).with_suffix('.json')} --format json has the same contents"
         raise misused(f"-o {path}: no {suffix} is written", near)
@@ -275,7 +274,7 @@ def parse_shapes(texts: Iterable[str], option: str = "--shape") -> dict[str, Sha
             try:
                 out[name] = parse_shape(dims)
             except ValueError as e:
-                shape = _respelled(text)
+                shape = respelled_shape(text)
                 begin = (
                     f"write '{shape}'" if shape else "write a number for each, as in 'x[1,3,64,64]'"
                 )
@@ -284,21 +283,13 @@ def parse_shapes(texts: Iterable[str], option: str = "--shape") -> dict[str, Sha
     return out
 
 
-def _respelled(text: str) -> str | None:
-    """Return a shape such as x=1,3 or x(1x3) as x[1,3]; None if its dimensions are unclear."""
-    name, dim = r"(?:([^=:(\[{ ]+)[=:(\[{ ]+|[(\[{]*)", r"(?:-1|\?|\d{1,18}(?:\.\.\d{0,18})?)"
-    found = re.fullmatch(rf"{name}({dim}(?:[x*, ]+{dim})*)[)\]}}]*", text)
-    shape = found and f"{(found[1] or '').strip()}[{','.join(re.findall(dim, found[2]))}]"
-    return None if shape == text or re.fullmatch(r"[^\[(]+=\d+", text) else shape
-
-
 def _split(text: str) -> list[tuple[str, str]]:
     out, at = [], 0
     while at < len(text):
         m = _SHAPE.match(text, at)
         if m is None:
             message = f"--shape {text} is not NAME[DIMS]"
-            shape = _respelled(text)
+            shape = respelled_shape(text)
             raise misused(message, f"write '{shape}'" if shape else "such as 'x[1,3,64,64]'")
         out.append((m["name"], m["dims"]))
         at = m.end()
@@ -330,7 +321,8 @@ def _check_model(file: str, args: argparse.Namespace) -> None:
             raise misused(message, f'write "{model}" before it')
         require_other(other, runtimes=other == getattr(args, "other", None))
     if path.is_file() and (kind := _kind(file)).foreign:
-        message = f"{file} is {kind.name}, which irdeconv does not read"
+        own = "irdeconv" in kind.name or file.endswith((".bin", ".npy", ".npz"))
+        message = f"{file} is {kind.name}, {'no model' if own else 'which irdeconv does not read'}"
         raise InputError(Diagnostic("E110", "error", message, hint=kind.mend))
 
 
@@ -380,11 +372,26 @@ def _kind(file: str) -> Kind:
         raise unreadable(file, e) from None
 
 
-def _check_weights(file: str) -> None:
+def _owner(verb: Verb, option: VerbOption, args: argparse.Namespace) -> str:
+    """Return the model to which a weights option belongs."""
+    key = option.key.removesuffix("_weights") if option.key != "weights" else "file"
+    only = [*getattr(args, "files", ()), ""][:1]  # of validate
+    return str(getattr(args, key, None) or only[0])
+
+
+def _check_weights(file: str, model: str) -> None:
     if file == "-":
         raise misused("--weights -: stdin cannot hold weights", "name the .bin file")
     if Path(file).is_dir():
         raise misused(f"--weights {file} is a folder", "name the .bin file in it")
+    if model.endswith(".onnx"):
+        message = f"--weights {file}: an ONNX model contains its weights, or names their files"
+        raise misused(message, "leave --weights out")
+    if model and not Path(file).exists() and (beside := Path(model).with_suffix(".bin")).is_file():
+        hint = f"without --weights it is the file beside the model: {beside}"
+        found = missing(file, "the weights file ")
+        found.diagnostics = [replace(d, hint=hint) for d in found.diagnostics]
+        raise found
     if not Path(file).exists():
         raise missing(file, "the weights file ")
     if file.endswith((".xml", ".onnx")):

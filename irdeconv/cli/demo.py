@@ -23,7 +23,7 @@ from PIL.Image import new as new_image
 
 import irdeconv as ird
 from irdeconv.base import progress
-from irdeconv.base.errors import InputError, IrdeconvError, count, did_you_mean, misused
+from irdeconv.base.errors import InputError, IrdeconvError, count, misused, nearest, question
 from irdeconv.base.form_names import FALLBACK
 from irdeconv.base.json_form import Record
 from irdeconv.base.opening import read_json, real
@@ -122,7 +122,12 @@ def run_demo(args: argparse.Namespace, console: Console) -> int:
     for word in args.samples:  # a word that stands alone is a sample, or a picture
         if word in samples():
             raise misused(f'"{word}" is a sample', f"irdeconv demo --samples {word}")
-        hint = f"a picture is named by --input: irdeconv demo --input {word}"
+        hint = "irdeconv demo --list lists the samples; --input names a picture"
+        short = {name.rpartition("/")[2]: name for name in samples()}
+        if Path(word).is_file():
+            hint = f"a picture is named by --input: irdeconv demo --input {word}"
+        elif near := nearest(word, short):
+            hint = f"irdeconv demo --samples {short[near[0]]}"
         if word.endswith((".xml", ".onnx")):
             hint = f"the demo has its own model: irdeconv lower {word}"
         raise misused(f'"{word}" is neither an option nor a sample', hint)
@@ -166,7 +171,9 @@ def _choose(names: list[str]) -> dict[str, Path]:
         raise misused("this installation has no samples", "install irdeconv anew with pip")
     for name in names:
         if name not in known:
-            hint = did_you_mean(name, known) or "irdeconv demo --list lists them"
+            short = {full.rpartition("/")[2]: full for full in known}
+            near = nearest(name, known) or [short[n] for n in nearest(name, short)]
+            hint = question(near) or "irdeconv demo --list lists them"
             raise misused(f'there is no sample "{name}"', hint)
     return {name: known[name] for name in names or known}
 

@@ -82,7 +82,7 @@ def _run_verb(verb: str, args: list[str], consoles: Consoles) -> int:
     def run() -> int:
         nonlocal console, seen
         if verb not in VERBS:
-            raise unknown_verb(args, VERBS)
+            raise unknown_verb(args, VERBS, _parser)
         try:
             options = _parser(verb).parse(args[1:])
         except SystemExit:  # --help

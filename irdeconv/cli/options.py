@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, NoReturn
 
-from irdeconv.base.errors import misused
+from irdeconv.base.errors import FileAccessError, IrdeconvError, misused
 from irdeconv.base.form_names import AUTO, CONDITIONS, FALLBACK
 from irdeconv.base.limits import of_environment, setting
 from irdeconv.base.tables import wrap
+from irdeconv.cli.proposals import TryingParser, require_no_strays, require_typed
 from irdeconv.cli.usage import misparsed
 
 
@@ -76,7 +77,7 @@ def shard(text: str) -> tuple[int, int]:
     """Parse the value of --shard, such as 2/4."""
     found = re.fullmatch(r"([0-9]{1,7})/([0-9]{1,7})", text)
     if found is None or not 1 <= int(found[1]) <= int(found[2]):
-        message = f'"{text}" is no shard; those of four are 1/4, 2/4, 3/4 and 4/4'
+        message = f'"{text}" is no shard; those of two are 1/2 and 2/2'
         raise argparse.ArgumentTypeError(message)
     return int(found[1]), int(found[2])
 
@@ -124,10 +125,15 @@ class HelpText(argparse.HelpFormatter):
         return "\n\n".join(paragraphs)
 
 
-class OptionParser(argparse.ArgumentParser):
+class _Unparsed(Exception):
+    """argparse's message about a command line."""
+
+
+class OptionParser(TryingParser):
     """An ArgumentParser without abbreviations; arguments it cannot parse are a UsageError.
 
-    `others` returns the verbs that have an option that this one has not.
+    `others` returns the verbs that have an option that this one has not, `check` refuses parsed
+    arguments with which the verb cannot run.
     """
 
     def __init__(
@@ -135,18 +141,54 @@ class OptionParser(argparse.ArgumentParser):
         prog: str,
         description: str | None,
         others: Callable[[str], list[str]] = lambda option: [],
+        check: Callable[[argparse.Namespace], None] = lambda options: None,
+        options: Callable[[], Sequence[VerbOption]] = tuple,
     ) -> None:
         super().__init__(
             prog=prog, description=description, allow_abbrev=False, formatter_class=HelpText
         )
-        self._others = others
+        self._others, self._check, self.options = others, check, options
         self._args: Sequence[str] = ()
         self._given: dict[str, list[str]] = {}
+        self._trying = False
 
     def parse(self, args: Sequence[str]) -> argparse.Namespace:
         """Parse a verb's arguments; values may stand before or after the options."""
         self._args, self._given = args, {}
-        return self.parse_intermixed_args(args)
+        if not self._trying:
+            require_typed(self, args)
+        try:
+            options = self.parse_intermixed_args(args)
+        except _Unparsed as e:  # here argparse is done, and can try proposals
+            if self._trying:
+                raise misused(str(e)) from None
+            raise misparsed(self, str(e), args, self._others) from None
+        if not self._trying:
+            require_no_strays(self, args, options)
+        return options
+
+    def accepts(self, args: Sequence[str]) -> bool:
+        """Whether the verb can run with some arguments; files that the user named may be absent."""
+        found = self.refusal(args)
+        absent = isinstance(found, FileAccessError) and found.filename in self._args
+        return found is None or absent
+
+    def refusal(self, args: Sequence[str]) -> IrdeconvError | None:
+        """Return the reason if the verb cannot run with some arguments; --help is one, too."""
+        before, self._trying = self._args, True
+        try:
+            self._check(self.parse(args))
+        except IrdeconvError as e:
+            return e
+        except SystemExit:
+            return misused("--help")
+        finally:
+            self._args, self._trying = before, False
+        return None
+
+    def option(self, name: str) -> VerbOption | None:
+        """Return the record of an option."""
+        return next((o for o in self.options() if name in o.names), None)
 
     def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
         """Refuse a second value of an option that has one, which argparse would take silently."""
@@ -158,8 +200,8 @@ class OptionParser(argparse.ArgumentParser):
         return super()._get_values(action, arg_strings)
 
     def error(self, message: str) -> NoReturn:
-        """Raise UsageError in our own words."""
-        raise misparsed(self, message, self._args, self._others)
+        """Leave argparse; `parse` raises the UsageError."""
+        raise _Unparsed(message)
 
 
 class VerbOption(NamedTuple):

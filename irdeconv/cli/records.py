@@ -314,8 +314,9 @@ differences of runtimes.
     [RESULTS]  check: a folder or an .npz @of check @why run has --with PEER and -o RESULTS
     = @group make and list @of make list
     --dialect LIST  openvino (default), onednn, onnx, ort-nhwc, tensorrt, or all @list @default
+        @words openvino onednn onnx ort-nhwc tensorrt all
     --set LIST  quick (every value once), pairs (every pair of values), edges, networks, or full:
-        all but quick (default) @list @default
+        all but quick (default) @list @default @words quick pairs edges networks full
     --only PATTERN ...  cases by name: '*-edge-*'
     --layers FILE.toml  layers of your own
     --full-size  layers of networks with all channels and elements
@@ -330,6 +331,7 @@ differences of runtimes.
     --force  replace a suite, or the results of run @of make run
     = @group run and check @of run
     --with PEER  irdeconv, openvino, onnxruntime (needs --onnx) @dest peer
+        @words irdeconv openvino onnxruntime
     --lowered  run: the lowered models @dest lowered_models
     -o --output RESULTS  run: keep the results here
     --all  list cases that pass as well @of run check
@@ -389,7 +391,7 @@ Without LAYER, all deconvolutions are explained if there are only a few. Exit co
 that a layer belongs to would reject it.
 
 --format svg draws every axis with its inserted zeros, pads, taps and phases, and how many taps
-reach each output. -o FILE.svg writes the picture.
+reach each output. With -o FILE.svg it goes into a file.
     + STRUCTURE
     [LAYER]  the name of a deconvolution
     --solve SIZE[,SIZE]  list attributes of the layer's dialect that give this output size (one for
@@ -589,6 +591,7 @@ assumptions that are listed.
     + MODEL
     --only PATTERN ...  look for this pattern only (repeatable): zero-insertion, phases,
         depth-to-space, resize, upsample (the last one only if it is named)
+        @words zero-insertion phases depth-to-space resize upsample
     + SHAPE
     -o --output FILE  write the raised IR here (.xml, .bin beside it), or the ONNX model (.onnx)
         @writes model .xml .onnx

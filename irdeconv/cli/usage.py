@@ -4,13 +4,27 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from argparse import Action, ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 from irdeconv.base import synonyms
-from irdeconv.base.errors import Diagnostic, UsageError, did_you_mean, misused
+from irdeconv.base.errors import (
+    Diagnostic,
+    InputError,
+    IrdeconvError,
+    UsageError,
+    did_you_mean,
+    misused,
+    nearest,
+    question,
+)
+from irdeconv.base.opening import is_file
+from irdeconv.cli import proposals
+from irdeconv.cli.proposals import TryingParser
 
 _PLACEHOLDERS = {
     "ACTION": "make vectors",
@@ -43,19 +57,19 @@ def option_names(parser: ArgumentParser) -> list[str]:
     return [name for action in parser._actions for name in action.option_strings]
 
 
-def _positionals(parser: ArgumentParser) -> list[str]:
+def _positionals(parser: TryingParser) -> list[str]:
     """Return how the usage calls the arguments that are no options."""
     places = [a for a in parser._actions if not a.option_strings]
     ends = {"?": "[{}]", "*": "[{} ...]", "+": "{} ..."}
     return [ends.get(str(a.nargs), "{}").format(a.metavar or a.dest) for a in places]
 
 
-def _placeholder(parser: ArgumentParser, name: str) -> str:
+def _placeholder(parser: TryingParser, name: str) -> str:
     """Return how the usage calls the value of an option."""
     return next((str(a.metavar or a.dest.upper()) for a in _named(parser, name)), "VALUE")
 
 
-def _named(parser: ArgumentParser, name: str) -> list[Action]:
+def _named(parser: TryingParser, name: str) -> list[Action]:
     """Return the action that argparse calls by its option names, joined by slashes, or metavar."""
     return [a for a in parser._actions if ("/".join(a.option_strings) or a.metavar) == name]
 
@@ -73,7 +87,9 @@ def wants_json(args: Sequence[str]) -> bool:
     return wanted == "json"
 
 
-def unknown_verb(args: Sequence[str], verbs: Iterable[str]) -> UsageError:
+def unknown_verb(
+    args: Sequence[str], verbs: Iterable[str], parser_of: Callable[[str], TryingParser]
+) -> UsageError:
     """Return the error of a command line whose first word is no verb."""
     word, known = args[0], list(verbs)
     if not word:
@@ -86,8 +102,9 @@ def unknown_verb(args: Sequence[str], verbs: Iterable[str]) -> UsageError:
     if word.split(" ")[0] in known:
         return misused(f'"{word}" is one word in quotes', f"without them: irdeconv {word}")
     if (word.startswith("-") or path) and later is not None:
-        rest = " ".join([later, *(a for a in args if a != later)])
-        return misused(f'the verb stands before "{word}"', f"irdeconv {rest}")
+        rest = [*args]
+        rest.remove(later)
+        return proposals.before_the_verb(word, later, parser_of(later), rest)
     options = ("--help", "--version") if word.startswith("-") else ()
     near = did_you_mean(word, (*options, *known))
     if word in synonyms.VERBS:
@@ -95,28 +112,38 @@ def unknown_verb(args: Sequence[str], verbs: Iterable[str]) -> UsageError:
     elif re.fullmatch(r"[EWew]\d{3}", word):
         near = f"irdeconv codes {word.upper()} explains it"
     elif word.startswith("-"):
-        first = "a verb stands first: irdeconv VERB FILE; irdeconv help VERB lists its options"
+        first = "the verb comes first: irdeconv VERB FILE; irdeconv help VERB lists its options"
         return misused(f'there is no option "{word}" without a verb', near or first)
     elif path and not near:
-        return misused(f'a verb stands before "{word}"', f"irdeconv inspect {word}")
+        example = proposals.accepted(parser_of("inspect"), args)
+        hint = f"for example: {example}" if example else "irdeconv help lists the verbs"
+        return misused(f'"{word}" is no verb; the verb comes first', hint)
     return misused(f'there is no verb "{word}"', near or "irdeconv help lists the verbs")
 
 
-def _unknown_ones(parser: ArgumentParser, args: Sequence[str]) -> list[str]:
+def _unknown_ones(parser: TryingParser, args: Sequence[str]) -> list[str]:
     """Return the options that no option of a verb begins with."""
-    written = (a.partition("=")[0] for a in args if a.startswith("--"))
-    return [w for w in written if not any(o.startswith(w) for o in option_names(parser))]
+    names = {a: a.partition("=")[0] for a in args if a.startswith("--")}
+    known = option_names(parser)
+    return [a for a, name in names.items() if not any(o.startswith(name) for o in known)]
 
 
-def _needs_one_of(parser: ArgumentParser, verb: str, names: Sequence[str]) -> UsageError:
+def _needs_one_of(
+    parser: TryingParser, verb: str, names: Sequence[str], args: Sequence[str]
+) -> UsageError:
+    loose = [[args[at]] for at in proposals.loose_words(parser, args)]
+    placed = (line for word in loose for line in proposals.placements(parser, args, word))
+    found = proposals.accepted(parser, *placed)
     one = f"{', '.join(names[:-1])} or {names[-1]}"
     example = f"{names[0]} {_VALUES.get(names[0]) or _placeholder(parser, names[0])}"
-    return misused(f"{verb} needs {one}", f"for example: irdeconv {verb} model.xml {example}")
+    line = f"{shlex.join(args)} {example}" if args else f"model.xml {example}"
+    hint = found or f"for example: irdeconv {verb} {line}"
+    return misused(f"{verb} needs {one}", hint)
 
 
 def misparsed(
-    parser: ArgumentParser, message: str, args: Sequence[str], others: Callable[[str], list[str]]
-) -> UsageError:
+    parser: TryingParser, message: str, args: Sequence[str], others: Callable[[str], list[str]]
+) -> IrdeconvError:
     """Return the error that states argparse's message about a verb's arguments in our words.
 
     `others` returns the verbs that have an option.
@@ -124,11 +151,15 @@ def misparsed(
     verb = parser.prog.removeprefix("irdeconv ")
     start, _, rest = message.partition(": ")
     if start == "unrecognized arguments":
-        left = [a for a in args if rest == a or rest.startswith(f"{a} ")]
-        word = max(left, key=len, default=rest)
-        if word.startswith("-") and word != "-":
+        dashed = [a for a in args if re.match(r"-[a-z]{2,}", a) and _long(parser, verb, a)]
+        if dashed:
+            return _unknown_option(parser, dashed[0], args, others)
+        left = [a for a in args if f" {a} " in f" {rest} "]
+        options = [a for a in left if a.startswith("-") and a != "-"]
+        word = options[0] if options else max(left, key=len, default=rest)
+        if options:
             return _unknown_option(parser, word, args, others)
-        return _one_too_many(parser, verb, word, args)
+        return _one_too_many(parser, verb, _surplus(parser, word, left or [word], args), args)
     required = start.startswith(("the following arguments are", "one of the arguments"))
     if required and (unknown := _unknown_ones(parser, args)):
         return _unknown_option(parser, unknown[0], args, others)
@@ -136,7 +167,7 @@ def misparsed(
         return _lacking(parser, verb, rest.split(", "), args)
     one_of = re.match(r"one of the arguments (.*) is required", message)
     if one_of:
-        return _needs_one_of(parser, verb, one_of[1].split())
+        return _needs_one_of(parser, verb, one_of[1].split(), args)
     name = start.removeprefix("argument ")
     option = name.split("/")[-1]
     if rest.startswith("expected "):
@@ -145,48 +176,122 @@ def misparsed(
         return misused(f"{option} takes no value", f"write {option} alone")
     chosen = re.match(r"invalid choice: '(.*)' \(choose from", rest, re.DOTALL)
     if chosen:
-        return _no_choice(parser, name, option, chosen[1])
-    excluded = re.match(r"not allowed with argument (\S+)", rest)
-    if excluded:
+        return _no_choice(parser, name, option, chosen[1], args)
+    if excluded := re.match(r"not allowed with argument (\S+)", rest):
         other = excluded[1].split("/")[-1]
         return misused(f"{option} and {other} exclude each other", "leave one out")
+    return _wrong_value(parser, option, message, args)
+
+
+def _wrong_value(
+    parser: TryingParser, option: str, message: str, args: Sequence[str]
+) -> UsageError:
+    """Return the error of a value that the option's parser refuses."""
+    rest = message.partition(": ")[2]
+    if unfinished := re.match(r'"(.*)" is not of the form s/RE', rest):
+        lines = ([a.replace(unfinished[1], t) for a in args] for t in _finished(unfinished[1]))
+        if found := proposals.accepted(parser, *lines):
+            return misused(f"{option}: {rest}", found)
+    if regular := re.match(r'"(s\W.*)" is no regular expression', rest):
+        return misused(f"{option}: {rest}", _escaped(parser, regular[1], args))
     example = _VALUES.get(option) or "".join(re.findall(r"is not a number from (\d+)", rest))
     hint = f"for example: {option} {example}" if example else None
     return misused(f"{option}: {rest}" if rest else message, hint)
 
 
+def _finished(text: str) -> list[str]:
+    """Return what an unfinished substitution may be: s|a|b without its end, a/b without more."""
+    return [f"{text}{text[1:2]}", f"s/{text}/", f"s{text}", f"s{text}/"]
+
+
+def _long(parser: TryingParser, verb: str, word: str) -> bool:
+    """Whether a word with a single dash is the name of a long option, here or elsewhere."""
+    known = option_names(parser)
+    return f"-{word}" in known or _meant(parser, verb, f"-{word}", known) is not None
+
+
+def _escaped(parser: TryingParser, text: str, args: Sequence[str]) -> str:
+    """Return the remedy of a substitution that is no regular expression: a literal text."""
+    mark = text[1]
+    wanted, *rest = text[2:].split(mark)
+    literal = f"s{mark}{re.escape(wanted)}{mark}{mark.join(rest)}"
+    plain = proposals.accepted(parser, [a.replace(text, literal) for a in args])
+    return f"a backslash makes a character literal: {plain or literal}"
+
+
 def _unknown_option(
-    parser: ArgumentParser, word: str, args: Sequence[str], others: Callable[[str], list[str]]
+    parser: TryingParser, word: str, args: Sequence[str], others: Callable[[str], list[str]]
 ) -> UsageError:
     verb = parser.prog.removeprefix("irdeconv ")
-    value = next((b for a, b in pairwise([*args, ""]) if a == word), "")
-    word = word.partition("=")[0]
+    value = word.partition("=")[2] or next((b for a, b in pairwise([*args, ""]) if a == word), "")
+    written, word = word, word.partition("=")[0]
     known = [o for o in option_names(parser) if o.startswith("--") and o != "--debug"]
     plain = "--" + word.lstrip("-").replace("_", "-")
     begun, places = [o for o in known if o.startswith(plain)], _positionals(parser)
     if len(word) == 2 and value[:1].isalnum():
-        begun = [o for o in begun if _named(parser, o)[0].nargs != 0]
-    if plain not in known and (meant := _meant(verb, plain, known)):
-        hint = meant
+        begun = [o for o in begun if getattr(proposals.action_of(parser, o), "nargs", 0) != 0]
+    hint: str | None = None
+    if "--input" in known and value and plain[2:] in proposals.inputs_of(proposals.model_in(args)):
+        hint = f"an input is written --input {plain[2:]}={value}"
+    elif plain not in known and (meant := _meant(parser, verb, plain, known)):
+        hint = _fitting(parser, meant, written, value, args)
     elif plain in known or 0 < len(begun) < 5:
-        meant = '" or "'.join([plain] if plain in known else begun)
-        hint = f'did you mean "{meant}"?'
+        hint = question([plain] if plain in known else begun)
     elif {"--against": "OTHER"}.get(plain, plain[2:].upper()) in [p.strip("[].+ ") for p in places]:
         hint = f"write irdeconv {verb} {' '.join(places)}, without {word}"
     elif plain.startswith(_FOR_MODEL) and value.endswith((".xml", ".onnx")):
-        hint = f"a model stands without an option: irdeconv {verb} {value}"
-    elif elsewhere := others(word):
-        more = f" and {len(elsewhere) - 3} more" if len(elsewhere) > 3 else ""
-        hint = f"it is an option of {', '.join(elsewhere[:3])}{more}"
+        hint = f"a model is written without an option: irdeconv {verb} {value}"
+    elif near := nearest(plain[2:], _alike(plain[2:], known), _SURELY):
+        hint = question(f"--{name}" for name in near)
+    elif name := proposals.as_option(parser, written, args):
+        hint = name
+    elif elsewhere := [v for v in others(word) if v != "batch"]:
+        hint = f"it is an option of {', '.join(elsewhere)}"
     elif re.fullmatch("--..?", word) and "NAME=VALUE" in " ".join(places):
         hint = "an input is written NAME=VALUE, without --"
-    else:
-        near = did_you_mean(plain[2:], [o[2:] for o in known], _SURELY)
-        hint = near.replace('"', '"--', 1) if near else _explained(parser, verb, plain[2:])
-    return misused(f'{verb} has no option "{word}"', hint)
+    return misused(f'{verb} has no option "{word}"', hint or _explained(parser, verb, plain[2:]))
 
 
-def _explained(parser: ArgumentParser, verb: str, word: str) -> str:
+def _alike(word: str, known: Iterable[str]) -> list[str]:
+    """Return the options that may be meant, without their dashes: --no-x never means --x."""
+    names = [option[2:] for option in known]
+    return [name for name in names if name.startswith("no-") == word.startswith("no-")]
+
+
+def _fitting(parser: TryingParser, meant: str, word: str, value: str, args: Sequence[str]) -> str:
+    """Return the remedy of another tool's option: this verb's option, with a value that fits it."""
+    option, file = next(iter(re.findall(r"--[a-z-]+", meant)), ""), proposals.model_in(args)
+    if not option or not (meant.startswith("--") or "--from" in meant):
+        kept = proposals.into_file(parser, args, value) if "> FILE" in meant else None
+        return kept or meant
+    at = next(i for i, a in enumerate(args) if a == word)
+    after = args[at + 1 + (value != "" and "=" not in word) :]
+    names = [name for name in re.split("[,; ]+", value) if name]
+    news = []
+    if option == "--shape":
+        shapes = proposals.shape_for(word, value, file), proposals.respelled_shape(value), value
+        news = [[option, s] for s in shapes if s and s[-1:] == "]"]
+    elif names and all(proposals.has_name(file, name) for name in names):
+        news = [["--from", names[0], "--to", names[-1]]] if option == "--from" else []
+        news += [[text for name in names for text in (option, name)]]
+        news += [[option, pattern] for pattern in [proposals.common_pattern(names)] if pattern]
+    elif option == "--format" and value:
+        wrong = Path(value).suffix[1:]
+        line = proposals.respelled_choice(["-o", value], "", wrong, meant.split()[-1])
+        news = [[*meant.split(), *line], [*meant.split(), value]]
+    if found := proposals.accepted(parser, *([*args[:at], *new, *after] for new in news)):
+        return found
+    if not meant.startswith("--"):
+        return meant
+    if option == "--shape":
+        return "--shape takes all sizes of an input, such as --shape 'x[1,3,64,64]'"
+    record = parser.option(option)
+    needs = record.needs.split() if record else []
+    partner = f" It needs {' or '.join(needs)}." if needs and not {*needs} & {*args} else ""
+    return f'did you mean "{meant}"?{partner}'
+
+
+def _explained(parser: TryingParser, verb: str, word: str) -> str:
     """Return where the options of a verb are explained, with those whose help has a word."""
     found = [
         f'"{action.option_strings[-1]}"'
@@ -198,40 +303,54 @@ def _explained(parser: ArgumentParser, verb: str, word: str) -> str:
     return f"{perhaps}irdeconv {verb} --help lists its options"
 
 
-def _meant(verb: str, word: str, known: Sequence[str]) -> str | None:
-    """Return the answer to an option of another tool, if there is one."""
+def _meant(parser: TryingParser, verb: str, word: str, known: Sequence[str]) -> str | None:
+    """Return the answer to an option of another tool, if there is one: an option or a sentence."""
     names = f"{verb}:{word[2:]}", word[2:], re.sub("^(n|num|number-of|set|use)-", "", word[2:])
     answers = next(filter(None, map(synonyms.OPTIONS.get, names)), "")
+    formats = [c for a in _named(parser, "--format") for c in a.choices or ()]
+    answers = answers or f"--format {word[2:]}" * (word[2:] in formats)
     for answer in filter(None, answers.split(" | ")):
-        if not answer.startswith("--"):
+        option, _, value = answer.partition(" ")
+        choices = [str(c) for a in _named(parser, option) for c in a.choices or ()]
+        if not answer.startswith("--") or (
+            option in known and (not choices or value in ("", *choices))
+        ):
             return answer
-        if answer.split()[0] in known:
-            return f'did you mean "{answer}"?'
     return None
 
 
-def _one_too_many(parser: ArgumentParser, verb: str, word: str, args: Sequence[str]) -> UsageError:
-    takes = " ".join(_positionals(parser)) or "no file"
-    hint = "leave it out"
+def _surplus(
+    parser: TryingParser, word: str, left: Sequence[str], args: Sequence[str]
+) -> list[str]:
+    """Return the surplus words: of a file and words, the words, whichever argparse took first."""
+    if not is_file(word):
+        return [w for w in left if not w.startswith("-")] or [word]
+    loose = [args[at] for at in proposals.loose_words(parser, args)]
+    return [w for w in loose if not re.search(r"[./\\=]", w) and not is_file(w)][:1] or [word]
+
+
+def _one_too_many(
+    parser: TryingParser, verb: str, words: Sequence[str], args: Sequence[str]
+) -> UsageError:
+    takes, word = " ".join(_positionals(parser)) or "no file", words[0]
     whole = next(filter(os.path.isfile, map(" ".join, pairwise(args))), None)
+    model = word.endswith((".xml", ".onnx"))
     if whole:
         hint = f"a name with a blank needs quotes: '{whole}'"
-    elif word.endswith((".xml", ".onnx")) and {"-o", "--output"} & {*args}:
+    elif model and {"-o", "--output"} & {*args}:
         hint = "one model at a time; irdeconv batch takes a folder of them"
-    elif word.endswith((".xml", ".onnx")) and verb in _WRITERS:
-        hint = f"-o {word} writes there"
-    elif word.endswith((".xml", ".onnx")) and " ".join(_positionals(parser)) in ("FILE", "[FILE]"):
+    elif model and verb not in _WRITERS and takes in ("FILE", "[FILE]"):
         hint = "one model at a time; irdeconv compare takes two"
-    elif re.search(r"\[.*\]$", word) and "--shape" in option_names(parser):
-        hint = f"a shape is written --shape '{word}'"
-    elif "=" in word and "--input" in option_names(parser):
-        hint = f"an input is written --input {word}"
-    elif word.endswith(".json") and "--certificate" in option_names(parser):
-        hint = f"--certificate {word} names certificates"
-    elif "--only" in option_names(parser) and "--sort" in option_names(parser):
-        hint = f"--only {word} names layers"
-    elif "--from" in option_names(parser):
-        hint = f"name layers by options: --from {word}, --to {word}"
+    else:
+        without = [a for a in args if a not in words]
+        loose = [[args[at]] for at in proposals.loose_words(parser, args)]
+        placed = (line for w in (words, *loose) for line in proposals.placements(parser, args, w))
+        hint = proposals.accepted(parser, *placed) or "leave it out"
+        if hint == "leave it out" and (alone := proposals.accepted(parser, without)):
+            hint = f"leave it out: {alone}"
+            every = proposals.accepted(parser, [a for a in without if a not in loose[-2]])
+            if takes.endswith("[LAYER]") and every:
+                hint = f"one LAYER at a time, or none for all: {every}"
     return misused(f'{verb} takes {takes}: "{word}" is one too many', hint)
 
 
@@ -258,11 +377,9 @@ def suited(diagnostic: Diagnostic, args: Namespace, *, keeps_onnx: bool) -> Diag
 
 
 def _lacking(
-    parser: ArgumentParser, verb: str, names: list[str], args: Sequence[str]
-) -> UsageError:
+    parser: TryingParser, verb: str, names: list[str], args: Sequence[str]
+) -> IrdeconvError:
     """Return the error of missing arguments; the example is the command with them."""
-    import shlex
-
     optional = re.findall(r"\[(\S+)", " ".join(_positionals(parser)))
     names = [n for n in names if n not in optional]
     choices = {str(a.metavar): [str(c) for c in a.choices] for a in parser._actions if a.choices}
@@ -273,6 +390,9 @@ def _lacking(
         example = "join results -o joined.npz"
     if verb == "convert":
         example = example.replace("model.xml", "model.onnx")
+    refusal = parser.refusal(shlex.split(example)) if args and names == ["-o/--output"] else None
+    if isinstance(refusal, InputError):  # the model is no model of this verb
+        return refusal
     there_are = [f"{n} is one of {', '.join(choices[n])}" for n in names if n in choices]
     hint = "; ".join([f"for example: irdeconv {verb} {example}", *there_are])
     places = [a for a in args if not a.startswith("-")]
@@ -282,9 +402,7 @@ def _lacking(
     return misused(f"{verb} needs {shown}", hint)
 
 
-def _without_value(
-    parser: ArgumentParser, name: str, option: str, args: Sequence[str]
-) -> UsageError:
+def _without_value(parser: TryingParser, name: str, option: str, args: Sequence[str]) -> UsageError:
     for at, arg in enumerate(args[:-1]):
         if arg in name.split("/") and re.match(r"-+[\d\[.,]", args[at + 1]):
             hint = f"a value that begins with - is written {option}={args[at + 1]}"
@@ -297,14 +415,24 @@ def _without_value(
     return misused(f"{option} needs a value", f"for example: {option} {value}")
 
 
-def _no_choice(parser: ArgumentParser, name: str, option: str, word: str) -> UsageError:
+def _no_choice(
+    parser: TryingParser, name: str, option: str, word: str, args: Sequence[str]
+) -> UsageError:
     choices = [str(c) for a in _named(parser, name) for c in a.choices or ()]
-    hint = did_you_mean(word, choices, _SURELY) or "there are " + ", ".join(choices)
-    meant = synonyms.OPTIONS.get(word, "").removeprefix("--format ")
-    if option == "--format" and meant in choices:
-        hint += f"; {meant} is the nearest"
     if not option.startswith("-"):
+        hint = did_you_mean(word, choices, _SURELY) or "there are " + ", ".join(choices)
+        later = next((a for a in args if a in choices), None)
+        swapped = [later, *(a for a in args if a != later)] if later else []
         if re.search(r"[./\\]", word) or os.path.exists(word):
-            hint = f"{option} comes before it: {', '.join(choices)}"
+            first = f"{option} comes before it: {', '.join(choices)}"
+            hint = (swapped and proposals.accepted(parser, swapped)) or first
         return misused(f'unknown {option.lower()} "{word}"', hint)
+    hint = f"there are {', '.join(choices)}"
+    answers = synonyms.OPTIONS.get(word.lower(), "").split(" | ")  # the same before the similar
+    near = [c for answer in answers for c in choices if answer == f"{option} {c}"][:1]
+    near = near or nearest(word, choices, _SURELY)
+    if near:
+        line = proposals.respelled_choice(args, option, word, near[0])
+        found = proposals.accepted(parser, line) if len(near) == 1 else None
+        hint = f"did you mean {near[0]}? {found}" if found else question(near) or hint
     return misused(f'{option} has no "{word}"', hint)

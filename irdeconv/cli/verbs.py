@@ -33,7 +33,20 @@ def verb_record(verb: str) -> Verb:
 
 def verb_parser(verb: str) -> OptionParser:
     """Return the parser of a verb's arguments."""
-    parser = OptionParser(f"irdeconv {verb}", verb_record(verb).about, _verbs_with)
+    this = verb_record(verb)
+
+    def check(options: Namespace) -> None:
+        from irdeconv.cli import checks
+
+        checks.check_together(this, options)
+        checks.check_options(this, options)
+        if not any(option.writes.startswith("model") for option in this.options):
+            checks.check_outputs(this, options)  # of a model it imports NumPy
+
+    def options() -> list[VerbOption]:
+        return [*this.options, *(_passed().values() if this.passes else ())]
+
+    parser = OptionParser(f"irdeconv {verb}", this.about, _verbs_with, check, options)
     configure(parser, verb)
     return parser
 
@@ -86,15 +99,20 @@ class _Passed(Action):
         namespace.words = words
 
 
-def _add_passed(parser: ArgumentParser) -> None:
-    """Add the options of the verbs that a batch passes on; each says which verbs have it."""
-    parser.set_defaults(words=[])
+def _passed() -> dict[str, VerbOption]:
+    """Return the options that a batch passes on, by name."""
     seen: dict[str, VerbOption] = {}
     for task, names in PASSED.items():
         for option in (*verb_record(task).options, *rows(SHARED["COMMON"])):
             if option.names and option.names[-1] in names.split():
                 seen.setdefault(option.names[-1], option)
-    for name, option in seen.items():
+    return seen
+
+
+def _add_passed(parser: ArgumentParser) -> None:
+    """Add the options of the verbs that a batch passes on; each says which verbs have it."""
+    parser.set_defaults(words=[])
+    for name, option in _passed().items():
         verbs = [task for task in PASSED if name in PASSED[task].split()]
         which = "any verb" if len(verbs) == len(PASSED) else ", ".join(verbs)
         flag = not option.value or name == "--certify"

@@ -185,9 +185,13 @@ def _beyond_target(
         except (InferenceError, UnsupportedError) as e:
             return e.diagnostics
     problems = Collector(most=current().reports)
+    graph = loaded.graph
+    idle = graph is not None and not any(n.op.deconvolution for n in graph.nodes())
+    idle_hint = "the model has no deconvolution for lower --target; change it or the target"
+    hint = f"{idle_hint}, or lower the original" if idle else None
     for v in violations:
         message = f'{v.operation} "{v.layer}" does not run on {target.name}: {v.text}'
-        problems.add("E420", message, location=v.location, layer=v.layer)
+        problems.add("E420", message, location=v.location, layer=v.layer, hint=hint)
     problems.count_rest()
     return problems.diagnostics
 

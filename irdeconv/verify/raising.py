@@ -144,7 +144,8 @@ def raise_deconvolutions(
     only = None if only is None else tuple(only)
     for name in only or ():
         if name not in PATTERNS:
-            hint = did_you_mean(name, PATTERNS) or f"there are {', '.join(PATTERNS)}"
+            form = {"stacked": "depth-to-space"}.get(name, name)  # where stacked leaves its traces
+            hint = did_you_mean(form, PATTERNS) or f"there are {', '.join(PATTERNS)}"
             raise misused(f'there is no pattern "{name}"', hint)
     wanted = frozenset(USUAL if only is None else only)
     source = inferred(graph)

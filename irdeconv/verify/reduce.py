@@ -15,7 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from irdeconv.base import progress
-from irdeconv.base.errors import Diagnostic, IrdeconvError, NothingToReduceError, count, misused
+from irdeconv.base.errors import (
+    Diagnostic,
+    IrdeconvError,
+    NothingToReduceError,
+    count,
+    did_you_mean,
+    misused,
+)
 from irdeconv.base.json_form import NamedLayer, Record, finite
 from irdeconv.base.markup import html_text, html_title, line
 from irdeconv.base.tables import printable
@@ -214,7 +221,8 @@ class Task:
         if self.tolerance is not None and self.compare is None:
             raise misused("--tolerance goes with --compare")
         if self.verb is not None and self.verb not in VERBS:
-            raise misused(f'verb is "{self.verb}"; it is one of {", ".join(VERBS)}')
+            hint = did_you_mean(self.verb, VERBS) or f"it is one of {', '.join(VERBS)}"
+            raise misused(f'--verb "{self.verb}": reduce has no such check', hint)
         if self.compare == PEER:
             openvino()
         elif self.compare == ONNX_PEER:
@@ -223,7 +231,8 @@ class Task:
                 hint = "write the piece of an ONNX model to an .onnx"
                 raise misused("ONNX Runtime reads only an .onnx", hint)
         elif isinstance(self.compare, str):
-            raise misused(f'compare is "{self.compare}"; it is "{PEER}", "{ONNX_PEER}" or a model')
+            hint = f'it is "{PEER}", "{ONNX_PEER}" or a model'
+            raise misused(f'--compare "{self.compare}": there is no such runtime', hint)
 
     def made_check(self) -> reduce_checks.Check:
         """Return the check."""

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from irdeconv.base import work
-from irdeconv.base.errors import OpError, did_you_mean, misused
+from irdeconv.base.errors import OpError, did_you_mean, misused, wider_pattern
 from irdeconv.base.opening import parse_toml
 from irdeconv.ir.attributes import Ints
 from irdeconv.ir.constant import ArrayData
@@ -613,8 +613,8 @@ def chosen_dialects(names: Sequence[str]) -> list[str]:
 def _chosen(kind: str, names: Sequence[str], meanings: Mapping[str, tuple[str, ...]]) -> list[str]:
     for name in names:
         if name not in meanings:
-            message = f'there is no {kind} "{name}": {", ".join(meanings)}'
-            raise misused(message, did_you_mean(name, meanings))
+            hint = did_you_mean(name, meanings) or f"there are {', '.join(meanings)}"
+            raise misused(f'there is no {kind} "{name}"', hint)
     return list(dict.fromkeys(member for name in names for member in meanings[name]))
 
 
@@ -635,7 +635,9 @@ def selected(cases: Sequence[SuiteCase], patterns: Sequence[str]) -> list[SuiteC
     """Return the cases whose name fits one of the patterns (`*`, `?`); all without a pattern."""
     found = [c for c in cases if not patterns or any(fnmatchcase(c.name, p) for p in patterns)]
     if not found:
-        raise misused(f"no case is named like {', '.join(patterns)}", "suite list shows the names")
+        wider = wider_pattern(patterns, (case.name for case in cases))
+        hint = f"--only '{wider}' fits some" if wider else "suite list shows the names"
+        raise misused(f"no case is named like {', '.join(patterns)}", hint)
     return found
 
 

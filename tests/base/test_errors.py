@@ -18,7 +18,15 @@ import irdeconv as ird
 from irdeconv.base import errors, limits
 from irdeconv.base.code_pages import FOLDER, GROUPS, CodePage, code_page, path_of
 from irdeconv.base.codes import CODES
-from irdeconv.base.errors import Diagnostic, FileAccessError, IrdeconvError, Note, no_access
+from irdeconv.base.errors import (
+    Diagnostic,
+    FileAccessError,
+    IrdeconvError,
+    Note,
+    distance,
+    nearest,
+    no_access,
+)
 from irdeconv.cli.main import main
 from irdeconv.cli.usage import option_names
 from irdeconv.cli.verbs import VERBS, verb_parser
@@ -477,3 +485,16 @@ def test_constants_that_are_folded_are_counted_first() -> None:
             ird.compile("tests/hostile/files/bc1e9.xml", max_memory=100 << 20)
 
     assert peak_of(fail)[1] < LIMIT
+
+
+def test_only_near_words_are_proposed() -> None:
+    cases = {
+        "upl": ["up1"], "up7": ["up1", "up2"], "UP_1": ["up1"], "u1p": ["up1"],
+        "GPU": [], "tensorflow": [], "gem": ["gemm"], "stacekd": ["stacked"], "edge": ["edgetpu"],
+        "Deconv*": ["ConvolutionBackpropData"], "scope": [],
+    }  # fmt: skip
+    known = ["up1", "up2", "edgetpu", "tensorrt", "gemm", "stacked", "ConvolutionBackpropData"]
+    known += [f"scope/{n}" for n in "abcd"]
+    assert {word: nearest(word, known) for word in cases} == cases
+    assert nearest("conv9", [f"conv{n}" for n in range(5)]) == []
+    assert [distance("kitten", w) for w in ("kitten", "sitting", "iktten", "")] == [0, 3, 1, 6]

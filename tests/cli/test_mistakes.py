@@ -20,7 +20,7 @@ import irdeconv as ird
 from irdeconv.base import synonyms
 from irdeconv.base.opening import reading_hint, unwritable
 from irdeconv.cli.main import main
-from irdeconv.cli.verbs import VERBS, verb_record
+from irdeconv.cli.verbs import VERBS, verb_parser, verb_record
 from irdeconv.formats.kinds import kind_of
 from support import irbuild as ib
 from support.commands import Capture, Patch
@@ -36,6 +36,12 @@ SUM = """graph 1 "m" {
   %3 "y" = opset1.Result(%2)
 }
 """
+RANGE = """graph 1 "m" {
+  %0 "x" = opset1.Parameter() {shape = [1, 3..9], element_type = f32}
+  %1 "y" = opset1.Result(%0)
+}
+"""
+HEAD = Path(__file__).parents[2] / "ir_samples" / "openvino" / "segmentation_head.xml"
 Mistake = tuple[str, int, str]
 
 
@@ -93,6 +99,7 @@ def _write_models(root: Path, net: str) -> None:
         "deep/mine.toml": 'description = "mine"\n',
         "sum.ird": SUM,
         "net.ird": 'graph 1 "m" {\n}\n',
+        "range.ird": RANGE,
         "notes.txt": "hello\n",
         "cut.onnx": b"\x08\x09\x12\x04made" + bytes(9),
         "bad.toml": "a = [\n",
@@ -163,6 +170,17 @@ def test_each_is_one_message_with_its_mend() -> None:
         assert re.search(r"\n   = |; |: (give|name) |must be", said), command
         assert "Traceback" not in said, command
         assert "is a bug" not in said, command
+
+
+def test_every_proposed_command_is_accepted() -> None:
+    form = r"(?<!example)(?:= |; |: |\? )irdeconv ([a-z-]+ (?:[^;A-Z\n]|'.*')*)$"
+    lines = [line for _, _, said in MISTAKES for line in re.findall(form, said, re.M)]
+    prose = re.compile(r" (model|lists|takes|explains|reads|runs|prints|writes)\b")
+    proposed = [x for x in lines if x.split()[0] in VERBS and not prose.search(x)]
+    assert len(proposed) > 50
+    for line in proposed:
+        verb, *args = shlex.split(line.partition(" > ")[0])
+        assert verb_parser(verb).accepts(args), line
 
 
 @pytest.mark.parametrize("form", [["--format", "json"], ["--format=json"]])
