@@ -418,6 +418,8 @@ def finish(args: argparse.Namespace, journal: Journal, console: Console) -> int:
         console.log(f"wrote {path}")
     if not console.wants_json:
         text()
+    if args.folder is None and args.task in ("lower", "convert", "simplify"):
+        console.log("no models are kept; -o FOLDER keeps them")
     for piece in _as_json(report) if console.wants_json else ():
         console.raw(piece)
     return report.exit_code

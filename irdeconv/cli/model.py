@@ -45,7 +45,7 @@ from irdeconv.formats.onnx_opaque import loaded
 from irdeconv.formats.onnx_types import set_shapes
 from irdeconv.ir.geometry import Semantics
 from irdeconv.ir.graph import Graph
-from irdeconv.ir.spec import Array, Shape, Spec, filled, format_shape, is_static
+from irdeconv.ir.spec import Array, Shape, Spec, bounds, filled, format_shape, is_static
 from irdeconv.public.editing import stage_edited
 from irdeconv.public.reading import reshaped
 from irdeconv.rewrite import infer_specs
@@ -90,7 +90,22 @@ def read(args: argparse.Namespace) -> Graph:
     if fill is not None and "inputs" not in args:  # else `gather` prefers the sizes of arrays
         args.shape = _filled_shapes(graph, args)
     protect_referred(args, graph.info.files)
+    _note_shapes(graph, args)
     return graph
+
+
+def _note_shapes(graph: Graph, args: argparse.Namespace) -> None:
+    """Log each size of --shape that lies outside the range that the model declares."""
+    if not getattr(args, "shape", None):
+        return
+    for name, shape in shapes_for(graph, args.shape).items():
+        declared = getattr(graph.parameters[graph.inputs.index(name)].op, "shape", None)
+        for axis, (own, asked) in enumerate(zip(declared or (), shape or (), strict=False)):
+            low, high = bounds(own)
+            if low != high and isinstance(asked, int) and not low <= asked <= (high or asked):
+                limits = format_shape((own,))[1:-1]
+                message = f"input {name}, axis {axis}: the model declares {limits}"
+                Console(quiet=args.quiet).log(f"{message}, --shape sets {asked}")
 
 
 def _filled_shapes(graph: Graph, args: argparse.Namespace) -> list[str]:

@@ -138,6 +138,10 @@ def finish_rewriting(
             console.raw(dump(graph, elide=0))
         for paragraph in (*map(str, made), *made.remarks):
             console.text(paragraph)
+        if args.certify and not made.all:
+            console.log("--certify: no deconvolution was rewritten, so nothing is proved")
+        if not args.output and console.format == "text":
+            console.log("no model is written; -o FILE writes it")
 
     return Answer(document, text, proof_code(made))
 
@@ -224,8 +228,9 @@ def _shapes(args: argparse.Namespace) -> dict[str, Shape | None]:
     """Return --sizes and --shape by the name of the input; UsageError if they do not fit."""
     texts = []
     for text in args.sizes:
-        name, equals, dims = text.rpartition("=")
-        if "[" in text or (not equals and "," not in text):
+        plain = re.sub(r"[=:]?\[([^\[\]]*)\]$", r"=\1", text)  # x[1,3] and x=[1,3], too
+        name, equals, dims = plain.rpartition("=")
+        if "[" in plain or (not equals and "," not in plain):
             raise misused(f"--sizes {text} is not NAME=DIMS", "such as --sizes x=1,3,64,64")
         if not re.fullmatch(r"[\d, ]*", dims):
             raise misused(f"--sizes {text}: sizes are exact", "--shape takes open ones: 'x[1,3,?]'")
@@ -364,13 +369,16 @@ def _lower(args: argparse.Namespace, console: Console) -> tuple[LoweringReport, 
 
         return graph_page(source, low.graph, low.report, made).to_html()
 
+    others = sum(bool(n.op.deconvolution) for n in low.graph.nodes()) if args.only else 0
+    size = f"--only leaves {count(others, 'other')}; " if others else ""
+    size += layer_count(low.graph)
     return low.report, finish_rewriting(
         args,
         low.report,
         console,
         stage=partial(_stage_ir, low.graph, args),
         prove=partial(prove, args, source, raised=False),
-        show=partial(_lowered_text, low.report, layer_count(low.graph), args, console),
+        show=partial(_lowered_text, low.report, size, args, console),
         page=page,
         graph=low.graph,
     )

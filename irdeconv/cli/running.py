@@ -250,7 +250,7 @@ def run_compare(args: argparse.Namespace, console: Console) -> Answer:
     graph = inferred_model(args, needed=True)
     items = args.inputs or _saved_inputs(args.other, graph)
     inputs = gather(graph, items, args.seed, console, fill=args.fill)
-    result = _compare(args, specialize(graph, inputs), inputs)
+    result = _compare(args, specialize(graph, inputs), inputs, console)
     if args.report is not None:
         write_text(args.report, ird.graph_page(result).to_html(), console)
     if args.reduce is not None and result.first_difference is not None:
@@ -310,11 +310,16 @@ def refuse_idle(args: argparse.Namespace) -> None:
         raise misused("--other-weights goes with the .xml of a second model", hint)
 
 
-def _compare(args: argparse.Namespace, a: Graph, inputs: dict[str, Array]) -> Comparison:
+def _compare(
+    args: argparse.Namespace, a: Graph, inputs: dict[str, Array], console: Console
+) -> Comparison:
     other = args.other
     wanted = {"tolerance": dict(args.tolerance), "reduce": args.reduce}
     if other is None:
-        b = ird.lower(a, args.form or FALLBACK, args.target).graph
+        b, report = ird.lower(a, args.form or FALLBACK, args.target)
+        if not len(report):
+            console.log(f"{args.file} has no deconvolutions: it is compared with itself")
+            console.log(f"irdeconv compare ORIGINAL {args.file} compares it with another model")
         return ird.compare(a, b, inputs, **wanted)
     runtime, file = checks.runtime_and_file(other)
     if runtime is not None:

@@ -31,6 +31,7 @@ from irdeconv.base.errors import (
     did_you_mean,
     first_names,
     misused,
+    wider_pattern,
 )
 from irdeconv.base.form_names import AUTO, FALLBACK, require_form
 from irdeconv.base.json_form import Record
@@ -117,13 +118,17 @@ class LoweringReport(Record, keys="form target? fused? layers diagnostics", repr
         if not self.layers:
             return "no deconvolutions, nothing to lower"
         done = [r for r in self.layers if r.form]
-        how = self.form
-        if how == "auto":
-            how += f" for {self.target}"
-        else:
-            others = Counter(r.form for r in done if r.form != how)
-            how += "".join(f", {n} of them as {form} instead" for form, n in others.items())
-        return f"{count(len(done), 'deconvolution')} of {len(self.layers)} lowered as {how}"
+        text = f"{count(len(done), 'deconvolution')} of {len(self.layers)} lowered"
+        if self.form == "auto":
+            return f"{text} as auto for {self.target}"
+        forms = Counter(r.form for r in done)
+        if {*forms} <= {self.form}:
+            return f"{text} as {self.form}"
+        parts = ", ".join(
+            f"{n} as {form}{'' if form == self.form else f' instead of {self.form}'}"
+            for form, n in forms.items()
+        )
+        return f"{text}, {parts}"
 
     def __repr__(self) -> str:
         return line(self, None, self.verdict)
@@ -222,7 +227,9 @@ class LoweringRequest:
         if not any(map(self.selects, known)):
             words = re.split("[,; ]+", str(self.only))
             one = f"write one of {first_names(known)}" if known else "the model has none to lower"
-            hint = did_you_mean(str(self.only), known) or one
+            wider = wider_pattern([str(self.only)], known)
+            near = did_you_mean(str(self.only), known) or (wider and f"--only '{wider}' fits some")
+            hint = near or one
             if len(words) > 1 and {*words} & {*known}:
                 start = os.path.commonprefix(words)  # noqa: RUF071 -- of names
                 hint = f'it is one pattern, not a list, such as "{start}*"'

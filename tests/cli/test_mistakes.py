@@ -172,6 +172,24 @@ def test_each_is_one_message_with_its_mend() -> None:
         assert "is a bug" not in said, command
 
 
+@pytest.mark.parametrize(
+    ("command", "note"),
+    [("lower net.xml", "no model is written; -o FILE writes it"),
+     ("lower up.onnx", "no model is written; -o FILE writes it"),
+     ("lower low.xml --certify", "no deconvolution was rewritten, so nothing is proved"),
+     ("compare low.xml", "low.xml has no deconvolutions: it is compared with itself"),
+     ("batch lower net.xml --jobs 0", "no models are kept; -o FOLDER keeps them"),
+     ("infer range.ird --shape x[1,16]", "the model declares 3..9, --shape sets 16"),
+     (f"lower {HEAD} --only up1", "1 deconvolution of 1 lowered as zero-insertion; --only leaves 1 "
+      "other;")],
+)  # fmt: skip
+def test_a_success_names_what_it_did_not_do(command: str, note: str, capsys: Capture) -> None:
+    code, said = answer(command, capsys)
+    assert code == 0
+    assert note in said
+    assert note not in answer(f"{command} -q", capsys)[1] or "--only" in note
+
+
 def test_every_proposed_command_is_accepted() -> None:
     form = r"(?<!example)(?:= |; |: |\? )irdeconv ([a-z-]+ (?:[^;A-Z\n]|'.*')*)$"
     lines = [line for _, _, said in MISTAKES for line in re.findall(form, said, re.M)]

@@ -515,4 +515,4 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "warning[W402]" in answer(*command, "-o", tmp_path / "no.xml", "--best-effort").err
     text = answer("lower", net, "--form", "gemm").out
     assert "deconv: zero-insertion instead of gemm: the kernel [4, 4]" in text
-    assert "1 deconvolution of 1 lowered as gemm, 1 of them as zero-insertion instead; " in text
+    assert "1 deconvolution of 1 lowered, 1 as zero-insertion instead of gemm; " in text
