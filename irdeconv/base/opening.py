@@ -97,8 +97,12 @@ def reading_hint(path: PathText, number: int | None) -> str | None:
         if "saved_model.pb" in names:
             return f"convert this model of TensorFlow: ovc {text}"
         model = next((n for n in names if n.endswith(_MODELS)), None)
-        found = f'name a file in it, such as "{file / (model or "")}"; batch takes folders'
-        return found if model else "name a file; the folder holds no models"
+        inside = _model_below(file) if model is None else file / model
+        if inside is None:
+            return "name a file; the folder holds no models"
+        return (
+            f'name a file in it, such as "{inside}"; irdeconv batch VERB {text} takes all of them'
+        )
     if number == ENOTDIR:
         above = next((p for p in (file, *file.parents) if p.is_file()), file)
         return f"{above} is a file, not a folder"
@@ -140,6 +144,18 @@ def _near(file: Path) -> str:
     there_is = f"has {first_names(kin)}" if kin else "has no such file"
     folder = "this folder" if file.parent == Path() else file.parent
     return question(near) or f"{folder} {there_is}"
+
+
+def _model_below(folder: Path) -> Path | None:
+    """Return a model in a folder's folders, among the first files that are there."""
+    looked_at = 0
+    for root, folders, names in os.walk(folder):
+        folders.sort()
+        looked_at += len(names) + 1
+        model = next((n for n in sorted(names) if n.endswith(_MODELS)), None)
+        if model or looked_at > _LOOKED_AT:
+            return Path(root, model) if model else None
+    return None
 
 
 def _names(folder: Path) -> list[str]:

@@ -247,6 +247,8 @@ def _found(
     parts = PurePath(path).parts
     fixed = next(i for i, part in enumerate(parts) if _PATTERN.search(part))
     root = str(Path(*parts[:fixed]))
+    if not os.path.isdir(root):
+        raise missing(os.path.join(root, parts[fixed]))
     # `**` matches folders as well as the files in them
     found = _matches(root, "/".join(parts[fixed:]), path)
     return root, [f for f in found if not os.path.isdir(f) or f.endswith(folders or "\0")]

@@ -22,6 +22,7 @@ import numpy as np
 from irdeconv.base import work
 from irdeconv.base.errors import (
     Diagnostic,
+    FileAccessError,
     IrdeconvError,
     LimitError,
     UnsupportedError,
@@ -505,10 +506,12 @@ def naming_file(path: str, suffix: str) -> Iterator[None]:
         yield
     except UnreadableArray as e:
         kind = kind_of(first_bytes(path, BEGIN), path).name
-        problem = f"cannot be read: {e}" if suffix in kind else f"is {kind}, not {suffix}"
         hint = "np.save writes an array as .npy, np.savez several as .npz"
-        hint = "copy it again, or save it again" if "cut off" in problem else hint
-        raise misused(f"{path} {problem}", hint) from None
+        if suffix not in kind:
+            raise misused(f"{path} is {kind}, not {suffix}", hint) from None
+        hint = "copy it again, or save it again" if "cut off" in str(e) else hint
+        found = Diagnostic("E100", "error", f"{path} cannot be read: {e}", hint=hint)
+        raise FileAccessError(found, file=path) from None
 
 
 def _npz(

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import irdeconv as ird
@@ -196,6 +197,8 @@ def run_check_certificate(args: argparse.Namespace, console: Console) -> Answer:
     differs = any(s.verdict == "differs" for s in second or ())
     code = 1 if differs else _exit_code(report, probed)
 
+    files = args.file, args.lowered
+
     def text() -> None:
         print_diagnostics(console, report.warnings[:WARNINGS])  # of wrong declarations
         if more := len(report.warnings[WARNINGS:]):
@@ -209,8 +212,9 @@ def run_check_certificate(args: argparse.Namespace, console: Console) -> Answer:
             console.text((_nothing(args, report), "red"))
         elif code == SOME_SIZES:
             console.text((_some_sizes(report), "yellow"))
+        elif any(layer.reason for layer in report.layers) and "-" not in files:
+            console.text(f"irdeconv compare {' '.join(map(quote, files))} compares their values")
 
-    files = args.file, args.lowered
     return Answer(lambda: CheckDocument(*files, code == 0, report, probed, second), text, code)
 
 

@@ -7,7 +7,7 @@ a DOCTYPE, so a file that passes cannot expand or fetch anything in lxml.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from io import BytesIO
 from itertools import takewhile
@@ -17,7 +17,7 @@ from xml.parsers import expat
 from lxml import etree
 
 from irdeconv.base import progress
-from irdeconv.base.errors import Collector
+from irdeconv.base.errors import Collector, Note, did_you_mean
 from irdeconv.base.limits import Limits, raise_hint
 from irdeconv.base.source import Anchor, Location, Position, SourceFile, parse_quietly, position_of
 from irdeconv.formats.document import SHA256, SIZE, Document, Edge, NotReadFurther, XmlLayer
@@ -129,18 +129,94 @@ def report_malformed(
     source: SourceFile, out: Collector, message: str, line: int, column: int
 ) -> None:
     """Report E101 at the place where expat finds the file malformed, else at the given place."""
-    parser = expat.ParserCreate()
+    parser, opened, notes = expat.ParserCreate(), list[_OpenElement](), list[Note]()
+    parser.StartElementHandler = lambda tag, attributes: opened.append(
+        _OpenElement(tag, attributes.get("id"), *position_of(parser)[:2])
+    )
+    parser.EndElementHandler = lambda _: opened.pop()
+    hint: str | None = None
     try:
         parser.Parse(source.data, True)
     except expat.ExpatError as e:
         message, line, column = expat.ErrorString(e.code), e.lineno, e.offset + 1
+        found = _unclosed(source, parser.ErrorByteIndex, e.code, opened)
+        if found is not None and opened:
+            message, hint = found
+            place = _place(source, opened[-1].line, opened[-1].column)
+            notes = [Note(f"{opened[-1]} is open here", place)]
+        elif (token := _token(source.data, parser.ErrorByteIndex, e.code)) is not None:
+            message, hint, offset = token
+            if offset:
+                begin = source.data[: parser.ErrorByteIndex + offset]
+                line, last = begin.count(b"\n") + 1, begin[begin.rfind(b"\n") + 1 :]
+                column = len(last.decode("utf-8", "replace")) + 1
     except (LookupError, ValueError) as e:
         message = f"unreadable encoding: {e}"
     kind = kind_of(source.data[:BEGIN], source.name)
-    what, hint = "not well-formed XML", None
+    what = "not well-formed XML"
     if kind.format != "xml":
         what, hint = f"{kind.name}, {what}", kind.mend
-    out.add("E101", f"{what}: {message}", location=_place(source, line, column), hint=hint)
+    place = _place(source, line, column)
+    out.add("E101", f"{what}: {message}", location=place, notes=notes, hint=hint)
+
+
+class _OpenElement(NamedTuple):
+    """An element whose end has not been read."""
+
+    tag: str
+    id: str | None
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"<{self.tag}>" if self.id is None else f'<{self.tag} id="{self.id}">'
+
+
+def _unclosed(
+    source: SourceFile, at: int, code: int, opened: Sequence[_OpenElement]
+) -> tuple[str, str] | None:
+    """Return the message and the hint for an element that is not closed."""
+    codes = expat.errors.codes
+    ends = codes[expat.errors.XML_ERROR_NO_ELEMENTS], codes[expat.errors.XML_ERROR_UNCLOSED_TOKEN]
+    if opened and code in ends:
+        return f"the file ends inside {opened[-1]}", "the file is cut off; export the model again"
+    tag = re.match(rb"</?([^\s<>]+)", source.data[at - 2 if source.data[at - 2] == 60 else at :])
+    if tag is None or not opened or code != codes[expat.errors.XML_ERROR_TAG_MISMATCH]:
+        return None
+    name = tag[1].decode("utf-8", "replace")
+    tags, last = [o.tag for o in opened], opened[-1]
+    message = f"</{name}> cannot close {last}, which begins in line {last.line}"
+    if name in tags:
+        return message, f"close {last} before it: with </{last.tag}>, or with /> at its own end"
+    near = did_you_mean(name, [last.tag]) if name not in _ELEMENTS else None
+    return message, f"write </{last.tag}>" if near else f"delete </{name}>: no <{name}> is open"
+
+
+_ELEMENTS = ("net", "layers", "layer", "edges", "edge", "data", "input", "output", "port", "dim")
+_BARE = re.compile(rb"&(?!(?:amp|lt|gt|quot|apos|#\d+|#x[0-9a-fA-F]+);)")
+
+
+def _token(data: bytes, at: int, code: int) -> tuple[str, str, int] | None:
+    """Return message, hint, and the bytes from `at` to a character that XML does not allow."""
+    codes = expat.errors.codes
+    if code == codes[expat.errors.XML_ERROR_JUNK_AFTER_DOC_ELEMENT]:
+        return "something follows the root element", "delete all that follows </net>", 0
+    if code == codes[expat.errors.XML_ERROR_DUPLICATE_ATTRIBUTE]:
+        return "an attribute is there twice", "delete one of the two", 0
+    start = data.rfind(b"<", 0, at) if code == codes[expat.errors.XML_ERROR_INVALID_TOKEN] else at
+    end = at if start < at else data.find(b">", at)
+    before, ampersand = data[max(start, 0) : at], "write &amp; for the character &"
+    if (bare := _BARE.search(data, max(start, 0), max(end, at))) is not None:
+        return "a bare &, which begins an entity in XML", ampersand, bare.start() - at
+    if code != codes[expat.errors.XML_ERROR_INVALID_TOKEN]:
+        return None
+    if data[at : at + 1] == b"<":
+        return "< inside a tag", "write &lt; in a value; or a > or a quote is missing before it", 0
+    if re.search(rb"=\s*$", before):
+        return "a value without quotes", 'write name="value"', 0
+    if before.endswith((b'"', b"'")):
+        return "text right behind a quote", "a quote is missing before it, or a space", 0
+    return None
 
 
 def _place(source: SourceFile, line: int, column: int) -> Location:

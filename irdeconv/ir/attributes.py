@@ -8,7 +8,7 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from types import SimpleNamespace
 from typing import Annotated, Any, Literal, TypeVar
@@ -349,10 +349,6 @@ def parse_attributes(
     for xml, text in data.items():
         a = spelled.get(xml)
         if a is None:
-            ignored = "OpenVINO ignores it" if cls.standard else "it is ignored"
-            message = f'there is no attribute "{xml}"; {ignored}'
-            hint = did_you_mean(xml, [k for k in known if k not in data] or list(known))
-            problems.append(Problem("W100", message, attribute=xml, hint=hint))
             continue
         if a.name in seen:
             text_of = f'"{seen[a.name]}" and "{xml}" are two names of one attribute'
@@ -365,14 +361,23 @@ def parse_attributes(
             reason, hint = e.args if isinstance(e, _NoChoiceError) else (str(e), None)
             found = f'{xml}="{text}": {reason}'
             problems.append(Problem("E106", found, attribute=xml, hint=hint))
-    problems += (p for a in known.values() if a.name not in seen for p in _absent(a))
-    return values, problems
+    absent = {p.attribute: p for a in known.values() if a.name not in seen for p in _absent(a)}
+    missing = [k for k, a in known.items() if a.name not in seen]
+    ignored = "OpenVINO ignores it" if cls.standard else "it is ignored"
+    for xml in (name for name in data if name not in spelled):
+        hint = did_you_mean(xml, missing or list(known))
+        meant = absent.pop(hint.split('"')[1] if hint else None, None)
+        code, text = ("W100", ignored) if meant is None else (meant.code, meant.message)
+        text = f'there is no attribute "{xml}"; {text}'
+        code = "W100" if code == "W101" else code
+        problems.append(Problem(code, text, attribute=xml, hint=hint))
+    return values, problems + [replace(p, attribute=None) for p in absent.values()]
 
 
 def _absent(a: Attribute) -> Iterator[Problem]:
     if a.required:
-        yield Problem("E105", f'the attribute "{a.xml}" is missing')
+        yield Problem("E105", f'the attribute "{a.xml}" is missing', attribute=a.xml)
     elif a.documented:
         usual = a.kind.format(a.default) or _PER_AXIS.get(a.name, "0")
         text = f'"{a.xml}" is missing, which the specification requires; OpenVINO takes {usual}'
-        yield Problem("W101", text)
+        yield Problem("W101", text, attribute=a.xml)

@@ -384,7 +384,10 @@ class MapComparison:
                 rows_of = zip(at, sums.reads, strict=True)
                 place = [t // len(read.live) for t, read in rows_of]
                 part, some = last(found, place), held[tuple(place)]
-                need(WRONG not in stands or not some, f"tap {list(at)} reads what it should not")
+                need(
+                    WRONG not in stands or not some,
+                    f"tap {list(at)} reads a place that the source does not read",
+                )
                 # Zeros among several taps for one k add nothing, and numbers cannot be added.
                 if stands in emitted and not self.some(emitted[stands][0], sums.numbered):
                     emitted[stands] = []

@@ -439,7 +439,7 @@ class Bases:
                 both = (a[row, :, t] for a in (table.weights, table.symbols))
                 wide = [np.pad(a, ((0, 0), (0, self.channels - a.shape[1]))) for a in both]
                 sides[j >= count].append(Part(wide[0], factor[:, None], wide[1], table.stored))
-            worst = max(worst, compare(*sides, "the weights of an input"))
+            worst = max(worst, compare(*sides, "the weights between an input and an output"))
         return worst
 
     def _patterns(self, located: Sequence[tuple[Array, Array]]) -> tuple[list[list[Group]], Array]:

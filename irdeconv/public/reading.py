@@ -157,12 +157,11 @@ def _problems(model: ModelLike, loaded: Loaded, reading: Reading) -> list[Diagno
         graph.lint()
         wanted = input_shapes(graph, reading.shapes)
         declared = [] if is_onnx(model) else body_misfits(graph)
-        problems = infer_specs(graph, wanted, remarks=True) + (misfits(graph) if wanted else [])
+        problems = infer_specs(graph, wanted, remarks=True, known=found)
+        problems += misfits(graph) if wanted else []
         if not any(d.severity == "error" for d in problems):
             problems += declared
-        # The shapes that a file declares are those of the inputs that it declares.
-        found += [d for d in problems if not (wanted and d.code == "W202")]
-        found += [*layout_misfits(graph), *variable_misfits(graph)]
+        found += [*problems, *layout_misfits(graph), *variable_misfits(graph)]
     except (GraphError, UsageError) as e:
         found += e.diagnostics
     return found
@@ -232,7 +231,7 @@ def reshaped(
         assert isinstance(old, Parameter)
         out.replace_op(node, Parameter(shape, old.element_type))
     with naming_shapes(shapes or {}, partial(reshaped, model, needed=needed)):
-        require_specs(out, needed=needed)
+        require_specs(out, needed=needed, compare=not overrides)
         if overrides and (wrong := misfits(out)):
             raise InferenceError(wrong)
     return out

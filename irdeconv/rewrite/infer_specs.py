@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from irdeconv.base import errors, progress, work
 from irdeconv.base.codes import CODES
 from irdeconv.base.limits import LARGEST_INT, current, raise_hint
 from irdeconv.ir.graph import Graph, Node, Value
-from irdeconv.ir.op import infer_op, ports, require_fit
+from irdeconv.ir.op import infer_op, lookup, ports, require_fit
 from irdeconv.ir.spec import (
     Dim,
     Shape,
@@ -35,9 +35,9 @@ from irdeconv.ir.spec import (
 from irdeconv.ops.basic import Assign6, Const, Opaque, Parameter, ReadValue6
 from irdeconv.ops.bodies import BodyError, BodyOp, bodies_of, every_node, infer_bodies
 from irdeconv.ops.channels import VariadicSplit
+from irdeconv.rewrite.causes import FAILURES, Causes, compared, differences, ignored
 
 STALE = "W207"
-FAILURES = (errors.OpError, ArithmeticError, ValueError, TypeError, LookupError)
 DECLARED = errors.Note(
     "the body is inferred as its Parameters declare it, as OpenVINO does to begin with"
 )
@@ -138,38 +138,69 @@ def infer_specs(
     remarks: bool = False,
     believe: bool = True,
     needed: bool = False,
+    compare: bool = True,
+    known: list[errors.Diagnostic] | None = None,
 ) -> list[errors.Diagnostic]:
     """Fill in the specs of every node in place and return everything that does not fit.
 
     `shapes` overrides the shapes of Parameters by node id, `given` their specs. A node that fails
-    keeps its declared specs, so that one mistake is reported once. `remarks` adds warnings, also of
-    specs unlike the declared ones. Unknown operations have the declared specs if these hold of the
-    inputs, or none without `believe`. `needed` ignores layers that no output needs.
+    keeps its declared specs. `remarks` adds warnings, also of specs unlike the declared ones.
+    Unknown operations have the declared specs if these hold of the inputs, or none without
+    `believe`. `needed` ignores layers that no output needs. `compare` looks for the causes of
+    errors (see `Causes`); a warning of `known` about a cause becomes a part of its diagnostic.
     """
-    found, ignored = errors.Collector(most=current().reports), errors.Collector(most=0)
-    declarations, sizes = Declarations(believe), _SizeCheck()
+    found, unneeded = errors.Collector(most=current().reports), errors.Collector(most=0)
+    state = _Inference.of(graph, believe, compare and not (shapes or given))
     live = graph.live() if needed else None
     for node in progress.each("inferring shapes", graph.topological()):
+        problems = found if live is None or node.id in live else unneeded
         inputs = graph.input_specs(node.id)
-        problems = found if live is None or node.id in live else ignored
         try:
-            specs = _infer(graph, node, inputs, declarations, needed=needed)
+            specs = _infer(graph, node, inputs, state.declarations, needed=needed)
         except FAILURES as e:
-            _report_failure(problems, graph, node, e)
+            _report_failure(problems, graph, node, e, state.causes)
             node.specs = tuple(s.without_value() for s in node.declared) or (Spec(None, None),)
             continue
         if shapes and node.id in shapes:
             specs = (Spec(specs[0].dtype, shapes[node.id]),)
         node.specs = (given[node.id],) if given and node.id in given else specs
-        declarations.enter(graph, node, node.specs)
-        sizes.check(problems, node, inputs)
-        _check_ports(problems, graph, node)
-        if remarks:
-            _remark(problems, graph, node, inputs, believe)
+        state.enter(problems, graph, node, inputs, remarks=remarks)
+    state.causes.report(found, known, remarks=remarks)
     for node in rounded_shapes(graph) if remarks else ():
         report(found, graph, node, errors.Problem("W304", UNSURE))
     found.count_rest()
     return found.diagnostics
+
+
+@dataclass(frozen=True)
+class _Inference:
+    """The parts of an inference that follow the graph from node to node."""
+
+    declarations: Declarations
+    sizes: _SizeCheck
+    causes: Causes
+
+    @staticmethod
+    def of(graph: Graph, believe: bool, compare: bool) -> _Inference:
+        """Return the state before the first node."""
+        return _Inference(Declarations(believe), _SizeCheck(), Causes(graph, compare))
+
+    def enter(
+        self,
+        problems: errors.Collector,
+        graph: Graph,
+        node: Node,
+        inputs: tuple[Spec, ...],
+        *,
+        remarks: bool,
+    ) -> None:
+        """Check a node that has its specs."""
+        self.declarations.enter(graph, node, node.specs or ())
+        self.sizes.check(problems, node, inputs)
+        _check_ports(problems, graph, node)
+        self.causes.enter(node)
+        if remarks:
+            _remark(problems, graph, node, inputs, self.declarations.believe, self.causes)
 
 
 def body_misfits(graph: Graph) -> list[errors.Diagnostic]:
@@ -230,14 +261,17 @@ def rounded_shapes(graph: Graph) -> list[Node]:
     return found
 
 
-def _report_failure(problems: errors.Collector, graph: Graph, node: Node, error: Exception) -> None:
+def _report_failure(
+    problems: errors.Collector, graph: Graph, node: Node, error: Exception, causes: Causes
+) -> None:
     """Report why a node cannot be inferred; of a body all that is wrong inside it."""
-    if isinstance(error, BodyError):
-        problems.take(error.diagnostics)
-    elif isinstance(error, errors.OpError):
-        report(problems, graph, node, error.problem)
-    else:
-        report(problems, graph, node, errors.Problem("E300", f"its inputs do not fit: {error}"))
+    if isinstance(error, BodyError) or problems.most == 0:  # 0: no output needs it
+        problems.take(getattr(error, "diagnostics", ()))
+        return
+    problem = errors.Problem("E300", f"its inputs do not fit: {error}")
+    problem = error.problem if isinstance(error, errors.OpError) else problem
+    if not causes.absorbs(node, problem):
+        report(problems, graph, node, problem)
 
 
 def _infer(
@@ -272,21 +306,31 @@ def _check_ports(problems: errors.Collector, graph: Graph, node: Node) -> None:
 
 
 def _remark(
-    problems: errors.Collector, graph: Graph, node: Node, inputs: tuple[Spec, ...], believe: bool
+    problems: errors.Collector,
+    graph: Graph,
+    node: Node,
+    inputs: tuple[Spec, ...],
+    believe: bool,
+    causes: Causes,
 ) -> None:
-    """Add the warnings about an inferred node."""
+    """Add the warnings about an inferred node, but those that follow from another layer's cause."""
     if isinstance(node.op, Opaque):  # nothing is known that could be compared
-        if believe and is_stale(node):
+        unknown = lookup(node.type, node.op.version) is None  # else its error has been reported
+        if believe and unknown and is_stale(node):
             problems.take([warning(graph, node)])
         return
-    for problem in node.op.remarks(*inputs):
+    follows = causes.of_input(node) is not None
+    for problem in node.op.remarks(*(causes.believed(node) if follows else inputs)):
         report(problems, graph, node, problem)
-    _compare(problems, graph, node)
-    if isinstance(node.op, BodyOp):  # its bodies were inferred without an error
+    _compare(problems, graph, node, shapes=causes.compare)
+    if isinstance(node.op, BodyOp) and not follows:  # its bodies were inferred without an error
         inside = errors.Collector(most=current().reports)
         for body in (b.graph for b in bodies_of(node)):
+            within = Causes(body)
             for inner in body.topological():
-                _remark(inside, body, inner, body.input_specs(inner.id), believe)
+                within.enter(inner)
+                _remark(inside, body, inner, body.input_specs(inner.id), believe, within)
+            within.report(inside, None, remarks=True)
         inside.count_rest()
         problems.take(inside.diagnostics)
 
@@ -311,12 +355,12 @@ def fill_specs(graph: Graph, *, needed: bool = False) -> None:
         require_specs(graph, needed=needed)
 
 
-def require_specs(graph: Graph, *, needed: bool = False) -> None:
+def require_specs(graph: Graph, *, needed: bool = False, compare: bool = True) -> None:
     """Infer all specs of a graph in place; InferenceError with everything that does not fit.
 
-    With `needed` layers that no output needs may not fit.
+    With `needed` layers that no output needs may not fit; `compare` is that of `infer_specs`.
     """
-    problems = infer_specs(graph, needed=needed)
+    problems = infer_specs(graph, needed=needed, compare=compare)
     if any(d.severity == "error" for d in problems):
         raise errors.InferenceError(problems)
 
@@ -477,39 +521,24 @@ def report(problems: errors.Collector, graph: Graph, node: Node, problem: errors
     problems.add_at(node, problem.code, text, location=location, **more)
 
 
-def _compare(problems: errors.Collector, graph: Graph, node: Node) -> None:
-    """Warn if the file declares other shapes or element types than the inferred ones."""
-    for port, (said, is_) in enumerate(zip(node.declared, node.specs or (), strict=False)):
-        if said.shape != is_.shape or said.dtype is not is_.dtype:
-            _compare_one(problems, node, "output", port, (said, is_))
+def _compare(problems: errors.Collector, graph: Graph, node: Node, *, shapes: bool) -> None:
+    """Warn if the file declares other inputs than the inferred ones; without `shapes` types only.
+
+    Outputs that differ are reported with their causes, but without `shapes` here.
+    """
+    found = [] if shapes else [("output", *d) for d in differences(node) if d[0] == "W203"]
     for port, (said, value) in enumerate(
         zip(node.declared_inputs, graph.inputs_of(node.id), strict=False)
     ):
         # A declaration that the producer repeats is reported there.
         source = graph.node(value.node).declared
-        same = value.port < len(source) and said is source[value.port]
-        if not same and (value.port >= len(source) or said != source[value.port]):
-            _compare_one(problems, node, "input", port, (said, graph.spec(value)))
-
-
-def _compare_one(
-    problems: errors.Collector,
-    node: Node,
-    side: Literal["input", "output"],
-    port: int,
-    specs: tuple[Spec, Spec],
-) -> None:
-    said, is_ = specs
-    differences = []
-    if said.dtype is not None and is_.dtype is not None and said.dtype != is_.dtype:
-        differences.append(("W203", "type", said.dtype.precision, is_.dtype.precision))
-    if not compatible(said.shape, is_.shape):
-        shapes = format_shape(said.shape), format_shape(is_.shape)
-        differences.append(("W202", "shape", *shapes))
-    for code, kind, declared, inferred in differences:
-        text = f"{node.label}: {side} {port} is declared {declared}, but it is {inferred}"
-        hint = f"OpenVINO ignores the declaration and uses the inferred {kind}"
-        problems.add_at(node, code, text, location=node.place_of(side, port), hint=hint)
+        if value.port < len(source) and said == source[value.port]:
+            continue
+        every = compared("input", port, said, graph.spec(value))
+        found += [("input", code, port, text) for code, text in every if shapes or code == "W203"]
+    for side, code, port, text in found:
+        place = node.place_of("output" if side == "output" else "input", port)
+        problems.add_at(node, code, f"{node.label}: {text}", location=place, hint=ignored(code))
 
 
 ShapeLike = str | Sequence[Any] | None

@@ -129,10 +129,13 @@ def whole_remarks(
 
 def read_certificates(path: str | PathLike[str]) -> Certificates:
     """Read certificates as `lower --certify` writes them; UsageError if the file holds none."""
+    hint = "irdeconv lower MODEL --certify FILE writes them"
     try:
         return Certificates.from_json(read_text(path, current().json_bytes))
+    except json.JSONDecodeError as e:
+        text = f"{fspath(path)} holds no certificates: line {e.lineno} is not JSON"
+        raise misused(text, hint) from e
     except ValueError as e:
-        hint = "irdeconv lower MODEL --certify FILE writes them"
         raise misused(f"{fspath(path)} holds no certificates: {e}", hint) from e
 
 

@@ -154,6 +154,10 @@ def examined(source: ProofSide, lowered: ProofSide) -> tuple[Certificates, Check
     if refusal is not None:
         return Certificates((), refused=refusal.problems), refusal
     found = _compared(source, lowered)
+    if other := _unrelated(source, lowered, found):
+        warnings = (*source.warnings, *lowered.warnings)
+        unrelated = CheckReport(layers=(), problems=other, warnings=warnings)
+        return Certificates((), refused=other), unrelated
     made = _certificates(source, lowered, found)
     return made, judged(made, None, _rest(source, lowered, found))
 
@@ -253,6 +257,15 @@ def _refusal(source: ProofSide, lowered: ProofSide) -> CheckReport | None:
     problems = refused or _swapped(source, lowered)
     warnings = (*source.warnings, *lowered.warnings)
     return CheckReport(layers=(), problems=problems, warnings=warnings) if problems else None
+
+
+def _unrelated(source: ProofSide, lowered: ProofSide, found: Compared) -> tuple[str, ...]:
+    """Return how the inputs differ if no layer is proved: the second is of another model."""
+    sides = [[m.layers[i].outputs for i in m.parameters] for m in (source.model, lowered.model)]
+    if sides[0] == sides[1] or any(isinstance(proof, Proof) for _, proof, _ in found.tasks):
+        return ()
+    first = "the inputs of the second model are not those of the first: it is no lowered form of it"
+    return (first, *found.verdict.problems)
 
 
 def _certificates(source: ProofSide, lowered: ProofSide, found: Compared) -> Certificates:

@@ -114,12 +114,11 @@ def _side(
         if number < len(parameters):
             old: Any = parameters[number].op
             graph.replace_op(parameters[number].id, Parameter(shape, old.element_type))
-    diagnostics = infer_specs(graph, remarks=True)
+    diagnostics = infer_specs(graph, remarks=True, compare=not shapes)
     if any(d.severity == "error" for d in diagnostics):
         raise InferenceError([d for d in diagnostics if d.severity == "error"])
-    # The shapes that a file declares are those of the inputs that it declares.
-    codes = ("W203",) if shapes else ("W202", "W203")
-    warnings = tuple(d for d in diagnostics if d.code in codes and given.path is not None)
+    found = (d for d in diagnostics if d.code in ("W202", "W203"))
+    warnings = () if given.path is None else tuple(found)
     if not own:
         staged = "xml" if given.staged else None
         stamped = None if given.path is None else stamp_of(given.path, staged, given.beside)

@@ -25,7 +25,7 @@ WARNED = {
 TRAINED = "super_resolution"
 BROKEN = {
     "wrong_channels": ["E302"],
-    "typos": ["E106", "E202", "W100", "W101"],
+    "typos": ["E106", "E202", "W100"],
     "short_weights": ["E121"],
 }
 

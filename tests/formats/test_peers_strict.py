@@ -83,6 +83,13 @@ def refuses(xml: str, blob: bytes) -> list[str]:
     return [d.code for d in errors(xml, blob)]
 
 
+def refusal(d: Diagnostic) -> str:
+    """Return the text of an error, of a false declaration that of the layer that it does not fit."""
+    behind = [n for n in d.notes if " does not fit: " in n.message]
+    said = f"error[{d.code}]: {behind[0].message}" if behind else str(d)
+    return said.replace(" does not fit: ", ": ", 1)
+
+
 def read_error(xml: str, blob: bytes) -> str:
     """Return why OpenVINO does not read a model; empty where it does."""
     openvino = pytest.importorskip("openvino")
@@ -225,7 +232,7 @@ def judged(sample: Sample, runtime: Runtime) -> tuple[str, str]:
         return both, ""
     refused: Kind = "only irdeconv" if live.kind == "refused" else "OpenVINO crashes"
     verdict = Verdict("only OpenVINO" if found else refused, sample, live.message)
-    verdict = replace(verdict, reason=str(found[0])) if found else verdict
+    verdict = replace(verdict, reason=refusal(found[0])) if found else verdict
     why = reason_for(verdict.finding, verdict, xml.encode())
     return both, "" if why else f"{verdict.kind}: {sample}: {verdict.reason[-300:]}"
 

@@ -538,7 +538,7 @@ def test_safetensors_that_are_none(content: bytes, tmp_path: Path) -> None:
     path.write_bytes(content)
     with pytest.raises(UnreadableArray):
         SavedArrays(path)
-    assert answer("run", MODEL, f"x=@{path}", code=2).out == ""
+    assert answer("run", MODEL, f"x=@{path}", code=6).out == ""
 
 
 def test_safetensors_that_are_cut_off(tmp_path: Path) -> None:
