@@ -417,6 +417,14 @@ class Context:
             hint=hint,
         )
 
+    @staticmethod
+    def misspelt(name: str, given: Iterable[str], known: Sequence[str]) -> str | None:
+        """Return the unknown attribute that was meant to be a missing one, if there is one."""
+        names = list(given)
+        unknown = [n for n in names if n not in known] if name not in names else []
+        near = did_you_mean(name, unknown)
+        return near.split('"')[1] if near else None
+
     def unknown_attributes(
         self,
         names: Iterable[str],

@@ -65,9 +65,12 @@ class ConstantReader:
         dtype = self._element_type(data)
         shape = self._shape(data)
         offset, size = self._number(data, "offset"), self._number(data, "size")
-        self._context.unknown_attributes(
-            data, _CONST_ATTRIBUTES, "Const", layer=layer, sub=layer.data_sub
-        )
+        if layer.data.keys() - _CONST_ATTRIBUTES:
+            meant = [self._context.misspelt(n, data, _CONST_ATTRIBUTES) for n in _CONST_ATTRIBUTES]
+            rest, place = [n for n in data if n not in meant], layer.data_sub
+            self._context.unknown_attributes(
+                rest, _CONST_ATTRIBUTES, "Const", layer=layer, sub=place
+            )
         if dtype is None or shape is None or offset is None or size is None:
             return None
         if not self._fits(dtype, shape, offset, size):
@@ -88,7 +91,15 @@ class ConstantReader:
     def _parsed(self, data: dict[str, str], name: str, parse: Callable[[str], T]) -> T | None:
         """Return the value of an attribute; None after reporting that it is missing or wrong."""
         if name not in data:
-            self._add("E105", f'the attribute "{name}" is missing')
+            near = self._context.misspelt(name, data, _CONST_ATTRIBUTES)
+            if near is None:
+                self._add("E105", f'the attribute "{name}" is missing')
+            else:
+                text, hint = (
+                    f'the attribute "{name}" is missing; there is "{near}"',
+                    f'write "{name}"',
+                )
+                self._add("E105", text, near, hint=hint)
             return None
         try:
             return parse(data[name])
@@ -267,7 +278,7 @@ def _misplaced(document: Document, size: int, context: Context) -> bool:
     else:
         need = f'Const "{layer.name}" lies at {start} to {stop}'
         if more:
-            need += f", {count(len(more), 'more constant')} outside it, too"
+            need += f"; {count(len(more), 'more constant')} would end behind it, too"
         message = f"{path} has {count(size, 'byte')}: {need}"
         hint = f"{path} is cut off or belongs to another .xml"
     _add(context, "E121", message, layer, "offset" if start >= size else "size", hint=hint)

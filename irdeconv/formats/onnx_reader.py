@@ -6,14 +6,14 @@ Operations without a rule that ONNX defines by others are imported as those othe
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 from math import inf
 from typing import Any
 
-from irdeconv.base.errors import Diagnostic, asking, did_you_mean
+from irdeconv.base.errors import Diagnostic, Note, asking, count, did_you_mean
 from irdeconv.base.opening import shown
 from irdeconv.base.source import Location, SourceFile
 from irdeconv.formats import (  # noqa: F401 -- importing fills RULES
@@ -61,7 +61,7 @@ from irdeconv.formats.onnx_node import (
 from irdeconv.formats.reading import Reading
 from irdeconv.ir.graph import Value
 from irdeconv.ir.op import Op, lookup
-from irdeconv.ir.spec import Shape, compatible, format_shape, merge
+from irdeconv.ir.spec import Shape, compatible, format_shape, is_static, merge
 from irdeconv.ops.movement import Squeeze1
 from irdeconv.rewrite.compressed_filters import constant
 from irdeconv.rewrite.infer_specs import require_rank
@@ -556,16 +556,39 @@ class OnnxReader(NodeReader):
         return self.shapes.get(name, declared)
 
     def _compare_declared(self, graph: Any, names: Names) -> None:
-        """Warn if the model declares other shapes of its tensors than the inferred ones."""
+        """Warn if the model declares other shapes of its tensors than the inferred ones.
+
+        Those that follow from another one are counted there.
+        """
         tensors = {i.name: i.type.tensor_type for i in (*graph.value_info, *graph.output)}
+        texts, same = dict[int, str](), set[int]()
         for name, tensor in tensors.items():
             value, said = names.values.get(name), declared_shape(tensor)
             shape = self.builder.spec(value).shape if isinstance(value, Value) else None
-            if not compatible(said, shape):
+            if isinstance(value, Value) and not compatible(said, shape):
                 both = f"declared {format_shape(said)}, but it is {format_shape(shape)}"
-                hint = "ONNX Runtime uses the inferred shape; a declaration may be left out"
-                text = f"the tensor {shown(name)} is {both}"
-                self.out.add("W202", text, location=self.location, hint=hint)
+                texts.setdefault(value.node, f"the tensor {shown(name)} is {both}")
+            elif isinstance(value, Value) and said == shape and is_static(shape):
+                same.add(value.node)
+        hint = "ONNX Runtime uses the inferred shape; a declaration may be left out"
+        for node, behind in self._first(texts, same).items():
+            verb = "differs" if behind == 1 else "differ"
+            notes = [Note(f"{count(behind, 'tensor')} behind it {verb}, too")] * bool(behind)
+            more: Any = {"location": self.location, "hint": hint, "notes": notes}
+            self.out.add("W202", texts[node], **more)
+
+    def _first(self, differing: Collection[int], same: Collection[int]) -> dict[int, int]:
+        """Return the nodes that differ without another one before, and how many are behind each."""
+        graph, of = self.builder.graph, dict[int, int]()
+        behind = dict[int, int]()
+        for node in graph.topological() if differing else ():
+            before = next((of[v.node] for v in graph.inputs_of(node.id) if v.node in of), None)
+            if before is not None and node.id not in same:
+                of[node.id] = before
+                behind[before] += node.id in differing
+            elif node.id in differing:
+                of[node.id], behind[node.id] = node.id, 0
+        return behind
 
     def _outputs(self, outputs: list[str], names: Names) -> None:
         self.builder.begin("outputs")

@@ -226,16 +226,22 @@ def _numbers(edge: Edge, wiring: Wiring, context: Context) -> tuple[int, int, in
     a, b, c, d = map(edge_end, edge[:4])
     if a is not None and b is not None and c is not None and d is not None and not edge.extra:
         return a, b, c, d
-    out = []
+    out, there = [], zip(EDGE_ATTRIBUTES, edge[:4], strict=True)
+    given = [*(name for name, text in there if text is not None), *dict(edge.extra)]
     for name, text in zip(EDGE_ATTRIBUTES, edge[:4], strict=True):
         number = edge_end(text)
         if text is None:
-            context.add("E105", f'<edge> has no attribute "{name}"', edge.anchor)
+            near = context.misspelt(name, given, EDGE_ATTRIBUTES)
+            hint = f'write "{name}"' if near else None
+            text = f'<edge> has no attribute "{name}"' + (f', but "{near}"' if near else "")
+            context.add("E105", text, edge.anchor, attribute=near, hint=hint)
         elif number is None:
             context.add("E106", f'{name}="{text}" is not an integer', edge.anchor, attribute=name)
         else:
             out.append(number)
-    context.unknown_attributes(dict(edge.extra), EDGE_ATTRIBUTES, "<edge>", edge.anchor)
+    meant = [context.misspelt(name, given, EDGE_ATTRIBUTES) for name in EDGE_ATTRIBUTES]
+    rest = [name for name in given if name not in meant]
+    context.unknown_attributes(rest, EDGE_ATTRIBUTES, "<edge>", edge.anchor)
     if len(out) == 4:
         return out[0], out[1], out[2], out[3]
     # The layer that the edge was meant for lacks an input because of it.
@@ -334,15 +340,19 @@ def check_liveness(document: Document, wiring: Wiring, live: set[int], context: 
     # Behind a broken edge everything looks dead; the edge has been reported.
     if wiring.broken or wiring.doubtful:
         return
-    for i, layer in enumerate(document.layers):
-        if i in live:
-            continue
+    dead = [i for i in range(len(document.layers)) if i not in live]
+    sources = {i: [v.node for v in wiring.sources[i] if v is not None] for i in dead}
+    read = {n for i in dead for n in sources[i] if document.layers[i].type in CATALOG}
+    for i in dead:
+        layer = document.layers[i]
         if layer.type == "Parameter":
             if not document.anchor.section:
                 context.add("W205", "the input is not used", layer=layer)
-        elif layer.type in CATALOG:
-            hint = "OpenVINO drops it; so does irdeconv when it lowers"
-            context.add("W201", "no result needs it", layer=layer, hint=hint)
+        elif layer.type in CATALOG and i not in read:
+            before = reached(sources[i], lambda n: sources.get(n, ())) - live
+            more = f", nor {count(len(before), 'layer')} before it" if before else ""
+            hint = "connect its output, or delete it: OpenVINO drops it, and so does lower"
+            context.add("W201", f"no result needs it{more}", layer=layer, hint=hint)
 
 
 def find_cycles(wiring: Wiring, context: Context) -> bool:

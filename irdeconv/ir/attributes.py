@@ -13,7 +13,7 @@ from functools import cache
 from types import SimpleNamespace
 from typing import Annotated, Any, Literal, TypeVar
 
-from irdeconv.base.errors import Problem, did_you_mean
+from irdeconv.base.errors import Problem, count, did_you_mean
 from irdeconv.ir.dtypes import ELEMENT_TYPES, ElementType
 from irdeconv.ir.spec import Shape, format_shape, parse_shape
 from irdeconv.proof.spelling import boolean, integer, real
@@ -76,7 +76,7 @@ class ValueRange:
         if self.needed and not value:
             return "is empty; it is required"
         if self.counts and len(value) not in self.counts:
-            return f"has {len(value)} values; it must {self.count_rule}"
+            return f"has {count(len(value), 'value')}; it must {self.count_rule}"
         fits = all(map(self.holds, value))
         return None if fits else f"is {list(value)}; each value must {self.rule}"
 
@@ -312,10 +312,11 @@ def _unequal_lengths(lists: Mapping[str, Ints]) -> Iterator[Problem]:
     given = {name: len(values) for name, values in lists.items() if values}
     counts = list(given.values())
     usual = max(counts, key=lambda c: (counts.count(c), -c), default=0)
-    others = " and ".join(name for name, count in given.items() if count == usual)
-    for name, count in given.items():
-        if count != usual:
-            text = f"{name} has {count} values, {others} {usual}"
+    others = " and ".join(name for name, length in given.items() if length == usual)
+    for name, length in given.items():
+        if length != usual:
+            verb = "has" if list(given.values()).count(usual) == 1 else "have"
+            text = f"{name} has {count(length, 'value')}, {others} {verb} {usual}"
             hint = "every list needs one value per spatial axis"
             yield Problem("E304", text, attribute=name, hint=hint)
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 
-from irdeconv.base.errors import attribute_error, size_error, value_error
+from irdeconv.base.errors import attribute_error, count, size_error, value_error
 from irdeconv.ir import geometry
 from irdeconv.ir.attributes import Ints, axis_lists
 from irdeconv.ir.op import MOVES, Bound, Op, as_tuple
@@ -84,7 +84,9 @@ def check_lists(op: Op, axes: int) -> None:
     """Require a value for each spatial axis in each list that is not absent; E304."""
     for name, values in axis_lists(op).items():
         if len(values) not in (0, axes):
-            raise attribute_error(name, f"{name} has {len(values)} values for {axes} spatial axes")
+            raise attribute_error(
+                name, f"{name} has {count(len(values), 'value')} for {axes} spatial axes"
+            )
 
 
 def union(a: Dim, b: Dim) -> Dim:

@@ -14,7 +14,7 @@ from typing import Any
 
 from irdeconv.base import errors
 from irdeconv.base.errors import Collector, Diagnostic, Note, Problem
-from irdeconv.ir.attributes import attributes, axis_lists
+from irdeconv.ir.attributes import Attribute, attributes, axis_lists
 from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.ir.op import infer_op
 from irdeconv.ir.spec import Spec, compatible, format_shape, is_static
@@ -116,7 +116,8 @@ class Causes:
         """
         for number, cause in enumerate(self._causes.values()):
             if remarks or cause.failures:
-                fits = self._fitting(cause.node) if number < _EXAMINED else {}
+                followed = cause.failures or cause.differing  # else the declaration may be wrong
+                fits = self._fitting(cause.node) if followed and number < _EXAMINED else {}
                 found = _diagnostic(cause, fits)
                 for warnings in (known or [], problems.diagnostics):
                     same = next((d for d in warnings if _explains(d, cause.node, fits)), None)
@@ -136,7 +137,7 @@ class Causes:
             return {"shape": ",".join(map(str, shapes[0] or ()))}
         inputs, found = self.believed(node), {}
         for xml, a in attributes(type(node.op)).items():
-            for value in _others(node.op, a.name, inputs, shapes):
+            for value in _others(node.op, a, inputs, shapes):
                 if _misfits(node.op, {a.name: value}, inputs, shapes) == 0:
                     found[xml] = a.kind.format(value) or ""
                     break
@@ -238,11 +239,15 @@ def _misfits(
     return count
 
 
-def _others(op: Any, name: str, inputs: tuple[Spec, ...], shapes: Iterable[Any]) -> Iterator[Any]:
+def _others(
+    op: Any, a: Attribute, inputs: tuple[Spec, ...], shapes: Iterable[Any]
+) -> Iterator[Any]:
     """Yield other values of an attribute; of a list the one whose shape is nearest."""
-    old = getattr(op, name)
+    name, old = a.name, getattr(op, a.name)
     if isinstance(old, bool):
         yield not old
+    elif isinstance(old, str) and " | " in a.kind.label:
+        yield from (word for word in a.kind.label.split(" | ") if word != old)
     elif isinstance(old, int):
         yield from (v for v in sorted(_CANDIDATES, key=lambda v: v < 0) if v != old)
     elif isinstance(old, tuple) and all(isinstance(v, int) for v in old):

@@ -407,5 +407,12 @@ def test_declared_shapes_that_contradict_the_inferred_ones(dims: Any, names: lis
     for declared in (made, model([node("Relu", "x", "y")], [info("x", [1, 3])], [info("y", dims)])):
         found = ird.validate(declared)
         assert [d.code for d in found] == ["W202"] * len(names)
+        assert not any(d.notes for d in found)
         assert all("the tensor 'y' is declared" in d.message for d in found)
     assert not ird.validate(made, shapes={"x": [1, 4]})
+    made.graph.output[0].CopyFrom(info("z", dims))
+    found = ird.validate(made)  # z follows from y
+    assert len(found) == len(names)
+    assert [n.message for d in found for n in d.notes] == ["1 tensor behind it differs, too"] * len(
+        names
+    )

@@ -84,7 +84,7 @@ def refuses(xml: str, blob: bytes) -> list[str]:
 
 
 def refusal(d: Diagnostic) -> str:
-    """Return the text of an error, of a false declaration that of the layer that it does not fit."""
+    """Return an error, of a false declaration that of the layer that it does not fit."""
     behind = [n for n in d.notes if " does not fit: " in n.message]
     said = f"error[{d.code}]: {behind[0].message}" if behind else str(d)
     return said.replace(" does not fit: ", ": ", 1)

@@ -167,7 +167,7 @@ RANGES = [
     (ValueRange(0, above=True), 0.0, "is 0.0; it must be positive"),
     (ValueRange(0, above=True, high=1e308), float("inf"), "is inf; it must be positive and finite"),
     (ValueRange(0), (1, -1), "is [1, -1]; each value must not be negative"),
-    (ValueRange(None, counts=(0, 2)), (1,), "has 1 values; it must have 2, or none"),
+    (ValueRange(None, counts=(0, 2)), (1,), "has 1 value; it must have 2, or none"),
     (ValueRange(0, counts=(0, 1, 4)), (1, 2), "has 2 values; it must have 1 or 4, or none"),
     (ValueRange(0, needed=True), (), "is empty; it is required"),
 ]

@@ -342,7 +342,7 @@ REJECTED = [
         np.zeros((1, 1, 3), bool),
     ),
     ("E303", "output_shape is f32", Conv(), f32(1, 1, 3), f32(1, 1, 3), f32(1)),
-    ("E304", "strides has 1 values for 2", Conv(strides=(2,)), f32(1, 1, 3, 3), f32(1, 1, 3, 3)),
+    ("E304", "strides has 1 value for 2", Conv(strides=(2,)), f32(1, 1, 3, 3), f32(1, 1, 3, 3)),
     ("E304", "dilations has 3 values", Conv(dilations=(1, 1, 1)), f32(1, 1, 3), f32(1, 1, 3)),
     ("E304", "pads_begin has 2 values", Conv(pads_begin=(1, 1)), f32(1, 1, 3), f32(1, 1, 3)),
     ("E304", "pads_end has 2 values", Conv(pads_end=(1, 1)), f32(1, 1, 3), f32(1, 1, 3)),
@@ -376,7 +376,7 @@ def test_rejections(row: Any) -> None:
     [
         (Conv(strides=(2, 0)), "strides is [2, 0]; each value must be positive"),
         (Conv(dilations=(-1, 1)), "dilations is [-1, 1]; each value must be positive"),
-        (Conv(strides=(2, 2), pads_end=(0,)), "strides has 2 values, pads_end 1"),
+        (Conv(strides=(2, 2), pads_end=(0,)), "strides has 2 values, pads_end has 1"),
     ],
 )
 def test_attributes_are_checked_alone(op: Any, words: str) -> None:
