@@ -505,9 +505,10 @@ def naming_file(path: str, suffix: str) -> Iterator[None]:
     try:
         yield
     except UnreadableArray as e:
-        kind = kind_of(first_bytes(path, BEGIN), path).name
+        begin = first_bytes(path, BEGIN)
+        kind = kind_of(begin, path).name
         hint = "np.save writes an array as .npy, np.savez several as .npz"
-        if suffix not in kind:
+        if begin and suffix not in kind:
             raise misused(f"{path} is {kind}, not {suffix}", hint) from None
         hint = "copy it again, or save it again" if "cut off" in str(e) else hint
         found = Diagnostic("E100", "error", f"{path} cannot be read: {e}", hint=hint)

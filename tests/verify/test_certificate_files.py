@@ -204,6 +204,14 @@ def test_swapped_models(files: Path) -> None:
     assert "ok   first: Convolution = " in answer("check-certificate", b, files / "other.xml").out
 
 
+def test_a_model_with_other_inputs_is_unrelated(files: Path) -> None:
+    out = answer(
+        "check-certificate", files / "a.xml", "ir_samples/openvino/group_deconv.xml", code=1
+    ).out
+    assert out.startswith("FAIL the inputs of the second model are not those of the first")
+    assert "because of" not in out
+
+
 # Files, sizes, seeds ------------------------------------------------------------------------------
 
 
