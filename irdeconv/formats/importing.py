@@ -374,9 +374,7 @@ class ImportBuilder(GraphBuilder):
 
 
 UNCOVERED = "E502"
-ONLY_EXACT = (
-    "irdeconv imports only operations that standard ones compute exactly; replace it in the model"
-)
+ONLY_EXACT = "it needs an exact equivalent in standard operations; change it in the model"
 # Operations raise these for unforeseen inputs; the error then names the node.
 MISFITS = (ValueError, TypeError, ArithmeticError, IndexError, KeyError, AttributeError)
 SHOWN_LAYERS = 3  # layers that a message names, of those that are uncovered alike
