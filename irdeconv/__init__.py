@@ -195,14 +195,14 @@ if not TYPE_CHECKING:  # else any name would pass, misspelled ones as well
 
     def __getattr__(name: str) -> Any:
         if name not in _HOMES:
-            text = f"module 'irdeconv' has no attribute '{name}'"
-            if not name.startswith("_"):
-                from irdeconv.base.errors import did_you_mean
-                from irdeconv.base.synonyms import VERBS
+            if name.startswith("_"):
+                raise AttributeError(f"module 'irdeconv' has no attribute '{name}'")
+            from irdeconv.base.hints import UnknownAttributeError, did_you_mean
+            from irdeconv.base.synonyms import VERBS
 
-                meant = {"load": "read", "save": "write"}.get(name) or VERBS.get(name, name)
-                text += f"; {did_you_mean(meant, __all__) or 'dir(irdeconv) lists the names'}"
-            raise AttributeError(text)
+            meant = {"load": "read", "save": "write"}.get(name) or VERBS.get(name, name)
+            near = did_you_mean(meant, __all__) or "dir(irdeconv) lists the names"
+            raise UnknownAttributeError("irdeconv", name, lambda: near)
         from importlib import import_module
 
         value = getattr(import_module(f"irdeconv.{_HOMES[name]}"), name)

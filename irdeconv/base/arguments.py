@@ -12,9 +12,9 @@ from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import numpy as np
 
-from irdeconv.base.errors import ArgumentTypeError, Diagnostic, did_you_mean
+from irdeconv.base.errors import ArgumentTypeError, Diagnostic
 from irdeconv.base.opening import shown
-from irdeconv.base.synonyms import OPTIONS
+from irdeconv.base.signatures import misfit, positional
 
 T = TypeVar("T", bound=Callable[..., Any])
 # Classes by the words of annotations; other words are names of classes.
@@ -32,11 +32,31 @@ _CLASSES: dict[str, tuple[type, ...]] = {
     "tuple": (tuple, list),
 }
 _NAMES = "Sequence[str]"
-_INSTEAD = {  # of arguments that functions do not have
-    "file filename out output path save": "irdeconv.write(result, path) writes a model",
-    "input_shape shape shapes sizes": "irdeconv.infer(model, shapes) gives a model other shapes",
-    "certify probe prove": "irdeconv.certify(model, lowered) proves a lowering",
-    "report page": "irdeconv.graph_page(result) draws a page",
+_NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
+# Values of arguments, for hints.
+_EXAMPLES = {
+    "shapes sizes": '{"x": [1, 3, 64, 64]}',
+    "names": '{"old": "new"}',
+    "pattern": '("^up(.*)", r"deconv\\1")',
+    "inputs": '{"x": array}',
+    "only": '"up*"',
+    "layer": '"up1"',
+    "form": '"stacked"',
+    "target": '"edgetpu"',
+    "threads requests": "2",
+    "solve": "[17, 17]",
+    "max_memory": "2 * 2**30",
+    "max_growth elide": "2**20",
+    "time seconds timeout": "2.5",
+    "iterations rounds warm_up max_checks": "10",
+    "tolerance": '1e-3, tolerance={"mask": 1e-3}',
+    "limits": "irdeconv.Limits(layers=2_000_000)",
+    "seed": "0",
+    "path": '"part.xml"',
+    "weights": '"net.bin"',
+    "comments": '{4: "the first deconvolution"}',
+    "certificates": "irdeconv.certify(model, lowered)",
+    "check": "lambda graph, inputs: ...",
 }
 # Aliases of annotations, in words that a caller can use.
 _ALIASES = {
@@ -56,7 +76,11 @@ def checked(function: T) -> T:
         try:
             given = bind(*args, **options).arguments
         except TypeError as e:
-            raise _unbound(function, options, str(e)) from None
+            for name, value in zip(positional(function), args, strict=False):
+                if name in declared:
+                    _require(function.__name__, name, value, *declared[name])
+            message, hint = misfit(function, args, options, str(e))
+            raise ArgumentTypeError(Diagnostic("E700", "error", message, hint=hint)) from None
         for name in (n for n in given if n in declared):
             _require(function.__name__, name, given[name], *declared[name])
         return function(*args, **options)
@@ -79,27 +103,26 @@ def _require(function: str, name: str, value: Any, text: str, classes: tuple[Any
         message = f'{name} is "{value}"; it is {" or ".join(choices)}'
     else:
         message = f"expected {name}: {text}, got {type(value).__name__}: {shown(value)}"
-    hint = f"help(irdeconv.{function}) describes the arguments"
     if text.startswith("Mapping[str, str | Sequence[int"):
         message = message.replace(text, "shapes by name")
-        hint = f'the shape of an input x is {name}={{"x": [1, 3, 64, 64]}}'
+    hint = _example(function, name, value, classes)
     if isinstance(value, str) and text.startswith("Sequence[str"):
-        message, hint = f'{name} is a list of names, not the text "{value}"', f'["{value}"]'
+        message = f'{name} is a list of names, not the text "{value}"'
+        words = ", ".join(f'"{word}"' for word in re.split("[,; ]+", value) if word)
+        hint = f"write {name}=[{words}]"
     raise ArgumentTypeError(Diagnostic("E700", "error", message, hint=hint))
 
 
-def _unbound(function: Callable[..., Any], options: Iterable[str], why: str) -> ArgumentTypeError:
-    """Return the error of arguments that a function does not have, or that it lacks."""
-    name, known = function.__name__, [*signature(function).parameters]
-    message, hint = f"{name}: {why}", f"it is {name}({', '.join(known)})"
-    for option in (o for o in options if o not in known):
-        message = f'{name} has no argument "{option}"'
-        others = OPTIONS.get(option.replace("_", "-"), f"--{option}").split(" | ")
-        meant = [k for o in others for k in known if k in (o[2:], f"{o[2:]}s", f"{o[2:]}_")]
-        own = next((f for key, f in _INSTEAD.items() if option in key.split()), hint)
-        hint = did_you_mean((meant or [option])[0], known, 0.7) or own
-        break
-    return ArgumentTypeError(Diagnostic("E700", "error", message, hint=hint))
+def _example(function: str, name: str, value: Any, classes: tuple[Any, ...]) -> str:
+    """Return a hint with a value that fits."""
+    if isinstance(value, str) and {Integral, Real} & {*classes} and _NUMBER.fullmatch(value):
+        return f"write {name}={value}"
+    found = next((v for names, v in _EXAMPLES.items() if name in names.split()), None)
+    if found is None and np.bool_ in classes:
+        found = "True"
+    if found is None or function == "parse":
+        return f"help(irdeconv.{function}) describes the arguments"
+    return f"for example, {name}={found}"
 
 
 @cache

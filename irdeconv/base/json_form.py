@@ -10,6 +10,8 @@ from operator import attrgetter
 from types import NoneType
 from typing import Annotated, Any, ClassVar, NamedTuple, TypedDict, dataclass_transform
 
+from irdeconv.base.hints import hinted, named
+
 Real = Annotated[float, float | str | None]  # a text if it is not finite
 _SCALARS = frozenset((str, int, float, bool, type(None)))
 
@@ -40,8 +42,9 @@ class Record:
         cls, *, keys: str = "...", document: str = "", kw_only: bool = False, repr: bool = True
     ) -> None:
         cls.json_keys, cls.json_schema = keys, document and f"irdeconv/{document}"
-        dataclass(frozen=True, kw_only=kw_only, repr=repr)(cls)
+        hinted(dataclass(frozen=True, kw_only=kw_only, repr=repr)(cls))
 
+    @named
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
         cls: Any = type(self)
@@ -116,9 +119,9 @@ def _plain(value: Any) -> Any:
         return {key: _plain(v) for key, v in value.items()}
     if isinstance(value, tuple | list):
         return [_plain(v) for v in value]
-    if hasattr(value, "json_text"):
+    if hasattr(type(value), "json_text"):
         return str(value)
-    if hasattr(value, "to_dict"):
+    if hasattr(type(value), "to_dict"):
         return value.to_dict()
     if isinstance(value, Mapping):
         return _plain(dict(value))

@@ -20,6 +20,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from irdeconv.base.errors import did_you_mean
+from irdeconv.base.hints import constructor, hinted
 
 LARGEST_INT = 2**63 - 1  # the highest value of a limit; sizes and bounds beyond it are no sizes
 ARRAY_AXES = 32  # of an array that sorting and iterators of NumPy take
@@ -39,6 +40,8 @@ def _of(
     return field(default=default, metadata=metadata)
 
 
+@hinted
+@constructor
 @dataclass(frozen=True)
 class Limits:
     """Limits of a file's contents and needs; give higher values for files that you trust.

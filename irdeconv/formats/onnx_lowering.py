@@ -11,6 +11,7 @@ from typing import Any
 
 from irdeconv.base import errors, progress, work
 from irdeconv.base.arguments import checked
+from irdeconv.base.hints import hinted
 from irdeconv.base.limits import current
 from irdeconv.base.markup import line
 from irdeconv.formats import (
@@ -51,6 +52,7 @@ PIECE = 4 * work.NODE  # units of a node that is imported once more, by itself
 OF_CALLS = "each call gives its attributes; inline the functions first (onnx.inliner)"
 
 
+@hinted
 @dataclass(frozen=True)
 class LoweredOnnx:
     """An ONNX model without deconvolutions, and a report of each; unpacks to proto and report.

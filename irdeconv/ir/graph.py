@@ -12,10 +12,20 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from irdeconv.base import work
-from irdeconv.base.errors import Diagnostic, IrdeconvError, count, did_you_mean, misused
+from irdeconv.base.errors import (
+    ArgumentTypeError,
+    Diagnostic,
+    IrdeconvError,
+    UnknownKeyError,
+    count,
+    did_you_mean,
+    first_names,
+    misused,
+)
+from irdeconv.base.hints import hinted_attributes, hinted_calls, hinted_names, named
 from irdeconv.base.markup import MOST_ROWS, html_table, line, plain, scrolled
 from irdeconv.base.source import Location
 from irdeconv.ir.op import Op
@@ -23,6 +33,9 @@ from irdeconv.ir.spec import Spec
 
 if TYPE_CHECKING:
     import networkx as nx
+
+
+X = TypeVar("X")
 
 
 def producers_first(waits: list[set[int]]) -> list[int]:
@@ -46,6 +59,7 @@ def producers_first(waits: list[set[int]]) -> list[int]:
     return out
 
 
+@hinted_names
 class Value(NamedTuple):
     """An output of a node: the node's id and the number of the output."""
 
@@ -53,6 +67,8 @@ class Value(NamedTuple):
     port: int = 0
 
 
+@hinted_calls
+@hinted_names
 @dataclass(slots=True, repr=False)
 class Node:
     """One operation in a graph.
@@ -80,6 +96,11 @@ class Node:
     extra_data: tuple[tuple[str, str], ...] = ()
     port_rt_info: tuple[tuple[str, int, str], ...] = ()
     port_elements: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
+
+    def __hash__(self) -> int:
+        raise ArgumentTypeError(
+            Diagnostic("E700", "error", f"{self.label} is a node, not an id", hint="write node.id")
+        )
 
     def copy(self) -> Node:
         """Return an independent node; its parts are immutable and shared."""
@@ -161,14 +182,27 @@ class Info:
     files: tuple[str, ...] = ()
 
 
+class _ById(dict[int, X]):
+    """Parts of a graph by node id."""
+
+    def __missing__(self, node: Any) -> X:
+        hint = f'write graph["{node}"].id' if isinstance(node, str) else "nodes() has all layers"
+        message = f'"{node}" is no id: ids are numbers' if isinstance(node, str) else ""
+        raise UnknownKeyError(
+            Diagnostic("E700", "error", message or f"there is no node {node}", hint=hint)
+        )
+
+
 class GraphError(IrdeconvError):
     """A structural invariant would break."""
 
 
-def _broken(message: str) -> GraphError:
-    return GraphError(Diagnostic("E220", "error", message))
+def _broken(message: str, hint: str | None = None) -> GraphError:
+    return GraphError(Diagnostic("E220", "error", message, hint=hint))
 
 
+@hinted_calls
+@hinted_attributes
 class Graph:
     """A dataflow graph of operations.
 
@@ -182,9 +216,10 @@ class Graph:
 
     def __init__(self, info: Info | None = None) -> None:
         self.info = info or Info()
-        self._nodes: dict[int, Node] = {}
-        self._sources: dict[int, list[Value]] = {}
-        self._users: dict[int, dict[tuple[int, int], int]] = {}  # (user, its port): output port
+        self._nodes: dict[int, Node] = _ById()
+        self._sources: dict[int, list[Value]] = _ById()
+        # (user, its port): output port
+        self._users: dict[int, dict[tuple[int, int], int]] = _ById()
         self._next = 0
         self._in_order = True  # whether nodes were added in the order of their ids
 
@@ -235,13 +270,6 @@ class Graph:
         networkx.freeze(out)
         return out
 
-    if not TYPE_CHECKING:  # which knows the names
-
-        def __getattr__(self, name: str) -> Any:
-            means = {"layers": "graph.nodes()", "write": "irdeconv.write(graph, path)"}.get(name)
-            text = f"'Graph' object has no attribute '{name}'" + (f"; {means}" if means else "")
-            raise AttributeError(text, name=name, obj=self)
-
     def __len__(self) -> int:
         return len(self._nodes)
 
@@ -264,7 +292,7 @@ class Graph:
             raise misused(f'{len(found)} layers are called "{name}"', hint)
         near = did_you_mean(str(name), [n.name for n in self.nodes()])
         hint = near or ("node() takes ids" if isinstance(name, int) else "nodes() has all layers")
-        raise misused(f'there is no layer "{name}"', hint)
+        raise UnknownKeyError(Diagnostic("E700", "error", f'there is no layer "{name}"', hint=hint))
 
     @property
     def next_id(self) -> int:
@@ -272,14 +300,10 @@ class Graph:
         return self._next
 
     def node(self, node: int) -> Node:
-        """Return a node by id; KeyError if there is none, UsageError for a name."""
-        try:
-            return self._nodes[node]
-        except KeyError:
-            if isinstance(node, str):
-                raise misused(f'node("{node}"): ids are numbers', "graph[name] finds it") from None
-            raise
+        """Return a node by id; UsageError, which is also a KeyError, if there is none."""
+        return self._nodes[node]
 
+    @named
     def nodes(self, type: str | None = None) -> Iterator[Node]:
         """Iterate over the nodes in id order, all or those of one operation type."""
         nodes = list(self._nodes.values())
@@ -287,6 +311,7 @@ class Graph:
             nodes.sort(key=lambda n: n.id)
         return iter(nodes if type is None else [n for n in nodes if n.op.type == type])
 
+    @named
     def find(self, name: str) -> list[Node]:
         """Return the nodes of that name."""
         return [n for n in self.nodes() if n.name == name]
@@ -404,6 +429,7 @@ class Graph:
 
     # Changing ----------------------------------------------------------------------------------
 
+    @named
     def add(
         self,
         op: Op,
@@ -433,6 +459,7 @@ class Graph:
             self._users[v.node][ident, port] = v.port
         return node
 
+    @named
     def connect(self, value: Value, node: int, port: int) -> None:
         """Connect a value to the next free input port of a node."""
         sources, users = self._sources.get(node), self._users.get(value.node)
@@ -443,6 +470,7 @@ class Graph:
         sources.append(value)
         users[node, port] = value.port
 
+    @named
     def set_input(self, node: int, port: int, value: Value) -> None:
         """Replace the producer of one input."""
         old = self._sources[node][port]
@@ -452,20 +480,25 @@ class Graph:
         self._users[value.node][node, port] = value.port
         self._sources[node][port] = value
 
+    @named
     def replace_uses(self, old: Value, new: Value) -> None:
         """Replace `old` by `new` in every user."""
         for node, port in self.users(old):
             if node != new.node:
                 self.set_input(node, port, new)
 
+    @named
     def replace_op(self, node: int, op: Op) -> None:
         """Give a node another operation with the same ports."""
         self.node(node).op = op
 
+    @named
     def remove(self, node: int) -> None:
         """Remove a node that nothing uses."""
         if self._users[node]:
-            raise _broken(f'"{self.node(node).name}" is still used')
+            users = first_names([self.node(n).name for n in self.successors(node)])
+            hint = "replace_uses(Value(node.id), other) connects them to another layer first"
+            raise _broken(f'"{self.node(node).name}" is still used by {users}', hint)
         for port, v in enumerate(self._sources.pop(node)):
             del self._users[v.node][node, port]
         del self._nodes[node], self._users[node]
@@ -474,9 +507,9 @@ class Graph:
     def copy(self) -> Graph:
         """Return an independent graph; operations and constants are immutable and shared."""
         out = Graph(replace(self.info))
-        out._nodes = {n.id: n.copy() for n in self.nodes()}
-        out._sources = {n: list(sources) for n, sources in self._sources.items()}
-        out._users = {n: dict(users) for n, users in self._users.items()}
+        out._nodes.update((n.id, n.copy()) for n in self.nodes())
+        out._sources.update((n, list(sources)) for n, sources in self._sources.items())
+        out._users.update((n, dict(users)) for n, users in self._users.items())
         out._next = self._next
         return out
 

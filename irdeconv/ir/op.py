@@ -21,6 +21,7 @@ import numpy as np
 from irdeconv.base import errors, work
 from irdeconv.base.errors import OpError, Problem
 from irdeconv.base.extras import plain
+from irdeconv.base.hints import hinted_calls, hinted_names
 from irdeconv.ir.attributes import Attribute as Attribute
 from irdeconv.ir.attributes import attribute as attribute
 from irdeconv.ir.attributes import attributes as attributes
@@ -138,6 +139,8 @@ C = TypeVar("C", bound="type[Op]")
 LAST_OPSET = 16
 
 
+@hinted_calls
+@hinted_names
 @dataclass(frozen=True)
 class Op:
     """Base of all operations.
@@ -533,6 +536,7 @@ def op(
         # A class without attributes of its own has all that dataclass would make of it, from its
         # base: to make it anew for every such operation takes a good part of a short command.
         operation: Any = dataclass(frozen=True)(cls) if _declares(cls) else cls
+        hinted_calls(operation)
         if not (cls.__doc__ or "").strip() or cls.__doc__ == Op.__doc__:
             raise TypeError(f"operation {type} has no docstring")
         operation.type = type

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
+from irdeconv.base.hints import hinted_calls, hinted_names
 from irdeconv.base.limits import LARGEST_INT, current
 from irdeconv.ir.dtypes import ElementType, of_numpy
 
@@ -23,6 +24,7 @@ Arrays = tuple[Array, ...]
 _LOWEST = -LARGEST_INT - 1
 
 
+@hinted_names
 @dataclass(frozen=True, slots=True)
 class Interval:
     """The integers lo..hi; hi None is unbounded. `Interval.of` turns a single value into an int."""
@@ -245,6 +247,8 @@ def parse_shape(text: str) -> Shape | None:
     return tuple(parse_dim(part) for part in text.split(",")) if text else ()
 
 
+@hinted_calls
+@hinted_names
 @dataclass(frozen=True, repr=False)
 class Spec:
     """Element type, shape and, if it follows from the graph, the value of a tensor.

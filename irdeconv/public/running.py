@@ -33,7 +33,15 @@ from irdeconv.runtime.executors import Tuner
 from irdeconv.runtime.feeds import Binder, Feeds, random_inputs
 from irdeconv.runtime.measure import Effort
 from irdeconv.runtime.peers import Source, peers
-from irdeconv.runtime.plan import Plan, Trace, batch_size, build_plan, require_whole, run_rows
+from irdeconv.runtime.plan import (
+    Outputs,
+    Plan,
+    Trace,
+    batch_size,
+    build_plan,
+    require_whole,
+    run_rows,
+)
 from irdeconv.runtime.schedule import Settings
 from irdeconv.runtime.selection import with_outputs
 
@@ -118,7 +126,7 @@ def run(
         inputs = whole.part(inputs, {node.id for node in graph.parameters})
     plan = compile(graph, form, threads, exact=exact, fuse=fuse, max_memory=max_memory, once=True)
     arrays = plan.run(inputs, trace)
-    return dict(zip(names or arrays, arrays.values(), strict=True))
+    return Outputs(zip(names or arrays, arrays.values(), strict=True))
 
 
 @checked
@@ -183,7 +191,7 @@ def _origin(
 
 PLANS = 4  # kept by each thread
 _local = threading.local()
-Outputs = dict[str, tuple[tuple[int, ...], np.dtype[Any]]]  # shape and element type by name
+Facts = dict[str, tuple[tuple[int, ...], np.dtype[Any]]]  # shape and element type by name
 
 
 @checked
@@ -224,12 +232,12 @@ def map_blocks(
     given = _aligned(given)
     specs = _block_specs(graph, given, whole)
     how: dict[str, Any] = {"exact": exact, "fuse": fuse, "tune": tune, "max_memory": max_memory}
-    return _lazily((compile(graph, form, threads, **how), whole), given, specs)
+    return _lazily((whole, compile(graph, form, threads, **how)), given, specs)
 
 
 def _block_specs(
     graph: Graph, given: Mapping[str, Any], whole: Mapping[str, Array]
-) -> dict[int, Outputs]:
+) -> dict[int, Facts]:
     """Return shape and element type of the outputs for each number of rows that a block has."""
     shapes = {name: array.shape for name, array in given.items()}
     size = batch_size(Binder.of(graph), list(given), shapes)
@@ -273,7 +281,7 @@ def _aligned(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _outputs(
     graph: Graph, given: Mapping[str, Any], whole: Mapping[str, Array], rows: int, size: int | None
-) -> Outputs:
+) -> Facts:
     """Return shape and element type of the outputs for a block of `rows`."""
     at_once = rows if size is None else size
     shapes: dict[str, Shape] = {n: (at_once, *a.shape[1:]) for n, a in given.items()}
@@ -294,7 +302,7 @@ def _times(name: str, spec: Spec, pieces: int) -> tuple[tuple[int, ...], np.dtyp
 
 
 def _lazily(
-    shipped: tuple[Plan, dict[str, Array]], given: Mapping[str, Any], specs: Mapping[int, Outputs]
+    shipped: tuple[dict[str, Array], Plan], given: Mapping[str, Any], specs: Mapping[int, Facts]
 ) -> dict[str, Any]:
     """Return the outputs as arrays of Dask, a task for each block and one for each part of it."""
     import dask.array as da
@@ -315,10 +323,10 @@ def _lazily(
 
 
 def _run_block(
-    shipped: tuple[Plan, dict[str, Array]], token: str, names: list[str], arrays: list[Array]
+    shipped: tuple[dict[str, Array], Plan], token: str, names: list[str], arrays: list[Array]
 ) -> dict[str, Array]:
     """Run a block; every thread of a worker has its own plan, as threads take turns at one plan."""
-    plan, whole = shipped
+    whole, plan = shipped  # a tuple that begins with a callable is a task of Dask
     plans: OrderedDict[str, Plan] = _local.__dict__.setdefault("plans", OrderedDict())
     if token not in plans:
         plans[token] = copy.copy(plan)

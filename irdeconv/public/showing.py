@@ -25,7 +25,7 @@ from irdeconv.rewrite.infer_specs import ShapeLike, input_shapes
 from irdeconv.rewrite.lower_deconv import Lowered
 from irdeconv.rewrite.targets import Target, load_target
 from irdeconv.runtime.bench import BenchReport
-from irdeconv.runtime.feeds import Feeds
+from irdeconv.runtime.feeds import Feeds, is_array
 from irdeconv.runtime.peers import PEERS, require_side
 from irdeconv.runtime.plan import Plan
 from irdeconv.show.explanation import Explanation
@@ -118,8 +118,9 @@ def _second_side(
 
     A model for OpenVINO is written to the folder.
     """
+    _require_name(b, plan.graph)
     if isinstance(b, Mapping):
-        return partly(SavedPartner, plan.graph, _arrays(b), "the arrays"), None
+        return partly(SavedPartner, plan.graph, _arrays(b), None), None
     system, colon, file = str(b).partition(":") if isinstance(b, str | PathLike) else ("", "", "")
     if isinstance(b, str) and system not in PEERS:
         require_side(b)
@@ -143,6 +144,14 @@ def _second_side(
         return OpenVinoPartner(plan, path, feeds, Path(weights) if weights else None, computes)
 
     return peer, None
+
+
+def _require_name(b: object, graph: Graph) -> None:
+    """Raise UsageError for an array without a name."""
+    if is_array(b) or (isinstance(b, list | tuple) and b and is_array(b[0])):
+        name = next(iter(graph.outputs), "NAME")
+        hint = f'give it by name, {{"{name}": array}}; the inputs are the third argument'
+        raise misused("the second side is an array without a name", hint)
 
 
 def _other_model(plan: Plan, other: Plan, inputs: Feeds) -> Partner:
@@ -184,6 +193,8 @@ def inspect(
     >>> [(layer.name, str(layer.outputs[0].spec)) for layer in net.shown]
     [('pool1', 'f32[1,8,16,16]'), ('pool2', 'f32[1,16,8,8]')]
     """
+    if isinstance(lowered, str) and not Path(lowered).suffix and not Path(lowered).exists():
+        raise misused(f'there is no file "{lowered}"', f'write only="{lowered}" for layers')
     other = None if lowered is None else graph_of(lowered)
     patterns = [only] if isinstance(only, str) else only
     known = None if target is None else load_target(target)

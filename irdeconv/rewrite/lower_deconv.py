@@ -33,7 +33,8 @@ from irdeconv.base.errors import (
     misused,
     wider_pattern,
 )
-from irdeconv.base.form_names import AUTO, FALLBACK, require_form
+from irdeconv.base.form_names import AUTO, FALLBACK
+from irdeconv.base.hints import hinted
 from irdeconv.base.json_form import Record
 from irdeconv.base.limits import current, raise_hint
 from irdeconv.base.markup import html_table, line
@@ -81,7 +82,14 @@ from irdeconv.rewrite.planning import (
     cost_table,
 )
 from irdeconv.rewrite.standardize import standardize
-from irdeconv.rewrite.targets import Target, Violation, check_graph, facts_of, load_target
+from irdeconv.rewrite.targets import (
+    Target,
+    Violation,
+    check_graph,
+    facts_of,
+    load_target,
+    require_form_for,
+)
 
 
 class LoweredLayer(Record, keys="... costs? spread?", repr=False):
@@ -164,6 +172,7 @@ def _sizes(layer: LoweredLayer) -> tuple[str, str]:
     return direct, lowered if layer.form else ""
 
 
+@hinted
 class Lowered(NamedTuple):
     """The lowered graph and the report: `graph, report = ...`."""
 
@@ -208,7 +217,7 @@ class LoweringRequest:
         """
         targeted = target is not None
         form = form or (AUTO if targeted else FALLBACK)
-        require_form(form)
+        require_form_for(form, target)
         explain = options.get("explain_costs", False) or targeted or form == AUTO
         return LoweringRequest(form, load_target(target), targeted, explain, **options)
 

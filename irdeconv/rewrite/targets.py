@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from irdeconv.base.errors import did_you_mean, misused
+from irdeconv.base.form_names import CONDITIONS, require_form
+from irdeconv.base.hints import constructor, hinted
 from irdeconv.base.limits import current
 from irdeconv.base.opening import TomlReader, read_file, shown
 from irdeconv.base.source import Location
@@ -72,6 +74,8 @@ class ScoreWeights:
     skips_inserted_zeros: bool = False
 
 
+@hinted
+@constructor
 @dataclass(frozen=True)
 class Target:
     """A device: its operations with their conditions, and the costs of work there.
@@ -146,6 +150,15 @@ def target_names() -> list[str]:
     """Return the names of the packaged targets."""
     folder = files("irdeconv.rewrite") / "profiles"
     return sorted(p.name.removesuffix(".toml") for p in folder.iterdir() if p.name[-5:] == ".toml")
+
+
+def require_form_for(form: str, target: object) -> None:
+    """Raise UsageError for an unknown form, or if form and target change places."""
+    for text, what, others in ((form, "target", target_names()), (target, "form", CONDITIONS)):
+        if isinstance(text, str) and text in others:
+            hint = f'lower(model, {what}="{text}") lowers for it'
+            raise misused(f'"{text}" is a {what}', hint)
+    require_form(form)
 
 
 def load_target(target: str | PathLike[str] | Target | None = None) -> Target:

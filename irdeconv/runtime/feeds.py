@@ -308,6 +308,8 @@ def _what(node: Node, spec: Spec) -> str:
 
 def _fit(node: Node, spec: Spec, value: Any, found: Collector) -> Array:
     try:
+        if value is None:
+            raise NoArrayError("None was given, not an array", "give an array of this shape")
         if isinstance(value, str) and str(spec.dtype) != "string":
             raise NoArrayError("a text was given, not an array", "np.load(...) reads a file")
         array = array_of(value)
@@ -319,7 +321,7 @@ def _fit(node: Node, spec: Spec, value: Any, found: Collector) -> Array:
         converted = _convert(array, spec.dtype)
         if converted is None:
             message = (
-                f"{_what(node, spec)}: an array of {array.dtype} was given, and converting it "
+                f"{_what(node, spec)}: an array of {_kind(array)} was given, and converting it "
                 "would change values"
             )
             found.add("E501", message, layer=node.name, hint=_conversion(array, spec.dtype))
@@ -335,11 +337,18 @@ def _fit(node: Node, spec: Spec, value: Any, found: Collector) -> Array:
     return array
 
 
+def _kind(array: Array) -> str:
+    """Return the elements of an array in words."""
+    return {"O": "objects", "U": "texts", "S": "texts"}.get(array.dtype.kind, str(array.dtype))
+
+
 def _conversion(array: Array, dtype: ElementType) -> str:
     if array.dtype == object:
         return "lists of unequal lengths, or None among numbers, make no array of numbers"
     if dtype.kind == "string":
         return "give an array of texts"
+    if array.dtype.kind == "c":
+        return "take array.real, or np.abs(array)"
     if array.dtype.kind not in "biufV":
         return "give an array of numbers"
     return f"round it as you want it: array.astype({dtype.container})"

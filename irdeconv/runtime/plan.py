@@ -11,14 +11,23 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from threading import RLock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from irdeconv.base import work
-from irdeconv.base.errors import ExecutionError, count, misused
+from irdeconv.base.errors import (
+    Diagnostic,
+    ExecutionError,
+    UnknownKeyError,
+    count,
+    did_you_mean,
+    misused,
+)
 from irdeconv.base.extras import is_plain, plain
+from irdeconv.base.hints import UnknownAttributeError, hinted
 from irdeconv.base.markup import html_table, line
+from irdeconv.base.opening import shown
 from irdeconv.formats.document import NoWeights, sources_of
 from irdeconv.ir.graph import Graph
 from irdeconv.ir.spec import Array, Shape, is_static
@@ -49,9 +58,29 @@ def gains_by_compiling(graph: Graph) -> bool:
     return COMPILED_SAVES * nanoseconds(graph) > LOADING
 
 
+class Outputs(dict[str, Array]):
+    """The outputs of a run by name."""
+
+    def __missing__(self, name: object) -> Array:
+        first = f'outputs are by name: ["{next(iter(self), "")}"]'
+        hint = did_you_mean(name, self) if isinstance(name, str) else None
+        message = f"there is no output {shown(name)}"
+        raise UnknownKeyError(Diagnostic("E700", "error", message, hint=hint or first))
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("_"):
+                raise AttributeError(name)
+            whole = "" if name in self else f".{name}"
+            key = next(iter(self), "") if whole else name
+            raise UnknownAttributeError(self, name, lambda: f'write outputs["{key}"]{whole}')
+
+
 PROGRAMS = 4  # kept for different input shapes
 
 
+@hinted
 @dataclass(repr=False)
 class Plan:
     """An executable graph; `run` may be called any number of times, from several threads.
@@ -136,7 +165,7 @@ class Plan:
             raise failure(last.step.node, last.arrays, last.cause) from last.cause
         for source in self._sources:
             source.require_intact()
-        return out
+        return Outputs(out)
 
     def reset(self) -> None:
         """Clear all variables: the next run begins as the first one did."""

@@ -17,6 +17,7 @@ import numpy as np
 from irdeconv.base import progress, work
 from irdeconv.base.errors import OpError
 from irdeconv.base.extras import plain
+from irdeconv.base.hints import hinted
 from irdeconv.base.json_form import Record
 from irdeconv.base.markup import html_table, line
 from irdeconv.ir.constant import ArrayData
@@ -444,6 +445,7 @@ class SimplificationReport(Record, keys="types steps constant_bytes fused?"):
         return f"{layers}: {steps or 'nothing to take away'}"
 
 
+@hinted
 class Simplified(NamedTuple):
     """The simplified graph and the report: `graph, report = ...`."""
 

@@ -25,6 +25,7 @@ from typing import Any
 from irdeconv import __version__
 from irdeconv.base import work
 from irdeconv.base.errors import count, misused
+from irdeconv.base.hints import hinted
 from irdeconv.base.json_form import Record, json_form
 from irdeconv.base.markup import line, plain
 from irdeconv.base.tables import escaped_json
@@ -224,6 +225,7 @@ class ChangeContent(Record, keys="title before after form? reason? certificate?"
     certificate: str | None = None
 
 
+@hinted
 @dataclass(frozen=True, repr=False)
 class PageContent:
     """A page: graphs, the changes between them, and details of their layers by node key.

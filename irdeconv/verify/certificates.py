@@ -438,6 +438,11 @@ class CheckReport(Record, Judged, keys="passed equal ...", kw_only=True, repr=Fa
         return self.equal and all(self.layers) and not self.assumed
 
     @property
+    def _remedy(self) -> str | None:
+        nothing = "no layer was rewritten: the second model is one that lower made of the first"
+        return None if self.layers or self.problems else nothing
+
+    @property
     def differs(self) -> bool:
         """Whether anything was found that is not equal, or not proved to be."""
         return bool(self.problems) or any(r.reason and not r.unclear for r in self.layers)

@@ -234,7 +234,8 @@ def check_models(
     """
     made = replace(proof.made, source=stamps[0], lowered=stamps[1])
     problems = (*proof.problems, *proof.report.problems)
-    return judged(made, certificates, replace(proof.report, problems=problems))
+    report = judged(made, certificates, replace(proof.report, problems=problems))
+    return CheckReport(**vars(report))
 
 
 @checked
@@ -248,7 +249,8 @@ def check_onnx(
     """Prove a lowered ONNX file to be the original one: every deconvolution that was rewritten.
 
     Both are paths, the bytes of files or ModelProtos. Everything else must compute the same. The
-    report has `passed`, `layers` with the proof of each, and `problems`.
+    report has `passed`, `layers` with the proof of each, and `problems`; it is true if at least one
+    layer was rewritten, as that of `check_certificate`.
     Raises InputError for a bad file.
 
     >>> from onnx import TensorProto, helper

@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from irdeconv.base.errors import Diagnostic, UsageError
+from irdeconv.base.errors import Diagnostic, UsageError, did_you_mean, first_names
 from irdeconv.formats.arrays import SavedArrays, UnreadableArray
 from irdeconv.ir.dtypes import ElementType
 from irdeconv.ir.graph import Graph, Node, Value
@@ -266,13 +266,13 @@ class SavedPartner(Partner):
 
     A name is that of a layer (its port after a dot, if it has several outputs), a tensor or an
     output, perhaps behind `dump/`. If no output is named, arr_0, out0, out0_1, ... are outputs by
-    their last number; arrays that are as many as the outputs are matched with them in order.
+    their last number; as many arrays of a file as the outputs are matched with them in order.
     """
 
     narrow = True
 
-    def __init__(self, graph: Graph, arrays: Mapping[str, Array], file: str) -> None:
-        self._arrays, self._file = arrays, file
+    def __init__(self, graph: Graph, arrays: Mapping[str, Array], file: str | None) -> None:
+        self._arrays, self._file = arrays, file or "the arrays"
         self._problems: list[Diagnostic] = []
         names = tensors_by_name(graph)
         # A dump holds a layer that is an output twice; the layer is the one behind `dump/`.
@@ -284,18 +284,21 @@ class SavedPartner(Partner):
         self._layers = {v: n for v, n in named if keys.get(v.node) not in unlike}
         given = {n.name for n in graph.parameters}  # inputs of the run are no outputs
         ends = [n for n in arrays if n not in given or n in graph.outputs]
-        self._outputs = _outputs(graph, ends, set(names))
+        self._outputs = _outputs(graph, ends, set(names), in_order=file is not None)
         self._output_types = [graph.spec(graph.inputs_of(n.id)[0]).dtype for n in graph.results]
         used = {*self._layers.values(), *filter(None, self._outputs)}
         inputs = {n.name for n in graph.nodes() if n.type in ("Parameter", "Const")}
         known = {n for n in arrays if n in used or n.removeprefix(DUMPED) in inputs | unlike}
         if unknown := [n for n in arrays if n not in known]:
             some = ", ".join(f'"{n}"' for n in unknown[:8]) + (", ..." if unknown[8:] else "")
-            message = f"{file}: no layer, tensor or output is named {some}"
+            message = f"{self._file}: no layer, tensor or output is named {some}"
             self._problems.append(Diagnostic("W500", "warning", message))
         if not self._layers and not any(self._outputs):
-            message = f"{file}: no array is named like a layer, tensor or output of the model"
-            raise UsageError(Diagnostic("E505", "error", message))
+            message = f"{self._file}: no array is named like a layer, tensor or output of the model"
+            every = [*graph.outputs, *names]
+            near = next(filter(None, (did_you_mean(n, every) for n in arrays)), None)
+            hint = near or f"the outputs are {first_names(graph.outputs)}"
+            raise UsageError(Diagnostic("E505", "error", message, hint=hint))
 
     @staticmethod
     def open(graph: Graph, path: Path) -> SavedPartner:
@@ -384,8 +387,10 @@ def tensors_by_name(graph: Graph) -> dict[str, Value]:
     return {name: next(iter(values)) for name, values in found.items() if len(values) == 1}
 
 
-def _outputs(graph: Graph, names: list[str], known: set[str]) -> list[str | None]:
-    """Return the array of every output: by name, by number, in order."""
+def _outputs(
+    graph: Graph, names: list[str], known: set[str], *, in_order: bool
+) -> list[str | None]:
+    """Return the array of every output: by name, in order, by number."""
     named: list[str | None] = []
     for name, result in zip(graph.outputs, graph.results, strict=True):
         producer = graph.inputs_of(result.id)[0]
@@ -395,7 +400,7 @@ def _outputs(graph: Graph, names: list[str], known: set[str]) -> list[str | None
         named.append(next((c for c in candidates if c in names), None))
     if any(named) or any(n.removeprefix(DUMPED) in known for n in names):
         return named
-    if len(names) == len(named):
+    if in_order and len(names) == len(named):
         return list(names)
     # Of several arrays of one number the first one counts.
     numbered = {int(m[1]): m[0] for m in map(_POSITION.fullmatch, reversed(names)) if m}

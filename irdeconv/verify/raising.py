@@ -25,6 +25,7 @@ import numpy as np
 from irdeconv.base import progress, work
 from irdeconv.base.errors import OpError, count, did_you_mean, misused
 from irdeconv.base.form_names import FALLBACK, PHASES
+from irdeconv.base.hints import hinted
 from irdeconv.base.json_form import Record
 from irdeconv.base.markup import html_table, line
 from irdeconv.base.tables import printable
@@ -112,6 +113,7 @@ class RaisingReport(Record, repr=False):
         return printable("\n".join(lines) or "no decompositions of deconvolutions")
 
 
+@hinted
 class Raised(NamedTuple):
     """The graph with deconvolutions and the report: `graph, report = ...`."""
 

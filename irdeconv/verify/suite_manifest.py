@@ -16,6 +16,7 @@ from typing import Annotated, Any, NotRequired, TypedDict
 import numpy as np
 
 from irdeconv.base.errors import Diagnostic, FileAccessError, UsageError, count, misused
+from irdeconv.base.hints import hinted
 from irdeconv.base.json_form import Record
 from irdeconv.base.limits import current
 from irdeconv.base.markup import html_table, line
@@ -186,6 +187,7 @@ class StoredCase:
         return dict(SavedArrays(data, str(path)))
 
 
+@hinted
 @dataclass(frozen=True)
 class Suite:
     """A suite on disk, its cases in the manifest's order."""

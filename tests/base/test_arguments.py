@@ -17,7 +17,7 @@ DECONV = "ir_samples/openvino/deconv_3x3_to_5x5.xml"
 X = np.zeros((1, 1, 3, 3), np.float32)
 WRONG: dict[str, Callable[[], object]] = {
     "expected shapes: shapes by name, got list": lambda: ird.infer(DECONV, [1, 3, 4, 4]),  # type: ignore[arg-type]
-    'an input x is shapes={"x": [1, 3, 64, 64]}': lambda: ird.infer(DECONV, "x[1,3]"),  # type: ignore[arg-type]
+    'for example, shapes={"x": [1, 3, 64, 64]}': lambda: ird.infer(DECONV, "x[1,3]"),  # type: ignore[arg-type]
     "to holds 3, which is no name": lambda: ird.extract(DECONV, to=["deconv", 3]),  # type: ignore[list-item]
     "expected limits: Limits": lambda: ird.read(DECONV, limits=5),  # type: ignore[arg-type]
     "expected weights: str | PathLike[str] | bytes | False | None": lambda: ird.read(DECONV, 5),  # type: ignore[arg-type]
