@@ -92,7 +92,8 @@ def _require(function: str, name: str, value: Any, text: str, classes: tuple[Any
     """Raise ArgumentTypeError for a value of other classes, or of none of the texts among them."""
     choices = [c for c in classes if isinstance(c, str)]
     letters = isinstance(value, str | bytes)  # not meant as a sequence of them
-    types = tuple(c for c in classes if c not in choices and (c is not Iterable or not letters))
+    no_list = letters or isinstance(value, Mapping)
+    types = tuple(c for c in classes if c not in choices and (c is not Iterable or not no_list))
     if value in choices if letters and choices else isinstance(value, types):
         names = value if _NAMES in text and isinstance(value, list | tuple) else ()
         odd = [v for v in names if not isinstance(v, str)]

@@ -140,18 +140,23 @@ def _no_attribute(self: Any, name: str) -> Any:
     raise UnknownAttributeError(self, name)
 
 
+def _a(obj: Any) -> str:
+    name = type(obj).__name__
+    return f"an {name}" if name[0] in "AEIOU" else f"a {name}"
+
+
 def _no_item(self: Any, key: Any) -> Any:
-    raise Misuse.error(f"a {type(self).__name__} has no items: [{key!r:.60}]", by_key(self, key))
+    raise Misuse.error(f"{_a(self)} has no items: [{key!r:.60}]", by_key(self, key))
 
 
 def _item(self: Any, key: Any) -> Any:
     if isinstance(key, str):
-        raise Misuse.error(f"a {type(self).__name__} has no keys: [{key!r:.60}]", by_key(self, key))
+        raise Misuse.error(f"{_a(self)} has no keys: [{key!r:.60}]", by_key(self, key))
     return tuple.__getitem__(self, key)
 
 
 def _no_call(self: Any, *args: Any, **options: Any) -> Any:
-    message = f"a {type(self).__name__} is not a function"
+    message = f"{_a(self)} is not a function"
     raise Misuse.error(message, instead(self, _CALL))
 
 

@@ -39,8 +39,9 @@ def misfit(
     name, of = _name(function), signature(function).parameters
     known = [n for n in of if n != "self"]
     hint = f"it is {name}{_shown([of[n] for n in known])}"
-    for option in (o for o in options if o not in known):
-        return f'{name} has no argument "{option}"', _instead(name, option, known) or hint
+    for option, value in ((o, v) for o, v in options.items() if o not in known):
+        instead = _instead(name, option, known) or _as_mapping(option, value, known)
+        return f'{name} has no argument "{option}"', instead or hint
     places = [n for n in positional(function) if n != "self"]
     more = args[len(places) :]
     if not more:
@@ -73,10 +74,16 @@ def _instead(name: str, option: str, known: Sequence[str]) -> str | None:
     near = did_you_mean((meant or [option])[0], known, 0.7)
     if not near and option in _PATHS.split():
         return _saved(name)
-    unknown = not near and option.replace("_", "-") not in OPTIONS  # perhaps an input's name
-    if "inputs" in known and (meant == ["inputs"] or unknown):
+    if meant == ["inputs"]:
         return f'write inputs={{"{option}": ...}}'
     return near or next((f for key, f in _INSTEAD.items() if option in key.split()), None)
+
+
+def _as_mapping(option: str, value: object, known: Sequence[str]) -> str | None:
+    """Return the mapping that an array or a shape by the name of an input belongs into."""
+    name = "inputs" if hasattr(value, "__array__") else "shapes"
+    fits = name in known and (name == "inputs" or isinstance(value, list | tuple))
+    return f'write {name}={{"{option}": ...}}' if fits else None
 
 
 def _saved(name: str) -> str:
