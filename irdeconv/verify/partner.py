@@ -297,7 +297,8 @@ class SavedPartner(Partner):
             message = f"{self._file}: no array is named like a layer, tensor or output of the model"
             every = [*graph.outputs, *names]
             near = next(filter(None, (did_you_mean(n, every) for n in arrays)), None)
-            hint = near or f"the outputs are {first_names(graph.outputs)}"
+            outputs = f"the outputs are {first_names(graph.outputs)}"
+            hint = near or (None if file else outputs)
             raise UsageError(Diagnostic("E505", "error", message, hint=hint))
 
     @staticmethod
