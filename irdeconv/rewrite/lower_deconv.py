@@ -50,7 +50,7 @@ from irdeconv.ops.bodies import bodies_of, change_bodies, every_node
 from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.ops.dialect_openvino import BackpropData
 from irdeconv.ops.movement import Unsqueeze
-from irdeconv.rewrite import builder, emit, forms
+from irdeconv.rewrite import builder, emit, forms, targets
 from irdeconv.rewrite.channel_folding import FusedLayer, fuse_channels
 from irdeconv.rewrite.compressed_filters import stored
 from irdeconv.rewrite.emit import (
@@ -82,14 +82,7 @@ from irdeconv.rewrite.planning import (
     cost_table,
 )
 from irdeconv.rewrite.standardize import standardize
-from irdeconv.rewrite.targets import (
-    Target,
-    Violation,
-    check_graph,
-    facts_of,
-    load_target,
-    require_form_for,
-)
+from irdeconv.rewrite.targets import Target, Violation, check_graph, facts_of, load_target
 
 
 class LoweredLayer(Record, keys="... costs? spread?", repr=False):
@@ -129,14 +122,12 @@ class LoweringReport(Record, keys="form target? fused? layers diagnostics", repr
         text = f"{count(len(done), 'deconvolution')} of {len(self.layers)} lowered"
         if self.form == "auto":
             return f"{text} as auto for {self.target}"
-        forms = Counter(r.form for r in done)
-        if {*forms} <= {self.form}:
+        counts = Counter(r.form for r in done)
+        if {*counts} <= {self.form}:
             return f"{text} as {self.form}"
-        parts = ", ".join(
-            f"{n} as {form}{'' if form == self.form else f' instead of {self.form}'}"
-            for form, n in forms.items()
-        )
-        return f"{text}, {parts}"
+        other = f" instead of {self.form}"
+        parts = (f"{n} as {form}{other * (form != self.form)}" for form, n in counts.items())
+        return f"{text}, {', '.join(parts)}"
 
     def __repr__(self) -> str:
         return line(self, None, self.verdict)
@@ -217,7 +208,7 @@ class LoweringRequest:
         """
         targeted = target is not None
         form = form or (AUTO if targeted else FALLBACK)
-        require_form_for(form, target)
+        targets.require_form_for(form, target)
         explain = options.get("explain_costs", False) or targeted or form == AUTO
         return LoweringRequest(form, load_target(target), targeted, explain, **options)
 

@@ -23,10 +23,10 @@ from irdeconv.base.errors import (
     FileAccessError,
     IrdeconvError,
     Note,
-    distance,
     nearest,
     no_access,
 )
+from irdeconv.base.words import distance
 from irdeconv.cli.main import main
 from irdeconv.cli.usage import option_names
 from irdeconv.cli.verbs import VERBS, verb_parser
