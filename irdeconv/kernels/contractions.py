@@ -11,6 +11,7 @@ import numpy as np
 from irdeconv.ir.spec import Array
 from irdeconv.kernels import jit
 from irdeconv.kernels.candidate import Piece
+from irdeconv.kernels.numpy_calls import NumPyCalls, Prepared, kept, moved
 from irdeconv.kernels.recorded_calls import Repeated, complete, recorded_copy, recorded_products
 from irdeconv.kernels.threads import Team
 
@@ -89,11 +90,30 @@ class Contraction:
             values.append(product.transpose(pair.back))
         np.copyto(out, values[-1])
 
-    def fixed(self, *arrays: Array, out: Array) -> Repeated | None:
+    def _calls(self, values: list[Array], out: Array) -> NumPyCalls:
+        for pair in self.pairs:
+            matrices = []
+            for k, axes, shape in zip(pair.numbers, pair.axes, pair.shapes, strict=True):
+                seen = values[k].transpose(axes)
+                matrix = seen.reshape(shape)
+                if not np.may_share_memory(matrix, seen):
+                    yield moved, (seen,), matrix.reshape(seen.shape)
+                matrices.append(matrix)
+            left, right = matrices
+            product = np.empty(pair.shape, np.float32)
+            # A product of single elements takes longer than a multiplication.
+            yield (np.multiply if left.shape[-1] == 1 else np.matmul), (left, right), product
+            values.append(product.reshape(pair.sizes).transpose(pair.back))
+        yield moved, (values[-1],), out
+        return out
+
+    def fixed(self, *arrays: Array, out: Array) -> Prepared | None:
         """See `FixedCall`; None unless it is small."""
         floats = all(x.dtype == np.float32 and x.size for x in (*arrays, out))
-        if not floats or sum(p.macs for p in self.pairs) > FEW_SUMS or not jit.available():
+        if not floats or sum(p.macs for p in self.pairs) > FEW_SUMS:
             return None
+        if not jit.available():
+            return kept(out, self._calls(list(arrays), out))
         values, parts = list(arrays), list[Piece | None]()
         known = [*self.known, *(None for _ in self.pairs)]
         for pair in self.pairs if jit.works() else ():

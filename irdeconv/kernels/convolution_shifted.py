@@ -25,7 +25,7 @@ from irdeconv.kernels.recorded_calls import in_turn
 from irdeconv.kernels.scratch import Space
 
 Phase = tuple[int, ...]
-PASSES = 2.6  # additions that take as long as a product and its addition
+TAP_PASSES = 2.6  # additions that take as long as a product and its addition
 
 
 def candidates(problem: ConvProblem) -> list[Candidate]:
@@ -40,7 +40,7 @@ def candidates(problem: ConvProblem) -> list[Candidate]:
         return []
     taps, work, size = shifts, Work(conv), conv.groups * conv.plane
     phases, times = {phase for phase, _ in taps}, conv.images
-    work.blocks, work.steps, work.added = times, 3 * times, PASSES * times * conv.taps * size
+    work.blocks, work.steps, work.added = times, 3 * times, TAP_PASSES * times * conv.taps * size
     strided = max(a.stride for a in conv.axes) > 1
     run = max(conv.sizes[1:])
     work.copy(len(phases) * times * size, run, strided)

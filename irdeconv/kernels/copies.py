@@ -17,6 +17,7 @@ import numpy as np
 from irdeconv.ir.spec import Array
 from irdeconv.kernels import jit, scratch
 from irdeconv.kernels.candidate import NONE, reads
+from irdeconv.kernels.numpy_calls import NumPyCalls, Prepared, cast, kept, make, moved
 from irdeconv.kernels.recorded_calls import Recorded, Repeated, recorded_copy, recorded_fill
 from irdeconv.kernels.threads import Team
 
@@ -48,10 +49,12 @@ class ConcatKernel:
             pairs = zip(self.parts, arrays, strict=True)
             team.each(list(pairs), lambda p, _: np.copyto(out[p[0]], p[1]))
 
-    def fixed(self, *arrays: Array, out: Array) -> Repeated | None:
+    def fixed(self, *arrays: Array, out: Array) -> Prepared | None:
         """See `FixedCall`."""
-        pairs = zip(self.parts, arrays, strict=True)
-        return Repeated.of(recorded_copy(x, out[at]) for at, x in pairs)
+        pairs = [(x, out[at]) for at, x in zip(self.parts, arrays, strict=True)]
+        calls = Repeated.of(recorded_copy(*pair) for pair in pairs)
+        most = scratch.SIZES.copied_elements
+        return calls or kept(out, [(moved, (x,), part) for x, part in pairs], most)
 
 
 @dataclass(frozen=True)
@@ -167,24 +170,32 @@ class CopyKernel:
     shape: tuple[int, ...]
 
     def __call__(self, *arrays: Array, out: Array, team: Team) -> None:
-        """Write the view, of any strides, into `out`.
+        """Write the view, of any strides, into `out`."""
+        make(self._calls(self.view(*arrays), out.reshape(self.shape)))
+
+    @staticmethod
+    def _calls(x: Array, out: Array) -> NumPyCalls:
+        """Return the copies.
 
         NumPy's innermost loop runs along the last axis of the result, which is slow if that has a
         few elements that lie far apart in `x`: 2.3 ns per element against 0.3 by one copy for each.
         """
-        x, out = self.view(*arrays), out.reshape(self.shape)
         size = x.shape[-1] if x.ndim else 1
         if 1 < size <= SHORT_AXIS and x.size >= 4 * SHORT_AXIS and abs(x.strides[-1]) > x.itemsize:
             for k in range(size):
-                np.copyto(out[..., k], x[..., k], casting="unsafe")
+                yield cast, (x[..., k],), out[..., k]
         else:
-            np.copyto(out, x, casting="unsafe")
+            yield cast, (x,), out
+        return out
 
-    def fixed(self, *arrays: Array, out: Array) -> Repeated | None:
+    def fixed(self, *arrays: Array, out: Array) -> Prepared | None:
         """See `FixedCall`."""
         view = self.view(*arrays)
         if not np.may_share_memory(view, arrays[0]):  # a copy of the present elements
             return None
+        if not jit.available():
+            calls = self._calls(view, out.reshape(self.shape))
+            return kept(out, calls, scratch.SIZES.copied_elements)
         view, target = np.broadcast_to(view, self.shape), out.reshape(self.shape)
         if view.size < 2:
             return Repeated.of([recorded_copy(view, target)])
@@ -210,10 +221,12 @@ class CastKernel:
 
     def __call__(self, x: Array, *_: Array, out: Array, team: Team) -> None:
         """Write the elements into `out`."""
-        np.copyto(out, within_32(x) if self.cuts else x, casting="unsafe")
+        cast(within_32(x) if self.cuts else x, out)
 
-    def fixed(self, x: Array, *_: Array, out: Array) -> Repeated | None:
+    def fixed(self, x: Array, *_: Array, out: Array) -> Prepared | None:
         """See `FixedCall`."""
+        if not (self.cuts or jit.available()):
+            return kept(out, [(cast, (x,), out)])
         real, whole = (out, x)[:: -1 if self.cuts else 1]
         suits = real.dtype == np.float32 and whole.dtype.name in jit.CAST_TYPES
         if not (suits and x.flags.c_contiguous and jit.available() and jit.works()):

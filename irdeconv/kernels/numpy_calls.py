@@ -17,6 +17,7 @@ from irdeconv.ir.spec import Array
 
 FEW_ELEMENTS = 1 << 14
 NumPyCall = tuple[Callable[..., Any], Sequence[Any], Array]  # function, arguments, `out`
+Prepared = Callable[[Any], None]  # work for a team
 NumPyCalls = Generator[NumPyCall, None, Array]  # in turn; what it returns is the result
 
 
@@ -38,6 +39,11 @@ largest_along: Any = np.maximum.reduce
 def moved(x: Array, out: Array) -> None:
     """Copy; `np.positive` takes four times as long."""
     np.copyto(out, x)
+
+
+def cast(x: Array, out: Array) -> None:
+    """Copy into any element type."""
+    np.copyto(out, x, casting="unsafe")
 
 
 POSITIONAL: dict[Any, Callable[..., None]] = {np.maximum: larger, np.minimum: smaller}

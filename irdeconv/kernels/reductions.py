@@ -23,6 +23,7 @@ from irdeconv.kernels.numpy_calls import (
     POSITIONAL,
     KeptCalls,
     NumPyCalls,
+    Prepared,
     add_along,
     kept,
     larger,
@@ -58,7 +59,6 @@ from irdeconv.kernels.threads import Team
 
 WORTH_WRITING = 1 << 16  # elements that are worth writing down calls which are made once
 Work = Callable[[Array, Array, Space], NumPyCalls]
-Prepared = Callable[[Team], None]
 
 
 def rows_of(shape: Sequence[int], axes: Sequence[int]) -> tuple[int, int, int] | None:
@@ -84,7 +84,9 @@ def _total(x: Array, out: Array) -> None:
     add_along(x, 1, None, out, True)
 
 
-NEAR = 30.0  # exponents apart: exp(-NEAR) is large enough for the products behind a softmax
+CLOSE_POWERS = (
+    30.0  # exponents apart: exp(-CLOSE_POWERS) is large enough for the products behind a softmax
+)
 LOWERED_ROWS = 16  # whose largest elements take longer to find than that of all
 
 
@@ -95,7 +97,7 @@ def _lower(axis: int, x: Array, top: Array, out: Array) -> None:
     """
     if top.size >= LOWERED_ROWS:
         high = x.max()
-        if high - x.min() <= NEAR:
+        if high - x.min() <= CLOSE_POWERS:
             np.subtract(x, high, out)
             return
     largest_along(x, axis, None, top, True, -np.inf)
@@ -106,7 +108,7 @@ def _sum(x: Array, space: Space, times: int | None = None) -> NumPyCalls:
     """Sum along axis 1; the calls' result broadcasts to `x`, or to so many `times` each sum."""
     outer, n, inner = x.shape
     times = times or n
-    if inner == 1 and times <= SHORT_ROW and x.flags.c_contiguous:
+    if inner == 1 and times <= SPREAD_ROW and x.flags.c_contiguous:
         # A product that gives each sum several times: to spread it over a short row takes longer.
         total = space.array((outer, times, 1), x.dtype)
         yield np.matmul, (x.reshape(outer, n), ones((n, times), x.dtype)), total.reshape(outer, -1)
@@ -120,7 +122,7 @@ def _sum(x: Array, space: Space, times: int | None = None) -> NumPyCalls:
     return total
 
 
-SHORT_ROW = 32
+SPREAD_ROW = 32
 FEW_TERMS = 16  # of sums, up to which each is an operand of one program
 
 
@@ -226,12 +228,16 @@ class RunningSum:
     def _by_slices(out: Array) -> bool:
         return 0 < len(out) <= FEW_SUMS_IN_A_ROW and abs(out.strides[0]) > out.itemsize
 
-    def fixed(self, x: Array, *_: Array, out: Array) -> Repeated | None:
+    def fixed(self, x: Array, *_: Array, out: Array) -> Prepared | None:
         """See `FixedCall`."""
-        first = [recorded_fill(out, 0)] if self.exclusive else []
+        first, whole = [recorded_fill(out, 0)] if self.exclusive else [], out
         x, out = self._seen(x, out)
-        if x.dtype != np.float32 or not self._by_slices(out) or not jit.available():
+        if x.dtype != np.float32 or not self._by_slices(out):
             return None
+        if not jit.available():
+            fill = [(moved, (np.zeros((), out.dtype),), whole)] * self.exclusive
+            adds = [(np.add, (out[k - 1], x[k]), out[k]) for k in range(1, len(x))]
+            return kept(x, [*fill, (moved, (x[0],), out[0]), *adds])
         code, steps = ProgramCode([(ADDED, (0, 1), 2)], (), 0), range(1, len(x))
         sums = [recorded_program(code, [out[k - 1], x[k]], out[k]) for k in steps]
         return Repeated.of([complete([*first, recorded_copy(x[0], out[0]), *sums])])
@@ -559,6 +565,24 @@ class Attention:
 
         team.each(blocks, work)
 
+    def _scores(
+        self, query: Array, key: Array, bias: Array | None, part: slice, space: Space
+    ) -> NumPyCalls:
+        """Return the calls for the exponents; the smaller factor is scaled."""
+        factor, seen = np.array(self._factor(query.shape[-1]), query.dtype), key.shape[-2]
+        less = min(query, key, key=lambda x: x.size)
+        scaled = space.array(less.shape, query.dtype)
+        yield np.multiply, (less, factor), scaled
+        query, key = (scaled, key) if less is query else (query, scaled)
+        weights = space.array((*query.shape[:-1], seen), query.dtype)
+        yield np.matmul, (query, key.swapaxes(-1, -2)), weights
+        if bias is not None:
+            yield np.add, (weights, bias), weights
+        if self.causal:  # only the last columns are hidden from some rows
+            later = np.arange(part.start, seen) > np.arange(part.start, part.stop)[:, None]
+            yield partial(_hide, later), (), weights[..., part.start :]
+        return weights
+
     def _calls(
         self,
         matrices: tuple[Array, Array, Array, Array],
@@ -568,20 +592,8 @@ class Attention:
     ) -> NumPyCalls:
         """Return the calls for the queries of a part: matrices q, k, v and out; bias and sink."""
         (query, key, value, out), (bias, sink) = matrices, more
-        count = key.shape[-2]
-        seen = min(count, part.stop) if self.causal else count
-        factor, key = np.array(self._factor(query.shape[-1]), out.dtype), key[..., :seen, :]
-        less = min(query, key, key=lambda x: x.size)
-        scaled = space.array(less.shape, out.dtype)
-        yield np.multiply, (less, factor), scaled
-        query, key = (scaled, key) if less is query else (query, scaled)
-        weights = space.array((*query.shape[:-1], seen), out.dtype)
-        yield np.matmul, (query, key.swapaxes(-1, -2)), weights
-        if bias is not None:
-            yield np.add, (weights, bias), weights
-        if self.causal:  # only the last columns are hidden from some rows
-            later = np.arange(part.start, seen) > np.arange(part.start, part.stop)[:, None]
-            yield partial(_hide, later), (), weights[..., part.start :]
+        seen = min(key.shape[-2], part.stop) if self.causal else key.shape[-2]
+        weights = yield from self._scores(query, key[..., :seen, :], bias, part, space)
         top = space.array((*query.shape[:-1], 1), out.dtype)
         if sink is None and seen:
             yield _lower, (-1, weights, top), weights

@@ -8,14 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import lru_cache, partial, reduce
 from operator import mul
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from irdeconv.base.errors import OpError, Problem, attribute_error, attribute_problem, size_error
-from irdeconv.ir.attributes import IndexType
+from irdeconv.ir.attributes import IndexType, Ints
 from irdeconv.ir.dtypes import i32, i64
 from irdeconv.ir.op import JUMPS, MOVES, SUM, Bound, Op, attribute, op
 from irdeconv.ir.ports import Fit, axis_of, want_rank
@@ -63,7 +63,8 @@ class GatherElements(Op):
         axis = axis_of(self.axis, data.ndim, attribute="axis")
         if not indices.size:
             return np.empty(indices.shape, data.dtype)
-        return np.take_along_axis(data, places_of(indices, data.shape[axis], axis), axis)
+        places = flat_places(data.shape, places_of(indices, data.shape[axis], axis), axis)
+        return np.asarray(data.reshape(-1).take(places), data.dtype)
 
     def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
         kinds = [s.dtype.container if s.dtype is not None else None for s in inputs]
@@ -112,6 +113,20 @@ class GatherND(Op):
         at = [p.reshape(batch, places) for p in _places(data, indices, b)]
         which = np.broadcast_to(np.arange(batch)[:, np.newaxis], (batch, places))
         return np.asarray(x[(which, *at)]).reshape(shape)
+
+
+def flat_places(shape: Ints, places: Array, axis: int) -> Array:
+    """Return where the elements at these places along an axis are in flat data of a shape."""
+    found: Array = places * math.prod(shape[axis + 1 :]) + _elsewhere(shape, places.shape, axis)
+    return found
+
+
+@lru_cache(maxsize=64)
+def _elsewhere(shape: Ints, reach: Ints, axis: int) -> Array:
+    """Return what the axes but one add to the places in flat data."""
+    steps = (math.prod(shape[k + 1 :]) * (k != axis) for k in range(len(shape)))
+    at = np.indices(reach, sparse=True)
+    return np.asarray(sum((i * s for i, s in zip(at, steps, strict=True)), np.zeros((), np.int64)))
 
 
 def _places(data: Array, indices: Array, first: int = 0) -> list[Array]:
@@ -224,19 +239,17 @@ class ScatterElementsUpdate3(Op):
         mode, keep = self.reduction, self.use_init_val
         at = axis_of(int(axis.reshape(-1)[0]), data.ndim, port=3)
         _check_reach(data.shape, indices.shape, at)
-        places: list[Array] = list(np.indices(indices.shape, sparse=True))
-        places[at] = places_of(indices, data.shape[at], at)
-        where = tuple(places)
-        out = data.copy()
+        where = flat_places(data.shape, places_of(indices, data.shape[at], at), at).reshape(-1)
+        out = data.reshape(-1).copy()
         if not keep and mode != "none":
             out[where] = _neutral(mode, out.dtype)
-        _store(out, where, updates, mode)
+        _store(out, where, updates.reshape(-1), mode)
         if mode == "mean":
-            counts = np.full(data.shape, 1 if keep else 0, np.int64)
+            counts = np.full(out.shape, 1 if keep else 0, np.int64)
             np.add.at(counts, where, 1)
             means = out / np.maximum(counts, 1)
             out = (means if out.dtype.kind not in "iu" else rounded(means)).astype(out.dtype)
-        return out
+        return out.reshape(data.shape)
 
     def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
         data, indices, _, axis = inputs

@@ -26,7 +26,8 @@ from irdeconv.ir.spec import (
 )
 from irdeconv.kernels.contractions import Contraction
 from irdeconv.kernels.eager import accumulator
-from irdeconv.kernels.reductions import Attention, MatrixProduct, Prepared
+from irdeconv.kernels.numpy_calls import Prepared
+from irdeconv.kernels.reductions import Attention, MatrixProduct
 from irdeconv.kernels.threads import Threads
 from irdeconv.ops.checks import inferred_shape, is_computed, joint_shape, shape_of, widened
 

@@ -24,7 +24,6 @@ from irdeconv.base.limits import LARGEST_INT, current, raise_hint
 from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.ir.op import Bound, ChainStep, Op, Operand, as_tuple
 from irdeconv.ir.spec import Array, Spec, bounds, is_static
-from irdeconv.kernels import jit
 from irdeconv.kernels.elementwise import Instruction
 from irdeconv.kernels.numpy_calls import KeptCalls
 from irdeconv.kernels.recorded_calls import Phases, Repeated, SharedCalls, shared_calls
@@ -273,8 +272,8 @@ def small_memory(node: Node, outputs: int) -> tuple[Memory, ...]:
 
 
 def scatters(view: Callable[..., Any], inputs: Sequence[Spec]) -> bool:
-    """Whether a view of contiguous f32 is not contiguous; then compiled code copies it faster."""
-    if str(inputs[0].dtype) != "f32" or not jit.available():
+    """Whether a view of contiguous f32 is not contiguous; then a kernel copies it faster."""
+    if str(inputs[0].dtype) != "f32":
         return False
     given = (np.empty(s.shape, np.float32) for s in inputs if is_static(s.shape))  # never read
     found = view(*given)
