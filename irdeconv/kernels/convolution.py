@@ -13,7 +13,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -134,6 +134,7 @@ def as_conv3d(problem: ConvProblem, *, along: int = ROW) -> Conv3d:
 
 
 B = TypeVar("B")  # a block
+Calls = list[Callable[[], Any]]
 
 
 @dataclass(frozen=True)
@@ -179,6 +180,16 @@ class FixedBlockwise(Blockwise[B]):
         """Return the call that computes a block."""
 
 
+def remade(make: Callable[[Space], Calls]) -> Piece:
+    """Return the work of calls that are prepared once for the same scratch memory."""
+
+    def work(space: Space) -> None:
+        for call in space.again(work, lambda: make(space)):
+            call()
+
+    return work
+
+
 SLACK = 32  # elements behind a frame that whole vectors may read
 
 
@@ -203,14 +214,20 @@ class Frame:
 
     def of(self, x: Array, space: Space) -> Array:
         """Return the box in the type of sums; a view of `x` if that is enough."""
-        if self.inside and x.dtype == self.dtype:
-            return x[self.source]
-        f = space.array(self.shape, self.dtype)
-        if not self.inside:
-            f[...] = 0
-        if not self.empty:
-            f[self.target] = x[self.source]
+        f, calls = self.calls(x, space)
+        for call in calls:
+            call()
         return f
+
+    def calls(self, x: Array, space: Space) -> tuple[Array, Calls]:
+        """Return the box and the calls that fill it."""
+        if self.inside and x.dtype == self.dtype:
+            return x[self.source], []
+        f = space.array(self.shape, self.dtype)
+        calls: Calls = [] if self.inside else [partial(f.fill, 0)]
+        if not self.empty:
+            calls.append(partial(np.copyto, f[self.target], x[self.source]))
+        return f, calls
 
 
 def frame_of(

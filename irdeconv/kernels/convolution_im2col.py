@@ -15,6 +15,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -37,12 +38,14 @@ from irdeconv.kernels.convolution import (
     COLUMN,
     ROW,
     Blockwise,
+    Calls,
     Conv3d,
     FixedBlockwise,
     Work,
     as_conv3d,
     flat_planes,
     overlapping,
+    remade,
 )
 from irdeconv.kernels.convolution_rows import (
     RowBlock,
@@ -123,38 +126,51 @@ def work_of(conv: Conv3d, blocks: RowBlocks) -> Work:
 
 
 @dataclass(frozen=True)
-class Im2col(Blockwise[RowBlock]):
+class Im2col(FixedBlockwise[RowBlock]):
     """Gather every tap, multiply once; `matrix` is `[g, M/g, C/g * taps]`, rows innermost."""
 
     matrix: Array
 
+    def fixed(self, x: Array, out: Array, finish: Fix) -> Callable[[Team], None] | None:
+        """See `FixedKernel`."""
+        return super().fixed(x, out, finish) if self.blocks[0].images == 1 else None
+
+    def _fixed(self, x: Array, out: Array, b: RowBlock, finish: Fix) -> Piece:
+        target = out[b.image, b.channels, b.positions]
+        work = remade(lambda space: self._calls(x, target, b, space))
+        return in_turn([work, finish(target, b.image, b.channels, b.positions)])
+
+    def _calls(self, x: Array, total: Array, b: RowBlock, space: Space) -> Calls:
+        """Return the calls that compute a block into `total`."""
+        conv = self.conv
+        f, calls = b.frame.calls(x, space)
+        cols, more = gather(f, b, conv, space)
+        right = cols.reshape(b.count, conv.channels * conv.taps, -1)
+        target = total.reshape(b.count, conv.outputs, right.shape[2])
+        products = product_calls(self.matrix[b.groups], right, target)
+        return [*calls, *more, *(partial(fn, *arrays) for fn, *arrays in products)]
+
     def _block(
         self, x: Array, out: Array, b: RowBlock, epilogue: Epilogue | None, space: Space
     ) -> None:
-        conv = self.conv
-        cols = gather(b.frame.of(x, space), b, conv, space)
-        right = cols.reshape(b.count, conv.channels * conv.taps, -1)
-        left = self.matrix[b.groups]
-        target = out[b.image, b.channels, b.positions]
-        size = target.shape[1]
-        if conv.direct and b.images == 1:
-            multiply(left, right, out=target.reshape(b.count, conv.outputs, size))
-            deliver(target, target, epilogue, b.image, b.channels, b.positions)
-            return
-        total = space.array((b.count, conv.outputs, b.images * size), conv.compute)
-        multiply(left, right, out=total)
+        conv, target = self.conv, out[b.image, b.channels, b.positions]
+        size, direct = target.shape[1], self.conv.direct and b.images == 1
+        shape = b.count * conv.outputs, b.images * size
+        total = target if direct else space.array(shape, conv.compute)
+        for call in self._calls(x, total, b, space):
+            call()
         tiles = total.reshape(-1, b.images, size)
         for i in range(b.images):
             target = out[b.image + i, b.channels, b.positions]
             deliver(tiles[:, i], target, epilogue, b.image + i, b.channels, b.positions)
 
 
-def gather(f: Array, b: RowBlock, conv: Conv3d, space: Space) -> Array:
+def gather(f: Array, b: RowBlock, conv: Conv3d, space: Space) -> tuple[Array, Calls]:
     """Return the patches `[channels, depth, column, row, images, rows, columns]` of a frame."""
     depth, row, column = conv.axes
     plain = conv.taps == row.stride == column.stride == 1
     if plain and b.images == 1 and f.flags.c_contiguous:
-        return f
+        return f, []
     if by_windows(conv):
         return windows_of(f, b, conv, space)
     cols = space.array(
@@ -162,15 +178,15 @@ def gather(f: Array, b: RowBlock, conv: Conv3d, space: Space) -> Array:
         conv.compute,
     )
     if two_steps(conv):
-        rows = gather_columns(f, row.span(b.rows), conv, space)
+        rows, calls = gather_columns(f, row.span(b.rows), conv, space)
         n, c, d, k, r, e = rows.strides
         steps = (c, d, k, r * row.dilation, n, r * row.stride, e)
-        cols[...] = overlapping(rows, cols.shape, steps)
+        calls.append(partial(np.copyto, cols, overlapping(rows, cols.shape, steps)))
     else:
         n, c, d, r, e = f.strides
         steps = (c, d, e * column.dilation, r * row.dilation, n, r * row.stride, e * column.stride)
-        cols[...] = overlapping(f, cols.shape, steps)
-    return cols
+        calls = [partial(np.copyto, cols, overlapping(f, cols.shape, steps))]
+    return cols, calls
 
 
 def by_windows(conv: Conv3d) -> bool:
@@ -180,17 +196,17 @@ def by_windows(conv: Conv3d) -> bool:
     return single and row.stride > 1 and row.kernel >= LONG_WINDOW
 
 
-def windows_of(f: Array, b: RowBlock, conv: Conv3d, space: Space) -> Array:
+def windows_of(f: Array, b: RowBlock, conv: Conv3d, space: Space) -> tuple[Array, Calls]:
     """Return the patches of a single axis `[1, channels * taps, images * rows]`, transposed."""
     row = conv.axes[ROW]
     n, c, d, r, _ = f.strides
     shape = (b.images, b.rows, f.shape[1], f.shape[2], row.kernel)
     seen = overlapping(f, shape, (n, r * row.stride, c, d, r))
     if shape[0] == shape[2] == shape[3] == 1 and row.kernel <= row.stride and r == conv.itemsize:
-        return seen.reshape(1, b.rows, row.kernel).swapaxes(1, 2)
+        return seen.reshape(1, b.rows, row.kernel).swapaxes(1, 2), []
     cols = space.array(shape, conv.compute)
-    cols[...] = seen
-    return cols.reshape(1, b.images * b.rows, -1).swapaxes(1, 2)
+    patches = cols.reshape(1, b.images * b.rows, -1).swapaxes(1, 2)
+    return patches, [partial(np.copyto, cols, seen)]
 
 
 def two_steps(conv: Conv3d) -> bool:

@@ -24,12 +24,14 @@ from irdeconv.kernels import candidate, jit, scratch
 from irdeconv.kernels.convolution import (
     COLUMN,
     ROW,
+    Calls,
     Conv3d,
     FixedBlockwise,
     Frame,
     as_conv3d,
     frame_of,
     overlapping,
+    remade,
 )
 from irdeconv.kernels.machine import rate, scaled
 from irdeconv.kernels.products import NEAR_LEFT, columns_computed, product_calls, tile
@@ -142,17 +144,16 @@ def row_block(
     )
 
 
-def gather_columns(f: Array, count: int, conv: Conv3d, space: Space) -> Array:
+def gather_columns(f: Array, count: int, conv: Conv3d, space: Space) -> tuple[Array, Calls]:
     """Gather along the columns: the first rows of a frame as `[n, c, d, column, row, *]`."""
     column = conv.axes[2]
     n, c, d, r, e = f.strides
     rows = space.array((*f.shape[:3], column.kernel, count, column.out), conv.compute)
-    rows[...] = overlapping(f, rows.shape, (n, c, d, e * column.dilation, r, e * column.stride))
-    return rows
+    seen = overlapping(f, rows.shape, (n, c, d, e * column.dilation, r, e * column.stride))
+    return rows, [partial(np.copyto, rows, seen)]
 
 
 Index = tuple[Any, ...]
-Calls = list[Callable[[], Any]]
 BANDS = range(1, 9)  # rows of the output in a band
 MOST_COPIES = 16  # of a row, beyond which other kernels gather as fast
 READ_STRIDED = 3  # times that elements are read which are no neighbours
@@ -360,11 +361,7 @@ class Interleaved(FixedBlockwise[InterleavedBlock]):
     ) -> candidate.Piece:
         channels, positions = self._place(b)
         target = out[b.image, channels, positions]
-
-        def work(space: Space) -> None:
-            for call in space.again(work, lambda: self._calls(x, target, b, space)):
-                call()
-
+        work = remade(lambda space: self._calls(x, target, b, space))
         return in_turn([work], finish(target, b.image, channels, positions))
 
     def _block(

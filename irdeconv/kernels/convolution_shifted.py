@@ -9,7 +9,6 @@ then reach outputs beside those that see them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -19,7 +18,14 @@ import numpy as np
 from irdeconv.ir.spec import Array
 from irdeconv.kernels import jit, scratch
 from irdeconv.kernels.candidate import Candidate, ConvProblem, Epilogue, Fix, Kernel, Piece, deliver
-from irdeconv.kernels.convolution import Conv3d, FixedBlockwise, Work, as_conv3d
+from irdeconv.kernels.convolution import (
+    Calls,
+    Conv3d,
+    FixedBlockwise,
+    Work,
+    as_conv3d,
+    remade,
+)
 from irdeconv.kernels.numpy_calls import add_along
 from irdeconv.kernels.recorded_calls import in_turn
 from irdeconv.kernels.scratch import Space
@@ -92,11 +98,7 @@ class Shifted(FixedBlockwise[int]):
 
     def _fixed(self, x: Array, out: Array, b: int, finish: Fix) -> Piece:
         everything = slice(0, self.conv.groups), slice(0, self.conv.plane)
-
-        def work(space: Space) -> None:
-            for call in space.again(work, lambda: self._calls(x[b], out[b], space)):
-                call()
-
+        work = remade(lambda space: self._calls(x[b], out[b], space))
         return in_turn([work, finish(out[b], b, *everything)])
 
     def _block(self, x: Array, out: Array, b: int, epilogue: Epilogue | None, space: Space) -> None:
@@ -106,12 +108,12 @@ class Shifted(FixedBlockwise[int]):
             call()
         deliver(total, target, epilogue, b, slice(0, conv.groups), slice(0, conv.plane))
 
-    def _calls(self, x: Array, total: Array, space: Space) -> list[Callable[[], Any]]:
+    def _calls(self, x: Array, total: Array, space: Space) -> Calls:
         """Return the calls for the planes `x [g, depth, row, column]` into `total`."""
         conv, size = self.conv, total.size
         margin = max(abs(shift) for _, shift in self.shifts)
         parts: dict[Phase, Array] = {}
-        calls: list[Callable[[], Any]] = []
+        calls: Calls = []
         for phase in dict(self.shifts):
             flat = parts[phase] = space.array((size + 2 * margin,), conv.compute)
             pairs = zip(phase, conv.axes, strict=True)
