@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,11 @@ def make(calls: NumPyCalls) -> Array:
             result: Array = end.value
             return result
         function(*arguments, out)
+
+
+def written(calls: NumPyCalls) -> list[Callable[[], Any]]:
+    """Return the calls, to be made later."""
+    return [partial(function, *arguments, out) for function, arguments, out in calls]
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,9 @@ import numpy as np
 
 from irdeconv.ir.spec import Array
 from irdeconv.kernels import jit, scratch
-from irdeconv.kernels.candidate import WindowAxis, reads, trailing, type_of_sums
-from irdeconv.kernels.numpy_calls import make
+from irdeconv.kernels.candidate import Piece, WindowAxis, reads, trailing, type_of_sums
+from irdeconv.kernels.convolution import remade
+from irdeconv.kernels.numpy_calls import NumPyCalls, cast, make, written
 from irdeconv.kernels.products import row_sums
 from irdeconv.kernels.recorded_calls import Recorded, Repeated, recorded_means
 from irdeconv.kernels.scratch import ScratchPlan, Space, pieces
@@ -133,23 +134,20 @@ class FlatPooling:
         outputs = math.prod(a.out for a in self.axes)
         return whole * (0.1 * len(self.passes) + 0.25 * self.padded) + 0.4 * outputs
 
-    def run(self, planes: Array, ufunc: Any, start: Any, kind: Any, space: Space) -> Array:
-        """Return the results `[planes, *O]` as a view of scratch memory or of the planes."""
-        source = self._source(planes, start, kind, space)
+    def calls(self, planes: Array, ufunc: Any, start: Any, kind: Any, space: Space) -> NumPyCalls:
+        """Return calls whose result `[planes, *O]` is a view of scratch memory or of the planes."""
+        source = yield from self._source(planes, start, kind, space)
         size = source.size
         buffers = [source.reshape(-1)]
         buffers += [space.array((size,), kind) for _ in self.passes[:2]]
         for left, right, offset, lost, target in self.passes:
             keep = size - lost
-            ufunc(
-                buffers[left][:keep],
-                buffers[right][offset : offset + keep],
-                out=buffers[target][:keep],
-            )
+            operands = buffers[left][:keep], buffers[right][offset : offset + keep]
+            yield ufunc, operands, buffers[target][:keep]
         results: Array = buffers[self.result].reshape(source.shape)[self.picked]
         return results
 
-    def _source(self, planes: Array, start: Any, kind: Any, space: Space) -> Array:
+    def _source(self, planes: Array, start: Any, kind: Any, space: Space) -> NumPyCalls:
         if not self.padded and planes.dtype == kind and planes.flags.c_contiguous:
             return planes
         out = space.array((len(planes), *self.need), kind)
@@ -159,8 +157,8 @@ class FlatPooling:
             into.append(target)
             source.append(read)
         if self.padded:
-            out[...] = start
-        out[tuple(into)] = planes[tuple(source)]
+            yield cast, (start,), out
+        yield cast, (planes[tuple(source)],), out[tuple(into)]
         return out
 
 
@@ -196,24 +194,27 @@ ROWS_TOGETHER = 8  # rows of windows that are combined before columns are
 ROW_SLACK = 32  # elements behind a row that whole vectors may read
 
 
-def _reduce(x: Array, axis: int, taps: WindowAxis, ufunc: Reducer, start: Any, y: Array) -> None:
+def _reduce(
+    x: Array, axis: int, taps: WindowAxis, ufunc: Reducer, start: Any, y: Array
+) -> NumPyCalls:
     """Combine the taps along one axis; windows without data give `start`."""
     ahead = (slice(None),) * axis
     reaches = [taps.reach(k) for k in taps.inner]
     whole = [r for r in reaches if r[0] == slice(0, taps.out)]
     parts = [r for r in reaches if r[0] != slice(0, taps.out)]
     if len(whole) > 1:
-        ufunc(x[(*ahead, whole[0][1])], x[(*ahead, whole[1][1])], out=y)
+        yield ufunc, (x[(*ahead, whole[0][1])], x[(*ahead, whole[1][1])]), y
     else:
-        y[...] = x[(*ahead, whole[0][1])] if whole else start
+        yield cast, (x[(*ahead, whole[0][1])] if whole else start,), y
     for target, source in whole[2:] + (parts if whole else reaches):
         view = y[(*ahead, target)]
-        ufunc(view, x[(*ahead, source)], out=view)
+        yield ufunc, (view, x[(*ahead, source)]), view
+    return y
 
 
 def _by_slices(
     x: Array, axes: Sequence[WindowAxis], ufunc: Reducer, start: Any, kind: Any, space: Space
-) -> Array:
+) -> NumPyCalls:
     """Reduce one axis of planes after the other by slices; the result is scratch memory."""
     y = x
     for a, taps in enumerate(axes):
@@ -222,10 +223,9 @@ def _by_slices(
         reduced = space.array((*y.shape[: a + 1], taps.out, *y.shape[a + 2 :]), kind)
         if y.dtype != kind:
             wide = space.array(y.shape, kind)
-            wide[...] = y
+            yield cast, (y,), wide
             y = wide
-        _reduce(y, a + 1, taps, ufunc, start, reduced)
-        y = reduced
+        y = yield from _reduce(y, a + 1, taps, ufunc, start, reduced)
     return y
 
 
@@ -292,6 +292,8 @@ class Pooling:
         if not (x.dtype == out.dtype == self.kind == np.float32 and x.flags.c_contiguous):
             return None
         planes, results = (a.reshape(-1, *a.shape[2:]) for a in (x, out))
+        if not jit.available():
+            return Repeated(tuple(self._piece(planes[p], results[p]) for p in self.parts))
         if self.whole_plane and self.count is not None and jit.available():
             return recorded_means(
                 planes.reshape(len(planes), -1, 1), results.reshape(-1), self.count.item()
@@ -304,6 +306,9 @@ class Pooling:
         call = partial(Recorded.of, "pool_planes")
         parts = self.compiled_parts
         return Repeated(tuple(call(planes[p], results[p], lines, *arguments) for p in parts))
+
+    def _piece(self, planes: Array, out: Array) -> Piece:
+        return remade(lambda space: written(self._calls(planes, out, space)))
 
     def _windows(self) -> tuple[Any, int] | None:
         """Return the compiled loop's arguments on f32 planes for common windows, see `call_of`."""
@@ -335,22 +340,34 @@ class Pooling:
             lines = space.array((ROWS_TOGETHER, reach + ROW_SLACK), np.float32)
             pool_planes(self._rows(planes), self._rows(out), lines, *arguments)
             return
+        make(self._calls(planes, out, space))
+
+    def _calls(self, planes: Array, out: Array, space: Space) -> NumPyCalls:
         if self.whole_plane and planes.dtype == self.kind and not self.whole:
             rows = planes.reshape(len(planes), -1)
-            results = make(row_sums(rows, space)).reshape(out.shape)
+            sums = yield from row_sums(rows, space)
+            results = sums.reshape(out.shape)
         elif self.shifted:
-            results = self.flat.run(planes, self.ufunc, self.start, self.kind, space)
+            results = yield from self.flat.calls(planes, self.ufunc, self.start, self.kind, space)
         else:
-            results = _by_slices(planes, self.axes, self.ufunc, self.start, self.kind, space)
-        if self.count is None and out.dtype == self.kind:
-            np.fmax(results, self.lowest, out=out)
-        elif self.count is None:
-            out[...] = np.fmax(results, self.lowest)
-        elif out.dtype == self.kind and not self.whole:
-            np.divide(results, self.count, out=out)
+            results = yield from _by_slices(
+                planes, self.axes, self.ufunc, self.start, self.kind, space
+            )
+        if self.whole and self.count is not None:
+            yield _rounded_quotient, (results, self.count), out
+            return out
+        end, operand = (np.fmax, self.lowest) if self.count is None else (np.divide, self.count)
+        if out.dtype == self.kind:
+            yield end, (results, operand), out
         else:
-            mean = results / self.count
-            out[...] = np.rint(mean) if self.whole else mean
+            total = space.array(results.shape, self.kind)
+            yield end, (results, operand), total
+            yield cast, (total,), out
+        return out
+
+
+def _rounded_quotient(a: Array, b: Array, out: Array) -> None:
+    out[...] = np.rint(a / b)
 
 
 def _lowest(dtype: np.dtype[Any]) -> Any:
