@@ -36,7 +36,7 @@ from irdeconv.kernels.candidate import (
 )
 from irdeconv.kernels.machine import rate, scaled
 from irdeconv.kernels.products import call_cost, product_cost
-from irdeconv.kernels.recorded_calls import Repeated
+from irdeconv.kernels.recorded_calls import Calls, Repeated
 from irdeconv.kernels.scratch import Space
 from irdeconv.kernels.threads import Team
 
@@ -134,7 +134,6 @@ def as_conv3d(problem: ConvProblem, *, along: int = ROW) -> Conv3d:
 
 
 B = TypeVar("B")  # a block
-Calls = list[Callable[[], Any]]
 
 
 @dataclass(frozen=True)
@@ -178,16 +177,6 @@ class FixedBlockwise(Blockwise[B]):
     @abstractmethod
     def _fixed(self, x: Array, out: Array, b: B, finish: Fix) -> Piece:
         """Return the call that computes a block."""
-
-
-def remade(make: Callable[[Space], Calls]) -> Piece:
-    """Return the work of calls that are prepared once for the same scratch memory."""
-
-    def work(space: Space) -> None:
-        for call in space.again(work, lambda: make(space)):
-            call()
-
-    return work
 
 
 SLACK = 32  # elements behind a frame that whole vectors may read

@@ -38,14 +38,12 @@ from irdeconv.kernels.convolution import (
     COLUMN,
     ROW,
     Blockwise,
-    Calls,
     Conv3d,
     FixedBlockwise,
     Work,
     as_conv3d,
     flat_planes,
     overlapping,
-    remade,
 )
 from irdeconv.kernels.convolution_rows import (
     RowBlock,
@@ -65,7 +63,14 @@ from irdeconv.kernels.products import (
     product_calls,
     product_cost,
 )
-from irdeconv.kernels.recorded_calls import ProgramCode, in_turn, recorded_matmuls, recorded_program
+from irdeconv.kernels.recorded_calls import (
+    Calls,
+    ProgramCode,
+    in_turn,
+    recorded_matmuls,
+    recorded_program,
+    remade,
+)
 from irdeconv.kernels.scratch import ITEMS, Space, contiguous, pieces, shares
 from irdeconv.kernels.threads import Alone, Team
 

@@ -24,18 +24,16 @@ from irdeconv.kernels import candidate, jit, scratch
 from irdeconv.kernels.convolution import (
     COLUMN,
     ROW,
-    Calls,
     Conv3d,
     FixedBlockwise,
     Frame,
     as_conv3d,
     frame_of,
     overlapping,
-    remade,
 )
 from irdeconv.kernels.machine import rate, scaled
 from irdeconv.kernels.products import NEAR_LEFT, columns_computed, product_calls, tile
-from irdeconv.kernels.recorded_calls import in_turn
+from irdeconv.kernels.recorded_calls import Calls, in_turn, remade
 from irdeconv.kernels.scratch import ITEMS, Space, contiguous, pieces, shares
 from irdeconv.kernels.threads import Team
 

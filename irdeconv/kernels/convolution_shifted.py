@@ -19,15 +19,13 @@ from irdeconv.ir.spec import Array
 from irdeconv.kernels import jit, scratch
 from irdeconv.kernels.candidate import Candidate, ConvProblem, Epilogue, Fix, Kernel, Piece, deliver
 from irdeconv.kernels.convolution import (
-    Calls,
     Conv3d,
     FixedBlockwise,
     Work,
     as_conv3d,
-    remade,
 )
 from irdeconv.kernels.numpy_calls import add_along
-from irdeconv.kernels.recorded_calls import in_turn
+from irdeconv.kernels.recorded_calls import Calls, in_turn, remade
 from irdeconv.kernels.scratch import Space
 
 Phase = tuple[int, ...]

@@ -24,7 +24,14 @@ from irdeconv.kernels import scratch as blocking
 from irdeconv.kernels.candidate import Piece, type_of_sums
 from irdeconv.kernels.chain_patterns import recognized
 from irdeconv.kernels.elementwise import Emitter, Instruction, Rule, TileProgram, assign, copy
-from irdeconv.kernels.numpy_calls import FEW_ELEMENTS, KeptCalls, kept, larger, smaller
+from irdeconv.kernels.numpy_calls import (
+    FEW_ELEMENTS,
+    KeptCalls,
+    kept,
+    larger,
+    smaller,
+    written,
+)
 from irdeconv.kernels.recorded_calls import (
     ProgramCode,
     Recorded,
@@ -32,6 +39,7 @@ from irdeconv.kernels.recorded_calls import (
     complete,
     recorded_copy,
     recorded_program,
+    remade,
 )
 from irdeconv.kernels.scratch import Space, pieces
 from irdeconv.kernels.threads import Team
@@ -395,11 +403,21 @@ class Chain:
         arrays = self._all(inputs)
         home = next((i for i, a in enumerate(arrays) if _same(a, out)), None)
         program = self.program(tuple(a.dtype for a in arrays), out.dtype, home)
-        found = []
-        for part, given in tiles_of(arrays, out, max(FEW_ELEMENTS, blocking.SIZES.chain_elements)):
+        tiles = list(tiles_of(arrays, out, max(FEW_ELEMENTS, blocking.SIZES.chain_elements)))
+        if len(tiles) == 1:
+            ((part, given),) = tiles
             scratch = [np.empty(part.shape, self.dtype) for _ in range(program.registers)]
-            found.append(kept(part, program.calls(given, part, scratch), most))
-        return found[0] if len(found) == 1 else Repeated.of(found)
+            return kept(part, program.calls(given, part, scratch), most)
+
+        def piece(part: Array, given: list[Array]) -> Piece:
+            kind, registers = self.dtype, range(program.registers)
+            return remade(
+                lambda space: written(
+                    program.calls(given, part, [space.array(part.shape, kind) for _ in registers])
+                )
+            )
+
+        return Repeated(tuple(piece(*tile) for tile in tiles))
 
     def _finished(self, arrays: Sequence[Array], out: Array) -> Repeated | None:
         """Record copies of the main tensor that the compiled form finishes, if there is one."""

@@ -61,7 +61,7 @@ def make(calls: NumPyCalls) -> Array:
         function(*arguments, out)
 
 
-def written(calls: NumPyCalls) -> list[Callable[[], Any]]:
+def written(calls: Iterable[NumPyCall]) -> list[Callable[[], Any]]:
     """Return the calls, to be made later."""
     return [partial(function, *arguments, out) for function, arguments, out in calls]
 

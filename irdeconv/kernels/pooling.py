@@ -23,10 +23,9 @@ import numpy as np
 from irdeconv.ir.spec import Array
 from irdeconv.kernels import jit, scratch
 from irdeconv.kernels.candidate import Piece, WindowAxis, reads, trailing, type_of_sums
-from irdeconv.kernels.convolution import remade
 from irdeconv.kernels.numpy_calls import NumPyCalls, cast, make, written
 from irdeconv.kernels.products import row_sums
-from irdeconv.kernels.recorded_calls import Recorded, Repeated, recorded_means
+from irdeconv.kernels.recorded_calls import Recorded, Repeated, recorded_means, remade
 from irdeconv.kernels.scratch import ScratchPlan, Space, pieces
 from irdeconv.kernels.threads import Team, Threads
 

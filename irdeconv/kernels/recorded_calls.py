@@ -124,6 +124,19 @@ def _do(work: Piece, space: Space) -> None:
     work(space)
 
 
+Calls = list[Callable[[], Any]]
+
+
+def remade(make: Callable[[Space], Calls]) -> Piece:
+    """Return the work of calls that are prepared once for the same scratch memory."""
+
+    def work(space: Space) -> None:
+        for call in space.again(work, lambda: make(space)):
+            call()
+
+    return work
+
+
 @dataclass(frozen=True)
 class Repeated:
     """Pieces of work on memory at fixed addresses, which threads may share."""

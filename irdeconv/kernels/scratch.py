@@ -189,7 +189,7 @@ class BlockSizes:
     """
 
     epilogue_bytes: int = 1 << 18  # of a whole output that is finished
-    finished_elements: int = 1 << 17  # of one whose tiles are no rows of memory, at most
+    finished_elements: int = 1 << 18  # of one whose tiles are no rows of memory, at most
     small_macs: int = 1_000_000  # of a product that OpenBLAS does not pack
 
     # Convolution
