@@ -27,6 +27,7 @@ from irdeconv.kernels.elementwise import Emitter, Instruction, Rule, TileProgram
 from irdeconv.kernels.numpy_calls import (
     FEW_ELEMENTS,
     KeptCalls,
+    NumPyCall,
     kept,
     larger,
     smaller,
@@ -159,6 +160,7 @@ OPERATIONS: dict[Any, int] = {
     copy: jit.MOVED,
     steps.clip_loop: jit.CLIPPED,
 }
+FEW_COLUMNS, BRIEF_ROWS = 4, 8
 SHARED_ELEMENTS = 1 << 16  # elements of a piece that threads share
 ELEMENT_NS = 0.5  # that an element takes, at least
 
@@ -185,6 +187,12 @@ def tiles_of(inputs: Sequence[Array], out: Array, size: int) -> Iterator[tuple[A
     layout = tile_layout(out.shape, out.strides, shapes, size)
     views = [a.reshape(s) for a, s in zip(inputs, layout.shapes, strict=True)]
     whole = out.reshape(layout.shape)
+    few, rows = layout.shape[-1], layout.shape[-2:-1]
+    if 1 < few <= FEW_COLUMNS and rows and rows[0] > BRIEF_ROWS * few and not jit.available():
+        for k in range(few):  # NumPy's innermost loop is the last axis, which would be too short
+            columns = [v[..., k if v.shape[-1] > 1 else 0] for v in views]
+            yield from tiles_of(columns, whole[..., k], size)
+        return
     for at, places in layout.tiles:
         yield whole[at], [v[i] for v, i in zip(views, places, strict=True)]
 
@@ -404,10 +412,12 @@ class Chain:
         home = next((i for i, a in enumerate(arrays) if _same(a, out)), None)
         program = self.program(tuple(a.dtype for a in arrays), out.dtype, home)
         tiles = list(tiles_of(arrays, out, max(FEW_ELEMENTS, blocking.SIZES.chain_elements)))
-        if len(tiles) == 1:
-            ((part, given),) = tiles
-            scratch = [np.empty(part.shape, self.dtype) for _ in range(program.registers)]
-            return kept(part, program.calls(given, part, scratch), most)
+        if out.size <= FEW_ELEMENTS or len(tiles) == 1:
+            calls: list[NumPyCall] = []
+            for part, given in tiles:
+                scratch = [np.empty(part.shape, self.dtype) for _ in range(program.registers)]
+                calls += program.calls(given, part, scratch)
+            return kept(out, calls, most)
 
         def piece(part: Array, given: list[Array]) -> Piece:
             kind, registers = self.dtype, range(program.registers)

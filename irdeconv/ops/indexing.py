@@ -451,16 +451,29 @@ class _TopK(Op):
             found, places = best_of_rows(moved, count, largest=self.mode == "max")
             places = places.astype(self.index_element_type.container, copy=False)
             return np.moveaxis(found, -1, axis), np.moveaxis(places, -1, axis)
-        if self.mode == "max":  # the reverse of the ascending order of the reverse is stable
-            back = np.argsort(moved[..., ::-1], -1, kind="stable")[..., ::-1]
-            order = np.asarray(moved.shape[-1] - 1 - back)
-        else:
-            order = np.argsort(moved, -1, kind="stable")
-        chosen = order[..., :count]
+        chosen = stable_order(moved, largest=self.mode == "max")[..., :count]
         if self.sort == "index":
             chosen = np.sort(chosen, -1)
         places = np.moveaxis(chosen, -1, axis).astype(self.index_element_type.container)
         return np.moveaxis(np.take_along_axis(moved, chosen, -1), -1, axis), places
+
+
+def stable_order(x: Array, *, largest: bool) -> Array:
+    """Return the order of rows, equal elements as they are; NaN are the largest ones."""
+    if x.dtype == np.float32 and not np.isnan(x).any():
+        # The bits of a negative number fall while it grows. Places behind them decide if equal.
+        bits = (x + np.float32(0)).view(np.int32)
+        bits ^= (bits >> 31) & 0x7FFFFFFF
+        keys = (~bits if largest else bits).astype(np.int64) << 32
+        keys |= np.arange(x.shape[-1])
+        keys.sort(-1)
+        keys &= 0xFFFFFFFF
+        return keys
+    if not largest:
+        return np.argsort(x, -1, kind="stable")
+    # The reverse of the ascending order of the reverse is stable.
+    back = np.argsort(x[..., ::-1], -1, kind="stable")[..., ::-1]
+    return np.asarray(x.shape[-1] - 1 - back)
 
 
 @op("TopK", until=2)

@@ -213,7 +213,8 @@ class Gather1(MovingOp):
 def gather(data: Array, indices: Array, axis: int, batch: int) -> Array:
     """Take `indices` along an axis; negative ones count from the end, outside ones give 0."""
     size = data.shape[axis]
-    if batch == 0 and indices.size and indices.min() >= 0 and indices.max() < size:
+    near = indices.dtype == np.int64 and indices.view(np.uint64).max(initial=0) < size
+    if batch == 0 and indices.size and near:  # negative ones are large as unsigned numbers
         # Of an object array with one index NumPy returns the bare element.
         return np.asarray(np.take(data, indices, axis), data.dtype)
     wrapped = np.where(indices < 0, indices + size, indices)
