@@ -15,7 +15,15 @@ import numpy as np
 from irdeconv.ir.spec import Array
 from irdeconv.kernels import jit
 from irdeconv.kernels.elementwise import Rule, clip_loop, in_place
-from irdeconv.kernels.numpy_calls import KeptCalls, NumPyCall, NumPyCalls, kept, make, moved
+from irdeconv.kernels.numpy_calls import (
+    FEW_ELEMENTS,
+    KeptCalls,
+    NumPyCall,
+    NumPyCalls,
+    kept,
+    make,
+    moved,
+)
 
 
 def decoded(classes: Array, used: Array, blank: int, *, merge: bool) -> tuple[Array, Array]:
@@ -131,10 +139,11 @@ class NumPyCell:
                 continue
             turns, some = _turns(len(x), reverse), x[:, rows, :length]
             some = np.stack([a[:, ::turn] for a, turn in zip(some, turns, strict=True)])
-            y = np.empty((*some.shape[:3], size), x.dtype)
+            some = some.reshape(*some.shape[:3], -1, size).transpose(2, 3, 0, 1, 4)
+            y = np.empty((length, *some.shape[2:]), x.dtype)
             last: Any = make(self.calls(some, tuple(s[rows].swapaxes(0, 1) for s in states), y))
             for d, turn in enumerate(turns):
-                out[rows, d, :length] = y[d, :, ::turn]
+                out[rows, d, :length] = y[::turn, d].swapaxes(0, 1)
             for end, state in zip(ends, last, strict=True):
                 end[rows] = state.swapaxes(0, 1)
         return [out, *ends]
@@ -143,20 +152,22 @@ class NumPyCell:
         self, x: Array, w: Array, bias: Array, states: States, outs: Sequence[Array], reverse: bool
     ) -> KeptCalls | None:
         """Return the calls of `scan` over whole sequences (N, T, I), which they project first."""
-        (n, t, depth), size = x.shape, len(w)
-        turns, inputs = _turns(size, reverse), np.empty((size, n, t, depth), x.dtype)
-        sums = np.empty((size, n, t, w.shape[1]), x.dtype)
-        y = np.empty((size, n, t, states[0].shape[-1]), x.dtype)
+        (n, t, depth), many, size = x.shape, len(w), states[0].shape[-1]
+        turns, inputs = _turns(many, reverse), np.empty((many, n * t, depth), x.dtype)
+        sums, gates = np.empty((many, n * t, w.shape[1]), x.dtype), w.shape[1] // size
+        steps = np.empty((t, gates, many, n, size), x.dtype)
+        y = np.empty((t, many, n, size), x.dtype)
 
         def calls() -> NumPyCalls:
             for d, turn in enumerate(turns):
-                yield moved, (x[:, ::turn],), inputs[d]
-            flat = sums.reshape(size, n * t, -1)
-            yield np.matmul, (inputs.reshape(size, n * t, -1), w.swapaxes(1, 2)), flat
-            yield np.add, (flat, bias[:, None]), flat
-            last: Any = yield from self.calls(sums, tuple(s.swapaxes(0, 1) for s in states), y)
+                yield moved, (x[:, ::turn],), inputs[d].reshape(x.shape)
+            yield np.matmul, (inputs, w.swapaxes(1, 2)), sums
+            yield np.add, (sums, bias[:, None]), sums
+            each = sums.reshape(many, n, t, gates, size).transpose(2, 3, 0, 1, 4)
+            yield moved, (each,), steps
+            last: Any = yield from self.calls(steps, tuple(s.swapaxes(0, 1) for s in states), y)
             for d, turn in enumerate(turns):
-                yield moved, (y[d, :, ::turn],), outs[0][:, d]
+                yield moved, (y[::turn, d].swapaxes(0, 1),), outs[0][:, d]
             for state, out in zip(last, outs[1:], strict=True):
                 yield moved, (state.swapaxes(0, 1),), out
             return outs[0]
@@ -164,15 +175,18 @@ class NumPyCell:
         return kept(x, calls(), x.size)
 
     def calls(self, x: Array, states: States, y: Array) -> StepCalls:
-        """Return the calls over x (D, N, T, G*H) from states (D, N, H); they write y (D, N, T, H).
+        """Return the calls over x (T, G, D, N, H) from states (D, N, H); they write y (T, D, N, H).
 
-        What they return are the last states.
+        What they return are the last states. NumPy is slow where few elements are not neighbours,
+        so the gates lie one behind the other.
         """
         step = {"rnn": self._rnn, "gru": self._gru, "lstm": self._lstm}[self.cell]
-        total = np.empty((*x.shape[:2], x.shape[3]), x.dtype)
-        spare = [np.empty(states[0].shape, x.dtype) for _ in range(2)]
-        for t in range(x.shape[2]):
-            states = yield from step(x[:, :, t], states, y[:, :, t], total, spare)
+        total = np.empty(x.shape[1:], x.dtype)
+        size, spare = x.shape[4], np.empty((2, *x.shape[2:]), x.dtype)
+        r = self.r.reshape(len(self.r), -1, size, size).transpose(1, 0, 3, 2)
+        r = np.ascontiguousarray(r) if r.size <= FEW_ELEMENTS else r
+        for now, out in zip(x, y, strict=True):
+            states = yield from step(now, states, out, r, total, spare)
         return states
 
     def _active(self, rule: Rule, x: Array) -> NumPyCalls:
@@ -182,33 +196,32 @@ class NumPyCell:
         yield from in_place(rule, x)
         return x
 
-    def _rnn(self, x: Array, states: States, y: Array, total: Array, _: Any) -> StepCalls:
+    def _rnn(
+        self, x: Array, states: States, y: Array, r: Array, total: Array, _: Array
+    ) -> StepCalls:
         """H' = f(x + H R)."""
-        yield np.matmul, (states[0], self.r.swapaxes(1, 2)), total
+        yield np.matmul, (states[0], r), total
         yield np.add, (total, x), total
         yield from self._active(self.activations[0], total)
-        yield moved, (total,), y
+        yield moved, (total[0],), y
         return (y,)
 
     def _gru(
-        self, x: Array, states: States, y: Array, total: Array, spare: list[Array]
+        self, x: Array, states: States, y: Array, r: Array, total: Array, spare: Array
     ) -> StepCalls:
         """H' = (1 - z) n + z H, gates z, r, n."""
-        (f, g), (h,), (new, more) = self.activations, states, spare
-        size, r = h.shape[-1], self.r.swapaxes(1, 2)
-        both = total.reshape(-1)[: total.size // 3 * 2].reshape(*h.shape[:2], 2 * size)
-        yield np.matmul, (h, r[..., : 2 * size]), both
-        yield np.add, (both, x[..., : 2 * size]), both
-        yield from self._active(f, both)
-        update, reset = both[..., :size], both[..., size:]
+        (f, g), (h,), (update, reset, new), more = self.activations, states, total, spare[0]
+        yield np.matmul, (h, r[:2]), total[:2]
+        yield np.add, (total[:2], x[:2]), total[:2]
+        yield from self._active(f, total[:2])
         if self.late is None:
             yield np.multiply, (reset, h), more
-            yield np.matmul, (more, r[..., 2 * size :]), new
+            yield np.matmul, (more, r[2]), new
         else:
-            yield np.matmul, (h, r[..., 2 * size :]), new
+            yield np.matmul, (h, r[2]), new
             yield np.add, (new, self.late), new
             yield np.multiply, (reset, new), new
-        yield np.add, (x[..., 2 * size :], new), new
+        yield np.add, (x[2], new), new
         yield from self._active(g, new)
         yield np.subtract, (np.ones((), x.dtype), update), more
         yield np.multiply, (more, new), new
@@ -217,15 +230,14 @@ class NumPyCell:
         return (y,)
 
     def _lstm(
-        self, x: Array, states: States, y: Array, total: Array, spare: list[Array]
+        self, x: Array, states: States, y: Array, r: Array, total: Array, spare: Array
     ) -> StepCalls:
         """C' = f C + i c, H' = o h(C'), gates f, i, c, o."""
         (f, g, h), (hidden, cell), (new, more) = self.activations, states, spare
-        size = hidden.shape[-1]
-        yield np.matmul, (hidden, self.r.swapaxes(1, 2)), total
+        forget, keep, candidate, output = total
+        yield np.matmul, (hidden, r), total
         yield np.add, (total, x), total
-        forget, keep, candidate, output = (total[..., k * size : (k + 1) * size] for k in range(4))
-        yield from self._active(f, total[..., : 2 * size])
+        yield from self._active(f, total[:2])
         yield from self._active(g, candidate)
         yield from self._active(f, output)
         yield np.multiply, (forget, cell), new
