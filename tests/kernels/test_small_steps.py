@@ -17,9 +17,17 @@ from irdeconv.kernels import copies, jit, products, recorded_calls
 from irdeconv.kernels.contractions import Contraction
 from irdeconv.kernels.copies import CastKernel
 from irdeconv.kernels.jit import ADDED, SUBTRACTED
-from irdeconv.kernels.reductions import FewTerms, MatrixProduct, Mean, RunningSum
+from irdeconv.kernels.reductions import (
+    Attention,
+    FewTerms,
+    MatrixProduct,
+    Mean,
+    RunningSum,
+    Softmax,
+)
 from irdeconv.kernels.threads import Threads, arithmetic
 from irdeconv.ops.basic import convert
+from irdeconv.ops.indexing import stable_order
 from support.commands import Patch
 
 fast = pytest.mark.skipif(not jit.available(), reason="numba is not installed")
@@ -186,6 +194,53 @@ def test_few_terms(block: tuple[int, int, int], ufunc: np.ufunc) -> None:
     for one in results(kernel, [x], (block[0], block[2])):
         np.testing.assert_array_equal(one, ufunc.reduce(x, axis=1))
     assert FewTerms.of((3, 17, 2), ufunc) is None
+
+
+@pytest.mark.parametrize("apart", [0, 200])
+@pytest.mark.parametrize("block", [(40, 6, 1), (40, 50, 1), (20, 5, 3), (2, 6, 1)])
+@pytest.mark.parametrize("log", [False, True])
+def test_softmax_of_rows_near_and_far(block: tuple[int, int, int], apart: int, log: bool) -> None:
+    x = numbers(*block) + np.float32(apart) * (np.arange(block[0]) % 2)[:, None, None]
+    x = x.astype(np.float32)
+    wide = x.astype(np.float64) - x.max(1, keepdims=True)
+    wanted = wide - np.log(np.exp(wide).sum(1, keepdims=True))
+    for one in results(Softmax(block, log), [x], block):
+        np.testing.assert_allclose(one, wanted if log else np.exp(wanted), 1e-5, 1e-6 * log)
+
+
+@pytest.mark.parametrize("width", [3, 40])
+@pytest.mark.parametrize("scale", [1, 200])
+@pytest.mark.parametrize("causal", [False, True])
+def test_small_attention(width: int, scale: int, causal: bool) -> None:
+    q, k, v = numbers(1, 4, 9, 5) * np.float32(scale), numbers(2, 4, 6, 5), numbers(2, 4, 6, width)
+    scores = q.astype(np.float64) @ k.swapaxes(-1, -2) / 5**0.5
+    if causal:
+        scores[..., np.arange(6) > np.arange(9)[:, None]] = -np.inf
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    wanted = weights / weights.sum(-1, keepdims=True) @ v
+    attention, out = Attention(causal=causal), np.empty(wanted.shape, np.float32)
+    team = Threads(1)
+    with team.lock, arithmetic():
+        attention.run((q, k, v), None, None, out, team.member())
+        np.testing.assert_allclose(out, wanted, 1e-4, 1e-4)
+        kept = attention.fixed(q, k, v, again := np.empty_like(out))
+        assert kept is not None or causal
+        if kept is not None:
+            kept(team.member())
+            np.testing.assert_allclose(again, wanted, 1e-4, 1e-4)
+
+
+@pytest.mark.parametrize("largest", [False, True])
+def test_order_of_rows(largest: bool) -> None:
+    """Signs of zeros, infinities and equal numbers; with a NaN in another way."""
+    some = np.array([-np.inf, -2, -1e-42, -0.0, 0, 1e-42, 2, np.inf], np.float32)
+    x = np.random.default_rng(0).choice(some, (50, 20))
+    assert_array_equal = np.testing.assert_array_equal
+    for rows in (x, np.where(x == 2, np.float32(np.nan), x)):
+        wanted = stable_order(rows.astype(np.float64), largest=largest)
+        assert_array_equal(stable_order(rows, largest=largest), wanted)
+    first = [sorted(range(20), key=lambda k: (-r[k] if largest else r[k], k)) for r in x]
+    assert_array_equal(stable_order(x, largest=largest), first)
 
 
 @fast
