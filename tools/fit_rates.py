@@ -35,6 +35,7 @@ from irdeconv.kernels import (
     convolution,
     convolution_depthwise,
     convolution_direct,
+    convolution_im2col,
     convolution_rows,
     deconvolution_col2im,
     deconvolution_direct,
@@ -55,6 +56,7 @@ from irdeconv.runtime.measure import Call, Clock, Conditions, Effort, interleave
 Records = dict[str, tuple[ModuleType, str, Callable[[ConvProblem], list[Candidate]]]]
 CONVOLUTIONS: Records = {
     "convolution": (convolution, "WORK", convolution_candidates),
+    "transformed": (convolution, "TRANSFORMED", convolution_im2col.winograd_candidates),
     "depthwise": (convolution, "DEPTHWISE", convolution_depthwise.depthwise_candidates),
     "interleaved": (convolution_rows, "INTERLEAVED", convolution_rows.candidates),
     "banded": (convolution_rows, "BANDED", convolution_rows.candidates),

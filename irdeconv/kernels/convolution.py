@@ -387,7 +387,8 @@ class WorkRates:
     groups: float = rate("call", 10.5)
 
 
-WORK = WorkRates()
+WORK = WorkRates(steps=450, blocks=1500)  # of calls that are written down once
+TRANSFORMED = WorkRates()  # of Winograd's, which are not
 
 # Of the compiled loops of depthwise layers.
 DEPTHWISE = WorkRates(

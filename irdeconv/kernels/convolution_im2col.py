@@ -37,6 +37,7 @@ from irdeconv.kernels.candidate import (
 from irdeconv.kernels.convolution import (
     COLUMN,
     ROW,
+    TRANSFORMED,
     Blockwise,
     Conv3d,
     FixedBlockwise,
@@ -546,7 +547,8 @@ def _winograd(conv: Conv3d, m: int) -> Candidate:
         u = u.reshape(len(g) ** 2, conv.outputs, -1)  # [(m+2)^2, M, depth*C]
         return WinogradConvolution(conv, blocks, m, np.ascontiguousarray(u, conv.compute))
 
-    candidate = winograd_work_of(conv, m, blocks).candidate(f"winograd{m}", prepare)
+    work = winograd_work_of(conv, m, blocks)
+    candidate = work.candidate(f"winograd{m}", prepare, TRANSFORMED)
     cost = candidate.cost * (ROUNDING if m == 4 else 1)  # F(4, 3) costs accuracy
     if jit.available():
         cost *= PASSES_OF_MEMORY

@@ -198,7 +198,7 @@ class BlockSizes:
     least_columns: int = 256  # but never a narrower product than this, if possible
     shared_columns: int = 512  # of an image that threads share
     interleaved_bytes: int = 1 << 21  # of rows
-    shifted_elements: int = 1 << 18  # of weights that are laid out like the output, at most
+    shifted_elements: int = 3 << 16  # of weights that are laid out like the output, at most
     winograd_bytes: int = 1 << 22  # of transformed inputs and outputs
     depthwise_bytes: int = 1 << 19  # of outputs, for the epilogue to find them in the cache
     direct_bytes: int = 1 << 19  # of a block's reads and writes, to stay in the cache
