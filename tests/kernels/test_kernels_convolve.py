@@ -212,7 +212,10 @@ def test_cheapest_comes_first_and_is_what_the_field_would_choose(monkeypatch: Pa
         assert list(found) == sorted(found, key=lambda name: found[name])
         assert next(iter(costs(shape=(1, 256, 56, 56), outputs=256))).startswith("winograd")
         assert next(iter(costs(outputs=1, shape=(1, 64, 56, 56)))) == "interleaved"
-        assert next(iter(costs(shape=(1, 3, 56, 56)))) == "interleaved"
+        assert next(iter(costs(shape=(1, 3, 112, 112), strides=(2, 2)))) == "interleaved"
+        assert next(iter(costs(shape=(1, 3, 56, 56)))) == "columns"
+        small: dict[str, Any] = {"shape": (1, 96, 8, 8), "outputs": 96, "sizes": (8, 8)}
+        assert next(iter(costs(**small, groups=96))) == "shifted"
         assert next(iter(costs(groups=64))) == "banded"
         assert "interleaved" not in costs(dilations=(2, 2), begin=(2, 2))
         assert set(costs(kernel=(1, 1), begin=(0, 0))) == {"pointwise"}
