@@ -33,6 +33,7 @@ from irdeconv.ir.spec import (
     merge_shapes,
 )
 from irdeconv.kernels.copies import FEW_BEST, WAYS, PutEach, TakeEach, best_of_rows, suits
+from irdeconv.kernels.numpy_calls import FEW_ELEMENTS
 from irdeconv.kernels.reductions import RunningSum
 from irdeconv.ops import ranges
 from irdeconv.ops.checks import at_least, inferred_shape, places_of, shape_of, want_shapes
@@ -117,8 +118,9 @@ class GatherND(Op):
 
 def flat_places(shape: Ints, places: Array, axis: int) -> Array:
     """Return where the elements at these places along an axis are in flat data of a shape."""
-    found: Array = places * math.prod(shape[axis + 1 :]) + _elsewhere(shape, places.shape, axis)
-    return found
+    few = places.size <= FEW_ELEMENTS
+    others = (_elsewhere if few else _elsewhere.__wrapped__)(shape, places.shape, axis)
+    return np.asarray(places * math.prod(shape[axis + 1 :]) + others)
 
 
 @lru_cache(maxsize=64)

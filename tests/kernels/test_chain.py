@@ -291,6 +291,25 @@ def test_random_chains(seed: int, tile: int, monkeypatch: pytest.MonkeyPatch) ->
     assert odd.tobytes() == outs[0]
 
 
+@pytest.mark.parametrize("shape", [(1, 40, 1000), (1, 3, 1000), (3, 900, 4), (70, 500, 2)])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_calls_that_are_kept(shape: tuple[int, ...], threads: int) -> None:
+    """In one tile, in several that share registers, and column by column."""
+    scale, x = data((shape[0], shape[1], 1), "f32"), data(shape, "f32")
+    steps = [Instruction(np.tanh, (0,)), Instruction(np.multiply, (2, 1))]
+    steps.append(Instruction(np.subtract, (3, 0)))
+    chain, want = Chain.compile(steps, "float32", [scale]), np.tanh(x) * scale - x
+    out, team = x.copy(), Threads(threads)
+    work = chain.kept([out], out, out.size)
+    assert work is not None
+    assert chain.kept([out], out, out.size - 1) is None
+    for _ in range(2):
+        out[...] = x
+        with team.lock:
+            work(team.member())
+        np.testing.assert_array_equal(out, want)
+
+
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("seed", range(30))
 def test_epilogues(seed: int, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
