@@ -144,7 +144,7 @@ class Im2col(FixedBlockwise[RowBlock]):
     def _fixed(self, x: Array, out: Array, b: RowBlock, finish: Fix) -> Piece:
         target = out[b.image, b.channels, b.positions]
         work = remade(lambda space: self._calls(x, target, b, space))
-        return in_turn([work, finish(target, b.image, b.channels, b.positions)])
+        return in_turn([work], finish(target, b.image, b.channels, b.positions))
 
     def _calls(self, x: Array, total: Array, b: RowBlock, space: Space) -> Calls:
         """Return the calls that compute a block into `total`."""

@@ -97,7 +97,7 @@ class Shifted(FixedBlockwise[int]):
     def _fixed(self, x: Array, out: Array, b: int, finish: Fix) -> Piece:
         everything = slice(0, self.conv.groups), slice(0, self.conv.plane)
         work = remade(lambda space: self._calls(x[b], out[b], space))
-        return in_turn([work, finish(out[b], b, *everything)])
+        return in_turn([work], finish(out[b], b, *everything))
 
     def _block(self, x: Array, out: Array, b: int, epilogue: Epilogue | None, space: Space) -> None:
         conv, target = self.conv, out[b]
