@@ -35,6 +35,7 @@ EXACT |= frozenset(
 REDUCED = frozenset("ReduceLogicalAnd ReduceLogicalOr ReduceMax ReduceMin".split())
 SUMMED = frozenset("MatMul ReduceL1 ReduceProd ReduceSum".split())
 SINGLE, LAST_SMALL, LAST_INTEGER, LEAST_NORMAL = np.float32, 1 << 23, 1 << 30, 2.0**-126
+NO_SIZE = 1 << 62  # larger integers are ends of slices; in 32 bits they mean the same
 # Types in which exact results are those of OpenVINO; it has other numbers in narrow integers.
 FOLDED = ("bool", "float16", "float32", "float64", "int32", "int64")
 DIGITS = {"f64": 24, "f32": 24, "f16": 11, "bf16": 8, "f8e4m3": 3, "f8e5m2": 2}
@@ -80,8 +81,10 @@ def is_whole(x: Array, most: int) -> bool:
 def is_certain(op: Any, inputs: Sequence[Array], out: Array) -> bool:
     """Whether OpenVINO has the same output of an operation for these inputs."""
     kind = op.type
-    if not is_held(out) or (kind in MOVED and not _writes_twice(op, inputs)):
-        return is_held(out)
+    if kind in MOVED and not _writes_twice(op, inputs):
+        return is_held(out if is_real(out) else out[abs(_wide(out)) < NO_SIZE])
+    if not is_held(out):
+        return False
     if not all(map(is_held, inputs)):
         return False
     if kind in ("Convert", "ConvertLike"):

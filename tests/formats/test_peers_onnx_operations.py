@@ -297,6 +297,20 @@ def loop_body(nodes: list[Any], shape: list[Any], *kept: str, **constants: Any) 
     return body(nodes, inputs, outputs, **constants)
 
 
+def test_slices_whose_ends_are_reshaped(tmp_path: Path) -> None:
+    """PyTorch writes 2^63 - 1 so, which no 32 bits hold; shapes may follow from it."""
+    ends = {"last": 2**63 - 1, "first": -(2**63), "zero": 0, "one": 1, "two": 2, "back": -1}
+    reshaped = [node("Reshape", f"{k} vector", f"{k}s") for k in ends]
+    slices = [
+        node("Slice", "x zeros lasts ones twos", "a"),
+        node("Slice", "x backs firsts ones backs", "b"),
+    ]
+    constants = {k: np.array(v) for k, v in ends.items()} | {"vector": np.array([-1])}
+    outputs = [info("a", None), info("b", None)]
+    made = model([*reshaped, *slices], [info("x", [2, 5])], outputs, constants)
+    agree(made, {"x": real(np.random.default_rng(5), 2, 5)}, tmp_path / "m.xml")
+
+
 def test_branches(tmp_path: Path) -> None:
     """The condition has axes; both see values from outside; the shapes of their outputs differ."""
     rng = np.random.default_rng(1)
