@@ -341,6 +341,9 @@ def _sequence(b: ImportBuilder, layer: RecurrentLayer) -> tuple[Value, ...]:
         return _run(b, layer, layer.direction, 0, whole=True)
     both = ("forward", "reverse") if layer.direction == "bidirectional" else (layer.direction,)
     run = _run if layer.is_plain else _steps
+    if run is _steps:  # which would broadcast inputs of wrong sizes
+        op = getattr(recurrent, f"{layer.type}Sequence")(**layer.common, direction=layer.direction)
+        op.infer(*map(b.spec, (layer.x, *layer.states, layer.lengths, *layer.weights)))
     runs = [run(b, layer, direction, at) for at, direction in enumerate(both)]
     return tuple(b.add(Concat(1), *outs) for outs in zip(*runs, strict=True))
 

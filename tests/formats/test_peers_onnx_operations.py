@@ -112,6 +112,17 @@ def test_recurrent_layers_step_by_step(kind: str, count: int, tmp_path: Path) ->
         agree(*with_options(rng, kind), tmp_path / "m.xml")
 
 
+@pytest.mark.parametrize("activation", ["Tanh", "Softsign"])
+def test_a_state_of_another_batch(activation: str) -> None:
+    """Refused, also step by step, where it would be broadcast."""
+    rng = np.random.default_rng(68)
+    how = {"inputs": ["x", "w", "r", "", "", "h"], "hidden_size": 3, "activations": [activation]}
+    known = {"w": real(rng, 1, 3, 4), "r": real(rng, 1, 3, 3)}
+    made = single("RNN", {"x": real(rng, 5, 1, 4), "h": real(rng, 1, 2, 3)}, known, **how)
+    with pytest.raises(ird.InferenceError, match="E302"):
+        convert(made)
+
+
 # Integers ----------------------------------------------------------------------------------------
 
 
