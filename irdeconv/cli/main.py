@@ -38,6 +38,7 @@ def main(
     try:
         return _run(args, partial(Console, out=out, err=err))
     except KeyboardInterrupt:
+        import_module("irdeconv.formats.atomic").drop_all()
         return EXIT_CODE
 
 

@@ -34,11 +34,33 @@ _TURN = 10.0  # seconds; writers hold a folder for less, and the mark detects mi
 _LOOKS = 60.0  # seconds between two looks at a folder, which may hold many files
 _FOLDERS = 1000  # remembered
 _swept: dict[str, float] = {}
+_names: dict[Path, int] = {}  # of temporaries that may exist, with the process that made them
 
 
 def beside(target: Path) -> Path:
-    """Return a name in the target's folder that no file has."""
-    return target.parent / f"{PREFIX}{secrets.token_hex(8)}"
+    """Return a name for a temporary in the target's folder that no file has; `drop` it."""
+    name = target.parent / f"{PREFIX}{secrets.token_hex(8)}"
+    _names[name.absolute()] = os.getpid()
+    return name
+
+
+def drop(path: Path) -> None:
+    """Remove a temporary, if there is one; if that fails, the next writer looks again."""
+    try:
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+    except OSError:
+        _swept.pop(os.path.abspath(path.parent), None)
+    _names.pop(path.absolute(), None)
+
+
+def drop_all() -> None:
+    """Remove the temporaries of this process: an interruption may come while they are removed."""
+    for name, process in tuple(_names.items()):
+        if process == os.getpid():  # a forked copy knows those of its parent
+            drop(name)
 
 
 @contextmanager
@@ -55,7 +77,7 @@ def folder_beside(target: Path, mode: int = 0o700) -> Iterator[Path]:
     try:
         yield made
     finally:
-        shutil.rmtree(made, ignore_errors=True)
+        drop(made)
         if fd >= 0:
             os.close(fd)
 
@@ -115,20 +137,10 @@ def _remove(path: Path) -> None:
             status = os.fstat(fd)
             if status.st_uid != os.geteuid() or not hold(fd):
                 return
-            if stat.S_ISDIR(status.st_mode):
-                shutil.rmtree(path, ignore_errors=True)
-            elif stat.S_ISREG(status.st_mode):
-                _drop(path)
+            if stat.S_ISDIR(status.st_mode) or stat.S_ISREG(status.st_mode):
+                drop(path)
         finally:
             os.close(fd)
-
-
-def _drop(path: Path) -> None:
-    """Remove a temporary; if that fails, the next writer looks at the folder again."""
-    try:
-        path.unlink(missing_ok=True)
-    except OSError:
-        _swept.pop(os.path.abspath(path.parent), None)
 
 
 _LINKS = 40  # as many as Linux follows
@@ -219,10 +231,12 @@ class Files:
                 new.finish()
 
     def put(self) -> None:
-        """Finish all files, then let each replace its target, in the order of opening.
+        """Finish all files, then let each replace its target.
 
-        If one fails, the former files are restored. An interruption after the last one changes
-        nothing. Other writers wait meanwhile.
+        The first one opened, the main file, goes first if it has a predecessor, or else last: a
+        process killed in between leaves no new main file without the others. If one fails, the
+        former files are restored. An interruption after the last one changes nothing. Other
+        writers wait meanwhile.
         """
         for one in self.opened:
             with failures(one.target):
@@ -235,6 +249,9 @@ class Files:
                     former = _Former(one.target, self.settled)
                     undo.push(former.restore)
                     former.keep()
+            old = any(os.path.lexists(one.target) for one in self.opened[:1])
+            for one in self.opened if old else reversed(self.opened):
+                with failures(one.target):
                     os.replace(one.name, one.target)
             self.settled.set()
 
@@ -244,7 +261,7 @@ class Files:
             with suppress(OSError):  # unfinished files are removed below
                 one.file.close()
         for name in self.names:
-            _drop(name)
+            drop(name)
         while self.held:
             os.close(self.held.pop())
 
@@ -288,7 +305,7 @@ class _Former:
                 os.replace(self.name, self.target)
             elif replaced and self.status is None:
                 self.target.unlink()
-        _drop(self.name)
+        drop(self.name)
 
 
 def _status(path: Path) -> tuple[int, int] | None:
@@ -355,4 +372,4 @@ def _try(target: Path) -> None:
     trial = beside(Path(os.path.realpath(target)))
     with failures(target):
         trial.touch(exist_ok=False)
-        trial.unlink(missing_ok=True)  # another writer may have swept it
+    drop(trial)

@@ -200,8 +200,8 @@ def note_origins(graph: Graph) -> None:
 def write_ir(graph: Graph, path: Path) -> None:
     """Write an inferred graph of standard operations; both files appear whole, or neither.
 
-    The `.xml` replaces its predecessor before the `.bin` does: it has the mark of its `.bin`, so
-    a reader in between gets E124, even if the former `.xml` has no mark. Raises UsageError for a
+    The `.xml` replaces a former one before the `.bin` does: it has the mark of its `.bin`, so a
+    reader in between gets E124, even if the former `.xml` has no mark. Raises UsageError for a
     path that cannot be a model's, InputError if constants have no data or readers would refuse the
     attributes, FileAccessError if writing fails.
     """

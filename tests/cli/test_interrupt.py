@@ -13,6 +13,7 @@ import pytest
 
 from irdeconv.cli import interrupt
 from irdeconv.cli.interrupt import EXIT_CODE, Interruption
+from irdeconv.cli.main import main
 from support.ir_text import write_small_net
 
 # Says when it begins to import the package.
@@ -69,6 +70,24 @@ def ended_by(number: signal.Signals, verb: str, delay: float, tmp_path: Path) ->
     assert made in (set(), {"out.xml", "out.bin"}, {"out.xml", "out.bin", "proof.json"})
     if delay < 0.01:
         assert running.returncode in (128 + number, -number)
+
+
+@pytest.mark.parametrize("number", [1, 6])
+def test_no_temporary_is_left(number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The interruption comes while one is removed."""
+    write_small_net(tmp_path)
+    given, removed, unlink = set(tmp_path.iterdir()), [], Path.unlink
+
+    def interrupted(path: Path, missing_ok: bool = False) -> None:
+        removed.append(path)
+        if len(removed) == number:
+            raise KeyboardInterrupt
+        unlink(path, missing_ok=missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", interrupted)
+    assert main(["lower", str(tmp_path / "net.xml"), "-o", str(tmp_path / "out.xml"), "-q"]) == 130
+    made = {p.name for p in set(tmp_path.iterdir()) - given}
+    assert made in (set(), {"out.xml", "out.bin"})
 
 
 class Gone(Exception):

@@ -228,6 +228,21 @@ def test_neither_memory_nor_descriptors_grow() -> None:
     assert descriptors <= 0
 
 
+def test_a_new_xml_appears_last_and_one_that_replaces_another_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    placed: list[str] = []
+
+    def replace(source: Path, target: Path) -> None:
+        placed.append(target.name)
+        source.rename(target)
+
+    monkeypatch.setattr(os, "replace", replace)
+    for value in (1, 2):
+        ird.write(model(value), tmp_path / "m.xml")
+    assert placed == ["m.bin", "m.xml", "m.xml", "m.bin"]
+
+
 def test_only_what_nobody_holds_is_swept(tmp_path: Path) -> None:
     atomic._swept.clear()
     held, left, folder, others = (tmp_path / f".irdeconv-{c * 16}" for c in "abc1")
