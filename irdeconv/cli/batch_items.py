@@ -486,7 +486,7 @@ class JournalLine(Record, document="batch-journal"):
 
 
 STOPS_AT_NO_LIMIT = STATUS.keys() - {5, 70}
-OF_THE_MACHINE = {"E100", "E520", "E701"}  # a file, a package, a full disk: they may be mended
+OF_THE_MACHINE = {"E100", "E520", "E701", "E710"}  # a file, a package, a full disk, a kill
 HEAD = json.dumps(JournalHead().to_dict()).encode()
 MOMENT = 0.2  # seconds in which lines are gathered before the disk is waited for
 
@@ -516,7 +516,7 @@ class Journal:
     def known(self, key: str, limits: Limits) -> dict[str, Any] | None:
         """Return the line of an item, with its place.
 
-        None for a row that other limits have stopped, or that lacked a file or a package.
+        None for a row that other limits have stopped, that crashed, or lacked a file or a package.
         """
         place = self.lines.get(key[:32].encode())
         if place is None:
