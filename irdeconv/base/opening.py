@@ -13,7 +13,7 @@ import re
 import stat
 from collections.abc import Iterable
 from contextlib import suppress
-from errno import EACCES, EFBIG, EISDIR, ELOOP, ENOENT, ENOSPC, ENOTDIR, EROFS
+from errno import EACCES, EEXIST, EFBIG, EISDIR, ELOOP, ENOENT, ENOSPC, ENOTDIR, EROFS
 from fnmatch import fnmatch
 from itertools import islice
 from pathlib import Path
@@ -80,7 +80,7 @@ def reading_hint(path: PathText, number: int | None) -> str | None:
     text, file = os.fspath(path), Path(path)
     if number == ENOENT:
         if file.is_symlink():
-            return f"it is a link to {os.readlink(file)}, which does not exist"
+            return _link_hint(file)
         if re.fullmatch(r"[EW]\d{3}", text):
             return f"irdeconv codes {text} explains it"
         if "://" in text:
@@ -109,8 +109,15 @@ def reading_hint(path: PathText, number: int | None) -> str | None:
     if number == EACCES:
         return f"you may not read it: chmod u+r {text}"
     if number == ELOOP and file.is_symlink():
-        return f"it is a link to {os.readlink(file)}, which leads back to it"
+        return _link_hint(file)
     return None
+
+
+def _link_hint(link: Path) -> str:
+    """Return a hint for a link to nothing, or in a circle."""
+    circle = os.path.islink(os.path.realpath(link))
+    end = "leads back to it" if circle else "does not exist"
+    return f"it is a link to {os.readlink(link)}, which {end}"
 
 
 def real(path: PathText) -> Path:
@@ -166,6 +173,8 @@ def _names(folder: Path) -> list[str]:
 
 def _writing_hint(path: Path, number: int | None) -> str | None:
     folder = path.parent
+    if number == EEXIST and path.is_symlink():
+        return _link_hint(path)
     if number == ENOENT and folder.is_dir():
         return f"no files can be made in {folder}; name another place"
     hints = {

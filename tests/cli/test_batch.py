@@ -22,7 +22,7 @@ from irdeconv.cli import batch_executors
 from irdeconv.cli.batch_executors import Child, Errand, Results, in_process, in_processes
 from irdeconv.cli.batch_items import found_files, name_of, worst
 from support import batch_calls
-from support.commands import Capture, Patch, command
+from support.commands import Capture, Patch, answer, command
 from support.schemas import require_schema, validator
 
 # `irdeconv batch`: items, their folders, the journal, the report.
@@ -336,6 +336,10 @@ def test_links_in_a_circle(models: Path) -> None:
     assert [item["exit_code"] for item in found] == [6, 6]
     assert command("lower", f"models/{HEAD}", "-o", "models/a.xml") == 0  # replaces the link
     assert command("validate", "models/b.xml") == 0
+    Path("out").symlink_to("out")
+    for words in (("lower", "out", "-o", "x.xml"), ("batch", "infer", "models", "-o", "out")):
+        said = answer(*words, code=6).err
+        assert "it is a link to out, which leads back to it" in " ".join(said.split())
 
 
 @pytest.mark.skipif(
