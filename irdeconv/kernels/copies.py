@@ -52,7 +52,7 @@ class ConcatKernel:
     def fixed(self, *arrays: Array, out: Array) -> Prepared | None:
         """See `FixedCall`."""
         pairs = [(x, out[at]) for at, x in zip(self.parts, arrays, strict=True)]
-        calls = Repeated.of(recorded_copy(*pair) for pair in pairs)
+        calls = Repeated.of((recorded_copy(*pair) for pair in pairs), COPIED_NS * out.size)
         most = scratch.SIZES.copied_elements
         return calls or kept(out, [(moved, (x,), part) for x, part in pairs], most)
 
@@ -86,7 +86,8 @@ class Border:
     def recorded(self, x: Array, out: Array, value: Any) -> Repeated | None:
         """Record a call for memory at fixed addresses."""
         whole = [] if self.into == (NONE,) else [recorded_copy(x[self.source], out[self.into])]
-        return Repeated.of([*(recorded_fill(out[at], value) for at in self.filled), *whole])
+        fills = (recorded_fill(out[at], value) for at in self.filled)
+        return Repeated.of([*fills, *whole], COPIED_NS * out.size)
 
     def __call__(self, x: Array, out: Array, value: Any = 0) -> None:
         """Write the window on `x` into `out`."""

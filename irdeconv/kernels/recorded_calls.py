@@ -148,10 +148,14 @@ class Repeated:
         team.each(self.pieces, _do)
 
     @staticmethod
-    def of(pieces: Iterable[Piece | None]) -> Repeated | None:
-        """Return pieces as one; None if one is None."""
+    def of(pieces: Iterable[Piece | None], work: float = math.inf) -> Repeated | None:
+        """Return pieces as one, None if one is None; `work` is the nanoseconds of all of them."""
         some = list(pieces)
-        return None if None in some else Repeated(tuple(p for p in some if p is not None))
+        if None in some:
+            return None
+        if work < 2 * blocking.SHARED_NS:
+            return Repeated((in_turn(some),))
+        return Repeated(tuple(p for p in some if p is not None))
 
     @property
     def phases(self) -> Phases:
@@ -170,31 +174,28 @@ class SharedCalls:
     phases: Phases
 
     @cached_property
+    def alone(self) -> Recorded:
+        """All calls, one after the other."""
+        return Recorded.joined(chain.from_iterable(self.phases))
+
+    @cached_property
     def _words(self) -> tuple[Array, ...]:
         pieces = [piece for phase in self.phases for piece in phase]
-        table = np.array(Recorded.joined(pieces).table, np.int64)
+        table = np.array(self.alone.table, np.int64)
         ends = np.cumsum([0, *(len(piece.table) for piece in pieces)])
         firsts = np.cumsum([0, *map(len, self.phases)])
         return table, ends, firsts, blocking.allocate(2 * blocking.ALIGNMENT).view(np.int64)
 
-    @cached_property
-    def _needs(self) -> tuple[int, int]:
-        """The bytes of scratch memory: of each thread, and shared by all of them."""
-        pieces = [piece for phase in self.phases for piece in phase]
-        own, common = ([getattr(p, kind) for p in pieces] for kind in ("scratch", "common"))
-        return max(own, default=0), max(common, default=0)
-
     def __call__(self, team: Team) -> None:
         """Make the calls."""
-        team.together(self._job)
+        team.together(self)
 
-    def _job(self, space: Space) -> tuple[int, Any]:
-        """Return the address of what a thread has to do, see `compiled_sharing`, and its memory."""
+    def job(self, space: Space) -> tuple[int, Any]:
+        """See `CompiledCalls`."""
         return space.again(self, lambda: self._made(space))
 
     def _made(self, space: Space) -> tuple[int, Any]:
-        scratch, common = self._needs
-        bases, held = _bases(space, scratch, space.common.room(common))
+        bases, held = _bases(space, self.alone.scratch, space.common.room(self.alone.common))
         table, ends, firsts, counts = map(address, self._words)
         job = np.array([table, ends, firsts, len(self.phases), counts, address(bases)], np.int64)
         return address(job), (job, bases, held)

@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from threading import Lock, get_ident
+from threading import Lock, get_ident, get_native_id
 from time import perf_counter
 from typing import Any, Protocol, TypeVar
 
@@ -142,6 +142,16 @@ class Turn:
             self._lock, self._owner, self._callback = Lock(), None, None
 
 
+class CompiledCalls(Protocol):
+    """Compiled calls that threads can share."""
+
+    def job(self, space: Space) -> tuple[int, Any]:
+        """Return the address of what a thread does, see `compiled_sharing`, and its memory."""
+
+    def alone(self, space: Space) -> None:
+        """Make all calls on one thread."""
+
+
 class Team(Protocol):
     """The threads that run a kernel; its blocks share the memory `space`."""
 
@@ -153,8 +163,8 @@ class Team(Protocol):
     def each(self, items: Iterable[T], work: Callable[[T, Space], None]) -> None:
         """Call `work(item, space)` for independent items; raises after the others have ended."""
 
-    def together(self, job: Callable[[Space], tuple[int, Any]]) -> None:
-        """Share compiled calls: `job(space)` is the address of what a thread does there."""
+    def together(self, calls: CompiledCalls) -> None:
+        """Share compiled calls."""
 
 
 @cache
@@ -178,12 +188,70 @@ def _stand_by(words: Array, number: int, ticket: int) -> None:
     _sharing()[1](address(words), number, ticket, _give_way())
 
 
+@cache
+def _processor() -> Callable[[], int] | None:
+    """Return the function that gives the number of the caller's processor, if there is one."""
+    with suppress(OSError, AttributeError, TypeError):
+        if hasattr(os, "sched_setaffinity"):
+            return ctypes.CDLL(None).sched_getcpu
+    return None
+
+
+Processors = dict[int, set[int]]  # that a thread may use
+
+
+def _enter(own: Processors) -> None:
+    use_one_blas_thread()
+    own[get_native_id()] = os.sched_getaffinity(0) if _processor() else set()
+
+
+def _anywhere(own: Processors, job: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+    allowed = own[get_native_id()]
+    with suppress(OSError):
+        if allowed:
+            os.sched_setaffinity(0, allowed)
+    job(*arguments)
+
+
+class _Pool:
+    """Threads that wake up on other processors than the one that wakes them.
+
+    Linux may wake a thread on the waker's processor, and leave it there for milliseconds: in a
+    virtual machine, idle processors seem to be taken. So each thread is allowed some of the others
+    until it runs.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._own: Processors = {}
+        self._count = count
+        # Its threads keep the arguments, which must not refer to the pool: it ends when nobody
+        # refers to it.
+        self._pool = ThreadPoolExecutor(count, initializer=_enter, initargs=(self._own,))
+
+    def submit(self, job: Callable[..., None], *arguments: Any) -> Future[None]:
+        """Let a thread do a job."""
+        return self._pool.submit(_anywhere, self._own, job, arguments)
+
+    def part(self) -> None:
+        """Let threads that sleep wake up apart from the caller and from each other."""
+        here = _processor()
+        if here is None:
+            return
+        used, each = here(), 1 / self._count
+        for i, (thread, allowed) in enumerate(list(self._own.items())):
+            others = sorted(allowed - {used})
+            first, last = (int(len(others) * each * k) for k in (i, i + 1))
+            with suppress(OSError):  # of a thread that has ended, or a system that forbids it
+                if first < last:
+                    os.sched_setaffinity(thread, others[first:last])
+
+
 class _Post:
     """Where threads stand by for compiled calls, see `compiled_sharing`."""
 
     EXPIRED, JOBS = 2, 8  # words
 
-    def __init__(self, pool: ThreadPoolExecutor, count: int) -> None:
+    def __init__(self, pool: _Pool, count: int) -> None:
         self.words, self.pool = np.zeros(self.JOBS + count, np.int64), pool
         self._ticket, self._sending = 1, False
         self._standing: list[Future[None] | None] = [None] * count
@@ -200,10 +268,12 @@ class _Post:
         if self._sending:  # an exception came between, so some thread may stand there unknown
             self.leave()
         self._sending = True
-        for number, thread in enumerate(self._standing):
-            if thread is None or thread.done():
-                given = self.words, number, self._ticket
-                self._standing[number] = self.pool.submit(_stand_by, *given)
+        away = [n for n, thread in enumerate(self._standing) if thread is None or thread.done()]
+        if away:
+            self.pool.part()
+        for number in away:
+            given = self.words, number, self._ticket
+            self._standing[number] = self.pool.submit(_stand_by, *given)
         self._sending = False
 
     def leave(self) -> bool:
@@ -228,9 +298,9 @@ class Threads:
         renew_in_children(self)
 
     def _begin(self) -> None:
-        self._pool: ThreadPoolExecutor | None = None
+        self._pool: _Pool | None = None
         if self.threads > 1:
-            self._pool = ThreadPoolExecutor(self.threads - 1, initializer=use_one_blas_thread)
+            self._pool = _Pool(self.threads - 1)
             self._post = _Post(self._pool, self.threads - 1)
 
     def after_fork(self) -> None:
@@ -246,15 +316,15 @@ class Threads:
         """See `Team`; the caller works as well, so it does not wait for threads to wake up."""
         self.run(list(items), work, self.threads)
 
-    def together(self, job: Callable[[Space], tuple[int, Any]], threads: int | None = None) -> None:
+    def together(self, calls: CompiledCalls, threads: int | None = None) -> None:
         """See `Team`."""
         if self._pool is None or threads == 1:
             self._spaces[0].reset()
-            Alone(self._spaces[0]).together(job)
+            calls.alone(self._spaces[0])
             return
         for space in self._spaces:
             space.reset()
-        held = [job(space) for space in self._spaces]
+        held = [calls.job(space) for space in self._spaces]
         self._post.lead([own for own, _ in held])
 
     def run(self, items: list[T], work: Callable[[T, Space], None], threads: int) -> None:
@@ -281,6 +351,7 @@ class Threads:
         job: list[Callable[[Space], None]] = [loop]
         futures: list[Future[None]] = []
         try:
+            self._pool.part()
             for space in others:
                 futures.append(self._pool.submit(_with_arithmetic, job, space))
             if stood:
@@ -296,6 +367,12 @@ class Threads:
     def member(self) -> Team:
         """Return this team for a kernel of its own; it learns which work is not worth sharing."""
         return self if self.threads == 1 else _Member(self)
+
+    def single(self) -> Threads:
+        """Return one thread that has the same lock, for work too short to be shared."""
+        one = Threads()
+        one.lock = self.lock
+        return one
 
     @property
     def peak(self) -> int:
@@ -326,9 +403,6 @@ class _CallTimes:
         return share != (self.runs % again < RUNS_TRIED)
 
 
-_ALONE = np.zeros(8, np.int64)  # a post without threads
-
-
 class _Member:
     """A team as one kernel sees it that runs again and again, with the same work every time.
 
@@ -355,9 +429,9 @@ class _Member:
         else:
             self._measured(lambda threads: self._team.run(blocks, work, threads), ALWAYS_SHARED)
 
-    def together(self, job: Callable[[Space], tuple[int, Any]]) -> None:
+    def together(self, calls: CompiledCalls) -> None:
         """See `Team`."""
-        self._measured(lambda threads: self._team.together(job, threads), math.inf)
+        self._measured(lambda threads: self._team.together(calls, threads), math.inf)
 
     def _measured(self, run: Callable[[int], None], always: float) -> None:
         """Run with all threads or with one."""
@@ -390,7 +464,6 @@ class Alone:
             self.space.release(used)
             work(item, self.space)
 
-    def together(self, job: Callable[[Space], tuple[int, Any]]) -> None:
+    def together(self, calls: CompiledCalls) -> None:
         """See `Team`."""
-        own, _held = job(self.space)
-        _sharing()[0](own, address(_ALONE), _give_way())
+        calls.alone(self.space)

@@ -493,7 +493,7 @@ def bench(
         name=plan.graph.info.name,
         form=form,
         fused=plan.settings.fuse and not plan.exact,
-        threads=program.team.threads,
+        threads=plan.settings.team.threads,
         effort=effort,
         conditions=conditions,
         ceilings=ceilings,

@@ -256,11 +256,10 @@ def compiled(graph: Graph, settings: Settings) -> program.Program:
     require_macs(ready)
     # Filters are transformed, on one thread: a BLAS's own would keep a processor busy for a while
     # after that, when those of the plan want it.
-    threads = settings.team.threads
     exact = all(s.static for node in folded.order for s in node.specs or ())
     if exact and nanoseconds(ready, folded.order) < 1e9 * NEVER_SHARED:
-        threads = 1  # so little that nothing is cut
-    with np.errstate(all="ignore"), one_blas_thread(), shared_by(threads):
+        settings = replace(settings, team=settings.team.single())
+    with np.errstate(all="ignore"), one_blas_thread(), shared_by(settings.team.threads):
         return _Scheduler(ready, folded, settings).build()
 
 

@@ -244,6 +244,22 @@ def test_order_of_rows(largest: bool) -> None:
 
 
 @fast
+@pytest.mark.parametrize(("width", "pieces"), [(1000, 1), (20_000, 2)])
+def test_only_long_copies_are_shared(width: int, pieces: int) -> None:
+    parts, out = [numbers(1, width), numbers(2, width)], np.empty((3, width), np.float32)
+    joined = copies.ConcatKernel.of((1, 2), 0).fixed(*parts, out=out)
+    border = copies.Border.of((2, width), (1, 0), (0, 0))
+    for work, result in (
+        (joined, np.concatenate(parts)),
+        (border.recorded(parts[1], out, 7), np.pad(parts[1], ((1, 0), (0, 0)), constant_values=7)),
+    ):
+        assert work is not None
+        work(Threads(1))
+        np.testing.assert_array_equal(out, result)
+        assert len(work.pieces) == pieces
+
+
+@fast
 def test_short_rows() -> None:
     """Operands that broadcast along rows of a few elements."""
     a, b, out = numbers(20, 1, 3), numbers(1, 30, 3), np.empty((20, 30, 3), np.float32)

@@ -1,5 +1,6 @@
 """Threads that share a kernel's work: which work they share, and whose memory they use."""
 
+import os
 import sys
 import threading
 import time
@@ -93,6 +94,25 @@ def test_the_caller_does_not_wait_for_threads_that_have_something_else_to_do() -
         assert not release.is_set()
     finally:
         release.set()
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="processors cannot be chosen")
+@pytest.mark.parametrize("count", [2, 3])
+def test_threads_wake_up_on_other_processors_and_may_then_use_all(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    allowed, seen = set(range(6)), list[tuple[int, set[int]]]()
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: allowed)
+    monkeypatch.setattr(os, "sched_setaffinity", lambda t, some: seen.append((t, set(some))))
+    monkeypatch.setattr(teams, "_processor", lambda: lambda: 4)
+    team, meeting = Threads(count), threading.Barrier(count, timeout=10)
+    team.each(range(count), lambda *_: meeting.wait())  # threads begin
+    seen.clear()
+    team.each(range(count), lambda *_: meeting.wait())
+    hints = dict(seen[: count - 1])
+    assert len(hints) == count - 1
+    assert sorted(p for some in hints.values() for p in some) == [0, 1, 2, 3, 5]
+    assert seen[count - 1 :] == [(0, allowed)] * (count - 1)
 
 
 def test_an_interrupt_waits_for_the_other_thread() -> None:

@@ -229,8 +229,12 @@ def test_few_views_of_a_long_chain_are_looked_at(monkeypatch):
 def test_only_long_programs_are_cut_for_threads(size: int, cut: bool) -> None:
     b, x = Builder.of((1, 8, size, size))
     g = b.done(b.add(Convolution(), x, randn(64, 8, 3, 3)))
-    phases = [phase for step in ird.compile(g, threads=2).steps for phase in step.phases]
+    plan = ird.compile(g, threads=2)
+    phases = [phase for step in plan.steps for phase in step.phases]
     assert any(len(phase) > 1 for phase in phases) == cut
+    team = plan._static().team
+    assert team.threads == (2 if cut else 1)
+    assert team.lock is plan.settings.team.lock
 
 
 def test_outputs_are_the_callers_own_arrays():
