@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from importlib import import_module
 from itertools import pairwise
 from operator import attrgetter
@@ -55,6 +55,7 @@ from irdeconv.kernels.scratch import ScratchPlace, ScratchPlan, Space, contiguou
 from irdeconv.kernels.threads import Team
 
 ROWS, GAPS, NEAR, EXACT = "rows", "gaps", "near", "integers"
+FINISHED_ROW = 10.0  # nanoseconds by which each part of a plane delays an epilogue
 LEAST_OUTPUTS = 64  # that are worth reading the same input again
 HALOS = 4  # a block has so many times the rows that it shares with the next one, at least
 
@@ -120,8 +121,8 @@ class VectorLayout:
         step = max(self.least, -(-height // (-(-height // self.step) * share)))
         rows = self.tile.rows
         outputs = -(-self.outputs // (share * rows)) * rows
-        layouts = [replace(self, step=step)] if step < self.step else []
-        return layouts + ([replace(self, outputs=outputs)] if outputs < self.outputs else [])
+        layouts = [replace(self, outputs=outputs)] if outputs < self.outputs else []
+        return layouts + ([replace(self, step=step)] if step < self.step else [])
 
     @property
     def items(self) -> int:
@@ -425,6 +426,12 @@ def nanoseconds(layout: VectorLayout, rates: DirectRates) -> float:
     return spent * conv.groups * -(-conv.outputs // layout.outputs)
 
 
+def _finished_nanoseconds(layout: VectorLayout) -> float:
+    """Return the estimated time with that of beginning an epilogue on each part of a plane."""
+    parts = len(layout.blocks) * layout.conv.outputs if layout.step < layout.sizes[ROW] else 0
+    return nanoseconds(layout, scaled(DIRECT)) + FINISHED_ROW * parts
+
+
 @dataclass(frozen=True)
 class _Share:
     """Some channels of a block: their weights, and the places of vectors to read and write."""
@@ -441,8 +448,9 @@ class DirectConvolution:
 
     def __init__(self, layout: VectorLayout, w: Array) -> None:
         # Each sum is computed alike, however the work is cut.
-        cost, items = partial(nanoseconds, rates=scaled(DIRECT)), attrgetter("items")
-        layout = scratch.cut_for_threads(layout, VectorLayout.finer, items, cost)
+        layout = scratch.cut_for_threads(
+            layout, VectorLayout.finer, attrgetter("items"), _finished_nanoseconds
+        )
         self.layout, self.conv = layout, layout.conv
         conv = layout.conv
         rows = conv.filter(w).reshape(conv.groups * conv.outputs, -1)

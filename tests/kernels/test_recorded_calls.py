@@ -9,6 +9,7 @@ import pytest
 
 import irdeconv as ird
 from irdeconv.kernels import (
+    convolution_direct,
     deconvolution_direct,
     deconvolution_winograd,
     jit,
@@ -493,3 +494,12 @@ def test_work_that_is_cut_for_threads_is_still_written_down(
     assert work is not None
     work(Threads(threads))
     np.testing.assert_array_equal(out, one)
+
+
+def test_threads_share_outputs_rather_than_parts_of_planes() -> None:
+    """An epilogue on parts of planes is slower."""
+    problem = ConvProblem((1, 96, 8, 8), 96, 1, (1, 1), (1, 1), (1, 1), (0, 0), (8, 8))
+    [direct] = convolution_direct.candidates(problem)
+    with scratch.shared_by(2):
+        layout = direct.prepare(randn(96, 96, 1, 1)).layout
+    assert (layout.step, layout.outputs) == (64, 48)
