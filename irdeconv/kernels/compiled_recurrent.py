@@ -1,9 +1,10 @@
 """Recurrent cells along sequences, compiled: N batch, T steps, H hidden units.
 
 Import it only if jit.available(). Every function takes the projected input (N, T, G*H), whose
-memory it uses, the recurrent weights transposed (H, G*H), and the states (N, H), which it replaces
-by the last ones; it writes the outputs (N, T, H). Sequences end after their own lengths; in reverse
-they are read from there. Activations are the usual ones, behind a clip (infinity for none).
+memory it uses, the recurrent weights in panels (see `products.column_panels`), and the states
+(N, H), which it replaces by the last ones; it writes the outputs (N, T, H). Sequences end after
+their own lengths; in reverse they are read from there. Activations are the usual ones, behind a
+clip (infinity for none).
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from irdeconv.kernels.jit import compiled, compiled_for
 _F = np.float32
 _ONE = _F(1)
 
-_ONE_STATE = "void(f4[:,:,::1], f4[:,::1], f4[:,::1], i8[::1], f4, b1, f4[:,:,::1])"
-_GRU = "void(f4[:,:,::1], f4[:,::1], f4[::1], b1, f4[:,::1], i8[::1], f4, b1, f4[:,:,::1])"
-_TWO_STATES = "void(f4[:,:,::1], f4[:,::1], f4[:,::1], f4[:,::1], i8[::1], f4, b1, f4[:,:,::1])"
+_ONE_STATE = "void(f4[:,:,::1], f4[:,:,::1], f4[:,::1], i8[::1], f4, b1, f4[:,:,::1])"
+_GRU = "void(f4[:,:,::1], f4[:,:,::1], f4[::1], b1, f4[:,::1], i8[::1], f4, b1, f4[:,:,::1])"
+_TWO_STATES = "void(f4[:,:,::1], f4[:,:,::1], f4[:,::1], f4[:,::1], i8[::1], f4, b1, f4[:,:,::1])"
 
 
 @compiled
@@ -33,8 +34,13 @@ def _clip(row: Any, clip: Any) -> None:
 
 @compiled
 def _add_product(row: Any, h: Any, r: Any, first: int, product: Any) -> None:
-    """Write h R, of the columns from `first` on, into `product`, and add its beginning to a row."""
-    multiply_rows(h, (0, 0, 1), r, product, (first, 0), (1, len(h), len(product), r.shape[1]))
+    """Write h R, of the panels from `first` on, into `product`, and add its beginning to a row."""
+    _, depth, wide = r.shape
+    place = first * depth * wide
+    for at in range(0, len(product), wide):
+        sizes = 1, depth, min(wide, len(product) - at), wide
+        multiply_rows(h, (0, 0, 1), r, product, (place, at), sizes)
+        place += depth * wide
     for i in range(len(row)):
         row[i] += product[i]
 
@@ -68,8 +74,8 @@ def gru(
 ) -> None:
     """H' = (1 - z) n + z H; `linear` lets the reset gate act on the product and its bias."""
     size = hidden.shape[1]
-    product, acted = np.empty(3 * size if linear else 2 * size, _F), np.empty(size, _F)
-    late = product[-size:]
+    product, late, acted = np.empty(2 * size, _F), np.empty(size, _F), np.empty(size, _F)
+    behind = -(-2 * size // r.shape[2])
     for n in range(len(x)):
         h = hidden[n]
         for t in range(lengths[n]):
@@ -80,12 +86,13 @@ def gru(
             _clip(gates, clip)
             sigmoids(gates, gates, 2 * size)
             if linear:
+                _add_product(new[:0], h, r, behind, late)
                 for i in range(size):
                     new[i] += reset[i] * (late[i] + reset_bias[i])
             else:
                 for i in range(size):
                     acted[i] = reset[i] * h[i]
-                _add_product(new, acted, r, 2 * size, late)
+                _add_product(new, acted, r, behind, late)
             _clip(new, clip)
             tangents(new, new, size)
             for i in range(size):

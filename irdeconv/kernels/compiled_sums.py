@@ -542,7 +542,7 @@ def call_of(axes: Any, count: Array | None, lowest: float) -> tuple[Any, int] | 
 
 
 # Rows whose products share the loads of the right operand, and the vectors of columns at once.
-ROW_BLOCKS: dict[int, tuple[int, ...]] = {8: (1,), 4: (1,), 1: (8, 4, 1)}
+ROW_BLOCKS: dict[int, tuple[int, ...]] = {8: (1,), 4: (1,), 1: (jit.ROW_VECTORS, 4, 1)}
 LANES = tuple(n for n in (16, 8, 4, 1) if n <= jit.lanes())
 
 

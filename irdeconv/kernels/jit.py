@@ -383,6 +383,7 @@ ROW_PART = 1024  # elements of a row that go through a program together
 CAST_TYPES = ("int32", "uint8", "int8")  # that compiled loops turn into f32, or f32 into
 TILES = "tiles"  # prefix of the names of the micro-kernel's functions
 PACKED = {1: "", 2: "pairs", 4: "fours"}  # behind it, if so many integers are multiplied at once
+ROW_VECTORS = 8  # of a product of one row that are computed at once
 SPLAT = 16  # elements of a vector, at most
 
 

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.ir.spec import Array
-from irdeconv.kernels import scratch
+from irdeconv.kernels import jit, scratch
 from irdeconv.kernels.candidate import ConvProblem, WindowAxis, trailing
 from irdeconv.kernels.machine import multiplies_in_place, rate, relative, scaled
 from irdeconv.kernels.numpy_calls import NumPyCalls, add_along, product_call
@@ -223,6 +223,24 @@ def better_swapped(rows: int, w: Array) -> bool:
     """
     few = 1 < rows <= SWAPPED_ROWS and w.size >= SWAPPED_MATRIX
     return few and w.dtype == np.float32 and w.flags.c_contiguous and multiplies_in_place()
+
+
+def column_panels(*parts: Array) -> Array:
+    """Return matrices `[K, M]` in panels `[P, K, W]` of columns that one row multiplies at once.
+
+    All are f32. Rows of a wide matrix lie too far apart to be fetched ahead. Each matrix begins
+    with a new panel; the columns behind its last one are zeros.
+    """
+    lanes, columns = jit.lanes(), max(w.shape[1] for w in parts)
+    wide = min(jit.ROW_VECTORS, -(-columns // lanes)) * lanes
+    counts = [-(-w.shape[1] // wide) for w in parts]
+    shape = sum(counts), len(parts[0]), wide  # of whole cache lines, where vectors begin
+    panels = scratch.allocate(4 * math.prod(shape)).view(np.float32).reshape(shape)
+    panels.fill(0)
+    for w, some in zip(parts, np.split(panels, np.cumsum(counts)[:-1]), strict=True):
+        for panel, at in zip(some, range(0, w.shape[1], wide), strict=True):
+            panel[:, : w.shape[1] - at] = w[:, at : at + wide]
+    return panels
 
 
 def affine(a: Array, w: Array, bias: Array) -> Array:

@@ -24,6 +24,7 @@ from irdeconv.kernels.numpy_calls import (
     make,
     moved,
 )
+from irdeconv.kernels.products import column_panels
 
 
 def decoded(classes: Array, used: Array, blank: int, *, merge: bool) -> tuple[Array, Array]:
@@ -86,7 +87,10 @@ class CompiledScan:
 
     def __post_init__(self) -> None:
         jit.load()
-        self.r = np.array(self.r.T, order="C")  # loops take no memory that is read only
+        gates = self.r.T
+        # The candidate of a GRU is multiplied later than its gates.
+        first = 2 * len(gates) if self.cell == "gru" else gates.shape[1]
+        self.r = column_panels(gates[:, :first], gates[:, first:])
         from irdeconv.kernels import compiled_recurrent as loops
 
         self._loops = loops

@@ -13,7 +13,7 @@ import pytest
 
 from irdeconv.ir.dtypes import ELEMENT_TYPES
 from irdeconv.ir.spec import Array
-from irdeconv.kernels import copies, jit, products, recorded_calls
+from irdeconv.kernels import copies, jit, products, recorded_calls, recurrent
 from irdeconv.kernels.contractions import Contraction
 from irdeconv.kernels.copies import CastKernel
 from irdeconv.kernels.jit import ADDED, SUBTRACTED
@@ -36,6 +36,10 @@ SIZES = {"b": 2, "n": 3, "d": 5, "e": 7, "i": 4, "p": 6, "h": 2, "w": 9}
 
 def numbers(*shape: int) -> Array:
     return np.random.default_rng(len(shape)).standard_normal(shape, dtype=np.float32)
+
+
+def sigmoid(x: Array) -> Array:
+    return np.asarray(1 / (1 + np.exp(-x)), np.float32)
 
 
 def results(
@@ -109,6 +113,46 @@ def test_few_rows_by_a_large_known_matrix(turned: bool) -> None:
     assert isinstance(work, recorded_calls.SharedCalls)  # not the BLAS
     for one in found:
         np.testing.assert_allclose(one, a.astype(np.float64) @ (b.T if turned else b), 1e-4, 1e-4)
+
+
+@fast
+def test_a_row_reads_neighbours() -> None:
+    """Columns that one row multiplies at once lie behind one another; matrices begin anew."""
+    wide = 8 * jit.lanes()
+    first, then = numbers(3, wide + 1), numbers(3, 5)
+    panels = products.column_panels(first, then)
+    assert panels.shape == (3, 3, wide)
+    np.testing.assert_array_equal(panels[0], first[:, :wide])
+    np.testing.assert_array_equal(panels[1:, :, 0], [first[:, wide], then[:, 0]])
+    assert not panels[1, :, 1:].any()
+    assert products.column_panels(then).shape == (1, 3, jit.lanes())
+
+
+SCANS = {
+    "rnn": (1, recurrent.rnn, [np.tanh]),
+    "gru": (3, recurrent.gru, [sigmoid, np.tanh]),
+    "lstm": (4, recurrent.lstm, [sigmoid, np.tanh, np.tanh]),
+}
+
+
+@fast
+@pytest.mark.parametrize("size", [1, 16, 17, 64, 100, 130])
+@pytest.mark.parametrize(
+    ("cell", "bias"), [("rnn", None), ("lstm", None), ("gru", None), ("gru", 0.5)]
+)
+@np.errstate(all="ignore")
+def test_cells(cell: Any, bias: float | None, size: int) -> None:
+    gates, made, functions = SCANS[cell]
+    r, x = numbers(gates * size, size) / 9, numbers(2, 3, gates * size)
+    states = (numbers(2, size),) * (2 if cell == "lstm" else 1)
+    late = np.full(size, 0 if bias is None else bias, np.float32)
+    more = [late] if bias is not None else []
+    step = made(r, functions, lambda v: v, *more)
+    want = recurrent.scan(step, x, states, np.array([3, 2]), reverse=True)
+    loop = recurrent.CompiledScan(cell, 0.0, bias is not None, r)
+    got = loop.scan(x.copy(), states, np.array([3, 2]), late, reverse=True)
+    for one, other in zip(got, want, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5)
 
 
 @fast
