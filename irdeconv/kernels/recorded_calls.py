@@ -151,11 +151,10 @@ class Repeated:
     def of(pieces: Iterable[Piece | None], work: float = math.inf) -> Repeated | None:
         """Return pieces as one, None if one is None; `work` is the nanoseconds of all of them."""
         some = list(pieces)
-        if None in some:
+        known = tuple(piece for piece in some if piece is not None)
+        if len(known) < len(some):
             return None
-        if work < 2 * blocking.SHARED_NS:
-            return Repeated((in_turn(some),))
-        return Repeated(tuple(p for p in some if p is not None))
+        return Repeated((in_turn(known),) if work < 2 * blocking.SHARED_NS else known)
 
     @property
     def phases(self) -> Phases:
