@@ -221,11 +221,8 @@ def found_files(
                 nothing = False
         if nothing:
             message = f'"{path}" names no file that ends in {" or ".join([*suffixes, *folders])}'
-            above = Path(re.split(r"[^/\\]*[*?\[]", path)[0] or ".")
             hint = (
-                f"there is no folder {above}"
-                if not above.exists()
-                else f"name files, folders or patterns such as 'data/**/*{suffixes[0]}'; "
+                f"name files, folders or patterns such as 'data/**/*{suffixes[0]}'; "
                 "links that lead out of a folder are not followed in it"
             )
             raise misused(message, hint)

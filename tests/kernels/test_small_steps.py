@@ -16,6 +16,7 @@ from irdeconv.ir.spec import Array
 from irdeconv.kernels import copies, jit, products, recorded_calls, recurrent
 from irdeconv.kernels.contractions import Contraction
 from irdeconv.kernels.copies import CastKernel
+from irdeconv.kernels.elementwise import sigmoid
 from irdeconv.kernels.jit import ADDED, SUBTRACTED
 from irdeconv.kernels.reductions import (
     Attention,
@@ -36,10 +37,6 @@ SIZES = {"b": 2, "n": 3, "d": 5, "e": 7, "i": 4, "p": 6, "h": 2, "w": 9}
 
 def numbers(*shape: int) -> Array:
     return np.random.default_rng(len(shape)).standard_normal(shape, dtype=np.float32)
-
-
-def sigmoid(x: Array) -> Array:
-    return np.asarray(1 / (1 + np.exp(-x)), np.float32)
 
 
 def results(
@@ -128,11 +125,8 @@ def test_a_row_reads_neighbours() -> None:
     assert products.column_panels(then).shape == (1, 3, jit.lanes())
 
 
-SCANS = {
-    "rnn": (1, recurrent.rnn, [np.tanh]),
-    "gru": (3, recurrent.gru, [sigmoid, np.tanh]),
-    "lstm": (4, recurrent.lstm, [sigmoid, np.tanh, np.tanh]),
-}
+LATER = [np.tanh, np.tanh]
+ACTIVATIONS = {"rnn": LATER[:1], "gru": [sigmoid, np.tanh], "lstm": [sigmoid, *LATER]}
 
 
 @fast
@@ -142,17 +136,17 @@ SCANS = {
 )
 @np.errstate(all="ignore")
 def test_cells(cell: Any, bias: float | None, size: int) -> None:
-    gates, made, functions = SCANS[cell]
+    gates = {"rnn": 1, "gru": 3, "lstm": 4}[cell]
     r, x = numbers(gates * size, size) / 9, numbers(2, 3, gates * size)
     states = (numbers(2, size),) * (2 if cell == "lstm" else 1)
-    late = np.full(size, 0 if bias is None else bias, np.float32)
-    more = [late] if bias is not None else []
-    step = made(r, functions, lambda v: v, *more)
-    want = recurrent.scan(step, x, states, np.array([3, 2]), reverse=True)
+    late = np.full((1, 1, size), 0 if bias is None else bias, np.float32)
+    lengths, reset = np.array([3, 2]), None if bias is None else late
+    calls = recurrent.NumPyCell(cell, ACTIVATIONS[cell], 0.0, r[None], reset)
+    want = calls.scan(x[None], tuple(s[:, None] for s in states), lengths, True)
     loop = recurrent.CompiledScan(cell, 0.0, bias is not None, r)
-    got = loop.scan(x.copy(), states, np.array([3, 2]), late, reverse=True)
+    got = loop.scan(x.copy(), states, lengths, late[0, 0], reverse=True)
     for one, other in zip(got, want, strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-5)
+        np.testing.assert_allclose(one, other[:, 0], atol=1e-5)
 
 
 @fast
