@@ -18,6 +18,6 @@ def require_form(form: str, more: Iterable[str] = ()) -> None:
     names = dict.fromkeys((*CONDITIONS, AUTO, *more))
     if form not in names:
         hint = did_you_mean(form, names) or f"there are {', '.join(names)}"
-        if form == "none" and not Spelling.options:
+        if form.lower() == "none" and not Spelling.options:
             hint = "write form=None"
         raise misused(f'there is no lowering form "{form}"', hint)

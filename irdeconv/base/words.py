@@ -45,7 +45,8 @@ def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> list[str]:
         return []  # the name of a folder or scope
     if same or longer:
         shortest = [k for k in longer if len(k) == min(map(len, longer))]
-        return [lower[k] for k in same or sorted(shortest)[:_LARGEST_TIE]]
+        few = longer if len(longer) <= _LARGEST_TIE else shortest[:_LARGEST_TIE]
+        return [lower[k] for k in same or sorted(few, key=lambda k: (len(k), k))]
     steps: dict[str, int] = {}
     for name in difflib.get_close_matches(text, lower, 8, cutoff):
         found = distance(plain, name.translate(_LOOK_ALIKE))

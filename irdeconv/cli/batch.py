@@ -420,6 +420,8 @@ def finish(args: argparse.Namespace, journal: Journal, console: Console) -> int:
         text()
     if args.folder is None and args.task in ("lower", "convert", "simplify"):
         console.log("no models are kept; -o FOLDER keeps them")
+    if args.task == "compare" and args.against is None:
+        console.log("each model was compared with its own lowering; --against names other models")
     for piece in _as_json(report) if console.wants_json else ():
         console.raw(piece)
     return report.exit_code

@@ -239,6 +239,7 @@ def _inferred_text(
     console.text(table(head, cells, ("id",), width=console.width))
     tally = {s: sum(r.status == s for r in rows) for s in STATES}
     print_ends(graph, console)
+    tally["different"] = tally.pop("differs")
     states = ", ".join(f"{v} {k}" for k, v in tally.items() if v)
     console.text(f"{graph.info.name}: {count(len(rows), 'tensor')}: {states}")
 

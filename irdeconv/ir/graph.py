@@ -28,7 +28,7 @@ from irdeconv.base.errors import (
 from irdeconv.base.hints import hinted_attributes, hinted_calls, hinted_names, named
 from irdeconv.base.markup import MOST_ROWS, html_table, line, plain, scrolled
 from irdeconv.base.source import Location
-from irdeconv.ir.op import Op
+from irdeconv.ir.op import TYPES, Op
 from irdeconv.ir.spec import Spec
 
 if TYPE_CHECKING:
@@ -305,11 +305,21 @@ class Graph:
 
     @named
     def nodes(self, type: str | None = None) -> Iterator[Node]:
-        """Iterate over the nodes in id order, all or those of one operation type."""
+        """Iterate over the nodes in id order, all or those of one operation type.
+
+        UsageError for an unknown type with a name like that of a known one.
+        """
         nodes = list(self._nodes.values())
         if not self._in_order:
             nodes.sort(key=lambda n: n.id)
-        return iter(nodes if type is None else [n for n in nodes if n.op.type == type])
+        if type is None:
+            return iter(nodes)
+        chosen = [n for n in nodes if n.op.type == type]
+        if not chosen and type not in TYPES:
+            near = did_you_mean(type, [*TYPES, *{n.op.type for n in nodes}])
+            if near:
+                raise misused(f'there is no operation "{type}"', near)
+        return iter(chosen)
 
     @named
     def find(self, name: str) -> list[Node]:

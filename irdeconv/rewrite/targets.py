@@ -19,7 +19,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from irdeconv.base.errors import did_you_mean, misused
+from irdeconv.base.errors import did_you_mean, misused, question
 from irdeconv.base.form_names import CONDITIONS, require_form
 from irdeconv.base.hints import constructor, hinted
 from irdeconv.base.limits import current
@@ -174,7 +174,7 @@ def load_target(target: str | PathLike[str] | Target | None = None) -> Target:
         return parse_target(read_file(text, current().toml_bytes), Path(text).stem, text)
     names = target_names()
     if text not in names:
-        near = did_you_mean(next((n for n in names if text in n), text), names)
+        near = question(n for n in names if text and text in n) or did_you_mean(text, names)
         known = "irdeconv lower --list-targets lists them; or name a .toml file of your own"
         raise misused(f'there is no target "{text}"', near or known)
     packaged = files("irdeconv.rewrite") / "profiles" / f"{text}.toml"

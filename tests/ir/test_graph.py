@@ -52,6 +52,12 @@ def test_reading(graph):
     assert graph.nx.number_of_edges() == 4
 
 
+def test_a_type_that_no_operation_has_is_a_typing_error(graph):
+    with pytest.raises(ird.UsageError, match='did you mean "ConvolutionBackpropData"'):
+        graph.nodes("ConvolutionBackPropData")
+    assert [*graph.nodes("ShapeOf"), *graph.nodes("Custom")] == []
+
+
 def test_the_networkx_view_is_read_only(graph):
     import networkx as nx
 
