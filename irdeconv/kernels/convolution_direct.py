@@ -55,7 +55,7 @@ from irdeconv.kernels.scratch import ScratchPlace, ScratchPlan, Space, contiguou
 from irdeconv.kernels.threads import Team
 
 ROWS, GAPS, NEAR, EXACT = "rows", "gaps", "near", "integers"
-FINISHED_ROW = 10.0  # nanoseconds by which each part of a plane delays an epilogue
+FINISHED_ROW = 20.0  # nanoseconds by which a plane in parts delays an epilogue
 LEAST_OUTPUTS = 64  # that are worth reading the same input again
 HALOS = 4  # a block has so many times the rows that it shares with the next one, at least
 
@@ -121,8 +121,8 @@ class VectorLayout:
         step = max(self.least, -(-height // (-(-height // self.step) * share)))
         rows = self.tile.rows
         outputs = -(-self.outputs // (share * rows)) * rows
-        layouts = [replace(self, outputs=outputs)] if outputs < self.outputs else []
-        return layouts + ([replace(self, step=step)] if step < self.step else [])
+        layouts = [replace(self, step=step)] if step < self.step else []
+        return layouts + ([replace(self, outputs=outputs)] if outputs < self.outputs else [])
 
     @property
     def items(self) -> int:
@@ -427,9 +427,9 @@ def nanoseconds(layout: VectorLayout, rates: DirectRates) -> float:
 
 
 def _finished_nanoseconds(layout: VectorLayout) -> float:
-    """Return the estimated time with that of beginning an epilogue on each part of a plane."""
-    parts = len(layout.blocks) * layout.conv.outputs if layout.step < layout.sizes[ROW] else 0
-    return nanoseconds(layout, scaled(DIRECT)) + FINISHED_ROW * parts
+    """Return the estimated time; an epilogue takes longer on parts of planes than on whole ones."""
+    rows = layout.conv.outputs if layout.step < layout.sizes[ROW] else 0
+    return nanoseconds(layout, scaled(DIRECT)) + FINISHED_ROW * rows
 
 
 @dataclass(frozen=True)

@@ -256,10 +256,17 @@ class _Post:
         self._ticket, self._sending = 1, False
         self._standing: list[Future[None] | None] = [None] * count
 
+    @property
+    def awake(self) -> bool:
+        """Whether all threads stand there."""
+        return all(thread is not None and not thread.done() for thread in self._standing)
+
     def lead(self, jobs: Sequence[int]) -> None:
         """Do the first job, while those who stand by do the others."""
         do, _ = _sharing()  # compiled here, once
         self.words[self.JOBS :] = jobs[1:]
+        if not self.awake:
+            self.pool.part()
         self.stand_by()
         do(jobs[0], address(self.words), _give_way())
 
@@ -268,12 +275,10 @@ class _Post:
         if self._sending:  # an exception came between, so some thread may stand there unknown
             self.leave()
         self._sending = True
-        away = [n for n, thread in enumerate(self._standing) if thread is None or thread.done()]
-        if away:
-            self.pool.part()
-        for number in away:
-            given = self.words, number, self._ticket
-            self._standing[number] = self.pool.submit(_stand_by, *given)
+        for number, thread in enumerate(self._standing):
+            if thread is None or thread.done():
+                given = self.words, number, self._ticket
+                self._standing[number] = self.pool.submit(_stand_by, *given)
         self._sending = False
 
     def leave(self) -> bool:
@@ -336,6 +341,8 @@ class Threads:
                 own.reset()
                 work(item, own)
             return
+        if not self._post.awake:
+            self._pool.part()
         stood = self._post.leave()
         rest = iter(items)  # next() on a list's iterator is atomic
 
@@ -351,7 +358,6 @@ class Threads:
         job: list[Callable[[Space], None]] = [loop]
         futures: list[Future[None]] = []
         try:
-            self._pool.part()
             for space in others:
                 futures.append(self._pool.submit(_with_arithmetic, job, space))
             if stood:
