@@ -213,7 +213,7 @@ def _anywhere(own: Processors, job: Callable[..., None], arguments: tuple[Any, .
     job(*arguments)
 
 
-class _Pool:
+class _Workers:
     """Threads that wake up on other processors than the one that wakes them.
 
     Linux may wake a thread on the waker's processor, and leave it there for milliseconds: in a
@@ -251,7 +251,7 @@ class _Post:
 
     EXPIRED, JOBS = 2, 8  # words
 
-    def __init__(self, pool: _Pool, count: int) -> None:
+    def __init__(self, pool: _Workers, count: int) -> None:
         self.words, self.pool = np.zeros(self.JOBS + count, np.int64), pool
         self._ticket, self._sending = 1, False
         self._standing: list[Future[None] | None] = [None] * count
@@ -303,9 +303,9 @@ class Threads:
         renew_in_children(self)
 
     def _begin(self) -> None:
-        self._pool: _Pool | None = None
+        self._pool: _Workers | None = None
         if self.threads > 1:
-            self._pool = _Pool(self.threads - 1)
+            self._pool = _Workers(self.threads - 1)
             self._post = _Post(self._pool, self.threads - 1)
 
     def after_fork(self) -> None:
