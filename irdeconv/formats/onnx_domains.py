@@ -38,6 +38,7 @@ from irdeconv.ops.indexing import GatherElements, TopK
 from irdeconv.ops.matrix import MatMul
 from irdeconv.ops.movement import Broadcast, Concat, Reshape, Transpose, Unsqueeze
 from irdeconv.ops.reduction import ReduceL1, ReduceL2, ReduceMax
+from irdeconv.ops.slicing import Slice
 
 MICROSOFT = "com.microsoft"
 _leaky = ACTIVATIONS["leakyrelu"]
@@ -171,8 +172,8 @@ def matmul_bits(n: OnnxNode, b: ImportBuilder) -> Outputs:
     zero = _zero_points(n, b, bits, (rows, count))
     weights = compressed(b, b.const(np.ascontiguousarray(values), dtype), zero, scale)
     weights = b.keep(Reshape(special_zero=False), weights, b.ints(rows, count * block))
-    if count * block != depth:
-        raise Refusal(f"K={depth} is no multiple of block_size={block}")
+    if count * block != depth:  # the last block is padded
+        weights = b.keep(Slice(), weights, *map(b.ints, (0, depth, 1, 1)))
     return b.plus(b.add(MatMul(transpose_b=True), n[0], weights), n.input(5))
 
 

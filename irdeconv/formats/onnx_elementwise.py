@@ -281,6 +281,19 @@ def qlinear_matmul(n: OnnxNode, b: ImportBuilder) -> Outputs:
     return requantized(b, sums, b.div(factor, b.convert(out, f32)), zero)
 
 
+@rule("QGemm", "1", "com.microsoft")
+def qgemm(n: OnnxNode, b: ImportBuilder) -> Outputs:
+    """alpha times a product plus integers; real numbers if the result has no zero point."""
+    sides = ((n[0], "transA"), (n[3], "transB"))
+    x, y = (b.permute(v, (1, 0)) if n.flag(name, False) else v for v, name in sides)
+    sums = product(b, x, y, (n[2], n[5]))
+    sums = sums if n.input(6) is None else b.plus(sums, b.convert(n[6], b.dtype(sums)))
+    scale = b.mul(b.mul(b.scalar(n.number("alpha", 1.0), f32), b.as_scalar(n[1])), n[4])
+    if n.input(8) is None:
+        return b.mul(b.convert(sums, f32), scale)
+    return requantized(b, sums, b.div(scale, b.as_scalar(n[7])), b.as_scalar(n[8]))
+
+
 def requantized(b: ImportBuilder, sums: Value, scale: Value, zero: Value) -> Value:
     """Return round(sums * scale) + zero point in the zero point's type, computed in f32."""
     target = b.dtype(zero)

@@ -566,8 +566,8 @@ def matrix_products(rng: Rng) -> list[Any]:
         packed = rng.integers(0, 256, (6, 2, 8)).astype(np.uint8)
         constants = {"b": packed, "s": rng.uniform(0.1, 0.2, 12).astype(np.float32)}
         constants |= {"z": rng.integers(0, 256, 6).astype(np.uint8)} if zeros else {}
-        sizes = {"K": 32, "N": 6, "bits": 4, "block_size": 16}
-        rows.append(made("MatMulNBits", {"a": real(rng, 3, 32)}, constants, **sizes))
+        sizes = {"K": 27 if zeros else 32, "N": 6, "bits": 4, "block_size": 16}
+        rows.append(made("MatMulNBits", {"a": real(rng, 3, sizes["K"])}, constants, **sizes))
     return rows
 
 
@@ -632,6 +632,22 @@ def dynamic(rng: Rng) -> list[Any]:
         *cells,
         made("DynamicQuantizeMatMul", {"a": a}, {"b": b, "s": s, "z": z, "c": bias}),
         made("MatMulIntegerToFloat", {"a": x}, floats),
+    ]
+
+
+def integer_gemms(rng: Rng) -> list[Any]:
+    """Of scales for each column or for all, to integers or to real numbers."""
+    a, b = integers(rng, np.uint8, 3, 5), fitting(integers(rng, np.int8, 5, 4))
+    known = {"as": np.float32(0.02), "az": np.uint8(9)}
+    one = {"b": b, "bs": np.float32(0.03), "bz": np.int8(0)}
+    each = {"b": b.T.copy(), "bs": rng.uniform(0.01, 0.04, 4).astype(np.float32)}
+    each |= {"bz": np.zeros(4, np.int8)}
+    rest = {"c": rng.integers(-500, 500, 4, np.int32), "ys": np.float32(0.1), "yz": np.uint8(99)}
+    inputs, ends = "a as az b bs bz c ys yz", {"outputs": {"o": np.uint8}}
+    return [
+        made("QGemm", {"a": a}, known | one, alpha=0.5),
+        made("QGemm", {"a": a}, known | one | rest, inputs=inputs, **ends),
+        made("QGemm", {"a": a}, known | each | rest, inputs=inputs, transB=1, **ends),
     ]
 
 
@@ -713,6 +729,7 @@ REAL = (
     fused,
     matrix_products,
     normalizations,
+    integer_gemms,
     linear_models,
     trees,
     support_vectors,
