@@ -218,9 +218,14 @@ class NodeReader(ModelReader):
     def _by_rule(self, names: Names, node: Any, view: OnnxNode) -> None:
         """Apply the rule and give its results their names."""
         names.builder.begin(view.name)
-        made = RULES[standard(node.domain), node.op_type].rule(view, names.builder)
+        domain = standard(node.domain)
+        made = RULES[domain, node.op_type].rule(view, names.builder)
         results = (made,) if isinstance(made, Value | ValueSequence) else made
         view.refuse_rest()
+        schema = schema_of(node.op_type, names.opset(domain), domain)
+        newer = [] if schema is None else [k for k in view.attributes if k not in schema.attributes]
+        if newer:
+            raise Refusal(f"version {view.version} has no attribute {', '.join(newer)}")
         if any(view.wants(i) for i in range(len(results), len(view.outputs))):
             raise Refusal(f"more outputs than {len(results)} are not covered")
         for text in view.remarks:

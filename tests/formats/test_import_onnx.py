@@ -56,6 +56,14 @@ def test_the_operation_set_selects_the_deconvolution(opset: int, version: int) -
     assert graph.find("n")[0].op.version == f"onnx_opset{version}"
 
 
+def test_an_attribute_of_a_newer_version() -> None:
+    """DequantizeLinear has an axis from version 13 on; ONNX Runtime refuses it before."""
+    x, scale = np.ones((2, 3), np.int8), {"s": np.ones(3, np.float32)}
+    (found,) = refused(single("DequantizeLinear", {"x": x}, scale, opset=12, axis=1))
+    assert "version 10 has no attribute axis" in found.message
+    convert(single("DequantizeLinear", {"x": x}, scale, opset=13, axis=1))
+
+
 def test_semantics_of_version_1() -> None:
     x, w = np.ones((1, 1, 3), np.float32), np.arange(1, 5, dtype=np.float32).reshape(1, 1, 4)
     made = single("ConvTranspose", {"x": x}, {"w": w}, opset=7, auto_pad="SAME_UPPER", strides=[1])
