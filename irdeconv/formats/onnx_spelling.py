@@ -14,7 +14,7 @@ from irdeconv.formats.importing import registrar
 from irdeconv.formats.onnx_node import onnx_module, onnx_type
 from irdeconv.ir.dtypes import ELEMENT_TYPES, ElementType, i64
 from irdeconv.ir.graph import FreshNames, Graph, Node, Value
-from irdeconv.ir.spec import Array, Dim, dims, ints, is_static
+from irdeconv.ir.spec import Array, Dim, Spec, dims, ints, is_static
 from irdeconv.ops.activation import Clamp
 from irdeconv.ops.basic import Const
 from irdeconv.ops.channels import DepthToSpace
@@ -105,8 +105,19 @@ class NodeWriter:
             )
 
     def known(self, value: Value) -> tuple[int, ...] | None:
-        """Return the numbers of an integer vector that is known."""
+        """Return the numbers of an integer vector that is known; of a constant in any case."""
+        op = self.graph.node(value.node).op
+        if isinstance(op, Const) and op.element_type.kind == "int":
+            return ints(Spec.of(op.data.array()))
         return ints(self.graph.spec(value))
+
+    def numbers(self, value: Value) -> tuple[int, ...]:
+        """Return the numbers of an integer vector; OpError if it is computed."""
+        found = self.known(value)
+        if found is None:
+            made = self.graph.node(value.node).type
+            raise OpError(f"computed positions ({made}) have no spelling here", code="E402")
+        return found
 
     def along(self, type: str, x: str, axes: Sequence[int]) -> str:
         """Squeeze or unsqueeze axes."""
@@ -189,11 +200,11 @@ RULES |= {
     "Convert": _plain("Cast", to=lambda op: onnx_type(op.destination_type)),
     "Maximum": lambda w, node, inputs: w.larger(*map(w.value, inputs)),
     "Transpose": lambda w, node, inputs: w.add(
-        "Transpose", w.value(inputs[0]), perm=list(w.known(inputs[1]) or ())
+        "Transpose", w.value(inputs[0]), perm=list(w.numbers(inputs[1]))
     ),
     **dict.fromkeys(
         ("Squeeze", "Unsqueeze"),
-        lambda w, node, inputs: w.along(node.type, w.value(inputs[0]), w.known(inputs[1]) or ()),
+        lambda w, node, inputs: w.along(node.type, w.value(inputs[0]), w.numbers(inputs[1])),
     ),
 }
 
@@ -220,8 +231,7 @@ def _hard_sigmoid(w: NodeWriter, node: Node, inputs: Inputs) -> str:
 
 @spelling("Gather")
 def _gather(w: NodeWriter, node: Node, inputs: Inputs) -> str:
-    axis = w.known(inputs[2])
-    assert axis is not None
+    axis = w.numbers(inputs[2])
     return w.add("Gather", w.value(inputs[0]), w.value(inputs[1]), axis=axis[0])
 
 
@@ -235,8 +245,7 @@ def _broadcast(w: NodeWriter, node: Node, inputs: Inputs) -> str:
 
 @spelling("Slice")
 def _slice(w: NodeWriter, node: Node, inputs: Inputs) -> str:
-    lists = [w.known(v) for v in inputs[1:]]
-    start, stop, step, axes = (v for v in lists if v is not None)
+    start, stop, step, axes = map(w.numbers, inputs[1:])
     return w.slice(w.value(inputs[0]), start, stop, axes, step)
 
 
@@ -279,7 +288,7 @@ def _pad(w: NodeWriter, node: Node, inputs: Inputs) -> str:
 def _strided_slice(w: NodeWriter, node: Node, inputs: Inputs) -> str:
     op = node.op
     assert isinstance(op, StridedSlice)
-    begin, end, step = (w.known(v) or () for v in inputs[1:4])
+    begin, end, step = map(w.numbers, inputs[1:4])
     masks = zip(op.begin_mask or (0,) * len(begin), op.end_mask or (0,) * len(end), strict=True)
     rows = [(a, *row) for a, row in enumerate(zip(begin, end, step, masks, strict=True))]
     kept = [(a, b * (not m), TO_THE_END if n else e, s) for a, b, e, s, (m, n) in rows]

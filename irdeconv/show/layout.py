@@ -215,6 +215,7 @@ class Routes:
         self._diagram = diagram
         self._layers = layers
         self._x = [round(m) for m in middle]
+        self._last = max(self._x, default=0)
         self._starts = self._outgoing()
         self._ends = self._incoming()
         self.height = self._rows()
@@ -301,7 +302,7 @@ class Routes:
         net, chain = self._diagram.nets[number], self._layers.chains[number]
         passed = self._layers.rank[target] - self._layers.rank[net.source] - 1
         if passed and chain is None:
-            return max(self._x)
+            return self._last
         return self._x[chain[passed - 1]] if passed and chain else self._starts[number]
 
     def _outgoing(self) -> list[int]:
