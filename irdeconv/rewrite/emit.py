@@ -29,6 +29,7 @@ from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
 import numpy as np
 
+from irdeconv.base import work
 from irdeconv.base.errors import OpError
 from irdeconv.ir.dtypes import i64
 from irdeconv.ir.geometry import IntVector, Vector, extent
@@ -163,6 +164,13 @@ def container_of(b: Builder[X], x: X) -> np.dtype[Any]:
     """Return the NumPy type of a value's elements; f32 if the element type is unknown."""
     dtype = b.spec(x).dtype
     return np.dtype(np.float32) if dtype is None else dtype.container
+
+
+def filled(b: Builder[X], x: X, shape: Sequence[int], value: int) -> Array:
+    """Return an array of equal numbers of a value's type; its bytes count as work."""
+    dtype = container_of(b, x)
+    work.take(math.prod(shape) * dtype.itemsize, "a constant that it needs")
+    return np.full(shape, value, dtype)
 
 
 def joined(b: Builder[X], *parts: Vector) -> X:
@@ -648,12 +656,12 @@ def _concatenated(b: Builder[X], x: X, rank: int, amounts: Mapping[int, int]) ->
 
 def _masked(b: Builder[X], x: X, strides: Sequence[int]) -> X:
     """Repeat every element, and multiply the copies by 0."""
-    dtype = container_of(b, x)
     factors = np.array([1.0, 1.0, *strides], np.float32)
     size = [n * s for n, s in zip(exact_shape(b, x), (1, 1, *strides), strict=True)]
     op = Interpolate4("nearest", "scales", "asymmetric", "floor")
     y = b.add(op, x, b.const(np.array(size, np.int64)), b.const(factors))
-    mask = np.ones((1, 1, *size[2:]), dtype)
+    mask = filled(b, x, (1, 1, *size[2:]), 1)
     for axis, (n, s) in enumerate(zip(size[2:], strides, strict=True), 2):
-        mask *= (np.arange(n) % s == 0).astype(dtype).reshape(-1, *(1,) * (len(size) - axis - 1))
+        kept = np.arange(n) % s == 0
+        mask *= kept.astype(mask.dtype).reshape(-1, *(1,) * (len(size) - axis - 1))
     return b.add(Multiply(), y, b.const(mask))

@@ -25,9 +25,9 @@ from irdeconv.rewrite.emit import (
     Ints,
     Option,
     X,
-    container_of,
     crop,
     exact_shape,
+    filled,
     joined,
     needs,
     pad_by_concat,
@@ -343,8 +343,19 @@ def part_sizes(k: int) -> list[int]:
 
     These are the least sizes for every number of parts, and sizes that small limits allow.
     """
-    balanced = {-(-k // p) for p in range(1, k + 1)}
+    balanced = {-(-k // p) for p in range(1, min(k, 600) + 1)}  # of 600 taps the first 24 differ
     return sorted({*balanced, *range(1, min(k, 9) + 1)}, reverse=True)[:24]
+
+
+def wider_sizes(kernel: Ints, more: int) -> list[list[int]]:
+    """Return sizes by axis, from that of the kernel: up to `more` taps, or another axis's size."""
+    return [sorted(n for n in {*range(k, k + more + 1), *kernel} if n >= k) for k in kernel]
+
+
+def divisors(stride: int) -> list[int]:
+    """Return the divisors of a stride; without those that need two factors above 1,024."""
+    low = [d for d in range(1, min(math.isqrt(stride), 1024) + 1) if stride % d == 0]
+    return sorted({*low, *(stride // d for d in low)})
 
 
 def kernel_parts(kernel: Ints, most: int) -> Iterator[Ints]:
@@ -503,7 +514,7 @@ def pads_by_convolution(b: FormBuilder[X], layer: Layer[X], most: int) -> X:
 def copied(b: FormBuilder[X], x: X, layer: Callable[[X], X]) -> X:
     """Return the copy that a layer makes of data, with a filter of one tap for each channel."""
     axes = (b.spec(x).rank or 2) - 2
-    filter = b.const(np.ones((size_of(b, x, 1), 1, 1, *(1,) * axes), container_of(b, x)))
+    filter = b.const(filled(b, x, (size_of(b, x, 1), 1, 1, *(1,) * axes), 1))
     ways = (filter, block_diagonal(b, filter))
     return b.choose([Option("copy", partial(layer, w)) for w in ways])
 

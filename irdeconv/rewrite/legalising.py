@@ -31,6 +31,7 @@ from typing import Any, ClassVar, Generic
 
 import numpy as np
 
+from irdeconv.base import work
 from irdeconv.base.errors import OpError
 from irdeconv.ir.geometry import IntVector, extent
 from irdeconv.ir.spec import Array, is_static
@@ -51,9 +52,9 @@ from irdeconv.rewrite.emit import (
     Skip,
     X,
     add_bias,
-    container_of,
     crop,
     exact_shape,
+    filled,
 )
 from irdeconv.rewrite.layer_rules import LayerLimits
 
@@ -106,7 +107,7 @@ def _undilated(limits: LayerLimits) -> Iterator[RuleCall]:
 def _unstrided(limits: LayerLimits) -> Iterator[RuleCall]:
     strides = limits.layer.strides
     now = limits.unmet()
-    options = itertools.product(*([d for d in range(s, 0, -1) if s % d == 0] for s in strides))
+    options = itertools.product(*(layer_rules.divisors(s)[::-1] for s in strides))
     better = [s for s in options if limits.unmet(strides=s) < now and s != strides]
     better.sort(key=math.prod, reverse=True)  # a small stride computes outputs to throw away
     yield from (RuleCall(layer_rules.sliced_stride, (s,)) for s in better[:MOST_CANDIDATES])
@@ -118,7 +119,7 @@ def _kernels(limits: LayerLimits) -> Iterator[RuleCall]:
     now = judge()
     if not now:  # of a 3-D kernel there are thousands of sizes to look at
         return
-    ranges = [sorted({*range(k, k + MOST_FILLED + 1), *kernel} - {*range(k)}) for k in kernel]
+    ranges = layer_rules.wider_sizes(kernel, MOST_FILLED)
     wider = sorted(itertools.product(*ranges), key=math.prod)
     fits = (k for k in wider if k != kernel and judge(kernel=k) < now)
     # Two, as the smallest one may violate a condition on something else.
@@ -233,6 +234,8 @@ STAGES: tuple[tuple[int, frozenset[str], Propose], ...] = (
 
 _Ends = tuple[Ints, Ints, Ints]  # pads_begin, pads_end, output_padding
 MOST_NATIVE_PARTS, LARGEST_PART = 16, 40  # of a kernel; taps of a part
+MOST_PADDINGS = 64  # sizes of output_padding that are tried
+TAP_WORK = 8  # units of work for a tap of a copy
 LARGEST_COPY = 2**19  # elements of a filter that copies
 OPERATIONS = ("ConvolutionBackpropData", "GroupConvolutionBackpropData")
 ABOUT_KERNELS = {"kernel", "pad", "pad_begin", "pad_end", "output_padding", "size"}
@@ -310,7 +313,7 @@ def _window_fits(layer: DeconvolutionLayer[X], window: _Ends, b: Any) -> bool:
 def _windows(strides: Ints, extents: Ints, begin: Ints, end: Ints) -> Iterator[_Ends]:
     """Yield pads_begin, pads_end, output_padding of outputs that contain the wanted one."""
     axes = range(len(strides))
-    for more in range(max(strides)):
+    for more in range(min(max(strides), MOST_PADDINGS)):
         padding = tuple(max(min(more, s - 1), -q) for s, q in zip(strides, end, strict=True))
         yield begin, tuple(q + p for q, p in zip(end, padding, strict=True)), padding
     rest = tuple(max(-q, 0) for q in end)
@@ -429,7 +432,7 @@ def _shifted_by_convolution(b: FormBuilder[X], x: X, axes: Sequence[_AxisParts])
     channels, n = layer_rules.size_of(b, x, 1), len(axes)
     kernel = tuple(a.shifts[-1] + 1 for a in axes)
     shifts = list(itertools.product(*(a.shifts for a in axes)))
-    taps = np.zeros((len(shifts), channels, channels, *kernel), container_of(b, x))
+    taps = filled(b, x, (len(shifts), channels, channels, *kernel), 0)
     for i, shift in enumerate(shifts):
         place = tuple(a.shifts[-1] - q for a, q in zip(axes, shift, strict=True))
         at: Any = (i, slice(None), slice(None), *place)
@@ -443,6 +446,7 @@ def _shifted_by_convolution(b: FormBuilder[X], x: X, axes: Sequence[_AxisParts])
 
 def _copied_axis(k: int, s: int, f: int, size: int, begin: int, end: int) -> _AxisParts:
     """Return how the copies of stride_by_copies cover an axis of `size` elements and k taps."""
+    work.take(TAP_WORK * (k + s), "its number of taps")
     rest, outputs = s // f, s * (size - 1) + k - begin - end
     first, last = -((begin + s - 1) // s), (k - 1 - begin) // s
     rows: dict[tuple[int, int], Ints] = {}
@@ -512,7 +516,7 @@ def _copying_filter(
     channel, shifts = np.arange(shape[1]), [len(a.shifts) for a in axes]
     every = list(itertools.product(*(a.places for a in axes)))
     copies = -(-len(every) * shape[1] // parts) * parts
-    out = np.zeros((1, math.prod(shifts) * shape[1], copies, *first), container_of(b, layer.x))
+    out = filled(b, layer.x, (1, math.prod(shifts) * shape[1], copies, *first), 0)
     for i, row in enumerate(every):
         read = int(np.ravel_multi_index([d for d, _ in row], shifts))
         at: Any = (read * shape[1] + channel, i * shape[1] + channel, *(a for _, a in row))
@@ -555,7 +559,7 @@ def _plain_windows(b: FormBuilder[X], layer: DeconvolutionLayer[X]) -> list[_End
 def _first_step(limits: LayerLimits) -> Ints | None:
     """Return the least factor of the strides that violates less."""
     judge, strides = partial(limits.unmet, pads=limits.no_pads), limits.layer.strides
-    now, factors = judge(), ([d for d in range(1, s + 1) if s % d == 0] for s in strides)
+    now, factors = judge(), map(layer_rules.divisors, strides)
     own = (f for f in itertools.product(*factors) if max(f) > 1 and f != strides)
     return next((f for f in own if judge(strides=f) < now), None)
 
@@ -609,8 +613,8 @@ def _native_kernels(limits: LayerLimits) -> Iterator[RuleCall]:
     """Kernels filled with zeros in front or behind, or split into parts."""
     judge = partial(limits.unmet, "kernel", pads=limits.no_pads)
     layer, kernel, now = limits.layer, limits.kernel, judge()
-    ranges = [sorted({*range(k, k + 5), *kernel} - {*range(k)}) for k in kernel]
-    counted = [(judge(kernel=k), math.prod(k), k) for k in itertools.product(*ranges)]
+    sizes = itertools.product(*layer_rules.wider_sizes(kernel, 4))
+    counted = [(judge(kernel=k), math.prod(k), k) for k in sizes]
     wider = [k for count, _, k in sorted(counted) if count <= now and k != kernel][:3]
     rows = zip(kernel, layer.end, layer.dilations, strict=True)
     whole = tuple(k - min(q, 0) // d for k, q, d in rows)  # zeros for the output padding

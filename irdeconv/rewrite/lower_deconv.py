@@ -508,7 +508,8 @@ def _lower_one(state: _State, node: Node) -> None:
         if node.id in graph:
             report(state.problems, graph, node, e.problem)
         else:
-            state.problems.add_at(source, "E400", f"{source.label}: {e}")
+            code = e.problem.code if e.problem.code.startswith("E6") else "E400"
+            state.problems.add_at(source, code, f"{source.label}: {e}", hint=e.problem.hint)
         return
     _rename(graph, source, [graph.node(i) for i in range(first, graph.next_id) if i in graph])
     if spread is not None:

@@ -55,7 +55,7 @@ from irdeconv.rewrite.targets import ScoreWeights, Target, facts_of, operation_o
 # Operations that are tried for a layer before rules are given up; for each form at first.
 MOST_OPERATIONS, FEW_OPERATIONS = 1500, 150
 STOPPED = f"the search stopped after {MOST_OPERATIONS:,} operations"
-NEW_PLANNED, KNOWN_PLANNED = 8_192, 512  # units of work for an operation: a new one, a known one
+NEW_PLANNED, KNOWN_PLANNED = 8_192, 3_072  # units of work for an operation: a new one, a known one
 VAIN = "the search stopped, as the target has no convolution of this batch or type"
 CostTables = dict[object, "tuple[FormCost, ...]"]  # by all that they depend on
 VIEWS = (Reshape, Squeeze1, Unsqueeze)  # output and input share their memory
@@ -92,6 +92,7 @@ class PlannedOperation:
     facts: Facts | None = None
     failures: tuple[str, ...] = ()
     times: int = 1
+    place: int = -1  # where it was recorded last
 
 
 @dataclass
@@ -187,6 +188,7 @@ class Planner:
         """Infer one operation and record it, unless all of its inputs are constants."""
         if isinstance(op, core.ZeroInsertion) and not self._inserting:
             return self._inserted(op, *inputs)
+        self.memo.draw(KNOWN_PLANNED)
         # Equal specs are one object, so their identity is the cheapest key.
         key = (op, *[(id(v.spec), id(v.size), v.constant) for v in inputs])
         found = self.memo.operations.get(key)
@@ -201,7 +203,8 @@ class Planner:
         if sizes and (isinstance(op, ShapeOf) or all(v.deferred for v in inputs if not v.constant)):
             return replace(value, deferred=(*_deferred(inputs), made))
         for step in _deferred(inputs):
-            if not any(o is step for o in self.operations):
+            at = step.place
+            if not (0 <= at < len(self.operations) and self.operations[at] is step):
                 self._record(step)
         buffer = inputs[0].buffer
         if not isinstance(op, VIEWS):
@@ -249,7 +252,7 @@ class Planner:
 
     def _record(self, made: PlannedOperation) -> None:
         """Add an operation and its score; Pruned if a better option is known."""
-        self.memo.draw(KNOWN_PLANNED)
+        made.place = len(self.operations)
         self.operations.append(made)
         self.memo.room -= 1  # also for operations undone later: it bounds the time of the search
         self.score += self._score(made, self.target.cost)
@@ -389,6 +392,8 @@ class Planner:
         return _Segment(made, *rest, value, failed, self.score - score, operations, buffers)
 
     def _append(self, segment: _Segment) -> None:
+        for place, made in enumerate(segment.operations, len(self.operations)):
+            made.place = place
         self.operations += segment.operations
         self.buffers += segment.buffers
         self.decisions += segment.decisions
