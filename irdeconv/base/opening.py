@@ -242,7 +242,7 @@ def contents(path: PathText, most: int, what: str = "") -> bytes:
         size = size_of(file)
         if size > most:
             raise too_large(path, size, most, what)
-        work.earn(size)
+        work.earn(size, str(path))
         return file.read(size)
 
 

@@ -4,7 +4,7 @@ Passes over the contents of a file are free. Loops that a number in the file mak
 account, and those that grow faster than the file: bytes of folded constants, multiply-accumulates,
 known values, iterations of bodies, repeated inference of bodies, imported nodes, operations that
 are planned or emitted, what is read again for a proof, its steps, layers on a page, their order and
-explanations. The limit `work` is its size; files that are read add to it. A unit is about 10
+explanations. The limit `work` is its size; large files add to it. A unit is about 10
 nanoseconds. Reading, rewriting and planning pause the collector.
 """
 
@@ -14,7 +14,7 @@ import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import wraps
 from typing import Any, TypeVar
 
@@ -23,8 +23,9 @@ from irdeconv.base.limits import current, raise_hint
 
 PER_INTERVAL = 256  # units of an element that is known as an interval
 PER_TENSOR = 1024  # units of an input or output of an operation that is computed
-NODE = 4096  # of a node that is imported, or of a body and inferred or executed again
-EARNED = 32  # for each byte of a file that is read
+NODE = 4096  # of a node of a body that is inferred or executed again
+IMPORTED = 10_240  # of a node that is imported, and of what a command does with it
+EARNED, FREE = 64, 2**21  # for each byte of the files that are read; but for the first ones
 PASS = 4  # one inference may use this part of the account, so that the next finds the same values
 T = TypeVar("T", bound=Callable[..., Any])
 
@@ -35,11 +36,12 @@ class Account:
 
     whole: Account | None = None
     used: int = 0
-    earned: int = 0
+    read: int = 0  # bytes of files
+    files: set[str] = field(default_factory=set)  # that have been read
 
     def left(self) -> int:
         """Return the units that are left."""
-        size = current().work + (self.whole or self).earned
+        size = current().work + EARNED * max(0, (self.whole or self).read - FREE)
         if self.whole is None:
             return size - self.used
         return min(size // PASS - self.used, self.whole.left())
@@ -70,21 +72,23 @@ def _within(choose: Callable[[Account | None], Account | None]) -> Callable[[T],
 # Opens an account unless one is open; opens one of its own, with the files read so far; uses a part
 # of the account, unless it is called by such a function.
 counted = _within(lambda open: open or Account())
-fresh = _within(lambda open: Account(earned=(open.whole or open).earned if open else 0))
+fresh = _within(lambda open: replace((open.whole or open) if open else Account(), used=0))
 one_pass = _within(lambda open: open if open and open.whole else Account(open or Account()))
 
 
-def earn(size: int, *, first: bool = False) -> None:
-    """Add the bytes of a file; with `first` only if nothing has been added yet."""
+def earn(size: int, file: str = "", *, first: bool = False) -> None:
+    """Add the bytes of a file, by its name once; with `first` only if nothing was added yet."""
     account = _ACCOUNT.get()
-    if account is not None and not (first and not is_new()):
-        (account.whole or account).earned += EARNED * size
+    account = account and (account.whole or account)
+    if account is not None and not (first and account.read) and file not in account.files:
+        account.read += size
+        account.files |= {file} - {""}
 
 
 def is_new() -> bool:
     """Whether an account is open to which nothing has been added yet."""
     account = _ACCOUNT.get()
-    return account is not None and not (account.whole or account).earned
+    return account is not None and not (account.whole or account).read
 
 
 def room(units: int, *, whole: bool = False) -> bool:

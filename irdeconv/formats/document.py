@@ -329,7 +329,7 @@ class WeightsFile(NoWeights):
             return
         with file:
             size, fd = size_of(file), file.fileno()
-            work.earn(size)
+            work.earn(size, self.path)
             self._view = memoryview(b"")
             if size:  # an empty file cannot be mapped
                 held = mmap.mmap(fd, size, access=mmap.ACCESS_READ)

@@ -111,7 +111,7 @@ class ImportBuilder(GraphBuilder):
             raise errors.LimitError(found) from None
 
     def _node(self, op: Op, inputs: tuple[Value, ...], specs: tuple[Spec, ...]) -> Value:
-        self._charge(work.NODE)
+        self._charge(work.IMPORTED * (4 if op.deconvolution else 1))
         return super()._node(op, inputs, specs)
 
     def room(self, *sizes: int) -> None:
@@ -321,6 +321,7 @@ class ImportBuilder(GraphBuilder):
 
     def parameter(self, name: str, dtype: ElementType, shape: Shape | None) -> Value:
         """Add a model input."""
+        self._charge(work.IMPORTED)
         op, location = Parameter(shape=shape, element_type=dtype), self.source.location
         node = self.graph.add(op, name=name, location=location, specs=(Spec(dtype, shape),))
         node.tensor_names = ((name,),)

@@ -575,7 +575,7 @@ class ExternalFiles:
             size = size_of(file)
             if path not in self.sizes:
                 self.sizes[path] = size
-                work.earn(size)
+                work.earn(size, str(path))
             length = max(size - offset, 0) if length is None else length
             if offset + length > size:
                 message = f"bytes {offset}..{offset + length} lie outside {path.name}"

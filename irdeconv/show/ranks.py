@@ -14,7 +14,7 @@ import numpy as np
 
 from irdeconv.base import work
 
-_STEP = 16  # units of work for a comparison of places
+_STEP, _POINT = 16, 2048  # units of work for a comparison of places, and for a point of a net
 _PASSES = 3  # down and up; later ones move next to nothing
 
 
@@ -124,6 +124,7 @@ class _Ranking:
 
 
 MOST_PASSING = 8_000  # points, or four for each node; the longest nets of all get lanes beside
+FEW_PASSING = 256  # if the account of work is used up
 
 
 @dataclass
@@ -186,8 +187,9 @@ def _connect(layers: Layers, above: int, below: int) -> None:
 def _beside(rank: Sequence[int], nets: Sequence[Net]) -> set[int]:
     """Return the numbers of the nets that are too long and too many for points of their own."""
     spans = [max(rank[t] for t in net.targets) - rank[net.source] - 1 for net in nets]
-    room = max(MOST_PASSING, 4 * len(rank))
     total = sum(spans)
+    room = min(max(MOST_PASSING, 4 * len(rank)), max(FEW_PASSING, work.left() // _POINT))
+    work.room(_POINT * min(total, room), whole=True)
     out = set()
     for n in sorted(range(len(nets)), key=lambda n: -spans[n]):
         if total <= room:

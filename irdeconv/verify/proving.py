@@ -85,7 +85,7 @@ def both_sides(
     if b.staged and b.path is not None:  # a file of the user's own would earn this
         known = a.path.stat().st_size if a.path is not None and a.path.is_file() else 0
         size = max(0, b.path.stat().st_size - known)
-        work.take(2 * work.EARNED * size, "the proof of what was written")
+        work.take(work.EARNED * size, "the proof of what was written")
     pair = []
     for given, graph in ((a, source), (b, _graph(b, {}, spelled=own))):
         with naming_shapes(shapes or {}, partial(_side, given, graph, {}, own=own)):

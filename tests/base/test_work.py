@@ -11,20 +11,28 @@ from irdeconv.base import work
 from irdeconv.base.extras import is_plain
 from irdeconv.cli.main import main
 from irdeconv.formats import layers
+from irdeconv.formats.importing import ImportBuilder, source_node
+from irdeconv.ir.dtypes import ELEMENT_TYPES
 from irdeconv.ir.op import infer_op
 from irdeconv.ir.spec import Interval, Spec, broadcast
 from irdeconv.ops.convolution import Convolution
 from irdeconv.ops.core import ZeroInsertion
-from irdeconv.ops.dialect_openvino import GroupConvolutionBackpropData
+from irdeconv.ops.dialect_openvino import ConvolutionBackpropData, GroupConvolutionBackpropData
 from irdeconv.ops.elementwise import Add, Minimum, Sqrt
 from irdeconv.ops.movement import Broadcast, Concat
 from irdeconv.ops.slicing import Slice
 from irdeconv.proof.model import COUNTERS, Unproved
-from irdeconv.rewrite import planning
+from irdeconv.rewrite import layer_rules, planning
 from irdeconv.rewrite.builder import GraphBuilder
 from irdeconv.rewrite.standardize import standardize
 from irdeconv.show.page_details import details_of
-from irdeconv.show.ranks import Net, crossings, layered, order_rows
+from irdeconv.show.ranks import (
+    FEW_PASSING,
+    Net,
+    crossings,
+    layered,
+    order_rows,
+)
 from irdeconv.verify.suite import gathered
 from support import irbuild as ib
 from support.plan_graphs import Builder
@@ -105,13 +113,13 @@ HEAD = "ir_samples/openvino/segmentation_head.xml"
 def test_a_proof_that_takes_too_much_is_none():
     model = "ir_samples/openvino/dynamic.xml"
     lowered = ird.lower(model, "phases")
-    with ird.Limits(work=0).applied():
+    with ird.Limits(work=1 << 14).applied():
         made, report = ird.certify(model, lowered), ird.check_certificate(model, lowered)
     assert not made
     assert not report.equal
     refused = [c for c in made if not c.proved]
     assert refused
-    assert all("the limit of work, 0 units" in c.reason for c in refused)
+    assert all("the limit of work, 16,384 units" in c.reason for c in refused)
     assert "--limit work=N" in str(made)
     assert ird.check_certificate(model, lowered)
 
@@ -169,13 +177,13 @@ def test_a_lowering_names_the_layer_that_is_too_much(options):
 
 def test_the_search_for_a_form_ends_at_half_of_the_account():
     ended = []
-    for size in (2 * 10**6, 4 * 10**7):
+    for size in (6 * 10**6, 6 * 10**7):
         with ird.Limits(work=size).applied():
             report = ird.lower(HEAD, target="max78000", best_effort=True).report
         rows = [row.refused or "" for layer in report for row in layer.costs]
         ended.append([text for text in rows if "the search stopped at half of the limit" in text])
     assert ended[0]
-    assert "2,000,000 units" in ended[0][0]
+    assert "6,000,000 units" in ended[0][0]
     assert not ended[1]
 
 
@@ -205,6 +213,66 @@ def test_crossed_values_draw_on_the_account(tmp_path):
         work.fresh(gathered)(layers=file)
     (found,) = caught.value.diagnostics
     assert (found.code, found.message[:23]) == ("E602", "crossing so many values")
+
+
+@pytest.mark.parametrize("target", ["max78000", "nvdla"])
+def test_a_stride_or_a_kernel_of_any_length_is_planned(target):
+    b, x = Builder.of((1, 1, 1, 1), np.float32)
+    long = b.input((1, 1, 10**9, 1), np.float32)
+    w = np.ones((1, 1, 3, 3), np.float32)
+    made = [
+        b.add(ConvolutionBackpropData((10**9, 1), (0, 0), (0, 0), (1, 1)), x, w),
+        b.add(ConvolutionBackpropData((2, 2), (0, 0), (0, 0), (1, 1)), x, long),
+    ]
+    graph, lower = b.done(*made), work.fresh(ird.lower)
+    assert len(lower(graph, target=target, best_effort=True).report.layers) == 2
+    with pytest.raises(ird.IrdeconvError, match=r"\[E602\].*the limit of work"):
+        lower(graph, target="k210", best_effort=True)
+
+
+def test_divisors_and_parts_of_long_axes():
+    for n in (1, 12, 720_720, 999_983):
+        assert layer_rules.divisors(n) == [d for d in range(1, n + 1) if n % d == 0]
+    assert [*map(layer_rules.divisors(10**18).count, (1000, 10**15, 10**9))] == [1, 1, 0]
+    every = {-(-700 // p) for p in range(1, 701)}
+    assert layer_rules.part_sizes(700) == sorted(every, reverse=True)[:24]
+    assert len(layer_rules.part_sizes(10**12)) == 24
+
+
+def test_files_add_work_once_and_beyond_the_first_bytes():
+    @work.fresh
+    def left(*files):
+        for size, name in files:
+            work.earn(size, name)
+        return work.left()
+
+    free, plain = work.FREE, ird.Limits().work
+    assert left((free, "a")) == left((free // 2, "a"), (free // 2, "b")) == plain
+    assert left((free + 1, "a"), (free, "a")) == plain + work.EARNED
+    assert left((free, ""), (free, "")) == plain + work.EARNED * free
+
+
+def test_inputs_and_deconvolutions_of_an_import_count():
+    b = ImportBuilder(ird.Graph(), source_node("here", None))
+
+    @work.fresh
+    def used(make):
+        before = work.left()
+        make()
+        return before - work.left()
+
+    x, w = (b.parameter(n, ELEMENT_TYPES["f32"], (1, 1, 4)) for n in "xw")
+    assert used(lambda: b.parameter("y", ELEMENT_TYPES["f32"], (1,))) == work.IMPORTED
+    layer = ConvolutionBackpropData((1,), (0,), (0,), (1,))
+    assert used(lambda: b.add(layer, x, w)) == 4 * work.IMPORTED
+
+
+def test_points_of_links_on_a_page_draw_on_the_account():
+    nets = [Net(v, (v + 1, 2000)) for v in range(2000)]
+    for size, most in ((0, FEW_PASSING), (10**9, 4 * 2001)):
+        with ird.Limits(work=size).applied():
+            layers = work.fresh(layered)([*range(2001)], nets)
+        assert 0 < len(layers.rank) - 2001 <= most
 
 
 def test_each_model_of_suite_run_has_its_own_account(tmp_path):
