@@ -261,6 +261,9 @@ class LayersReader(TomlReader):
         if not isinstance(layers, list) or not all(isinstance(one, dict) for one in layers):
             self._wrong("layer", "layer is a list of tables: [[layer]]")
             layers = []
+        if len(layers) > MOST_CROSSED:
+            self._wrong("layer", f"more than {MOST_CROSSED:,} layers are listed")
+            layers = []
         if not cross and not layers:
             self._wrong("cross", "there is neither a [cross] nor a [[layer]]")
         self._check_cross(cross)

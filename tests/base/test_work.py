@@ -239,6 +239,16 @@ def test_divisors_and_parts_of_long_axes():
     assert len(layer_rules.part_sizes(10**12)) == 24
 
 
+def test_a_list_of_too_many_layers_is_refused_at_once(tmp_path, monkeypatch):
+    checked = []
+    monkeypatch.setattr("irdeconv.verify.suite._misfit", lambda *a: checked.append(a))
+    file = tmp_path / "layers.toml"
+    file.write_text("[[layer]]\nsize=3\n" * 20_001)
+    with pytest.raises(ird.IrdeconvError, match="more than 20,000 layers are listed"):
+        gathered(layers=file)
+    assert not checked
+
+
 def test_files_add_work_once_and_beyond_the_first_bytes():
     @work.fresh
     def left(*files):
