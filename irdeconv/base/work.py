@@ -24,7 +24,7 @@ from irdeconv.base.limits import current, raise_hint
 PER_INTERVAL = 256  # units of an element that is known as an interval
 PER_TENSOR = 1024  # units of an input or output of an operation that is computed
 NODE = 4096  # of a node of a body that is inferred or executed again
-IMPORTED = 10_240  # of a node that is imported, and of what a command does with it
+IMPORTED = 10_240  # of a node that is imported or read as text, with all that follows
 EARNED, FREE = 64, 2**21  # for each byte of the files that are read; but for the first ones
 PASS = 4  # one inference may use this part of the account, so that the next finds the same values
 T = TypeVar("T", bound=Callable[..., Any])

@@ -22,8 +22,9 @@ from typing import Any, TypeVar
 from lxml import etree
 
 from irdeconv import ops
+from irdeconv.base import work
 from irdeconv.base.arguments import checked
-from irdeconv.base.errors import did_you_mean, misused
+from irdeconv.base.errors import Diagnostic, LimitError, did_you_mean, misused
 from irdeconv.base.limits import current, raise_hint
 from irdeconv.formats.document import SAFE_PARSER, integer
 from irdeconv.formats.text_values import (
@@ -329,6 +330,12 @@ class _GraphParser:
             lex.fail(f"node {start.text} exists already", start.offset)
         name = string(lex, lex.take("string"))
         lex.expect("=")
+        if not work.room(work.IMPORTED, whole=True):
+            text = f'"{name}": reading so many layers exceeds {work.limit_text()}'
+            place = lex.location(start.offset)
+            raise LimitError(
+                Diagnostic("E602", "error", text, place, name, hint=raise_hint("work"))
+            )
         opaque = lex.accept("opaque")
         version = self.word()
         lex.expect(".")

@@ -277,6 +277,18 @@ def test_inputs_and_deconvolutions_of_an_import_count():
     assert used(lambda: b.add(layer, x, w)) == 4 * work.IMPORTED
 
 
+def test_layers_of_the_text_form_count():
+    text = ird.dump("ir_samples/openvino/group_deconv.xml", elide=None)
+    layers = len(ird.parse(text))
+    for number in (layers, layers - 1):
+        with ird.Limits(work=number * work.IMPORTED).applied():
+            if number == layers:
+                assert len(work.fresh(ird.parse)(text)) == layers
+                continue
+            with pytest.raises(ird.LimitError, match="reading so many layers"):
+                work.fresh(ird.parse)(text)
+
+
 def test_points_of_links_on_a_page_draw_on_the_account():
     nets = [Net(v, (v + 1, 2000)) for v in range(2000)]
     for size, most in ((0, FEW_PASSING), (10**9, 4 * 2001)):
