@@ -600,10 +600,14 @@ class ChainEpilogue:
 
     def _parts(self, image: int, channels: slice, positions: slice) -> list[Array]:
         """Return the parts of operands that belong to a tile."""
-        return [
-            (a[channels] if len(a) > 1 else a) if plain else _part(a, image, channels, positions)
-            for a, plain in zip(self._operands, self._plain, strict=True)
-        ]
+        count = range(len(self._operands))
+        return [self._part(i, image, channels, positions) for i in count]
+
+    def _part(self, i: int, image: int, channels: slice, positions: slice) -> Array:
+        array = self._operands[i]
+        if self._plain[i]:
+            return array[channels] if len(array) > 1 else array
+        return _part(array, image, channels, positions)
 
     def _compiled(self, tile: Array, image: int, channels: slice, positions: slice) -> bool:
         """Finish a tile by the compiled form; return whether that is possible."""
@@ -626,9 +630,8 @@ class ChainEpilogue:
             if not register:
                 more.append(_NOTHING)
                 continue
-            array = self._operands[register - 1]
-            part = array if self._plain[register - 1] else _part(array, image, channels, positions)
-            if part.shape[1] != tile.shape[1] or part.dtype is not tile.dtype:
+            part = self._part(register - 1, image, channels, positions)
+            if part.shape != tile.shape or part.dtype is not tile.dtype:
                 return None
             if part.strides[1] != part.itemsize or not part.flags.writeable:
                 return None

@@ -1,12 +1,16 @@
 """What is planned for memory that stays where it is, on views of it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import irdeconv as ird
+from irdeconv.kernels import scratch
 from irdeconv.kernels.recorded_calls import SharedCalls
 from irdeconv.ops.activation import ReLU, Sigmoid
 from irdeconv.ops.convolution import Convolution, GroupConvolution
+from irdeconv.ops.elementwise import Add
 from irdeconv.ops.movement import Concat, Transpose
 from irdeconv.ops.pooling import AvgPool1, MaxPool1
 from irdeconv.ops.reduction import ReduceMean
@@ -39,6 +43,20 @@ def test_what_reads_a_view_sees_the_data_of_every_run(name, order):
     for _ in range(3):
         data = randn(6, 6, 6, 6)
         same(fused.run([data]), plain.run([data]), terms=50)
+
+
+@pytest.mark.parametrize("other", [(1, 12, 1, 1), (1, 1, 1, 1)])
+def test_blocks_of_channels_add_their_own_part(other, monkeypatch):
+    """Of a tensor with one element for each channel, or one for all of them."""
+    monkeypatch.setattr(scratch, "SIZES", replace(scratch.SIZES, depthwise_bytes=20))
+    b, x = Builder.of((1, 12, 1, 1))
+    y = b.add(GroupConvolution(), x, randn(12, 1, 1, 1, 1))
+    y = b.add(Add(), y, randn(1, 12, 1, 1))
+    graph = b.done(b.add(Add(), y, b.input(other, name="other")))
+    fused, plain = (ird.compile(graph, None, threads=1, fuse=fuse) for fuse in (True, False))
+    feeds = [randn(1, 12, 1, 1), randn(*other)]
+    for _ in range(3):
+        same(fused.run(feeds), plain.run(feeds), terms=3)
 
 
 @pytest.mark.parametrize("threads", [2, 3, 5])
