@@ -71,7 +71,7 @@ def check_options(verb: Verb, args: argparse.Namespace) -> None:
             _check_model(value, args)
             _require_format(value, option.formats.split())
         elif option.reads == "weights" and value != RANDOM:
-            _check_weights(value, _owner(verb, option, args))
+            _check_weights(option.name, value, _owner(verb, option, args))
     for option, value in given:
         if isinstance(value, str):
             require_suffix(option.name, value, option.suffixes, getattr(args, "file", None))
@@ -379,24 +379,23 @@ def _owner(verb: Verb, option: VerbOption, args: argparse.Namespace) -> str:
     return str(getattr(args, key, None) or only[0])
 
 
-def _check_weights(file: str, model: str) -> None:
+def _check_weights(name: str, file: str, model: str) -> None:
     if file == "-":
-        raise misused("--weights -: stdin cannot hold weights", "name the .bin file")
+        raise misused(f"{name} -: stdin cannot hold weights", "name the .bin file")
     if Path(file).is_dir():
-        raise misused(f"--weights {file} is a folder", "name the .bin file in it")
+        raise misused(f"{name} {file} is a folder", "name the .bin file in it")
     if model.endswith(".onnx"):
-        message = f"--weights {file}: an ONNX model contains its weights, or names their files"
-        raise misused(message, "leave --weights out")
-    if model and not Path(file).exists() and (beside := Path(model).with_suffix(".bin")).is_file():
-        hint = f"without --weights it is the file beside the model: {beside}"
-        found = missing(file, "the weights file ")
-        found.diagnostics = [replace(d, hint=hint) for d in found.diagnostics]
-        raise found
+        message = f"{name} {file}: an ONNX model contains its weights, or names their files"
+        raise misused(message, f"leave {name} out")
     if not Path(file).exists():
-        raise missing(file, "the weights file ")
+        found, beside = missing(file, "the weights file "), Path(model or file).with_suffix(".bin")
+        if beside.is_file():
+            hint = f"without {name} it is the file beside the model: {beside}"
+            found.diagnostics = [replace(d, hint=hint) for d in found.diagnostics]
+        raise found
     if file.endswith((".xml", ".onnx")):
-        hint = "name its .bin; without --weights it is the one beside the .xml"
-        raise misused(f"--weights {file} is a model, not its weights", hint)
+        hint = f"name its .bin; without {name} it is the one beside the .xml"
+        raise misused(f"{name} {file} is a model, not its weights", hint)
 
 
 def require_suffix(

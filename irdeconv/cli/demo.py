@@ -123,11 +123,10 @@ def run_demo(args: argparse.Namespace, console: Console) -> int:
         if word in samples():
             raise misused(f'"{word}" is a sample', f"irdeconv demo --samples {word}")
         hint = "irdeconv demo --list lists the samples; --input names a picture"
-        short = {name.rpartition("/")[2]: name for name in samples()}
         if Path(word).is_file():
             hint = f"a picture is named by --input: irdeconv demo --input {word}"
-        elif near := nearest(word, short):
-            hint = f"irdeconv demo --samples {short[near[0]]}"
+        elif near := _near(word):
+            hint = f"irdeconv demo --samples {near[0]}"
         if word.endswith((".xml", ".onnx")):
             hint = f"the demo has its own model: irdeconv lower {word}"
         raise misused(f'"{word}" is neither an option nor a sample', hint)
@@ -171,11 +170,15 @@ def _choose(names: list[str]) -> dict[str, Path]:
         raise misused("this installation has no samples", "install irdeconv anew with pip")
     for name in names:
         if name not in known:
-            short = {full.rpartition("/")[2]: full for full in known}
-            near = nearest(name, known) or [short[n] for n in nearest(name, short)]
-            hint = question(near) or "irdeconv demo --list lists them"
+            hint = question(_near(name)) or "irdeconv demo --list lists them"
             raise misused(f'there is no sample "{name}"', hint)
     return {name: known[name] for name in names or known}
+
+
+def _near(name: str) -> list[str]:
+    """Return the samples of a similar name, with or without its folder."""
+    short = {full.rpartition("/")[2]: full for full in samples()}
+    return nearest(name, short.values()) or [short[n] for n in nearest(name, short)]
 
 
 def refused(name: str, path: Path) -> SampleResult:

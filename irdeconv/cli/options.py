@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, NoReturn
 
-from irdeconv.base.errors import FileAccessError, IrdeconvError, misused
+from irdeconv.base.errors import misused
 from irdeconv.base.form_names import AUTO, CONDITIONS, FALLBACK
 from irdeconv.base.limits import of_environment, setting
 from irdeconv.base.tables import wrap
-from irdeconv.cli.proposals import TryingParser, require_no_strays, require_typed
+from irdeconv.cli.proposals import TryingParser, Unparsed, require_no_strays, require_typed
 from irdeconv.cli.usage import misparsed
 
 
@@ -125,15 +125,10 @@ class HelpText(argparse.HelpFormatter):
         return "\n\n".join(paragraphs)
 
 
-class _Unparsed(Exception):
-    """argparse's message about a command line."""
-
-
 class OptionParser(TryingParser):
     """An ArgumentParser without abbreviations; arguments it cannot parse are a UsageError.
 
-    `others` returns the verbs that have an option that this one has not, `check` refuses parsed
-    arguments with which the verb cannot run.
+    `others` returns the verbs that have an option that this one has not.
     """
 
     def __init__(
@@ -147,53 +142,23 @@ class OptionParser(TryingParser):
         super().__init__(
             prog=prog, description=description, allow_abbrev=False, formatter_class=HelpText
         )
-        self._others, self._check, self.options = others, check, options
-        self._args: Sequence[str] = ()
-        self._given: dict[str, list[str]] = {}
-        self._trying = False
+        self._others, self.check, self.options = others, check, options
 
     def parse(self, args: Sequence[str]) -> argparse.Namespace:
-        """Parse a verb's arguments; values may stand before or after the options."""
-        self._args, self._given = args, {}
-        if not self._trying:
-            require_typed(self, args)
+        """Parse a verb's arguments; UsageError for mistakes."""
+        self.args = args
+        require_typed(self, args)
         try:
-            options = self.parse_intermixed_args(args)
-        except _Unparsed as e:  # here argparse is done, and can try proposals
-            if self._trying:
-                raise misused(str(e)) from None
+            options = self.parsed(args)
+        except Unparsed as e:  # here argparse is done, and can try proposals
             raise misparsed(self, str(e), args, self._others) from None
-        if not self._trying:
-            require_no_strays(self, args, options)
+        require_no_strays(self, args, options)
         return options
-
-    def accepts(self, args: Sequence[str]) -> bool:
-        """Whether the verb can run with some arguments; files that the user named may be absent."""
-        found = self.refusal(args)
-        absent = isinstance(found, FileAccessError) and found.filename in self._args
-        return found is None or absent
-
-    def refusal(self, args: Sequence[str]) -> IrdeconvError | None:
-        """Return the reason if the verb cannot run with some arguments; --help is one, too."""
-        before, self._trying = self._args, True
-        try:
-            self._check(self.parse(args))
-        except IrdeconvError as e:
-            return e
-        except SystemExit:
-            return misused("--help")
-        finally:
-            self._args, self._trying = before, False
-        return None
-
-    def option(self, name: str) -> VerbOption | None:
-        """Return the record of an option."""
-        return next((o for o in self.options() if name in o.names), None)
 
     def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
         """Refuse a second value of an option that has one, which argparse would take silently."""
         if action.option_strings and isinstance(action, argparse._StoreAction):
-            first, self._given[action.dest] = self._given.get(action.dest), arg_strings
+            first, self.given[action.dest] = self.given.get(action.dest), arg_strings
             if first:  # a bare --certify is no value
                 name, values = action.option_strings[-1], " and ".join([*first, *arg_strings])
                 raise misused(f"{name} is given twice: {values}", "leave one out")
@@ -201,7 +166,7 @@ class OptionParser(TryingParser):
 
     def error(self, message: str) -> NoReturn:
         """Leave argparse; `parse` raises the UsageError."""
-        raise _Unparsed(message)
+        raise Unparsed(message)
 
 
 class VerbOption(NamedTuple):

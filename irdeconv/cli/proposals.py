@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import shlex
 from argparse import Action, ArgumentParser, Namespace
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import Any
 
-from irdeconv.base.errors import IrdeconvError, UsageError, misused, nearest
+from irdeconv.base.errors import FileAccessError, IrdeconvError, UsageError, misused, nearest
 from irdeconv.base.opening import first_bytes, is_file
 
 MODELS = (".xml", ".onnx", ".ird")
@@ -46,20 +46,44 @@ _BY_SUFFIX = {  # options that take a file of this suffix
 _NAMING = ("--outputs", "--only", "--dump")  # options whose values are names of layers
 
 
+class Unparsed(Exception):
+    """argparse's message about a command line."""
+
+
 class TryingParser(ArgumentParser):
-    """A parser of a verb's arguments that can try command lines; see `options.OptionParser`."""
+    """A parser of a verb's arguments that can try command lines.
+
+    `check` refuses parsed arguments with which the verb cannot run, `options` returns the records.
+    """
+
+    check: Callable[[Namespace], None]
+    options: Callable[[], Sequence[Any]]
+    args: Sequence[str] = ()  # of the user
+    given: dict[str, list[str]]  # values by option, of the command line that is parsed
+
+    def parsed(self, args: Sequence[str]) -> Namespace:
+        """Parse values before or after the options; Unparsed if argparse cannot."""
+        self.given = {}
+        return self.parse_intermixed_args(args)
 
     def accepts(self, args: Sequence[str]) -> bool:
         """Whether the verb can run with some arguments; files that the user named may be absent."""
-        raise NotImplementedError
+        found = self.refusal(args)
+        return found is None or (isinstance(found, FileAccessError) and found.filename in self.args)
 
     def refusal(self, args: Sequence[str]) -> IrdeconvError | None:
         """Return the reason if the verb cannot run with some arguments; --help is one, too."""
-        raise NotImplementedError
+        try:
+            self.check(self.parsed(args))
+        except IrdeconvError as e:
+            return e
+        except (Unparsed, SystemExit) as e:
+            return misused(str(e))
+        return None
 
     def option(self, name: str) -> Any:
         """Return the `VerbOption` of a name, or None."""
-        raise NotImplementedError
+        return next((o for o in self.options() if name in o.names), None)
 
 
 def command(parser: TryingParser, args: Sequence[str]) -> str:
@@ -71,6 +95,11 @@ def accepted(parser: TryingParser, *proposals: Sequence[str]) -> str | None:
     """Return the first command line that the verb accepts."""
     fitting = (args for args in proposals if _names_inputs(args) and parser.accepts(args))
     return next((command(parser, args) for args in fitting), None)
+
+
+def placed(parser: TryingParser, args: Sequence[str], *groups: Sequence[str]) -> str | None:
+    """Return the first command line accepted in which words of a group are values of options."""
+    return accepted(parser, *(line for words in groups for line in placements(parser, args, words)))
 
 
 def _names_inputs(args: Sequence[str]) -> bool:
@@ -187,8 +216,7 @@ def as_option(parser: TryingParser, word: str, args: Sequence[str]) -> str | Non
     name = word.lstrip("-")
     if not has_name(model_in(args), name):
         return None
-    plain = [name if a == word else a for a in args]
-    return accepted(parser, *placements(parser, plain, [name]))
+    return placed(parser, [name if a == word else a for a in args], [name])
 
 
 def common_pattern(words: Sequence[str]) -> str | None:
@@ -296,7 +324,7 @@ def require_no_strays(parser: TryingParser, args: Sequence[str], options: Namesp
         if before in ("", "-i", "--input") and word in inputs_of(file):
             continue  # without its value
         words = [args[i] for i in _behind(parser, args, at)]
-        hint = accepted(parser, *placements(parser, args, words), *placements(parser, args, [word]))
+        hint = placed(parser, args, words, [word])
         record = parser.option(before)
         if not hint and record and word in record.words.split():
             raise misused(f'{before} takes one value: "{word}" is a second one', "leave one out")

@@ -131,13 +131,11 @@ def _unknown_ones(parser: TryingParser, args: Sequence[str]) -> list[str]:
 def _needs_one_of(
     parser: TryingParser, verb: str, names: Sequence[str], args: Sequence[str]
 ) -> UsageError:
-    loose = [[args[at]] for at in proposals.loose_words(parser, args)]
-    placed = (line for word in loose for line in proposals.placements(parser, args, word))
-    found = proposals.accepted(parser, *placed)
+    loose = ([args[at]] for at in proposals.loose_words(parser, args))
     one = f"{', '.join(names[:-1])} or {names[-1]}"
     example = f"{names[0]} {_VALUES.get(names[0]) or _placeholder(parser, names[0])}"
     line = f"{shlex.join(args)} {example}" if args else f"model.xml {example}"
-    hint = found or f"for example: irdeconv {verb} {line}"
+    hint = proposals.placed(parser, args, *loose) or f"for example: irdeconv {verb} {line}"
     return misused(f"{verb} needs {one}", hint)
 
 
@@ -151,14 +149,12 @@ def misparsed(
     verb = parser.prog.removeprefix("irdeconv ")
     start, _, rest = message.partition(": ")
     if start == "unrecognized arguments":
-        dashed = [a for a in args if re.match(r"-[a-z]{2,}", a) and _long(parser, verb, a)]
-        if dashed:
-            return _unknown_option(parser, dashed[0], args, others)
         left = [a for a in args if f" {a} " in f" {rest} "]
-        options = [a for a in left if a.startswith("-") and a != "-"]
-        word = options[0] if options else max(left, key=len, default=rest)
+        options = [a for a in args if re.match(r"-[a-z]{2,}", a) and _long(parser, verb, a)]
+        options += [a for a in left if a.startswith("-") and a != "-"]
         if options:
-            return _unknown_option(parser, word, args, others)
+            return _unknown_option(parser, options[0], args, others)
+        word = max(left, key=len, default=rest)
         return _one_too_many(parser, verb, _surplus(parser, word, left or [word], args), args)
     required = start.startswith(("the following arguments are", "one of the arguments"))
     if required and (unknown := _unknown_ones(parser, args)):
@@ -188,35 +184,27 @@ def _wrong_value(
 ) -> UsageError:
     """Return the error of a value that the option's parser refuses."""
     rest = message.partition(": ")[2]
-    if unfinished := re.match(r'"(.*)" is not of the form s/RE', rest):
-        lines = ([a.replace(unfinished[1], t) for a in args] for t in _finished(unfinished[1]))
+    for text in re.findall(r'"(.*)" is (?:not of the form s/RE|no regular expression)', rest):
+        lines = ([a.replace(text, t) for a in args] for t in _substitutions(text))
         if found := proposals.accepted(parser, *lines):
-            return misused(f"{option}: {rest}", found)
-    if regular := re.match(r'"(s\W.*)" is no regular expression', rest):
-        return misused(f"{option}: {rest}", _escaped(parser, regular[1], args))
+            escaped = "a backslash makes a character literal: " * (" is no " in rest)
+            return misused(f"{option}: {rest}", f"{escaped}{found}")
     example = _VALUES.get(option) or "".join(re.findall(r"is not a number from (\d+)", rest))
     hint = f"for example: {option} {example}" if example else None
     return misused(f"{option}: {rest}" if rest else message, hint)
 
 
-def _finished(text: str) -> list[str]:
-    """Return what an unfinished substitution may be: s|a|b without its end, a/b without more."""
-    return [f"{text}{text[1:2]}", f"s/{text}/", f"s{text}", f"s{text}/"]
+def _substitutions(text: str) -> list[str]:
+    """Return what a wrong substitution may be: a literal text, s|a|b with its end, a/b with s."""
+    wanted, *new = text[2:].split(text[1:2] or "/")
+    literal = text[:2] + (text[1:2] or "/").join([re.escape(wanted), *new])
+    return [literal, f"{text}{text[1:2]}", f"s/{text}/", f"s{text}", f"s{text}/"]
 
 
 def _long(parser: TryingParser, verb: str, word: str) -> bool:
     """Whether a word with a single dash is the name of a long option, here or elsewhere."""
     known = option_names(parser)
     return f"-{word}" in known or _meant(parser, verb, f"-{word}", known) is not None
-
-
-def _escaped(parser: TryingParser, text: str, args: Sequence[str]) -> str:
-    """Return the remedy of a substitution that is no regular expression: a literal text."""
-    mark = text[1]
-    wanted, *rest = text[2:].split(mark)
-    literal = f"s{mark}{re.escape(wanted)}{mark}{mark.join(rest)}"
-    plain = proposals.accepted(parser, [a.replace(text, literal) for a in args])
-    return f"a backslash makes a character literal: {plain or literal}"
 
 
 def _unknown_option(
@@ -344,8 +332,7 @@ def _one_too_many(
     else:
         without = [a for a in args if a not in words]
         loose = [[args[at]] for at in proposals.loose_words(parser, args)]
-        placed = (line for w in (words, *loose) for line in proposals.placements(parser, args, w))
-        hint = proposals.accepted(parser, *placed) or "leave it out"
+        hint = proposals.placed(parser, args, words, *loose) or "leave it out"
         if hint == "leave it out" and (alone := proposals.accepted(parser, without)):
             hint = f"leave it out: {alone}"
             every = proposals.accepted(parser, [a for a in without if a not in loose[-2]])
