@@ -231,8 +231,7 @@ class IrdeconvError(Exception):
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.diagnostics,)
 
-    def _render_traceback_(self) -> list[str]:
-        return brief(self)
+    _render_traceback_ = brief
 
 
 class OpError(IrdeconvError):
@@ -330,9 +329,8 @@ class Judged:
         """Raise FailedError with the verdict if the result has not passed."""
         if not self.passed:
             first = "".join(f"; {problem}" for problem in getattr(self, "problems", ())[:1])
-            hint = (
-                getattr(self, "_remedy", None) or "print the result: it has a line for each layer"
-            )
+            remedy = getattr(self, "_remedy", None)
+            hint = remedy or "print the result: it has a line for each layer"
             raise FailedError(Diagnostic("E504", "error", f"{self.verdict}{first}", hint=hint))
 
 

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from irdeconv.base.notebook import brief
 from irdeconv.base.signatures import misfit
-from irdeconv.base.words import did_you_mean
+from irdeconv.base.words import did_you_mean, nearest
 
 C = TypeVar("C", bound=type)
 F = TypeVar("F", bound=Callable[..., Any])
@@ -42,15 +42,13 @@ class UnknownAttributeError(AttributeError):
     def __reduce__(self) -> tuple[Any, ...]:
         return AttributeError, (str(self),)
 
-    def _render_traceback_(self) -> list[str]:
-        return brief(self)
+    _render_traceback_ = brief
 
 
 class UnchangeableError(FrozenInstanceError):
     """An attribute of an object that does not change is assigned."""
 
-    def _render_traceback_(self) -> list[str]:
-        return brief(self)
+    _render_traceback_ = brief
 
 
 class Misuse:
@@ -185,10 +183,10 @@ def instead(obj: Any, name: str) -> str:
     """Return what to write for `obj.name`: a near name, one of the same meaning, all names."""
     called = _variable(obj)
     texts = list(_meant(obj, name, called))[:1]
-    near = None if texts else did_you_mean(name, public_names(obj), 0.8)
-    if near:
+    if not texts and (near := did_you_mean(name, public_names(obj), 0.8)):
         return near
-    name = _nearest(name)
+    if name.lower() not in _table():
+        name = next(iter(nearest(name, _table(), 0.85)), name)
     texts = texts or list(_meant(obj, name, called))[:1]
     texts = texts or list(dict.fromkeys(_of_parts(obj, name, called, depth=2)))[:_PLACES_SHOWN]
     if texts:
@@ -234,12 +232,6 @@ def _of_parts(obj: Any, name: str, called: str, depth: int) -> Iterator[str]:
             deeper.append((value, part))
     for value, part in deeper * (depth > 1):
         yield from _of_parts(value, name, part, depth - 1)
-
-
-def _nearest(name: str) -> str:
-    """Return the name of the table that is spelled like this one, or the name itself."""
-    near: str | None = None if name.lower() in _table() else did_you_mean(name, _table(), 0.85)
-    return name if near is None else near.split('"')[1]
 
 
 def public_names(obj: Any) -> set[str]:

@@ -15,14 +15,10 @@ _PACKAGE = str(Path(__file__).parents[1])
 
 def brief(error: BaseException) -> list[str]:
     """Return the lines that IPython prints; all frames after `%xmode Verbose`."""
-    shell: Any = None
-    with suppress(KeyError, AttributeError):
-        shell = sys.modules["IPython"].get_ipython()
-    if getattr(getattr(shell, "InteractiveTB", None), "mode", "") == "Verbose":
-        table: list[str] = shell.InteractiveTB.structured_traceback(
-            type(error), error, error.__traceback__
-        )
-        return table
+    shell: Any = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    table: Any = getattr(shell, "InteractiveTB", None)
+    if getattr(table, "mode", "") == "Verbose":
+        return [*table.structured_traceback(type(error), error, error.__traceback__)]
     return [*_own_lines(error, shell), f"{type(error).__name__}: {error}"]
 
 

@@ -40,8 +40,7 @@ def misfit(
     known = [n for n in of if n != "self"]
     hint = f"it is {name}{_shown([of[n] for n in known])}"
     for option, value in ((o, v) for o, v in options.items() if o not in known):
-        instead = _instead(name, option, known) or _as_mapping(option, value, known)
-        return f'{name} has no argument "{option}"', instead or hint
+        return f'{name} has no argument "{option}"', _instead(name, option, value, known) or hint
     places = [n for n in positional(function) if n != "self"]
     more = args[len(places) :]
     if not more:
@@ -68,22 +67,19 @@ def _shown(parameters: Sequence[Parameter]) -> str:
     return str(Signature([p.replace(annotation=Parameter.empty) for p in parameters]))
 
 
-def _instead(name: str, option: str, known: Sequence[str]) -> str | None:
+def _instead(name: str, option: str, value: object, known: Sequence[str]) -> str | None:
+    """Return what to write for an argument that a function does not have."""
     others = OPTIONS.get(option.replace("_", "-"), f"--{option}").split(" | ")
     meant = [k for o in others for k in known if k in (o[2:], f"{o[2:]}s", f"{o[2:]}_")]
     near = did_you_mean((meant or [option])[0], known, 0.7)
     if not near and option in _PATHS.split():
         return _saved(name)
-    if meant == ["inputs"]:
-        return f'write inputs={{"{option}": ...}}'
-    return near or next((f for key, f in _INSTEAD.items() if option in key.split()), None)
-
-
-def _as_mapping(option: str, value: object, known: Sequence[str]) -> str | None:
-    """Return the mapping that an array or a shape by the name of an input belongs into."""
-    name = "inputs" if hasattr(value, "__array__") else "shapes"
-    fits = name in known and (name == "inputs" or isinstance(value, list | tuple))
-    return f'write {name}={{"{option}": ...}}' if fits else None
+    instead = near or next((f for key, f in _INSTEAD.items() if option in key.split()), None)
+    # An array or a shape by the name of an input belongs into a mapping.
+    of = "inputs" if meant == ["inputs"] or hasattr(value, "__array__") else "shapes"
+    shape = of == "inputs" or isinstance(value, list | tuple)
+    by_name = shape and of in known and (meant == ["inputs"] or not instead)
+    return f'write {of}={{"{option}": ...}}' if by_name else instead
 
 
 def _saved(name: str) -> str:

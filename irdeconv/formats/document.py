@@ -40,6 +40,7 @@ from irdeconv.base.errors import (
     Problem,
     Severity,
     did_you_mean,
+    nearest,
     severity_of,
 )
 from irdeconv.base.limits import LARGEST_INT, Limits, raise_hint
@@ -422,8 +423,7 @@ class Context:
         """Return the unknown attribute that was meant to be a missing one, if there is one."""
         names = list(given)
         unknown = [n for n in names if n not in known] if name not in names else []
-        near = did_you_mean(name, unknown)
-        return near.split('"')[1] if near else None
+        return next(iter(nearest(name, unknown)), None)
 
     def unknown_attributes(
         self,

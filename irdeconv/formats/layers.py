@@ -67,10 +67,8 @@ class ConstantReader:
         offset, size = self._number(data, "offset"), self._number(data, "size")
         if layer.data.keys() - _CONST_ATTRIBUTES:
             meant = [self._context.misspelt(n, data, _CONST_ATTRIBUTES) for n in _CONST_ATTRIBUTES]
-            rest, place = [n for n in data if n not in meant], layer.data_sub
-            self._context.unknown_attributes(
-                rest, _CONST_ATTRIBUTES, "Const", layer=layer, sub=place
-            )
+            rest, place = [n for n in data if n not in meant], {"sub": layer.data_sub}
+            self._context.unknown_attributes(rest, _CONST_ATTRIBUTES, "Const", layer=layer, **place)
         if dtype is None or shape is None or offset is None or size is None:
             return None
         if not self._fits(dtype, shape, offset, size):
@@ -92,14 +90,8 @@ class ConstantReader:
         """Return the value of an attribute; None after reporting that it is missing or wrong."""
         if name not in data:
             near = self._context.misspelt(name, data, _CONST_ATTRIBUTES)
-            if near is None:
-                self._add("E105", f'the attribute "{name}" is missing')
-            else:
-                text, hint = (
-                    f'the attribute "{name}" is missing; there is "{near}"',
-                    f'write "{name}"',
-                )
-                self._add("E105", text, near, hint=hint)
+            text = f'the attribute "{name}" is missing' + (f'; there is "{near}"' if near else "")
+            self._add("E105", text, near, hint=f'write "{name}"' if near else None)
             return None
         try:
             return parse(data[name])

@@ -139,15 +139,15 @@ def report_malformed(
         parser.Parse(source.data, True)
     except expat.ExpatError as e:
         message, line, column = expat.ErrorString(e.code), e.lineno, e.offset + 1
-        found = _unclosed(source, parser.ErrorByteIndex, e.code, opened)
-        if found is not None and opened:
+        at = parser.ErrorByteIndex
+        if opened and (found := _unclosed(source.data, at, message, opened)) is not None:
             message, hint = found
             place = _place(source, opened[-1].line, opened[-1].column)
             notes = [Note(f"{opened[-1]} is open here", place)]
-        elif (token := _token(source.data, parser.ErrorByteIndex, e.code)) is not None:
+        elif (token := _token(source.data, at, message)) is not None:
             message, hint, offset = token
             if offset:
-                begin = source.data[: parser.ErrorByteIndex + offset]
+                begin = source.data[: at + offset]
                 line, last = begin.count(b"\n") + 1, begin[begin.rfind(b"\n") + 1 :]
                 column = len(last.decode("utf-8", "replace")) + 1
     except (LookupError, ValueError) as e:
@@ -173,15 +173,13 @@ class _OpenElement(NamedTuple):
 
 
 def _unclosed(
-    source: SourceFile, at: int, code: int, opened: Sequence[_OpenElement]
+    data: bytes, at: int, error: str, opened: Sequence[_OpenElement]
 ) -> tuple[str, str] | None:
-    """Return the message and the hint for an element that is not closed."""
-    codes = expat.errors.codes
-    ends = codes[expat.errors.XML_ERROR_NO_ELEMENTS], codes[expat.errors.XML_ERROR_UNCLOSED_TOKEN]
-    if opened and code in ends:
+    """Return the message and the hint for an element that is not closed; `error` is expat's."""
+    if error in (expat.errors.XML_ERROR_NO_ELEMENTS, expat.errors.XML_ERROR_UNCLOSED_TOKEN):
         return f"the file ends inside {opened[-1]}", "the file is cut off; export the model again"
-    tag = re.match(rb"</?([^\s<>]+)", source.data[at - 2 if source.data[at - 2] == 60 else at :])
-    if tag is None or not opened or code != codes[expat.errors.XML_ERROR_TAG_MISMATCH]:
+    tag = re.match(rb"</?([^\s<>]+)", data[at - 2 if data[at - 2] == 60 else at :])
+    if tag is None or error != expat.errors.XML_ERROR_TAG_MISMATCH:
         return None
     name = tag[1].decode("utf-8", "replace")
     tags, last = [o.tag for o in opened], opened[-1]
@@ -196,19 +194,19 @@ _ELEMENTS = ("net", "layers", "layer", "edges", "edge", "data", "input", "output
 _BARE = re.compile(rb"&(?!(?:amp|lt|gt|quot|apos|#\d+|#x[0-9a-fA-F]+);)")
 
 
-def _token(data: bytes, at: int, code: int) -> tuple[str, str, int] | None:
+def _token(data: bytes, at: int, error: str) -> tuple[str, str, int] | None:
     """Return message, hint, and the bytes from `at` to a character that XML does not allow."""
-    codes = expat.errors.codes
-    if code == codes[expat.errors.XML_ERROR_JUNK_AFTER_DOC_ELEMENT]:
+    if error == expat.errors.XML_ERROR_JUNK_AFTER_DOC_ELEMENT:
         return "something follows the root element", "delete all that follows </net>", 0
-    if code == codes[expat.errors.XML_ERROR_DUPLICATE_ATTRIBUTE]:
+    if error == expat.errors.XML_ERROR_DUPLICATE_ATTRIBUTE:
         return "an attribute is there twice", "delete one of the two", 0
-    start = data.rfind(b"<", 0, at) if code == codes[expat.errors.XML_ERROR_INVALID_TOKEN] else at
+    invalid = error == expat.errors.XML_ERROR_INVALID_TOKEN
+    start = max(data.rfind(b"<", 0, at), 0) if invalid else at
     end = at if start < at else data.find(b">", at)
-    before, ampersand = data[max(start, 0) : at], "write &amp; for the character &"
-    if (bare := _BARE.search(data, max(start, 0), max(end, at))) is not None:
+    before, ampersand = data[start:at], "write &amp; for the character &"
+    if (bare := _BARE.search(data, start, max(end, at))) is not None:
         return "a bare &, which begins an entity in XML", ampersand, bare.start() - at
-    if code != codes[expat.errors.XML_ERROR_INVALID_TOKEN]:
+    if not invalid:
         return None
     if data[at : at + 1] == b"<":
         return "< inside a tag", "write &lt; in a value; or a > or a quote is missing before it", 0

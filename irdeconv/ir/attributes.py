@@ -13,7 +13,7 @@ from functools import cache
 from types import SimpleNamespace
 from typing import Annotated, Any, Literal, TypeVar
 
-from irdeconv.base.errors import Problem, count, did_you_mean
+from irdeconv.base.errors import Problem, count, did_you_mean, nearest, question
 from irdeconv.ir.dtypes import ELEMENT_TYPES, ElementType
 from irdeconv.ir.spec import Shape, format_shape, parse_shape
 from irdeconv.proof.spelling import boolean, integer, real
@@ -366,12 +366,11 @@ def parse_attributes(
     missing = [k for k, a in known.items() if a.name not in seen]
     ignored = "OpenVINO ignores it" if cls.standard else "it is ignored"
     for xml in (name for name in data if name not in spelled):
-        hint = did_you_mean(xml, missing or list(known))
-        meant = absent.pop(hint.split('"')[1] if hint else None, None)
-        code, text = ("W100", ignored) if meant is None else (meant.code, meant.message)
-        text = f'there is no attribute "{xml}"; {text}'
-        code = "W100" if code == "W101" else code
-        problems.append(Problem(code, text, attribute=xml, hint=hint))
+        near = nearest(xml, missing or list(known))
+        meant = absent.pop(next(iter(near), None), None)
+        code = "W100" if meant is None or meant.code == "W101" else meant.code
+        text = f'there is no attribute "{xml}"; {ignored if meant is None else meant.message}'
+        problems.append(Problem(code, text, attribute=xml, hint=question(near)))
     return values, problems + [replace(p, attribute=None) for p in absent.values()]
 
 

@@ -146,11 +146,11 @@ def infer_specs(
     `shapes` overrides the shapes of Parameters by node id, `given` their specs. A node that fails
     keeps its declared specs. `remarks` adds warnings, also of specs unlike the declared ones.
     Unknown operations have the declared specs if these hold of the inputs, or none without
-    `believe`. `needed` ignores layers that no output needs. `compare` looks for the causes of
-    errors (see `Causes`); a warning of `known` about a cause becomes a part of its diagnostic.
+    `believe`. `needed` ignores layers that no output needs. `compare` looks for causes of errors
+    (see `Causes`), whose diagnostics absorb the warnings of `known` about them.
     """
     found, unneeded = errors.Collector(most=current().reports), errors.Collector(most=0)
-    state = _Inference.of(graph, believe, compare and not (shapes or given))
+    state = _Inference(Declarations(believe), Causes(graph, compare and not (shapes or given)))
     live = graph.live() if needed else None
     for node in progress.each("inferring shapes", graph.topological()):
         problems = found if live is None or node.id in live else unneeded
@@ -177,13 +177,8 @@ class _Inference:
     """The parts of an inference that follow the graph from node to node."""
 
     declarations: Declarations
-    sizes: _SizeCheck
     causes: Causes
-
-    @staticmethod
-    def of(graph: Graph, believe: bool, compare: bool) -> _Inference:
-        """Return the state before the first node."""
-        return _Inference(Declarations(believe), _SizeCheck(), Causes(graph, compare))
+    sizes: _SizeCheck = field(default_factory=lambda: _SizeCheck())
 
     def enter(
         self,
