@@ -22,8 +22,8 @@ from irdeconv.base.tables import WIDTH, one_line
 from irdeconv.base.words import asking as asking
 from irdeconv.base.words import did_you_mean as did_you_mean
 from irdeconv.base.words import nearest as nearest
+from irdeconv.base.words import other_pattern as other_pattern
 from irdeconv.base.words import question as question
-from irdeconv.base.words import wider_pattern as wider_pattern
 
 Severity = Literal["error", "warning", "note"]
 

@@ -68,11 +68,12 @@ def question(names: Iterable[str]) -> str | None:
     return f'did you mean "{meant}"?' if meant else None
 
 
-def wider_pattern(patterns: Iterable[str], names: Iterable[str]) -> str | None:
-    """Return the first pattern that fits a name as soon as stars are around it, with them."""
-    words = [(p.strip("*"), p) for p in patterns if p.strip("*")]
-    texts = [*names]
-    return next((f"*{w}*" for w, _ in words if any(w in text for text in texts)), None)
+def other_pattern(patterns: Iterable[str], names: Iterable[str]) -> str | None:
+    """Return a question for a name near to a pattern, or a pattern that fits with stars around."""
+    words, texts = [p for p in patterns if p.strip("*")], [*names]
+    wider = (f"*{w.strip('*')}*" for w in words if any(w.strip("*") in t for t in texts))
+    near = (did_you_mean(word, texts) for word in words)
+    return next(filter(None, (*near, *(f"--only '{w}' fits some" for w in wider))), None)
 
 
 def asking(text: str, word: str, known: Iterable[str], cutoff: float = 0.6) -> str:

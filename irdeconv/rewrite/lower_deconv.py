@@ -28,10 +28,9 @@ from irdeconv.base.errors import (
     OpError,
     TargetError,
     count,
-    did_you_mean,
     first_names,
     misused,
-    wider_pattern,
+    other_pattern,
 )
 from irdeconv.base.form_names import AUTO, FALLBACK
 from irdeconv.base.hints import hinted
@@ -227,9 +226,7 @@ class LoweringRequest:
         if not any(map(self.selects, known)):
             words = re.split("[,; ]+", str(self.only))
             one = f"write one of {first_names(known)}" if known else "the model has none to lower"
-            wider = wider_pattern([str(self.only)], known)
-            near = did_you_mean(str(self.only), known) or (wider and f"--only '{wider}' fits some")
-            hint = near or one
+            hint = other_pattern([str(self.only)], known) or one
             if len(words) > 1 and {*words} & {*known}:
                 start = os.path.commonprefix(words)  # noqa: RUF071 -- of names
                 hint = f'it is one pattern, not a list, such as "{start}*"'

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import translate
 from typing import Annotated, Any, Literal, TypedDict, get_args
 
-from irdeconv.base.errors import count, did_you_mean, misused, wider_pattern
+from irdeconv.base.errors import count, misused, other_pattern
 from irdeconv.base.json_form import Record
 from irdeconv.base.markup import html_table, line
 from irdeconv.base.tables import WIDTH, flat, number, one_line, scaled, table, wrap
@@ -512,9 +512,7 @@ def inspect(
             if not fits[text]:
                 known = dict.fromkeys(word for r in whole.layers for word in (r.type, r.name))
                 many = known.keys() >= {*text.split(",")}
-                near = SEVERAL if many else did_you_mean(text, known)
-                wider = wider_pattern([text], known)
-                near = near or (wider and f"--only '{wider}' fits some")
+                near = SEVERAL if many else other_pattern([text], known)
                 hint = near or "a pattern such as 'block1/*' fits whole names"
                 raise misused(f'--only "{text}": no layer has this type or name', hint)
         whole = _narrowed(whole, ids)

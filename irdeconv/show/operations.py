@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import irdeconv.ops.dialects
-from irdeconv.base.errors import OpError, count, did_you_mean, misused, wider_pattern
+from irdeconv.base.errors import OpError, count, misused, other_pattern
 from irdeconv.base.json_form import Record
 from irdeconv.base.markup import html_table, line
 from irdeconv.base.tables import WIDTH, table
@@ -103,8 +103,7 @@ def operations(patterns: Sequence[str] = ()) -> Operations:
     low = [p.lower() for p in patterns] or ["*"]
     chosen = [n for n in catalog.CATALOG if any(fnmatch.fnmatchcase(n.lower(), p) for p in low)]
     if not chosen:
-        wider = wider_pattern(patterns, catalog.CATALOG) or "Scatter*"
-        hint = did_you_mean(patterns[0], catalog.CATALOG) or f"a pattern such as '{wider}'"
+        hint = other_pattern(patterns, catalog.CATALOG) or "a pattern such as 'Scatter*'"
         raise misused(f'"{patterns[0]}": there is no such operation type', hint)
     return Operations(tuple(row for name in sorted(chosen) for row in _rows(name)))
 

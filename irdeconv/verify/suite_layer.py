@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from irdeconv.base import work
-from irdeconv.base.errors import OpError, did_you_mean, misused, wider_pattern
+from irdeconv.base.errors import OpError, did_you_mean, misused, other_pattern
 from irdeconv.base.opening import parse_toml
 from irdeconv.ir.attributes import Ints
 from irdeconv.ir.constant import ArrayData
@@ -635,9 +635,9 @@ def selected(cases: Sequence[SuiteCase], patterns: Sequence[str]) -> list[SuiteC
     """Return the cases whose name fits one of the patterns (`*`, `?`); all without a pattern."""
     found = [c for c in cases if not patterns or any(fnmatchcase(c.name, p) for p in patterns)]
     if not found:
-        wider = wider_pattern(patterns, (case.name for case in cases))
-        hint = f"--only '{wider}' fits some" if wider else "suite list shows the names"
-        raise misused(f"no case is named like {', '.join(patterns)}", hint)
+        hint = other_pattern(patterns, (case.name for case in cases))
+        message = f"no case is named like {', '.join(patterns)}"
+        raise misused(message, hint or "suite list shows the names")
     return found
 
 
