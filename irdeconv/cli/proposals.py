@@ -20,28 +20,20 @@ _DASH_NAMES = {"\u2013": "an en dash", "\u2014": "an em dash", "\u2212": "a minu
 _QUOTES = "\u2018\u2019\u201a\u201b\u201c\u201d\u201e\u201f\u00ab\u00bb\u2039\u203a"
 # The value of --format, by the suffix of a file for the answer.
 FORMATS = {
-    ".json": "json",
-    ".sarif": "sarif",
+    **{f".{format}": format for format in ("json", "sarif", "html", "dot", "svg")},
     ".xml": "junit",
-    ".html": "html",
     ".htm": "html",
-    ".dot": "dot",
     ".gv": "dot",
-    ".svg": "svg",
     ".ird": "ir",
     ".txt": "text",
 }
-_BY_SUFFIX = {  # options that take a file of this suffix
-    ".json": ("--certificate", "--certify", "--save"),
-    ".toml": ("--target", "--layers"),
-    ".html": ("--report",),
-    ".npy": ("--input",),
-    ".npz": ("--input",),
-    ".safetensors": ("--input",),
-    ".png": ("--input",),
-    ".jpg": ("--input",),
-    ".bin": ("--weights",),
-    ".py": ("--extension",),
+_TAKES = {  # options, and suffixes of files that they take
+    "--certificate --certify --save": ".json",
+    "--target --layers": ".toml",
+    "--report": ".html",
+    "--input": ".npy .npz .safetensors .png .jpg",
+    "--weights": ".bin",
+    "--extension": ".py",
 }
 _NAMING = ("--outputs", "--only", "--dump")  # options whose values are names of layers
 
@@ -284,8 +276,9 @@ def _options_for(parser: TryingParser, word: str, file: str) -> Iterator[str]:
 
 def _for_file(parser: TryingParser, word: str) -> Iterator[str]:
     """Yield options that read a file, if it is there, or else write one."""
-    there = Path(word).exists()
-    for option in (*_BY_SUFFIX.get(Path(word).suffix, ()), *["-o"] * bool(Path(word).suffix)):
+    there, suffix = Path(word).exists(), Path(word).suffix
+    names = " ".join(name for name, some in _TAKES.items() if suffix in some.split())
+    for option in (*names.split(), *["-o"] * bool(suffix)):
         record = parser.option(option)
         if record is not None and (there or record.writes):
             yield option

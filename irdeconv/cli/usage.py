@@ -8,7 +8,7 @@ import shlex
 from argparse import Action, ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from pathlib import Path
 
 from irdeconv.base import synonyms
@@ -76,15 +76,9 @@ def _named(parser: TryingParser, name: str) -> list[Action]:
 
 def wants_json(args: Sequence[str]) -> bool:
     """Whether --format asks for JSON, also in a command line that cannot be understood."""
-    wanted = "text"
-    for at, arg in enumerate(args):
-        if arg == "--":
-            break
-        if arg.startswith("--format="):
-            wanted = arg.partition("=")[2]
-        elif arg == "--format" and at + 1 < len(args):
-            wanted = args[at + 1]
-    return wanted == "json"
+    text = "\0".join(takewhile(lambda arg: arg != "--", args))
+    found = re.findall(r"(?<![^\0])--format[=\0](?=([^\0]*))", text)
+    return found[-1:] == ["json"]
 
 
 def unknown_verb(
@@ -123,9 +117,8 @@ def unknown_verb(
 
 def _unknown_ones(parser: TryingParser, args: Sequence[str]) -> list[str]:
     """Return the options that no option of a verb begins with."""
-    names = {a: a.partition("=")[0] for a in args if a.startswith("--")}
-    known = option_names(parser)
-    return [a for a, name in names.items() if not any(o.startswith(name) for o in known)]
+    known, dashed = option_names(parser), (a for a in args if a.startswith("--"))
+    return [a for a in dashed if not any(o.startswith(a.partition("=")[0]) for o in known)]
 
 
 def _needs_one_of(
@@ -354,9 +347,7 @@ def suited(diagnostic: Diagnostic, args: Namespace, *, keeps_onnx: bool) -> Diag
     if hint is None or "--weights" not in hint:
         return diagnostic
     if "no_weights" not in args:
-        hint = hint.replace(
-            ", name it with --weights, or leave it out: --no-weights", ", or name it with --weights"
-        )
+        hint = re.sub(", (name .*), or leave it out: --no-weights", r", or \1", hint)
     for second, option in (("lowered", "--lowered-weights"), ("other", "--other-weights")):
         if place is not None and place.file == getattr(args, second, None):
             hint = hint.replace("--weights", option)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import translate
-from typing import Annotated, Any, Literal, TypedDict, get_args
+from typing import Annotated, Any, Literal, TypedDict
 
 from irdeconv.base.errors import count, misused, other_pattern
 from irdeconv.base.json_form import Record
@@ -201,7 +201,6 @@ def violations(graph: Graph, target: Target) -> dict[int, tuple[str, ...]]:
 
 Order = Literal["macs", "bytes", "params"]
 SEVERAL = "these are several names: give each by itself"
-ORDERS: tuple[str, ...] = get_args(Order)
 
 _PATTERN = re.compile(r"[*?\[]")
 
