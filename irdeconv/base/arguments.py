@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import numpy as np
 
-from irdeconv.base.errors import ArgumentTypeError, Diagnostic
+from irdeconv.base.errors import ArgumentTypeError, misused
 from irdeconv.base.opening import shown
 from irdeconv.base.signatures import misfit, positional
 
@@ -79,8 +79,8 @@ def checked(function: T) -> T:
             for name, value in zip(positional(function), args, strict=False):
                 if name in declared:
                     _require(function.__name__, name, value, *declared[name])
-            message, hint = misfit(function, args, options, str(e))
-            raise ArgumentTypeError(Diagnostic("E700", "error", message, hint=hint)) from None
+            why = misfit(function, args, options, str(e))
+            raise misused(*why, kind=ArgumentTypeError) from None
         for name in (n for n in given if n in declared):
             _require(function.__name__, name, given[name], *declared[name])
         return function(*args, **options)
@@ -111,7 +111,7 @@ def _require(function: str, name: str, value: Any, text: str, classes: tuple[Any
         message = f'{name} is a list of names, not the text "{value}"'
         words = ", ".join(f'"{word}"' for word in re.split("[,; ]+", value) if word)
         hint = f"write {name}=[{words}]"
-    raise ArgumentTypeError(Diagnostic("E700", "error", message, hint=hint))
+    raise misused(message, hint, kind=ArgumentTypeError)
 
 
 def _example(function: str, name: str, value: Any, classes: tuple[Any, ...]) -> str:

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from keyword import iskeyword
 from os import PathLike
@@ -346,14 +347,14 @@ class UnknownKeyError(UsageError, KeyError):
     """A name or number that a mapping or a graph does not have."""
 
 
-Misuse.error = lambda message, hint: ArgumentTypeError(
-    Diagnostic("E700", "error", message, hint=hint)
-)
-
-
-def misused(message: str, hint: str | None = None, code: str = "E700") -> UsageError:
+def misused(
+    message: str, hint: str | None = None, code: str = "E700", kind: type[UsageError] = UsageError
+) -> UsageError:
     """Return the error of an argument that does not fit."""
-    return UsageError(Diagnostic(code, "error", message, hint=hint))
+    return kind(Diagnostic(code, "error", message, hint=hint))
+
+
+Misuse.error = partial(misused, kind=ArgumentTypeError)
 
 
 class FileAccessError(IrdeconvError, OSError, code=6):

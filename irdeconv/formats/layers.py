@@ -67,8 +67,9 @@ class ConstantReader:
         offset, size = self._number(data, "offset"), self._number(data, "size")
         if layer.data.keys() - _CONST_ATTRIBUTES:
             meant = [self._context.misspelt(n, data, _CONST_ATTRIBUTES) for n in _CONST_ATTRIBUTES]
-            rest, place = [n for n in data if n not in meant], {"sub": layer.data_sub}
-            self._context.unknown_attributes(rest, _CONST_ATTRIBUTES, "Const", layer=layer, **place)
+            rest = [n for n in data if n not in meant]
+            where: Any = {"layer": layer, "sub": layer.data_sub}
+            self._context.unknown_attributes(rest, _CONST_ATTRIBUTES, "Const", **where)
         if dtype is None or shape is None or offset is None or size is None:
             return None
         if not self._fits(dtype, shape, offset, size):

@@ -98,9 +98,8 @@ class Node:
     port_elements: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
 
     def __hash__(self) -> int:
-        raise ArgumentTypeError(
-            Diagnostic("E700", "error", f"{self.label} is a node, not an id", hint="write node.id")
-        )
+        message = f"{self.label} is a node, not an id"
+        raise misused(message, "write node.id", kind=ArgumentTypeError)
 
     def copy(self) -> Node:
         """Return an independent node; its parts are immutable and shared."""
@@ -188,9 +187,7 @@ class _ById(dict[int, X]):
     def __missing__(self, node: Any) -> X:
         hint = f'write graph["{node}"].id' if isinstance(node, str) else "nodes() has all layers"
         message = f'"{node}" is no id: ids are numbers' if isinstance(node, str) else ""
-        raise UnknownKeyError(
-            Diagnostic("E700", "error", message or f"there is no node {node}", hint=hint)
-        )
+        raise misused(message or f"there is no node {node}", hint, kind=UnknownKeyError)
 
 
 class GraphError(IrdeconvError):
@@ -292,7 +289,7 @@ class Graph:
             raise misused(f'{len(found)} layers are called "{name}"', hint)
         near = did_you_mean(str(name), [n.name for n in self.nodes()])
         hint = near or ("node() takes ids" if isinstance(name, int) else "nodes() has all layers")
-        raise UnknownKeyError(Diagnostic("E700", "error", f'there is no layer "{name}"', hint=hint))
+        raise misused(f'there is no layer "{name}"', hint, kind=UnknownKeyError)
 
     @property
     def next_id(self) -> int:

@@ -16,14 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from irdeconv.base import work
-from irdeconv.base.errors import (
-    Diagnostic,
-    ExecutionError,
-    UnknownKeyError,
-    count,
-    did_you_mean,
-    misused,
-)
+from irdeconv.base.errors import ExecutionError, UnknownKeyError, count, did_you_mean, misused
 from irdeconv.base.extras import is_plain, plain
 from irdeconv.base.hints import UnknownAttributeError, hinted
 from irdeconv.base.markup import html_table, line
@@ -64,8 +57,7 @@ class Outputs(dict[str, Array]):
     def __missing__(self, name: object) -> Array:
         first = f'outputs are by name: ["{next(iter(self), "")}"]'
         hint = did_you_mean(name, self) if isinstance(name, str) else None
-        message = f"there is no output {shown(name)}"
-        raise UnknownKeyError(Diagnostic("E700", "error", message, hint=hint or first))
+        raise misused(f"there is no output {shown(name)}", hint or first, kind=UnknownKeyError)
 
     if not TYPE_CHECKING:
 
