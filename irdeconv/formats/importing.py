@@ -65,7 +65,7 @@ class ImportBuilder(GraphBuilder):
     """Builds the nodes of one imported layer after the other; `begin` starts the next one."""
 
     checks: ClassVar[bool] = True
-    # Names that tensors get at the end: one tensor may have thousands, or one node as many tensors.
+    # Names that tensors get at the end: thousands of one tensor, or of one node.
     bound: defaultdict[Value, list[str]] = field(default_factory=lambda: defaultdict(list))
 
     def inner(self, name: str) -> ImportBuilder:
@@ -96,18 +96,17 @@ class ImportBuilder(GraphBuilder):
             op, specs = infer_bodies(op, given, infer_plainly)
         else:
             specs = infer_op(op, given)
-        node = self._node(op, inputs, specs)
-        return tuple(Value(node.node, port) for port in range(len(specs)))
+        node = self._node(op, inputs, specs).node
+        return tuple(Value(node, port) for port in range(len(specs)))
 
     def _charge(self, units: int) -> None:
         """Take units of work for the source; LimitError if too few are left."""
         try:
             work.take(units)
         except errors.OpError as e:
-            at, text = self.source, f'"{self.source.name}": {e}'
-            found = errors.Diagnostic(
-                "E602", "error", text, at.location, at.name, hint=e.problem.hint
-            )
+            at, hint = self.source, e.problem.hint
+            text, more = f'"{at.name}": {e}', (at.location, at.name)
+            found = errors.Diagnostic("E602", "error", text, *more, hint=hint)
             raise errors.LimitError(found) from None
 
     def _node(self, op: Op, inputs: tuple[Value, ...], specs: tuple[Spec, ...]) -> Value:
@@ -322,8 +321,8 @@ class ImportBuilder(GraphBuilder):
     def parameter(self, name: str, dtype: ElementType, shape: Shape | None) -> Value:
         """Add a model input."""
         self._charge(work.IMPORTED)
-        op, location = Parameter(shape=shape, element_type=dtype), self.source.location
-        node = self.graph.add(op, name=name, location=location, specs=(Spec(dtype, shape),))
+        op, specs = Parameter(shape=shape, element_type=dtype), (Spec(dtype, shape),)
+        node = self.graph.add(op, name=name, location=self.source.location, specs=specs)
         node.tensor_names = ((name,),)
         return Value(node.id)
 

@@ -235,7 +235,7 @@ STAGES: tuple[tuple[int, frozenset[str], Propose], ...] = (
 _Ends = tuple[Ints, Ints, Ints]  # pads_begin, pads_end, output_padding
 MOST_NATIVE_PARTS, LARGEST_PART = 16, 40  # of a kernel; taps of a part
 MOST_PADDINGS = 64  # sizes of output_padding that are tried
-TAP_WORK = 8  # units of work for a tap of a copy
+COPIED_TAP = 8  # units of work for a tap of a copy
 LARGEST_COPY = 2**19  # elements of a filter that copies
 OPERATIONS = ("ConvolutionBackpropData", "GroupConvolutionBackpropData")
 ABOUT_KERNELS = {"kernel", "pad", "pad_begin", "pad_end", "output_padding", "size"}
@@ -446,7 +446,7 @@ def _shifted_by_convolution(b: FormBuilder[X], x: X, axes: Sequence[_AxisParts])
 
 def _copied_axis(k: int, s: int, f: int, size: int, begin: int, end: int) -> _AxisParts:
     """Return how the copies of stride_by_copies cover an axis of `size` elements and k taps."""
-    work.take(TAP_WORK * (k + s), "its number of taps")
+    work.take(COPIED_TAP * (k + s), "its number of taps")
     rest, outputs = s // f, s * (size - 1) + k - begin - end
     first, last = -((begin + s - 1) // s), (k - 1 - begin) // s
     rows: dict[tuple[int, int], Ints] = {}

@@ -32,7 +32,7 @@ from irdeconv.verify.second_reading import SecondAnswer as SecondAnswer
 from irdeconv.verify.second_relations import SecondFacts, SecondOperation, SecondStep, Size
 
 AGREES, DIFFERS, NOT_APPLICABLE = "agrees", "differs", "does not apply"
-WIDEST = 4096  # inputs of a layer: OpenVINO's time grows with their square
+MOST_READ = 4096  # inputs of a layer: OpenVINO's time grows with their square
 ISL_WORK, ELEMENT_WORK = 16, 64  # units of work of an operation of isl, and of an element
 MOST_ELEMENT_TAPS = 8  # that read the same element for the same output
 MOST_INNER_LAYERS = 6  # from a deconvolution to the value that both models have
@@ -478,7 +478,7 @@ def _evaluated(aff: isl.Aff, grid: list[Array]) -> Any:
 
 def openvino_shapes(model: SecondModel) -> dict[tuple[str, int], Any]:
     """Return the shapes that OpenVINO infers by layers' names, None for an open size."""
-    if max((len(y.inputs) for y in model.layers), default=0) > WIDEST:
+    if max((len(y.inputs) for y in model.layers), default=0) > MOST_READ:
         return {}
     try:
         openvino = extra("openvino", "Core", "PartialShape")
