@@ -179,6 +179,7 @@ def test_each_is_one_message_with_its_mend() -> None:
      ("lower low.xml --certify", "no deconvolution was rewritten, so nothing is proved"),
      ("compare low.xml", "low.xml has no deconvolutions: it is compared with itself"),
      ("batch lower net.xml --jobs 0", "no models are kept; -o FOLDER keeps them"),
+    ("batch compare net.xml --jobs 0", "each model was compared with its own lowering"),
      ("infer range.ird --shape x[1,16]", "the model declares 3..9, --shape sets 16"),
      (f"lower {HEAD} --only up1", "1 deconvolution of 1 lowered as zero-insertion; --only leaves 1 "
       "other;")],

@@ -423,7 +423,10 @@ def test_bad_attribute_texts(data: dict[str, str], code: str) -> None:
     assert [p.code for p in problems] == [code]
 
 
-@each_row(("word", "hint"), [("same", 'did you mean "same_upper"?'), ("zzz", "write one of these")])
+SAME = 'did you mean "same_lower" or "same_upper"?'
+
+
+@each_row(("word", "hint"), [("same", SAME), ("zzz", "write one of these")])
 def test_a_hint_for_a_wrong_word(word: str, hint: str) -> None:
     _, problems = parse_attributes(Conv, {"auto_pad": word})
     assert [p.hint for p in problems if p.code == "E106"] == [hint]
