@@ -93,7 +93,7 @@ class Limits:
     samples: int = _of(2**10, "samples of a bin along an axis (PSROIPooling)", "E210")
     iterations: int = _of(262_144, "iterations of a loop", "E602")
     work: int = _of(
-        2**26, "units of work of a command: bytes of folded constants, and more", "E602"
+        2**27, "units of work of a command: bytes of folded constants, and more", "E602"
     )
     reports: int = _of(100, "diagnostics of one code that are printed in full")
 
