@@ -36,7 +36,7 @@ function factList(container, node, found) {
   container.append(list);
 }
 
-// A path breaks behind its slashes only, or nobody could read the names in it.
+// A path breaks behind its slashes, and within a name only if that is longer than a line.
 function placeText(place, tag = "dd") {
   const text = make(tag, "place");
   for (const part of visible(place).match(/[^/]*\/|[^/]+$/g)) {
