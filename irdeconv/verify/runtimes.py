@@ -244,7 +244,7 @@ class OpenVinoPartner(Partner):
     def _held(self, layers: Iterable[Any]) -> dict[Any, Array]:
         """Multiply values that others read by a Parameter; return it with its value 1."""
         fed = {}
-        for output in [n.output(0) for n in layers if n.get_type_name() in FUSED]:
+        for output in [n.output(0) for n in _fused(layers)]:
             if _type(output) == "f32":
                 one = self._ov.opset8.parameter([], output.get_element_type())
                 readers = list(output.get_target_inputs())
@@ -270,6 +270,22 @@ class OpenVinoPartner(Partner):
             return [_values(outputs[i], _type(r.input_value(0))) for i, r in enumerate(results)]
         except RuntimeError as e:
             raise refused(f"OpenVINO does not execute {self.file}: {_said(e)}") from None
+
+
+def _fused(layers: Iterable[Any]) -> list[Any]:
+    """Return the layers whose values OpenVINO would round with those of their readers.
+
+    Besides FUSED they are factors of a sum: products, and the differences of DequantizeLinear,
+    which are no values of the model, (x - zero point) * scale = x * scale - zero point * scale.
+    """
+    found = {}
+    for node in layers:
+        below = [i.get_source_output().get_node() for i in node.inputs()]
+        kinds = {"Add": "Multiply", "Multiply": "Subtract"}
+        inner = [n for n in below if n.get_type_name() == kinds.get(node.get_type_name())]
+        for n in [*inner, *([node] if node.get_type_name() in FUSED else [])]:
+            found[n.get_friendly_name()] = n
+    return list(found.values())
 
 
 def _type(output: Any) -> str:

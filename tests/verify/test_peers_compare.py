@@ -237,6 +237,32 @@ def test_onnx_files_in_both_runtimes(runtime: str, fault: str, tmp_path: Path) -
     assert main(["compare", str(files[1]), runtime]) == 0
 
 
+ROUNDED_ONCE = {
+    "dequantized": [("QuantizeLinear", "x s z", "q"), ("DequantizeLinear", "q s z", "y")],
+    "rotary": [
+        ("Transpose", "x", "t"), ("Slice", "t b0 b4 ax", "a"), ("Slice", "t b4 end ax", "b"),
+        ("Neg", "b", "n"), ("Concat", "n a", "r"), ("Mul", "t c", "u"), ("Mul", "r d", "v"),
+        ("Add", "u v", "y"),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ROUNDED_ONCE)
+def test_sums_of_products_that_openvino_rounds_once(kind: str, tmp_path: Path) -> None:
+    options = {"Transpose": {"perm": (0, 2, 1, 3)}, "Concat": {"axis": -1}}
+    nodes = [onnx_models.node(t, i, o, **options.get(t, {})) for t, i, o in ROUNDED_ONCE[kind]]
+    angles = np.float32(np.outer(np.arange(9), 10.0 ** -np.arange(8) / 2))[None, None]
+    known = {"s": np.float32(0.00507811), "z": np.uint8(31), "c": np.cos(angles)}
+    known |= {"d": np.sin(angles), "b0": [0], "b4": [4], "end": [2**63 - 1], "ax": [3]}
+    used = {name: known[name] for name in known if any(name in n.input for n in nodes)}
+    ends = [onnx_models.info("x", (1, 9, 4, 8))], ["y"]
+    made = onnx_models.typed(onnx_models.model(nodes, *ends, used, opset=20))
+    (path := tmp_path / "net.onnx").write_bytes(made.SerializeToString())
+    x = np.random.default_rng(0).random((1, 9, 4, 8), dtype=np.float32)
+    report = ird.compare(path, f"openvino:{path}", x)
+    assert report.passed, report
+
+
 def test_onnxruntime_needs_an_onnx(net: Path) -> None:
     assert "onnxruntime:FILE.onnx" in answer("compare", net, "onnxruntime", code=2).err
     assert "is no .onnx" in answer("compare", net, f"onnxruntime:{net}", code=2).err
