@@ -405,28 +405,6 @@ def test_the_verdict_is_seen_whole_and_panes_have_one_name_each(show: Open) -> N
     assert shown.text(".table-bar h2") == "Layers: model"
 
 
-LINES = """all => all.map(s => {
-  const text = new Range();
-  text.selectNodeContents(s);
-  return text.getClientRects().length;
-})"""
-
-
-def test_a_path_breaks_behind_slashes_and_in_names_that_are_too_long(
-    show: Open, tmp_path: Path
-) -> None:
-    file = tmp_path / f"{'a' * 90}.xml"
-    ird.write(head()[0], file)
-    for model in (HEAD, file):
-        shown = show(ird.read(model), hash="#up1")
-        parts = shown.page.locator(".place span")
-        assert re.search(rf"{Path(model).name}:\d+$", "".join(parts.all_inner_texts()))
-        lines = parts.evaluate_all(LINES)
-        assert (max(lines) > 1) == (model is file)
-        place = shown.page.locator(".place").first
-        assert place.evaluate("e => e.scrollWidth <= e.clientWidth")
-
-
 def test_the_minimap_leaves_the_selected_layer_clear(show: Open) -> None:
     shown = show(HEAD, hash="#up1")
     small = shown.page.locator(".minimap")

@@ -16,7 +16,7 @@ from irdeconv.cli.main import main
 from irdeconv.ops.activation import Elu
 from irdeconv.runtime.measure import Ceilings
 from irdeconv.verify.difference import TensorDifference
-from shown import named
+from shown import Open, a_browser, a_page, named
 from support.commands import Capture, Patch
 
 HEAD = "ir_samples/openvino/segmentation_head.xml"
@@ -180,3 +180,29 @@ def test_a_model_that_cannot_be_drawn_is_lowered_all_the_same(
     assert "is not written" in said
     assert Path(plain).read_bytes() == Path(reported).read_bytes()
     assert not Path(page).exists()
+
+
+LINES = """all => all.map(s => {
+  const text = new Range();
+  text.selectNodeContents(s);
+  return text.getClientRects().length;
+})"""
+
+
+FIXTURES = (a_browser, a_page)
+
+
+@pytest.mark.browser
+def test_a_path_breaks_behind_slashes_and_in_names_that_are_too_long(
+    show: Open, tmp_path: Path
+) -> None:
+    file = tmp_path / f"{'a' * 90}.xml"
+    ird.write(ird.read(HEAD), file)
+    for model in (HEAD, file):
+        shown = show(ird.read(model), hash="#up1")
+        parts = shown.page.locator(".place span")
+        assert re.search(rf"{Path(model).name}:\d+$", "".join(parts.all_inner_texts()))
+        lines = parts.evaluate_all(LINES)
+        assert (max(lines) > 1) == (model is file)
+        place = shown.page.locator(".place").first
+        assert place.evaluate("e => e.scrollWidth <= e.clientWidth")
