@@ -4,7 +4,7 @@ Passes over the contents of a file are free. Loops that a number in the file mak
 account, and those that grow faster than the file: bytes of folded constants, multiply-accumulates,
 known values, iterations of bodies, repeated inference of bodies, imported nodes, operations that
 are planned or emitted, what is read again for a proof, its steps, layers on a page, their order and
-explanations. The limit `work` is its size; large files add to it. A unit is about 10
+explanations. The limit `work` is its size; files that are read add to it. A unit is about 10
 nanoseconds. Reading, rewriting and planning pause the collector.
 """
 
@@ -24,8 +24,8 @@ from irdeconv.base.limits import current, raise_hint
 PER_INTERVAL = 256  # units of an element that is known as an interval
 PER_TENSOR = 1024  # units of an input or output of an operation that is computed
 NODE = 4096  # of a node of a body that is inferred or executed again
-IMPORTED = 10_240  # of a node that is imported or read as text, with all that follows
-EARNED, FREE = 64, 2**21  # for each byte of the files that are read; but for the first ones
+IMPORTED = 7_168  # of a node that is imported or read as text, with all that follows
+EARNED = 32  # for each byte of the files that are read
 PASS = 4  # one inference may use this part of the account, so that the next finds the same values
 T = TypeVar("T", bound=Callable[..., Any])
 
@@ -41,7 +41,7 @@ class Account:
 
     def left(self) -> int:
         """Return the units that are left."""
-        size = current().work + EARNED * max(0, (self.whole or self).read - FREE)
+        size = current().work + EARNED * (self.whole or self).read
         if self.whole is None:
             return size - self.used
         return min(size // PASS - self.used, self.whole.left())

@@ -167,9 +167,9 @@ def container_of(b: Builder[X], x: X) -> np.dtype[Any]:
 
 
 def filled(b: Builder[X], x: X, shape: Sequence[int], value: int) -> Array:
-    """Return an array of equal numbers of a value's type; its bytes count as work."""
+    """Return an array of equal numbers of a value's type; bytes beyond 1 MiB count as work."""
     dtype = container_of(b, x)
-    work.take(math.prod(shape) * dtype.itemsize, "a constant that it needs")
+    work.take(max(0, math.prod(shape) * dtype.itemsize - 2**20), "a constant that it needs")
     return np.full(shape, value, dtype)
 
 
