@@ -631,14 +631,11 @@ def test_damaged_headers(net: Path, shape: bytes, capsys: Capture) -> None:
     assert "E505" in (err := capsys.readouterr().err) or "out of memory" in err
 
 
-@pytest.mark.parametrize(
-    ("content", "kind", "code"),
-    [(b"", "E100", 6), (b"PK\x05\x06 cut", "E505", 2), (b"no zip at all", "E505", 2)],
-)
-def test_files_that_are_no_archives(net: Path, content: bytes, kind: str, code: int) -> None:
+@pytest.mark.parametrize("content", [b"", b"PK\x05\x06 cut", b"no zip at all"])
+def test_files_that_are_no_archives(net: Path, content: bytes) -> None:
     file = net.with_name("bad.npz")
-    file.write_bytes(content)
-    assert kind in answer("compare", net, file, code=code).err
+    assert not file.write_bytes(content) or "E505" in answer("compare", net, file, code=2).err
+    assert content or "E100" in answer("compare", net, file, code=6).err
     assert main(["compare", str(net), str(net.with_name("none.npz"))]) == 6
 
 
