@@ -224,8 +224,8 @@ class _Workers:
     def __init__(self, count: int) -> None:
         self._own: Processors = {}
         self._count = count
-        # Its threads keep the arguments, which must not refer to the pool: it ends when nobody
-        # refers to it.
+        # Its threads keep the arguments, which must not refer to the pool: it ends when
+        # nothing refers to it.
         self._pool = ThreadPoolExecutor(count, initializer=_enter, initargs=(self._own,))
 
     def submit(self, job: Callable[..., None], *arguments: Any) -> Future[None]:
