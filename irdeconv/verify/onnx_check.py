@@ -234,8 +234,7 @@ def check_models(
     """
     made = replace(proof.made, source=stamps[0], lowered=stamps[1])
     problems = (*proof.problems, *proof.report.problems)
-    report = judged(made, certificates, replace(proof.report, problems=problems))
-    return CheckReport(**vars(report))
+    return judged(made, certificates, replace(proof.report, problems=problems))
 
 
 @checked
@@ -249,8 +248,7 @@ def check_onnx(
     """Prove a lowered ONNX file to be the original one: every deconvolution that was rewritten.
 
     Both are paths, the bytes of files or ModelProtos. Everything else must compute the same. The
-    report has `passed`, `layers` with the proof of each, and `problems`; it is true if at least one
-    layer was rewritten, as that of `check_certificate`.
+    report has `passed`, `layers` with the proof of each, and `problems`.
     Raises InputError for a bad file.
 
     >>> from onnx import TensorProto, helper
