@@ -196,6 +196,7 @@ def _sinking(
 
 _CORNERS = np.array([[-0.5, -0.5], [0.5, -0.5], [0.5, 0.5], [-0.5, 0.5]])
 _FLAT = 1e-7  # relative: an edge that rises less is level, dividing by its rise would cancel
+_RESIDUE = 16 * np.finfo(np.float64).eps
 
 
 def axes(boxes: Array) -> Array:
@@ -211,6 +212,7 @@ def rotated_overlap(box: Array, others: Array) -> Array:
     with np.errstate(all="ignore"):  # sides may be infinite
         corners = np.matmul(_CORNERS * others[:, None, 2:4], axes(others)) + others[:, None, :2]
         common = clipped(np.matmul(corners - box[:2], axes(box).T), box[2:4] / 2)
+        common[common < _RESIDUE * own] = 0  # of boxes apart rounding leaves something
         valid = (areas > 0) & (own > 0)
         return np.where(valid, common / np.where(valid, own + areas - common, 1), 0)
 

@@ -231,6 +231,12 @@ def test_overlap_of_rotated_boxes_is_symmetric_and_full_for_the_same() -> None:
     assert (shares >= 0).all()
 
 
+def test_rotated_boxes_apart_do_not_overlap() -> None:
+    box, other = np.array([[-0.25, 1.5, 1.5, 1.75, 1.75], [-1.75, 1, 0.75, 1.75, 0.25]])
+    assert suppression.rotated_overlap(box, other[None]) == 0
+    assert suppression.rotated_overlap(other, box[None]) == 0
+
+
 @each_row("limit", [1, 7, 300])
 @each_row("block", [1, 3, 64])
 def test_boxes_are_kept_one_by_one(block: int, limit: int) -> None:

@@ -155,6 +155,8 @@ def of_a_whole(finding: Finding, graph: Graph) -> str:
 
 def lenient(error: str, xml: bytes = b"") -> str:
     """The title of what explains a refusal of a file; empty where nothing does."""
+    # An error that follows from a declared shape is a note of the layer that declares it.
+    error = re.sub(r'(error\[E\d+\]: )[^\0]*?note: (\w+ "[^"\n]*") does not fit', r"\1\2", error)
     found = re.search(r'error\[(E\d+)\]: (?:(\w+) ")?', error)
     if found is None:
         return ""
