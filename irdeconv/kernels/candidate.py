@@ -107,7 +107,8 @@ class Candidate:
     do, instead of the definition's products, and so rounds more. `spreads`: an infinity or NaN of
     the input reaches outputs that do not see it. `estimate` is the source of the cost, if its
     rates are fitted by the tool. `cuts` are other ways to cut the same work, which may be measured,
-    too.
+    too. `preparing` takes so many nanoseconds more than that of the kernels that prepare least: a
+    filter that is computed is prepared in every run.
     """
 
     name: str
@@ -119,6 +120,7 @@ class Candidate:
     spreads: bool = False
     estimate: Estimate | None = None
     cuts: tuple[Candidate, ...] = field(default=(), repr=False)
+    preparing: float = 0.0
 
     @property
     def label(self) -> str:

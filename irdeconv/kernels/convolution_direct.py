@@ -32,7 +32,7 @@ from irdeconv.kernels.candidate import (
     shared,
 )
 from irdeconv.kernels.convolution import COLUMN, ROW, Conv3d, as_conv3d, tap_offsets
-from irdeconv.kernels.machine import rate, scaled
+from irdeconv.kernels.machine import rate, relative, scaled
 from irdeconv.kernels.panels import (
     FAR_BYTES,
     IntegerPanels,
@@ -57,6 +57,7 @@ from irdeconv.kernels.threads import Team
 ROWS, GAPS, NEAR, EXACT = "rows", "gaps", "near", "integers"
 FINISHED_ROW = 20.0  # nanoseconds by which a plane in parts delays an epilogue
 LEAST_OUTPUTS = 64  # that are worth reading the same input again
+PREPARING = 2.5e5  # nanoseconds that preparing takes more than that of `columns`
 HALOS = 4  # a block has so many times the rows that it shares with the next one, at least
 
 
@@ -390,6 +391,7 @@ def _candidate(layout: VectorLayout) -> Candidate:
         prepare=lambda w: DirectConvolution(layout, w),
         items=layout.items,
         estimate=estimate,
+        preparing=PREPARING * relative().call,
     )
 
 

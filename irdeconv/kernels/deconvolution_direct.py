@@ -40,7 +40,7 @@ from irdeconv.kernels.deconvolution import (
     tile_bytes,
 )
 from irdeconv.kernels.deconvolution_col2im import start_of
-from irdeconv.kernels.machine import scaled
+from irdeconv.kernels.machine import relative, scaled
 from irdeconv.kernels.panels import Panels, RowTurns, VectorPlaces
 from irdeconv.kernels.recorded_calls import Recorded, Repeated, in_turn
 from irdeconv.kernels.scratch import (
@@ -55,6 +55,7 @@ from irdeconv.kernels.scratch import (
 )
 from irdeconv.kernels.threads import Team
 
+PREPARING = 6e5  # nanoseconds that preparing takes more than that of `phases`
 LEAST_CHANNELS = 32  # of outputs that are worth reading the same input again
 RUN_OUTPUTS, RUN_MACS = 1 << 16, 1 << 22  # of work that is called together, at most
 
@@ -381,4 +382,5 @@ def _candidate(cut: residue_cuts.ResidueCut) -> Candidate:
         prepare=lambda w: DirectDeconvolution(cut, w),
         items=cut.items,
         estimate=estimate,
+        preparing=PREPARING * relative().call,
     )

@@ -211,20 +211,38 @@ Sums = Callable[[Array, Array, ConvProblem, Array], None]
 """Writes the sums of `(x, w, problem)` into a contiguous output; all of one type, nothing empty."""
 
 
-def convolution(x: Array, w: Array, problem: ConvProblem, out: Array | None = None) -> Array:
+def convolution(
+    x: Array, w: Array, problem: ConvProblem, out: Array | None = None, sums: Sums | None = None
+) -> Array:
     """Convolve `x [N,C,*I]` with `w [M,C/g,*K]` or `[g,M/g,C/g,*K]`: `[N,M,*O]`.
 
     1 to 3 spatial axes are fast, more are possible. Pads may be negative (crop), windows may lie
     wholly in the padding. The element type is that of `x`: floats narrower than f32 are summed in
     f32 and rounded once, integers are exact and wrap. `out` may be any array of the result's shape
-    and type.
+    and type. `sums` may be `prepared_sums()` of this filter.
     """
     w = (
         w
         if w.ndim == problem.rank + 3
         else w.reshape(problem.groups, len(w) // problem.groups, *w.shape[1:])
     )
-    return _evaluate(x, w, problem, math.prod(w.shape[2:]), _convolve, out)
+    return _evaluate(x, w, problem, math.prod(w.shape[2:]), sums or _convolve, out)
+
+
+def prepared_sums() -> Sums:
+    """Return a function for one problem and one filter, whose kernels are prepared once."""
+    kernels: dict[tuple[str, bool], Kernel] = {}
+
+    def sums(x: Array, w: Array, problem: ConvProblem, out: Array) -> None:
+        if in_order() or problem.rank > MOST_AXES:
+            return _convolve(x, w, problem, out)
+        key = problem.dtype, available()
+        if key not in kernels:
+            kernels[key] = retried(lambda: _untransformed(problem)[0].prepare(w))
+        _LOCAL.team.begin()
+        return kernels[key](x, out, None, _LOCAL.team)
+
+    return sums
 
 
 def deconvolution(x: Array, w: Array, problem: ConvProblem, out: Array | None = None) -> Array:
@@ -293,9 +311,12 @@ def _convolve(x: Array, w: Array, problem: ConvProblem, out: Array) -> None:
     elif problem.rank > MOST_AXES:
         _plane_by_plane(x, w, problem, out)
     else:
-        # Winograd's transform of the filter only pays if the filter is used more than once.
-        listed = convolution_candidates
-        _once(lambda: [c for c in listed(problem) if not (c.transforms or c.spreads)], x, w, out)
+        _once(lambda: _untransformed(problem), x, w, out)
+
+
+def _untransformed(problem: ConvProblem) -> list[Candidate]:
+    """Return the kernels without Winograd's transform, which rounds, and takes time by filter."""
+    return [c for c in convolution_candidates(problem) if not (c.transforms or c.spreads)]
 
 
 def _plane_by_plane(x: Array, w: Array, problem: ConvProblem, out: Array) -> None:

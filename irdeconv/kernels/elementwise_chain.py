@@ -161,6 +161,7 @@ OPERATIONS: dict[Any, int] = {
     steps.clip_loop: jit.CLIPPED,
 }
 FEW_COLUMNS, BRIEF_ROWS = 4, 8
+BRIEF_IMAGE = 1024  # elements
 SHARED_ELEMENTS = 1 << 16  # elements of a piece that threads share
 ELEMENT_NS = 0.5  # that an element takes, at least
 
@@ -483,6 +484,8 @@ class Chain:
     def _by_channel(self, arrays: Sequence[Array], out: Array) -> bool:
         """Whether the compiled form does it, with arrays that vary by channel or are added."""
         if self.fused is None or self.fused.scalar or out.ndim < 2 or not out.flags.c_contiguous:
+            return False
+        if len(out) > 1 and out.size < BRIEF_IMAGE * len(out):  # each is a call of its own
             return False
         first = arrays[0]
         if any(a.dtype != self.dtype for a in (out, first)) or first.shape != out.shape:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -18,7 +19,7 @@ from irdeconv.ir.ports import Fit
 from irdeconv.ir.spec import DYNAMIC, Array, Dim, Shape, Spec, is_static, merge
 from irdeconv.kernels.candidate import ConvProblem
 from irdeconv.kernels.copies import padded
-from irdeconv.kernels.eager import convolution
+from irdeconv.kernels.eager import Sums, convolution, prepared_sums
 from irdeconv.kernels.interpolation import DeformableWindows, convolve
 from irdeconv.ops.channels import divided
 from irdeconv.ops.checks import WindowOp, check_lists
@@ -130,12 +131,17 @@ class FilterWindows(WindowOp):
 class ConvolutionBase(FilterWindows):
     """Base of Convolution and GroupConvolution: the kernel."""
 
-    def evaluate(self, data: Array, filter: Array) -> Array:
+    def evaluate(self, data: Array, filter: Array, sums: Sums | None = None) -> Array:
         self._channels(data.shape[1], filter.shape)
         sizes = tuple(self._spatial(data.shape[2:], filter.shape[2 + self.grouped :]))
         assert is_static(sizes)
         problem = self.problem(data.shape, filter.shape, sizes, data.dtype.name)
-        return convolution(data, filter, problem)
+        return convolution(data, filter, problem, sums=sums)
+
+    def evaluator(self, used: frozenset[int], inputs: Sequence[Spec]) -> Callable[..., Any]:
+        # Those of floats that can be prepared are no evaluators, so these are integers.
+        static = all(s.static for s in inputs) and inputs[1].value is not None
+        return partial(self.evaluate, sums=prepared_sums()) if static else self.evaluate
 
 
 @op("Convolution")

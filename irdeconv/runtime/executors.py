@@ -558,6 +558,9 @@ def _convolution(
     if weights is None and jit.available():
         jit.works()  # the kernel is prepared in every run, too late to choose another
     listed = tuner.listed(kind, layer.problem)
+    if weights is None:  # transforms take as long as many products
+        untransformed = (c for c in listed if not c.transforms)
+        listed = sorted(untransformed, key=lambda c: c.cost + c.preparing)
     choice = tuner.choose(kind, layer.problem, listed, weights, team)
     finish = (
         fusion.plan_chain(graph, group.finish, constants, Value(group.core.id))

@@ -24,7 +24,10 @@ from irdeconv.kernels.scratch import allocate, shared_by
 from irdeconv.kernels.threads import NEVER_SHARED, Threads
 from irdeconv.ops.basic import Const, Convert, VariableOp, macs
 from irdeconv.ops.bodies import BodyOp, bodies_of
+from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.ops.elementwise import Multiply, Subtract
+from irdeconv.ops.generation import Identity
+from irdeconv.ops.matrix import MatMul
 from irdeconv.rewrite.channel_folding import behind_folded
 from irdeconv.rewrite.infer_specs import rounded_shapes
 from irdeconv.rewrite.lower_deconv import canonicalized
@@ -43,6 +46,7 @@ from irdeconv.runtime.fusion import FusionGroup, GroupFinder, dense_inputs, has_
 from irdeconv.runtime.program import ALLOW, FoldBudget, failure, require_macs
 
 PROMISED_BYTES = 1 << 18  # above this size a constant may be made when it is asked for
+_CACHED = 1 << 16  # elements that are looked at while a cache holds them
 REREAD_BYTES = 1 << 26  # of large constants, until the pages of mapped files are given back
 
 
@@ -97,6 +101,14 @@ class Constants(Mapping[Value, Array]):
 
     def __contains__(self, value: object) -> bool:
         return value in self._held or value in self._makers
+
+    def change(self, value: Value, function: Callable[[Array], Array]) -> None:
+        """Let a value be what a function makes of it."""
+        make = self._makers.get(value)
+        if make is None:
+            self._held[value] = function(self._held[value])
+        else:
+            self._makers[value] = lambda: function(make())
 
     def __iter__(self) -> Iterator[Value]:
         yield from self._held
@@ -242,17 +254,60 @@ def nanoseconds(graph: Graph, nodes: Iterable[Node] | None = None) -> float:
     return total
 
 
+def _without_identities(graph: Graph) -> Graph:
+    """Return the graph without layers that give what they read, the graph itself without any.
+
+    Those that name an output stay.
+    """
+    named = {v.node for r in graph.results for v in graph.inputs_of(r.id)}
+    layers = (n.id for n in graph.topological() if isinstance(n.op, Identity))
+    found = [n for n in layers if n not in named]
+    out = graph.copy() if found else graph
+    for node in found:
+        out.replace_uses(Value(node), out.inputs_of(node)[0])
+        out.remove(node)
+    return out
+
+
+def _flush_filters(graph: Graph, folded: Folded) -> None:
+    """Let subnormal numbers of constant filters be 0 where only products read them.
+
+    Processors take up to 100 times as long for such products, and training leaves such numbers.
+    The bounds of sums count them as 0, see `verify.judge`.
+    """
+    filters = {
+        graph.inputs_of(n.id)[1]
+        for n in folded.order
+        if isinstance(n.op, ConvolutionBase | MatMul) or n.op.deconvolution
+    }
+    for value in filters & folded.constants.keys():
+        if all(port == 1 for _, port in graph.users(value)):
+            folded.constants.change(value, _flushed)
+
+
+def _flushed(w: Array) -> Array:
+    """Return an array of f32 with 0 for subnormal numbers, itself if it has none."""
+    if w.dtype != np.float32:
+        return w
+    flat, tiny = w.reshape(-1), np.finfo(np.float32).tiny
+    blocks = (np.abs(flat[i : i + _CACHED]) for i in range(0, flat.size, _CACHED))
+    found = any(((b < tiny) & (b > 0)).any() for b in blocks)
+    return np.where(np.abs(w) < tiny, np.float32(0), w) if found else w
+
+
 def compiled(graph: Graph, settings: Settings) -> program.Program:
     """Return the program of an inferred graph; raises as `fold` does.
 
     Also raises LimitError if its memory or its work is above the limit.
     """
-    ready = canonicalized(behind_folded(graph)) if settings.fuse else graph
+    ready = canonicalized(behind_folded(_without_identities(graph))) if settings.fuse else graph
     folded = fold(ready, settings.max_memory)
     if settings.fuse and has_narrow(ready):
         groups = GroupFinder(ready, folded.order, folded.constants).find()
         ready = widened(ready, groups)
         folded = fold(ready, settings.max_memory)
+    if settings.fuse:
+        _flush_filters(ready, folded)
     require_macs(ready)
     # Filters are transformed, on one thread: a BLAS's own would keep a processor busy for a while
     # after that, when those of the plan want it.

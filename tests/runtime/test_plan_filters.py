@@ -1,0 +1,101 @@
+"""Filters of plans: constants that are prepared once, subnormal ones, those that are computed."""
+
+import numpy as np
+import pytest
+
+import irdeconv as ird
+from irdeconv.kernels import eager, jit
+from irdeconv.ops.activation import ReLU
+from irdeconv.ops.convolution import Convolution, GroupConvolution
+from irdeconv.ops.elementwise import Add, FakeQuantize, Multiply
+from irdeconv.ops.generation import Identity
+from irdeconv.ops.matrix import MatMul
+from support.plan_graphs import Builder, plans, randn, same, steps_of
+
+TINY = np.finfo(np.float32).tiny
+
+
+def subnormal_filters():
+    w = randn(6, 4, 3, 3)
+    w[::2, 1] = TINY / 4
+    b, x = Builder.of((1, 4, 5, 7))
+    y = b.add(Convolution(pads_begin=(1, 1), pads_end=(1, 1)), x, w)
+    m = np.array([[1, TINY / 2], [-TINY / 8, 3]], np.float32)
+    both = b.add(MatMul(), b.input((3, 2), name="a"), m)
+    return b.done(y, both, b.add(Multiply(), b.input((6, 1), name="b"), m[:1]))
+
+
+def test_subnormal_numbers_of_constant_filters_are_0() -> None:
+    graph = subnormal_filters()
+    x = np.full((1, 4, 5, 7), 2.0**100, np.float32)
+    a = np.array([[0, 2**120], [2**120, 0], [1, 1]], np.float32)
+    feeds = [x, a, np.full((6, 1), 2.0**100, np.float32)]
+    _, outs, plain = plans(graph, feeds)
+    flushed, want = outs["y1"], plain["y1"]
+    np.testing.assert_array_equal(flushed, np.where(np.abs(want) < 1, 0, want))
+    assert (want != flushed).any()
+    np.testing.assert_array_equal(outs["y2"], plain["y2"])  # no product of sums
+    same(outs, plain)
+
+
+def test_large_filters_without_subnormal_numbers_stay() -> None:
+    w = randn(300, 300)
+    b, x = Builder.of((2, 300))
+    graph = b.done(b.add(MatMul(), x, w))
+    _, outs, plain = plans(graph, [randn(2, 300)])
+    same(outs, plain)
+
+
+def test_identities_are_no_steps() -> None:
+    b, x = Builder.of((1, 4, 6, 6))
+    y = b.add(Convolution(), b.add(Identity(), x), b.add(Identity(), randn(5, 4, 3, 3)))
+    y = b.add(ReLU(), b.add(Identity(), b.add(Add(), b.add(Identity(), y), randn(1, 5, 1, 1))))
+    graph = b.done(b.add(Identity(), y))
+    assert steps_of(graph, (1, 4, 6, 6)) == [["Convolution", "Add", "ReLU"], ["Identity"]]
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_sums_of_integers_prepare_their_filter_once(
+    grouped: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shape, op = ((2, 3, 4, 3, 3), GroupConvolution()) if grouped else ((6, 8, 3, 3), Convolution())
+    w = np.random.default_rng(3).integers(-128, 128, shape).astype(np.int64)
+    b, x = Builder.of((1, 8, 9, 7), np.int64)
+    plan = ird.compile(b.done(b.add(op, x, w)), threads=1)
+    listed = []
+    candidates = eager.convolution_candidates
+    monkeypatch.setattr(
+        eager, "convolution_candidates", lambda p: (listed.append(p.dtype), candidates(p))[1]
+    )
+    for largest in (256, 256, 2**20, 2**50, 2**20):  # sums in f32, f64, and i64
+        data = np.random.default_rng(largest).integers(0, largest, (1, 8, 9, 7))
+        np.testing.assert_array_equal(plan.run([data])["y0"], op.evaluate(data, w))
+    assert [listed.count(kind) for kind in ("float32", "float64", "int64")] == [3, 3, 2]
+
+
+@pytest.mark.skipif(not jit.available(), reason="needs numba")
+def test_a_computed_filter_takes_a_kernel_that_is_prepared_quickly() -> None:
+    b, x = Builder.of((1, 16, 4, 4))
+    w = b.input((16, 16, 3, 3), name="w")
+    graph = b.done(b.add(Convolution(), x, w), b.add(Convolution(), x, randn(16, 16, 3, 3)))
+    computed, constant = ird.compile(graph, threads=1).steps
+    assert (computed.kernel, constant.kernel) == ("convolution columns", "convolution direct")
+
+
+@pytest.mark.skipif(not jit.available(), reason="needs numba")
+def test_a_large_layer_with_a_computed_filter_takes_the_compiled_kernel() -> None:
+    b, x = Builder.of((1, 128, 64, 64))
+    graph = b.done(b.add(Convolution(), x, b.input((128, 128, 3, 3), name="w")))
+    assert [s.kernel for s in ird.compile(graph, threads=1).steps] == ["convolution direct"]
+
+
+def test_many_small_images_are_few_tiles() -> None:
+    b, x = Builder.of((256, 32))
+    y = b.add(Add(), b.add(Multiply(), x, np.float32([0.5])), randn(32))
+    limits = [np.float32(v) for v in (-1, 1, 0, 255)]
+    graph = b.done(b.add(FakeQuantize(levels=256), y, *limits))
+    plan = ird.compile(graph, threads=1)
+    pieces = getattr(getattr(plan.steps[0].call, "prepared", None), "pieces", ())
+    assert len(pieces) < 8
+    _, outs, plain = plans(graph, [randn(256, 32)])
+    assert np.abs(outs["y0"] - plain["y0"]).max() <= 1  # a step
