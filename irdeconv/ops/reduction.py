@@ -295,7 +295,7 @@ def standardize(
     return centred / (np.sqrt(spread + small) if inside else np.sqrt(spread) + small)
 
 
-class _MeanVariance(_OverAxes):
+class MeanVariance(_OverAxes):
     """Base of the two versions."""
 
     normalize_variance: bool
@@ -306,12 +306,20 @@ class _MeanVariance(_OverAxes):
         inside = self.eps_mode == "inside_sqrt"
         return standardize(x, axes, variance=self.normalize_variance, eps=self.eps, inside=inside)
 
+    def slope(self, x: Array, *axes: Array) -> Array:
+        """Return by how much the outputs move if the means of `x` move by 1."""
+        if not self.normalize_variance:
+            return np.ones(())
+        spread = x.var(self.axes_in(x.ndim, *axes), keepdims=True)
+        inside = self.eps_mode == "inside_sqrt"
+        return np.asarray(1 / (np.sqrt(spread + self.eps) if inside else spread**0.5 + self.eps))
+
     def kernel(self) -> Callable[..., None]:
         return Standardize(self.normalize_variance, self.eps, self.eps_mode == "inside_sqrt")
 
 
 @op("MVN", until=5)
-class MVN2(_MeanVariance):
+class MVN2(MeanVariance):
     """Mean-variance normalization over all axes from 2 on, or from 1 with `across_channels`.
 
     Divides by sqrt(variance + eps) with `normalize_variance`; floating-point. Absent, `eps` is 0 in
@@ -328,7 +336,7 @@ class MVN2(_MeanVariance):
 
 
 @op("MVN", since=6)
-class MVN(_MeanVariance):
+class MVN(MeanVariance):
     """Mean-variance normalization over `axes` (integers, may be negative), floating-point.
 
     With `normalize_variance`: / sqrt(variance + eps) or / (sqrt(variance) + eps).

@@ -29,6 +29,7 @@ from irdeconv.ir.spec import Array, Spec
 from irdeconv.kernels import jit
 from irdeconv.ops.checks import aligned
 from irdeconv.ops.control import If
+from irdeconv.ops.reduction import MeanVariance
 from irdeconv.verify.difference import Allowed, largest, roundoff, same_values
 from irdeconv.verify.partner import Error, Followed, Partner, Precision, followed_outputs
 
@@ -283,6 +284,17 @@ def _softmax(op: Op, inputs: Arrays, y: Array) -> Allowed:
     return Allowed(factor * size, f"gamma_{n} y")
 
 
+def _scale(op: Op, inputs: Arrays, y: Array) -> Allowed:
+    """Bound by roundings of the largest value, and of a mean that is subtracted."""
+    n = local_terms(op, inputs, y)
+    found = scaled(y, n)
+    if not isinstance(op, MeanVariance):
+        return found
+    x = inputs[0].astype(np.float64)
+    mean = n * unit(y) * largest(np.abs(x) * op.slope(x, *inputs[1:]))
+    return Allowed(found.limit + mean, f"{n} u (max |y| + max |x| / s)")
+
+
 _RULES: dict[str, Callable[[Op, Arrays, Array], Allowed]] = {
     "roundings": _roundings,
     "conversion": _roundings,
@@ -293,7 +305,7 @@ _RULES: dict[str, Callable[[Op, Arrays, Array], Allowed]] = {
     "softmax": _softmax,
     "log_softmax": _softmax,
     "levels": _levels,
-    "scale": lambda op, inputs, y: scaled(y, local_terms(op, inputs, y)),
+    "scale": _scale,
 }
 
 

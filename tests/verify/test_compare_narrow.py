@@ -14,6 +14,7 @@ from irdeconv.ir.graph import Graph, Node
 from irdeconv.ops.activation import ReLU
 from irdeconv.ops.basic import Const, Parameter
 from irdeconv.ops.matrix import MatMul
+from irdeconv.ops.reduction import MVN
 from irdeconv.verify import judge
 from support.layers import parameter, result
 from support.planted import faults
@@ -180,3 +181,14 @@ def test_openvino(dtype: Any, tmp_path: Path) -> None:
     wide = retyped(ird.infer(wide_network()), dtype)
     report = ird.compare(wide, "openvino", [RNG.standard_normal(SHAPE).astype(dtype)])
     assert report, report
+
+
+def test_a_mean_of_equal_numbers_is_rounded() -> None:
+    x, axes = np.full((2, 1, 5, 3), 7.3, np.float32), np.array([2, 3])
+    op, y = MVN(True, 1e-3, "inside_sqrt"), np.zeros_like(x)
+    (one,) = judge.allowed(op, [x, axes], [y])
+    rounded = np.float32(7.3) * 2.0**-24 / np.sqrt(1e-3)
+    assert rounded < one.limit < 100 * rounded
+    spread = np.linspace(-1, 1, x.size, dtype=np.float32).reshape(x.shape)
+    (other,) = judge.allowed(op, [spread, axes], [np.asarray(op.evaluate(spread, axes))])
+    assert other.limit < 100 * 2.0**-24 * 4
