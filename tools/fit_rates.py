@@ -9,8 +9,8 @@ and finds the rates, none of them negative, with the least squared relative erro
 package's rates beside the fitted ones, and the median and the 90th percentile of predicted over
 measured time for both, on every third trial, which the fit has not seen.
 
-It changes no file. Rates hold for the profile `FITTED` (kernels/machine.py): the printed ones are
-corrected by the packaged profile of this machine. Repeat with another --seed before you believe a
+It changes no file. Rates of matrix products hold for vectors of 256 bits (kernels/machine.py): the
+printed ones are corrected by this machine's. Repeat with another --seed before you believe a
 rate. IRDECONV_FAST=0 measures the kernels without numba. Exit code 2 if a family is not measurable.
 """
 
@@ -35,7 +35,6 @@ from irdeconv.kernels import (
     convolution,
     convolution_depthwise,
     convolution_direct,
-    convolution_im2col,
     convolution_rows,
     deconvolution_col2im,
     deconvolution_direct,
@@ -48,7 +47,7 @@ from irdeconv.kernels import deconvolution_winograd as winograd
 from irdeconv.kernels import winograd_tilings as tilings
 from irdeconv.kernels.candidate import Candidate, ConvProblem, Estimate, FixedKernel, every_cut
 from irdeconv.kernels.eager import convolution_candidates
-from irdeconv.kernels.machine import one_blas_thread, scaled, unscaled
+from irdeconv.kernels.machine import one_blas_thread, product_time, scaled, times
 from irdeconv.kernels.threads import Threads, arithmetic
 from irdeconv.runtime.measure import Call, Clock, Conditions, Effort, interleaved, percentile
 
@@ -56,7 +55,6 @@ from irdeconv.runtime.measure import Call, Clock, Conditions, Effort, interleave
 Records = dict[str, tuple[ModuleType, str, Callable[[ConvProblem], list[Candidate]]]]
 CONVOLUTIONS: Records = {
     "convolution": (convolution, "WORK", convolution_candidates),
-    "transformed": (convolution, "TRANSFORMED", convolution_im2col.winograd_candidates),
     "depthwise": (convolution, "DEPTHWISE", convolution_depthwise.depthwise_candidates),
     "interleaved": (convolution_rows, "INTERLEAVED", convolution_rows.candidates),
     "banded": (convolution_rows, "BANDED", convolution_rows.candidates),
@@ -122,9 +120,9 @@ class Fit:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form, with rates as the package has them."""
-        fitted = vars(unscaled(self.fitted))
+        current, fitted = (times(r, 1 / product_time()) for r in (self.current, self.fitted))
         return {
-            "rates": {n: [v, fitted[n]] for n, v in vars(unscaled(self.current)).items()},
+            "rates": {n: [v, getattr(fitted, n)] for n, v in vars(current).items()},
             "ratio_before": ratios(self.before),
             "ratio_after": ratios(self.after),
         }

@@ -8,12 +8,11 @@ import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, Literal, TypedDict
 
 import irdeconv as ird
 from irdeconv import __version__
@@ -27,9 +26,6 @@ from irdeconv.base.tables import wrap
 from irdeconv.cli.console import Answer, Console, has_colour
 from irdeconv.cli.options import FORM_WORDS
 from irdeconv.cli.verbs import VERBS, configure, verb_record
-
-if TYPE_CHECKING:
-    from irdeconv.kernels.machine import MachineProfile
 
 
 def sample_folder() -> Path | None:
@@ -212,8 +208,8 @@ class TerminalFacts(TypedDict):
 class ProfileFacts(TypedDict):
     """How fast the machine is, from which the costs of kernels are computed."""
 
-    name: str  # the packaged profile of this processor
-    nanoseconds: Annotated[dict[str, float], MachineProfile]  # the profile in force
+    name: str  # of this processor's vectors
+    product: float  # the time of a matrix product; with vectors of 256 bits it is 1
 
 
 class InstallationFacts(TypedDict):
@@ -379,9 +375,9 @@ def _text(facts: InstallationFacts, broken: list[str], console: Console) -> None
 
 
 def _profile_facts() -> ProfileFacts:
-    from irdeconv.kernels.machine import packaged_name, profile
+    from irdeconv.kernels.machine import product_time, vector_bits
 
-    return {"name": packaged_name(), "nanoseconds": asdict(profile())}
+    return {"name": f"vectors of {vector_bits()} bits", "product": product_time()}
 
 
 def _warm(models: Sequence[str], console: Console) -> Answer:

@@ -34,8 +34,7 @@ from irdeconv.kernels.candidate import (
     reads,
     type_of_sums,
 )
-from irdeconv.kernels.machine import rate, scaled
-from irdeconv.kernels.products import call_cost, product_cost
+from irdeconv.kernels.products import CALL, product_cost
 from irdeconv.kernels.recorded_calls import Calls, Repeated
 from irdeconv.kernels.scratch import Space
 from irdeconv.kernels.threads import Team
@@ -138,7 +137,7 @@ B = TypeVar("B")  # a block
 
 @dataclass(frozen=True)
 class Blockwise(ABC, Generic[B]):
-    """A `Kernel` whose blocks are computed and finished one by one."""
+    """A `FixedKernel` whose blocks are computed one by one; it reads contiguous input in place."""
 
     conv: Conv3d
     blocks: Sequence[B]
@@ -158,10 +157,6 @@ class Blockwise(ABC, Generic[B]):
     @abstractmethod
     def _block(self, x: Array, out: Array, b: B, epilogue: Epilogue | None, space: Space) -> None:
         """Compute a block of `out [N, M, positions]`."""
-
-
-class FixedBlockwise(Blockwise[B]):
-    """One that is also a `FixedKernel`: it reads contiguous input in place."""
 
     def fixed(self, x: Array, out: Array, finish: Fix) -> Callable[[Team], None] | None:
         """Return the call for arrays at fixed addresses; None if they need a copy."""
@@ -321,7 +316,7 @@ class Work:
             self.summed += count * k * n
             self.singles += count
             return
-        self.product += count * max(0.0, product_cost(m, k, n) - call_cost())
+        self.product += count * max(0.0, product_cost(m, k, n) - CALL)
         self.far += count * sum(size for size in (m * k, k * n, m * n) if size > NEAR_CACHE)
         self.cold += m * k  # weights, which other layers drove out
 
@@ -358,7 +353,7 @@ class Work:
         self, name: str, prepare: Callable[[Array], Kernel], rates: WorkRates | None = None
     ) -> Candidate:
         """Return a candidate with this work's cost."""
-        estimate = Estimate(scaled(rates or WORK), self.nanoseconds)
+        estimate = Estimate(rates or WORK, self.nanoseconds)
         scratch = int(self.scratch) * self.conv.itemsize
         items = max(1, int(self.blocks))
         return Candidate(name, estimate.cost, scratch, prepare, items=items, estimate=estimate)
@@ -372,25 +367,31 @@ class WorkRates:
     """Nanoseconds of f32 for one of each count in `Work`."""
 
     product: float = 0.933
-    far: float = rate("far", 0.00823)
-    cold: float = rate("far", 0.238)
-    summed: float = rate("copy", 0.055)
-    singles: float = rate("call", 21.9)
-    copied: float = rate("copy", 0.1)
-    runs: float = rate("call", 0.585)
-    strided: float = rate("strided", 0.366)
-    added: float = rate("added", 0.054)
-    compiled: float = rate("sums", 0.00907)
-    looped: float = rate("call", 10.5)
-    steps: float = rate("call", 1710)
-    blocks: float = rate("call", 5680)
-    groups: float = rate("call", 10.5)
+    far: float = 0.00823
+    cold: float = 0.238
+    summed: float = 0.055
+    singles: float = 21.9
+    copied: float = 0.1
+    runs: float = 0.585
+    strided: float = 0.366
+    added: float = 0.054
+    compiled: float = 0.00907
+    looped: float = 10.5
+    steps: float = 450
+    blocks: float = 1500
+    groups: float = 10.5
 
 
-WORK = WorkRates(steps=450, blocks=1500)  # of calls that are written down once
-TRANSFORMED = WorkRates()  # of Winograd's, which are not
+WORK = WorkRates()
 
 # Of the compiled loops of depthwise layers.
 DEPTHWISE = WorkRates(
-    far=0.00746, copied=0.0811, runs=1.07, compiled=0.0106, looped=10.7, blocks=263, groups=47.3
+    far=0.00746,
+    copied=0.0811,
+    runs=1.07,
+    compiled=0.0106,
+    looped=10.7,
+    steps=1710,
+    blocks=263,
+    groups=47.3,
 )

@@ -78,7 +78,7 @@ def blocks_of(conv: convolution.Conv3d, nanoseconds: float = 0) -> list[ImageCha
 
 
 @dataclass(frozen=True)
-class Depthwise(convolution.FixedBlockwise[ImageChannels]):
+class Depthwise(convolution.Blockwise[ImageChannels]):
     """One input channel per group; `weights` are `[M, taps]`, `offsets` see `tap_offsets`."""
 
     weights: Array

@@ -32,7 +32,6 @@ from irdeconv.kernels.candidate import (
     shared,
 )
 from irdeconv.kernels.convolution import COLUMN, ROW, Conv3d, as_conv3d, tap_offsets
-from irdeconv.kernels.machine import rate, relative, scaled
 from irdeconv.kernels.panels import (
     FAR_BYTES,
     IntegerPanels,
@@ -331,18 +330,18 @@ class VectorLayout:
 class DirectRates:
     """Nanoseconds of the kernel."""
 
-    sums: float = rate("sums", 0.122)  # each vector of products that is added
-    missed: float = rate("copy", 0.3)  # each vector that competing channels drive out of a cache
-    near: float = rate("copy", 0.618)  # each vector that is copied for a tile
-    framed: float = rate("copy", 0.00475)  # each element of a frame
-    apart: float = rate("strided", 0.238)  # each that is not read beside the one before it
-    row: float = rate("call", 1.64)  # each row of a frame
-    plane: float = rate("call", 15.2)  # each plane of these
-    stored: float = rate("copy", 0.757)  # each vector that is written
-    parted: float = rate("call", 0.287)  # each row of a vector's piece
-    taken: float = rate("copy", 0.25)  # each element that is converted
-    streamed: float = rate("far", 0.00104)  # each byte of weights that are not in a near cache
-    block: float = rate("compiled", 987)
+    sums: float = 0.122  # each vector of products that is added
+    missed: float = 0.3  # each vector that competing channels drive out of a cache
+    near: float = 0.618  # each vector that is copied for a tile
+    framed: float = 0.00475  # each element of a frame
+    apart: float = 0.238  # each that is not read beside the one before it
+    row: float = 1.64  # each row of a frame
+    plane: float = 15.2  # each plane of these
+    stored: float = 0.757  # each vector that is written
+    parted: float = 0.287  # each row of a vector's piece
+    taken: float = 0.25  # each element that is converted
+    streamed: float = 0.00104  # each byte of weights that are not in a near cache
+    block: float = 987
 
 
 DIRECT = DirectRates()
@@ -354,7 +353,7 @@ def candidates(problem: ConvProblem) -> list[Candidate]:
     conv = _long_columns(as_conv3d(problem))
     if conv.compute != np.float32 or not jit.available():
         return []
-    rates = scaled(DIRECT)
+    rates = DIRECT
     # Only the best layout is cut in all ways. The others are kept for `--tune`.
     layouts = list(VectorLayout.all_of(conv))
     best = min(layouts, key=lambda layout: nanoseconds(layout, rates))
@@ -371,7 +370,7 @@ def _long_columns(conv: Conv3d) -> Conv3d:
 
 
 def _candidate(layout: VectorLayout) -> Candidate:
-    estimate = Estimate(scaled(DIRECT), lambda rates: nanoseconds(layout, rates))
+    estimate = Estimate(DIRECT, lambda rates: nanoseconds(layout, rates))
     conv, tile = layout.conv, layout.tile
     weights = -(-conv.outputs // tile.rows) * tile.rows * conv.channels * conv.taps
     elements = conv.groups * weights + layout.near
@@ -391,7 +390,7 @@ def _candidate(layout: VectorLayout) -> Candidate:
         prepare=lambda w: DirectConvolution(layout, w),
         items=layout.items,
         estimate=estimate,
-        preparing=PREPARING * relative().call,
+        preparing=PREPARING,
     )
 
 
@@ -431,7 +430,7 @@ def nanoseconds(layout: VectorLayout, rates: DirectRates) -> float:
 def _finished_nanoseconds(layout: VectorLayout) -> float:
     """Return the estimated time; an epilogue takes longer on parts of planes than on whole ones."""
     rows = layout.conv.outputs if layout.step < layout.sizes[ROW] else 0
-    return nanoseconds(layout, scaled(DIRECT)) + FINISHED_ROW * rows
+    return nanoseconds(layout, DIRECT) + FINISHED_ROW * rows
 
 
 @dataclass(frozen=True)

@@ -1,30 +1,21 @@
-"""Convolution by matrix products: of columns, plain ones, of every D-th position, Winograd's.
+"""Convolution by matrix products: of columns, and plain ones.
 
 The patches of a block of output rows are gathered as a matrix `[g, C/g * taps, positions]` and
 multiplied by the filter. A kernel of size 1 needs no patches.
-
-Taps that lie D apart only combine inputs and outputs that are equal modulo D. Each residue is a
-convolution without dilation on a smaller map, which has faster kernels.
-
-3x3 with stride 1: Winograd's minimal filtering takes fewer multiplications, more additions.
 """
 
 from __future__ import annotations
 
-import itertools
-import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from irdeconv.ir.spec import Array
-from irdeconv.kernels import jit, scratch
+from irdeconv.kernels import jit
 from irdeconv.kernels import scratch as blocking
 from irdeconv.kernels.candidate import (
-    ROUNDING,
     Candidate,
     ConvProblem,
     Epilogue,
@@ -32,15 +23,12 @@ from irdeconv.kernels.candidate import (
     Kernel,
     Piece,
     deliver,
-    finish,
 )
 from irdeconv.kernels.convolution import (
     COLUMN,
     ROW,
-    TRANSFORMED,
     Blockwise,
     Conv3d,
-    FixedBlockwise,
     Work,
     as_conv3d,
     flat_planes,
@@ -51,14 +39,11 @@ from irdeconv.kernels.convolution_rows import (
     RowBlocks,
     gather_columns,
     partition,
-    row_block,
 )
 from irdeconv.kernels.jit import MULTIPLIED
-from irdeconv.kernels.machine import relative
 from irdeconv.kernels.products import (
     ProductCall,
     aliases,
-    call_cost,
     lanes,
     multiply,
     product_calls,
@@ -73,7 +58,7 @@ from irdeconv.kernels.recorded_calls import (
     remade,
 )
 from irdeconv.kernels.scratch import ITEMS, Space, contiguous, pieces, shares
-from irdeconv.kernels.threads import Alone, Team
+from irdeconv.kernels.threads import Team
 
 LONG_WINDOW = 16  # a copy of windows longer than this costs no more than its elements
 SHORT_ROW = 64  # a copy of rows shorter than this costs more than its elements
@@ -132,7 +117,7 @@ def work_of(conv: Conv3d, blocks: RowBlocks) -> Work:
 
 
 @dataclass(frozen=True)
-class Im2col(FixedBlockwise[RowBlock]):
+class Im2col(Blockwise[RowBlock]):
     """Gather every tap, multiply once; `matrix` is `[g, M/g, C/g * taps]`, rows innermost."""
 
     matrix: Array
@@ -284,7 +269,7 @@ def blocks_of(conv: Conv3d) -> list[PositionBlock]:
 
 
 @dataclass(frozen=True)
-class Pointwise(FixedBlockwise[PositionBlock]):
+class Pointwise(Blockwise[PositionBlock]):
     """Multiplies blocks of positions, still cached afterwards; `matrix` is `[g, M/g, C/g]`."""
 
     matrix: Array
@@ -335,338 +320,3 @@ def _products(calls: list[ProductCall]) -> Piece:
             fn(a, b, result)
 
     return recorded_matmuls(calls) or work
-
-
-@dataclass(frozen=True)
-class ResidueConv:
-    """One residue: its inputs, its outputs, and its convolution without dilation."""
-
-    inputs: tuple[Any, ...]
-    outputs: tuple[Any, ...]
-    problem: ConvProblem
-
-
-def _residues(problem: ConvProblem, factors: tuple[int, ...]) -> list[ResidueConv]:
-    """Split into residues modulo `factors`, which divide dilations of axes of stride 1."""
-    residues = []
-    for e in itertools.product(*(range(f) for f in factors)):
-        # y[e + f*t] = sum over k of x[e - begin + f*(t + k*D/f)] * w[k]
-        begins = [i - b for i, b in zip(e, problem.begin, strict=True)]
-        first = [p % f for p, f in zip(begins, factors, strict=True)]
-        shape = (
-            -(-(i - r) // f) for i, r, f in zip(problem.shape[2:], first, factors, strict=True)
-        )
-        sizes = (-(-(o - i) // f) for o, i, f in zip(problem.sizes, e, factors, strict=True))
-        dense = replace(
-            problem,
-            shape=(*problem.shape[:2], *(max(0, i) for i in shape)),
-            sizes=tuple(max(0, o) for o in sizes),
-            dilations=tuple(d // f for d, f in zip(problem.dilations, factors, strict=True)),
-            begin=tuple(-(p // f) for p, f in zip(begins, factors, strict=True)),
-        )
-        inputs = (..., *(slice(r, None, f) for r, f in zip(first, factors, strict=True)))
-        outputs = (..., *(slice(i, None, f) for i, f in zip(e, factors, strict=True)))
-        residues.append(ResidueConv(inputs, outputs, dense))
-    return residues
-
-
-class Decimated:
-    """The kernel: one for each residue."""
-
-    def __init__(self, residues: list[ResidueConv], kernels: list[Kernel]) -> None:
-        self.pairs = list(zip(residues, kernels, strict=True))
-
-    def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
-        """See Kernel."""
-        early = None if epilogue is None or epilogue.positional else epilogue
-
-        def compute(pair: tuple[ResidueConv, Kernel], team: Team) -> None:
-            residue, kernel = pair
-            sums = team.space.array(residue.problem.out_shape, out.dtype)
-            kernel(x[residue.inputs], sums, early, team)
-            _copy(sums, out[residue.outputs], team)
-
-        if len(self.pairs) >= ITEMS:  # else threads share the work of one after the other
-            team.each(self.pairs, lambda pair, space: compute(pair, Alone(space)))
-        else:
-            used = team.space.used
-            for pair in self.pairs:
-                team.space.release(used)
-                compute(pair, team)
-        if early is None:
-            finish(out, epilogue, team)
-
-
-def _copy(source: Array, into: Array, team: Team) -> None:
-    def work(item: tuple[int, slice], _: Space) -> None:
-        into[item] = source[item]
-
-    least = blocking.SIZES.decimated_elements // max(1, source[0, 0].size)
-    step = max(1, -(-source.shape[1] // 8), least)
-    team.each(list(itertools.product(range(len(source)), pieces(source.shape[1], step))), work)
-
-
-def decimated_candidates(
-    problem: ConvProblem, list_kernels: Callable[[ConvProblem], list[Candidate]]
-) -> list[Candidate]:
-    """Return the kernel if it applies; `list_kernels` lists those for the residues."""
-    rows = list(zip(problem.strides, problem.dilations, problem.kernel, strict=True))
-    factors = tuple(d if s == 1 and k > 1 else 1 for s, d, k in rows)
-    if all(f == 1 for f in factors) or np.dtype(problem.dtype).itemsize < 4:
-        return []
-    residues = _residues(problem, factors)
-    best = [list_kernels(r.problem)[0] for r in residues]
-    elements = sum(r.problem.positions for r in residues) * problem.shape[1]
-    written = math.prod(problem.out_shape)
-    cost = sum(c.cost + 12 * call_cost() for c in best)
-    cost += 0.5 * relative().copy * elements + 0.8 * relative().strided * written
-    different = {r.problem: c for r, c in zip(residues, best, strict=True)}
-    scratch = sum(c.scratch for c in different.values())
-    # Its results, and its inputs if the kernel needs them to be neighbours.
-    scratch += problem.itemsize * max(
-        math.prod(w.out_shape) + math.prod(w.shape) for w in different
-    )
-
-    def prepare(w: Array) -> Kernel:
-        kernels = {key: c.prepare(w) for key, c in different.items()}
-        return Decimated(residues, [kernels[r.problem] for r in residues])
-
-    transforms, spreads = (any(getattr(c, f) for c in best) for f in ("transforms", "spreads"))
-    items = len(residues) if len(residues) >= ITEMS else min(c.items for c in best)
-    return [
-        Candidate(
-            name=f"decimated {best[0].name}",
-            cost=cost,
-            scratch=scratch,
-            prepare=prepare,
-            items=items,
-            transforms=transforms,
-            spreads=spreads,
-        )
-    ]
-
-
-# Winograd's minimal filtering: F(m, 3) computes m neighbouring outputs from m + 2 inputs with m + 2
-# products instead of 3m; in two dimensions tiles of m x m outputs take (m+2)^2 products per channel
-# instead of 9m^2. Products of all channels are matrix products, one per position inside the tile; a
-# depth axis adds to their inner dimension. The transforms are additions of whole planes: inputs are
-# split by row and column modulo m first, so that neighbouring tiles are neighbours in memory and a
-# tile's inputs are shifted runs.
-PASSES_OF_MEMORY = 1.3  # times compiled tiles, which take the data in fewer passes
-FAR_CACHE = 1 << 21  # elements; larger data comes from main memory every time
-
-Planes = Sequence[Array] | Array
-Transform = Callable[[Planes, Planes, Array, Array], None]
-
-# The filter's transform G; those of the data are written out below.
-FILTERS = {
-    2: np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]]),
-    4: np.array(
-        [
-            [1 / 4, 0, 0],
-            [-1 / 6, -1 / 6, -1 / 6],
-            [-1 / 6, 1 / 6, -1 / 6],
-            [1 / 24, 1 / 12, 1 / 6],
-            [1 / 24, -1 / 12, 1 / 6],
-            [0, 0, 1],
-        ]
-    ),
-}
-
-
-def _enter2(a: Planes, out: Planes, t: Array, u: Array) -> None:
-    """Transform 4 inputs for F(2, 3)."""
-    np.subtract(a[0], a[2], out=out[0])
-    np.add(a[1], a[2], out=out[1])
-    np.subtract(a[2], a[1], out=out[2])
-    np.subtract(a[1], a[3], out=out[3])
-
-
-def _leave2(y: Planes, out: Planes, t: Array, u: Array) -> None:
-    """Transform 4 sums of F(2, 3) into 2 outputs."""
-    np.add(y[0], y[1], out=out[0])
-    np.add(out[0], y[2], out=out[0])
-    np.subtract(y[1], y[2], out=out[1])
-    np.subtract(out[1], y[3], out=out[1])
-
-
-def _enter4(a: Planes, out: Planes, t: Array, u: Array) -> None:
-    """Transform 6 inputs for F(4, 3); common differences are computed once."""
-    np.subtract(a[4], a[2], out=t)
-    np.subtract(a[3], a[1], out=u)
-    np.add(u, u, out=u)
-    np.add(t, u, out=out[3])
-    np.subtract(t, u, out=out[4])
-    np.subtract(a[0], a[2], out=out[0])
-    np.multiply(out[0], 4, out=out[0])
-    np.add(out[0], t, out=out[0])
-    np.subtract(a[5], a[3], out=out[5])
-    np.subtract(out[5], u, out=out[5])
-    np.subtract(out[5], u, out=out[5])
-    np.multiply(a[2], 4, out=t)
-    np.subtract(a[4], t, out=t)
-    np.multiply(a[1], 4, out=u)
-    np.subtract(a[3], u, out=u)
-    np.add(t, u, out=out[1])
-    np.subtract(t, u, out=out[2])
-
-
-def _leave4(y: Planes, out: Planes, t: Array, u: Array) -> None:
-    """Transform 6 sums of F(4, 3) into 4 outputs."""
-    np.add(y[1], y[2], out=t)
-    np.add(y[3], y[4], out=u)
-    np.add(y[0], t, out=out[0])
-    np.add(out[0], u, out=out[0])
-    np.multiply(u, 4, out=u)
-    np.add(t, u, out=out[2])
-    np.subtract(y[1], y[2], out=t)
-    np.subtract(y[3], y[4], out=u)
-    np.add(u, u, out=u)
-    np.add(t, u, out=out[1])
-    np.multiply(u, 4, out=u)
-    np.add(t, u, out=out[3])
-    np.add(out[3], y[5], out=out[3])
-
-
-TRANSFORMS: dict[int, tuple[Transform, Transform]] = {2: (_enter2, _leave2), 4: (_enter4, _leave4)}
-
-
-def winograd_candidates(problem: ConvProblem) -> list[Candidate]:
-    """Return the kernels of two tile sizes, if they apply."""
-    conv = as_conv3d(problem)
-    return [_winograd(conv, m) for m in (2, 4)] if applies(conv) else []
-
-
-def _winograd(conv: Conv3d, m: int) -> Candidate:
-    blocks = winograd_blocks_of(conv, m)
-
-    def prepare(w: Array) -> Kernel:
-        g = FILTERS[m]
-        w = conv.filter(w)[0].astype(np.float64)  # [M, C, depth, 3, 3]
-        u = np.einsum("ik,jl,mcdkl->ijmdc", g, g, w, optimize=True)
-        u = u.reshape(len(g) ** 2, conv.outputs, -1)  # [(m+2)^2, M, depth*C]
-        return WinogradConvolution(conv, blocks, m, np.ascontiguousarray(u, conv.compute))
-
-    work = winograd_work_of(conv, m, blocks)
-    candidate = work.candidate(f"winograd{m}", prepare, TRANSFORMED)
-    cost = candidate.cost * (ROUNDING if m == 4 else 1)  # F(4, 3) costs accuracy
-    if jit.available():
-        cost *= PASSES_OF_MEMORY
-    return replace(candidate, cost=cost, transforms=True)
-
-
-def winograd_work_of(conv: Conv3d, m: int, blocks: Sequence[RowBlock]) -> Work:
-    """Count the transforms and the products of one position inside the tile each."""
-    work, n, first = Work(conv), len(blocks), blocks[0]
-    work.blocks = n
-    pitch = -(-conv.sizes[COLUMN] // m) + 1
-    tiles = -(-first.rows // m)
-    channels = conv.channels * conv.axes[0].kernel
-    work.multiply(conv.outputs, channels, tiles * pitch, n * (m + 2) ** 2)
-    work.frame(first.frame.elements, n)
-    work.convert(0, conv.outputs * first.rows * conv.sizes[COLUMN])
-    plane = n * channels * (tiles + 1) * pitch
-    work.copy(plane * m * m, pitch, True)
-    enter, leave = (4, 4) if m == 2 else (17, 13)
-    work.added += plane * enter * (m + m + 2)
-    out = n * conv.outputs * tiles * pitch
-    work.added += out * leave * (m + 2 + m)
-    work.copy(out * m * m, pitch, True)
-    area = (m + 2) ** 2
-    filters = area * conv.outputs * channels
-    work.scratch += filters
-    work.cold += n * filters if filters > FAR_CACHE else 0
-    work.scratch += (plane // n) * (m * m + m * (m + 2) + area + 2 * (m + 2))
-    work.scratch += (out // n) * (area + m * (m + 2) + m * m + 2 * (m + 2))
-    work.steps += n * (2 * m * m + 2 * enter + 2 * leave)
-    return work
-
-
-def applies(conv: Conv3d) -> bool:
-    """Whether the convolution has 3x3 rows and columns without stride or dilation."""
-    plane = all(a.kernel == 3 and a.stride == a.dilation == 1 for a in conv.axes[ROW:])
-    floats = conv.compute.kind == "f"
-    return floats and plane and conv.axes[0].stride == conv.axes[0].dilation == conv.groups == 1
-
-
-def winograd_blocks_of(conv: Conv3d, m: int) -> list[RowBlock]:
-    """Split each output depth into rows of tiles."""
-    height, width = conv.sizes[ROW:]
-    tiles = -(-height // m)
-    channels = conv.channels * conv.axes[0].kernel + conv.outputs
-    each = (m + 2) ** 2 * channels * (-(-width // m) + 1) * conv.itemsize
-    rows = max(1, min(tiles, scratch.SIZES.winograd_bytes // each))
-    rows = -(-tiles // -(-tiles // rows)) * m
-    return [
-        row_block(conv, n, slice(0, 1), d, h, rows, m)
-        for n in pieces(conv.images, 1)
-        for d in range(conv.sizes[0])
-        for h in range(0, height, rows)
-    ]
-
-
-@dataclass(frozen=True)
-class WinogradConvolution(Blockwise[RowBlock]):
-    """F(m x m, 3 x 3), `m` being 2 or 4; `matrices` come from `transformed`."""
-
-    m: int
-    matrices: Array
-
-    def _block(
-        self, x: Array, out: Array, b: RowBlock, epilogue: Epilogue | None, space: Space
-    ) -> None:
-        conv, m = self.conv, self.m
-        columns = conv.sizes[COLUMN]
-        right, tiles, pitch = self._enter(b.frame.of(x, space)[0], space)
-        sums = space.array(((m + 2) ** 2, conv.outputs, tiles * pitch), conv.compute)
-        multiply(self.matrices, right[..., : tiles * pitch], out=sums)
-        planes = self._leave(sums, space).reshape(m, m, conv.outputs, tiles, pitch)
-        target = out[b.image, :, b.positions]
-        total = target if conv.direct else space.array(target.shape, conv.compute)
-        rows = total.reshape(conv.outputs, b.rows, columns)
-        for r in range(min(m, b.rows)):
-            for c in range(min(m, columns)):
-                place = rows[:, r::m, c::m]
-                place[...] = planes[c, r, :, : place.shape[1], : place.shape[2]]
-        deliver(total, target, epilogue, b.image, b.channels, b.positions)
-
-    def _enter(self, f: Array, space: Space) -> tuple[Array, int, int]:
-        """Return a frame's transform `[(m+2)^2, depth*C, (tiles+1)*pitch]`, tiles and pitch."""
-        m, dtype = self.m, self.conv.compute
-        f = f.swapaxes(0, 1)
-        rows, pitch = f.shape[2] // m, f.shape[3] // m
-        channels = f.shape[0] * f.shape[1]
-        size = channels * rows * pitch
-        split = space.array((m, m, size + pitch + 1), dtype)
-        for c in range(m):
-            for r in range(m):
-                part = split[c, r, :size].reshape(*f.shape[:2], rows, pitch)
-                part[...] = f[:, :, r::m, c::m]
-        split[..., size:] = 0
-        turn = TRANSFORMS[m][0]
-        run = size + pitch
-        t, u = (space.array((m + 2, run), dtype) for _ in range(2))
-        columns = space.array((m, m + 2, run), dtype)
-        turn(
-            [split[a % m, :, a // m : a // m + run] for a in range(m + 2)],
-            [columns[:, j] for j in range(m + 2)],
-            t[:m],
-            u[:m],
-        )
-        done = space.array((m + 2, m + 2, size), dtype)
-        shifts = [(a % m, a // m * pitch) for a in range(m + 2)]
-        turn([columns[r, :, s : s + size] for r, s in shifts], done, t[:, :size], u[:, :size])
-        return done.reshape((m + 2) ** 2, channels, rows * pitch), rows - 1, pitch
-
-    def _leave(self, sums: Array, space: Space) -> Array:
-        """Return the outputs `[column, row, M*tiles]` of the sums `[(m+2)^2, M, tiles]`."""
-        m = self.m
-        sums = sums.reshape(m + 2, m + 2, -1)
-        size = sums.shape[2]
-        turn = TRANSFORMS[m][1]
-        t, u = (space.array((m + 2, size), sums.dtype) for _ in range(2))
-        rows = space.array((m, m + 2, size), sums.dtype)
-        turn(sums, rows, t, u)
-        planes = space.array((m, m, size), sums.dtype)
-        turn([rows[:, j] for j in range(m + 2)], planes, t[:m], u[:m])
-        return planes

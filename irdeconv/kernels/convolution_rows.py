@@ -24,14 +24,14 @@ from irdeconv.kernels import candidate, jit, scratch
 from irdeconv.kernels.convolution import (
     COLUMN,
     ROW,
+    Blockwise,
     Conv3d,
-    FixedBlockwise,
     Frame,
     as_conv3d,
     frame_of,
     overlapping,
 )
-from irdeconv.kernels.machine import rate, scaled
+from irdeconv.kernels.machine import product_rate, scaled
 from irdeconv.kernels.products import NEAR_LEFT, columns_computed, product_calls, tile
 from irdeconv.kernels.recorded_calls import Calls, in_turn, remade
 from irdeconv.kernels.scratch import ITEMS, Space, contiguous, pieces, shares
@@ -112,21 +112,15 @@ class RowBlocks:
         return row_block(conv, some, members, d, h * self.rows, self.rows)
 
 
-def row_block(
-    conv: Conv3d, images: slice, groups: slice, d: int, h: int, rows: int, tile: int = 0
-) -> RowBlock:
-    """Describe up to `rows` rows from `h` of depth `d`, the frame with room for whole `tile`s."""
+def row_block(conv: Conv3d, images: slice, groups: slice, d: int, h: int, rows: int) -> RowBlock:
+    """Describe up to `rows` rows from `h` of depth `d`."""
     depth, row, column = conv.axes
     rows = min(rows, row.out - h)
-
-    def seen(axis: candidate.WindowAxis, count: int) -> int:
-        return tile * (-(-count // tile) + 1) if tile else axis.span(count)
-
     start = (d * row.out + h) * column.out
     box = (
         (d * depth.stride - depth.begin, depth.kernel, depth.dilation),
-        (h * row.stride - row.begin, seen(row, rows), 1),
-        (-column.begin, seen(column, column.out), 1),
+        (h * row.stride - row.begin, row.span(rows), 1),
+        (-column.begin, column.span(column.out), 1),
     )
     return RowBlock(
         image=images.start,
@@ -214,15 +208,15 @@ class InterleavedRates:
     products, and elements of their results; calls of NumPy, and blocks.
     """
 
-    copied: float = rate("copy", 0.173)
-    strided: float = rate("strided", 0.226)
-    runs: float = rate("call", 3.7)
-    macs: float = rate("product", 0.0159)
-    products: float = rate("call", 20)
-    results: float = rate("copy", 0.00791)
-    far_left: float = rate("far", 0.3)  # each element of a filter beyond `NEAR_LEFT`, for a row
-    calls: float = rate("call", 150)
-    blocks: float = rate("call", 992)
+    copied: float = 0.173
+    strided: float = 0.226
+    runs: float = 3.7
+    macs: float = product_rate(0.0159)
+    products: float = 20
+    results: float = 0.00791
+    far_left: float = 0.3  # each element of a filter beyond `NEAR_LEFT`, for a row
+    calls: float = 150
+    blocks: float = 992
 
 
 INTERLEAVED = InterleavedRates()
@@ -318,7 +312,7 @@ def blocks_of(conv: Conv3d) -> list[InterleavedBlock]:
 
 
 @dataclass(frozen=True)
-class Interleaved(FixedBlockwise[InterleavedBlock]):
+class Interleaved(Blockwise[InterleavedBlock]):
     """Interleave rows, then multiply; `matrix` is `[g, M/g, row, depth, column, C/g]`.
 
     `band` rows are computed by one product of an output each; 0: all outputs by one of a row.

@@ -19,8 +19,8 @@ from irdeconv.ir.spec import Array
 from irdeconv.kernels import jit, scratch
 from irdeconv.kernels.candidate import Candidate, ConvProblem, Epilogue, Fix, Kernel, Piece, deliver
 from irdeconv.kernels.convolution import (
+    Blockwise,
     Conv3d,
-    FixedBlockwise,
     Work,
     as_conv3d,
 )
@@ -85,7 +85,7 @@ def laid_out(conv: Conv3d, w: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class Shifted(FixedBlockwise[int]):
+class Shifted(Blockwise[int]):
     """A block is an image; `weights` see `laid_out`, `shifts` see `shifts_of`."""
 
     weights: Array

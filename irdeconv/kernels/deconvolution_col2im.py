@@ -18,7 +18,6 @@ from irdeconv.kernels import deconvolution, jit
 from irdeconv.kernels.candidate import Candidate, ConvProblem, Estimate
 from irdeconv.kernels.deconvolution import OutputBlock
 from irdeconv.kernels.jit import LANES
-from irdeconv.kernels.machine import rate, scaled
 from irdeconv.kernels.products import CALL
 
 
@@ -263,7 +262,7 @@ class Passes:
         self, name: str, rates: NumpyRates, scratch: int, prepare: Callable[..., Any]
     ) -> Candidate:
         """Return a candidate with this work's cost."""
-        estimate = Estimate(scaled(rates), self.nanoseconds)
+        estimate = Estimate(rates, self.nanoseconds)
         items = max(1, round(self.items))
         return Candidate(name, estimate.cost, scratch, prepare, items=items, estimate=estimate)
 
@@ -273,13 +272,13 @@ class NumpyRates:
     """Nanoseconds of one of each count in `Passes`."""
 
     product: float = 1.0
-    items: float = rate("call", 5000.0)
-    calls: float = rate("call", CALL)
-    copied: float = rate("copy", 0.2)
-    rows: float = rate("call", 13.0)
-    written: float = rate("strided", 0.35)
-    filled: float = rate("copy", 0.06)
-    added: float = rate("added", 0.2)
+    items: float = 5000.0
+    calls: float = CALL
+    copied: float = 0.2
+    rows: float = 13.0
+    written: float = 0.35
+    filled: float = 0.06
+    added: float = 0.2
 
 
 PHASES = NumpyRates(

@@ -40,7 +40,6 @@ from irdeconv.kernels.deconvolution import (
     tile_bytes,
 )
 from irdeconv.kernels.deconvolution_col2im import start_of
-from irdeconv.kernels.machine import relative, scaled
 from irdeconv.kernels.panels import Panels, RowTurns, VectorPlaces
 from irdeconv.kernels.recorded_calls import Recorded, Repeated, in_turn
 from irdeconv.kernels.scratch import (
@@ -83,7 +82,7 @@ class DirectDeconvolution:
     """The kernel."""
 
     def __init__(self, cut: residue_cuts.ResidueCut, w: Array) -> None:
-        cost = partial(residue_cuts.ResidueCut.nanoseconds, rates=scaled(residue_cuts.RESIDUES))
+        cost = partial(residue_cuts.ResidueCut.nanoseconds, rates=residue_cuts.RESIDUES)
         finer, items = residue_cuts.ResidueCut.finer, attrgetter("items")
         cut = scratch.cut_for_threads(cut, finer, items, cost)
         self.cut, self.problem = cut, cut.problem
@@ -346,7 +345,7 @@ def candidates(problem: ConvProblem) -> list[Candidate]:
         _cut(problem, mode, 1)
         for mode in (residue_cuts.GAPS, residue_cuts.ROWS, residue_cuts.NEAR, residue_cuts.APART)
     ]
-    rates = scaled(residue_cuts.RESIDUES)
+    rates = residue_cuts.RESIDUES
     best = min(cuts, key=lambda cut: cut.nanoseconds(rates))
     way = shared(_candidate(_cut(problem, best.mode, share)) for share in SHARES)
     others = (_candidate(cut) for cut in cuts if cut is not best)
@@ -368,7 +367,7 @@ def _cut(problem: ConvProblem, mode: str, share: int) -> residue_cuts.ResidueCut
 
 def _candidate(cut: residue_cuts.ResidueCut) -> Candidate:
     problem = cut.problem
-    estimate = Estimate(scaled(residue_cuts.RESIDUES), cut.nanoseconds)
+    estimate = Estimate(residue_cuts.RESIDUES, cut.nanoseconds)
     chunks = -(-problem.group_outputs // cut.channels)
     weights = sum((cut.rows(p) + cut.tile(p).rows) * cut.depth(p) for p in cut.products)
     elements = cut.near + problem.groups * chunks * weights
@@ -382,5 +381,5 @@ def _candidate(cut: residue_cuts.ResidueCut) -> Candidate:
         prepare=lambda w: DirectDeconvolution(cut, w),
         items=cut.items,
         estimate=estimate,
-        preparing=PREPARING * relative().call,
+        preparing=PREPARING,
     )

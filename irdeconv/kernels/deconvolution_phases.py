@@ -50,9 +50,9 @@ from irdeconv.kernels.deconvolution import (
     tile_bytes,
 )
 from irdeconv.kernels.deconvolution_col2im import PHASES, Passes
-from irdeconv.kernels.machine import relative
+from irdeconv.kernels.machine import product_time
 from irdeconv.kernels.products import (
-    call_cost,
+    CALL,
     lanes,
     matrix,
     multiply,
@@ -374,19 +374,18 @@ def single_candidates(problem: ConvProblem) -> list[Candidate]:
     n, c, m = problem.shape[0], problem.group_inputs, problem.group_outputs
     columns, plane = m * taps, math.prod(problem.sizes)
     chunks = max(1, c * columns // blocking.SIZES.single_elements)
-    now = relative()
-    cost = 0.06 * now.copy * c * columns + 1000 * now.call
+    cost = 0.06 * c * columns + 1000
     if n > 1:
         cost = chunks * product_cost(n, c, columns // chunks)
     if taps != plane:
-        cost += n * m * (PLACED * now.strided * taps + ZERO * now.copy * plane)
+        cost += n * m * (PLACED * taps + ZERO * plane)
     tile = taps * (taps != plane) + plane * problem.narrow
     elements = problem.groups * c * columns + n * min(m, _channels(c, taps)) * tile
     elements += n * problem.shape[1] * problem.narrow
     return [
         Candidate(
             name="single",
-            cost=problem.groups * cost + 2000 * now.call,
+            cost=problem.groups * cost + 2000,
             scratch=elements * problem.itemsize + 3 * ALIGNMENT,
             prepare=partial(_Single, problem),
             items=problem.groups * -(-m // _channels(c, taps)),
@@ -490,7 +489,6 @@ def _cost(problem: ConvProblem) -> float:
     if problem.rank != 2 or problem.shape[1] != problem.groups:
         return math.inf
     (i0, i1), (o0, o1) = problem.shape[2:], problem.sizes
-    now, call = relative(), call_cost()
-    one = 0.0115 * now.product * (o0 * i0 * i1 + o0 * i1 * o1)
-    one += 0.135 * now.copy * (i0 * i1 + o0 * i1 + o0 * o1)
-    return problem.shape[0] * problem.outputs * (one + 0.3 * call) + 4 * call
+    one = 0.0115 * product_time() * (o0 * i0 * i1 + o0 * i1 * o1)
+    one += 0.135 * (i0 * i1 + o0 * i1 + o0 * o1)
+    return problem.shape[0] * problem.outputs * (one + 0.3 * CALL) + 4 * CALL

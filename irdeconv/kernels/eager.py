@@ -53,8 +53,7 @@ from irdeconv.kernels.candidate import (
 from irdeconv.kernels.convolution import MOST_AXES
 from irdeconv.kernels.deconvolution import axes_of
 from irdeconv.kernels.deconvolution_phases import separable
-from irdeconv.kernels.jit import available, retried
-from irdeconv.kernels.machine import relative
+from irdeconv.kernels.jit import retried
 from irdeconv.kernels.panels import own_tiles, step_name
 from irdeconv.kernels.products import convolve_in_order, deconvolve_in_order, in_order
 from irdeconv.kernels.scratch import Space, pieces
@@ -64,7 +63,6 @@ from irdeconv.kernels.threads import Alone, Team, Threads, arithmetic
 KERNELS = (
     convolution_im2col.pointwise_candidates,
     convolution_im2col.candidates,
-    convolution_im2col.winograd_candidates,
     convolution_depthwise.depthwise_candidates,
 )
 # They list their kernels for a deconvolution, maybe none; these transform nothing.
@@ -96,7 +94,6 @@ def convolution_candidates(problem: ConvProblem) -> list[Candidate]:
     plain = convolution_rows.candidates, convolution_shifted.candidates
     listing = KERNELS if compiled else (*KERNELS, *plain)
     candidates = compiled + [c for kernels in listing for c in kernels(problem)]
-    candidates += convolution_im2col.decimated_candidates(problem, convolution_candidates)
     return sorted(candidates, key=lambda c: c.cost)
 
 
@@ -125,8 +122,7 @@ def as_deconvolution(problem: ConvProblem, limit: float = math.inf) -> list[Cand
 
     back = problem.reversed
     found = deconvolution_phases.single_candidates(back)
-    if available():  # else those for convolutions are better
-        found += deconvolution_winograd.candidates(back, limit)
+    found += deconvolution_winograd.candidates(back, limit)
     return [_turned(c, back) for c in found]
 
 
@@ -190,10 +186,10 @@ def as_convolution(problem: ConvProblem) -> list[Candidate]:
     if problem.rank > MOST_AXES or any(s != 1 for s in problem.strides):
         return []
 
-    back, unseen = problem.reversed, UNSEEN * relative().call
+    back = problem.reversed
 
     def named(c: Candidate) -> Candidate:
-        return replace(c, name=f"convolution {c.name}", cost=c.cost + unseen)
+        return replace(c, name=f"convolution {c.name}", cost=c.cost + UNSEEN)
 
     return [_turned(c, back).changed(named) for c in convolution_candidates(back)]
 
@@ -201,7 +197,7 @@ def as_convolution(problem: ConvProblem) -> list[Candidate]:
 def _converting(problem: ConvProblem, candidate: Candidate) -> Candidate:
     """Add the cost of converting, by block, if floats narrower than f32 are summed in f32."""
     elements = math.prod(problem.shape) + math.prod(problem.out_shape)
-    cost = candidate.cost + CONVERT * relative().copy * elements
+    cost = candidate.cost + CONVERT * elements
     return replace(candidate.given(lambda w: w.astype(problem.compute)), cost=cost)
 
 
@@ -238,7 +234,7 @@ def prepared_sums() -> Sums:
             return _convolve(x, w, problem, out)
         key = problem.dtype, available()
         if key not in kernels:
-            kernels[key] = retried(lambda: _untransformed(problem)[0].prepare(w))
+            kernels[key] = retried(lambda: _unspread(problem)[0].prepare(w))
         _LOCAL.team.begin()
         return kernels[key](x, out, None, _LOCAL.team)
 
@@ -311,12 +307,11 @@ def _convolve(x: Array, w: Array, problem: ConvProblem, out: Array) -> None:
     elif problem.rank > MOST_AXES:
         _plane_by_plane(x, w, problem, out)
     else:
-        _once(lambda: _untransformed(problem), x, w, out)
+        _once(lambda: _unspread(problem), x, w, out)
 
 
-def _untransformed(problem: ConvProblem) -> list[Candidate]:
-    """Return the kernels without Winograd's transform, which rounds, and takes time by filter."""
-    return [c for c in convolution_candidates(problem) if not (c.transforms or c.spreads)]
+def _unspread(problem: ConvProblem) -> list[Candidate]:
+    return [c for c in convolution_candidates(problem) if not c.spreads]
 
 
 def _plane_by_plane(x: Array, w: Array, problem: ConvProblem, out: Array) -> None:

@@ -1,9 +1,7 @@
-"""The speed of this machine (profiles, rates), its BLAS, locks that survive a fork.
+"""The speed of this machine's matrix products, its BLAS, locks that survive a fork.
 
-The rates of the kernels' cost formulas were fitted on one processor, whose profile is `FITTED`.
-Each is a multiple of one number of the profile, and scales with it on another processor. The same
-profile always chooses the same kernels. The kernels that OpenBLAS has chosen decide which packaged
-profile is used.
+The rates of the kernels' cost formulas were fitted on one processor. On another one those of matrix
+products are multiplied by one number, which depends on the vectors that OpenBLAS uses there.
 
 After a fork the child process renews its locks, because the other threads do not exist there.
 """
@@ -13,9 +11,9 @@ from __future__ import annotations
 import ctypes
 import itertools
 import os
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass, field, fields, replace
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -242,50 +240,14 @@ def use_one_blas_thread() -> None:
         library.set_num_threads(1)
 
 
-@dataclass(frozen=True, kw_only=True)
-class MachineProfile:
-    """Nanoseconds on one thread, of f32."""
-
-    product: float  # a multiply-add of NumPy's matrix product
-    sums: float  # a vector of the micro-kernel's products
-    copy: float  # an element copied in a cache
-    far: float  # an element copied from memory to memory
-    strided: float  # an element written beside another
-    added: float  # an element of a sum of two arrays
-    call: float  # a call of NumPy
-    compiled: float  # a call of a compiled function
-    wake: float  # a thread that wakes up
-
-    def over(self, other: MachineProfile) -> MachineProfile:
-        """Return each number as a multiple of another profile's."""
-        pairs = zip(asdict(self).items(), asdict(other).values(), strict=True)
-        return MachineProfile(**{name: mine / its for (name, mine), its in pairs})
-
-
-NUMBERS = tuple(f.name for f in fields(MachineProfile))
-FITTED = MachineProfile(
-    product=0.0175,
-    sums=0.162,
-    copy=0.044,
-    far=0.208,
-    strided=0.266,
-    added=0.070,
-    call=650.0,
-    compiled=445.0,
-    wake=18_800.0,
-)
 # OpenBLAS names the kernels that it chose by a processor. How many bits the vectors of these have,
-# and how long a product takes, as a multiple of the fitted profile's.
+# and how long a product takes, as a multiple of that on the fitted processor.
 USUAL_BITS = 256
 CORES = {
     512: frozenset({"SkylakeX", "Cooperlake", "Sapphirerapids"}),
     128: frozenset({"Prescott", "Core2", "Penryn", "Dunnington", "Nehalem", "Atom", "Athlon"}),
 }
 PRODUCTS = {512: 0.52, USUAL_BITS: 1.0, 128: 2.8}
-PACKAGED = {
-    f"vectors of {bits} bits": replace(FITTED, product=times * FITTED.product)
-    for bits, times in PRODUCTS.items()
-}
 
 
 @cache
@@ -297,10 +259,15 @@ def multiplies_in_place() -> bool:
     return bool(CORES[512] & blas_cores())
 
 
-def packaged_name() -> str:
-    """Return the packaged profile of this processor."""
+def vector_bits() -> int:
+    """Return the bits of a vector in the products of OpenBLAS."""
     found = (bits for bits, names in CORES.items() if names & blas_cores())
-    return f"vectors of {next(found, USUAL_BITS)} bits"
+    return next(found, USUAL_BITS)
+
+
+def product_time() -> float:
+    """Return the time of a matrix product, as a multiple of that on the fitted processor."""
+    return PRODUCTS[vector_bits()]
 
 
 def installed(package: str) -> str | None:
@@ -312,69 +279,22 @@ def installed(package: str) -> str | None:
 
 
 R = TypeVar("R")
-NUMBER = "number"  # of the profile, which a field of a record of rates is a multiple of
+PRODUCT = "product"
 
 
-def rate(number: str, value: float | None = None) -> Any:
-    """Declare a rate: its number of a profile, of which it is a multiple, and the nanoseconds."""
-    metadata = {NUMBER: number}
-    return field(metadata=metadata) if value is None else field(default=value, metadata=metadata)
-
-
-@dataclass
-class _InForce:
-    """The profile of costs; None: the packaged one."""
-
-    profile: MachineProfile | None = None
-
-
-_NOW = _InForce()
-
-
-def profile() -> MachineProfile:
-    """Return the profile in force."""
-    return _NOW.profile or PACKAGED[packaged_name()]
-
-
-@cache
-def relative() -> MachineProfile:
-    """Return this machine's times as multiples of those on the machine of the fitted rates."""
-    return profile().over(FITTED)
+def product_rate(value: float) -> Any:
+    """Declare a rate that grows with the time of a matrix product."""
+    return field(default=value, metadata={PRODUCT: True})
 
 
 @cache
 def scaled(rates: R) -> R:
     """Return a record's rates on this machine, always the same object."""
-    found: R = _times(rates, relative())
-    return found
+    here: R = times(rates, product_time())
+    return here
 
 
-def unscaled(rates: R) -> R:
-    """Return the record that has these rates on this machine."""
-    found: R = _times(rates, MachineProfile(**dict.fromkeys(NUMBERS, 1.0)).over(relative()))
-    return found
-
-
-def _times(rates: Any, by: MachineProfile) -> Any:
-    numbers = {f.name: f.metadata.get(NUMBER) for f in fields(rates)}
-    return replace(
-        rates, **{n: getattr(rates, n) * getattr(by, of) for n, of in numbers.items() if of}
-    )
-
-
-@contextmanager
-def using(another: MachineProfile) -> Iterator[None]:
-    """Use another profile for costs inside, for tests and tools, one thread at a time."""
-    before = _NOW.profile
-    try:
-        _take(another)
-        yield
-    finally:
-        _take(before)
-
-
-def _take(another: MachineProfile | None) -> None:
-    """Use another profile for costs from now on; None: the packaged one."""
-    _NOW.profile = another
-    relative.cache_clear()
-    scaled.cache_clear()
+def times(rates: Any, factor: float) -> Any:
+    """Return a record with other rates of matrix products."""
+    own = {f.name: getattr(rates, f.name) for f in fields(rates) if PRODUCT in f.metadata}
+    return replace(rates, **{name: value * factor for name, value in own.items()})

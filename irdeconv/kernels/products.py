@@ -31,7 +31,7 @@ import numpy as np
 from irdeconv.ir.spec import Array
 from irdeconv.kernels import jit, scratch
 from irdeconv.kernels.candidate import ConvProblem, WindowAxis, trailing
-from irdeconv.kernels.machine import multiplies_in_place, rate, relative, scaled
+from irdeconv.kernels.machine import multiplies_in_place, product_rate, scaled
 from irdeconv.kernels.numpy_calls import NumPyCalls, add_along, product_call
 from irdeconv.kernels.scratch import Space
 
@@ -47,7 +47,7 @@ WHOLE_COLUMNS, LEFT_COLUMNS = 32, {16: 24.0, 8: 12.5, 4: 7.0, 2: 5.2, 1: 4.5}
 FEW_ROWS = 24  # rows of a product up to which a copy of its right operand costs more than it brings
 ALIASED_BYTES = 1 << 12  # rows a multiple apart share the few places of one set of the first cache
 SUMMED = 1024  # elements of a row that are summed in one go, at most
-CALL = 1200.0  # ns of one NumPy call on views, on the machine of the fitted rates
+CALL = 1200.0  # ns of one NumPy call on views
 NEAR_LEFT = 1 << 20  # elements of a left matrix that do not come from memory every time
 CALLS = 3  # of NumPy, at most, for a product in tiles
 
@@ -60,31 +60,26 @@ class ProductRates:
     element of the left, right and result matrix.
     """
 
-    call: float = rate("call", 1296)
-    outer_row: float = rate("call", 22.5)  # each row of an outer product
-    outer: float = rate("added", 0.0414)  # and each element
-    tile: float = rate("call", 351)  # each small product of those that a larger one is cut into
-    stacked: float = rate("call", 45)  # each small product of a stack
-    stacked_packed: float = rate("call", 40)  # and more if OpenBLAS packs it
-    tiled: float = rate("product", 0.0158)
-    tiled_left: float = rate("copy", 0.00288)
-    tiled_right: float = rate("copy", 0.0215)
-    tiled_result: float = rate("copy", 0.0215)
-    packed: float = rate("product", 0.0141)
-    packed_left: float = rate("copy", 0.186)
-    packed_right: float = rate("copy", 0.164)
-    packed_result: float = rate("copy", 0.0093)
-    far_left: float = rate("far", 0.3)  # each element of a left matrix beyond `NEAR_LEFT`
+    call: float = 1296
+    outer_row: float = 22.5  # each row of an outer product
+    outer: float = 0.0414  # and each element
+    tile: float = 351  # each small product of those that a larger one is cut into
+    stacked: float = 45  # each small product of a stack
+    stacked_packed: float = 40  # and more if OpenBLAS packs it
+    tiled: float = product_rate(0.0158)
+    tiled_left: float = 0.00288
+    tiled_right: float = 0.0215
+    tiled_result: float = 0.0215
+    packed: float = product_rate(0.0141)
+    packed_left: float = 0.186
+    packed_right: float = 0.164
+    packed_result: float = 0.0093
+    far_left: float = 0.3  # each element of a left matrix beyond `NEAR_LEFT`
 
 
 PRODUCT = ProductRates()
 
 ProductCall = tuple[Callable[..., Any], Array, Array, Array]  # a function and its arguments
-
-
-def call_cost() -> float:
-    """Return the nanoseconds of one NumPy call on views."""
-    return CALL * relative().call
 
 
 def multiply(a: Array, b: Array, out: Array) -> None:
@@ -209,7 +204,7 @@ def stack_cost(count: int, m: int, k: int, n: int) -> float:
         each += rates.stacked - rates.tile
         if m > 1 and not multiplies_in_place():
             each += rates.stacked_packed
-    return float(count * max(0.0, each) + CALLS * call_cost() + rates.far_left * far)
+    return float(count * max(0.0, each) + CALLS * CALL + rates.far_left * far)
 
 
 SWAPPED_ROWS = 100  # of a product a w^T, up to which the BLAS is faster as (w a^T)^T, ...

@@ -14,7 +14,6 @@ from irdeconv.kernels import deconvolution, jit
 from irdeconv.kernels.candidate import ConvProblem
 from irdeconv.kernels.deconvolution import Blocking, OutputBlock
 from irdeconv.kernels.jit import TURNS
-from irdeconv.kernels.machine import rate
 from irdeconv.kernels.panels import (
     FAR_BYTES,
     ProductColumns,
@@ -35,19 +34,19 @@ from irdeconv.kernels.scratch import shares
 class ResidueRates:
     """Nanoseconds of the kernel."""
 
-    sums: float = rate("sums", 0.124)  # each vector of products that is added
-    missed: float = rate("copy", 0.146)  # each vector that competing channels drive out of a cache
-    near: float = rate("copy", 0.43)  # each piece that is copied for a tile
-    framed: float = rate("copy", 0.011)  # each element of the padded input
-    line: float = rate("call", 1.75)  # each row of it
-    stored: float = rate("copy", 1.2)  # each vector that is written whole
-    parted: float = rate("call", 1.85)  # each row of a vector's piece
-    filled: float = rate("copy", 0.06)  # each zero of outputs that no tap reaches
-    streamed: float = rate("far", 0.003)  # each byte of weights that are not in a near cache
-    read: float = rate("copy", 0.0097)  # each element that a product reads of a block's inputs
-    call: float = rate("compiled", 118)
-    block: float = rate("compiled", 986)
-    alone: float = rate("compiled", 3640)  # each of these that is called from Python
+    sums: float = 0.124  # each vector of products that is added
+    missed: float = 0.146  # each vector that competing channels drive out of a cache
+    near: float = 0.43  # each piece that is copied for a tile
+    framed: float = 0.011  # each element of the padded input
+    line: float = 1.75  # each row of it
+    stored: float = 1.2  # each vector that is written whole
+    parted: float = 1.85  # each row of a vector's piece
+    filled: float = 0.06  # each zero of outputs that no tap reaches
+    streamed: float = 0.003  # each byte of weights that are not in a near cache
+    read: float = 0.0097  # each element that a product reads of a block's inputs
+    call: float = 118
+    block: float = 986
+    alone: float = 3640  # each of these that is called from Python
 
 
 RESIDUES = ResidueRates()

@@ -199,11 +199,9 @@ class BlockSizes:
     shared_columns: int = 512  # of an image that threads share
     interleaved_bytes: int = 1 << 21  # of rows
     shifted_elements: int = 3 << 16  # of weights that are laid out like the output, at most
-    winograd_bytes: int = 1 << 22  # of transformed inputs and outputs
     depthwise_bytes: int = 1 << 19  # of outputs, for the epilogue to find them in the cache
     direct_bytes: int = 1 << 19  # of a block's reads and writes, to stay in the cache
     direct_macs: int = 1 << 22  # from which on threads share an image
-    decimated_elements: int = 1 << 16  # that are copied, at least
 
     # Deconvolution
     terms_bytes: int = 3 << 20  # of terms

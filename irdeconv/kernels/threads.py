@@ -23,7 +23,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from irdeconv.ir.spec import Array
-from irdeconv.kernels.machine import relative, renew_in_children, use_one_blas_thread
+from irdeconv.kernels.machine import renew_in_children, use_one_blas_thread
 from irdeconv.kernels.scratch import CommonMemory, Space, address
 
 T = TypeVar("T")
@@ -400,7 +400,7 @@ class _CallTimes:
         Both are tried again.
         """
         self.runs += 1
-        if self.alone < NEVER_SHARED * relative().wake:
+        if self.alone < NEVER_SHARED:
             return False
         if self.runs <= TRIALS:
             return self.runs <= SHARED_TRIALS

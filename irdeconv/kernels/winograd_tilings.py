@@ -23,9 +23,8 @@ from irdeconv.kernels.deconvolution import (
 )
 from irdeconv.kernels.deconvolution_col2im import halves
 from irdeconv.kernels.jit import LANES, RUN, ZIPPED
-from irdeconv.kernels.machine import rate, scaled
 from irdeconv.kernels.panels import FAR_BYTES, best_tile, computed
-from irdeconv.kernels.products import call_cost, lanes, pitch, product_cost, stack_cost
+from irdeconv.kernels.products import CALL, lanes, pitch, product_cost, stack_cost
 from irdeconv.kernels.scratch import ITEMS, pieces, shares
 
 LEAST_CHUNK = 8  # channels of the output, for which threads read the evaluated inputs again
@@ -114,35 +113,35 @@ class PassRates:
     """Nanoseconds of Winograd in NumPy, besides its products and calls."""
 
     product: float = 1.395  # each nanosecond that the products alone would take
-    read: float = rate("strided", 0.167)  # each element of a tile
-    read_run: float = rate("call", 9.24)  # each run of them
-    evaluated: float = rate("added", 0.152)  # each value of an input tile
-    interpolated: float = rate("added", 0)  # each product of a point
-    overlapped: float = rate("added", 0)  # each sum that is added to the next tile
-    written: float = rate("strided", 0.268)  # each output
-    written_run: float = rate("call", 7.28)  # each run of them
+    read: float = 0.167  # each element of a tile
+    read_run: float = 9.24  # each run of them
+    evaluated: float = 0.152  # each value of an input tile
+    interpolated: float = 0  # each product of a point
+    overlapped: float = 0  # each sum that is added to the next tile
+    written: float = 0.268  # each output
+    written_run: float = 7.28  # each run of them
 
 
 @dataclass(frozen=True, kw_only=True)
 class TileRates:
     """Nanoseconds of Winograd with compiled tiles, fitted to random layers."""
 
-    sums: float = rate("sums", 0.135)  # each vector of products that is added
-    streamed: float = rate("far", 0.004)  # each byte of weights that are not in a near cache
-    product: float = rate("compiled", 150)  # each product of a point
-    read: float = rate("strided", 0.112)  # each element of a tile
-    read_run: float = rate("call", 5)  # each run of them
-    evaluated: float = rate("added", 0.17)  # each value of an input tile
-    entering: float = rate("call", 12)  # each set of runs of inputs that is multiplied by a matrix
-    mixed: float = rate("sums", 0.22)  # each vector of values times an element of a matrix
-    leaving: float = rate("call", 18.5)  # each set of runs of sums that is multiplied by a matrix
-    row_part: float = rate("call", 74)  # each part of a row of sums
-    row: float = rate("call", 34.5)  # each row of the output
-    vector: float = rate("added", 1.6)  # each vector of it
-    zipped: float = rate("copy", 0.13)  # each output that vectors write in turns
-    strided: float = rate("strided", 0.28)  # each other output
-    term: float = rate("added", 0.8)  # each vector of terms
-    piece: float = rate("compiled", 15000)  # each piece of work
+    sums: float = 0.135  # each vector of products that is added
+    streamed: float = 0.004  # each byte of weights that are not in a near cache
+    product: float = 150  # each product of a point
+    read: float = 0.112  # each element of a tile
+    read_run: float = 5  # each run of them
+    evaluated: float = 0.17  # each value of an input tile
+    entering: float = 12  # each set of runs of inputs that is multiplied by a matrix
+    mixed: float = 0.22  # each vector of values times an element of a matrix
+    leaving: float = 18.5  # each set of runs of sums that is multiplied by a matrix
+    row_part: float = 74  # each part of a row of sums
+    row: float = 34.5  # each row of the output
+    vector: float = 1.6  # each vector of it
+    zipped: float = 0.13  # each output that vectors write in turns
+    strided: float = 0.28  # each other output
+    term: float = 0.8  # each vector of terms
+    piece: float = 15000  # each piece of work
 
 
 PASSES, TILED = PassRates(), TileRates()
@@ -167,7 +166,7 @@ def ways(problem: ConvProblem, limit: float) -> list[Iterator[Tiling]]:
 
 def for_threads(tiling: Tiling) -> Tiling:
     """Return a tiling of compiled tiles, cut finer if threads share it."""
-    cost = partial(_nanoseconds, of_block=_tiles_of, rates=scaled(TILED))
+    cost = partial(_nanoseconds, of_block=_tiles_of, rates=TILED)
     return scratch.cut_for_threads(tiling, Tiling.finer, attrgetter("items"), cost)
 
 
@@ -201,8 +200,8 @@ def _tilings(
 def estimate(tiling: Tiling) -> Estimate:
     """Return the time of the kernel."""
     if tiling.behind:
-        return Estimate(scaled(PASSES), partial(_nanoseconds, tiling, _passes_of))
-    return Estimate(scaled(TILED), partial(_nanoseconds, tiling, _tiles_of))
+        return Estimate(PASSES, partial(_nanoseconds, tiling, _passes_of))
+    return Estimate(TILED, partial(_nanoseconds, tiling, _tiles_of))
 
 
 def _nanoseconds(
@@ -220,14 +219,14 @@ def _passes_of(tiling: Tiling, block: OutputBlock, rates: PassRates) -> float:
     points, inputs = math.prod(tiling.points), math.prod(tiling.tiles)
     rows, chunks = tiling.residues * tiling.channels, -(-m // tiling.channels)
     columns, row = tiling.columns(block), max(1, tiling.grid(block)[-1])
-    cost = inputs * c * columns * (rates.read + rates.read_run / row) + 2 * call_cost() * inputs * 8
+    cost = inputs * c * columns * (rates.read + rates.read_run / row) + 2 * CALL * inputs * 8
     cost += product_cost(points, inputs, c * columns) + rates.evaluated * points * c * columns
     cost += chunks * rates.product * stack_cost(points, rows, c, columns)
     leaving = product_cost(points, points, rows * columns)
     cost += chunks * (leaving + rates.interpolated * points * rows * columns)
-    cost += chunks * (points - inputs) * (rates.overlapped * rows * columns + call_cost())
+    cost += chunks * (points - inputs) * (rates.overlapped * rows * columns + CALL)
     writing = rows * columns * (rates.written + rates.written_run / row)
-    writing += tiling.residues * 2 * call_cost()
+    writing += tiling.residues * 2 * CALL
     return cost + chunks * inputs * writing
 
 

@@ -12,6 +12,7 @@ from irdeconv.cli.main import main
 from irdeconv.kernels import convolution as work
 from irdeconv.kernels import (
     convolution_direct,
+    convolution_rows,
     deconvolution_col2im,
     eager,
     jit,
@@ -29,14 +30,14 @@ from irdeconv.kernels.candidate import (
     worthwhile,
 )
 from irdeconv.kernels.eager import for_convolution, for_deconvolution
-from irdeconv.kernels.machine import FITTED, NUMBERS, PACKAGED, MachineProfile
+from irdeconv.kernels.machine import PRODUCTS
 from irdeconv.kernels.panels import own_tiles, step_name
 from irdeconv.kernels.threads import Threads
 from irdeconv.runtime import executors
 from irdeconv.runtime.executors import CLOSE, REPEATS, RIVAL, WORTH, Tuner
 from support.commands import Capture, Patch, answer
 from support.ir_text import write_small_net
-from support.kernels import convolved, deconvolved, integers, run
+from support.kernels import convolved, deconvolved, integers, products_taking, run
 
 INSTALLED = {"version": "1.0", "problem": None}
 RECORDS = (
@@ -47,7 +48,9 @@ RECORDS = (
     deconvolution_col2im.TERMS,
     winograd_tilings.PASSES,
     winograd_tilings.TILED,
+    convolution_rows.BANDED,
 )
+TIMES = (*PRODUCTS.values(), 0.05, 30.0)  # of matrix products
 PROBLEMS = [
     ConvProblem((1, c, s, s), m, 1, (k, k), (d, d), (1, 1), (p, p), ((s - 1) * d + k - 2 * p,) * 2)
     for c, m, s in ((3, 8, 9), (64, 32, 40))
@@ -55,33 +58,15 @@ PROBLEMS = [
 ]
 
 
-def another(**times: float) -> MachineProfile:
-    return replace(FITTED, **{n: getattr(FITTED, n) * f for n, f in times.items()})
-
-
-def test_the_fitted_profile_changes_no_rate() -> None:
-    with machine.using(FITTED):
-        assert [machine.scaled(record) for record in RECORDS] == list(RECORDS)
-        assert products.call_cost() == products.CALL
-
-
-@pytest.mark.parametrize("number", NUMBERS)
-def test_each_number_moves_the_rates_that_are_its_multiples(number: str) -> None:
-    with machine.using(another(**{number: 3.0})):
-        for record in RECORDS:
-            of = {f: type(record).__dataclass_fields__[f].metadata for f in vars(record)}
-            for name, value in vars(machine.scaled(record)).items():
-                times = 3.0 if of[name].get(machine.NUMBER) == number else 1.0
-                assert value == pytest.approx(times * getattr(record, name))
-            back = machine.unscaled(machine.scaled(record))
-            assert vars(back) == pytest.approx(vars(record))
-
-
-def test_all_rates_but_ratios_are_multiples_of_a_number() -> None:
+def test_products_alone_depend_on_the_vectors() -> None:
     for record in RECORDS:
-        for name, told in type(record).__dataclass_fields__.items():
-            known = told.metadata.get(machine.NUMBER)
-            assert known in NUMBERS or (known is None and name == "product")
+        with products_taking(1.0):
+            assert machine.scaled(record) == record
+        with products_taking(3.0):
+            scaled = vars(machine.scaled(record))
+        changed = {n: v / getattr(record, n) for n, v in scaled.items() if v != getattr(record, n)}
+        names = {"tiled", "packed", "macs"} & set(vars(record))
+        assert changed == pytest.approx(dict.fromkeys(names, 3.0))
 
 
 @pytest.mark.parametrize(
@@ -92,30 +77,29 @@ def test_the_packaged_profile_is_chosen_by_openblas(
     core: str, bits: int, monkeypatch: Patch
 ) -> None:
     monkeypatch.setattr(machine, "blas_cores", lambda: frozenset({core}))
-    assert machine.packaged_name() == f"vectors of {bits} bits"
-    assert machine.packaged_name() in PACKAGED
+    assert machine.vector_bits() == bits
+    assert bits in PRODUCTS
 
 
 def names(problem: ConvProblem) -> list[str]:
     return [c.name for c in for_deconvolution(problem)]
 
 
-def test_the_same_profile_always_chooses_the_same_kernels() -> None:
-    profiles = [*PACKAGED.values(), another(strided=4.0, call=0.3), another(product=6.0)]
+def test_the_same_vectors_always_choose_the_same_kernels() -> None:
     first = []
-    for profile in profiles:
-        with machine.using(profile):
+    for times in TIMES:
+        with products_taking(times):
             first.append([names(p) for p in PROBLEMS])
-    for profile, want in reversed(list(zip(profiles, first, strict=True))):
-        with machine.using(profile):
+    for times, want in reversed(list(zip(TIMES, first, strict=True))):
+        with products_taking(times):
             assert [names(p) for p in PROBLEMS] == want
     assert len({str(f) for f in first}) > 2  # they do differ
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("profile", [*PACKAGED.values(), another(strided=9.0), another(added=0.1)])
-def test_results_hardly_depend_on_the_profile(profile: MachineProfile) -> None:
-    with machine.using(profile):
+@pytest.mark.parametrize("times", TIMES)
+def test_results_hardly_depend_on_the_vectors(times: float) -> None:
+    with products_taking(times):
         for problem in PROBLEMS[1:4]:
             x, w = integers(problem, top=4)
             out, want = np.empty(problem.out_shape, np.float32), deconvolved(problem, x, w)
@@ -123,11 +107,11 @@ def test_results_hardly_depend_on_the_profile(profile: MachineProfile) -> None:
             np.testing.assert_allclose(out, want, atol=1e-5 * np.abs(want).max())
 
 
-def test_a_convolution_is_listed_by_the_profile_too() -> None:
+def test_a_convolution_is_listed_by_the_vectors_too() -> None:
     problem = ConvProblem((1, 64, 40, 40), 64, 1, (3, 3), (1, 1), (1, 1), (1, 1), (40, 40))
-    with machine.using(another(call=100.0)):
+    with products_taking(0.01):
         slow = [c.name for c in for_convolution(problem)]
-    with machine.using(another(product=100.0)):
+    with products_taking(100.0):
         assert [c.name for c in for_convolution(problem)] != slow
 
 
@@ -140,11 +124,11 @@ def test_the_doctor_tells_that_numba_is_switched_off(monkeypatch: Patch) -> None
 
 
 @pytest.mark.slow
-def test_convolutions_by_the_definition_whatever_the_profile() -> None:
+def test_convolutions_by_the_definition_for_all_vectors() -> None:
     problem = ConvProblem((1, 6, 11, 9), 4, 2, (3, 2), (2, 1), (1, 1), (1, 0), (6, 8))
     x, w = integers(problem, top=4, convolution=True)
-    for profile in PACKAGED.values():
-        with machine.using(profile):
+    for times in PRODUCTS.values():
+        with products_taking(times):
             out = np.empty(problem.out_shape, np.float32)
             run(for_convolution(problem)[0], x, w, out)
         np.testing.assert_array_equal(out, convolved(problem, x, w))
@@ -291,7 +275,7 @@ needs_numba = pytest.mark.skipif(not jit.available(), reason="needs numba")
 @needs_numba
 def test_the_layers_have_all_compiled_kernels() -> None:
     listed = {c.name for layer in eager.CONVOLUTIONS for c in for_convolution(layer)}
-    assert listed >= {"direct", "depthwise", "winograd2"}
+    assert listed >= {"direct", "depthwise"}
     listed = {c.name for layer in eager.DECONVOLUTIONS for c in for_deconvolution(layer)}
     assert "direct" in listed
     assert any(name.startswith("winograd") for name in listed)

@@ -1,12 +1,15 @@
 """What the tests of kernels share: candidates, integer inputs, results by the definition, a run."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from threading import Thread
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
 from irdeconv.base.extras import plain
+from irdeconv.kernels import machine
 from irdeconv.kernels.candidate import Candidate, ConvProblem
 from irdeconv.kernels.threads import Threads, arithmetic
 from support import oracle
@@ -20,6 +23,15 @@ def every_kernel(listed: List, problem: ConvProblem) -> list[Candidate]:
     names = {c.name for c in found}
     with plain():
         return found + [c for c in listed(problem) if c.name not in names]
+
+
+@contextmanager
+def products_taking(times: float) -> Iterator[None]:
+    """Let matrix products take so many times as long in cost formulas."""
+    machine.scaled.cache_clear()
+    with mock.patch.object(machine, "product_time", return_value=times):
+        yield
+    machine.scaled.cache_clear()
 
 
 def integers(
