@@ -35,7 +35,6 @@ import fit_rates
 from irdeconv.base.extras import plain
 from irdeconv.kernels import eager as both
 from irdeconv.kernels.candidate import Candidate, ConvProblem, worthwhile
-from irdeconv.kernels.eager import for_convolution, for_deconvolution
 from irdeconv.runtime.measure import Call, Clock, Conditions, Effort
 from support.layers import Layer
 
@@ -44,8 +43,8 @@ LISTS = ("public", "held-out", "random")
 LEAST, MOST = 5e4, 2e7  # ns that a random layer should take, by its estimate
 LISTINGS = (  # every function that puts candidates of several families together
     (both, "convolution_candidates"),
-    (both, "_of_convolution"),
-    (both, "_of_deconvolution"),
+    (both, "for_convolution"),
+    (both, "for_deconvolution"),
 )
 FAR = 4.0  # candidates are timed whose estimates are at most this multiple of the least
 
@@ -62,7 +61,7 @@ class Task:
     @staticmethod
     def of(name: str, problem: ConvProblem, deconvolution: bool) -> Task:
         """List the candidates as a plan does."""
-        found = (for_deconvolution if deconvolution else for_convolution)(problem)
+        found = (both.for_deconvolution if deconvolution else both.for_convolution)(problem)
         kernels = worthwhile(found)
         some = [c for c in kernels if c.cost <= FAR * kernels[0].cost]
         return Task(name, problem, deconvolution, tuple(some))

@@ -6,18 +6,15 @@
 At stride 1 each is the other. A plan prepares its kernels once. Letters: see `candidate.py`. IEEE
 754 is followed silently: Inf and NaN in the data are results, not warnings.
 
-Two threads would wait for each other in a layer whose kernel cuts its work into one piece, or
-three. Some images of it, or some of its output channels, are a layer themselves: such parts of
-equal time are computed as wholes. `compile_kernels` compiles what this processor's kernels need, so
-that no run waits for it.
+`compile_kernels` compiles what this processor's kernels need, so that no run waits for it.
 """
 
 from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -39,13 +36,9 @@ from irdeconv.kernels import (
     jit,
 )
 from irdeconv.kernels.candidate import (
-    DEARER,
-    GAIN,
-    LONG,
     ZERO,
     Candidate,
     ConvProblem,
-    Epilogue,
     FixedKernel,
     Kernel,
     reversed_filter,
@@ -56,8 +49,7 @@ from irdeconv.kernels.deconvolution_phases import separable
 from irdeconv.kernels.jit import retried
 from irdeconv.kernels.panels import own_tiles, step_name
 from irdeconv.kernels.products import convolve_in_order, deconvolve_in_order, in_order
-from irdeconv.kernels.scratch import Space, pieces
-from irdeconv.kernels.threads import Alone, Team, Threads, arithmetic
+from irdeconv.kernels.threads import Threads, arithmetic
 
 # Each lists its kernels for a problem, perhaps none.
 KERNELS = (
@@ -99,11 +91,6 @@ def convolution_candidates(problem: ConvProblem) -> list[Candidate]:
 
 def for_convolution(problem: ConvProblem) -> list[Candidate]:
     """Return the kernels for a convolution, the cheapest first; deconvolutions if far cheaper."""
-    found = _of_convolution(problem)
-    return sorted(divided(problem, found, _of_convolution, 1), key=lambda c: c.cost)
-
-
-def _of_convolution(problem: ConvProblem) -> list[Candidate]:
     candidates = convolution_candidates(problem)
     if not problem.empty and problem.compute.kind == "f" and not problem.narrow:
         least = candidates[0].cost
@@ -112,7 +99,7 @@ def _of_convolution(problem: ConvProblem) -> list[Candidate]:
             for c in as_deconvolution(problem, least)
             if c.cost < (OTHER_WAY_TILES if c.transforms else OTHER_WAY) * least
         ]
-    return candidates
+    return sorted(candidates, key=lambda c: c.cost)
 
 
 def as_deconvolution(problem: ConvProblem, limit: float = math.inf) -> list[Candidate]:
@@ -141,12 +128,6 @@ def for_deconvolution(problem: ConvProblem, *, direct: bool = False) -> list[Can
     `direct`: only those that multiply every input with every tap as the definition does. Each sum
     has the definition's products and no others but zeros; only their order differs.
     """
-    list_kernels = partial(_of_deconvolution, direct=direct)
-    found = divided(problem, list_kernels(problem), list_kernels, 2)
-    return sorted(found, key=lambda c: c.cost)
-
-
-def _of_deconvolution(problem: ConvProblem, direct: bool) -> list[Candidate]:
     if problem.empty:
         return [ZERO]
     candidates = deconvolution_direct.candidates(problem)
@@ -166,7 +147,7 @@ def _of_deconvolution(problem: ConvProblem, direct: bool) -> list[Candidate]:
         candidates = [c.changed(partial(_with_finite_filters, alone)) for c in candidates]
     if problem.narrow:
         candidates = [c.changed(partial(_converting, problem)) for c in candidates]
-    return candidates
+    return sorted(candidates, key=lambda c: c.cost)
 
 
 def _with_finite_filters(alone: Candidate, candidate: Candidate) -> Candidate:
@@ -351,167 +332,6 @@ def _once(listed: Callable[[], list[Candidate]], x: Array, w: Array, out: Array)
     kernel = retried(lambda: listed()[0].prepare(w))
     _LOCAL.team.begin()
     kernel(x, out, None, _LOCAL.team)
-
-
-MOST_LAYER_PARTS = 8
-
-
-@dataclass(frozen=True)
-class LayerPart:
-    """Some images, or of one image some groups or some output channels of a group."""
-
-    whole: ConvProblem
-    images: slice
-    groups: slice
-    channels: slice
-
-    @property
-    def problem(self) -> ConvProblem:
-        """The part as a problem of its own."""
-        images, groups, channels = (
-            s.stop - s.start for s in (self.images, self.groups, self.channels)
-        )
-        inputs = groups * self.whole.group_inputs
-        shape = (images, inputs, *self.whole.shape[2:])
-        return replace(self.whole, shape=shape, outputs=groups * channels, groups=groups)
-
-    @property
-    def outputs(self) -> slice:
-        """The output channels; all are neighbours."""
-        m = self.whole.group_outputs
-        first = self.groups.start * m + self.channels.start
-        return slice(first, (self.groups.stop - 1) * m + self.channels.stop)
-
-    def of_input(self, x: Array) -> Array:
-        """Return the part of `x [N, C, *I]` that is read."""
-        c = self.whole.group_inputs
-        return x[self.images, self.groups.start * c : self.groups.stop * c]
-
-    def of_filter(self, w: Array, axis: int) -> Array:
-        """Return the filter, whose output channels of a group lie along an axis."""
-        return w[(self.groups, *(slice(None),) * (axis - 1), self.channels)]
-
-
-@dataclass
-class _Displaced:
-    """An epilogue of a part of its output."""
-
-    epilogue: Epilogue
-    positional: bool
-    image: int
-    channel: int
-
-    def __call__(self, tile: Array, image: int, channels: slice, positions: slice) -> None:
-        moved = slice(channels.start + self.channel, channels.stop + self.channel)
-        self.epilogue(tile, image + self.image, moved, positions)
-
-
-@dataclass(frozen=True)
-class DividedKernel:
-    """A kernel for each part."""
-
-    parts: Sequence[LayerPart]
-    kernels: Sequence[Kernel]
-
-    def __call__(self, x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
-        """See `Kernel`."""
-
-        def work(number: int, space: Space) -> None:
-            part, kernel = self.parts[number], self.kernels[number]
-            target, done = out[part.images, part.outputs], epilogue
-            if epilogue is not None:  # the kernel counts images and channels from the part's
-                first = part.images.start, part.outputs.start
-                done = _Displaced(epilogue, epilogue.positional, *first)
-            kernel(part.of_input(x), target, done, Alone(space))
-
-        team.each(range(len(self.parts)), work)
-
-
-def parts_of(problem: ConvProblem) -> list[LayerPart]:
-    """Divide a layer into parts that two threads share well; there are none if it has too little.
-
-    Into images if it has enough of these, else each image into groups, else these into channels.
-    """
-    for parts in _divisions(problem):
-        sizes = sorted(p.problem.shape[0] * p.problem.outputs for p in parts)
-        longest = sizes[-1] * -(-len(sizes) // 2) if len(sizes) > 2 else sizes[-1]
-        if len(sizes) <= MOST_LAYER_PARTS and sum(sizes) >= GAIN * longest:
-            return parts
-    return []
-
-
-def _divisions(problem: ConvProblem) -> Iterator[list[LayerPart]]:
-    n, g, m = problem.shape[0], problem.groups, problem.group_outputs
-    all_images, all_groups, all_channels = slice(0, n), slice(0, g), slice(0, m)
-    yield [LayerPart(problem, some, all_groups, all_channels) for some in _halves(all_images)]
-    each = pieces(n, 1)
-    yield [LayerPart(problem, i, some, all_channels) for i in each for some in _halves(all_groups)]
-    yield [
-        LayerPart(problem, i, group, some)
-        for i in each
-        for group in pieces(g, 1)
-        for some in _halves(all_channels)
-    ]
-
-
-def _halves(whole: slice) -> list[slice]:
-    return pieces(whole.stop, -(-whole.stop // 2))
-
-
-def divided(
-    problem: ConvProblem,
-    candidates: Sequence[Candidate],
-    list_kernels: Callable[[ConvProblem], list[Candidate]],
-    axis: int,
-) -> list[Candidate]:
-    """Return the candidates for a layer, and for parts of a long one if threads share it badly.
-
-    Candidates that threads share badly are left out if others cost hardly more. `list_kernels`
-    lists candidates for the parts; `axis` is that of the output channels of a group in the filter.
-    Nothing depends on the number of threads.
-    """
-    least = min(c.cost for c in candidates)
-    uneven = [c for c in candidates if c.cost <= DEARER * least and c.gain < GAIN]
-    parts = parts_of(problem) if uneven and least > LONG else []
-    if not parts:
-        return list(candidates)
-    kinds = {part.problem for part in parts}
-    listed = {kind: {c.name: c for c in list_kernels(kind)} for kind in kinds}
-    found = list(candidates)
-    for whole in uneven:
-        some = [listed[part.problem].get(whole.name) for part in parts]
-        kernels = [c for c in some if c is not None]
-        if len(kernels) == len(parts):
-            found.append(_divided_candidate(whole, parts, kernels, axis))
-    even = [c for c in found if c.gain >= GAIN]
-    return [c for c in found if not (c in uneven and any(_replaces(e, c) for e in even))]
-
-
-def _replaces(even: Candidate, uneven: Candidate) -> bool:
-    """Whether the one is better for two threads, and for one hardly worse."""
-    dearer = even.cost > DEARER * uneven.cost
-    return not dearer and even.transforms <= uneven.transforms and even.spreads <= uneven.spreads
-
-
-def _divided_candidate(
-    whole: Candidate, parts: Sequence[LayerPart], kernels: Sequence[Candidate], axis: int
-) -> Candidate:
-    """Return the candidate that computes the parts of another one."""
-
-    def prepare(w: Array) -> Kernel:
-        pairs = zip(parts, kernels, strict=True)
-        filters = ((np.ascontiguousarray(part.of_filter(w, axis)), c) for part, c in pairs)
-        return DividedKernel(parts, [c.prepare(some) for some, c in filters])
-
-    return Candidate(
-        name=whole.name,
-        cost=sum(c.cost for c in kernels),
-        scratch=sum(c.scratch for c in kernels),
-        prepare=prepare,
-        items=len(parts),
-        transforms=any(c.transforms for c in kernels),
-        spreads=any(c.spreads for c in kernels),
-    )
 
 
 def _warm_layer(

@@ -452,24 +452,3 @@ class _Member:
             times.shared = min(seconds, FADING * times.shared)
         else:
             times.alone = min(seconds, FADING * times.alone)
-
-
-class Alone:
-    """A single thread of a team that runs a whole kernel as one item, in that item's memory."""
-
-    def __init__(self, space: Space) -> None:
-        self.space = space
-
-    def begin(self) -> None:
-        """Do nothing: the item around it still needs its memory."""
-
-    def each(self, items: Iterable[T], work: Callable[[T, Space], None]) -> None:
-        """See `Team`."""
-        used = self.space.used
-        for item in items:
-            self.space.release(used)
-            work(item, self.space)
-
-    def together(self, calls: CompiledCalls) -> None:
-        """See `Team`."""
-        calls.alone(self.space)

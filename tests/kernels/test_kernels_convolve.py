@@ -82,12 +82,8 @@ def tolerance(c: Candidate, w: ConvProblem) -> float:
     if not c.transforms:
         return 0.0  # every partial sum is an integer that f32 holds
     # Transforms multiply a rounding error by at most the products of their absolute row sums.
-    if "-" in c.name:
-        tiles, depth = map(int, c.name.split("-")[-1].split("x")), w.shape[1]
-        gain = math.prod(2 * growth(t, k) for t, k in zip(tiles, w.kernel, strict=True) if k > 1)
-    else:
-        gain = {"2": 2.0 * 1.5 * 3, "4": 10.0 * 1.0 * 19}[c.name[-1]] ** 2
-        depth = w.shape[1] * w.taps // 9
+    tiles, depth = map(int, c.name.split("-")[-1].split("x")), w.shape[1]
+    gain = math.prod(2 * growth(t, k) for t, k in zip(tiles, w.kernel, strict=True) if k > 1)
     return float(2 * np.finfo(np.float32).eps * (depth + 20) * gain * depth * 16)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from irdeconv.kernels import threads as teams
 from irdeconv.kernels.scratch import Space, shares
-from irdeconv.kernels.threads import Alone, Threads, Turn
+from irdeconv.kernels.threads import Threads, Turn
 from support.rows import each_row
 
 
@@ -158,29 +158,6 @@ def test_pieces_are_as_many_as_wanted_and_even_where_that_is_near(size: int, pie
     some = [found(k) for k in range(min(size, pieces), min(size, pieces) + 3)]
     assert got in some
     assert got == 1 or got % 2 == 0 or (got == some[0] and all(n % 2 for n in some))
-
-
-def test_a_kernel_inside_an_item_keeps_to_its_memory() -> None:
-    """What an item had before, a kernel that runs inside does not overwrite."""
-    team = Threads(3)
-    results: dict[int, bool] = {}
-
-    def item(i: int, space: Space) -> None:
-        mine = space.array((100,), np.int64)
-        mine[...] = i
-        inner = Alone(space)
-        own = inner.space.array((50,), np.int64)
-        own[...] = -i
-
-        def work(k: int, inside: Space) -> None:
-            inside.array((200,), np.int64)[...] = k
-
-        inner.each(range(5), work)
-        results[i] = bool((mine == i).all() and (own == -i).all())
-
-    for _ in range(3):  # memory is handed out from one piece from the second time on
-        team.each(range(6), item)
-    assert results == dict.fromkeys(range(6), True)
 
 
 @pytest.mark.parametrize(
