@@ -49,123 +49,65 @@ def weights(*shape: int) -> dict[str, Any]:
     return {"w": np.ones(shape, np.float32)}
 
 
-@each_row(
-    ("made", "facts"),
-    [
-        (
-            single("Conv", X, weights(4, 8, 3, 2), strides=[2, 1], pads=[1, 0, 2, 1]),
-            "Convolution inputs=8 outputs=4 groups=1 depthwise=False multiplier=4 kernel=3,2 "
-            "stride=2,1 pad_begin=1,0 pad_end=2,1",
-        ),
-        (
-            single("Conv", X, weights(8, 1, 3, 3), group=8, dilations=[1, 2]),
-            "GroupConvolution inputs=8 outputs=8 groups=8 depthwise=True multiplier=1 "
-            "dilation=1,2 size=6,9",
-        ),
-        (
-            single("Conv", X, weights(4, 8, 3, 3), auto_pad="SAME_UPPER", strides=[2, 2]),
-            "Convolution rank=4 batch=1 type=f32 spatial_axes=2 constant_filter=True "
-            "pad_begin=0,1 pad_end=1,1",
-        ),
-        (
-            single("Conv", {"x": np.zeros((2, 3, 7), np.float32)}, weights(3, 3, 5)),
-            "Convolution rank=3 batch=2 spatial_axes=1 has_bias=False kernel=5 pad_begin=0",
-        ),
-        (single("Conv", {**X, **weights(4, 8, 1, 1)}), "Convolution constant_filter=False"),
-        (
-            single("ConvTranspose", X, weights(8, 4, 4, 4), strides=[2, 2], pads=[1, 1, 1, 1]),
-            "ConvolutionBackpropData inputs=8 outputs=4 groups=1 depthwise=False kernel=4,4 "
-            "stride=2,2 pad_begin=1,1 output_padding=0,0",
-        ),
-        (
-            single(
-                "ConvTranspose",
-                X,
-                weights(8, 2, 3, 3),
-                strides=[3, 2],
-                output_padding=[2, 1],
-                group=4,
-            ),
-            "GroupConvolutionBackpropData inputs=8 outputs=8 groups=4 multiplier=2 "
-            "output_padding=2,1",
-        ),
-        (
-            single("ConvTranspose", X, weights(8, 4, 5, 5), strides=[2, 2], auto_pad="SAME_UPPER"),
-            "ConvolutionBackpropData spatial_axes=2 pad_begin=1,1 pad_end=2,2 output_padding=0,0",
-        ),
-        (
-            single("ConvTranspose", X, weights(8, 4, 2, 2), strides=[3, 3], output_shape=[18, 26]),
-            "ConvolutionBackpropData spatial_axes=2 pad_begin=0,0 pad_end=0,0 output_padding=1,0",
-        ),
-        (
-            single("Pad", X, {"p": np.array([0, 0, 1, -2, 0, 0, 3, 0])}, mode="constant"),
-            "Pad mode=constant value=0 channels=8 amount_begin=0,0,1,-2 amount_end=0,0,3,0 "
-            "size=6,9",
-        ),
-        (
-            single("Pad", X, {"p": np.array([0, 0, 0, 2] * 2), "v": np.array(0.5, np.float32)}),
-            "Pad value=1/2",
-        ),
-        (
-            single(
-                "Slice",
-                X,
-                {
-                    "s": np.array([1, 0, 0]),
-                    "e": np.array([5, 9, 6]),
-                    "a": np.array([-3, 3, 2]),
-                    "t": np.array([1, 3, 1]),
-                },
-            ),
-            "Slice axis=1,3 step=1,3 step=1,1,1,3",
-        ),
-        (single("Transpose", X, perm=[0, 2, 3, 1]), "Transpose order=0,2,3,1 rank=4"),
-        (
-            single("Transpose", {"x": np.zeros((2, 3), np.float32)}),
-            "Transpose order=1,0 rank=2 channels=3 size=",
-        ),
-        (
-            single("DepthToSpace", X, blocksize=2, mode="CRD"),
-            "DepthToSpace block=2 mode=depth_first",
-        ),
-        (single("DepthToSpace", X, blocksize=2), "DepthToSpace mode=blocks_first"),
-        (
-            single("Concat", {**X, "z": np.zeros((1, 4, 6, 9), np.float32)}, axis=-3),
-            "Concat axis=1 parts=2 channels=8,4",
-        ),
-        (single("Split", X, outputs=2, axis=-1 - 2), "Split axis=1"),
-        (
-            single(
-                "Resize",
-                X,
-                {"r": np.zeros(0, np.float32), "s": np.array([1, 1, 2, 4 / 3], np.float32)},
-                mode="nearest",
-                coordinate_transformation_mode="asymmetric",
-                nearest_mode="floor",
-            ),
-            "Interpolate mode=nearest scale=2,4/3",
-        ),
-        (
-            single("Reshape", X, {"s": np.array([1, 2, 4, 6, 9])}),
-            "Reshape rank=5 batch=1 channels=8 size=6,9",
-        ),
-        (single("Squeeze", X, {"a": np.array([0])}), "Squeeze rank=4"),
-        (single("Unsqueeze", X, {"a": np.array([0])}), "Unsqueeze rank=5"),
-        (single("Tile", X, {"r": np.array([1, 2, 1, 1])}), "Tile rank=4"),
-        (single("Relu", X), "ReLU rank=4 type=f32"),
-        (single("Mul", X, {"m": np.ones(1, np.float32)}), "Multiply rank=4"),
-        (single("Sub", X, {"m": np.ones(1, np.float32)}), "Subtract rank=4"),
-        (single("Div", X, {"m": np.full(1, 2, np.float32)}), "Divide rank=4"),
-        (single("Max", {**X, "z": X["x"]}), "Maximum rank=4"),
-        (single("Clip", X, {"l": np.float32(0), "h": np.float32(6)}), "Clamp rank=4"),
-        (single("PRelu", X, {"m": np.ones((8, 1, 1), np.float32)}), "PReLU rank=4"),
-        (single("MatMul", X, {"m": np.ones((9, 2), np.float32)}), "MatMul rank=4"),
-        (single("Cast", X, to=TensorProto.FLOAT16), "Convert type=f32"),
-    ],
-)
-def test_ir_and_onnx_have_the_same_facts(made: Any, facts: str) -> None:
-    """The facts are those of the operation that the row begins with; of lists for each axis."""
+# ONNX's operation; inputs beside X; constants; attributes: the operation of an IR and its facts.
+SAME_FACTS = """
+Conv; ; w=ones(4, 8, 3, 2); strides=[2, 1], pads=[1, 0, 2, 1]: Convolution inputs=8 outputs=4 \
+    groups=1 depthwise=False multiplier=4 kernel=3,2 stride=2,1 pad_begin=1,0 pad_end=2,1
+Conv; ; w=ones(8, 1, 3, 3); group=8, dilations=[1, 2]: GroupConvolution inputs=8 outputs=8 \
+    groups=8 depthwise=True multiplier=1 dilation=1,2 size=6,9
+Conv; ; w=ones(4, 8, 3, 3); auto_pad="SAME_UPPER", strides=[2, 2]: Convolution rank=4 batch=1 \
+    type=f32 spatial_axes=2 constant_filter=True pad_begin=0,1 pad_end=1,1
+Conv; x=ones(2, 3, 7); w=ones(3, 3, 5); : Convolution rank=3 batch=2 spatial_axes=1 \
+    has_bias=False kernel=5 pad_begin=0
+Conv; w=ones(4, 8, 1, 1); ; : Convolution constant_filter=False
+ConvTranspose; ; w=ones(8, 4, 4, 4); strides=[2, 2], pads=[1, 1, 1, 1]: ConvolutionBackpropData \
+    inputs=8 outputs=4 groups=1 depthwise=False kernel=4,4 stride=2,2 pad_begin=1,1 \
+    output_padding=0,0
+ConvTranspose; ; w=ones(8, 2, 3, 3); strides=[3, 2], output_padding=[2, 1], group=4: \
+    GroupConvolutionBackpropData inputs=8 outputs=8 groups=4 multiplier=2 output_padding=2,1
+ConvTranspose; ; w=ones(8, 4, 5, 5); strides=[2, 2], auto_pad="SAME_UPPER": \
+    ConvolutionBackpropData spatial_axes=2 pad_begin=1,1 pad_end=2,2 output_padding=0,0
+ConvTranspose; ; w=ones(8, 4, 2, 2); strides=[3, 3], output_shape=[18, 26]: \
+    ConvolutionBackpropData spatial_axes=2 pad_begin=0,0 pad_end=0,0 output_padding=1,0
+Pad; ; p=array([0, 0, 1, -2, 0, 0, 3, 0]); mode="constant": Pad mode=constant value=0 channels=8 \
+    amount_begin=0,0,1,-2 amount_end=0,0,3,0 size=6,9
+Pad; ; p=array([0, 0, 0, 2] * 2), v=float32(0.5); : Pad value=1/2
+Slice; ; s=array([1, 0, 0]), e=array([5, 9, 6]), a=array([-3, 3, 2]), t=array([1, 3, 1]); : \
+    Slice axis=1,3 step=1,3 step=1,1,1,3
+Transpose; ; ; perm=[0, 2, 3, 1]: Transpose order=0,2,3,1 rank=4
+Transpose; x=ones(2, 3); ; : Transpose order=1,0 rank=2 channels=3 size=
+DepthToSpace; ; ; blocksize=2, mode="CRD": DepthToSpace block=2 mode=depth_first
+DepthToSpace; ; ; blocksize=2: DepthToSpace mode=blocks_first
+Concat; z=ones(1, 4, 6, 9); ; axis=-3: Concat axis=1 parts=2 channels=8,4
+Split; ; ; outputs=2, axis=-1 - 2: Split axis=1
+Resize; ; r=ones(0), s=float32([1, 1, 2, 4 / 3]); mode="nearest", nearest_mode="floor", \
+    coordinate_transformation_mode="asymmetric": Interpolate mode=nearest scale=2,4/3
+Reshape; ; s=array([1, 2, 4, 6, 9]); : Reshape rank=5 batch=1 channels=8 size=6,9
+Squeeze; ; a=array([0]); : Squeeze rank=4
+Unsqueeze; ; a=array([0]); : Unsqueeze rank=5
+Tile; ; r=array([1, 2, 1, 1]); : Tile rank=4
+Relu; ; ; : ReLU rank=4 type=f32
+Mul; ; m=ones(1); : Multiply rank=4
+Sub; ; m=ones(1); : Subtract rank=4
+Div; ; m=2 * ones(1); : Divide rank=4
+Max; z=ones(1, 8, 6, 9); ; : Maximum rank=4
+Clip; ; l=float32(0), h=float32(6); : Clamp rank=4
+PRelu; ; m=ones(8, 1, 1); : PReLU rank=4
+MatMul; ; m=ones(9, 2); : MatMul rank=4
+Cast; ; ; to=TensorProto.FLOAT16: Convert type=f32
+"""
+NAMES = {"ones": lambda *s: np.ones(s, np.float32), "array": np.array, "float32": np.float32}
+
+
+@each_row("row", SAME_FACTS.replace("\\\n", "").strip().split("\n"))
+def test_ir_and_onnx_have_the_same_facts(row: str) -> None:
+    """The facts are those of the operation that they begin with; of lists for each axis."""
+    written, _, facts = row.rpartition(": ")
     name, *wanted = facts.split()
+    kind, *parts = written.split(";")
+    known = NAMES | {"TensorProto": TensorProto}
+    inputs, constants, more = (eval(f"dict({part})", dict(known)) for part in parts)
+    made = single(kind, {**X, **inputs}, constants, **more)
     found = of_onnx(made)[name]
     shown = {
         f"{k}={','.join(map(str, v)) if isinstance(v, tuple) else v}"
