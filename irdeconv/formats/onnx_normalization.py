@@ -21,15 +21,6 @@ from irdeconv.ops.elementwise import Equal, Exp, IsFinite, Log, Sqrt
 from irdeconv.ops.indexing import GatherND as GatherNDOp
 from irdeconv.ops.matrix import MatMul
 from irdeconv.ops.movement import Squeeze1
-from irdeconv.ops.reduction import (
-    LRN,
-    MVN,
-    BatchNormInference,
-    GroupNormalization,
-    ReduceL1,
-    ReduceL2,
-    ReduceMean,
-)
 
 
 @rule("BatchNormalization", "1 6 7 9 14 15")
@@ -51,19 +42,19 @@ def batch_normalization(n: OnnxNode, b: ImportBuilder) -> Outputs:
         if not all(t.name in ("f16", "bf16", "f32") for t in types):
             raise Refusal(f"inputs of types {', '.join(str(t) for t in types)}")
         inputs = tuple(b.convert(v, f32) for v in inputs)
-    y = b.add(BatchNormInference(epsilon=n.number("epsilon", 1e-5)), *inputs)
+    y = b.add(reduction.BatchNormInference(epsilon=n.number("epsilon", 1e-5)), *inputs)
     return b.convert(y, types[0])
 
 
 def _trained(n: OnnxNode, b: ImportBuilder, momentum: float) -> Outputs:
     """Normalize with the data's own statistics; the running ones move towards these."""
     x, axes = b.convert(n[0], f32), b.ints(0, *range(2, b.rank(n[0])))
-    mean = b.add(ReduceMean(keep_dims=True), x, axes)
+    mean = b.add(reduction.ReduceMean(keep_dims=True), x, axes)
     centred = b.sub(x, mean)
-    variance = b.add(ReduceMean(keep_dims=True), b.mul(centred, centred), axes)
+    variance = b.add(reduction.ReduceMean(keep_dims=True), b.mul(centred, centred), axes)
     own = [b.reshape(v, (-1,)) for v in (mean, variance)]
     given = [b.convert(n[i], f32) for i in (1, 2)]
-    y = b.add(BatchNormInference(epsilon=n.number("epsilon", 1e-5)), x, *given, *own)
+    y = b.add(reduction.BatchNormInference(epsilon=n.number("epsilon", 1e-5)), x, *given, *own)
     moved = []
     for before, now in zip((n[3], n[4]), own, strict=True):
         kept = b.mul(before, b.like(momentum, before))
@@ -76,7 +67,7 @@ def _trained(n: OnnxNode, b: ImportBuilder, momentum: float) -> Outputs:
 def instance_normalization(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Standardize each channel of each batch element, then * scale + bias."""
     x, rank = n[0], b.rank(n[0])
-    op = MVN(normalize_variance=True, eps=n.number("epsilon", 1e-5))
+    op = reduction.MVN(normalize_variance=True, eps=n.number("epsilon", 1e-5))
     y = b.add(op, x, b.ints(*range(2, rank)))
     scale, bias = (b.per_channel(n[i], rank - 2) for i in (1, 2))
     return b.plus(b.mul(y, scale), bias)
@@ -100,7 +91,7 @@ def _over_last(n: OnnxNode, b: ImportBuilder) -> tuple[Value, Value, float]:
 
 def root_mean_square(b: ImportBuilder, x: Value, axes: Value, epsilon: float) -> Value:
     """Return the root of the mean square and epsilon."""
-    mean = b.add(ReduceMean(keep_dims=True), b.mul(x, x), axes)
+    mean = b.add(reduction.ReduceMean(keep_dims=True), b.mul(x, x), axes)
     return b.add(Sqrt(), b.plus(mean, b.like(epsilon, mean)))
 
 
@@ -109,9 +100,9 @@ def layer_normalization(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """Standardize over the axes from `axis` on, then * scale + bias; mean and 1 / deviation."""
     x, (wide, axes, epsilon) = n[0], _over_last(n, b)
     if not n.wants(1) and not n.wants(2):
-        y = b.add(MVN(normalize_variance=True, eps=epsilon), wide, axes)
+        y = b.add(reduction.MVN(normalize_variance=True, eps=epsilon), wide, axes)
         return b.plus(b.mul(b.convert(y, b.dtype(x)), n[1]), n.input(2))
-    mean = b.add(ReduceMean(keep_dims=True), wide, axes)
+    mean = b.add(reduction.ReduceMean(keep_dims=True), wide, axes)
     centred = b.sub(wide, mean)
     root = root_mean_square(b, centred, axes, epsilon)
     inverse = b.div(b.like(1, root), root)
@@ -133,13 +124,13 @@ def group_normalization(n: OnnxNode, b: ImportBuilder) -> Outputs:
     x = n[0]
     groups, epsilon = n.integer("num_groups"), n.number("epsilon", 1e-5)
     wide = tuple(b.convert(v, f32) for v in (_wide(n, b, x), n[1], n[2]))
-    return b.convert(b.add(GroupNormalization(groups, epsilon), *wide), b.dtype(x))
+    return b.convert(b.add(reduction.GroupNormalization(groups, epsilon), *wide), b.dtype(x))
 
 
 @rule("MeanVarianceNormalization", "9 13")
 def mean_variance_normalization(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """(x - mean) / (standard deviation + 1e-9) over `axes`."""
-    op = MVN(normalize_variance=True, eps=1e-9, eps_mode="outside_sqrt")
+    op = reduction.MVN(normalize_variance=True, eps=1e-9, eps_mode="outside_sqrt")
     return b.add(op, n[0], b.ints(*n.ints("axes", (0, 2, 3))))
 
 
@@ -206,7 +197,7 @@ def lp_normalization(n: OnnxNode, b: ImportBuilder) -> Outputs:
     if p not in (1, 2):
         raise Refusal(f"p={p} is not covered")
     x = n[0]
-    op = (ReduceL1 if p == 1 else ReduceL2)(keep_dims=True)
+    op = (reduction.ReduceL1 if p == 1 else reduction.ReduceL2)(keep_dims=True)
     norm = b.add(op, x, b.ints(n.axis(b, x, default=-1)))
     zero = b.add(Equal(), norm, b.like(0, x))
     return b.div(x, b.select(zero, b.like(1, x), norm))
@@ -222,8 +213,8 @@ def lrn(n: OnnxNode, b: ImportBuilder) -> Outputs:
     alpha, beta = n.number("alpha", 1e-4), n.number("beta", 0.75)
     bias, axes = n.number("bias", 1.0), b.ints(1)
     if bias.is_integer() or bias < 0:
-        return b.add(LRN(alpha=alpha, beta=beta, bias=bias, size=size), x, axes)
-    y = b.add(LRN(alpha=alpha / bias, beta=beta, bias=1.0, size=size), x, axes)
+        return b.add(reduction.LRN(alpha=alpha, beta=beta, bias=bias, size=size), x, axes)
+    y = b.add(reduction.LRN(alpha=alpha / bias, beta=beta, bias=1.0, size=size), x, axes)
     return b.mul(y, b.like(bias**-beta, x))
 
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from llvmlite import ir  # type: ignore[import-not-found, import-untyped, unused-ignore]
-from numba import types  # type: ignore[import-not-found, import-untyped, unused-ignore]
-from numba.core import cgutils  # type: ignore[import-not-found, import-untyped, unused-ignore]
-from numba.extending import (  # type: ignore[import-not-found, import-untyped, unused-ignore]
-    intrinsic,
-)
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
 
 from irdeconv.kernels import jit
 

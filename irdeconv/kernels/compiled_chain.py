@@ -14,54 +14,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from llvmlite import ir  # type: ignore[import-not-found, import-untyped, unused-ignore]
-from numba import types  # type: ignore[import-not-found, import-untyped, unused-ignore]
-from numba.core import cgutils  # type: ignore[import-not-found, import-untyped, unused-ignore]
-from numba.core.imputils import (  # type: ignore[import-not-found, import-untyped, unused-ignore]
-    impl_ret_borrowed,
-)
-from numba.extending import (  # type: ignore[import-not-found, import-untyped, unused-ignore]
-    intrinsic,
-)
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.core.imputils import impl_ret_borrowed
+from numba.extending import intrinsic
 
 from irdeconv.ir.spec import Array
 from irdeconv.kernels import jit, products
 from irdeconv.kernels.compiled_vectors import FlatArray, Pair, VectorCode, instruction
-from irdeconv.kernels.jit import (
-    ABSOLUTE,
-    ADDED,
-    CEILING,
-    CLAMP,
-    CLIPPED,
-    CUT,
-    DIVIDED,
-    ERF,
-    EXPONENTIAL,
-    FLOOR,
-    GELU,
-    HARD_SIGMOID,
-    HSIGMOID,
-    HSWISH,
-    LARGER,
-    MISH,
-    MOVED,
-    MULTIPLIED,
-    NEAREST,
-    NOTHING,
-    PRELU,
-    ROOT,
-    ROW_PART,
-    SIGMOID,
-    SMALLER,
-    SPLAT,
-    SUBTRACTED,
-    SWISH,
-    TANGENT,
-    TO_BF16,
-    TO_F16,
-    compiled,
-    compiled_for,
-)
 
 PIECE = 2048  # elements; a piece of a row stays in the level 1 cache
 
@@ -111,7 +72,7 @@ bits_to_float: Any = intrinsic(_bits_to_float)
 adjacent: Any = intrinsic(_adjacent)
 
 
-@compiled
+@jit.compiled
 def _exp(x: Any) -> Any:
     """2^n * p(r) with x = n ln 2 + r."""
     # Selections become instructions for vectors. The bounds come first, since n of a NaN or of a
@@ -128,26 +89,26 @@ def _exp(x: Any) -> Any:
     return y if x == x else x
 
 
-@compiled
+@jit.compiled
 def exponentiate(into: Any) -> None:
     """Compute exp(x) in place."""
     for i in range(len(into)):
         into[i] = _exp(into[i])
 
 
-@compiled
+@jit.compiled
 def _sigmoid(x: Any) -> Any:
     return _ONE / (_ONE + _exp(-x))
 
 
-@compiled
+@jit.compiled
 def _clamp(x: Any, low: Any, high: Any) -> Any:
     """Limit as two selections of which neither takes a NaN for a bound."""
     x = low if x < low else x
     return high if x > high else x
 
 
-@compiled
+@jit.compiled
 def _erf(x: Any) -> Any:
     """See `elementwise.erf`."""
     v = _clamp(x, -_ERF_END, _ERF_END)
@@ -160,7 +121,7 @@ def _erf(x: Any) -> Any:
     return -_ONE if x <= -_ERF_END else y
 
 
-@compiled
+@jit.compiled
 def _mish(x: Any) -> Any:
     """See `elementwise.mish`."""
     v = _exp(_clamp(x, -_INF, _MISH_END))
@@ -168,56 +129,56 @@ def _mish(x: Any) -> Any:
     return x * (n / (n + _TWO))
 
 
-@compiled
+@jit.compiled
 def _approximate(into: Any, b: Any, beta: Any, code: int) -> None:
     """Apply an activation that is made of approximations to x + b in place."""
-    if code == SIGMOID:
+    if code == jit.SIGMOID:
         for i in range(len(into)):
             into[i] = _sigmoid(into[i] + b)
-    elif code == SWISH:
+    elif code == jit.SWISH:
         for i in range(len(into)):
             v = into[i] + b
             into[i] = v / (_ONE + _exp(-beta * v))
-    elif code == ERF:
+    elif code == jit.ERF:
         for i in range(len(into)):
             into[i] = _erf(into[i] + b)
-    elif code == GELU:
+    elif code == jit.GELU:
         for i in range(len(into)):
             v = into[i] + b
             into[i] = (_erf(v * _ROOT_HALF) + _ONE) * _HALF * v
-    elif code == MISH:
+    elif code == jit.MISH:
         for i in range(len(into)):
             into[i] = _mish(into[i] + b)
 
 
-@compiled
+@jit.compiled
 def _activate(into: Any, b: Any, s: Any, low: Any, high: Any, code: int) -> None:
     """Apply an activation to x + b in place; `s` is the slope of a PReLU, `low` beta of a Swish."""
-    if code == CLAMP:
+    if code == jit.CLAMP:
         for i in range(len(into)):
             into[i] = _clamp(into[i] + b, low, high)
-    elif code == PRELU:
+    elif code == jit.PRELU:
         for i in range(len(into)):
             v = into[i] + b
             into[i] = v * s if v < _ZERO else v + _ZERO * s
-    elif code == HSIGMOID:
+    elif code == jit.HSIGMOID:
         for i in range(len(into)):
             into[i] = _clamp(into[i] + b + _THREE, _ZERO, _SIX) / _SIX
-    elif code == HSWISH:
+    elif code == jit.HSWISH:
         for i in range(len(into)):
             v = into[i] + b
             into[i] = v * (_clamp(v + _THREE, _ZERO, _SIX) / _SIX)
-    elif code == HARD_SIGMOID:
+    elif code == jit.HARD_SIGMOID:
         for i in range(len(into)):
             into[i] = _clamp((into[i] + b) * low + high, _ZERO, _ONE)
-    elif code == NOTHING:
+    elif code == jit.NOTHING:
         for i in range(len(into)):
             into[i] += b
     else:
         _approximate(into, b, low, code)
 
 
-@compiled
+@jit.compiled
 def _add(into: Any, b: Any, more: Any) -> None:
     for i in range(len(into)):
         into[i] = into[i] + b + more[i]
@@ -386,24 +347,24 @@ sigmoids, tangents = _in_place(_logistic), _in_place(_tangent)  # (row, any arra
 _round_f16, _round_bf16 = _in_place(_to_f16), _in_place(_to_bf16)
 
 _WRITTEN: dict[int, Write] = {
-    ADDED: lambda builder, v: builder.fadd(v[0], v[1]),
-    SUBTRACTED: lambda builder, v: builder.fsub(v[0], v[1]),
-    MULTIPLIED: lambda builder, v: builder.fmul(v[0], v[1]),
-    DIVIDED: lambda builder, v: builder.fdiv(v[0], v[1]),
-    LARGER: larger,
-    SMALLER: _smaller,
-    CLIPPED: _clipped,
-    ROOT: _named("sqrt"),
-    MOVED: lambda builder, v: v[0],
-    NEAREST: _named("nearbyint"),
-    TO_F16: _to_f16,
-    TO_BF16: _to_bf16,
-    ABSOLUTE: _named("fabs"),
-    FLOOR: _named("floor"),
-    CEILING: _named("ceil"),
-    CUT: _named("trunc"),
-    EXPONENTIAL: _exponential,
-    TANGENT: _tangent,
+    jit.ADDED: lambda builder, v: builder.fadd(v[0], v[1]),
+    jit.SUBTRACTED: lambda builder, v: builder.fsub(v[0], v[1]),
+    jit.MULTIPLIED: lambda builder, v: builder.fmul(v[0], v[1]),
+    jit.DIVIDED: lambda builder, v: builder.fdiv(v[0], v[1]),
+    jit.LARGER: larger,
+    jit.SMALLER: _smaller,
+    jit.CLIPPED: _clipped,
+    jit.ROOT: _named("sqrt"),
+    jit.MOVED: lambda builder, v: v[0],
+    jit.NEAREST: _named("nearbyint"),
+    jit.TO_F16: _to_f16,
+    jit.TO_BF16: _to_bf16,
+    jit.ABSOLUTE: _named("fabs"),
+    jit.FLOOR: _named("floor"),
+    jit.CEILING: _named("ceil"),
+    jit.CUT: _named("trunc"),
+    jit.EXPONENTIAL: _exponential,
+    jit.TANGENT: _tangent,
 }
 
 
@@ -424,7 +385,7 @@ def _end(row: Any, numbers: Any) -> None:
 _MATRIX, _VECTOR = "float32[:,:]", "float32[::1]"
 
 
-@compiled_for(
+@jit.compiled_for(
     f"void({_MATRIX}, {_VECTOR}, {_VECTOR}, {_MATRIX}, {_MATRIX}, float32, float32, int64, "
     "float32[:,::1])"
 )
@@ -455,7 +416,7 @@ def finish_rows(
             if len(before):
                 _add(part, b, adjacent(before[r if len(before) > 1 else 0])[at : at + PIECE])
                 b = _ZERO
-            if code != NOTHING or not len(before):
+            if code != jit.NOTHING or not len(before):
                 _activate(part, b, s, low, high, code)
             if len(after):
                 _add(part, _ZERO, adjacent(after[r if len(after) > 1 else 0])[at : at + PIECE])
@@ -585,9 +546,9 @@ def run_program(
             if inputs[i, 2] == 0:
                 _element(out, inputs[i, 0] + r * inputs[i, 1], one, 0)
                 splats[i, :] = one[0]
-                slots[i, 0], slots[i, 1] = start + i * SPLAT, 0
+                slots[i, 0], slots[i, 1] = start + i * jit.SPLAT, 0
         # All instructions for a part of a row, then the next part: registers stay in the cache.
-        for at in range(0, width, ROW_PART):
+        for at in range(0, width, jit.ROW_PART):
             for i in range(given):
                 if inputs[i, 2]:
                     slots[i, 0], slots[i, 1] = inputs[i, 0] + r * inputs[i, 1] + at, 1
@@ -595,7 +556,9 @@ def run_program(
             for k in range(len(code)):
                 first, second, third = slots[code[k, 1]], slots[code[k, 2]], slots[code[k, 3]]
                 a, b, c = (first[0], first[1]), (second[0], second[1]), (third[0], third[1])
-                _apply(out, code[k, 0], a, b, c, slots[code[k, 4], 0], min(ROW_PART, width - at))
+                _apply(
+                    out, code[k, 0], a, b, c, slots[code[k, 4], 0], min(jit.ROW_PART, width - at)
+                )
 
 
 @jit.compiled
@@ -606,7 +569,7 @@ def _begin(out: Any, given: int, constants: Any, splats: Any, slots: Any, regist
     slots[given, 1] = 1
     for k in range(given + 1, given + 1 + known):
         splats[k, :] = constants[k - given - 1]
-        slots[k, 0], slots[k, 1] = start + k * SPLAT, 0
+        slots[k, 0], slots[k, 1] = start + k * jit.SPLAT, 0
     for k in range(len(registers)):
         at = given + 1 + known + k
-        slots[at, 0], slots[at, 1] = begin + k * ROW_PART, 1
+        slots[at, 0], slots[at, 1] = begin + k * jit.ROW_PART, 1

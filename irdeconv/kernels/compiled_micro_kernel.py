@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from llvmlite import ir  # type: ignore[import-not-found, import-untyped, unused-ignore]
-from numba.core import cgutils  # type: ignore[import-not-found, import-untyped, unused-ignore]
+from llvmlite import ir
+from numba.core import cgutils
 
 from irdeconv.kernels import jit
 from irdeconv.kernels.compiled_vectors import FlatArray, Pair, VectorCode, in_turns, instruction

@@ -14,15 +14,11 @@ from threading import RLock
 from typing import Any
 
 import numpy as np
-from llvmlite import ir  # type: ignore[import-not-found, import-untyped, unused-ignore]
-from numba import types  # type: ignore[import-not-found, import-untyped, unused-ignore]
-from numba.core.sigutils import (  # type: ignore[import-not-found, import-untyped, unused-ignore]
-    normalize_signature,
-)
-from numba.extending import (  # type: ignore[import-not-found, import-untyped, unused-ignore]
-    intrinsic,
-)
-from numba.np.arrayobj import (  # type: ignore[import-not-found, import-untyped, unused-ignore]
+from llvmlite import ir
+from numba import types
+from numba.core.sigutils import normalize_signature
+from numba.extending import intrinsic
+from numba.np.arrayobj import (
     make_array,
     populate_array,
 )

@@ -10,11 +10,9 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from llvmlite import ir  # type: ignore[import-not-found, import-untyped, unused-ignore]
-from numba import types  # type: ignore[import-not-found, import-untyped, unused-ignore]
-from numba.extending import (  # type: ignore[import-not-found, import-untyped, unused-ignore]
-    intrinsic,
-)
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
 
 from irdeconv.kernels import jit
 from irdeconv.kernels.scratch import ALIGNMENT

@@ -13,8 +13,8 @@ from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
-from llvmlite import ir  # type: ignore[import-not-found, import-untyped, unused-ignore]
-from numba.core import cgutils  # type: ignore[import-not-found, import-untyped, unused-ignore]
+from llvmlite import ir
+from numba.core import cgutils
 
 from irdeconv.ir.spec import Array
 from irdeconv.kernels import compiled_vectors, jit

@@ -13,12 +13,10 @@ from copy import copy
 from functools import reduce
 from typing import Any
 
-from llvmlite import ir  # type: ignore[import-not-found, import-untyped, unused-ignore]
-from numba import types  # type: ignore[import-not-found, import-untyped, unused-ignore]
-from numba.core import cgutils  # type: ignore[import-not-found, import-untyped, unused-ignore]
-from numba.extending import (  # type: ignore[import-not-found, import-untyped, unused-ignore]
-    intrinsic,
-)
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
 
 from irdeconv.kernels import jit
 

@@ -6,10 +6,8 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numba import types  # type: ignore[import-not-found, import-untyped, unused-ignore]
-from numba.np.numpy_support import (  # type: ignore[import-not-found, import-untyped, unused-ignore]
-    from_dtype,
-)
+from numba import types
+from numba.np.numpy_support import from_dtype
 
 from irdeconv.kernels import compiled_vectors as vectors
 from irdeconv.kernels.jit import RUN, compiled, compiled_for

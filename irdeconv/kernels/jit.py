@@ -169,7 +169,7 @@ def packed_integers() -> int:
 
 def _lanes_of_another() -> int:
     """Return it for the processor that NUMBA_CPU_NAME names, by LLVM's code for a sum."""
-    import llvmlite.binding as llvm  # type: ignore[import-not-found, import-untyped, unused-ignore]
+    import llvmlite.binding as llvm
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
@@ -193,7 +193,7 @@ def many_registers() -> bool:
 def _report_compiling() -> None:
     """Report progress when numba compiles instead of reading from disk."""
     try:
-        from numba.core import event  # type: ignore[import-not-found, import-untyped, unused-ignore]
+        from numba.core import event
     except ImportError:  # another numba, which reports nothing
         return
 
@@ -307,7 +307,7 @@ def compiled_for(signature: Any) -> Callable[[F], F]:
     """
 
     def compile(fn: F) -> F:
-        from numba import njit  # type: ignore[import-not-found, import-untyped, unused-ignore]
+        from numba import njit
 
         _report_compiling()
         made = njit(**OPTIONS)(fn)
@@ -326,12 +326,8 @@ def address_of(fn: Callable[..., Any], signature: str, name: str) -> int:
     It stays for as long as the process lives. Its code is kept by a name that no other function
     of its module has.
     """
-    from numba.core.ccallback import (  # type: ignore[import-not-found, import-untyped, unused-ignore]
-        CFunc,
-    )
-    from numba.core.sigutils import (  # type: ignore[import-not-found, import-untyped, unused-ignore]
-        normalize_signature,
-    )
+    from numba.core.ccallback import CFunc
+    from numba.core.sigutils import normalize_signature
 
     _report_compiling()
     fn.__qualname__ = name

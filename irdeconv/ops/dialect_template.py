@@ -22,17 +22,6 @@ from irdeconv.ir.spec import DYNAMIC, Dim, Interval, Shape, Spec, dims, ints, is
 from irdeconv.ops import core
 from irdeconv.ops.basic import Convert
 from irdeconv.ops.checks import check_lists
-from irdeconv.ops.core import (
-    PADS,
-    CommonTerms,
-    PadsRule,
-    Setting,
-    from_extent,
-    materialize,
-    part,
-    sizes,
-    vector,
-)
 
 
 class DialectDeconvolution(SugarOp):
@@ -52,12 +41,12 @@ class DialectDeconvolution(SugarOp):
     kernel_name: ClassVar[str] = ""  # the attribute that repeats the kernel's size
     least_size: ClassVar[int] = 1  # of an output axis
     # The attributes that decide the window, the mode first.
-    window_attributes: ClassVar[tuple[str, ...]] = ("auto_pad", *PADS)
+    window_attributes: ClassVar[tuple[str, ...]] = ("auto_pad", *core.PADS)
     dialect: ClassVar[str] = ""  # its name in test suites
 
     # Hooks that every dialect overrides -----------------------------------------------------
 
-    def common_terms(self, axes: int) -> CommonTerms:
+    def common_terms(self, axes: int) -> core.CommonTerms:
         """Return the attributes in common terms; absent lists may be empty."""
         raise NotImplementedError
 
@@ -83,22 +72,22 @@ class DialectDeconvolution(SugarOp):
         """The filter's layout in messages."""
         return "[C, M/g, *K]"
 
-    def rule(self, s: Setting) -> PadsRule:
+    def rule(self, s: core.Setting) -> core.PadsRule:
         """Return the system's rule in words and totals."""
-        return from_extent(s, self.window_attributes[0])
+        return core.from_extent(s, self.window_attributes[0])
 
     def filter_order(self, axes: int) -> Ints:
         """Return the order of axes that makes the filter (C, M/g, *K)."""
         return tuple(range(axes + 2))
 
-    def padding_limits(self, t: CommonTerms) -> Sequence[int | None]:
+    def padding_limits(self, t: core.CommonTerms) -> Sequence[int | None]:
         """Return the first output_padding that is refused on each axis; None: there is no limit."""
         return (None,) * len(t.strides)
 
     def check_attributes(self, axes: int) -> None:
         """Raise OpError for attributes beyond the system's limits; ranks and lists fit."""
 
-    def check_setting(self, s: Setting) -> None:
+    def check_setting(self, s: core.Setting) -> None:
         """Raise OpError for a combination beyond the system's limits; all else fits."""
 
     def output_channels(self, outputs: Dim) -> Dim:
@@ -109,7 +98,7 @@ class DialectDeconvolution(SugarOp):
         """Apply a fused activation."""
         return y
 
-    def warnings(self, s: Setting, inputs: tuple[Spec, ...]) -> Iterator[Problem]:
+    def warnings(self, s: core.Setting, inputs: tuple[Spec, ...]) -> Iterator[Problem]:
         """Warn if documents, formulas and runtimes differ about the layer."""
         return iter(())
 
@@ -164,12 +153,12 @@ class DialectDeconvolution(SugarOp):
             spec = b.spec(output_shape)
             if spec.dtype != i64 and ints(spec) is None:
                 output_shape = b.add(Convert(i64), output_shape)
-            wanted = vector(b, output_shape)
+            wanted = core.vector(b, output_shape)
         elif is_static(t.output_shape):
             wanted = IntVector(t.output_shape)
         terms = WindowTerms(
-            size=sizes(b, data, 2, axes),
-            kernel=sizes(b, filter, 3, axes),
+            size=core.sizes(b, data, 2, axes),
+            kernel=core.sizes(b, filter, 3, axes),
             output_shape=wanted,
             **{name: IntVector(values) for name, values in t.lists.items()},
         )
@@ -215,7 +204,7 @@ class DialectDeconvolution(SugarOp):
         if high is not None and not low <= axes <= high:
             raise OpError(f"{axes} spatial axes; {low} to {high} are possible", code="E301", port=1)
 
-    def _check_padding(self, t: CommonTerms) -> None:
+    def _check_padding(self, t: core.CommonTerms) -> None:
         """Require an output_padding below the system's limits; E304."""
         rows = enumerate(zip(t.output_padding, self.padding_limits(t), t.strides, strict=True))
         for axis, (extra, limit, stride) in rows:
@@ -247,13 +236,13 @@ class DialectDeconvolution(SugarOp):
         if axes is None:
             return DYNAMIC, DYNAMIC, DYNAMIC, ()
         if self.group_count is None:
-            groups, inputs, outputs, *kernel = part(shape, 0, axes + 3)
+            groups, inputs, outputs, *kernel = core.part(shape, 0, axes + 3)
             return groups, groups * inputs, outputs, tuple(kernel)
-        filter = part(shape, 0, axes + 2)
+        filter = core.part(shape, 0, axes + 2)
         channels, outputs, *kernel = (filter[at] for at in self.filter_order(axes))
         return self.group_count, channels, outputs, tuple(kernel)
 
-    def setting(self, data: Spec, filter: Spec, *rest: Spec) -> Setting | None:
+    def setting(self, data: Spec, filter: Spec, *rest: Spec) -> core.Setting | None:
         """Return the layer in common terms; None if not even the number of axes is known.
 
         The layer may be a refused one.
@@ -262,7 +251,7 @@ class DialectDeconvolution(SugarOp):
         axes = self.axes(data, filter, output_shape)
         if axes is None:
             return None
-        x = part(data.shape, 1, axes + 1)
+        x = core.part(data.shape, 1, axes + 1)
         size, channels = (x[:-1], x[-1]) if self.channels_last else (x[1:], x[0])
         groups, _, outputs, kernel = self._filter_parts(filter.shape, axes)
         stated = self.lists.get(self.kernel_name, ())
@@ -274,7 +263,7 @@ class DialectDeconvolution(SugarOp):
             wanted = dims(output_shape) or (DYNAMIC,) * axes
         if {len(v) for v in (*t.lists.values(), wanted or kernel)} != {axes}:
             return None
-        return Setting(
+        return core.Setting(
             system=self.key,
             size=size,
             kernel=kernel,
@@ -310,7 +299,7 @@ class DialectDeconvolution(SugarOp):
         axes = self.axes(inputs[0], inputs[1], output_shape)
         assert axes is not None
         *_, t = self._resolve(b, inputs[0], inputs[1], output_shape, axes)
-        return ints(materialize(b, self.window(t).pads_begin))
+        return ints(core.materialize(b, self.window(t).pads_begin))
 
     def expand_specs(self, *inputs: Spec) -> Spec | tuple[Spec, ...]:
         """Run `expand` on specs, once for layers that have these and the attributes alike."""
@@ -428,14 +417,14 @@ class System(ABC):
     modes: tuple[tuple[str, bool], ...]
 
     @abstractmethod
-    def crop(self, s: Setting) -> Crop:
+    def crop(self, s: core.Setting) -> Crop:
         """Return the window; OpError if the system refuses, Cannot if it has no such attribute."""
 
     @abstractmethod
-    def spell(self, s: Setting) -> dict[str, str]:
+    def spell(self, s: core.Setting) -> dict[str, str]:
         """Return the attributes that decide the window, as the system spells them."""
 
-    def ways(self, s: Setting, wanted: Crop) -> Iterator[Setting]:
+    def ways(self, s: core.Setting, wanted: Crop) -> Iterator[core.Setting]:
         """Yield settings that may give the wanted window here.
 
         If integers can express it, these are explicit pads; elements that are missing at the end
@@ -462,16 +451,16 @@ class DialectSystem(System):
     own in the table of verdicts.
     """
 
-    make: Callable[[Setting], tuple[Op, tuple[Spec, ...]]]
+    make: Callable[[core.Setting], tuple[Op, tuple[Spec, ...]]]
     listed: bool = True
 
-    def crop(self, s: Setting) -> Crop:
+    def crop(self, s: core.Setting) -> Crop:
         """Build the operation, check it and place its window."""
         crop = placed(*self.make(s))
         assert crop is not None
         return crop
 
-    def spell(self, s: Setting) -> dict[str, str]:
+    def spell(self, s: core.Setting) -> dict[str, str]:
         """Return the attributes of the operation; output_shape may be its third input."""
         op = self.make(s)[0]
         return op.spelled_window(s.output_shape) if isinstance(op, DialectDeconvolution) else {}
