@@ -103,37 +103,31 @@ class RowBlocks:
         return map(self.__getitem__, range(len(self)))
 
     def __getitem__(self, place: int) -> RowBlock:
-        conv, (_, groups, depth, rows) = self.conv, self._counts
-        rest, h = divmod(place, rows)
-        rest, d = divmod(rest, depth)
+        conv, (_, groups, depths, blocks) = self.conv, self._counts
+        rest, h = divmod(place, blocks)
+        rest, d = divmod(rest, depths)
         n, g = divmod(rest, groups)
-        some = slice(n * self.images, min((n + 1) * self.images, conv.images))
+        images = slice(n * self.images, min((n + 1) * self.images, conv.images))
         members = slice(g * self.groups, min((g + 1) * self.groups, conv.groups))
-        return row_block(conv, some, members, d, h * self.rows, self.rows)
-
-
-def row_block(conv: Conv3d, images: slice, groups: slice, d: int, h: int, rows: int) -> RowBlock:
-    """Describe up to `rows` rows from `h` of depth `d`."""
-    depth, row, column = conv.axes
-    rows = min(rows, row.out - h)
-    start = (d * row.out + h) * column.out
-    box = (
-        (d * depth.stride - depth.begin, depth.kernel, depth.dilation),
-        (h * row.stride - row.begin, row.span(rows), 1),
-        (-column.begin, column.span(column.out), 1),
-    )
-    return RowBlock(
-        image=images.start,
-        images=images.stop - images.start,
-        groups=groups,
-        count=groups.stop - groups.start,
-        rows=rows,
-        channels=slice(groups.start * conv.outputs, groups.stop * conv.outputs),
-        positions=slice(start, start + rows * column.out),
-        frame=frame_of(
-            conv, images, slice(groups.start * conv.channels, groups.stop * conv.channels), box
-        ),
-    )
+        depth, row, column = conv.axes
+        first = h * self.rows
+        rows, start = min(self.rows, row.out - first), (d * row.out + first) * column.out
+        box = (
+            (d * depth.stride - depth.begin, depth.kernel, depth.dilation),
+            (first * row.stride - row.begin, row.span(rows), 1),
+            (-column.begin, column.span(column.out), 1),
+        )
+        inputs = slice(members.start * conv.channels, members.stop * conv.channels)
+        return RowBlock(
+            image=images.start,
+            images=images.stop - images.start,
+            groups=members,
+            count=members.stop - members.start,
+            rows=rows,
+            channels=slice(members.start * conv.outputs, members.stop * conv.outputs),
+            positions=slice(start, start + rows * column.out),
+            frame=frame_of(conv, images, inputs, box),
+        )
 
 
 def gather_columns(f: Array, count: int, conv: Conv3d, space: Space) -> tuple[Array, Calls]:
