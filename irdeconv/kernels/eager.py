@@ -213,7 +213,7 @@ def prepared_sums() -> Sums:
     def sums(x: Array, w: Array, problem: ConvProblem, out: Array) -> None:
         if in_order() or problem.rank > MOST_AXES:
             return _convolve(x, w, problem, out)
-        key = problem.dtype, available()
+        key = problem.dtype, jit.available()
         if key not in kernels:
             kernels[key] = retried(lambda: _unspread(problem)[0].prepare(w))
         _LOCAL.team.begin()
