@@ -19,58 +19,82 @@ TYPE_CHECKING = False  # importing it from typing would take longer than all the
 if TYPE_CHECKING:
     from typing import Any
 
-    from irdeconv.base.errors import (
-        ArgumentTypeError,
-        Diagnostic,
-        ExecutionError,
-        FailedError,
-        FileAccessError,
-        InferenceError,
-        InputError,
-        IrdeconvError,
-        LimitError,
-        LoweringError,
-        NothingToReduceError,
-        TargetError,
-        UnsupportedError,
-        UsageError,
-    )
-    from irdeconv.base.limits import Limits
-    from irdeconv.formats.models import HoldsGraph, ModelLike, OnnxModel, OpenVinoModel
-    from irdeconv.formats.onnx_lowering import LoweredOnnx, lower_onnx
-    from irdeconv.ir.graph import Graph, Node, Value
-    from irdeconv.ir.op import Op
-    from irdeconv.ir.spec import Interval, Spec
-    from irdeconv.public.editing import extract, rename, simplify
-    from irdeconv.public.reading import convert, dump, infer, parse, read, validate
-    from irdeconv.public.rewriting import (
-        certify,
-        check_certificate,
-        lower,
-        raise_,
-        reduce,
-        to_openvino,
-        write,
-    )
-    from irdeconv.public.running import bench, compile, map_blocks, run
-    from irdeconv.public.showing import compare, explain, graph_page, inspect, operations
-    from irdeconv.rewrite.lower_deconv import Lowered, LoweringReport
-    from irdeconv.rewrite.targets import Target
-    from irdeconv.runtime.bench import BenchReport
-    from irdeconv.runtime.plan import Plan
-    from irdeconv.runtime.simplify import SimplificationReport, Simplified
-    from irdeconv.show.explanation import Explanation
-    from irdeconv.show.inspection import Inspection
-    from irdeconv.show.operations import Operations
-    from irdeconv.show.page import PageContent
-    from irdeconv.verify.certificates import Certificate, Certificates, CheckReport
-    from irdeconv.verify.comparison import Comparison
-    from irdeconv.verify.onnx_check import check_onnx
-    from irdeconv.verify.raising import Raised, RaisingReport
-    from irdeconv.verify.reduce import Reduced
-    from irdeconv.verify.suite import check_suite, run_suite, suite
-    from irdeconv.verify.suite_manifest import Suite
-    from irdeconv.verify.suite_report import SuiteReport
+    from irdeconv.base.errors import ArgumentTypeError as ArgumentTypeError
+    from irdeconv.base.errors import Diagnostic as Diagnostic
+    from irdeconv.base.errors import ExecutionError as ExecutionError
+    from irdeconv.base.errors import FailedError as FailedError
+    from irdeconv.base.errors import FileAccessError as FileAccessError
+    from irdeconv.base.errors import InferenceError as InferenceError
+    from irdeconv.base.errors import InputError as InputError
+    from irdeconv.base.errors import IrdeconvError as IrdeconvError
+    from irdeconv.base.errors import LimitError as LimitError
+    from irdeconv.base.errors import LoweringError as LoweringError
+    from irdeconv.base.errors import NothingToReduceError as NothingToReduceError
+    from irdeconv.base.errors import TargetError as TargetError
+    from irdeconv.base.errors import UnsupportedError as UnsupportedError
+    from irdeconv.base.errors import UsageError as UsageError
+    from irdeconv.base.limits import Limits as Limits
+    from irdeconv.formats.models import HoldsGraph as HoldsGraph
+    from irdeconv.formats.models import ModelLike as ModelLike
+    from irdeconv.formats.models import OnnxModel as OnnxModel
+    from irdeconv.formats.models import OpenVinoModel as OpenVinoModel
+    from irdeconv.formats.onnx_lowering import LoweredOnnx as LoweredOnnx
+    from irdeconv.formats.onnx_lowering import lower_onnx as lower_onnx
+    from irdeconv.ir.graph import Graph as Graph
+    from irdeconv.ir.graph import Node as Node
+    from irdeconv.ir.graph import Value as Value
+    from irdeconv.ir.op import Op as Op
+    from irdeconv.ir.spec import Interval as Interval
+    from irdeconv.ir.spec import Spec as Spec
+    from irdeconv.public.editing import extract as extract
+    from irdeconv.public.editing import rename as rename
+    from irdeconv.public.editing import simplify as simplify
+    from irdeconv.public.reading import convert as convert
+    from irdeconv.public.reading import dump as dump
+    from irdeconv.public.reading import infer as infer
+    from irdeconv.public.reading import parse as parse
+    from irdeconv.public.reading import read as read
+    from irdeconv.public.reading import validate as validate
+    from irdeconv.public.rewriting import certify as certify
+    from irdeconv.public.rewriting import check_certificate as check_certificate
+    from irdeconv.public.rewriting import lower as lower
+    from irdeconv.public.rewriting import raise_ as raise_
+    from irdeconv.public.rewriting import reduce as reduce
+    from irdeconv.public.rewriting import to_openvino as to_openvino
+    from irdeconv.public.rewriting import write as write
+    from irdeconv.public.running import bench as bench
+    from irdeconv.public.running import compile as compile
+    from irdeconv.public.running import map_blocks as map_blocks
+    from irdeconv.public.running import run as run
+    from irdeconv.public.showing import compare as compare
+    from irdeconv.public.showing import explain as explain
+    from irdeconv.public.showing import graph_page as graph_page
+    from irdeconv.public.showing import inspect as inspect
+    from irdeconv.rewrite.lower_deconv import Lowered as Lowered
+    from irdeconv.rewrite.lower_deconv import LoweringReport as LoweringReport
+    from irdeconv.rewrite.targets import Target as Target
+    from irdeconv.runtime.bench import BenchReport as BenchReport
+    from irdeconv.runtime.plan import Plan as Plan
+    from irdeconv.runtime.simplify import SimplificationReport as SimplificationReport
+    from irdeconv.runtime.simplify import Simplified as Simplified
+    from irdeconv.show.explanation import Explanation as Explanation
+    from irdeconv.show.inspection import Inspection as Inspection
+    from irdeconv.show.operations import Operations as Operations
+    from irdeconv.show.operations import operations as operations
+    from irdeconv.show.page import PageContent as PageContent
+    from irdeconv.verify.certificates import Certificate as Certificate
+    from irdeconv.verify.certificates import Certificates as Certificates
+    from irdeconv.verify.certificates import CheckReport as CheckReport
+    from irdeconv.verify.comparison import Comparison as Comparison
+    from irdeconv.verify.onnx_check import check_onnx as check_onnx
+    from irdeconv.verify.raising import Raised as Raised
+    from irdeconv.verify.raising import RaisingReport as RaisingReport
+    from irdeconv.verify.reduce import Reduced as Reduced
+    from irdeconv.verify.suite import check_suite as check_suite
+    from irdeconv.verify.suite import run_suite as run_suite
+    from irdeconv.verify.suite import suite as suite
+    from irdeconv.verify.suite_manifest import Suite as Suite
+    from irdeconv.verify.suite_report import SuiteReport as SuiteReport
 
 __version__ = "0.1.0"
 
@@ -89,7 +113,7 @@ _OFFERS = {
     "public.reading": "convert dump infer parse read validate",
     "public.rewriting": "certify check_certificate lower raise_ reduce to_openvino write",
     "public.running": "bench compile map_blocks run",
-    "public.showing": "compare explain graph_page inspect operations",
+    "public.showing": "compare explain graph_page inspect",
     "rewrite.lower_deconv": "Lowered LoweringReport",
     "rewrite.targets": "Target",
     "runtime.bench": "BenchReport",
@@ -97,7 +121,7 @@ _OFFERS = {
     "runtime.simplify": "SimplificationReport Simplified",
     "show.explanation": "Explanation",
     "show.inspection": "Inspection",
-    "show.operations": "Operations",
+    "show.operations": "Operations operations",
     "show.page": "PageContent",
     "verify.certificates": "Certificate Certificates CheckReport",
     "verify.comparison": "Comparison",
@@ -110,88 +134,8 @@ _OFFERS = {
 }
 _HOMES = {name: module for module, names in _OFFERS.items() for name in names.split()}
 
-__all__ = [
-    "ArgumentTypeError",
-    "BenchReport",
-    "Certificate",
-    "Certificates",
-    "CheckReport",
-    "Comparison",
-    "Diagnostic",
-    "ExecutionError",
-    "Explanation",
-    "FailedError",
-    "FileAccessError",
-    "Graph",
-    "HoldsGraph",
-    "InferenceError",
-    "InputError",
-    "Inspection",
-    "Interval",
-    "IrdeconvError",
-    "LimitError",
-    "Limits",
-    "Lowered",
-    "LoweredOnnx",
-    "LoweringError",
-    "LoweringReport",
-    "ModelLike",
-    "Node",
-    "NothingToReduceError",
-    "OnnxModel",
-    "Op",
-    "OpenVinoModel",
-    "Operations",
-    "PageContent",
-    "Plan",
-    "Raised",
-    "RaisingReport",
-    "Reduced",
-    "SimplificationReport",
-    "Simplified",
-    "Spec",
-    "Suite",
-    "SuiteReport",
-    "Target",
-    "TargetError",
-    "UnsupportedError",
-    "UsageError",
-    "Value",
-    "__version__",
-    "bench",
-    "certify",
-    "check_certificate",
-    "check_onnx",
-    "check_suite",
-    "compare",
-    "compile",
-    "convert",
-    "dump",
-    "explain",
-    "extract",
-    "graph_page",
-    "infer",
-    "inspect",
-    "lower",
-    "lower_onnx",
-    "map_blocks",
-    "operations",
-    "parse",
-    "raise_",
-    "read",
-    "reduce",
-    "rename",
-    "run",
-    "run_suite",
-    "simplify",
-    "suite",
-    "to_openvino",
-    "validate",
-    "write",
-]
-
-
 if not TYPE_CHECKING:  # else any name would pass, misspelled ones as well
+    __all__ = sorted([*_HOMES, "__version__"])
 
     def __getattr__(name: str) -> Any:
         if name not in _HOMES:
@@ -209,6 +153,5 @@ if not TYPE_CHECKING:  # else any name would pass, misspelled ones as well
         globals()[name] = value
         return value
 
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+    def __dir__() -> list[str]:
+        return list(__all__)

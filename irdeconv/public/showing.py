@@ -32,8 +32,6 @@ from irdeconv.show.explanation import Explanation
 from irdeconv.show.explanation import explain as _explain
 from irdeconv.show.inspection import Inspection, Order
 from irdeconv.show.inspection import inspect as _inspect
-from irdeconv.show.operations import Operations
-from irdeconv.show.operations import operations as _operations
 from irdeconv.show.page import PageContent, bench_page, comparison_page, run_page
 from irdeconv.show.page import graph_page as _graph_page
 from irdeconv.show.page_details import ValueCollector
@@ -248,25 +246,6 @@ def _with_shapes(graph: Graph) -> Graph:
         with suppress(IrdeconvError):
             return infer(graph)
     return graph
-
-
-@checked
-def operations(only: str | Sequence[str] = ()) -> Operations:
-    """Return a table of OpenVINO's operations, opset1 to opset16, with the support for each.
-
-    `only` keeps the types that fit a name or pattern (`*`, `?`, `[a-z]`), in upper or lower case. A
-    row covers opsets with the same rules. The operation is "executed", "inferred" (shapes only) or
-    "kept" (read and written back with its declared shapes). The row has the element types of its
-    data, and the reason if it is not executed.
-
-    Raises UsageError if no type fits.
-
-    >>> [(row.opsets, row.state) for row in ird.operations("LSTMCell").rows]
-    [((1, 2, 3), 'executed'), ((4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16), 'executed')]
-    >>> ird.operations("Pad").summary
-    '1 of 1 type executed; of (type, opset): 16 executed, 0 inferred, 0 kept'
-    """
-    return _operations([only] if isinstance(only, str) else only)
 
 
 @checked

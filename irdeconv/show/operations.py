@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import irdeconv.ops.dialects
+from irdeconv.base.arguments import checked
 from irdeconv.base.errors import OpError, count, misused, other_pattern
 from irdeconv.base.json_form import Record
 from irdeconv.base.markup import html_table, line
@@ -98,8 +99,23 @@ class Operations(Record, document="operations/1", keys="operations=rows", repr=F
 STATES: tuple[State, ...] = ("executed", "inferred", "kept")
 
 
-def operations(patterns: Sequence[str] = ()) -> Operations:
-    """Return the support of every operation of opset1 to opset16 whose type fits a pattern."""
+@checked
+def operations(only: str | Sequence[str] = ()) -> Operations:
+    """Return a table of OpenVINO's operations, opset1 to opset16, with the support for each.
+
+    `only` keeps the types that fit a name or pattern (`*`, `?`, `[a-z]`), in upper or lower case. A
+    row covers opsets with the same rules. The operation is "executed", "inferred" (shapes only) or
+    "kept" (read and written back with its declared shapes). The row has the element types of its
+    data, and the reason if it is not executed.
+
+    Raises UsageError if no type fits.
+
+    >>> [(row.opsets, row.state) for row in ird.operations("LSTMCell").rows]
+    [((1, 2, 3), 'executed'), ((4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16), 'executed')]
+    >>> ird.operations("Pad").summary
+    '1 of 1 type executed; of (type, opset): 16 executed, 0 inferred, 0 kept'
+    """
+    patterns = [only] if isinstance(only, str) else only
     low = [p.lower() for p in patterns] or ["*"]
     chosen = [n for n in catalog.CATALOG if any(fnmatch.fnmatchcase(n.lower(), p) for p in low)]
     if not chosen:

@@ -17,6 +17,7 @@ from pages import DOCS, comments, with_parts
 _MODULES = [f"public.{m}" for m in ("reading", "rewriting", "editing", "running", "showing")]
 SECTIONS = {
     **{(import_module(f"irdeconv.{m}").__doc__ or "")[:-1]: ird._OFFERS[m] for m in _MODULES},
+    "Supported operations": "operations",
     "ONNX": "lower_onnx check_onnx",
     "Conformance vectors": "suite run_suite check_suite",
     "The graph": "Graph Node Value Op Spec Interval Limits Target",
