@@ -10,9 +10,8 @@ program (`python`) and what it `raises`. If no file can provoke a code, `when` n
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, NotRequired, TypedDict
+from typing import Annotated, Literal
 
 from irdeconv.base.codes import CODES
 from irdeconv.base.codes import GROUPS as GROUPS
@@ -20,15 +19,6 @@ from irdeconv.base.errors import Severity, severity_of
 from irdeconv.base.json_form import Record
 
 FOLDER = Path(__file__).parent / "code_texts"
-
-
-@dataclass(frozen=True)
-class ExampleStep:
-    """A command or a program of an example, and its output."""
-
-    what: str
-    printed: str
-    python: bool = False
 
 
 class CodeTitle(Record, keys="code severity title"):
@@ -43,32 +33,27 @@ class CodeTitle(Record, keys="code severity title"):
         return severity_of(self.code)
 
 
-class CodeExample(TypedDict):
+class CodeExample(Record, keys="command? python? prints", kw_only=True):
     """A step of an example."""
 
-    command: NotRequired[str]  # that is run
-    python: NotRequired[str]  # code that is run
+    command: Annotated[str | None, str] = None  # that is run
+    python: Annotated[str | None, str] = None  # code that is run
     prints: str  # its output
 
+    @property
+    def what(self) -> str:
+        """The command, or the code."""
+        return self.command or self.python or ""
 
-class CodePage(CodeTitle, keys="code severity title why fix when files steps=examples"):
+
+class CodePage(CodeTitle, keys="code severity title why fix when files steps"):
     """A code, explained."""
 
     why: str  # its meaning
     fix: str  # the remedy
     files: dict[str, str]  # of the example; the numbers of a weights file by name and element type
-    steps: tuple[ExampleStep, ...]
+    steps: tuple[CodeExample, ...]  # commands or code, and their output
     when: str | None  # when it appears, if no file can show it
-
-    @property
-    def examples(self) -> list[CodeExample]:
-        """Commands or code, and their output."""
-        return [
-            {"python": step.what, "prints": step.printed}
-            if step.python
-            else {"command": step.what, "prints": step.printed}
-            for step in self.steps
-        ]
 
 
 def code_page(code: str) -> CodePage:
@@ -78,9 +63,10 @@ def code_page(code: str) -> CodePage:
     sections = {name: body for name, _, body in (p.partition("\n") for p in parts)}
     fix, when = sections.pop("fix"), sections.pop("when", None)
     commands = [name for name in sections if name.startswith("$ ")]
-    steps = [ExampleStep(name[2:], sections.pop(name)) for name in commands]
+    steps = [CodeExample(command=name[2:], prints=sections.pop(name)) for name in commands]
     if "python" in sections:
-        steps.append(ExampleStep(sections.pop("python"), sections.pop("raises"), python=True))
+        python, raises = sections.pop("python"), sections.pop("raises")
+        steps.append(CodeExample(python=python, prints=raises))
     return CodePage(
         code=code,
         title=title,

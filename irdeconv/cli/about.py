@@ -109,7 +109,7 @@ def _code_pages(pages: list[CodePage], console: Console) -> None:
             console.raw("".join(f"    {line}\n" for line in body.splitlines()))
         for step in page.steps:  # not indented: it is as wide as a pipe
             shown = f"{step.what}\nraises\n\n" if step.python else f"$ {step.what}\n"
-            console.raw(f"\n{shown}{step.printed}")
+            console.raw(f"\n{shown}{step.prints}")
 
 
 SHELLS = ("bash", "zsh", "fish")

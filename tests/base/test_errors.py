@@ -171,7 +171,7 @@ def test_an_example_reports_its_code_and_no_other(
     if update:
         rewrite(page, found)
     else:
-        assert [s.printed for s in page.steps] == found
+        assert [s.prints for s in page.steps] == found
     reported = set(REPORTED.findall("".join(found)))
     assert reported == (set() if code in WITHOUT_CODE_IN_TEXT else {code})
 
@@ -182,7 +182,7 @@ def rewrite(page: CodePage, found: list[str]) -> None:
     text = path.read_text("utf-8")
     for step, new in zip(page.steps, found, strict=True):
         head = "--- raises\n" if step.python else f"--- $ {step.what}\n"
-        text = text.replace(head + step.printed, head + new)
+        text = text.replace(head + step.prints, head + new)
     path.write_text(text, "utf-8")
 
 
@@ -226,7 +226,7 @@ def test_a_code_is_explained_in_any_case() -> None:
     )
     assert textwrap.indent(page.files["model.xml"], "    ") in out
     (step,) = page.steps
-    assert out.endswith(f"\n\n$ {step.what}\n{step.printed}")
+    assert out.endswith(f"\n\n$ {step.what}\n{step.prints}")
     assert "error[E302]" in out
 
 

@@ -43,9 +43,9 @@ def _section(page: CodePage) -> str:
         parts.append(f"{shown}:\n\n```{ENDS.get(Path(file).suffix[1:], 'text')}\n{body}```")
     for step in page.steps:
         if step.python:
-            parts.append(f"```python\n{step.what}```\n\nraises\n\n```text\n{step.printed}```")
+            parts.append(f"```python\n{step.what}```\n\nraises\n\n```text\n{step.prints}```")
         else:
-            parts.append(f"```console\n$ {step.what}\n{step.printed}```")
+            parts.append(f"```console\n$ {step.what}\n{step.prints}```")
     return "\n\n".join(parts) + "\n"
 
 
