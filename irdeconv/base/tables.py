@@ -128,6 +128,8 @@ def _words(line: str, width: int) -> Iterator[tuple[int, int]]:
 
 
 NAMES = ("name", "layer", "tensor", "input", "deconvolution", "file")
+# Heads, rows, and the heads of columns that are aligned right.
+Table = tuple[Sequence[str], Sequence[Sequence[str]], Sequence[str]]
 GAP = 2  # columns between two cells
 CARD = 4  # indent of the lines of a card
 PROSE = 24  # columns that longer texts keep at least, and names, too
@@ -327,6 +329,11 @@ def scaled(value: int | None, unit: str = "") -> str:
         del prefixes[0]
     digits = f"{size:.3g}" if size < 999.5 else f"{size:.0f}"
     return f"{digits} {prefixes[0]}{unit}".rstrip()
+
+
+def ratio(a: int | None, b: int | None) -> str:
+    """Return `2.25x`, or an empty text if a number is unknown."""
+    return f"{a / b:.2f}x" if a is not None and b else ""
 
 
 def share(part: int, whole: int) -> str:

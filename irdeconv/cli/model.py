@@ -13,7 +13,6 @@ import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from io import BufferedReader
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -30,6 +29,7 @@ from irdeconv.base.errors import (
     count,
     did_you_mean,
     misused,
+    some,
 )
 from irdeconv.base.json_form import Real, Record
 from irdeconv.base.limits import current
@@ -321,9 +321,6 @@ def note_tuning(path: str | None, console: Console) -> None:
         console.log(f"{path} is not written: {reason}")
 
 
-SHOWN_ARRAYS = 8  # names of arrays in a message
-
-
 def gather(
     graph: Graph,
     items: Iterable[str],
@@ -532,16 +529,10 @@ def _npz(
         other = [k for k in arrays if k not in known and k.removeprefix(DUMPED) not in layers]
         if named and not (left and other):
             return named
-        has = f"{count(len(arrays), 'array')} ({_some(arrays)})"
+        has = f"{count(len(arrays), 'array')} ({some(arrays)})"
     names = "=..., ".join(left)
     message = f"{path} has {has}, none for the input{'s' * (len(left) > 1)} {', '.join(left)}"
     raise misused(message, f"name the arrays like the inputs: np.savez(file, {names}=...)")
-
-
-def _some(names: Iterable[str]) -> str:
-    """Return names in a line; of very many the first."""
-    first = list(islice(names, SHOWN_ARRAYS + 1))
-    return ", ".join([*first[:SHOWN_ARRAYS], *(["..."] if len(first) > SHOWN_ARRAYS else [])])
 
 
 def typed(array: Array, spec: Spec) -> Array:

@@ -17,7 +17,7 @@ from irdeconv.base.errors import IrdeconvError, count, misused
 from irdeconv.base.extras import needed
 from irdeconv.base.json_form import Record
 from irdeconv.base.opening import real
-from irdeconv.base.tables import number, scaled, table
+from irdeconv.base.tables import number, ratio, scaled, table
 from irdeconv.cli.checks import parse_shapes
 from irdeconv.cli.console import Answer, Console
 from irdeconv.cli.diagnostics import print_diagnostics
@@ -47,10 +47,9 @@ from irdeconv.proof.reader import weights_beside
 from irdeconv.rewrite import infer_specs
 from irdeconv.rewrite.channel_folding import fused_lines
 from irdeconv.rewrite.infer_specs import layer_count
-from irdeconv.rewrite.lower_deconv import LoweringReport, LoweringRequest
+from irdeconv.rewrite.lower_deconv import LoweringReport, LoweringRequest, layer_table
 from irdeconv.rewrite.standardize import standardize
 from irdeconv.rewrite.targets import load_target, target_names
-from irdeconv.show.inspection import ratio
 from irdeconv.verify.certificates import (
     Certificate,
     Certificates,
@@ -408,14 +407,7 @@ def _lowered_text(
     if not len(report):
         console.text(f"{args.file}: {report.verdict}")
         return
-    head = ("deconvolution", "type", "form", "direct MACs", "lowered MACs", "ratio", "becomes")
-    rows = []
-    for r in report:
-        macs = number(r.macs_direct), number(r.macs_lowered) if r.form else ""
-        becomes = ", ".join(r.nodes) if r.form else r.reason or ""
-        times = ratio(r.macs_lowered, r.macs_direct)
-        rows.append((r.name, r.type, r.form or "stays", *macs, times, becomes))
-    console.text(table(head, rows, ("direct MACs", "lowered MACs", "ratio"), width=console.width))
+    console.text(table(*layer_table(report), width=console.width))
     for r in report:
         if r.form and r.reason:
             console.text(f"{r.name}: {r.form} instead of {report.form}: {r.reason}")

@@ -37,7 +37,7 @@ from irdeconv.base.hints import hinted
 from irdeconv.base.json_form import Record
 from irdeconv.base.limits import current, raise_hint
 from irdeconv.base.markup import html_table, line
-from irdeconv.base.tables import printable
+from irdeconv.base.tables import Table, number, printable, ratio
 from irdeconv.ir.dtypes import ELEMENT_TYPES
 from irdeconv.ir.geometry import IntVector, filled
 from irdeconv.ir.graph import Graph, Node, Value, reached
@@ -132,13 +132,7 @@ class LoweringReport(Record, keys="form target? fused? layers diagnostics", repr
         return line(self, None, self.verdict)
 
     def _repr_html_(self) -> str:
-        rows = [
-            (r.name, r.type, r.form or "stays", *_sizes(r), ", ".join(r.nodes) or r.reason)
-            for r in self.layers
-        ]
-        right = ("direct MACs", "lowered MACs")
-        head = ("deconvolution", "type", "form", *right, "becomes")
-        return html_table(self.verdict, head, rows, right)
+        return html_table(self.verdict, *layer_table(self))
 
     def __iter__(self) -> Iterator[LoweredLayer]:
         return iter(self.layers)
@@ -156,10 +150,16 @@ class LoweringReport(Record, keys="form target? fused? layers diagnostics", repr
         return printable("\n".join(lines) or "no deconvolutions")
 
 
-def _sizes(layer: LoweredLayer) -> tuple[str, str]:
-    numbers = (layer.macs_direct, layer.macs_lowered if layer.form else 0)
-    direct, lowered = ("?" if n is None else f"{n:,}" for n in numbers)
-    return direct, lowered if layer.form else ""
+def layer_table(report: LoweringReport) -> Table:
+    """Return a row for each deconvolution."""
+    rows = []
+    for r in report:
+        macs = number(r.macs_direct), number(r.macs_lowered) if r.form else ""
+        becomes = ", ".join(r.nodes) if r.form else r.reason or ""
+        times = ratio(r.macs_lowered, r.macs_direct)
+        rows.append((r.name, r.type, r.form or "stays", *macs, times, becomes))
+    right = ("direct MACs", "lowered MACs", "ratio")
+    return ("deconvolution", "type", "form", *right, "becomes"), rows, right
 
 
 @hinted

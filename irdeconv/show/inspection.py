@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, TypedDict
 from irdeconv.base.errors import count, misused, other_pattern
 from irdeconv.base.json_form import Record
 from irdeconv.base.markup import html_table, line
-from irdeconv.base.tables import WIDTH, flat, number, one_line, scaled, table, wrap
+from irdeconv.base.tables import WIDTH, Table, flat, number, one_line, ratio, scaled, table, wrap
 from irdeconv.base.tables import share as percentage
 from irdeconv.ir.graph import Graph, Node, unique
 from irdeconv.ir.op import attributes
@@ -242,17 +242,6 @@ DEAREST = 20  # layers that are listed of a large graph
 SUMMARY_ROWS = 8  # of a table in the summary of a large graph
 
 
-def _deconvolutions(found: Sequence[DeconvolutionFacts]) -> str:
-    rows = []
-    for d in found:
-        geometry = (d.kernel, d.strides, d.pads_begin, d.pads_end, d.problem or d.output)
-        macs = (number(d.macs_direct), number(d.macs_zero_insertion))
-        rows.append((d.name, d.type, *(text or "?" for text in geometry), *macs))
-    right = ("direct MACs", "zero-insertion MACs")
-    head = ("name", "type", "kernel", "strides", "pads begin", "pads end", "output", *right)
-    return html_table("Deconvolutions", head, rows, right)
-
-
 _INSPECTION_KEYS = """name=graph.info.name ir_version=graph.info.ir_version file=graph.info.file
 rt_info? extra? inputs outputs totals layers=inspected summary deconvolutions target? lowered?"""
 
@@ -304,11 +293,10 @@ class Inspection(Record, document="inspect/2", keys=_INSPECTION_KEYS, repr=False
         title = f"{self.graph.info.name}: {self._sums(len(self.shown))}"
         head = ("id", "name", "type", "outputs", *_NUMBERS)
         parts = [html_table(title, head, layers, ("id", *_NUMBERS))]
-        types = [(r.type, r.count, number(r.parameters), number(r.macs)) for r in self.summary]
-        right = ("count", *_NUMBERS)
-        parts.append(html_table("Operations", ("type", *right), types, right))
+        parts.append(html_table("Operations", *self._summary_rows(len(self.layers))))
         if self.deconvolutions:
-            parts.append(_deconvolutions(self.deconvolutions))
+            rows = self._deconvolution_rows(len(self.deconvolutions))
+            parts.append(html_table("Deconvolutions", *rows))
         return "\n".join(parts)
 
     def to_text(
@@ -331,13 +319,15 @@ class Inspection(Record, document="inspect/2", keys=_INSPECTION_KEYS, repr=False
             listed = sorted(listed, key=lambda r: (-(r.macs or 0), -r.bytes, r.id))[:DEAREST]
             most = SUMMARY_ROWS
         title = wrap(f"{flat(self.graph.info.name)}: {self._sums(len(listed))}", width)
-        parts = [title, self._summary_table(most, width)]
+        more = _more(self.summary, most, "type")
+        parts = [title, table(*self._summary_rows(most), width=width) + more]
         if self.target is not None:
             parts.append(wrap(self._on_target(), width))
         if self.lowered is not None:
             parts.append(self._before_after(width))
         if self.deconvolutions:
-            parts.append(self._deconvolution_table(most, width))
+            more = _more(self.deconvolutions, most, "deconvolution")
+            parts.append(table(*self._deconvolution_rows(most), width=width) + more)
         parts.append(head + str(Listing(self.graph, listed, constants=constants, width=width)))
         return "\n\n".join(parts)
 
@@ -352,7 +342,7 @@ class Inspection(Record, document="inspect/2", keys=_INSPECTION_KEYS, repr=False
         macs = f"{scaled(t.macs, 'MAC')}{unknown}{shown}"
         return f"{t.layers} layers ({hidden} constant), {held}, {macs}"
 
-    def _summary_table(self, most: int, width: int) -> str:
+    def _summary_rows(self, most: int) -> Table:
         total, summary = self.totals.macs, self.summary
         rows = []
         for r in summary[:most]:
@@ -360,10 +350,10 @@ class Inspection(Record, document="inspect/2", keys=_INSPECTION_KEYS, repr=False
             if r.unknown and not r.macs:
                 macs, part = "?", ""
             rows.append((r.type, str(r.count), number(r.parameters), macs, part))
-        right = ("count", "parameters", "MACs", "share")
-        return table(("type", *right), rows, right, width=width) + _more(summary, most, "type")
+        right = ("count", *_NUMBERS, "share")
+        return ("type", *right), rows, right
 
-    def _deconvolution_table(self, most: int, width: int) -> str:
+    def _deconvolution_rows(self, most: int) -> Table:
         right = ("direct MACs", "zero-insertion MACs", "ratio")
         resolved = ("C->M", "g", "kernel", "strides", "dilations", "pads", "output")
         head = ("deconvolution", "type", *resolved, *right)
@@ -375,8 +365,7 @@ class Inspection(Record, document="inspect/2", keys=_INSPECTION_KEYS, repr=False
             direct, inserted = d.macs_direct, d.macs_zero_insertion
             cells = (number(direct), number(inserted), ratio(inserted, direct))
             rows.append((d.name, d.type, channels, *known, pads, output or "?", *cells))
-        more = _more(self.deconvolutions, most, "deconvolution")
-        return table(head, rows, right, width=width) + more
+        return head, rows, right
 
     def _on_target(self) -> str:
         """Return how many layers the target cannot execute."""
@@ -474,11 +463,6 @@ class Inspection(Record, document="inspect/2", keys=_INSPECTION_KEYS, repr=False
 def _more(rows: Sequence[object], most: int, what: str) -> str:
     """Return a last line with the number of rows that are not shown."""
     return f"\nand {count(len(rows) - most, f'more {what}')}" if len(rows) > most else ""
-
-
-def ratio(a: int | None, b: int | None) -> str:
-    """Return `2.25x`, or an empty text if a number is unknown."""
-    return f"{a / b:.2f}x" if a is not None and b else ""
 
 
 def inspect(

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, fields
 from os import PathLike, fspath
-from typing import Annotated, Any, NotRequired, TypedDict, overload
+from typing import Annotated, Any, NotRequired, TypedDict
 
 from irdeconv.base.errors import Diagnostic, Judged, count, misused
 from irdeconv.base.json_form import NamedLayer, Record, json_form
@@ -241,11 +241,7 @@ class Certificates(
     def __len__(self) -> int:
         return len(self.all)
 
-    @overload
-    def __getitem__(self, at: int) -> Certificate: ...
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[Certificate]: ...
-    def __getitem__(self, at: int | slice) -> Certificate | Sequence[Certificate]:
+    def __getitem__(self, at: Any) -> Any:
         return self.all[at]
 
     @property
