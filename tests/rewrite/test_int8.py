@@ -23,7 +23,7 @@ from int8_peers import (
 )
 from irdeconv.ir.graph import Graph, Value
 from irdeconv.ir.op import REGISTRY
-from irdeconv.rewrite.runtime_faults import PAD_OF_ONE
+from irdeconv.rewrite.runtime_faults import FAULTS
 from support.layers import constant, parameter, result
 
 pytestmark = [pytest.mark.oracles, pytest.mark.thorough]
@@ -80,7 +80,7 @@ def test_axes_of_size_1(size: tuple[int, ...], every: tuple[int, int]) -> None:
     axes = len(size)
     layers = []
     strides = (every[0],) * (axes - 1) + every[1:]
-    # Of [N, 1, 1, H, W] padded in depth OpenVINO's convolution itself is wrong (DEPTH_OF_ONE).
+    # Of [N, 1, 1, H, W] padded in depth OpenVINO's convolution itself is wrong (depth-of-one).
     for c in (1, 4) if axes < 3 else (4,):
         for kernel in kernels(strides):
             pads = (0,) * axes
@@ -129,7 +129,7 @@ def padded_quantized(rows: int) -> Graph:
 @pytest.mark.parametrize(("rows", "wrong"), [(1, True), (2, False)])
 def test_pad_of_one(rows: int, wrong: bool) -> None:
     """OpenVINO has the fault. Once a version does not, add that version to `absent`."""
-    assert PAD_OF_ONE.seen
+    assert FAULTS["pad-of-one"].seen
     graph = padded_quantized(rows)
     x = np.random.default_rng(1).uniform(-2, 2, (1, 4, rows, 6)).astype(np.float32)
     assert (int8_off(graph, x) > TOLERANCE) == wrong

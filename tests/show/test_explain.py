@@ -18,7 +18,7 @@ from irdeconv.ops.core import Setting
 from irdeconv.ops.dialect_openvino import ConvolutionBackpropData
 from irdeconv.ops.dialect_template import Cannot, DialectSystem
 from irdeconv.ops.elementwise import FakeQuantize
-from irdeconv.rewrite.runtime_faults import PAD_OF_ONE, ZERO_POINT_OF_DECONVOLUTION
+from irdeconv.rewrite.runtime_faults import FAULTS
 from irdeconv.show.anatomy import picture
 from irdeconv.show.systems import SEARCHED, SYSTEMS, _candidates, difference, find, rule, verdicts
 from support import oracle
@@ -274,7 +274,8 @@ def test_faults_of_runtimes_concern_quantized_layers(fake: bool) -> None:
     op = ConvolutionBackpropData((2,), (0,), (0,), (1,))
     result(g, Value(g.add(op, [x, w], name="deconv").id))
     found = ird.explain(g)
-    faults = [PAD_OF_ONE, ZERO_POINT_OF_DECONVOLUTION] if fake else []
+    names = ("pad-of-one", "zero-point-of-deconvolution") if fake else ()
+    faults = [FAULTS[name] for name in names]
     assert list(found.layers[0].faults) == [str(f) for f in faults]
     assert ("known fault of OpenVINO CPU, int8 (2023.0.2" in str(found)) == fake
     assert found.to_dict()["layers"][0]["faults"] == [str(f) for f in faults]

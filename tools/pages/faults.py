@@ -1,10 +1,10 @@
-"""The faults of runtimes in docs/disagreements.md, from irdeconv/rewrite/runtime_faults.py."""
+"""The faults of runtimes in docs/disagreements.md, from irdeconv/rewrite/runtime_faults.toml."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from irdeconv.rewrite import runtime_faults
+from irdeconv.rewrite.runtime_faults import FAULTS
 from pages import DOCS, table, with_parts
 
 COLUMNS = ("fault", "runtime", "versions", "what triggers it", "result", "instead")
@@ -13,8 +13,7 @@ COLUMNS = ("fault", "runtime", "versions", "what triggers it", "result", "instea
 def pages() -> dict[Path, str]:
     """Return the text of the page."""
     parts: dict[str, list[tuple[str, ...]]] = {"faults": [], "refused_faults": []}
-    every = vars(runtime_faults).values()
-    for f in (f for f in every if isinstance(f, runtime_faults.RuntimeFault)):
+    for f in FAULTS.values():
         row = f.name, f.runtime, f.versions, f.trigger, f.result, f.spelling
         parts["faults" if "int8" in f.runtime else "refused_faults"].append(row)
     made = {name: table(COLUMNS, rows) for name, rows in parts.items()}
