@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from irdeconv.base.errors import misused
@@ -187,6 +188,9 @@ class VerbOption(NamedTuple):
 
     `reads` is model, weights, arrays or file, `writes` model, arrays, text, page, folder or file.
     The words after it are the suffixes of that file: "file .npz".
+
+    `example` is shown in messages. `usual` are the suffixes of files that the option is meant for;
+    of an argument without a name a pattern of right words, and of those with another mistake.
     """
 
     usage: str
@@ -207,6 +211,8 @@ class VerbOption(NamedTuple):
     formats: str = ""
     writes: str = ""
     any_onnx_without: str | None = None
+    example: str = ""
+    usual: str = ""
 
     @property
     def names(self) -> list[str]:
@@ -217,6 +223,11 @@ class VerbOption(NamedTuple):
     def value(self) -> str:
         """How the usage calls the value, with brackets and dots."""
         return " ".join(self.usage.split()[len(self.names) :])
+
+    @property
+    def values(self) -> list[str]:
+        """All values that it may have, if they are listed."""
+        return self.choices.split() or (self.value.split("|") if self.value.islower() else [])
 
     @property
     def repeated(self) -> bool:
@@ -263,9 +274,7 @@ class VerbOption(NamedTuple):
         optional = self.value.startswith("[")
         if not self.value:
             yield "action", "store_true"
-        elif self.value.islower():
-            yield "choices", self.value.split("|")
-        else:
+        elif not self.value.islower():
             yield "metavar", self.placeholder
         if self.names and self.repeated and not optional:
             yield from (("action", "append"), ("default", []))
@@ -276,14 +285,12 @@ class VerbOption(NamedTuple):
         for key, value in (("default", self.default), ("const", self.const), ("type", self.parse)):
             if value is not None:
                 yield key, value
-        if self.choices:
-            yield "choices", self.choices.split()
+        if self.values:
+            yield "choices", self.values
         if self.required:
             yield "required", True
 
 
-HEAD = "ir_samples/openvino/segmentation_head.xml"  # the model of most examples
-SUMS = "ir_samples/openvino/same_upper_output_shape.xml"
 PARSERS: dict[str, Callable[..., Callable[[str], Any]]] = {
     "whole": lambda *ends: whole(*map(int, ends)),
     "real": lambda *ends: real(*map(float, ends)),
@@ -388,89 +395,6 @@ def listed(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
 
 
-FORM_NAMES = ", ".join(f"{form} ({on})" if on else form for form, on in CONDITIONS.items())
-FORM_WORDS = f"{' '.join(CONDITIONS)} {AUTO}"
-_FORM = f"""
-    --form FORM  how deconvolutions are lowered: {FORM_NAMES}, or {AUTO} (default with --target):
-        each in the cheapest form. A layer for which a form is impossible gets {FALLBACK}, the
-        default"""
-_MODEL = """the model: .xml, .onnx, .json (a dump of oneDNN Graph) or .ird (the text form); - reads
-        stdin @reads model"""
-SHARED = {
-    "COMMON": """
-    --color auto|always|never  use colours; auto: on a terminal, unless NO_COLOR or FORCE_COLOR is
-        set @default auto
-    --extension FILE.py ...  a Python file with operations of your own (docs/extensions.md); it is
-        executed
-    + LIMIT
-    --debug  show the traceback of an error
-    -q --quiet  no log lines on stderr""",
-    "LIMIT": """
-    --limit NAME=N ...  another limit for the contents and needs of a model, such as
-        layers=2000000 or xml_bytes=4G; doctor --limits lists them, IRDECONV_LIMITS sets them for
-        every command @limit""",
-    "FILE": f"""
-    FILE  {_MODEL}""",
-    "MODEL": """
-    + FILE WEIGHTS SEMANTICS""",
-    "STRUCTURE": """
-    + FILE WEIGHTS NO_WEIGHTS SEMANTICS""",
-    "PROBE": """
-    --probe  with --certify: also evaluate both models on random data, modulo primes
-        @needs --certify""",
-    "OPTIONAL_FILE": f"""
-    [FILE]  {_MODEL}""",
-    "WEIGHTS": """
-    --weights FILE  the .bin file (default: the one beside the .xml); for a dump, an .npz by tensor
-        id or name, or the word random @reads weights""",
-    "NO_WEIGHTS": """
-    --no-weights  do not read the .bin; results that depend on constants' values stay unknown
-        @excludes --weights""",
-    "SEMANTICS": """
-    --semantics runtime|document  which to follow if OpenVINO's runtime and document differ
-        (default: %(default)s) @default runtime""",
-    "SHAPE": """
-    --shape NAME[DIMS] ...  shape of an input, such as 'x[1,3,224,224]' or 'x:[1,3,224,224]'; ?, -1
-        and 3..9 leave a dimension open; several shapes are separated by commas; a single input
-        needs no name""",
-    "INPUT": """
-    -i --input NAME=VALUE ...  an input: x=@file.npy, x=@image.png, x=rand, randn, ones, zeros,
-        arange, 'x=rand(-1,1)', or an .npz or .safetensors of all (by name or in order); an
-        input that is not given is rand @dest inputs @reads arrays
-    + FILL""",
-    "FILL": """
-    --fill N  the size of an input's open dimensions, or the nearest size that they allow, if
-        neither --shape nor an array sets it @whole 1 1000000000""",
-    "SEED": """
-    --seed SEED  seed of rand and randn (default: %(default)s) @whole 0 @default 0""",
-    "VALUES": """
-    [NAME=VALUE ...]  the same as --input @dest values @reads arrays
-    + INPUT SEED SHAPE FORM_OR_NONE""",
-    "FORM": f"{_FORM} @words {FORM_WORDS}",
-    "FORM_OR_NONE": f"{_FORM}. none: not at all @words {FORM_WORDS} none",
-    "TARGET": """
-    --target NAME|FILE.toml  the target's abilities: a packaged target (irdeconv lower
-        --list-targets; generic is the default), or a file of your own. Every new layer meets its
-        conditions, or nothing is written. docs/targets.md has the format @reads file""",
-    "EXECUTION": """
-    --no-fuse  run each node by itself, as the graph is written
-    --tune [FILE.json]  measure which kernel is fastest, instead of estimating it; FILE keeps the
-        measurements for later runs, without it each run measures anew @measurements @const -
-    --max-memory SIZE  refuse (exit code 5) a model that needs more memory for tensors, constants
-        and scratch: 4096, 512M, 2G @size""",
-    "WATCH": """
-    --watch  run again whenever one of the files that it reads changes, until Ctrl-C""",
-    "PYTHON": """
-    --print-python  print a Python script that does the same, instead of doing it""",
-    "FORMAT": """
-    --format text|json  how the result is written (default: %(default)s) @default text""",
-    "FORCE": """
-    --force  let -o overwrite an input file @needs -o""",
-    "FORCE_REPORT": """
-    --force  let --report overwrite an input file @needs --report""",
-}
-
-
 ALL = "--weights --semantics --shape --extension --limit"
 EXECUTED = f"{ALL} --fill --input --seed --form --threads --no-fuse --max-memory"
 # Options for many models at once; the others belong to a single model, or to the batch.
@@ -496,6 +420,45 @@ MADE = {  # the file that a verb writes into -o
 }
 JOIN = "join"
 TASKS = (*PASSED, JOIN)
+
+
+FORM_NAMES = ", ".join(f"{form} ({on})" if on else form for form, on in CONDITIONS.items())
+FORM_WORDS = f"{' '.join(CONDITIONS)} {AUTO}"
+_WORDS = {  # that stand in braces in verbs.txt
+    "AUTO": AUTO,
+    "FALLBACK": FALLBACK,
+    "FORM_NAMES": FORM_NAMES,
+    "FORM_WORDS": FORM_WORDS,
+    "HEAD": "ir_samples/openvino/segmentation_head.xml",  # the model of most examples
+    "JOIN": JOIN,
+    "PASSED": " ".join(PASSED),
+    "SUMS": "ir_samples/openvino/same_upper_output_shape.xml",
+    "TASKS": " ".join(TASKS),
+    "TASK_LIST": ", ".join(TASKS),
+}
+
+
+def _verb(head: str, body: str) -> Verb:
+    """Return the record of a verb's section."""
+    heading, *lines = head.split("\n")
+    fields: dict[str, Any] = {}
+    for line in lines:
+        name, _, value = line.partition(": ")
+        known = f"{fields[name]}\n" if name in fields else ""
+        if not name.startswith("#"):
+            fields[name] = {"yes": True, "no": False}.get(value, known + value)
+    return Verb(f"{heading}\n{body.rstrip()}", **fields)
+
+
+# `++ ROWS` begins rows that verbs share, `== VERB: GROUP, MODULE: PURPOSE` a verb. Below that are
+# the fields of its record (lines of one name are joined), a blank line, and its text.
+_SECTION = r"(?m)^{} ([\w-]+)(?:: )?(.*(?:\n(?!== |\+\+ ).*)*)"
+_TEXT = (Path(__file__).parent / "verbs.txt").read_text("utf-8")
+_FILLED = re.sub(r"\{([A-Z_]+)\}", lambda m: _WORDS[m[1]], _TEXT)
+SHARED = dict(re.findall(_SECTION.format(r"\+\+"), _FILLED))
+RECORDS = {
+    verb: _verb(*text.split("\n\n", 1)) for verb, text in re.findall(_SECTION.format("=="), _FILLED)
+}
 
 
 def execution(args: argparse.Namespace) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from argparse import Action, ArgumentParser, Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise, takewhile
 from pathlib import Path
@@ -26,14 +26,6 @@ FORMATS = {
     ".gv": "dot",
     ".ird": "ir",
     ".txt": "text",
-}
-_TAKES = {  # options, and suffixes of files that they take
-    "--certificate --certify --save": ".json",
-    "--target --layers": ".toml",
-    "--report": ".html",
-    "--input": ".npy .npz .safetensors .png .jpg",
-    "--weights": ".bin",
-    "--extension": ".py",
 }
 _NAMING = ("--outputs", "--only", "--dump")  # options whose values are names of layers
 
@@ -77,6 +69,11 @@ class TryingParser(ArgumentParser):
         """Return the `VerbOption` of a name, or None."""
         return next((o for o in self.options() if name in o.names), None)
 
+    @property
+    def writes_model(self) -> bool:
+        """Whether the verb may write a model."""
+        return any(o.writes.startswith("model") for o in self.options())
+
 
 def command(parser: TryingParser, args: Sequence[str]) -> str:
     """Return a command line as a shell reads it."""
@@ -110,19 +107,13 @@ def _names_inputs(args: Sequence[str]) -> bool:
     return True
 
 
-def action_of(parser: TryingParser, option: str) -> Action | None:
-    """Return the action of an option."""
-    return next((a for a in parser._actions if option in a.option_strings), None)
-
-
 def loose_words(parser: TryingParser, args: Sequence[str]) -> list[int]:
     """Return the places of the words that are neither options nor values of options."""
     out, of_option = [], False
     for at, word in enumerate(args):
-        found = action_of(parser, word)
         if not of_option and (word == "-" or not word.startswith("-")):
             out.append(at)
-        of_option = found is not None and found.nargs != 0
+        of_option = bool((found := parser.option(word)) and found.value)
     return out
 
 
@@ -199,7 +190,7 @@ def placements(
         yield placed(*(text for word in words for text in (option, word)))
     if pattern := common_pattern(words) if len(words) > 1 and named else None:
         yield placed("--only", pattern)
-    if action_of(parser, f"--{words[0]}"):  # an option without its dashes
+    if parser.option(f"--{words[0]}"):  # an option without its dashes
         yield placed(f"--{words[0]}", *words[1:])
 
 
@@ -222,22 +213,22 @@ def _more_values(
     parser: TryingParser, args: Sequence[str], places: list[int]
 ) -> Iterator[list[str]]:
     """Yield command lines in which words behind a value are further values of the same option."""
-    first = next((at for at in places if at > 1 and action_of(parser, args[at - 2])), None)
+    first = next((at for at in places if at > 1 and parser.option(args[at - 2])), None)
     if first is None:
         return
     option, value = args[first - 2], args[first - 1]
-    run = [at for at in places if at - first == places.index(at) - places.index(first)]
+    run = list(takewhile(places.__contains__, _behind(parser, args, first)))
     values = [value, *(args[at] for at in run)]
     before, after = [*args[: first - 2]], [*args[run[-1] + 1 :]]
     if option == "--from" and len(values) == 2:
         yield [*before, "--from", value, "--to", values[1], *after]
-    action = action_of(parser, option)
-    if action is not None and isinstance(action.default, list):
+    record = parser.option(option)
+    if record.repeated:
         yield before + [text for v in values for text in (option, v)] + after
     if option in _LISTS:
         yield [*before, option, ",".join(values), *after]
     pattern = common_pattern(values)
-    if pattern and action is not None and action.metavar == "PATTERN":
+    if pattern and record.placeholder == "PATTERN":
         yield [*before, option, pattern, *after]
 
 
@@ -246,11 +237,9 @@ _LISTS = ("--against", "--dialect", "--set", "--solve")
 
 def _options_for(parser: TryingParser, word: str, file: str) -> Iterator[str]:
     """Yield options that may have a word as value."""
-    for action in parser._actions:
-        for option in action.option_strings[-1:]:
-            record = parser.option(option)
-            if word in (*(action.choices or ()), *(record.words.split() if record else ())):
-                yield option
+    for record in parser.options():
+        if record.names and word in (*record.values, *record.words.split()):
+            yield record.names[-1]
     profiles = Path(__file__).parents[1] / "rewrite" / "profiles"
     known = [p.stem for p in profiles.glob("*.toml")]
     if word in known:
@@ -277,46 +266,32 @@ def _options_for(parser: TryingParser, word: str, file: str) -> Iterator[str]:
 def _for_file(parser: TryingParser, word: str) -> Iterator[str]:
     """Yield options that read a file, if it is there, or else write one."""
     there, suffix = Path(word).exists(), Path(word).suffix
-    names = " ".join(name for name, some in _TAKES.items() if suffix in some.split())
-    for option in (*names.split(), *["-o"] * bool(suffix)):
-        record = parser.option(option)
-        if record is not None and (there or record.writes):
-            yield option
-
-
-_USUAL = {  # words of arguments without a name that are right, or whose mistake is another one
-    "values": r".*[=@\[].*|.*\.(npy|npz|safetensors|png|jpe?g)|(randn?|ones|zeros|arange)(\(.*\))?",
-    "other": r"(openvino|onnxruntime)(:.*)?",
-    "files": r".*[*?].*",
-    "layer": r"",
-    "names": r".*=.*",
-    "results": r".*[/.].*",
-    "dir": r".*[/.].*",
-    "paths": r".*[*?/.].*",
-}
+    able = [o for o in parser.options() if o.names and (there or o.writes)]
+    yield from (o.name for o in able if suffix in o.usual.split())
+    yield from (o.name for o in able if suffix and o.name == "-o")
 
 
 def require_no_strays(parser: TryingParser, args: Sequence[str], options: Namespace) -> None:
     """Refuse words that are values of an option, and are read as an argument without a name."""
     file = model_in(args)
     for option, word in pairwise(args):
-        action = action_of(parser, option)
-        optional = action is not None and action.nargs == "?" and action.option_strings
+        record = parser.option(option)
+        optional = record and record.value.startswith("[") and not record.repeated
         if optional and "." not in word and has_name(file, word):
             rest = [a for a in args if a != option]
             hint = accepted(parser, *([*p, option] for p in placements(parser, rest, [word])))
             message = f'{option} is followed by a file, and "{word}" is a layer of the model'
             raise misused(message, f"write {option} last" if hint is None else hint)
-    for word in _strays(options):
+    for word in _strays(parser, options):
         at = next((at for at in loose_words(parser, args) if args[at] == word), None)
         if at is None or Path(word).exists() or word.endswith(MODELS):
             continue
         if word == getattr(options, "layer", "") and (not file or has_name(file, word)):
             continue
-        before = args[at - 2] if at > 1 and action_of(parser, args[at - 2]) else ""
+        before = args[at - 2] if at > 1 and parser.option(args[at - 2]) else ""
         if before in ("", "-i", "--input") and word in inputs_of(file):
             continue  # without its value
-        words = [args[i] for i in _behind(parser, args, at)]
+        words = [args[i] for i in _behind(parser, args, at) if not is_file(args[i])]
         hint = placed(parser, args, words, [word])
         record = parser.option(before)
         if not hint and record and word in record.words.split():
@@ -328,14 +303,14 @@ def require_no_strays(parser: TryingParser, args: Sequence[str], options: Namesp
             raise misused(message, hint)
 
 
-def _strays(options: Namespace) -> Iterator[str]:
+def _strays(parser: TryingParser, options: Namespace) -> Iterator[str]:
     """Yield words of arguments without a name that are none of their usual values."""
-    for key, usual in _USUAL.items():
-        value = getattr(options, key, None)
-        if key == "dir" and getattr(options, "action", "") != "list":
+    for record in (o for o in parser.options() if o.usual and not o.names):
+        value = getattr(options, record.key, None)
+        if record.key == "dir" and getattr(options, "action", "") != "list":
             continue  # a new folder may have any name
         for word in value if isinstance(value, list) else [value]:
-            if isinstance(word, str) and word and not re.fullmatch(usual, word):
+            if isinstance(word, str) and word and not re.fullmatch(record.usual, word):
                 yield word
 
 
@@ -345,8 +320,7 @@ _RUNTIMES = ("openvino", "onnxruntime")
 def _behind(parser: TryingParser, args: Sequence[str], at: int) -> list[int]:
     """Return the places of a word and of those that follow it without an option."""
     loose = loose_words(parser, args)
-    behind = [i for i in loose if i >= at and all(j in loose for j in range(at, i))]
-    return [i for i in behind if not is_file(args[i])]
+    return [i for i in loose if i >= at and all(j in loose for j in range(at, i))]
 
 
 def into_file(parser: TryingParser, args: Sequence[str], file: str) -> str | None:
@@ -402,8 +376,9 @@ def before_the_verb(word: str, verb: str, parser: TryingParser, rest: Sequence[s
     if found := accepted(parser, rest):
         return misused(message, found)
     name = word.partition("=")[0]
-    if word.startswith("-") and action_of(parser, name) is None:
-        near = nearest(name, [o for a in parser._actions for o in a.option_strings])
+    names = [o for a in parser._actions for o in a.option_strings]
+    if word.startswith("-") and name not in names:
+        near = nearest(name, names)
         swapped = [[*rest[:at], o, *rest[at + 1 :]] for o in near]
         message = f'{verb} has no option "{name}"; the verb comes first'
         return misused(message, accepted(parser, *swapped, *without))

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from argparse import Action, ArgumentParser, Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise, takewhile
 from pathlib import Path
+from typing import Any
 
 from irdeconv.base import synonyms
 from irdeconv.base.errors import (
@@ -26,29 +27,7 @@ from irdeconv.base.opening import is_file
 from irdeconv.cli import proposals
 from irdeconv.cli.proposals import TryingParser
 
-_PLACEHOLDERS = {
-    "ACTION": "make vectors",
-    "FILE": "model.xml",
-    "LOWERED": "lowered.xml",
-    "PATH": "models",
-    "-o/--output": "-o out.xml",
-}
-_OUTPUTS = {"run": "out.npz", "inspect": "out.txt", "explain": "out.txt", "batch": "out"}
-_WRITERS = ("lower", "raise", "convert", "extract", "rename", "simplify", "reduce")
 _FOR_MODEL = ("--i", "--m", "--net", "--onnx", "--xml")  # how other tools name a model
-_VALUES = dict(  # of examples
-    pair.split(": ")
-    for pair in (
-        "--against: openvino, --certificate: proofs.json, --check: 'run_it {}', --compare: "
-        "openvino, --dump: all, --dump-dir: dumps, --fail-above: 10, --fill: 64, --form: auto, "
-        "--input: x=@x.npy, --iterations: 100, --jobs: 2, --max-growth: 1M, --max-memory: 2G, "
-        "--memory: 2G, --pattern: s/old/new/, --rounds: 5, --seed: 1, --shape: 'x[1,3,64,64]', "
-        "--sizes: x=1,3,64,64, --solve: 64,64, --target: generic, --threads: 2, --time: 5, "
-        "--timeout: 60, --tolerance: 1e-5, --top: 20, --tune: kernels.json, --weights: model.bin"
-    ).split(", ")
-)
-
-
 _SURELY = 0.72  # of letters in common: --quantize is not --quiet
 
 
@@ -59,19 +38,24 @@ def option_names(parser: ArgumentParser) -> list[str]:
 
 def _positionals(parser: TryingParser) -> list[str]:
     """Return how the usage calls the arguments that are no options."""
-    places = [a for a in parser._actions if not a.option_strings]
-    ends = {"?": "[{}]", "*": "[{} ...]", "+": "{} ..."}
-    return [ends.get(str(a.nargs), "{}").format(a.metavar or a.dest) for a in places]
+    return [option.value for option in parser.options() if not option.names]
 
 
-def _placeholder(parser: TryingParser, name: str) -> str:
-    """Return how the usage calls the value of an option."""
-    return next((str(a.metavar or a.dest.upper()) for a in _named(parser, name)), "VALUE")
+def _record(parser: TryingParser, name: str) -> Any:
+    """Return the record of an argument that argparse calls by its names or its placeholder."""
+    every = parser.options()
+    return next((o for o in every if name in (*o.names, "/".join(o.names), o.name)), None)
 
 
-def _named(parser: TryingParser, name: str) -> list[Action]:
-    """Return the action that argparse calls by its option names, joined by slashes, or metavar."""
-    return [a for a in parser._actions if ("/".join(a.option_strings) or a.metavar) == name]
+def _example(parser: TryingParser, name: str) -> str:
+    """Return a value of an argument, or how the usage calls it."""
+    record = _record(parser, name)
+    return next(filter(None, (record.example, *record.values, record.placeholder)), "VALUE")
+
+
+def _choices(parser: TryingParser, name: str) -> list[str]:
+    """Return the values of an argument, if they are listed."""
+    return getattr(_record(parser, name), "values", [])
 
 
 def wants_json(args: Sequence[str]) -> bool:
@@ -115,18 +99,12 @@ def unknown_verb(
     return misused(f'there is no verb "{word}"', near or "irdeconv help lists the verbs")
 
 
-def _unknown_ones(parser: TryingParser, args: Sequence[str]) -> list[str]:
-    """Return the options that no option of a verb begins with."""
-    known, dashed = option_names(parser), (a for a in args if a.startswith("--"))
-    return [a for a in dashed if not any(o.startswith(a.partition("=")[0]) for o in known)]
-
-
 def _needs_one_of(
     parser: TryingParser, verb: str, names: Sequence[str], args: Sequence[str]
 ) -> UsageError:
     loose = ([args[at]] for at in proposals.loose_words(parser, args))
     one = f"{', '.join(names[:-1])} or {names[-1]}"
-    example = f"{names[0]} {_VALUES.get(names[0]) or _placeholder(parser, names[0])}"
+    example = f"{names[0]} {_example(parser, names[0])}"
     line = f"{shlex.join(args)} {example}" if args else f"model.xml {example}"
     hint = proposals.placed(parser, args, *loose) or f"for example: irdeconv {verb} {line}"
     return misused(f"{verb} needs {one}", hint)
@@ -149,8 +127,9 @@ def misparsed(
             return _unknown_option(parser, options[0], args, others)
         word = max(left, key=len, default=rest)
         return _one_too_many(parser, verb, _surplus(parser, word, left or [word], args), args)
-    required = start.startswith(("the following arguments are", "one of the arguments"))
-    if required and (unknown := _unknown_ones(parser, args)):
+    known, dashed = option_names(parser), (a for a in args if a.startswith("--"))
+    unknown = [a for a in dashed if not any(o.startswith(a.partition("=")[0]) for o in known)]
+    if unknown and start.startswith(("the following arguments are", "one of the arguments")):
         return _unknown_option(parser, unknown[0], args, others)
     if start == "the following arguments are required":
         return _lacking(parser, verb, rest.split(", "), args)
@@ -182,7 +161,8 @@ def _wrong_value(
         if found := proposals.accepted(parser, *lines):
             escaped = "a backslash makes a character literal: " * (" is no " in rest)
             return misused(f"{option}: {rest}", f"{escaped}{found}")
-    example = _VALUES.get(option) or "".join(re.findall(r"is not a number from (\d+)", rest))
+    least = "".join(re.findall(r"is not a number from (\d+)", rest))
+    example = getattr(parser.option(option), "example", "") or least
     hint = f"for example: {option} {example}" if example else None
     return misused(f"{option}: {rest}" if rest else message, hint)
 
@@ -210,7 +190,7 @@ def _unknown_option(
     plain = "--" + word.lstrip("-").replace("_", "-")
     begun, places = [o for o in known if o.startswith(plain)], _positionals(parser)
     if len(word) == 2 and value[:1].isalnum():
-        begun = [o for o in begun if getattr(proposals.action_of(parser, o), "nargs", 0) != 0]
+        begun = [o for o in begun if getattr(parser.option(o), "value", "")]
     hint: str | None = None
     if "--input" in known and value and plain[2:] in proposals.inputs_of(proposals.model_in(args)):
         hint = f"an input is written --input {plain[2:]}={value}"
@@ -288,11 +268,10 @@ def _meant(parser: TryingParser, verb: str, word: str, known: Sequence[str]) -> 
     """Return the answer to an option of another tool, if there is one: an option or a sentence."""
     names = f"{verb}:{word[2:]}", word[2:], re.sub("^(n|num|number-of|set|use)-", "", word[2:])
     answers = next(filter(None, map(synonyms.OPTIONS.get, names)), "")
-    formats = [c for a in _named(parser, "--format") for c in a.choices or ()]
-    answers = answers or f"--format {word[2:]}" * (word[2:] in formats)
+    answers = answers or f"--format {word[2:]}" * (word[2:] in _choices(parser, "--format"))
     for answer in filter(None, answers.split(" | ")):
         option, _, value = answer.partition(" ")
-        choices = [str(c) for a in _named(parser, option) for c in a.choices or ()]
+        choices = _choices(parser, option)
         if not answer.startswith("--") or (
             option in known and (not choices or value in ("", *choices))
         ):
@@ -320,7 +299,7 @@ def _one_too_many(
         hint = f"a name with a blank needs quotes: '{whole}'"
     elif model and {"-o", "--output"} & {*args}:
         hint = "one model at a time; irdeconv batch takes a folder of them"
-    elif model and verb not in _WRITERS and takes in ("FILE", "[FILE]"):
+    elif model and not parser.writes_model and takes in ("FILE", "[FILE]"):
         hint = "one model at a time; irdeconv compare takes two"
     else:
         without = [a for a in args if a not in words]
@@ -360,14 +339,12 @@ def _lacking(
     """Return the error of missing arguments; the example is the command with them."""
     optional = re.findall(r"\[(\S+)", " ".join(_positionals(parser)))
     names = [n for n in names if n not in optional]
-    choices = {str(a.metavar): [str(c) for c in a.choices] for a in parser._actions if a.choices}
-    written = [_PLACEHOLDERS.get(n) or choices.get(n, [n])[0] for n in names]
+    choices = {o.name: o.values for o in parser.options() if o.values}
+    written = [f"{'-o ' * n.startswith('-o/')}{_example(parser, n)}" for n in names]
     shown = " and ".join(n.replace("/--output", "") for n in names)
     example = " ".join([shlex.join(args), *written]).strip()
     if args[:1] == ["join"]:
         example = "join results -o joined.npz"
-    if verb == "convert":
-        example = example.replace("model.xml", "model.onnx")
     refusal = parser.refusal(shlex.split(example)) if args and names == ["-o/--output"] else None
     if isinstance(refusal, InputError):  # the model is no model of this verb
         return refusal
@@ -385,18 +362,13 @@ def _without_value(parser: TryingParser, name: str, option: str, args: Sequence[
         if arg in name.split("/") and re.match(r"-+[\d\[.,]", args[at + 1]):
             hint = f"a value that begins with - is written {option}={args[at + 1]}"
             return misused(f"{option} needs a value", hint)
-    choices = [str(c) for a in _named(parser, name) for c in a.choices or ()]
-    verb = parser.prog.split()[-1]
-    only = {"raise": "zero-insertion", "inspect": "Convolution"}.get(verb, "'decoder/*'")
-    values = {**_VALUES, "--output": _OUTPUTS.get(verb, "out.xml"), "--only": only}
-    value = choices[0] if choices else values.get(option) or _placeholder(parser, name)
-    return misused(f"{option} needs a value", f"for example: {option} {value}")
+    return misused(f"{option} needs a value", f"for example: {option} {_example(parser, name)}")
 
 
 def _no_choice(
     parser: TryingParser, name: str, option: str, word: str, args: Sequence[str]
 ) -> UsageError:
-    choices = [str(c) for a in _named(parser, name) for c in a.choices or ()]
+    choices = _choices(parser, name)
     if not option.startswith("-"):
         hint = did_you_mean(word, choices, _SURELY) or "there are " + ", ".join(choices)
         later = next((a for a in args if a in choices), None)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from argparse import SUPPRESS, Action, ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
+from functools import cache
 from importlib import import_module
 from typing import Any, cast
 
 from irdeconv.cli.console import Answer, Console
-from irdeconv.cli.options import PASSED, SHARED, OptionParser, Verb, VerbOption, rows
-from irdeconv.cli.records import RECORDS
+from irdeconv.cli.options import PASSED, RECORDS, SHARED, OptionParser, Verb, VerbOption, rows
 from irdeconv.cli.usage import option_names
 
 GROUPS: dict[str, dict[str, str]] = {}  # the purposes of verbs, by group
@@ -40,11 +40,13 @@ def verb_parser(verb: str) -> OptionParser:
 
         checks.check_together(this, options)
         checks.check_options(this, options)
-        if not any(option.writes.startswith("model") for option in this.options):
+        if not parser.writes_model:
             checks.check_outputs(this, options)  # of a model it imports NumPy
 
+    @cache
     def options() -> list[VerbOption]:
-        return [*this.options, *(_passed().values() if this.passes else ())]
+        passed = _passed().values() if this.passes else ()
+        return [*this.options, *passed, *rows(SHARED["COMMON"])]
 
     parser = OptionParser(f"irdeconv {verb}", this.about, _verbs_with, check, options)
     configure(parser, verb)
@@ -105,7 +107,8 @@ def _passed() -> dict[str, VerbOption]:
     for task, names in PASSED.items():
         for option in (*verb_record(task).options, *rows(SHARED["COMMON"])):
             if option.names and option.names[-1] in names.split():
-                seen.setdefault(option.names[-1], option)
+                usage = "--certify" if option.name == "--certify" else option.usage
+                seen.setdefault(option.names[-1], option._replace(usage=usage))
     return seen
 
 
@@ -115,13 +118,12 @@ def _add_passed(parser: ArgumentParser) -> None:
     for name, option in _passed().items():
         verbs = [task for task in PASSED if name in PASSED[task].split()]
         which = "any verb" if len(verbs) == len(PASSED) else ", ".join(verbs)
-        flag = not option.value or name == "--certify"
         help = OWN_HELP.get(name) or option.help % {"default": option.default}
         parser.add_argument(
             *option.names,
             action=_Passed,
-            nargs=0 if flag else None,
-            metavar=None if flag else option.placeholder,
+            nargs=None if option.value else 0,
+            metavar=option.placeholder or None,
             default=SUPPRESS,
             help=f"of {which}: {help.replace('%', '%%')}",
         )
