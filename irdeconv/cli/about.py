@@ -24,8 +24,8 @@ from irdeconv.base.extras import INSTALLED_BY, needed
 from irdeconv.base.json_form import Record
 from irdeconv.base.tables import wrap
 from irdeconv.cli.console import Answer, Console, has_colour
-from irdeconv.cli.options import FORM_WORDS
-from irdeconv.cli.verbs import VERBS, configure, verb_record
+from irdeconv.cli.options import FORM_WORDS, RECORDS
+from irdeconv.cli.verbs import VERBS, configure
 
 
 def sample_folder() -> Path | None:
@@ -139,7 +139,7 @@ def script(shell: str) -> str:
     for verb, text in VERBS.items():
         parser = verbs.add_parser(verb, help=text, description=text)
         configure(parser, verb)
-        own = (o.words for o in verb_record(verb).options if o.key == "form")
+        own = (o.words for o in RECORDS[verb].options if o.key == "form")
         forms = next(own, FORM_WORDS)
         for action in parser._actions:
             _describe(action, forms)

@@ -50,9 +50,9 @@ from irdeconv.cli.batch_items import (
 )
 from irdeconv.cli.console import Console
 from irdeconv.cli.diagnostics import JunitCase, json_pieces, junit_report, physical, sarif_log
-from irdeconv.cli.options import JOIN, MADE, PASSED, limits_around
+from irdeconv.cli.options import JOIN, MADE, PASSED, RECORDS, limits_around
 from irdeconv.cli.screen import duration
-from irdeconv.cli.verbs import verb_parser, verb_record
+from irdeconv.cli.verbs import verb_parser
 from irdeconv.formats.atomic import failures, folder_beside, require_writable, together
 from irdeconv.kernels.threads import processors
 
@@ -252,7 +252,7 @@ def _require_words(args: argparse.Namespace, file: str) -> None:
     second = [file] if args.task == "check-certificate" else []
     made = [f"{name}={path}" for name, path in _made(args.task, file, args.words)]
     options = verb_parser(args.task).parse([_word(file), *second, *args.words, *made])
-    checks.check_together(verb_record(args.task), options)
+    checks.check_together(RECORDS[args.task], options)
     if args.against is not None and not any(mark in args.against for mark in PLACEHOLDERS):
         _require_against(args)
     if args.task == "compare":
@@ -263,7 +263,7 @@ def _require_words(args: argparse.Namespace, file: str) -> None:
     for name in ("file", "files", "lowered", "other"):
         setattr(options, name, None)
     if not any(mark in word for word in args.words for mark in PLACEHOLDERS):
-        checks.check_options(verb_record(args.task), options)
+        checks.check_options(RECORDS[args.task], options)
         for path in (*options.extension, *filter(None, [getattr(options, "certificate", None)])):
             if not os.path.exists(path):
                 raise missing(path)

@@ -31,7 +31,7 @@ from irdeconv.cli.model import (
     typed,
     write_model,
 )
-from irdeconv.cli.verbs import verb_record
+from irdeconv.cli.options import RECORDS
 from irdeconv.formats.arrays import packed
 from irdeconv.formats.atomic import together
 from irdeconv.formats.onnx_container import OnnxFile
@@ -88,7 +88,7 @@ def run_extract(args: argparse.Namespace, console: Console) -> Answer:
         raise misused("nothing to cut: name --from, --to or --add-output")
     saved = _inputs_file(args)
     if saved:
-        read_too = [*read_by(verb_record("extract"), args), args.output]
+        read_too = [*read_by(RECORDS["extract"], args), args.output]
         protect(saved, read_too, force=args.force, option="--save-inputs")
     model = onnx_model(args)
     # A mistake elsewhere in the model is no reason to refuse the piece.

@@ -22,9 +22,9 @@ from irdeconv.base.errors import Diagnostic, IrdeconvError, LimitError, Spelling
 from irdeconv.base.limits import of_settings
 from irdeconv.cli.console import Console, drawn
 from irdeconv.cli.interrupt import EXIT_CODE, PROCESS
-from irdeconv.cli.options import limits_around
+from irdeconv.cli.options import RECORDS, limits_around
 from irdeconv.cli.usage import suited, unknown_verb, wants_json
-from irdeconv.cli.verbs import GROUPS, VERBS, function_of, verb_parser, verb_record
+from irdeconv.cli.verbs import GROUPS, VERBS, function_of, verb_parser
 
 Consoles = Callable[..., Console]
 _parser = cache(verb_parser)  # for a process that runs many commands
@@ -92,8 +92,8 @@ def _run_verb(verb: str, args: list[str], consoles: Consoles) -> int:
 
         console = consoles(options.format, quiet=options.quiet, color=options.color)
         if getattr(options, "watch", False):
-            seen = checks.watched(verb_record(verb), options)
-        checks.check_arguments(verb_record(verb), options)
+            seen = checks.watched(RECORDS[verb], options)
+        checks.check_arguments(RECORDS[verb], options)
         for path in getattr(options, "extension", ()):
             import_module("irdeconv.extension").load(path)
         settings = [*limits_around(), *options.limit] if "limit" in options else ()
@@ -120,7 +120,7 @@ def _answered(verb: str, options: Namespace, console: Console) -> int:
     try:
         answer = function_of(verb)(options, console)
     except IrdeconvError as e:
-        keeps_onnx = verb_record(verb).keeps_onnx(options)
+        keeps_onnx = RECORDS[verb].keeps_onnx(options)
         e.diagnostics = [suited(d, options, keeps_onnx=keeps_onnx) for d in e.diagnostics]
         raise
     return answer if isinstance(answer, int) else answer.shown(console)

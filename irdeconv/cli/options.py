@@ -339,15 +339,18 @@ def rows(text: str) -> Iterator[VerbOption]:
 class Verb:
     """The arguments of a verb, and the facts of its page.
 
-    `text` has the verb's group, the module of its function (such as `run_lower`) and its line of
-    `irdeconv --help`; below it the text of its own `--help`, then the options (`options.rows`).
-    `no` is the meaning of exit code 1; with `partly` there is exit code 7, too. The commands of
-    `example` are run for the page, unless their output `differs` by machine. Options of `one_of`
-    exclude each other. `models` is False if the verb reads no model of the user's. A batch `passes`
-    options on to other verbs.
+    `table` has its options (see `rows`), `about` is the text of its `--help`, `purpose` its line of
+    `irdeconv --help`, `module` that of its function (such as `run_lower`). `no` is the meaning of
+    exit code 1; with `partly` there is exit code 7, too. The commands of `example` are run for the
+    page, unless their output `differs` by machine. Options of `one_of` exclude each other. `models`
+    is False if the verb reads no model of the user's. A batch `passes` options on to other verbs.
     """
 
-    text: str
+    table: str
+    about: str = ""
+    group: str = ""
+    module: str = ""
+    purpose: str = ""
     no: str = ""
     example: str = ""
     guide: str = ""
@@ -358,20 +361,10 @@ class Verb:
     one_required: bool = False
     passes: bool = False
 
-    @property
-    def heading(self) -> list[str]:
-        """The verb's group, module and purpose."""
-        return re.split(", |: ", self.text.partition("\n")[0], maxsplit=2)
-
-    @property
-    def about(self) -> str:
-        """The text of `--help`."""
-        return self.text.partition("\n")[2].partition("\n    ")[0]
-
     @cached_property
     def options(self) -> tuple[VerbOption, ...]:
-        """The arguments: the lines of `text` from the first indented one on."""
-        return tuple(rows("    " + self.text.partition("\n    ")[2]))
+        """The arguments."""
+        return tuple(rows(self.table))
 
     def named(self, name: str) -> VerbOption:
         """Return an argument by a name of it."""
@@ -447,7 +440,9 @@ def _verb(head: str, body: str) -> Verb:
         known = f"{fields[name]}\n" if name in fields else ""
         if not name.startswith("#"):
             fields[name] = {"yes": True, "no": False}.get(value, known + value)
-    return Verb(f"{heading}\n{body.rstrip()}", **fields)
+    about, _, table = body.rstrip().partition("\n    ")
+    group, module, purpose = re.split(", |: ", heading, maxsplit=2)
+    return Verb(f"    {table}", about, group, module, purpose, **fields)
 
 
 # `++ ROWS` begins rows that verbs share, `== VERB: GROUP, MODULE: PURPOSE` a verb. Below that are

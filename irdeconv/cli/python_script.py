@@ -10,8 +10,7 @@ from irdeconv.base.errors import misused
 from irdeconv.base.form_names import FALLBACK
 from irdeconv.cli import model
 from irdeconv.cli.checks import runtime_and_file
-from irdeconv.cli.options import execution, lowering_options
-from irdeconv.cli.verbs import verb_record
+from irdeconv.cli.options import RECORDS, execution, lowering_options
 from irdeconv.formats.kinds import SAVED
 from irdeconv.ir.graph import Graph
 from irdeconv.ir.spec import Spec, format_shape
@@ -38,7 +37,7 @@ def load(path):
 
 def script(verb: str, args: argparse.Namespace) -> str:
     """Return the script; UsageError for options that it cannot express."""
-    given = [o.name for o in verb_record(verb).options if o.is_in(args)]
+    given = [o.name for o in RECORDS[verb].options if o.is_in(args)]
     given += [f"--{name}" for name in ("extension", "limit") if getattr(args, name)]
     odd = [name for name in given if name not in COVERED[verb].split()]
     output = getattr(args, "output", None)

@@ -39,8 +39,7 @@ from irdeconv.cli.model import (
     statistics,
     write_text,
 )
-from irdeconv.cli.options import execution
-from irdeconv.cli.verbs import verb_record
+from irdeconv.cli.options import RECORDS, execution
 from irdeconv.formats.arrays import npy
 from irdeconv.formats.atomic import together, write_file
 from irdeconv.formats.kinds import SAVED
@@ -242,7 +241,7 @@ def run_compare(args: argparse.Namespace, console: Console) -> Answer:
         raise misused("stdin holds one model; name a file for the other")
     refuse_idle(args)
     if args.reduce is not None:
-        read = {real(s) for s in checks.read_by(verb_record("compare"), args) if s}
+        read = {real(s) for s in checks.read_by(RECORDS["compare"], args) if s}
         for name in NAMES:
             if real(Path(args.reduce, name)) in read:
                 message = f"--reduce {args.reduce} would overwrite the input {name}"
@@ -272,7 +271,7 @@ def _compare_saved(args: argparse.Namespace) -> Comparison:
     if args.other is None or not args.other.endswith(SAVED):
         message = f"{args.file} holds arrays, not a model"
         raise misused(message, f"irdeconv compare MODEL {args.file}, or compare two .npz")
-    given = [o.name for o in verb_record("compare").options if o.is_in(args)]
+    given = [o.name for o in RECORDS["compare"].options if o.is_in(args)]
     idle = [n for n in given if n not in ("FILE", "OTHER", "--tolerance", "--all", "--format")]
     if idle:
         raise misused(f"{' and '.join(idle)}: no model runs to compare arrays", "leave it out")
@@ -376,7 +375,7 @@ def run_reduce(args: argparse.Namespace, console: Console) -> Answer:
     """Reduce and write; the exit code is 130 if the search was interrupted."""
     out = Path(args.output)
     _refuse_other(args.file, args.compare, out)
-    sources = [*checks.read_by(verb_record("reduce"), args)]
+    sources = [*checks.read_by(RECORDS["reduce"], args)]
     if args.compare not in (None, *checks.RUNTIMES):
         checks.protect(str(other_path(out)), sources, force=args.force, model=out.suffix != SUFFIX)
     checks.protect(str(out.with_suffix(".npz")), sources, force=args.force)

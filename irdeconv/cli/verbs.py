@@ -2,38 +2,32 @@
 
 from __future__ import annotations
 
-from argparse import SUPPRESS, Action, ArgumentParser, Namespace
-from collections.abc import Callable, Sequence
+from argparse import SUPPRESS, ArgumentParser, Namespace
+from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from typing import Any, cast
 
 from irdeconv.cli.console import Answer, Console
-from irdeconv.cli.options import PASSED, RECORDS, SHARED, OptionParser, Verb, VerbOption, rows
+from irdeconv.cli.options import PASSED, RECORDS, SHARED, OptionParser, VerbOption, rows
 from irdeconv.cli.usage import option_names
 
 GROUPS: dict[str, dict[str, str]] = {}  # the purposes of verbs, by group
 for _verb, _record in RECORDS.items():
-    _group, _, _purpose = _record.heading
-    GROUPS.setdefault(_group, {})[_verb] = _purpose
+    GROUPS.setdefault(_record.group, {})[_verb] = _record.purpose
 VERBS = {verb: text for group in GROUPS.values() for verb, text in group.items()}
 
 
 def function_of(verb: str) -> Callable[[Namespace, Console], int | Answer]:
     """Return the function of a verb."""
-    module = import_module(f"irdeconv.cli.{RECORDS[verb].heading[1]}")
+    module = import_module(f"irdeconv.cli.{RECORDS[verb].module}")
     found = getattr(module, f"run_{verb.replace('-', '_')}")
     return cast("Callable[[Namespace, Console], int | Answer]", found)
 
 
-def verb_record(verb: str) -> Verb:
-    """Return the record of a verb."""
-    return RECORDS[verb]
-
-
 def verb_parser(verb: str) -> OptionParser:
     """Return the parser of a verb's arguments."""
-    this = verb_record(verb)
+    this = RECORDS[verb]
 
     def check(options: Namespace) -> None:
         from irdeconv.cli import checks
@@ -55,7 +49,7 @@ def verb_parser(verb: str) -> OptionParser:
 
 def configure(parser: ArgumentParser, verb: str) -> None:
     """Add the arguments of a verb and those of all verbs."""
-    this = verb_record(verb)
+    this = RECORDS[verb]
     groups: dict[str, Any] = {"": parser}
     for option in this.options:
         group = "=" if option.name in this.one_of.split() else option.group
@@ -86,26 +80,11 @@ OWN_HELP = {
 }
 
 
-class _Passed(Action):
-    """Keeps an option and its value in `words`, in the order in which they are given."""
-
-    def __call__(
-        self,
-        parser: ArgumentParser,
-        namespace: Namespace,
-        values: str | Sequence[Any] | None,
-        option_string: str | None = None,
-    ) -> None:
-        word = self.option_strings[-1]
-        words = [*getattr(namespace, "words", ()), word if self.nargs == 0 else f"{word}={values}"]
-        namespace.words = words
-
-
 def _passed() -> dict[str, VerbOption]:
     """Return the options that a batch passes on, by name."""
     seen: dict[str, VerbOption] = {}
     for task, names in PASSED.items():
-        for option in (*verb_record(task).options, *rows(SHARED["COMMON"])):
+        for option in (*RECORDS[task].options, *rows(SHARED["COMMON"])):
             if option.names and option.names[-1] in names.split():
                 usage = "--certify" if option.name == "--certify" else option.usage
                 seen.setdefault(option.names[-1], option._replace(usage=usage))
@@ -119,11 +98,9 @@ def _add_passed(parser: ArgumentParser) -> None:
         verbs = [task for task in PASSED if name in PASSED[task].split()]
         which = "any verb" if len(verbs) == len(PASSED) else ", ".join(verbs)
         help = OWN_HELP.get(name) or option.help % {"default": option.default}
-        parser.add_argument(
-            *option.names,
-            action=_Passed,
-            nargs=None if option.value else 0,
-            metavar=option.placeholder or None,
-            default=SUPPRESS,
-            help=f"of {which}: {help.replace('%', '%%')}",
-        )
+        kept: dict[str, Any] = {"action": "append_const", "const": option.names[-1]}
+        if option.value:
+            form = f"{option.names[-1]}={{}}".format
+            kept = {"action": "append", "type": form, "metavar": option.placeholder}
+        of = f"of {which}: {help.replace('%', '%%')}"
+        parser.add_argument(*option.names, dest="words", default=SUPPRESS, help=of, **kept)

@@ -14,8 +14,8 @@ from irdeconv.base.errors import Spelling, UsageError
 from irdeconv.cli.checks import check_outputs, check_together
 from irdeconv.cli.diagnostics import physical
 from irdeconv.cli.main import main
-from irdeconv.cli.options import PARSERS, SHARED, Verb, VerbOption, rows
-from irdeconv.cli.verbs import VERBS, verb_record
+from irdeconv.cli.options import PARSERS, RECORDS, SHARED, Verb, VerbOption, rows
+from irdeconv.cli.verbs import VERBS
 from support.commands import Capture, Patch, answer, command
 from support.ir_text import write_ir, write_small_net
 from support.layers import Layer
@@ -286,7 +286,7 @@ def test_compare_and_inspect_take_a_form_where_they_lower(net: Path) -> None:
 
 
 KINDS = {"", "model", "weights", "arrays", "text", "page", "folder", "file"}
-OPTIONS = [(verb, option) for verb in VERBS for option in verb_record(verb).options]
+OPTIONS = [(verb, option) for verb in VERBS for option in RECORDS[verb].options]
 
 
 def given(verb: Verb, **values: object) -> Namespace:
@@ -326,7 +326,7 @@ def test_fields_and_parsers_are_different_names() -> None:
 
 @each_row(("verb", "option"), OPTIONS)
 def test_constraints_refuse_and_name_arguments(verb: str, option: VerbOption) -> None:
-    this = verb_record(verb)
+    this = RECORDS[verb]
     assert {option.reads.split(" ")[0], option.writes.split(" ")[0]} <= KINDS
     value = "x" if option.value else True
     actions = {"action": option.of.split()[0], "task": option.of.split()[0]} if option.of else {}
@@ -351,7 +351,7 @@ def test_constraints_refuse_and_name_arguments(verb: str, option: VerbOption) ->
 
 def test_an_output_is_no_input_and_no_other_output(tmp_path: Path) -> None:
     verb = Verb(
-        """about
+        """
     FILE  a model @reads model
     --more FILE  a file @reads file
     -o --output FILE  the model @writes model .xml

@@ -20,7 +20,8 @@ import irdeconv as ird
 from irdeconv.base import synonyms
 from irdeconv.base.opening import reading_hint, unwritable
 from irdeconv.cli.main import main
-from irdeconv.cli.verbs import VERBS, verb_parser, verb_record
+from irdeconv.cli.options import RECORDS
+from irdeconv.cli.verbs import VERBS, verb_parser
 from irdeconv.formats.kinds import kind_of
 from support import irbuild as ib
 from support.commands import Capture, Patch
@@ -234,7 +235,7 @@ def test_sizes_that_a_layer_refuses() -> None:
 
 
 def test_names_of_other_tools_lead_to_names_of_ours() -> None:
-    ours = {name for verb in VERBS for o in verb_record(verb).options for name in o.names}
+    ours = {name for verb in VERBS for o in RECORDS[verb].options for name in o.names}
     answers = {a for line in synonyms.OPTIONS.values() for a in line.split(" | ")}
     options = {a.split()[0] for a in answers if a.startswith("--")}
     assert options - ours - {"--quiet"} == set()

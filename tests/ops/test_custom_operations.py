@@ -12,7 +12,8 @@ import irdeconv as ird
 from irdeconv.base.tables import escaped_json, one_line, printable
 from irdeconv.cli.main import main
 from irdeconv.cli.model import read_file
-from irdeconv.cli.verbs import VERBS, verb_record
+from irdeconv.cli.options import RECORDS
+from irdeconv.cli.verbs import VERBS
 from support.commands import Capture, Patch, answer
 from support.ir_edit import unmark
 from support.rows import each_row
@@ -350,7 +351,7 @@ def test_nothing_gets_out(
 
 def test_every_verb_that_reads_models_is_here() -> None:
     asked = {c.split()[0] for c in COMMANDS} | {"suite", "check-certificate", "batch"}
-    assert {v for v in VERBS if verb_record(v).models} <= asked
+    assert {v for v in VERBS if RECORDS[v].models} <= asked
 
 
 def test_notebooks_and_errors(tmp_path: Path) -> None:

@@ -73,13 +73,13 @@ def test_faults_are_told(tmp_path: Path) -> None:
 from pathlib import Path
 from fuzzing import attempt as fuzz
 from fuzzing.attempt import Guard
-from irdeconv.cli import main as command_line, options, verbs
+from irdeconv.cli import main as command_line, options
 folder = Path({str(tmp_path)!r})
 guard = Guard(str(folder))
 fuzz.SLOW, fuzz.NEVER_ENDS = 0.2, 0.5
 def kinds(run, *args):
-    verb = options.Verb("x\\n    --format WHAT  x")
-    command_line.verb_record = verbs.verb_record = lambda name: verb
+    verb = options.Verb("    --format WHAT  x")
+    options.RECORDS["codes"] = verb
     command_line.function_of = lambda name: run
     return [f.kind for f in fuzz.faults(fuzz.attempt(("codes", *args), guard), folder)]
 def endless(options, console):

@@ -10,7 +10,8 @@ from pathlib import Path
 from fuzzing.formats import mutate
 from fuzzing.seeds import FORMATS, Seed, seeds
 from irdeconv.base.form_names import AUTO, CONDITIONS
-from irdeconv.cli.verbs import VERBS, verb_record
+from irdeconv.cli.options import RECORDS
+from irdeconv.cli.verbs import VERBS
 
 # Of 40 mutants in a row so many have each format.
 SHARES = {
@@ -36,7 +37,7 @@ def reading(*, writes: bool) -> Iterator[str]:
     Those that write an IR do so with `writes`.
     """
     for verb in set(VERBS) - {"bench", "reduce"}:
-        options = verb_record(verb).options
+        options = RECORDS[verb].options
         required = [o.name for o in options if o.required or not (o.names or o.value[0] == "[")]
         read = any(o.reads == "model" or verb == "validate" for o in options)
         writer = any(o.name == "-o" and o.writes.startswith("model") for o in options)

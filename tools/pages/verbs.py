@@ -14,12 +14,12 @@ from unittest.mock import patch
 
 from checkout import ROOT
 
-from irdeconv.cli.options import FORM_NAMES, Verb
-from irdeconv.cli.verbs import VERBS, verb_parser, verb_record
+from irdeconv.cli.options import FORM_NAMES, RECORDS, Verb
+from irdeconv.cli.verbs import VERBS, verb_parser
 from pages import DOCS, MARK, table, with_parts
 from support.commands import printed
 
-# The meanings of exit codes; that of 1 is in the verb_record of each verb.
+# The meanings of exit codes; that of 1 is in the record of each verb.
 MEANINGS = {
     0: "done, or the answer is yes",
     2: "the command is wrong",
@@ -50,7 +50,7 @@ def pages() -> dict[Path, str]:
 
 def page(verb: str) -> str:
     """Return the page of a verb."""
-    this, parser = verb_record(verb), verb_parser(verb)
+    this, parser = RECORDS[verb], verb_parser(verb)
     actions = [a for a in parser._actions if a.help is not None]
     own = [a for a in actions if not set(a.option_strings) & set(SHARED)]
     places = [a for a in own if not a.option_strings]
@@ -109,7 +109,7 @@ def _help(action: Action) -> str:
     if isinstance(action, _HelpAction):
         return "show the options"
     text = HelpFormatter("")._expand_help(action).replace(FORM_NAMES, "a form of docs/lowering.md")
-    many = " (may be repeated)" if type(action).__name__ == "_AppendAction" else ""
+    many = " (may be repeated)" if action.default == [] and action.option_strings else ""
     return _escaped(text + ("" if "repeated" in text else many))
 
 
@@ -128,7 +128,7 @@ def _prose(text: str) -> str:
 
 
 def _exit_codes(verb: str) -> str:
-    this = verb_record(verb)
+    this = RECORDS[verb]
     lacking = set() if this.no else {1}
     lacking |= set() if this.partly else {7}
     lacking |= set() if this.models else {3, 4, 5}
