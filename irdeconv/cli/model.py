@@ -33,6 +33,7 @@ from irdeconv.base.errors import (
 )
 from irdeconv.base.json_form import Real, Record
 from irdeconv.base.limits import current
+from irdeconv.base.memory import memory_limit
 from irdeconv.base.opening import first_bytes, missing, real
 from irdeconv.cli import checks
 from irdeconv.cli.checks import parse_shapes, protect
@@ -51,7 +52,6 @@ from irdeconv.public.editing import stage_edited
 from irdeconv.public.reading import reshaped
 from irdeconv.rewrite import infer_specs
 from irdeconv.runtime.feeds import GENERATORS, Binder, generate, generator
-from irdeconv.runtime.program import memory_limit
 from irdeconv.verify.partner import DUMPED, tensors_by_name
 
 if TYPE_CHECKING:

@@ -20,6 +20,7 @@ import numpy as np
 from irdeconv.base import work
 from irdeconv.base.errors import Diagnostic, OpError, Problem, size_error
 from irdeconv.base.limits import current, raise_hint
+from irdeconv.base.memory import RunMemory
 from irdeconv.ir.graph import Graph, Node
 from irdeconv.ir.op import DRAWN, JUMPS, SCALE, Op, Rounding, as_tuple, attribute, effort, infer_op
 from irdeconv.ir.ports import axis_of
@@ -209,10 +210,12 @@ class BodyOp(Op):
     def evaluate(self, *inputs: Array) -> Arrays:
         return self.execute(inputs, run_plainly)
 
-    def execute(self, inputs: Sequence[Array], run: Runner, limit: int | None = None) -> Arrays:
+    def execute(
+        self, inputs: Sequence[Array], run: Runner, memory: RunMemory | None = None
+    ) -> Arrays:
         """Compute the outputs; `run` returns a function that executes a body once.
 
-        OpError E602 if joined outputs need more bytes than the limit, or a loop does not end.
+        OpError E602 if the memory has no room for joined outputs, or a loop does not end.
         """
         raise NotImplementedError
 
@@ -466,7 +469,7 @@ def run_plainly(body: Body) -> Run:
 
 
 def iterate(
-    body: Body, inputs: Sequence[Array], run: Run, trips: int | None, limit: int | None
+    body: Body, inputs: Sequence[Array], run: Run, trips: int | None, memory: RunMemory | None
 ) -> Arrays:
     """Run a body up to `trips` times, while its condition holds; return the outputs by port.
 
@@ -474,7 +477,8 @@ def iterate(
     """
     carried = body.carried()
     most = current().iterations
-    outputs = [_Gathered(o, limit or current().tensor_bytes) for o in body.by_port()]
+    memory = memory or RunMemory()
+    outputs = [_Gathered(o, memory) for o in body.by_port()]
     ends = [o.result for o in body.outputs if o.condition and not _holds(body, o.result)]
     if trips is not None and trips > most and not ends:
         raise _too_many(trips)
@@ -549,7 +553,7 @@ class _Gathered:
     """An output while a loop runs: the parts so far, if it joins them."""
 
     output: BodyOutput
-    limit: int
+    memory: RunMemory
     parts: list[Array] = field(default_factory=list)
     taken: int = 0
 
@@ -559,10 +563,13 @@ class _Gathered:
             return
         part = made[self.output.result]
         self.taken += part.nbytes
-        expected = self.taken if trips is None or self.parts else part.nbytes * trips
-        if expected > self.limit:
-            text = f"output {self.output.port} takes {expected:,} bytes; the limit is "
-            raise OpError(f"{text}{self.limit:,}", code="E602")
+        first = trips is not None and not self.parts
+        expected = part.nbytes * (trips or 1) if first else self.taken
+        most, what = current().tensor_bytes, f"output {self.output.port}"
+        if expected > most:
+            raise OpError(f"{what} takes {expected:,} bytes; the limit is {most:,}", code="E602")
+        # The parts and what they are joined to; those that there are have been counted.
+        self.memory.require(2 * expected - self.taken, what)
         self.parts.append(np.asarray(part))
 
     def value(self, body: Body, inputs: Sequence[Array], made: Mapping[int, Array]) -> Array:
@@ -579,7 +586,9 @@ class _Gathered:
             return inputs[first.port]
         if self.parts:
             parts = self.parts[::-1] if slicing.stride < 0 else self.parts
-            return np.concatenate(parts, axis_of(slicing.axis, parts[0].ndim))
+            whole = np.concatenate(parts, axis_of(slicing.axis, parts[0].ndim))
+            self.memory.hold(whole)
+            return whole
         spec = _expected(body, inputs, result)
         if spec.shape is None or spec.dtype is None:
             text = f"the loop runs no time, and the rank of output {self.output.port} is not known"

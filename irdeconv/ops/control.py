@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from irdeconv.base.errors import OpError, Problem
+from irdeconv.base.memory import RunMemory
 from irdeconv.ir.op import op
 from irdeconv.ir.ports import fit, want_rank, want_type
 from irdeconv.ir.spec import DYNAMIC, Array, Arrays, Dim, Interval, Spec, bounds
@@ -73,10 +74,12 @@ class TensorIterator(LoopBase):
                 raise OpError(f"{text}and what it gets is {given.dtype}", code="E303")
         return super().inferred(inputs, walk)
 
-    def execute(self, inputs: Sequence[Array], run: Runner, limit: int | None = None) -> Arrays:
+    def execute(
+        self, inputs: Sequence[Array], run: Runner, memory: RunMemory | None = None
+    ) -> Arrays:
         trips = self.most([Spec.of(x, keep=False) for x in inputs])
         assert isinstance(trips, int)
-        return iterate(self.bodies[0], inputs, run(self.bodies[0]), trips, limit)
+        return iterate(self.bodies[0], inputs, run(self.bodies[0]), trips, memory)
 
 
 @op("Loop", since=5)
@@ -125,11 +128,13 @@ class Loop(LoopBase):
             return None
         return all(k is not None and bool(k.all()) for k in known)
 
-    def execute(self, inputs: Sequence[Array], run: Runner, limit: int | None = None) -> Arrays:
+    def execute(
+        self, inputs: Sequence[Array], run: Runner, memory: RunMemory | None = None
+    ) -> Arrays:
         count = int(one(inputs[0], "trip_count"))
         going = bool(one(inputs[1], "condition"))
         trips = None if count < 0 else count
-        return iterate(self.bodies[0], inputs, run(self.bodies[0]), trips if going else 0, limit)
+        return iterate(self.bodies[0], inputs, run(self.bodies[0]), trips if going else 0, memory)
 
 
 @op("If", since=8)
@@ -167,7 +172,9 @@ class If(BodyOp):
         body = self.body(tag)
         return tuple(body.graph.node(o.result).spec() for o in body.by_port())
 
-    def execute(self, inputs: Sequence[Array], run: Runner, limit: int | None = None) -> Arrays:
+    def execute(
+        self, inputs: Sequence[Array], run: Runner, memory: RunMemory | None = None
+    ) -> Arrays:
         body = self.body(self.tags[0 if one(inputs[0], "condition") else 1])
         given = {i.parameter: inputs[i.port] for i in body.inputs if i.port is not None}
         made = run(body)(given)

@@ -23,6 +23,7 @@ import numpy as np
 from irdeconv.base import progress
 from irdeconv.base.errors import FolderError, LimitError, misused
 from irdeconv.base.json_form import Record
+from irdeconv.base.memory import RunMemory
 from irdeconv.base.opening import read_json, real
 from irdeconv.formats.atomic import failures, write_file
 from irdeconv.ir.graph import Graph, Node, Value
@@ -359,11 +360,13 @@ def _keeping(function: Evaluator, specs: Sequence[Spec]) -> Evaluator:
     return lambda *arrays: kept(as_tuple(function(*arrays)), specs)
 
 
-def limited(graph: Graph, node: Node, executor: Executor, limit: int | None) -> Executor:
+def limited(graph: Graph, node: Node, executor: Executor, run: RunMemory) -> Executor:
     """Add the checks that need a run: sizes that do not fit, outputs beyond the limit."""
     specs = (*graph.input_specs(node.id), *(node.specs or ()))
-    if isinstance(executor, _EvaluateExecutor) and not all(s.static for s in specs):
-        executor.function = guarded(graph, node, executor.function, limit)
+    if isinstance(executor, _EvaluateExecutor) and executor.view_of is None:
+        executor.run = run
+        if run.limit is not None or not all(s.static for s in specs):
+            executor.function = guarded(graph, node, executor.function, run)
     return executor
 
 
@@ -378,9 +381,10 @@ class _EvaluateExecutor(Executor):
 
     function: Evaluator
     aliases: bool
+    run: RunMemory = field(default_factory=RunMemory)
 
     def bind(self, ins: Slots, outs: Slots, team: Team, values: Values) -> Call:
-        evaluate = self.function
+        evaluate, run = self.function, self.run
 
         def copy(values: Values) -> None:
             found = as_tuple(evaluate(*[values[i] for i in ins]))
@@ -394,6 +398,7 @@ class _EvaluateExecutor(Executor):
                 out = unshared(out, arrays)
             for slot, array in zip(outs, as_tuple(out), strict=False):
                 values[slot] = array
+                run.hold(array)
 
         return copy if self.memory else call
 
@@ -595,21 +600,23 @@ Compile = Callable[[Graph, bool], Program]
 
 
 def body_executor(
-    graph: Graph, node: Node, op: BodyOp, compile: Compile, max_memory: int | None
+    graph: Graph, node: Node, op: BodyOp, compile: Compile, run: RunMemory
 ) -> Executor:
     """Return the executor of a loop or a branch."""
-    runs = {body.tag: _Runner(body, compile) for body in op.bodies}
-
-    def execute(*arrays: Array) -> tuple[Array, ...]:
-        return tuple(op.execute(arrays, lambda body: runs[body.tag], max_memory))
-
     return _EvaluateExecutor(
         arguments=graph.inputs_of(node.id),
         outputs=outputs_of(node),
         kernel="bodies",
-        function=execute,
+        function=body_function(op, compile, run),
         aliases=False,
+        run=run,
     )
+
+
+def body_function(op: BodyOp, compile: Compile, run: RunMemory) -> Evaluator:
+    """Return the function that runs compiled bodies of a loop or a branch."""
+    runs = {body.tag: _Runner(body, compile) for body in op.bodies}
+    return lambda *arrays: tuple(op.execute(arrays, lambda body: runs[body.tag], run))
 
 
 class _Runner:

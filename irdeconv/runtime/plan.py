@@ -20,6 +20,7 @@ from irdeconv.base.errors import ExecutionError, UnknownKeyError, count, did_you
 from irdeconv.base.extras import is_plain, plain
 from irdeconv.base.hints import UnknownAttributeError, hinted
 from irdeconv.base.markup import html_table, line
+from irdeconv.base.memory import RunMemory, memory_limit
 from irdeconv.base.opening import shown
 from irdeconv.formats.document import NoWeights, sources_of
 from irdeconv.ir.graph import Graph
@@ -32,7 +33,7 @@ from irdeconv.ops.basic import Parameter
 from irdeconv.rewrite.infer_specs import infer_specs, refused
 from irdeconv.runtime.executors import Tuner, require_measurements
 from irdeconv.runtime.feeds import Binder, Feeds
-from irdeconv.runtime.program import Around, Program, StepError, Variables, failure, memory_limit
+from irdeconv.runtime.program import Around, Program, StepError, Variables, failure
 from irdeconv.runtime.program import Step as Step
 from irdeconv.runtime.program import Trace as Trace
 from irdeconv.runtime.program import Watch as Watch
@@ -153,8 +154,7 @@ class Plan:
             with self._kernels(program.graph):
                 out = program.run(arrays, trace, watch)
         except StepError as e:
-            last = e.innermost
-            raise failure(last.step.node, last.arrays, last.cause) from last.cause
+            raise failure(e.step.node, e.arrays, e) from e.innermost.cause
         for source in self._sources:
             source.require_intact()
         return Outputs(out)
@@ -238,7 +238,8 @@ class Plan:
         return self._build(graph, fuse=True)
 
     def _build(self, graph: Graph, *, fuse: bool) -> Program:
-        settings = replace(self.settings, fuse=fuse)
+        memory = RunMemory(self.settings.max_memory)
+        settings = replace(self.settings, fuse=fuse, memory=memory)
         with self._kernels(graph), work.gc_paused():
             return retried(lambda: compiled(graph, settings))
 
@@ -275,7 +276,8 @@ def build_plan(graph: Graph, *, exact: bool = False, settings: Settings | None =
     elif static:
         plan._static()
     else:
-        fold(graph, own.max_memory)  # report unsupported operations now
+        # Report unsupported operations now.
+        fold(graph, replace(own, memory=RunMemory(own.max_memory)))
     return plan
 
 

@@ -20,7 +20,8 @@ import numpy as np
 
 from irdeconv.base import errors, progress
 from irdeconv.base.codes import CODES
-from irdeconv.base.limits import LARGEST_INT, current, raise_hint
+from irdeconv.base.limits import current, raise_hint
+from irdeconv.base.memory import RunMemory
 from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.ir.op import Bound, ChainStep, Op, Operand, as_tuple
 from irdeconv.ir.spec import Array, Spec, bounds, is_static
@@ -37,35 +38,6 @@ from irdeconv.runtime.fusion import ChainOperands, chain_step
 
 REMEMBERED = 64  # sets of inputs that a layer has been inferred for
 LISTED = 64  # elements of an input whose values inference gets
-ALLOW = "allow more with --max-memory, or use smaller inputs"
-
-
-def memory_limit(max_memory: int | None) -> int | None:
-    """Return the bytes that a run may take: `max_memory`, else the limit in force, if any."""
-    if max_memory is not None:
-        return max_memory
-    return current().memory if current().memory < LARGEST_INT else None
-
-
-class FoldBudget:
-    """Bytes of the constants that are computed before a run; `limit` None counts nothing."""
-
-    def __init__(self, graph: Graph, limit: int | None) -> None:
-        self._graph, self._limit, self._taken = graph, limit, 0
-
-    def take(self, node: Node, arrays: Sequence[Array]) -> None:
-        """Count the bytes that a node of constant inputs needs; LimitError beyond the limit."""
-        if self._limit is None:
-            return
-        self._taken += needed(self._graph, node, arrays)
-        if self._taken > self._limit:
-            message = (
-                f'{node.type} "{node.name}": constants take {self._taken:,} bytes with it; the '
-                f"limit is {self._limit:,}"
-            )
-            raise errors.LimitError(
-                errors.Diagnostic("E602", "error", message, node.location, node.name, hint=ALLOW)
-            )
 
 
 def needed(graph: Graph, node: Node, arrays: Sequence[Array]) -> int:
@@ -80,12 +52,12 @@ def needed(graph: Graph, node: Node, arrays: Sequence[Array]) -> int:
 
 
 def guarded(
-    graph: Graph, node: Node, function: Callable[..., Any], limit: int | None
+    graph: Graph, node: Node, function: Callable[..., Any], memory: RunMemory
 ) -> Callable[..., Any]:
     """Return a node's function with the checks that only a run can make.
 
-    It refuses sizes that inference refuses, though NumPy may accept them, and outputs beyond the
-    limit. Inputs like those of an earlier run are not checked again.
+    It refuses sizes that inference refuses, though NumPy may accept them, and outputs without room
+    in the memory. Inputs like those of an earlier run are not inferred again.
     """
     known: dict[tuple[Any, ...], int] = {}
 
@@ -97,9 +69,7 @@ def guarded(
                 known.clear()
             specs = _inferred(graph, node, arrays)
             size = known[key] = sum(s.nbytes or 0 for s in specs)
-        if limit is not None and size > limit:
-            text = f"its outputs take {size:,} bytes for these inputs; the limit is {limit:,}"
-            raise errors.OpError(text, code="E602", hint=ALLOW)
+        memory.require(size, "its output")
         return function(*arrays)
 
     return evaluate
@@ -159,6 +129,11 @@ def _times(op: Op, inputs: tuple[Spec, ...]) -> int:
 
 def failure(node: Node, arrays: Sequence[Any], error: Exception) -> errors.IrdeconvError:
     """Return the error of a layer that failed, with the arrays that it got."""
+    if isinstance(error, StepError):
+        last = error.innermost
+        return failure(last.step.node, last.arrays, last.cause)
+    if isinstance(error, errors.IrdeconvError) and not isinstance(error, errors.OpError):
+        return error
     error = _inference_error(node, arrays, error)
     shapes = ", ".join(f"{a.dtype}{list(a.shape)}" for a in map(np.asarray, arrays))
     hint, notes = None, [errors.Note(f"its inputs are {shapes or 'none'}")]
@@ -183,7 +158,7 @@ def failure(node: Node, arrays: Sequence[Any], error: Exception) -> errors.Irdec
 
 def _inference_error(node: Node, arrays: Sequence[Any], error: Exception) -> Exception:
     """Return the error of inference for these very arrays, if it refuses them; else the error."""
-    if isinstance(error, errors.OpError | errors.IrdeconvError | MemoryError):
+    if isinstance(error, errors.OpError | MemoryError):
         return error
     try:
         node.op.infer(*(Spec(None, a.shape, Spec.of(a).value) for a in map(np.asarray, arrays)))
@@ -335,7 +310,9 @@ class Variables:
         self.go_on()
         self.kept = self.now
 
-    def function(self, graph: Graph, node: Node, op: VariableOp) -> Callable[..., Any]:
+    def function(
+        self, graph: Graph, node: Node, op: VariableOp, memory: RunMemory
+    ) -> Callable[..., Any]:
         """Return the function that evaluates a node that reads or assigns a variable."""
         name = op.variable_id
         if isinstance(op, ReadingOp):
@@ -350,7 +327,9 @@ class Variables:
         spec = readers[0].spec() if readers else Spec(None, None)
 
         def assign(value: Array) -> Array:
+            memory.require(value.nbytes, "its variable")
             self.assigned[name] = np.array(_checked(name, spec, value))
+            memory.hold(self.assigned[name])
             return value
 
         return assign
@@ -464,6 +443,7 @@ class Program:
     team: Threads
     graph: Graph  # the one that the steps' nodes belong to
     variables: Variables
+    memory: RunMemory
     fresh: list[Fresh] = field(default_factory=list)
     arena: int = 0
     most_alive: int = 0
@@ -485,13 +465,17 @@ class Program:
         """Execute; `trace` gets nodes and outputs, `watch` steps and arrays; StepError."""
         with self.team.lock, arithmetic():
             self.variables.begin()
-            values = self._begin(arrays)
-            if trace is None and watch is None:
-                self._run(progress.each("running", self._joined, name=_label), values)
-            else:
-                self._traced(values, trace, watch)
-            self.variables.end()
-            return self._outputs(values)
+            try:
+                values = self._begin(arrays)
+                if trace is None and watch is None:
+                    self._run(progress.each("running", self._joined, name=_label), values)
+                else:
+                    self._traced(values, trace, watch)
+                return self._finish(values)
+            except errors.OpError as e:  # no room for an output
+                raise errors.LimitError(e.diagnostics) from None
+            finally:
+                self.memory.release(arrays)
 
     def compute(self, arrays: Sequence[Array]) -> list[Array]:
         """Execute as a part of another program, which holds the lock; returns the outputs."""
@@ -510,14 +494,15 @@ class Program:
                     around(step, values)
                 for slot in step.frees:
                     values[slot] = None
-            self.variables.end()
-            return self._outputs(values)
+            self.memory.release(arrays)
+            return self._finish(values)
 
     def _begin(self, arrays: Sequence[Array]) -> Values:
         values = self.values.copy()
         for slot, array in zip(self.parameters, arrays, strict=True):
             if values[slot] is None:
                 values[slot] = array
+                self.memory.hold(array)
             else:
                 np.copyto(values[slot], array)
         for one in self.fresh:
@@ -531,7 +516,10 @@ class Program:
         """
         kept = self._kept.pop(one.slot, None)
         if kept is None or not COUNTS_REFERENCES or sys.getrefcount(kept) > UNSHARED:
+            del kept
+            self.memory.require(one.nbytes, "an output")
             kept = np.empty(one.shape, one.dtype)
+        self.memory.hold(kept)
         self._kept[one.slot] = kept
         return kept
 
@@ -566,11 +554,23 @@ class Program:
             for slot in step.frees:
                 values[slot] = None
 
+    def _finish(self, values: Values) -> dict[str, Array]:
+        """Return the outputs, which belong to the caller, and keep the variables."""
+        out = self._outputs(values)
+        self.variables.end()
+        self.memory.release(out.values())
+        return out
+
     def _outputs(self, values: Values) -> dict[str, Array]:
-        return {
-            name: values[slot] if own else np.array(values[slot], order="C", copy=True)
-            for name, slot, own in self._returned
-        }
+        found = {}
+        for name, slot, own in self._returned:
+            array = values[slot]
+            if not own:
+                self.memory.require(array.nbytes, f'output "{name}"')
+                array = np.array(array, order="C", copy=True)
+                self.memory.hold(array)
+            found[name] = array
+        return found
 
 
 def joined(steps: Sequence[Step], team: Threads) -> list[Step]:

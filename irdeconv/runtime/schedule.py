@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from irdeconv.base import progress
-from irdeconv.base.errors import Collector, Diagnostic, LimitError, UnsupportedError
+from irdeconv.base.errors import Collector, Diagnostic, LimitError, OpError, UnsupportedError
 from irdeconv.base.extras import plain
+from irdeconv.base.memory import ALLOW, RunMemory
 from irdeconv.formats.layers import lacks_data, no_data
 from irdeconv.ir.constant import ArrayData, ConstantData
 from irdeconv.ir.graph import Graph, Node, Value
@@ -36,6 +37,7 @@ from irdeconv.runtime.executors import (
     Executor,
     Tuner,
     body_executor,
+    body_function,
     choose_executor,
     evaluated,
     limited,
@@ -43,7 +45,7 @@ from irdeconv.runtime.executors import (
     spread,
 )
 from irdeconv.runtime.fusion import FusionGroup, GroupFinder, dense_inputs, has_narrow, widened
-from irdeconv.runtime.program import ALLOW, FoldBudget, failure, require_macs
+from irdeconv.runtime.program import failure, needed, require_macs
 
 PROMISED_BYTES = 1 << 18  # above this size a constant may be made when it is asked for
 _CACHED = 1 << 16  # elements that are looked at while a cache holds them
@@ -127,12 +129,11 @@ class Folded:
     given: list[Node] = field(default_factory=list)
 
 
-def fold(graph: Graph, max_memory: int | None = None) -> Folded:
-    """Evaluate nodes of constants alone, in up to `max_memory` bytes; else IrdeconvError."""
-    order, live = graph.topological(), graph.live()
+def fold(graph: Graph, settings: Settings | None = None) -> Folded:
+    """Evaluate nodes of constants alone; IrdeconvError if one fails or needs too much memory."""
+    settings, order, live = settings or Settings(), graph.topological(), graph.live()
     _require_executable(graph)
     folded = Folded()
-    budget = FoldBudget(graph, max_memory)
     for node in progress.each("folding constants", order):
         if node.type == "Result" or (node.id not in live and node.type != "Parameter"):
             continue
@@ -140,7 +141,9 @@ def fold(graph: Graph, max_memory: int | None = None) -> Folded:
         if node.type == "Parameter":
             folded.given.append(node)
         elif all(v in folded.constants for v in inputs) and node.op.pure:
-            _add(folded.constants, node, inputs, budget)
+            before = folded.constants.nbytes
+            _add(graph, folded.constants, node, settings)
+            settings.memory.fixed += folded.constants.nbytes - before
             folded.given.append(node)
         elif node.specs and node.op.pure and all(s.known is not None for s in node.specs):
             # Inference knows all values, as for ShapeOf of an exact shape.
@@ -152,10 +155,11 @@ def fold(graph: Graph, max_memory: int | None = None) -> Folded:
     return folded
 
 
-def _add(constants: Constants, node: Node, inputs: tuple[Value, ...], budget: FoldBudget) -> None:
+def _add(graph: Graph, constants: Constants, node: Node, settings: Settings) -> None:
     """Add the outputs of a node whose inputs are constants."""
+    inputs, memory = graph.inputs_of(node.id), settings.memory
     if _is_promised(node):
-        budget.take(node, [])
+        _require(graph, node, [], memory)
 
         def make() -> Array:
             return _folded(node, [constants[v] for v in inputs])[0]
@@ -164,14 +168,26 @@ def _add(constants: Constants, node: Node, inputs: tuple[Value, ...], budget: Fo
         if isinstance(node.op, Const):
             constants.watch(node.op.data)
         return
-    arrays = [constants[v] for v in inputs]
-    budget.take(node, arrays)
+    arrays, function, fixed = [constants[v] for v in inputs], node.op.fold, memory.fixed
+    _require(graph, node, arrays, memory)
     try:
-        out = _folded(node, arrays)
+        if isinstance(node.op, BodyOp):
+            function = body_function(node.op, lambda body, _: _body(body, settings), memory)
+        out = _folded(node, arrays, function)
     except Exception as e:
         raise failure(node, arrays, e) from e
+    memory.fixed = fixed  # without the constants of its bodies
     for port, array in enumerate(out):
         constants.hold(Value(node.id, port), array)
+
+
+def _require(graph: Graph, node: Node, arrays: list[Array], memory: RunMemory) -> None:
+    """Raise LimitError (E602) before a constant is computed that the memory has no room for."""
+    try:
+        if memory.limit is not None:
+            memory.require(needed(graph, node, arrays), "a constant")
+    except OpError as e:
+        raise failure(node, arrays, e) from e
 
 
 def _is_promised(node: Node) -> bool:
@@ -184,13 +200,15 @@ def _is_promised(node: Node) -> bool:
     return op.moves or isinstance(op, Convert | Multiply | Subtract)
 
 
-def _folded(node: Node, arrays: list[Array]) -> tuple[Array, ...]:
+def _folded(
+    node: Node, arrays: list[Array], function: Callable[..., Any] | None = None
+) -> tuple[Array, ...]:
     """Return a node's constant outputs, to the bit as inference has them (in order)."""
     known = [s.known for s in node.specs or ()]
     if known and not in_order() and all(v is not None for v in known):
         return tuple(v for v in known if v is not None)
     with np.errstate(all="ignore"), plain():
-        return kept(as_tuple(node.op.fold(*arrays)), node.specs)
+        return kept(as_tuple((function or node.op.fold)(*arrays)), node.specs)
 
 
 def _needed(graph: Graph) -> Iterator[Node]:
@@ -223,7 +241,7 @@ def _require_executable(graph: Graph) -> None:
 
 @dataclass(frozen=True)
 class Settings:
-    """How a plan executes: `max_memory` in bytes, None for no limit.
+    """How a plan executes: `max_memory` in bytes, None for no limit, of each program's `memory`.
 
     A plan that runs `once` takes compiled kernels only if they gain more than loading takes.
     `variables` are those of one plan.
@@ -235,6 +253,7 @@ class Settings:
     max_memory: int | None = None
     once: bool = False
     variables: program.Variables = field(default_factory=program.Variables)
+    memory: RunMemory = field(default_factory=RunMemory)
 
 
 # Nanoseconds on one thread, with NumPy alone, measured on networks of all kinds.
@@ -301,11 +320,12 @@ def compiled(graph: Graph, settings: Settings) -> program.Program:
     Also raises LimitError if its memory or its work is above the limit.
     """
     ready = canonicalized(behind_folded(_without_identities(graph))) if settings.fuse else graph
-    folded = fold(ready, settings.max_memory)
+    folded, fixed = fold(ready, settings), settings.memory.fixed
     if settings.fuse and has_narrow(ready):
         groups = GroupFinder(ready, folded.order, folded.constants).find()
         ready = widened(ready, groups)
-        folded = fold(ready, settings.max_memory)
+        settings.memory.fixed = fixed - folded.constants.nbytes
+        folded = fold(ready, settings)
     if settings.fuse:
         _flush_filters(ready, folded)
     require_macs(ready)
@@ -316,6 +336,11 @@ def compiled(graph: Graph, settings: Settings) -> program.Program:
         settings = replace(settings, team=settings.team.single())
     with np.errstate(all="ignore"), one_blas_thread(), shared_by(settings.team.threads):
         return _Scheduler(ready, folded, settings).build()
+
+
+def _body(body: Graph, settings: Settings, fuse: bool = False) -> program.Program:
+    """Compile a body; measuring would want a lock that is held while the plan runs."""
+    return compiled(body, replace(settings, fuse=fuse and settings.fuse, tuner=Tuner()))
 
 
 @dataclass
@@ -374,6 +399,7 @@ class _Scheduler:
             team=self.settings.team,
             graph=self.graph,
             variables=self.settings.variables,
+            memory=self.settings.memory,
             fresh=list(self.fresh.values()),
             arena=arena,
             most_alive=alive,
@@ -392,12 +418,12 @@ class _Scheduler:
     def _executor(self, group: FusionGroup) -> Executor:
         op = group.last.op
         if isinstance(op, BodyOp):
-            limit = self.settings.max_memory
-            return body_executor(self.graph, group.last, op, self._compile, limit)
+            return body_executor(self.graph, group.last, op, self._compile, self.settings.memory)
         if isinstance(op, VariableOp):
-            function = self.settings.variables.function(self.graph, group.last, op)
+            variables, memory = self.settings.variables, self.settings.memory
+            function = variables.function(self.graph, group.last, op, memory)
             return evaluated(self.graph, group.last, function, aliases=False)
-        return limited(self.graph, group.last, self._plain(group), self.settings.max_memory)
+        return limited(self.graph, group.last, self._plain(group), self.settings.memory)
 
     def _plain(self, group: FusionGroup) -> Executor:
         if not self.settings.fuse:
@@ -413,9 +439,7 @@ class _Scheduler:
         )
 
     def _compile(self, body: Graph, fuse: bool) -> program.Program:
-        """Compile a body; measuring would want a lock that is held while the plan runs."""
-        fuse = fuse and self.settings.fuse
-        return compiled(body, replace(self.settings, fuse=fuse, tuner=Tuner()))
+        return _body(body, self.settings, fuse)
 
     def _number(self, groups: list[FusionGroup], executors: list[Executor]) -> None:
         """Give every value that a step reads or writes a slot, and store the constants.
@@ -429,6 +453,9 @@ class _Scheduler:
         found += (v for _, v in self.results)
         self.slot_of = {value: slot for slot, value in enumerate(dict.fromkeys(found))}
         self.values = [self.folded.constants.get(value) for value in self.slot_of]
+        for constant in self.values:
+            if constant is not None:
+                self.settings.memory.hold(constant, counted=False)
 
     def _outputs(self, node: Node) -> program.Slots:
         return tuple(self.slot_of[v] for v in outputs_of(node) if v in self.slot_of)
@@ -477,6 +504,7 @@ class _Scheduler:
         offsets, total = program.layout(lifetimes)
         self._check_memory(total, max((e.scratch for e in executors), default=0))
         memory = allocate(total)
+        self.settings.memory.hold(memory)
         at = {id(b): offset for b, offset in zip(buffers, offsets, strict=True)}
         for outputs, places in self._placed(executors):
             for value, (shape, dtype) in zip(outputs, places, strict=False):
@@ -499,15 +527,21 @@ class _Scheduler:
             yield executor.outputs, executor.memory
 
     def _check_memory(self, arena: int, scratch: int) -> None:
-        limit = self.settings.max_memory
-        arena += program.most_alive(self._evaluated())
+        memory = self.settings.memory
+        end = max((b.last for b in self.buffers.values()), default=0)
+        left = [self.graph.spec(v).nbytes or 0 for _, v in self.results if v not in self.fresh]
+        copies = program.Lifetime(sum(left), end, end)
+        arena += program.most_alive([*self._evaluated(), copies])
+        given = (self.graph.spec(v).nbytes or 0 for v in self.inputs if v not in self.buffers)
+        tensors = arena + sum(given) + memory.arrays
         outputs = sum(f.nbytes for f in self.fresh.values())
-        weights = self.folded.constants.nbytes
-        need = arena + scratch * self.settings.team.threads + outputs + weights
-        if limit is not None and need > limit:
+        memory.scratch = max(memory.scratch, scratch * self.settings.team.threads)
+        need = tensors + outputs + memory.fixed + memory.scratch
+        if memory.limit is not None and need > memory.limit:
             message = (
-                f"running needs {need:,} bytes (tensors {arena:,}, outputs {outputs:,}, constants "
-                f"{weights:,}, scratch {scratch:,} per thread), the limit is {limit:,}"
+                f"running needs {need:,} bytes (tensors {tensors:,}, outputs {outputs:,}, "
+                f"constants {memory.fixed:,}, scratch {memory.scratch:,}), "
+                f"the limit is {memory.limit:,}"
             )
             raise LimitError(Diagnostic("E602", "error", message, hint=ALLOW))
 

@@ -18,6 +18,7 @@ from irdeconv.ops.bodies import change_bodies, every_node
 from irdeconv.proof import reader
 from irdeconv.proof.pairing import check as core_check
 from support import body_models as bm
+from support.memory import peak_of
 from support.rows import each_row, tables
 from support.runtime_truth import outputs
 
@@ -157,8 +158,51 @@ def test_too_many_iterations() -> None:
 
 def test_joined_outputs_are_limited_before_they_are_made() -> None:
     plan = ird.compile(ird.parse(bm.loop(trip=None)), max_memory=100_000)
-    with pytest.raises(ird.LimitError, match="takes 1,600,000 bytes; the limit is 100,000"):
+    with pytest.raises(ird.LimitError, match="takes 3,199,992 bytes beside 459 in use"):
         plan.run({"x": bm.ONE, "trip": np.array(200_000, np.int32)})
+
+
+def heavy_branch(fed: bool) -> str:
+    """Return an If whose then_body needs 8 MB for a sum; a constant one unless the input is fed."""
+    inner = bm.parameter(0, "p", "1") + bm.const(1, [1_000_000], "i64") + bm.const(5, [0], "i64")
+    inner += bm.node(2, "opset3.Broadcast", 0, 1, more='{mode = "numpy"}')
+    inner += bm.node(3, "opset1.Sqrt", 2)
+    inner += bm.node(4, "opset1.ReduceSum", 3, 5, more="{keep_dims = true}")
+    then = bm.body(inner + bm.results(4, first=9), "[[0, 1]]", "[[9, 0]]", tag="then_body")
+    other = bm.body(bm.parameter(0, "q", "1") + bm.results(0, first=9), "[[0, 1]]", "[[9, 0]]",
+                    tag="else_body")  # fmt: skip
+    text = bm.parameter(0, "go", "", "boolean") if fed else bm.const(0, True, "boolean")
+    text += bm.const(1, [4.0]) + bm.node(2, "opset8.If", 0, 1) + then + other
+    return bm.model(text + bm.results(2))
+
+
+@pytest.mark.parametrize("fuse", [True, False])
+@each_row(
+    ("text", "feeds", "limit"),
+    [
+        (heavy_branch(False), {}, 2_000_000),
+        (heavy_branch(True), {"go": np.array(True)}, 2_000_000),
+        (bm.growing(None), {"x": bm.ONE, "trip": np.array(17, np.int32)}, 1_000_000),
+        (bm.loop(trip=None), {"x": bm.ONE, "trip": np.array(10_000, np.int32)}, 100_000),
+    ],
+)
+def test_what_bodies_allocate_is_counted_first(
+    text: str, feeds: dict[str, Any], limit: int, fuse: bool
+) -> None:
+    def fail() -> None:
+        with pytest.raises(ird.LimitError, match=f"the limit is {limit:,}"):
+            ird.run(graph, feeds, fuse=fuse, max_memory=limit)
+
+    graph = ird.infer(ird.parse(text))
+    assert ird.run(graph, feeds, fuse=fuse, max_memory=20_000_000)
+    assert peak_of(fail)[1] < limit
+
+
+def test_outputs_that_the_caller_keeps_are_not_counted() -> None:
+    plan = ird.compile(ird.parse(bm.growing(None)), max_memory=30_000)
+    feed = {"x": bm.ONE, "trip": np.array(10, np.int32)}  # 8 KiB made of 4 KiB, and a copy
+    kept = [plan.run(feed) for _ in range(9)]
+    assert sum(array.nbytes for out in kept for array in out.values()) > 70_000
 
 
 def test_a_layer_that_fails_inside_a_body_is_named() -> None:
