@@ -127,6 +127,8 @@ class ModelWalk:
             layer = self.model.layers[place]
             if place in ahead or convolves(layer):
                 ahead |= {p.layer for p in layer.inputs}
+        followed = set(places)
+        last = {p: place for place in places for p in self.model.layers[place].inputs}
         for place in places:
             layer, self.inner = self.model.layers[place], place in ahead
             known = bool(layer.inputs) or layer.elements is not None
@@ -137,6 +139,8 @@ class ModelWalk:
                 raise Unproved(f"{layer} is not followed: {e}") from None
             for i, value in enumerate(made):
                 self.values.setdefault(Port(place, i), value)
+            for p in {p for p in layer.inputs if p.layer in followed and last[p] == place}:
+                del self.values[p]  # nothing else reads it
         return self.values[port]
 
     def step(self, layer: Layer, given: list[Value]) -> Sequence[Value]:

@@ -435,6 +435,8 @@ def room(shape: Iterable[int], most: float = LARGEST_ARRAY, what: str = "element
 def pick(x: Array, axis: int, at: Array, nothing: int) -> Array:
     """Return the elements at some places of an axis, `nothing` for those outside of it."""
     kept = (at >= 0) & (at < x.shape[axis])
+    if kept.all():
+        return x.take(at, axis)
     out = np.full((*x.shape[:axis], at.size, *x.shape[axis + 1 :]), nothing, x.dtype)
     out[(slice(None),) * axis + (kept,)] = x.take(at[kept], axis)
     return out

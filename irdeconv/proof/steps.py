@@ -197,7 +197,8 @@ def _stepped(c: Call, x: View, a: int, step: int) -> View:
 def _settled(x: View) -> View:
     """Move shifts and bounds along the axes of sums into the reads of their convolutions."""
     for a, axis in enumerate(x.axes):
-        if axis.coordinate and axis.radix == 1 and x.blocks and not x.is_finished:
+        moved = axis.bounds or not is_int(axis.shift, 0)
+        if moved and axis.coordinate and axis.radix == 1 and x.blocks and not x.is_finished:
             x = _strided(x, a, 1)
     return x
 
@@ -226,13 +227,13 @@ def _strided(x: View, a: int, step: int) -> View:
 
 def _alike(case: Case, a: Axis, b: Axis) -> bool:
     """Return whether two axes have the same length and places."""
-    pairs = [(a.length, b.length), (a.shift, b.shift)]
-    for p, q in zip(a.bounds, b.bounds, strict=False):
-        pairs += zip(p, q, strict=True)
     same = (a.coordinate, a.radix, a.step, len(a.bounds))
-    return same == (b.coordinate, b.radix, b.step, len(b.bounds)) and all(
-        case.is_zero(p - q) for p, q in pairs
-    )
+    if a is b or same != (b.coordinate, b.radix, b.step, len(b.bounds)):
+        return a is b
+    pairs = [(a.length, b.length), (a.shift, b.shift)]
+    for p, q in zip(a.bounds, b.bounds, strict=True):
+        pairs += zip(p, q, strict=True)
+    return all(p is q or case.is_zero(p - q) for p, q in pairs)
 
 
 def _together(c: _OpenCall, views: Sequence[View]) -> Moved:
@@ -243,7 +244,7 @@ def _together(c: _OpenCall, views: Sequence[View]) -> Moved:
         like = v.activation == first.activation and (v.blocks is None) == (first.blocks is None)
         need(like and (v.blocks is not None or not v.is_finished), f"{c.layer} joins unlike things")
         # Rows are counted through all blocks: those of a view begin where the last ones end.
-        v = replace(v, table=np.where(v.table < 0, -1, v.table + rows))
+        v = replace(v, table=np.where(v.table < 0, -1, v.table + rows)) if rows else v
         blocks += v.blocks or ()
         rows += sum(b[0].rows for b in v.blocks or ())
         at = next((i for i, u in enumerate(found) if _same_places(c.case, u, v)), len(found))
