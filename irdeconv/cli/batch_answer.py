@@ -54,7 +54,6 @@ from irdeconv.cli.main import guarded, main
 from irdeconv.cli.model import (
     gather,
     inferred_model,
-    naming_file,
     open_arrays,
     save_arrays,
     statistics,
@@ -62,7 +61,14 @@ from irdeconv.cli.model import (
 from irdeconv.cli.options import execution
 from irdeconv.cli.verbs import verb_parser
 from irdeconv.extension import load
-from irdeconv.formats.arrays import HEADER_BYTES, ArrayHeader, archived, npy_header, read_npy
+from irdeconv.formats.arrays import (
+    HEADER_BYTES,
+    ArrayHeader,
+    archived,
+    naming_file,
+    npy_header,
+    read_npy,
+)
 from irdeconv.formats.atomic import failures, require_writable, together, write_file
 from irdeconv.formats.kinds import SAVED
 from irdeconv.ir.spec import Array

@@ -21,7 +21,6 @@ import numpy as np
 from irdeconv.base import work
 from irdeconv.base.errors import (
     Diagnostic,
-    FileAccessError,
     IrdeconvError,
     LimitError,
     UnsupportedError,
@@ -34,13 +33,13 @@ from irdeconv.base.errors import (
 from irdeconv.base.json_form import Real, Record
 from irdeconv.base.limits import current
 from irdeconv.base.memory import memory_limit
-from irdeconv.base.opening import first_bytes, missing, real
+from irdeconv.base.opening import missing, real
 from irdeconv.cli import checks
 from irdeconv.cli.checks import parse_shapes, protect
 from irdeconv.cli.console import Console, discard
-from irdeconv.formats.arrays import SavedArrays, UnreadableArray, packed, read_npy
+from irdeconv.formats.arrays import SavedArrays, naming_file, packed, read_npy
 from irdeconv.formats.atomic import together, write_file
-from irdeconv.formats.kinds import BEGIN, SAVED, kind_of
+from irdeconv.formats.kinds import SAVED
 from irdeconv.formats.models import graph_of, is_onnx
 from irdeconv.formats.onnx_container import OnnxFile, load_file
 from irdeconv.formats.onnx_opaque import loaded
@@ -494,22 +493,6 @@ def open_arrays(path: str) -> Iterator[SavedArrays]:
     """Open a file of arrays for the time of a `with`; UsageError if it is none, or is damaged."""
     with naming_file(path, Path(path).suffix), SavedArrays(path) as arrays:
         yield arrays
-
-
-@contextmanager
-def naming_file(path: str, suffix: str) -> Iterator[None]:
-    """Name the file and its kind in the error of a file without plain arrays."""
-    try:
-        yield
-    except UnreadableArray as e:
-        begin = first_bytes(path, BEGIN)
-        kind = kind_of(begin, path).name
-        hint = "np.save writes an array as .npy, np.savez several as .npz"
-        if begin and suffix not in kind:
-            raise misused(f"{path} is {kind}, not {suffix}", hint) from None
-        hint = "copy it again, or save it again" if "cut off" in str(e) else hint
-        found = Diagnostic("E100", "error", f"{path} cannot be read: {e}", hint=hint)
-        raise FileAccessError(found, file=path) from None
 
 
 def _npz(

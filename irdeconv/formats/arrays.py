@@ -24,10 +24,18 @@ from typing import IO, Any, BinaryIO
 import ml_dtypes
 import numpy as np
 
-from irdeconv.base.errors import Diagnostic, LimitError, misused
+from irdeconv.base.errors import Diagnostic, FileAccessError, LimitError, misused
 from irdeconv.base.limits import current, raise_hint
-from irdeconv.base.opening import PathText, open_file, parse_json, shown, size_of, unreadable
-from irdeconv.formats.kinds import SAFETENSORS
+from irdeconv.base.opening import (
+    PathText,
+    first_bytes,
+    open_file,
+    parse_json,
+    shown,
+    size_of,
+    unreadable,
+)
+from irdeconv.formats.kinds import BEGIN, SAFETENSORS, kind_of
 from irdeconv.ir.spec import Array
 
 TENSOR_TYPES = {
@@ -111,6 +119,22 @@ _KEYS = {"descr", "fortran_order", "shape"}
 
 class UnreadableArray(Exception):
     """Bytes that cannot be taken for an array of plain elements; the text says why."""
+
+
+@contextmanager
+def naming_file(path: str, suffix: str) -> Iterator[None]:
+    """Name the file and its kind in the error of a file without plain arrays."""
+    try:
+        yield
+    except UnreadableArray as e:
+        begin = first_bytes(path, BEGIN)
+        kind = kind_of(begin, path).name
+        hint = "np.save writes an array as .npy, np.savez several as .npz"
+        if begin and suffix not in kind:
+            raise misused(f"{path} is {kind}, not {suffix}", hint) from None
+        hint = "copy it again, or save it again" if "cut off" in str(e) else hint
+        found = Diagnostic("E100", "error", f"{path} cannot be read: {e}", hint=hint)
+        raise FileAccessError(found, file=path) from None
 
 
 @dataclass(frozen=True)

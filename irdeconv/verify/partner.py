@@ -21,8 +21,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from irdeconv.base.errors import Diagnostic, UsageError, did_you_mean, first_names
-from irdeconv.formats.arrays import SavedArrays, UnreadableArray
+from irdeconv.base.errors import Diagnostic, UsageError, did_you_mean, first_names, misused
+from irdeconv.formats.arrays import SavedArrays, naming_file
 from irdeconv.ir.dtypes import ElementType
 from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.ir.op import Op
@@ -304,10 +304,8 @@ class SavedPartner(Partner):
     @staticmethod
     def open(graph: Graph, path: Path) -> SavedPartner:
         """Open an .npz; UsageError if it is none, OSError if it cannot be read."""
-        try:
+        with naming_file(str(path), path.suffix):
             archive = SavedArrays(path)
-        except UnreadableArray as e:
-            raise _unreadable(str(path), e) from None
         try:
             return SavedPartner(graph, archive, str(path))
         except BaseException:
@@ -338,15 +336,13 @@ class SavedPartner(Partner):
 
     def _read(self, name: str, dtype: ElementType | None) -> Array:
         """Return an array in its intended type, the tensor's element type being `dtype`."""
-        try:
+        with naming_file(self._file, Path(self._file).suffix):
             array = np.asarray(self._arrays[name])
-        except UnreadableArray as e:
-            raise _unreadable(f"{self._file}[{name}]", e) from None
         if dtype is not None and _lost_its_type(array.dtype, dtype):
             return array.view(dtype.container)
         if array.dtype.kind not in "fiubOSUT" and array.dtype.isbuiltin != 2:
             why = f"elements of type {array.dtype} are neither real numbers nor texts"
-            raise _unreadable(f"{self._file}[{name}]", why)
+            raise misused(f"{self._file}[{name}]: {why}", code="E505")
         if dtype is not None and array.dtype.kind not in (*_KINDS[dtype.kind], "V"):
             message = f'{self._file}: array "{name}" is {array.dtype}, the layer\'s output {dtype}'
             warning = Diagnostic("W501", "warning", message, layer=name)
@@ -357,11 +353,8 @@ class SavedPartner(Partner):
 
 def saved_arrays(path: Path) -> dict[str, Array]:
     """Return all arrays of an .npz; UsageError if it is none."""
-    try:
-        with SavedArrays(path) as arrays:
-            return dict(arrays)
-    except UnreadableArray as e:
-        raise _unreadable(str(path), e) from None
+    with naming_file(str(path), path.suffix), SavedArrays(path) as arrays:
+        return dict(arrays)
 
 
 def _lost_its_type(found: np.dtype[Any], dtype: ElementType) -> bool:
@@ -406,7 +399,3 @@ def _outputs(
     # Of several arrays of one number the first one counts.
     numbered = {int(m[1]): m[0] for m in map(_POSITION.fullmatch, reversed(names)) if m}
     return [numbered.get(i) for i in range(len(named))]
-
-
-def _unreadable(what: str, why: Any) -> UsageError:
-    return UsageError(Diagnostic("E505", "error", f"{what}: not an .npz of plain arrays: {why}"))

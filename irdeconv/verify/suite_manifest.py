@@ -21,7 +21,14 @@ from irdeconv.base.json_form import Record
 from irdeconv.base.limits import current
 from irdeconv.base.markup import html_table, line
 from irdeconv.base.opening import contents, parse_json, reason_of
-from irdeconv.formats.arrays import SavedArrays, UnreadableArray, npz, packed, read_npy
+from irdeconv.formats.arrays import (
+    SavedArrays,
+    UnreadableArray,
+    naming_file,
+    npz,
+    packed,
+    read_npy,
+)
 from irdeconv.formats.atomic import failures, write_file
 from irdeconv.formats.kinds import SAVED
 from irdeconv.ir.dtypes import ELEMENT_TYPES, ElementType
@@ -182,8 +189,8 @@ class StoredCase:
         path = self.path(file)
         data = _contents(path, current().array_bytes)
         if hashlib.sha256(data).hexdigest() != self.facts["files"].get(file):
-            message = f"{path} has changed since the suite was made"
-            raise UsageError(Diagnostic("E505", "error", message, hint="make the suite anew"))
+            message = f"{path} cannot be read: it has changed since the suite was made"
+            raise FileAccessError(Diagnostic("E100", "error", message, hint="make the suite anew"))
         return dict(SavedArrays(data, str(path)))
 
 
@@ -274,11 +281,8 @@ def open_results(source: str | Path | Mapping[str, Any]) -> Iterator[dict[str, R
         message = f"cannot read {path}: No such file or directory"
         raise FileAccessError(Diagnostic("E100", "error", message, hint=_HINT))
     else:
-        try:
+        with naming_file(str(path), path.suffix if path.suffix in SAVED else ".npz"):
             arrays = SavedArrays(path)
-        except UnreadableArray as e:
-            message = f"{path} is neither a folder of results nor an .npz: {e}"
-            raise UsageError(Diagnostic("E505", "error", message, hint=_HINT)) from None
         with arrays:
             case_of = {name: name.removesuffix(f"/{OUTPUT}") for name in arrays}
             yield {case: partial(_in_archive, path, arrays, n) for n, case in case_of.items()}

@@ -200,7 +200,7 @@ def test_a_suite_that_was_changed_is_refused(place: Path) -> None:
     np.savez(results, **results_of(place))
     path = place / "openvino-edge-kernel-1/expected.npz"
     path.write_bytes(path.read_bytes() + b"\0")
-    err = answer("suite", "check", place, results, code=2).err
+    err = answer("suite", "check", place, results, code=6).err
     assert "has changed since the suite was made" in err
 
 
