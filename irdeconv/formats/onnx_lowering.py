@@ -44,6 +44,7 @@ from irdeconv.rewrite.lower_deconv import (
     LoweringRequest,
     lower_for,
     report_violations,
+    require_lowered,
 )
 from irdeconv.rewrite.targets import Target
 
@@ -112,9 +113,10 @@ def lower_model(
     """Lower the ConvTranspose nodes of a model in place; all other nodes stay as they are.
 
     `shapes` replaces the shapes of inputs, in the model too. A layer that cannot be lowered stays,
-    and the report says why. Raises UsageError for an unknown input, InferenceError if inputs of a
-    node do not fit, InputError if external data is missing, TargetError for layers that violate the
-    target's conditions, LimitError beyond `lowered_total` nodes.
+    and the report says why; for a target that is LoweringError. Raises UsageError for an unknown
+    input, InferenceError if inputs of a node do not fit, InputError if external data is missing,
+    TargetError for layers that violate the target's conditions, LimitError beyond `lowered_total`
+    nodes.
     """
     onnx_types.set_shapes(model, shapes or {})
     every = list(scopes(model.proto))
@@ -127,8 +129,7 @@ def lower_model(
         request.require_match(map(title_of, nodes))
     state = _Rewriting(model, types, request, semantics)
     changes = _replacements(state, every)
-    if any(d.code == "E421" for d in state.problems.errors):
-        raise errors.TargetError(state.problems.diagnostics)
+    require_lowered(state.problems)
     made = {node.name for done in changes.values() for change in done for node in change.nodes}
     added = _change(changes)
     if request.target.operations is not None:
@@ -214,9 +215,7 @@ def _one(
     except errors.IrdeconvError as e:
         if isinstance(e, errors.LimitError) and not state.budget.left:
             raise
-        _stays(state, node, e.diagnostics[0].message)
-    except errors.OpError as e:
-        _stays(state, node, str(e))
+        _stays(state, node, e.diagnostics[0])
     else:
         where = f" ({scope.title})" if scope.title else ""
         nodes = tuple(n.op_type for n in writer.nodes if n.op_type != "Constant")
@@ -225,10 +224,15 @@ def _one(
     return None
 
 
-def _stays(state: _Rewriting, node: Any, reason: str) -> None:
-    title = title_of(node)
+def _stays(state: _Rewriting, node: Any, why: errors.Diagnostic) -> None:
+    title, reason = title_of(node), why.message
     for prefix in (f'{node.op_type} "{title}": ', f"{node.op_type} "):
         reason = reason.removeprefix(prefix)
+    if state.request.targeted and not state.request.best_effort:
+        message = f'{node.op_type} "{title}": {reason}'
+        state.problems.add(why.code, message, layer=title, hint=why.hint)
+        if why.code == "E602":  # the other layers want the same
+            require_lowered(state.problems)
     state.layers.append(
         LoweredLayer(
             name=title,
@@ -350,6 +354,7 @@ SUFFIX = ".onnx"
 
 
 @checked
+@work.counted
 def lower_onnx(
     model: OnnxSource,
     path: str | PathLike[str] | None = None,

@@ -203,6 +203,7 @@ def _in_file_order(found: Sequence[Diagnostic]) -> list[Diagnostic]:
 
 
 @checked
+@work.counted
 def infer(model: ModelLike, shapes: Mapping[str, ShapeLike] | None = None) -> Graph:
     """Return a copy of a model with the element types and shapes of every node.
 

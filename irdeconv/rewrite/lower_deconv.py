@@ -379,14 +379,19 @@ def lower_for(
     fused = fuse_channels(state.graph) if request.fuse else ()
     forms.require_room(state.graph, request.form, budget)
     _lower_graph(state)
-    if state.problems.errors:
-        unmet = all(d.code == "E421" for d in state.problems.errors)
-        raise (TargetError if unmet else LoweringError)(state.problems.diagnostics)
+    require_lowered(state.problems)
     _require_sizes(state.graph)
     state.graph.lint()
     diagnostics = tuple(state.problems.diagnostics)
     report = LoweringReport(request.form, tuple(state.layers), diagnostics, request.named, fused)
     return Lowered(state.graph, report)
+
+
+def require_lowered(problems: Collector) -> None:
+    """Raise the error of layers that could not be lowered, if there are any."""
+    codes = {d.code[:2] if d.code.startswith("E6") else d.code for d in problems.errors}
+    kinds = {"E421": TargetError, "E6": LimitError}
+    problems.require_none(kinds.get("".join(codes), LoweringError))
 
 
 def report_violations(

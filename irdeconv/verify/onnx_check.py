@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from irdeconv.base import work
 from irdeconv.base.arguments import checked
 from irdeconv.base.errors import IrdeconvError, OpError, count
 from irdeconv.formats import onnx_opaque
@@ -238,6 +239,7 @@ def check_models(
 
 
 @checked
+@work.counted
 def check_onnx(
     original: OnnxSource,
     lowered: OnnxSource,

@@ -311,6 +311,26 @@ def test_a_layer_of_unknown_rank_stays_and_others_do_not() -> None:
     assert verdict.kept == ("odd",)
 
 
+def test_for_a_target_no_layer_stays() -> None:
+    """Neither one that cannot be lowered nor one that no work is left for; without one they may."""
+    tiny = Layer(data=(1, 1, 2, 2), filter=(1, 1, 3, 3), attributes={"strides": [2, 2]})
+    data = tiny.model().SerializeToString()
+    with ird.Limits(work=40_000).applied():
+        (row,) = ird.lower_onnx(data, form="auto").report
+        assert "limit of work" in str(row.reason)
+        with pytest.raises(ird.LimitError, match="limit of work"):
+            ird.lower_onnx(data, target="generic")
+    made = UP.model()
+    made.graph.input[0].type.tensor_type.ClearField("shape")
+    made.graph.input.append(onnx.ValueInfoProto(name="v"))
+    made.graph.input[-1].type.tensor_type.elem_type = F32
+    next(n for n in made.graph.node if n.op_type == "ConvTranspose").input[1] = "v"
+    data = made.SerializeToString()
+    assert [r.form for r in ird.lower_onnx(data).report] == [None]
+    with pytest.raises(ird.LoweringError, match="rank"):
+        ird.lower_onnx(data, target="generic")
+
+
 def test_shapes_are_given() -> None:
     data = replace(UP, open=(0, 2, 3)).model().SerializeToString()
     low = checked(ird.lower_onnx(data, shapes={"x": [1, 4, 5, 6]}).proto)
