@@ -321,10 +321,13 @@ def test_for_a_target_no_layer_stays() -> None:
         with pytest.raises(ird.LimitError, match="limit of work"):
             ird.lower_onnx(data, target="generic")
     made = UP.model()
-    made.graph.input[0].type.tensor_type.ClearField("shape")
     made.graph.input.append(onnx.ValueInfoProto(name="v"))
     made.graph.input[-1].type.tensor_type.elem_type = F32
-    next(n for n in made.graph.node if n.op_type == "ConvTranspose").input[1] = "v"
+    for value in (made.graph.input[0], made.graph.output[0]):
+        value.type.tensor_type.ClearField("shape")
+    node = next(n for n in made.graph.node if n.op_type == "ConvTranspose")
+    node.input[:] = ["x", "v"]
+    del node.attribute[:]
     data = made.SerializeToString()
     assert [r.form for r in ird.lower_onnx(data).report] == [None]
     with pytest.raises(ird.LoweringError, match="rank"):
