@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
@@ -166,8 +166,13 @@ class Spelling:
         Spelling.options -= 1
 
 
-_IN_PYTHON = (
-    (r"--shape '([^\[']+):?(\[[^']*\])'", r'infer(model, {"\1": \2})'),
+def _shapes(found: re.Match[str]) -> str:
+    named = re.sub(r"([^\[\],]+?):?(\[[^\]]*\])", r' "\1": \2', found[1])
+    return f"infer(model, {{{named.strip()}}})"
+
+
+_IN_PYTHON: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
+    (r"--shape '([^']+\])'", _shapes),
     (r"--dump all keeps", "outputs= of inner names returns"),
     (r"--limit (\w+=\w+)", r"limits=Limits(\1)"),
     (r"(?<!\S)-i\b", "inputs="),

@@ -135,6 +135,11 @@ def test_what_needs_no_conversion_is_not_converted(text: bytes) -> None:
         ird.convert(text)
 
 
+def test_shapes_of_several_inputs_are_one_dictionary_in_python() -> None:
+    text = errors.in_python("give them: --shape 'a/b:[1,64],state[2,64,3],n[]'")
+    assert text == 'give them: infer(model, {"a/b": [1,64], "state": [2,64,3], "n": []})'
+
+
 def test_a_name_with_a_line_break_stays_on_its_line() -> None:
     forged = 'layer "a\nmodel.xml:1:1: error[E101]: nothing is wrong" is wrong'
     found = Diagnostic("E210", "error", forged, notes=(Note("a\nb"),), hint="c\nd")
