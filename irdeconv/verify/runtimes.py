@@ -404,6 +404,11 @@ class OnnxRuntimePartner(Partner):
             self._group()
         for name in {name for group in self._groups for name in group}.difference(self._ends):
             proto.graph.output.add(name=name)
+        for node in (n for n in proto.graph.node if n.op_type == "ZipMap"):
+            node.op_type, node.domain = "Identity", ""  # as here: the tensor instead of maps
+            del node.attribute[:]
+            for end in (o for o in proto.graph.output if o.name in node.output):
+                end.ClearField("type")
         with self._errors():
             self._session = onnx_session(proto.SerializeToString())
             names = [end.name for end in self._session.get_inputs()]

@@ -268,6 +268,17 @@ def test_onnxruntime_needs_an_onnx(net: Path) -> None:
     assert "is no .onnx" in answer("compare", net, f"onnxruntime:{net}", code=2).err
 
 
+def test_maps_of_probabilities_are_their_tensor(tmp_path: Path) -> None:
+    """ONNX Runtime returns a map for each row, in the order of its labels."""
+    node = onnx_models.node("ZipMap", "x", "y", domain="ai.onnx.ml", classlabels_int64s=[7, 5, 6])
+    model = onnx_models.model([node], [onnx_models.info("x", (4, 3))], ["y"])
+    model.opset_import.add(domain="ai.onnx.ml", version=3)
+    (path := tmp_path / "net.onnx").write_bytes(model.SerializeToString())
+    report = ird.compare(path, "onnxruntime", np.arange(12, dtype=np.float32).reshape(4, 3))
+    assert report, report
+    assert [(t.name, t.max_abs) for t in report.outputs] == [("y", 0)]
+
+
 def test_names_of_onnx_nodes_with_several_outputs(tmp_path: Path) -> None:
     """OpenVINO gives the node's name to the layer of the last output, the zero point."""
     quantize = onnx_models.node("DynamicQuantizeLinear", "x", "q s z")
