@@ -366,7 +366,9 @@ def carried(
         with np.errstate(all="ignore"):
             steps = op.rounding.carry == "function" and all(y.dtype.kind in "iu" for y in outputs)
             real = steps or all(map(is_real, outputs))
-            return _carried(op, inputs, full, outputs) if real else _sensed(op, inputs, full)
+            found = _carried(op, inputs, full, outputs) if real else _sensed(op, inputs, full)
+            # As of inf * 0, where the way so far bounds nothing.
+            return [e if e is None else np.where(np.isnan(e), np.inf, e) for e in found]
     except (TypeError, ValueError, IndexError):  # an evaluator that takes no such values
         return [None] * len(outputs)
 

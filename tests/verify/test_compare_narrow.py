@@ -11,7 +11,7 @@ import irdeconv as ird
 from irdeconv.ir.constant import ArrayData
 from irdeconv.ir.dtypes import of_numpy
 from irdeconv.ir.graph import Graph, Node
-from irdeconv.ops.activation import ReLU
+from irdeconv.ops.activation import Gelu, ReLU
 from irdeconv.ops.basic import Const, Parameter
 from irdeconv.ops.matrix import MatMul
 from irdeconv.ops.reduction import MVN
@@ -118,6 +118,12 @@ def test_another_graph_rounds_where_the_first_one_does() -> None:
     report = ird.compare(graph, graph, [x])
     assert report
     assert {t.own for t in report.tensors} == {0.0}
+
+
+def test_an_error_without_a_bound_has_none_behind_a_function() -> None:
+    x = np.ones((1, 3), np.float16)
+    (error,) = judge.carried(Gelu("ERF"), [x], [np.full(x.shape, np.inf)], [x])
+    assert np.all(np.asarray(error) == np.inf)
 
 
 def test_sums_in_f16() -> None:
