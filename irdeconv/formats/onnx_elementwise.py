@@ -261,15 +261,17 @@ rule("MatMulInteger", "10")(lambda n, b: b.convert(product(b, n[0], n[1], _zeros
 @rule("QLinearConv", "1", "com.microsoft")
 def qlinear_conv(n: OnnxNode, b: ImportBuilder) -> Outputs:
     """A convolution of quantised numbers, its sums scaled onto the grid of the result."""
-    n.only("channels_last", 0)
-    sums, axes = _convolution(n, b, n[0], n[3], (n[2], n[5])), b.rank(n[0]) - 2
+    last = n.flag("channels_last", False)
+    x = b.channels_first(n[0]) if last else n[0]
+    sums, axes = _convolution(n, b, x, n[3], (n[2], n[5])), b.rank(x) - 2
     bias = n.input(8)
     if bias is not None:
         sums = b.plus(sums, b.per_channel(b.convert(bias, b.dtype(sums)), axes))
     scale = b.div(b.mul(b.as_scalar(n[1]), n[4]), b.as_scalar(n[6]))
     if not _one(b, scale):
         scale = b.per_channel(scale, axes)
-    return requantized(b, sums, scale, n[7])
+    y = requantized(b, sums, scale, n[7])
+    return b.channels_last(y) if last else y
 
 
 @rule("QLinearMatMul", "10 21")

@@ -17,6 +17,7 @@ from irdeconv.base.errors import Diagnostic, Note, asking, count, did_you_mean
 from irdeconv.base.opening import shown
 from irdeconv.base.source import Location, SourceFile
 from irdeconv.formats import (  # noqa: F401 -- importing fills RULES
+    onnx_attention,
     onnx_control,
     onnx_convolution,
     onnx_domains,

@@ -159,6 +159,11 @@ def test_quantised_layers(channels: bool, tmp_path: Path) -> None:
     }
     made = single("QLinearConv", {"x": x}, constants, opset=13, strides=[2, 1])
     agree(made, {"x": x}, tmp_path / "m.xml")
+    last = {"x": np.ascontiguousarray(np.moveaxis(x, 1, -1))}
+    options = {"domain": MICROSOFT, "strides": [2, 1], "channels_last": 1}
+    made = single("QLinearConv", last, constants, opset=13, **options)
+    made.opset_import.add(domain=MICROSOFT, version=1)
+    agree(made, last, tmp_path / "m.xml")
     a = integers(rng, np.uint8, 5, 8)
     more = {**constants, "w": fitting(integers(rng, np.int8, 8, 4))}
     del more["b"]
@@ -376,6 +381,36 @@ def normalizations(rng: Rng) -> list[Any]:
     return [*rows, made("SkipLayerNormalization", {"x": x, "s": s}, {"g": g}, outputs=total)]
 
 
+def attention(rng: Rng) -> list[Any]:
+    x, w, c = real(rng, 2, 5, 6), real(rng, 6, 36), real(rng, 36)
+    masks = {
+        "m": (rng.random((2, 5)) > 0.3).astype(np.int32),
+        "cube": (rng.random((2, 5, 5)) > 0.3).astype(np.int32),
+        "ends": np.array([3, 5], np.int32),
+        "none": np.zeros((2, 1), np.int32),
+    }
+    rows = [
+        made("Attention", {"x": x, k: m}, {"w": w, "c": c}, inputs=f"x w c {k}", num_heads=3)
+        for k, m in masks.items()
+    ]
+    sizes = {"num_heads": 3, "qkv_hidden_sizes": [12, 12, 9], "scale": 0.3, "unidirectional": 1}
+    rows.append(made("Attention", {"x": x}, {"w": w[:, :33]}, **sizes))
+    sides = {"q": real(rng, 2, 5, 12), "k": real(rng, 2, 7, 12), "v": real(rng, 2, 7, 12)}
+    rows.append(made("MultiHeadAttention", sides, num_heads=3))
+    more = {"c": c, "bias": real(rng, 1, 3, 5, 7)}
+    rows.append(made("MultiHeadAttention", sides, more, inputs="q k v c - bias", num_heads=3))
+    ids = {"i": integers(rng, np.int32, 2, 5) % 9, "s": integers(rng, np.int32, 2, 5) % 2}
+    tables = {"words": real(rng, 9, 6), "places": real(rng, 8, 6), "kinds": real(rng, 2, 6)}
+    tables |= {"g": real(rng, 6), "b": real(rng, 6)}
+    outs = {"y": np.float32, "count": np.int32, "sum": np.float32}
+    every = "i s words places kinds g b"
+    kind = "EmbedLayerNormalization"
+    rows.append(made(kind, ids | {"m": masks["m"]}, tables, inputs=f"{every} m", outputs=outs))
+    at, few = {"i": ids["i"], "at": ids["i"] % 8}, "i - words places - g b - at"
+    del tables["kinds"]
+    return [*rows, made(kind, at, tables, inputs=few, outputs={"y": np.float32, "-": np.int32})]
+
+
 def grid(rng: Rng, name: str, kind: str = "u1") -> dict[str, Any]:
     scale = np.float32(rng.uniform(0.01, 0.05))
     return {f"{name}s": scale, f"{name}z": integers(rng, np.dtype(kind))[()]}
@@ -520,6 +555,7 @@ REAL = (
     fused,
     matrix_products,
     normalizations,
+    attention,
     integer_gemms,
     linear_models,
     trees,
