@@ -21,7 +21,7 @@ from irdeconv.formats.importing import (
     by_numbers,
     named_operations,
 )
-from irdeconv.formats.onnx_convolution import average_pool, conv, global_pool
+from irdeconv.formats.onnx_convolution import average_pool, conv, global_pool, max_pool
 from irdeconv.formats.onnx_elementwise import compressed, dequantized, product, quantized
 from irdeconv.formats.onnx_node import OnnxNode, Outputs, rule
 from irdeconv.formats.onnx_normalization import general_product, root_mean_square
@@ -254,6 +254,11 @@ _on_grid("QLinearSoftmax", lambda n, b, v: _softmax(n, b, *v), 0)
 _on_grid("QLinearReduceMean", lambda n, b, v: _mean(n, b, *v), 0)
 _on_grid("QLinearAveragePool", lambda n, b, v: _pooled(n, b, v[0], average_pool), 0)
 _on_grid("QLinearGlobalAveragePool", lambda n, b, v: _pooled(n, b, v[0], global_pool), 0)
+
+
+rule("NhwcMaxPool", "1", MICROSOFT)(
+    lambda n, b: b.channels_last(_pooled(n, b, b.channels_first(n[0]), max_pool))
+)
 
 
 @rule("QLinearConcat", "1", MICROSOFT)

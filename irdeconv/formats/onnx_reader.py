@@ -192,6 +192,8 @@ class NodeReader(ModelReader):
         own = lookup(node.op_type, domain) if coverage is None and domain else None
         if own is not None:
             return lambda: self._by_class(names, view, own)
+        if domain == "com.microsoft.nchwc":
+            problem += "; ORT_ENABLE_ALL saves for one processor, ORT_ENABLE_EXTENDED for all"
         if schema is None and coverage is None and domain == "":
             problem = asking(problem, node.op_type, {kind for of, kind in RULES if not of})
         if schema is None or not (schema.has_function or schema.has_context_dependent_function):

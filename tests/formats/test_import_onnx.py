@@ -83,6 +83,18 @@ def test_channels_last_deconvolution() -> None:
     assert ird.infer(graph).results[0].spec().shape == (2, 5, 6, 2)
 
 
+def test_a_layout_of_one_processor_says_how_to_save_for_all() -> None:
+    made = single(
+        "Conv",
+        {"x": np.zeros((1, 16, 4, 4), np.float32)},
+        {"w": np.zeros((16, 16, 3, 3), np.float32)},
+    )
+    made.graph.node[0].domain = "com.microsoft.nchwc"
+    made.opset_import.append(helper.make_opsetid("com.microsoft.nchwc", 1))
+    with pytest.raises(ird.UnsupportedError, match="ORT_ENABLE_EXTENDED"):
+        convert(made)
+
+
 def test_outputs_keep_their_names_where_nothing_is_computed() -> None:
     nodes = [
         node("Identity", "x", "a"),

@@ -164,6 +164,10 @@ def test_quantised_layers(channels: bool, tmp_path: Path) -> None:
     made = single("QLinearConv", last, constants, opset=13, **options)
     made.opset_import.add(domain=MICROSOFT, version=1)
     agree(made, last, tmp_path / "m.xml")
+    window = {"kernel_shape": [2, 3], "strides": [2, 1], "pads": [1, 1, 0, 1]}
+    made = single("NhwcMaxPool", last, domain=MICROSOFT, **window)
+    made.opset_import.add(domain=MICROSOFT, version=1)
+    agree(made, last, tmp_path / "m.xml")
     a = integers(rng, np.uint8, 5, 8)
     more = {**constants, "w": fitting(integers(rng, np.int8, 8, 4))}
     del more["b"]
