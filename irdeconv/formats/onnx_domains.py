@@ -227,7 +227,10 @@ def _softmax(n: OnnxNode, b: ImportBuilder, x: Value) -> Value:
     axis = n.axis(b, n[0], default=-1)
     if n.integer("opset") < 13 and axis != b.rank(x) - 1:
         raise Refusal("softmax over several axes is not covered")
-    return b.add(SoftMax(axis), x)
+    # ONNX Runtime multiplies by the whole part of 1 / scale.
+    scale = n[3]
+    whole = b.add(elementwise.Floor(), b.div(b.like(1, scale), scale))
+    return b.mul(b.add(SoftMax(axis), x), b.mul(whole, scale))
 
 
 def _pooled(n: OnnxNode, b: ImportBuilder, x: Value, pool: Callable[..., Outputs]) -> Value:

@@ -174,6 +174,15 @@ def test_quantised_layers(channels: bool, tmp_path: Path) -> None:
     agree(single("QLinearMatMul", {"x": a}, more, opset=13), {"x": a}, tmp_path / "m.xml")
 
 
+def test_a_softmax_on_a_grid_takes_the_whole_part_of_the_scale(tmp_path: Path) -> None:
+    x = integers(np.random.default_rng(3), np.uint8, 4, 5)
+    grids = {"xs": np.float32(0.02), "xz": np.uint8(9), "s": np.float32(1 / 254.9)}
+    row = made(
+        "QLinearSoftmax", {"x": x}, grids | {"z": np.uint8(0)}, opset=13, outputs={"y": "u1"}
+    )
+    agree(*row, tmp_path / "m.xml")
+
+
 @pytest.mark.parametrize("shape", [(), (3,)])
 @pytest.mark.parametrize("kind", ["uint8", "int8", "uint16", "int16"])
 def test_there_and_back(kind: str, shape: tuple[int, ...], tmp_path: Path) -> None:
