@@ -91,7 +91,7 @@ class Diagnostic(
         return html_text(self.render())
 
     def __str__(self) -> str:
-        where = f"{self.location}: " if self.location else ""
+        where = f"{self.location.shown}: " if self.location else ""
         return one_line(f"{where}{self.severity}[{self.code}]: {self.message}")
 
     def render(self, width: int = WIDTH) -> str:
@@ -107,7 +107,7 @@ class Diagnostic(
         if self.location is not None:
             lines += self.location.snippet(width)
         for note in self.notes:
-            where = f" ({note.location})" if note.location else ""
+            where = f" ({note.location.shown})" if note.location else ""
             lines.append(f"   = note: {note.message}{where}")
         if self.hint:
             lines.append(f"   = {self.hint}")

@@ -7,9 +7,11 @@ because lxml knows no columns and reports the line on which a tag ends.
 
 from __future__ import annotations
 
+import os
 import re
 from array import array
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
@@ -241,6 +243,13 @@ class Location:
     def __str__(self) -> str:
         where = self.position
         return f"{self.file}:{where[0]}:{where[1]}" if where else self.file
+
+    @property
+    def shown(self) -> str:
+        """The place as text, with a path relative to the working directory if that is shorter."""
+        with suppress(OSError, ValueError):  # no such directory any more; another drive
+            return min(str(self), os.path.relpath(self.file) + str(self)[len(self.file) :], key=len)
+        return str(self)
 
     def snippet(self, width: int = WIDTH) -> list[str]:
         """Return the source line, cut around the column if too long, and a caret line."""

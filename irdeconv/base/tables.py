@@ -27,6 +27,7 @@ _CONTROL = re.compile(f"[\x00-\x08\x0b-\x1f{_UNSEEN}]")
 _WORD = re.compile(r'(?:"[^"]*"|[^\s"]|"(?!.*"))+')
 # The indent of the next lines: a bullet or `= note:`, a term and the gap behind it.
 _LEAD = re.compile(r" *(?:[-*=|] (?:note: |hint: )?)?")
+_PIECE = re.compile(r"(?:[^-,/._]|(?<!\w)-)*(?:-|[,/._]*)")
 _TERM = re.compile(r" *\S+(?: \S+)? {2,}(?=\S)")
 
 
@@ -67,28 +68,30 @@ def columns(text: str) -> int:
     return cell_len(text)
 
 
-def wrap(text: str, width: int = WIDTH, indent: int | None = None) -> str:
+def wrap(text: str, width: int = WIDTH, indent: int | None = None, *, fold: bool = False) -> str:
     """Return the text with long lines broken at spaces; the continuation lines are indented.
 
     Without `indent` they stand below the text of a bullet or of a term with its gap, else four
     columns further in. A quoted name is broken only if it does not fit on a line of its own, a
-    word never.
+    word only with `fold`: behind commas, slashes and so on, if possible.
     """
     at, out = 0, []
-    for b in breaks(text, width, indent):
+    for b in breaks(text, width, indent, fold=fold):
         out += [text[at : b.start], "\n", " " * b.indent]
         at = b.end
     return "".join([*out, text[at:]])
 
 
-def breaks(text: str, width: int = WIDTH, indent: int | None = None) -> list[Break]:
+def breaks(
+    text: str, width: int = WIDTH, indent: int | None = None, *, fold: bool = False
+) -> list[Break]:
     """Return the breaks that `wrap` makes in a text."""
     out: list[Break] = []
     start = 0
     for line in text.split("\n"):
         if len(line) > width or (not line.isascii() and columns(line) > width):
             hang = _indent(line, width) if indent is None else indent
-            out += _broken(line, start, width, hang)
+            out += _broken(line, start, width, hang, fold)
         start += len(line) + 1
     return out
 
@@ -102,10 +105,11 @@ def _indent(line: str, width: int) -> int:
     return min(lead.end() if lead.end() > spaces else spaces + NARROW, width // 2)
 
 
-def _broken(line: str, start: int, width: int, indent: int) -> Iterator[Break]:
+def _broken(line: str, start: int, width: int, indent: int, fold: bool) -> Iterator[Break]:
     """Yield the breaks of one line that begins at `start` of its text."""
     here, before = 0, 0  # columns that are taken; the end of the word before
-    for first, last in _words(line, width - min(indent, NARROW)):
+    lead = len(line) - len(line.lstrip(" ")) if fold else 0
+    for first, last in _words(line, width - max(lead, min(indent, NARROW)), fold):
         wide = columns(line[first:last])
         gap = first - before
         if before and here + gap + wide > width:
@@ -117,14 +121,31 @@ def _broken(line: str, start: int, width: int, indent: int) -> Iterator[Break]:
         before = last
 
 
-def _words(line: str, width: int) -> Iterator[tuple[int, int]]:
+def _words(line: str, width: int, fold: bool) -> Iterator[tuple[int, int]]:
     """Yield begin and end of each unbroken piece; quoted text that fits nowhere becomes words."""
     for match in _WORD.finditer(line):
-        if columns(match.group()) <= width or " " not in match.group():
+        if columns(match.group()) <= width:
             yield match.span()
-        else:
-            for word in re.finditer(r"\S+", match.group()):
-                yield match.start() + word.start(), match.start() + word.end()
+            continue
+        for word in re.finditer(r"\S+", match.group()):
+            at = match.start() + word.start()
+            for piece in _pieces(word.group(), width) if fold else [word.group()]:
+                yield at, at + len(piece)
+                at += len(piece)
+
+
+def _pieces(word: str, width: int) -> Iterator[str]:
+    piece = ""
+    for part in _PIECE.findall(word):
+        if piece and columns(piece + part) > width:
+            yield piece
+            piece = ""
+        for letter in part:
+            if piece and columns(piece + letter) > width:
+                yield piece
+                piece = ""
+            piece += letter
+    yield piece
 
 
 NAMES = ("name", "layer", "tensor", "input", "deconvolution", "file")
@@ -134,8 +155,6 @@ GAP = 2  # columns between two cells
 CARD = 4  # indent of the lines of a card
 PROSE = 24  # columns that longer texts keep at least, and names, too
 USUAL = 0.8  # of the names have to fit into their column; longer ones get a line of their own
-
-_PIECE = re.compile(r"[^,/._]+[,/._]*|[,/._]+")
 
 
 def table(
@@ -187,7 +206,7 @@ def _cards(
             if line.strip() and columns(line) + columns(text) > width:
                 yield line.rstrip()
                 line = " " * CARD
-            *full, last = _wrapped(text, width - 2 * CARD)
+            *full, last = wrap(text, width - 2 * CARD, 0, fold=True).split("\n")
             for part in full:
                 yield line + part
                 line = " " * 2 * CARD
@@ -272,7 +291,10 @@ def _row(
         if line := _joined(band, cells):
             yield line
         return
-    parts = [_wrapped(c, column.width) for c, column in zip(cells, band, strict=True)]
+    parts = [
+        wrap(c, column.width, 0, fold=True).split("\n")
+        for c, column in zip(cells, band, strict=True)
+    ]
     if header:  # heads stand on the rule
         high = max(map(len, parts))
         parts = [[""] * (high - len(part)) + part for part in parts]
@@ -293,25 +315,6 @@ def _joined(band: list[_TableColumn], cells: Sequence[str]) -> str:
         line += [" " * (start - here), cell]
         here = start + wide
     return "".join(line).rstrip()
-
-
-def _wrapped(cell: str, width: int) -> list[str]:
-    """Return a cell in lines; a word that is longer is broken behind commas, slashes and so on."""
-    lines = []
-    for line in wrap(cell, width, 0).split("\n"):
-        while columns(line) > width:
-            here = fitting = 0
-            for piece in _PIECE.findall(line):
-                if fitting and here + columns(piece) > width:
-                    break
-                here += columns(piece)
-                fitting += len(piece)
-            if fitting == len(line):
-                break
-            lines.append(line[:fitting])
-            line = line[fitting:]
-        lines.append(line)
-    return lines
 
 
 def number(value: int | None) -> str:

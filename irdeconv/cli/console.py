@@ -96,7 +96,8 @@ class Console:
     def _show(self, stream: TextIO, parts: tuple[Part, ...]) -> None:
         pairs = ((p, "") if isinstance(p, str) else p for p in parts)
         styled = [(printable(text), style) for text, style in pairs]
-        cuts = breaks("".join(text for text, _ in styled), width_of(stream))
+        text = "".join(text for text, _ in styled)
+        cuts = breaks(text, width_of(stream), fold=stream.isatty())
         pieces = list(_broken(styled, cuts))
         if any(style for _, style in pieces) and has_colour(stream, self.color):
             from irdeconv.cli.screen import Screen
