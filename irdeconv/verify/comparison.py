@@ -37,7 +37,7 @@ from irdeconv.ops import activation, core
 from irdeconv.ops.basic import Const
 from irdeconv.ops.convolution import ConvolutionBase, GroupConvolution
 from irdeconv.ops.dialect_template import DialectDeconvolution
-from irdeconv.ops.elementwise import Tanh
+from irdeconv.ops.elementwise import Round, Tanh
 from irdeconv.ops.matrix import MatMul
 from irdeconv.ops.pooling import AvgPoolBase, Pool
 from irdeconv.runtime.feeds import Feeds
@@ -53,7 +53,14 @@ from irdeconv.verify.difference import (
     same_values,
 )
 from irdeconv.verify.judge import Judge, evaluate, floats, is_exact, is_real, limited
-from irdeconv.verify.partner import Fetched, Followed, Partner, layer_keys
+from irdeconv.verify.partner import (
+    Fetched,
+    Followed,
+    Partner,
+    fed_back,
+    layer_keys,
+    rounds_states,
+)
 
 
 @dataclass
@@ -73,6 +80,7 @@ class Follower:
     _values: dict[int, Followed] = field(default_factory=dict)
     _names: dict[int, str] = field(default_factory=dict)
     _records: dict[int, TensorDifference] = field(default_factory=dict)
+    _loops: dict[int, Judge] = field(default_factory=dict)  # that round their states to a grid
 
     def __post_init__(self) -> None:
         self._names = layer_keys(self.plan.graph)
@@ -135,7 +143,11 @@ class Follower:
         fetched = self.partner.fetch(step.node)
         self.alone += fetched is None
         inputs = tuple(self._followed(*i) for i in zip(step.inputs, arrays, strict=True))
+        if self.partner.fakes_quantizing and isinstance(step.node.op, Round):
+            inputs = (self._on_levels(step.node, inputs[0]),)
         judge = Judge.of(step.node.op, inputs, arrays, outs, self.partner)
+        if fetched is None and rounds_states(step.node.op):
+            self._loops[step.node.id] = judge
         for port, slot in enumerate(step.outputs[: len(outs)]):
             theirs = fetched.arrays[port] if fetched and port < len(fetched.arrays) else None
             if fetched is None or theirs is None:
@@ -149,6 +161,16 @@ class Follower:
         for slot in step.frees:
             self._values.pop(slot, None)
             self._records.pop(slot, None)
+
+    def _on_levels(self, node: Node, x: Followed) -> Followed:
+        """Return the data of a Round, as far off as those of the partner's FakeQuantize."""
+        graph = self.plan.graph
+        near = graph.successors(node.id)  # a zero point may be added in between
+        ends = (graph.node(i).op for i in [*near, *(j for i in near for j in graph.successors(i))])
+        clamp = next((op for op in ends if isinstance(op, activation.Clamp)), None)
+        if clamp is None or x.error is None:
+            return x
+        return replace(x, error=x.error + rounding.of_levels(x.value, clamp.max - clamp.min))
 
     def _followed(self, slot: int, array: Array) -> Followed:
         return self._values.get(slot) or Followed(array)
@@ -164,10 +186,47 @@ class Follower:
         else:
             wanted, allowed = judge.verdict(port, theirs)
             result = difference(names, mine, theirs, allowed, wanted)
+            again = None if result.passed else self._fed_back(Value(node.id, port), theirs)
+            if again is not None and again.shape == theirs.shape:
+                result = difference(names, mine, theirs, allowed, again)
             if not result.passed:
                 layer = (node.op, judge.arrays, theirs, allowed)
                 result = with_filter_mistake(with_setting_mistake(result, *layer), *layer)
         return result
+
+    def _fed_back(self, value: Value, theirs: Array) -> Array | None:
+        """Compute a tensor of moved outputs of loops, each iteration from the partner's states.
+
+        These are found in the tensor itself, if it has all of a loop. Only loops that round their
+        states need this: a rounding error before a tie is a whole step behind it.
+        """
+        places, total = dict[int, tuple[Array, ...]](), 0
+        for i, judge in self._loops.items():
+            y, *others = judge.made
+            numbers = np.arange(total, total + y.size).reshape(y.shape)
+            places[i] = (numbers, *(np.full(a.shape, -1) for a in others))
+            total += y.size
+        at = self._moved(value, places)
+        if at is None or at.shape != theirs.shape:
+            return None
+        states = np.zeros(total, theirs.dtype)
+        states[at[at >= 0]] = theirs[at >= 0]
+        for i in [i for i, (numbers, *_) in places.items() if np.isin(numbers, at).all()]:
+            made = fed_back(self._loops[i].op, self._loops[i].arrays, states[places[i][0]])
+            self._loops[i] = replace(self._loops[i], made=made)
+        return self._moved(value, {i: judge.made for i, judge in self._loops.items()})
+
+    def _moved(self, value: Value, outputs: Mapping[int, tuple[Array, ...]]) -> Array | None:
+        """Return a value that is nothing but moved outputs of other nodes; None if it is more."""
+        graph = self.plan.graph
+        node, known = graph.node(value.node), graph.spec(value).known
+        if value.node in outputs:
+            return outputs[value.node][value.port]
+        if known is not None or node.op.rounding.carry != "moves":
+            return known
+        inputs = [self._moved(v, outputs) for v in graph.inputs_of(node.id)]
+        arrays = [x for x in inputs if x is not None]
+        return evaluate(node.op, arrays)[value.port] if len(arrays) == len(inputs) else None
 
     def outputs(self, mine: dict[str, Array]) -> list[str]:
         """Compare the model outputs in order; return those that only one side has."""

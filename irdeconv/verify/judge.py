@@ -274,6 +274,11 @@ def _levels(op: Op, inputs: Arrays, y: Array) -> Allowed:
     return Allowed(u * size + change, f"{FUNCTION_ULPS} u (|limits| + |x| at a border)")
 
 
+def of_levels(x: Array, span: float) -> Array:
+    """Bound how far off x is in the unit of the levels, of which there are `span` and one."""
+    return np.asarray(FUNCTION_ULPS * SINGLE * (_size(x) + span))
+
+
 def _softmax(op: Op, inputs: Arrays, y: Array) -> Allowed:
     x = inputs[0].astype(np.float64)
     finite = x[np.isfinite(x)]

@@ -8,6 +8,7 @@ Of a branch a partner has only the outputs: errors are followed through the laye
 
 from __future__ import annotations
 
+import itertools
 import re
 import threading
 from abc import ABC, abstractmethod
@@ -22,12 +23,14 @@ from typing import Any, Literal
 import numpy as np
 
 from irdeconv.base.errors import Diagnostic, UsageError, did_you_mean, first_names, misused
+from irdeconv.base.extras import plain
 from irdeconv.formats.arrays import SavedArrays, naming_file
 from irdeconv.ir.dtypes import ElementType
 from irdeconv.ir.graph import Graph, Node, Value
 from irdeconv.ir.op import Op
-from irdeconv.ir.spec import Array
-from irdeconv.ops.bodies import Body, BodyOp, Run
+from irdeconv.ir.spec import Array, Arrays
+from irdeconv.ops.bodies import Body, BodyOp, Run, run_plainly
+from irdeconv.ops.control import TensorIterator
 from irdeconv.runtime.feeds import Feeds
 from irdeconv.runtime.plan import Plan
 
@@ -48,11 +51,13 @@ class Partner(ABC):
     Between layers of narrow types (f16, bf16) a partner that is `wide` may go on with the numbers
     that it has before it rounds them for the caller. One that is `narrow` may also add up in
     f16. The inputs of a layer may first be rounded to the precision that the partner `computes` in.
+    One that `fakes_quantizing` executes a QuantizeLinear as FakeQuantize.
     """
 
     wide = True
     narrow = False
     computes: Precision = "f32"
+    fakes_quantizing = False
 
     @abstractmethod
     def fetch(self, node: Node) -> Fetched | None:
@@ -254,6 +259,40 @@ def _followed_results(
             found = bridge(node.op, tuple(values[v] for v in graph.inputs_of(node.id)))
             values |= {Value(node.id, port): f for port, f in enumerate(found)}
     return {n.id: values[Value(n.id)] for n in graph.results}
+
+
+def rounds_states(op: Op) -> bool:
+    """Whether an operation is a loop that rounds its state to a grid, as quantized LSTMs do."""
+    return isinstance(op, TensorIterator) and any(
+        n.type == "Round" for n in op.bodies[0].graph.nodes()
+    )
+
+
+@plain()
+@np.errstate(all="ignore")
+def fed_back(op: Op, inputs: Sequence[Array], theirs: Array) -> Arrays:
+    """Execute a loop; the states that it joins in its first output are the parts of `theirs`."""
+    assert isinstance(op, TensorIterator)
+    body, number = op.bodies[0], itertools.count(-1)
+    graph, joint = body.graph, body.by_port()[0]
+    y = graph.inputs_of(joint.result)[0]  # the state, or an Unsqueeze of it
+    of_state = {y, *graph.inputs_of(y.node)[:1]}
+    fed = [p for p, r in body.carried().items() if graph.inputs_of(r)[0] in of_state]
+
+    def run(body: Body) -> Run:
+        once = run_plainly(body)
+
+        def step(given: Mapping[int, Array]) -> Mapping[int, Array]:
+            before = next(number)
+            if before >= 0 and joint.slicing is not None:
+                parts = np.moveaxis(theirs, joint.slicing.axis, 0)
+                state = parts[joint.slicing.at(before, len(parts))]
+                given = {**given, **{p: state.reshape(given[p].shape) for p in fed}}
+            return once(given)
+
+        return step
+
+    return op.execute(inputs, run)
 
 
 DUMPED = "dump/"  # how `run --dump` names layers beside the outputs

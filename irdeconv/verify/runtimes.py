@@ -114,6 +114,7 @@ class OpenVinoPartner(Partner):
             if i in steps and k in named and k not in unlike
         }
         if self.file.suffix == ".onnx":
+            self.fakes_quantizing = True
             self._match_tensors([n for n in nodes if n.id in steps], layers)
         self._pieces = [] if self.whole else self._cut(model)
 

@@ -26,6 +26,7 @@ from irdeconv.base.errors import (
     nearest,
     no_access,
 )
+from irdeconv.base.source import Location, SourceFile
 from irdeconv.base.words import distance
 from irdeconv.cli.main import main
 from irdeconv.cli.usage import option_names
@@ -138,6 +139,18 @@ def test_what_needs_no_conversion_is_not_converted(text: bytes) -> None:
 def test_shapes_of_several_inputs_are_one_dictionary_in_python() -> None:
     text = errors.in_python("give them: --shape 'a/b:[1,64],state[2,64,3],n[]'")
     assert text == 'give them: infer(model, {"a/b": [1,64], "state": [2,64,3], "n": []})'
+
+
+def test_a_path_is_relative_to_the_working_directory_if_that_is_shorter(
+    tmp_path: Path, monkeypatch: Patch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for path, shown in ((tmp_path / "sub" / "net.xml", "sub/net.xml"), ("/net.xml", "/net.xml")):
+        place = Location(SourceFile(str(path), b""), fixed=(3, 7))
+        found = Diagnostic("E302", "error", "no", place, notes=(Note("see", place),))
+        assert str(found).startswith(f"{shown}:3:7: error")
+        assert f"see ({shown}:3:7)" in found.render()
+        assert found.to_dict()["file"] == str(path)
 
 
 def test_a_name_with_a_line_break_stays_on_its_line() -> None:

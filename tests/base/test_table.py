@@ -112,9 +112,15 @@ def test_a_quoted_name_stays_whole_where_it_can() -> None:
     assert wrap('a 5"x b c', 6) == 'a 5"x\n   b c'
 
 
-def test_a_word_is_never_broken() -> None:
+def test_a_word_is_broken_only_if_it_is_to_be_folded() -> None:
     path = "a/" * 40
     assert wrap(f"cannot read {path} at all", 30) == f"cannot read\n    {path}\n    at all"
+    folded = wrap(f"cannot read {path} at all", 30, fold=True)
+    assert (
+        folded == f"cannot read\n    {'a/' * 13}\n    {'a/' * 13}\n    {'a/' * 13}\n    a/ at all"
+    )
+    assert wrap("/some/where-else.xml", 10, fold=True) == "/some/\n    where-\n    else.\n    xml"
+    assert wrap("層" * 5, 4, fold=True) == "層層\n  層\n  層\n  層"
 
 
 def test_lines_that_fit_stay_as_they_are() -> None:

@@ -82,6 +82,16 @@ def test_styled_lines_are_broken_as_plain_ones_are(monkeypatch: Patch) -> None:
         assert shown == plain
 
 
+@pytest.mark.parametrize("color", ["never", "always"])
+def test_no_word_is_wider_than_a_terminal(color: str, monkeypatch: Patch) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    for stream, folded in ((Terminal(), True), (io.StringIO(), False)):
+        Console(err=stream, color=color).error("see ", ("/a/long/way/to/it" * 3, "bold"), " now")
+        shown = stream.getvalue().replace("\x1b[1m", "").replace("\x1b[0m", "")
+        assert "".join(shown.split()) == "see" + "/a/long/way/to/it" * 3 + "now"
+        assert (max(map(len, shown.splitlines())) <= 20) is folded
+
+
 @each_row("width", [40, 60, 80])
 @each_row("column", [1, 30, 150, 290])
 def test_a_source_line_is_clipped_around_its_caret(width: int, column: int) -> None:

@@ -292,6 +292,22 @@ def test_names_of_onnx_nodes_with_several_outputs(tmp_path: Path) -> None:
     assert {n for names in seen for n in names} >= {"q", "s", "z"}
 
 
+@pytest.mark.parametrize(("scale", "passed"), [(0.018099016, True), (0.018101, False)])
+def test_openvino_rounds_where_it_quantizes(scale: float, passed: bool, tmp_path: Path) -> None:
+    """Its FakeQuantize adds the zero point before it rounds, which moves values close to a tie."""
+    nodes = [onnx_models.node(*n) for n in ROUNDED_ONCE["dequantized"]]
+    files = [tmp_path / "right.onnx", tmp_path / "other.onnx"]
+    for file, s in zip(files, (0.018099016, scale), strict=True):
+        constants = {"s": np.float32(s), "z": np.uint8(119)}
+        made = onnx_models.model(nodes, [onnx_models.info("x", (1, 1, 21, 201))], ["y"], constants)
+        file.write_bytes(made.SerializeToString())
+    ties = (np.arange(-100, 101) + 0.5) * 0.018099016
+    x = (ties * (1 + np.arange(-10, 11)[:, None] * 1e-7)).astype(np.float32)[None, None]
+    report = ird.compare(files[1], f"openvino:{files[0]}", x)
+    assert report.passed == passed, report
+    assert report.tensors[0].max_abs == 1
+
+
 def test_layers_that_no_result_needs_are_no_readers() -> None:
     import openvino as ov
     from openvino import opset13 as op
