@@ -496,6 +496,11 @@ def count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
+def values_of(number: object) -> str:
+    """Return `1 value`, `2 values`, `? values`."""
+    return f"{number} value{'' if number == 1 else 's'}"
+
+
 def first_names(names: Sequence[str]) -> str:
     """Return names in quotes, of many the first three: `"a", "b", "c" and 2 more`."""
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""

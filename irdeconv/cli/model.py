@@ -353,8 +353,8 @@ def gather(
         value = found.get(name, "rand")
         if isinstance(value, str):
             sizes = "" if fill is None else f", {format_shape(spec.shape)}"
-            console.log(f"input {name}: {value}, seed {seed}{sizes}")
             out[name] = generate(value, spec, seed, index, name)
+            console.log(f"input {name}: {value}, seed {seed}{sizes}")
         else:
             out[name] = typed(value, spec)
     if not without:
@@ -374,6 +374,9 @@ def _note_changes(values: dict[str, Array], bound: list[Array], console: Console
     for (name, value), used in zip(values.items(), bound, strict=True):
         if value.dtype.itemsize > used.dtype.itemsize:
             console.log(f"input {name}: {value.dtype} is narrowed to {used.dtype}")
+        elif value.dtype.kind in "iu" and used.dtype.kind == "f":
+            most = value.max(initial=0)
+            console.log(f"input {name}: {value.dtype} becomes {used.dtype} unscaled, up to {most}")
         if used.dtype.kind == "f" and (unknown := int((used != used).sum())):
             console.log(f"input {name}: {unknown} of {used.size} values are NaN")
 

@@ -10,6 +10,7 @@ from typing import Any, get_args
 
 import numpy as np
 
+from irdeconv.base.errors import values_of
 from irdeconv.formats.importing import ImportBuilder, Refusal
 from irdeconv.formats.legacy_arithmetic import cropped
 from irdeconv.formats.legacy_layer import (
@@ -62,7 +63,7 @@ def windows(n: LegacyLayer, sizes: Ints, *, transposed: bool = False) -> Lists:
     found = dict(zip(names, (kernel, steps, begin, end, spread), strict=True))
     for name, values in found.items():
         if len(values) != len(sizes):
-            raise Refusal(f"{name} has {len(values)} values for {len(sizes)} spatial axes")
+            raise Refusal(f"{name} has {values_of(len(values))} for {len(sizes)} spatial axes")
     auto = n.text("auto_pad", "").lower() or "explicit"
     if auto not in get_args(AutoPad):
         raise Refusal(f'auto_pad="{auto}" is not covered')

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from irdeconv.base.errors import did_you_mean, misused
+from irdeconv.base.errors import did_you_mean, misused, values_of
 from irdeconv.base.limits import current, raise_hint
 from irdeconv.base.opening import parse_json
 from irdeconv.base.source import Location, SourceFile
@@ -67,7 +67,7 @@ class DumpNode(importing.SourceNode):
         if axes is not None and len(found) > axes and not any(found[axes:]):
             found = found[:axes]
         if axes is not None and len(found) != axes:
-            raise importing.Refusal(f"{name} has {len(found)} values for {axes} spatial axes")
+            raise importing.Refusal(f"{name} has {values_of(len(found))} for {axes} spatial axes")
         return found
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from irdeconv.base.errors import values_of
 from irdeconv.formats.importing import ImportBuilder, OpenSizeRefusal, Refusal
 from irdeconv.formats.onnx_node import NHWC, OnnxNode, Outputs, require_one_length, rule, wrap
 from irdeconv.ir.dtypes import i64
@@ -52,7 +53,7 @@ def _lists(n: OnnxNode, axes: int) -> dict[str, Any]:
     }
     for name, values, count in (*((k, v, axes) for k, v in out.items()), ("pads", pads, 2 * axes)):
         if len(values) != count:
-            raise Refusal(f"{name} has {len(values)} values for {axes} spatial axes")
+            raise Refusal(f"{name} has {values_of(len(values))} for {axes} spatial axes")
     if min(pads, default=0) < 0:
         raise Refusal(f"pads are {list(pads)}; ONNX allows no negative ones")
     return out | {"pads_begin": pads[:axes], "pads_end": pads[axes:]}
@@ -134,7 +135,7 @@ def pool_lists(n: OnnxNode, b: ImportBuilder) -> dict[str, Any]:
     axes = b.rank(n[0]) - 2
     kernel = n.ints("kernel_shape")
     if len(kernel) != axes:
-        raise Refusal(f"kernel_shape has {len(kernel)} values for {axes} spatial axes")
+        raise Refusal(f"kernel_shape has {values_of(len(kernel))} for {axes} spatial axes")
     lists = _lists(n, axes)
     if min(lists["strides"], default=1) < 1:
         raise Refusal(f"strides are {list(lists['strides'])}")

@@ -179,7 +179,7 @@ def _add_id(wiring: Wiring, index: int, layer: XmlLayer, context: Context) -> No
         wiring.broken = wiring.lost = True
         text = f"the id {number} is already that of {wiring.layers[first].label}"
         notes = [context.stands(wiring.layers[first], "id")]
-        hint = "OpenVINO silently drops the first of the two"
+        hint = "give one of them another id; OpenVINO reads only the last one, or refuses the file"
         context.add("E200", text, attribute="id", layer=layer, notes=notes, hint=hint)
 
 
@@ -294,7 +294,8 @@ def _end(
         return None
     if index is None:
         message = f"an edge {side} layer {number}, which does not exist"
-        context.add("E202", message, edge.anchor, attribute=f"{side}-layer")
+        hint = f"the layers have the ids {some(sorted(wiring.ids))}"
+        context.add("E202", message, edge.anchor, attribute=f"{side}-layer", hint=hint)
         return None
     inputs, outputs = wiring.ports[index]
     mine, others = (outputs, inputs) if start else (inputs, outputs)

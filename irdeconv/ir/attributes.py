@@ -40,7 +40,7 @@ class ValueRange:
     counts: tuple[int, ...] = ()
     needed: bool = False
     per_axis: bool = False
-    hint: str | None = None
+    hint: str = ""
 
     @property
     def rule(self) -> str:

@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any, Literal
 
-from irdeconv.base.errors import OpError, value_error
+from irdeconv.base.errors import OpError, value_error, values_of
 from irdeconv.ir.dtypes import ELEMENT_TYPES, ElementType
 from irdeconv.ir.spec import (
     DYNAMIC,
@@ -463,5 +463,5 @@ def want_rank(
 def _wrong(port: int, p: DeclaredPort, axis: int, shape: Shape, need: str) -> OpError:
     text = f"axis {axis % len(shape)} of {p.name} has size {shape[axis]}; it must be {need}"
     if len(shape) == 1:
-        text = f"{p.name} has {shape[0]} values; it must have {need}"
+        text = f"{p.name} has {values_of(shape[0])}; it must have {need}"
     return OpError(text, code="E302", port=port)

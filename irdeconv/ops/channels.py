@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from irdeconv.base.errors import OpError, Problem, size_error, value_error
+from irdeconv.base.errors import OpError, Problem, size_error, value_error, values_of
 from irdeconv.base.limits import current, raise_hint
 from irdeconv.ir.attributes import Ints, Positive
 from irdeconv.ir.op import Bound, attribute, op
@@ -160,7 +160,7 @@ class Reverse(MovingOp):
     def complete_from(self, at: Fit, shape: Shape, *others: Spec) -> None:
         count = at["A"] if self.mode == "mask" else len(shape)
         if isinstance(count, int) and count != len(shape):
-            raise size_error(1, f"the mask has {count} values for data {format_shape(shape)}")
+            raise size_error(1, f"the mask has {values_of(count)} for data {format_shape(shape)}")
 
     def evaluate(self, data: Array, axes: Array) -> Array:
         if self.mode == "mask":
@@ -176,7 +176,7 @@ def _checked(at: Fit, data: Spec, *names: str) -> Parts:
     known = at["D"]
     rank = known if data.shape is None else len(data.shape)
     if isinstance(known, int) and rank != known:
-        raise size_error(1, f"block_shape has {known} values for data of rank {rank}")
+        raise size_error(1, f"block_shape has {values_of(known)} for data of rank {rank}")
     if not isinstance(rank, int):
         return ()
     found = [at.values(name) or (UNKNOWN,) * rank for name in names]
@@ -344,7 +344,7 @@ class Roll(MovingOp):
     def complete(self, at: Fit, *inputs: Spec) -> None:
         shift, axes = inputs[1].shape, inputs[2].shape
         if shift and not compatible(shift, axes):
-            text = f"shift has {shift[0]} values for {axes[0] if axes else 'scalar'} axes"
+            text = f"shift has {values_of(shift[0])} for {axes[0] if axes else 'scalar'} axes"
             raise size_error(1, text)
 
     def evaluate(self, data: Array, shift: Array, axes: Array) -> Array:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from irdeconv.base.errors import OpError, Problem, attribute_error, attribute_problem
+from irdeconv.base.errors import OpError, Problem, attribute_error, attribute_problem, values_of
 from irdeconv.ir import geometry
 from irdeconv.ir.attributes import (
     AxisInts,
@@ -121,11 +121,11 @@ class ConvTranspose11(DialectDeconvolution):
 
     def check_attributes(self, axes: int) -> None:
         if self.pads and len(self.pads) != 2 * axes:
-            text = f"pads has {len(self.pads)} values; {axes} spatial axes need {2 * axes}"
+            text = f"pads has {values_of(len(self.pads))}; {axes} spatial axes need {2 * axes}"
             raise attribute_error("pads", text)
         allowed = (axes, axes + 2) if self.whole_output_shape else (axes,)
         if self.output_shape and len(self.output_shape) not in allowed:
-            text = f"output_shape has {len(self.output_shape)} values for {axes} spatial axes"
+            text = f"output_shape has {values_of(len(self.output_shape))} for {axes} spatial axes"
             raise attribute_error("output_shape", text)
 
     def check_setting(self, s: Setting) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar, Self
 
-from irdeconv.base.errors import OpError, Problem, attribute_error, size_error
+from irdeconv.base.errors import OpError, Problem, attribute_error, size_error, values_of
 from irdeconv.base.limits import Limits, current
 from irdeconv.ir.attributes import Ints, axis_lists
 from irdeconv.ir.dtypes import i64
@@ -188,7 +188,7 @@ class DialectDeconvolution(SugarOp):
         self.check_channels(data, filter, channels, outputs)
         outputs = self.output_channels(groups * outputs)
         if bias is not None and bias.shape and merge(bias.shape[0], outputs) is None:
-            text = f"the bias has {bias.shape[0]} values for {outputs} output channels"
+            text = f"the bias has {values_of(bias.shape[0])} for {outputs} output channels"
             raise size_error(2, text)
         said = self.lists.get(self.kernel_name, ())
         core.check_kernel(self.kernel_name, said, kernel)

@@ -79,7 +79,7 @@ def _want_values(spec: Spec, name: str, count: int, port: int) -> None:
     """Require a vector of at least `count` elements; E305."""
     top = bounds(spec.shape[0])[1] if spec.shape else None
     if top is not None and top < count:
-        text = f"{name} has {top} values for {count} axes"
+        text = f"{name} has {errors.values_of(top)} for {count} axes"
         raise errors.value_error(port, text, hint="one value per interpolated axis")
 
 
@@ -112,7 +112,7 @@ class Resizing(Op):
         begin, end = self.pads(rank)
         for name, amounts in (("pads_begin", begin), ("pads_end", end)):
             if len(amounts) > rank:
-                text = f"{name} has {len(amounts)} values for a tensor of rank {rank}"
+                text = f"{name} has {errors.values_of(len(amounts))} for a tensor of rank {rank}"
                 raise errors.attribute_error(name, text)
         return tuple(d + b + e for d, b, e in zip(shape, begin, end, strict=True))
 

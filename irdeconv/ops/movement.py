@@ -11,7 +11,14 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from irdeconv.base.errors import OpError, Problem, attribute_error, size_error, value_error
+from irdeconv.base.errors import (
+    OpError,
+    Problem,
+    attribute_error,
+    size_error,
+    value_error,
+    values_of,
+)
 from irdeconv.base.limits import current
 from irdeconv.ir.attributes import Ints
 from irdeconv.ir.dtypes import ElementType, i64
@@ -124,7 +131,7 @@ class Transpose(checks.ViewOp):
             return
         rank = len(data.shape)
         if None is merge(count := at.count("order"), rank) is merge(count, 0):
-            raise size_error(1, f"the order has {count} values for data of rank {rank}")
+            raise size_error(1, f"the order has {values_of(count)} for data of rank {rank}")
         at.groups["O"], chosen = (DYNAMIC,) * rank, exact(values)
         if chosen is not None:
             at.groups["O"] = tuple(data.shape[i] for i in _permutation(chosen, rank))
@@ -179,7 +186,7 @@ class _Broadcast(Op):
     def _check_axes(self, shape: Shape, target: Shape, axes: Sequence[Dim] | None) -> None:
         chosen = exact(axes)
         if axes is not None and len(axes) != len(shape):
-            text = f"axes_mapping has {len(axes)} values for data of rank {len(shape)}"
+            text = f"axes_mapping has {values_of(len(axes))} for data of rank {len(shape)}"
             raise size_error(2, text)
         if chosen is None:
             return
@@ -335,7 +342,7 @@ class Pad1(Op):
         rank = len(lists[0]) if lists else 0
         for port, name, pads in ((1, "pads_begin", begin), (2, "pads_end", end)):
             if pads is not None and len(pads) != rank:
-                raise size_error(port, f"{name} has {len(pads)} values for data of rank {rank}")
+                raise size_error(port, f"{name} has {values_of(len(pads))} for data of rank {rank}")
         shape = (DYNAMIC,) * rank if data.shape is None else data.shape
         if begin is not None and end is not None:
             at.groups["O"] = tuple(map(self._dim, range(rank), shape, begin, end))

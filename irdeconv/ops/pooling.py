@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from irdeconv.base.errors import OpError, Problem, attribute_error, size_error
+from irdeconv.base.errors import OpError, Problem, attribute_error, size_error, values_of
 from irdeconv.ir import dtypes, geometry
 from irdeconv.ir.attributes import IndexType, Ints, NaturalAxisInts, PositiveAxisInts, ValueRange
 from irdeconv.ir.geometry import AutoPad, Rounding
@@ -214,7 +214,7 @@ class _Adaptive(Op):
     def complete_from(self, at: Fit, shape: Shape, *others: Spec) -> None:
         axes, sizes = len(shape) - 2, at.groups["O"]
         if merge(count := at.count("output_shape"), axes) is None:
-            raise size_error(1, f"output_shape has {count} values for {axes} spatial axes")
+            raise size_error(1, f"output_shape has {values_of(count)} for {axes} spatial axes")
         at.groups["O"] = sizes = (DYNAMIC,) * axes if sizes is None else sizes
         if 0 in shape[2:] and 0 not in (*shape[:2], *sizes):
             raise size_error(0, f"data {format_shape(shape)} has no elements to pool")

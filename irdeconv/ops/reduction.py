@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from irdeconv.base.errors import OpError, Problem, value_error
+from irdeconv.base.errors import OpError, Problem, value_error, values_of
 from irdeconv.ir.attributes import Positive, ValueRange
 from irdeconv.ir.op import JUMPS, MOVES, SUM, Bound, ChainStep, Op, Operand, attribute, op
 from irdeconv.ir.ports import Fit, Types, axis_of
@@ -226,7 +226,7 @@ def _check_axes(op: Op, at: Fit, shape: Shape, *others: Spec) -> None:
     """Require no more axes than the data have; E305."""
     least = bounds(at.count("axes"))[0]
     if least > len(shape):
-        raise value_error(1, f"axes has {least} values for data of rank {len(shape)}")
+        raise value_error(1, f"axes has {values_of(least)} for data of rank {len(shape)}")
 
 
 class _OverAxes(Op):

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from irdeconv.base.errors import OpError, size_error, value_error
+from irdeconv.base.errors import OpError, size_error, value_error, values_of
 from irdeconv.base.limits import current, raise_hint
 from irdeconv.ir.op import Op, op
 from irdeconv.ir.ports import Fit, exact
@@ -87,7 +87,7 @@ class DFT(Op):
     def complete(self, at: Fit, data: Spec, axes: Spec, signal_size: Spec | None = None) -> None:
         chosen, sizes = at.values("axes"), at.values("signal_size")
         if chosen is not None and sizes is not None and len(chosen) != len(sizes):
-            raise size_error(2, f"signal_size has {len(sizes)} values for {len(chosen)} axes")
+            raise size_error(2, f"signal_size has {values_of(len(sizes))} for {len(chosen)} axes")
         if data.shape is None:
             return
         shape = data.shape[:-1] if self.complex_input else data.shape
@@ -199,7 +199,7 @@ def _check_window(window: Spec, size: Dim) -> None:
         return
     low, high = bounds(window.shape[0])
     if high == 0 or (top is not None and low > top):
-        text = f"window has {window.shape[0]} values; it must have 1 to frame_size, {size}"
+        text = f"window has {values_of(window.shape[0])}; it must have 1 to frame_size, {size}"
         raise size_error(1, text)
 
 

@@ -79,7 +79,7 @@ def rename(
     tensors in bodies keep their names. Raises UsageError for unknown old names and substitutions
     without effect (E503), and for new names that are empty or not unique (E508).
     """
-    out, problems = graph.copy(), Collector()
+    out, problems = graph.copy(), Collector(most=20)
     counts = {kind: _counted(out, kind, {}) for kind in KINDS}
     new_names = _exact(names or {}, counts, problems)
     now = {(kind, old): old for kind in kinds for old in counts[kind]}
@@ -93,6 +93,7 @@ def rename(
         if new != old:
             new_names[kind].setdefault(old, new)
     _check(out, counts, new_names, problems)
+    problems.count_rest()
     problems.require_none(UsageError)
     for node in out.nodes():
         _apply(node, new_names)
@@ -135,7 +136,6 @@ def _check(
     graph: Graph, known: Mapping[Kind, Counter[str]], found: _NewNames, problems: Collector
 ) -> None:
     """Report new names that are empty, have control characters, or make unlike names alike."""
-    alike = []
     for kind in KINDS:
         names = found[kind]
         times = _counted(graph, kind, names)
@@ -147,10 +147,7 @@ def _check(
             if not isinstance(new, str) or not new or not new.isprintable():
                 problems.add("E508", f"{kind} {olds}: {new!a} is no name")
             elif times[new] > max(known[kind][old] for old in before[new]):
-                alike.append(f'{times[new]} {kind}s would be called "{new}": {olds}')
-    if alike:
-        more = f"; and {len(alike) - 1} more" if len(alike) > 1 else ""
-        problems.add("E508", alike[0] + more)
+                problems.add("E508", f'{times[new]} {kind}s would be called "{new}": {olds}')
 
 
 def _apply(node: Node, found: _NewNames) -> None:

@@ -92,7 +92,8 @@ def _near(name: str) -> str | None:
 def require_peer(name: str) -> None:
     """Raise UsageError for an unknown name, UnsupportedError if a package of it is missing."""
     if name not in PEERS and "." in name:
-        raise missing(name)
+        hint = "a report that bench --save wrote is a .json"
+        raise misused(f"{name} is no report", hint) if Path(name).exists() else missing(name)
     if name not in PEERS:
         raise misused(f'there is no peer "{name}"', _near(name) or f"there are {', '.join(PEERS)}")
     for package in PEERS[name].packages:

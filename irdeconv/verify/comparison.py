@@ -146,7 +146,7 @@ class Follower:
         if self.partner.fakes_quantizing and isinstance(step.node.op, Round):
             inputs = (self._on_levels(step.node, inputs[0]),)
         judge = Judge.of(step.node.op, inputs, arrays, outs, self.partner)
-        if fetched is None and rounds_states(step.node.op):
+        if rounds_states(step.node.op):
             self._loops[step.node.id] = judge
         for port, slot in enumerate(step.outputs[: len(outs)]):
             theirs = fetched.arrays[port] if fetched and port < len(fetched.arrays) else None

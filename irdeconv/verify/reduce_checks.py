@@ -138,8 +138,9 @@ class RuntimeCheck(ComparingCheck):
         own = variant.imported
         plan = plan_of(own.graph, own.feeds)
         with TemporaryDirectory(prefix="irdeconv-") as folder:
-            file = Path(folder, "model.onnx" if self.onnx else "model.xml")
-            if self.onnx:
+            is_onnx = isinstance(variant, OnnxVariant)  # of a piece with the operations of ONNX
+            file = Path(folder, "model.onnx" if is_onnx else "model.xml")
+            if is_onnx:
                 with together() as files:
                     stage_variant(variant, file, files)
             else:
@@ -250,7 +251,8 @@ def parse_command(text: str, wanted: str | None = None) -> list[str]:
     if wanted not in known and (near := did_you_mean(str(wanted), known)):
         raise misused(f"--fails-with: there is no signal {wanted}", near)
     if shutil.which(words[0]) is None:
-        missing = "is not found", "name it with its folder"
+        hint = f"there is no file {words[0]}" if "/" in words[0] else "name it with its folder"
+        missing = "is not found", hint
         denied = "is not executable", f"chmod +x {words[0]}"
         found, hint = denied if Path(words[0]).exists() else missing
         raise misused(f"--check: the command {words[0]} {found}", hint)

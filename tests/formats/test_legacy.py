@@ -255,7 +255,7 @@ def test_all_layers_that_are_not_covered_are_named_at_once() -> None:
     [
         ({"outputs": [(1, 2, 1, 3)]}, "output 0 is declared"),
         ({"data": {"kernel": "1,1", "output": 3}}, "its weights have 8 bytes"),
-        ({"data": {"kernel": "1", "output": 2}}, "kernel has 1 values"),
+        ({"data": {"kernel": "1", "output": 2}}, "kernel has 1 value for"),
         ({"data": {"kernel": "1,x", "output": 2}}, "is no number"),
         ({"data": {"output": 2}}, "kernel-y is missing"),
         ({"data": {"kernel": "1,1", "output": 2, "group": 3}}, "3 groups"),
