@@ -118,6 +118,8 @@ def _example(function: str, name: str, value: Any, classes: tuple[Any, ...]) -> 
     """Return a hint with a value that fits."""
     if isinstance(value, str) and {Integral, Real} & {*classes} and _NUMBER.fullmatch(value):
         return f"write {name}={value}"
+    if function == "write" and name == "path":
+        return "the model comes first: write(model, path)"
     found = next((v for names, v in _EXAMPLES.items() if name in names.split()), None)
     if found is None and np.bool_ in classes:
         found = "True"

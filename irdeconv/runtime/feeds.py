@@ -263,7 +263,9 @@ class Binder:
         if isinstance(feeds, str | bytes) or not isinstance(feeds, Sequence):
             kind = type(feeds).__qualname__
             message = f"inputs are arrays by name, arrays in order or an array, not a {kind}"
-            raise misused(message, self._mend())
+            saved = str(feeds).endswith((".npy", ".npz"))
+            load = f"np.load({feeds!r}) reads a file" if saved else self._mend()
+            raise misused(message, load)
         if len(feeds) != len(self.parameters):
             given = f"{count(len(feeds), 'input')} given"
             found.add("E501", f"{given}; {self._wanted()}", hint=self._mend())

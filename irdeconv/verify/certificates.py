@@ -448,7 +448,7 @@ class CheckReport(Record, Judged, keys="passed equal ...", kw_only=True, repr=Fa
         return super().to_dict() | {"sizes": dict(self.sizes)}
 
     def __repr__(self) -> str:
-        return f"<CheckReport: {self.verdict}>"
+        return f"<CheckReport: {'; '.join([self.verdict, *self.problems[:1]])}>"
 
     def _repr_html_(self) -> str:
         rows = [
