@@ -185,6 +185,11 @@ def worthwhile(candidates: Sequence[Candidate]) -> list[Candidate]:
     ]
 
 
+def prepared_quickly(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """Sort kernels for a filter that is computed in every run: transforming one takes too long."""
+    return sorted((c for c in candidates if not c.transforms), key=lambda c: c.cost + c.preparing)
+
+
 def _zero(x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:
     """Fill an output that no input reaches. A Kernel."""
     clear(out)

@@ -56,7 +56,7 @@ from irdeconv.kernels.threads import Team
 ROWS, GAPS, NEAR, EXACT = "rows", "gaps", "near", "integers"
 FINISHED_ROW = 20.0  # nanoseconds by which a plane in parts delays an epilogue
 LEAST_OUTPUTS = 64  # that are worth reading the same input again
-PREPARING = 2.5e5  # nanoseconds that preparing takes more than that of `columns`
+PREPARING_NS = 2.5e5  # nanoseconds that preparing takes more than that of `columns`
 HALOS = 4  # a block has so many times the rows that it shares with the next one, at least
 
 
@@ -390,7 +390,7 @@ def _candidate(layout: VectorLayout) -> Candidate:
         prepare=lambda w: DirectConvolution(layout, w),
         items=layout.items,
         estimate=estimate,
-        preparing=PREPARING,
+        preparing=PREPARING_NS,
     )
 
 

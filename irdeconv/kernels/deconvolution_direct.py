@@ -54,7 +54,7 @@ from irdeconv.kernels.scratch import (
 )
 from irdeconv.kernels.threads import Team
 
-PREPARING = 6e5  # nanoseconds that preparing takes more than that of `phases`
+PREPARING_CUTS_NS = 6e5  # nanoseconds that preparing takes more than that of `phases`
 LEAST_CHANNELS = 32  # of outputs that are worth reading the same input again
 RUN_OUTPUTS, RUN_MACS = 1 << 16, 1 << 22  # of work that is called together, at most
 
@@ -381,5 +381,5 @@ def _candidate(cut: residue_cuts.ResidueCut) -> Candidate:
         prepare=lambda w: DirectDeconvolution(cut, w),
         items=cut.items,
         estimate=estimate,
-        preparing=PREPARING,
+        preparing=PREPARING_CUTS_NS,
     )

@@ -156,8 +156,8 @@ def layer_table(report: LoweringReport) -> Table:
     for r in report:
         macs = number(r.macs_direct), number(r.macs_lowered) if r.form else ""
         becomes = ", ".join(r.nodes) if r.form else r.reason or ""
-        times = ratio(r.macs_lowered, r.macs_direct)
-        rows.append((r.name, r.type, r.form or "stays", *macs, times, becomes))
+        sizes = *macs, ratio(r.macs_lowered, r.macs_direct)
+        rows.append((r.name, r.type, r.form or "stays", *sizes, becomes))
     right = ("direct MACs", "lowered MACs", "ratio")
     return ("deconvolution", "type", "form", *right, "becomes"), rows, right
 
@@ -389,9 +389,8 @@ def lower_for(
 
 def require_lowered(problems: Collector) -> None:
     """Raise the error of layers that could not be lowered, if there are any."""
-    codes = {d.code[:2] if d.code.startswith("E6") else d.code for d in problems.errors}
-    kinds = {"E421": TargetError, "E6": LimitError}
-    problems.require_none(kinds.get("".join(codes), LoweringError))
+    codes = "".join({re.sub("E6..", "E6", d.code) for d in problems.errors})
+    problems.require_none({"E421": TargetError, "E6": LimitError}.get(codes, LoweringError))
 
 
 def report_violations(

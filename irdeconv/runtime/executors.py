@@ -40,6 +40,7 @@ from irdeconv.kernels.candidate import (
     MovableKernel,
     NamedKernel,
     every_cut,
+    prepared_quickly,
     worthwhile,
 )
 from irdeconv.kernels.copies import CopyKernel
@@ -556,16 +557,14 @@ def _convolution(
     tuner: Tuner,
     team: Threads,
 ) -> Executor:
-    layer = group.layer
-    filter = constants.get(layer.filter)
+    layer, filter = group.layer, constants.get(group.layer.filter)
     weights = None if filter is None else np.asarray(layer.arrange(filter))
     kind = "deconvolution" if layer.deconvolution else "convolution"
     if weights is None and jit.available():
         jit.works()  # the kernel is prepared in every run, too late to choose another
     listed = tuner.listed(kind, layer.problem)
-    if weights is None:  # transforms take as long as many products
-        untransformed = (c for c in listed if not c.transforms)
-        listed = sorted(untransformed, key=lambda c: c.cost + c.preparing)
+    if weights is None:
+        listed = prepared_quickly(listed)
     choice = tuner.choose(kind, layer.problem, listed, weights, team)
     finish = (
         fusion.plan_chain(graph, group.finish, constants, Value(group.core.id))

@@ -48,7 +48,7 @@ from irdeconv.runtime.fusion import FusionGroup, GroupFinder, dense_inputs, has_
 from irdeconv.runtime.program import failure, needed, require_macs
 
 PROMISED_BYTES = 1 << 18  # above this size a constant may be made when it is asked for
-_CACHED = 1 << 16  # elements that are looked at while a cache holds them
+_FILTER_BLOCK = 1 << 16  # elements that are looked at while a cache holds them
 REREAD_BYTES = 1 << 26  # of large constants, until the pages of mapped files are given back
 
 
@@ -309,7 +309,7 @@ def _flushed(w: Array) -> Array:
     if w.dtype != np.float32:
         return w
     flat, tiny = w.reshape(-1), np.finfo(np.float32).tiny
-    blocks = (np.abs(flat[i : i + _CACHED]) for i in range(0, flat.size, _CACHED))
+    blocks = (np.abs(flat[i : i + _FILTER_BLOCK]) for i in range(0, flat.size, _FILTER_BLOCK))
     found = any(((b < tiny) & (b > 0)).any() for b in blocks)
     return np.where(np.abs(w) < tiny, np.float32(0), w) if found else w
 
