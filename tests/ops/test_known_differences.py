@@ -11,6 +11,7 @@ from op_cases import all_cases
 from support.live.differences import (
     BY_OTHER_MEANS,
     FILES,
+    OWN_SIZES,
     PAGE,
     PORTS,
     UNUSED,
@@ -129,6 +130,18 @@ def test_layers_are_looked_at_in_the_file(xml: bytes, titles: dict[str | int, st
     for key, title in titles.items():
         line, name = (key, "twin") if isinstance(key, int) else (3 + (key == "second"), key)
         assert lenient(f'm.xml:{line}:1: error[E301]: ReLU "{name}": it is wrong', xml) == title
+
+
+@each_row(("source", "title"), [("0", OWN_SIZES), ("1", "")])
+def test_sizes_of_a_reshape_are_looked_at_in_the_file(source: str, title: str) -> None:
+    kinds = ["Parameter", "Parameter", "ShapeOf", "Gather", "Reshape", "Result"]
+    layers = (f'<layer id="{i}" name="n{i}" type="{kind}"/>' for i, kind in enumerate(kinds))
+    edges = (
+        f'<edge from-layer="{a}" from-port="0" to-layer="{b}" to-port="{port}"/>'
+        for a, b, port in ((source, 2, 0), (2, 3, 0), (0, 4, 0), (3, 4, 1), (4, 5, 0))
+    )
+    xml = f"<net><layers>{''.join(layers)}</layers><edges>{''.join(edges)}</edges></net>"
+    assert lenient('m.xml:1:1: error[E500]: Reshape "n4": they do not fill', xml.encode()) == title
 
 
 @each_row(("text", "title"), [("a<b", FILES), ("a&b;", FILES), ("a&lt;b", ""), ("a&#65;", "")])

@@ -24,12 +24,13 @@ MODULES = (conditions, wholes)
 EXACT = "models that depend on what is declared"
 WHOLE = "layers that give something else in a whole model"
 ENLARGED = "rounding that later layers enlarge"
+OWN_SIZES = "a Reshape to sizes gathered from its own data"
 UNUSED = "layers that no Result needs"
 PORTS = "ports, edges and declarations that contradict each other"
 FILES = "files that are not written as the specification says"
 # What OpenVINO's reader takes for characters: a < in an attribute, a & of no entity.
 CHARACTERS = re.compile(rb'="[^"\n]*<[^"\n]*"|&(?!(amp|lt|gt|quot|apos|#\w+);)')
-BY_OTHER_MEANS = (EXACT, WHOLE, ENLARGED, UNUSED)
+BY_OTHER_MEANS = (EXACT, WHOLE, ENLARGED, UNUSED, OWN_SIZES)
 
 
 @dataclass(frozen=True)
@@ -193,7 +194,23 @@ def _of_the_file(error: str, text: str, xml: bytes) -> str:
         e.get("id") for e in found
     }:
         return UNUSED
+    if _reshapes_to_own_sizes(root, found[0]):
+        return OWN_SIZES
     return _by_attributes(found[0], text)
+
+
+def _reshapes_to_own_sizes(root: Any, layer: Any) -> bool:
+    """Whether a Reshape reads sizes that a Gather takes from the shape of its own data."""
+    sources = {(e.get("to-layer"), e.get("to-port")): e for e in root.iterfind("edges/edge")}
+    layers = {e.get("id"): e for e in root.iterfind("layers/layer")}
+    data, value = (sources.get((layer.get("id"), port)) for port in "01")
+    for kind in ("Gather", "ShapeOf"):
+        maker = layers.get(value.get("from-layer")) if value is not None else None
+        if layer.get("type") != "Reshape" or maker is None or maker.get("type") != kind:
+            return False
+        value = sources.get((maker.get("id"), "0"))
+    ends = [(e.get("from-layer"), e.get("from-port")) for e in (data, value) if e is not None]
+    return len(ends) == 2 and ends[0] == ends[1]
 
 
 def needed(root: Any, ends: set[Any]) -> set[Any]:
