@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,8 +58,9 @@ class RunMemory:
             def freed(_: object) -> None:
                 self.arrays -= self._known.pop(key, (None, 0))[1]
 
-            self._known[key] = weakref.ref(array, freed), size
-            self.arrays += size
+            with suppress(TypeError):  # a scalar of NumPy
+                self._known[key] = weakref.ref(array, freed), size
+                self.arrays += size
 
     def release(self, arrays: Iterable[Any]) -> None:
         """Count arrays no longer: they belong to the caller."""

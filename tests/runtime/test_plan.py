@@ -25,7 +25,7 @@ from irdeconv.ops.basic import Convert
 from irdeconv.ops.convolution import Convolution, GroupConvolution
 from irdeconv.ops.core import Deconvolution, ZeroInsertion
 from irdeconv.ops.dialect_openvino import ConvolutionBackpropData
-from irdeconv.ops.elementwise import Add, Multiply
+from irdeconv.ops.elementwise import Add, Exp, Greater, Multiply
 from irdeconv.ops.movement import Concat, Pad12, Reshape, Transpose
 from irdeconv.ops.pooling import MaxPool14
 from irdeconv.ops.slicing import Slice
@@ -372,6 +372,15 @@ def test_an_output_that_nothing_reads_is_counted_where_it_is_computed():
     assert np.array_equal(*plan.run([data]).values(), max_pool_2x2(data))
     with pytest.raises(ird.LimitError, match="running needs 256,128 bytes"):
         plan.run([data], trace=lambda node, arrays: None)  # node by node, with all outputs
+
+
+@pytest.mark.parametrize("fuse", [True, False])
+def test_scalars_of_numpy_need_no_count(fuse: bool) -> None:
+    b, x = Builder.of(())
+    graph = b.done(b.add(Greater(), x, np.float32(2)), b.add(Exp(), x))
+    plan = ird.compile(graph, threads=1, fuse=fuse, max_memory=1 << 20)
+    for value in (1, 3):
+        assert [*plan.run([np.float32(value)]).values()] == [value > 2, np.exp(np.float32(value))]
 
 
 def max_pool_2x2(x):
