@@ -140,7 +140,7 @@ class ConvolutionBase(FilterWindows):
 
     def evaluator(self, used: frozenset[int], inputs: Sequence[Spec]) -> Callable[..., Any]:
         # Those of floats that can be prepared are no evaluators, so these are integers.
-        static = all(s.static for s in inputs) and inputs[1].value is not None
+        static = all(s.static for s in inputs) and inputs[1].known is not None
         return partial(self.evaluate, sums=prepared_sums()) if static else self.evaluate
 
 

@@ -26,6 +26,7 @@ from irdeconv.kernels.threads import NEVER_SHARED, Threads
 from irdeconv.ops.basic import Const, Convert, VariableOp, macs
 from irdeconv.ops.bodies import BodyOp, bodies_of
 from irdeconv.ops.convolution import ConvolutionBase
+from irdeconv.ops.core import Deconvolution
 from irdeconv.ops.elementwise import Multiply, Subtract
 from irdeconv.ops.generation import Identity
 from irdeconv.ops.matrix import MatMul
@@ -294,13 +295,10 @@ def _flush_filters(graph: Graph, folded: Folded) -> None:
     Processors take up to 100 times as long for such products, and training leaves such numbers.
     The bounds of sums count them as 0, see `verify.judge`.
     """
-    filters = {
-        graph.inputs_of(n.id)[1]
-        for n in folded.order
-        if isinstance(n.op, ConvolutionBase | MatMul) or n.op.deconvolution
-    }
-    for value in filters & folded.constants.keys():
-        if all(port == 1 for _, port in graph.users(value)):
+    layers = (n for n in folded.order if isinstance(n.op, ConvolutionBase | MatMul | Deconvolution))
+    filters = {(n.id, 1): graph.inputs_of(n.id)[1] for n in layers}
+    for value in {*filters.values()} & folded.constants.keys():
+        if all(user in filters for user in graph.users(value)):
             folded.constants.change(value, _flushed)
 
 
