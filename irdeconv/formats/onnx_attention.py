@@ -78,11 +78,13 @@ def _attended(
     mask, causal = b.scalar(0, f32), n.flag("unidirectional", False)
     hidden = n.number("mask_filter_value", -10000.0)
     if seen is not None and b.shape(seen)[1:] != (1,):  # (B, 1) is no mask
-        if causal:
-            raise Refusal("a causal mask beside another one")
+        if causal or b.rank(seen) > 3:
+            raise Refusal("a causal mask beside another one, and one of 4 axes, are not covered")
         least = b.like(0, seen)
         if b.rank(seen) == 1:  # numbers of keys
             ends = (b.scalar(0), b.size_of(k, 2), b.scalar(1))
+            # Of another size it would be first and last keys: that is refused here.
+            seen = b.add(Reshape(special_zero=False), seen, b.unsqueeze(b.size_of(k, 0), 0))
             least, seen = b.add(Range(b.dtype(seen)), *ends), b.unsqueeze(seen, 1)
         visible = b.add(elementwise.Greater(), seen, least)
         mask = b.select(visible, mask, b.scalar(hidden, f32))

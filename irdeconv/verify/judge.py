@@ -296,7 +296,8 @@ def _scale(op: Op, inputs: Arrays, y: Array) -> Allowed:
     if not isinstance(op, MeanVariance):
         return found
     x = inputs[0].astype(np.float64)
-    mean = n * unit(y) * largest(np.abs(x) * op.slope(x, *inputs[1:]))
+    most = np.abs(x).max(op.axes_in(x.ndim, *inputs[1:]), keepdims=True, initial=0)
+    mean = n * unit(y) * most * op.slope(x, *inputs[1:])
     return Allowed(found.limit + mean, f"{n} u (max |y| + max |x| / s)")
 
 

@@ -194,7 +194,10 @@ def test_a_mean_of_equal_numbers_is_rounded() -> None:
     op, y = MVN(True, 1e-3, "inside_sqrt"), np.zeros_like(x)
     (one,) = judge.allowed(op, [x, axes], [y])
     rounded = np.float32(7.3) * 2.0**-24 / np.sqrt(1e-3)
-    assert rounded < one.limit < 100 * rounded
+    assert ((rounded < one.limit) & (one.limit < 100 * rounded)).all()
     spread = np.linspace(-1, 1, x.size, dtype=np.float32).reshape(x.shape)
     (other,) = judge.allowed(op, [spread, axes], [np.asarray(op.evaluate(spread, axes))])
-    assert other.limit < 100 * 2.0**-24 * 4
+    assert np.max(other.limit) < 100 * 2.0**-24 * 4
+    beside = np.concatenate([spread, 1000 * x], 1)
+    (both,) = judge.allowed(op, [beside, axes], [np.asarray(op.evaluate(beside, axes))])
+    assert both.limit[0, 0].max() < 100 * 2.0**-24 * 4 < both.limit[0, 1].max()
