@@ -365,6 +365,7 @@ _WRITTEN: dict[int, Write] = {
     jit.CUT: _named("trunc"),
     jit.EXPONENTIAL: _exponential,
     jit.TANGENT: _tangent,
+    jit.NUMBER: _named("maxnum", 2),
 }
 
 

@@ -477,6 +477,11 @@ def round_half_away(e: Emitter, x: int) -> int:
     return e.call(np.add, whole, e.call(np.trunc, e.call(np.add, rest, rest)))
 
 
+def whole_u8(e: Emitter, x: int) -> int:
+    """The whole part of 0 to 255, 0 for NaN."""
+    return e.call(np.fmax, e.call(np.trunc, x), 0.0)
+
+
 def fake_quantize(
     e: Emitter, x: int, low: int, _: int, scale: int, level: int, first: int, levels: int
 ) -> int:

@@ -152,6 +152,7 @@ OPERATIONS: dict[Any, int] = {
     np.floor: jit.FLOOR,
     np.ceil: jit.CEILING,
     np.trunc: jit.CUT,
+    np.fmax: jit.NUMBER,
     np.exp: jit.EXPONENTIAL,
     np.tanh: jit.TANGENT,
     steps.to_f16: jit.TO_F16,

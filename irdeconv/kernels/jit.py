@@ -374,7 +374,8 @@ SHARED = (3, 4), (3, 3), (3, 2), (5, 4), (5, 3)
 CLAMP, PRELU, HSIGMOID, HSWISH, SIGMOID, SWISH, HARD_SIGMOID, ERF, GELU, MISH, NOTHING = range(11)
 # Operations of compiled programs, in the order of their codes.
 ADDED, SUBTRACTED, MULTIPLIED, DIVIDED, LARGER, SMALLER, CLIPPED, ROOT, MOVED = range(9)
-NEAREST, TO_F16, TO_BF16, ABSOLUTE, FLOOR, CEILING, CUT, EXPONENTIAL, TANGENT = range(9, 18)
+NEAREST, TO_F16, TO_BF16, ABSOLUTE, FLOOR, CEILING, CUT = range(9, 16)
+EXPONENTIAL, TANGENT, NUMBER = range(16, 19)
 ROW_PART = 1024  # elements of a row that go through a program together
 CAST_TYPES = ("int32", "uint8", "int8")  # that compiled loops turn into f32, or f32 into
 TILES = "tiles"  # prefix of the names of the micro-kernel's functions

@@ -69,6 +69,7 @@ from irdeconv.runtime.program import (
     scatters,
     small_memory,
 )
+from irdeconv.runtime.whole_numbers import WholeSums
 
 WORTH = 50_000.0  # ns: below this a measurement costs more than it brings
 RIVAL = 2.0  # candidates whose estimate is at most this multiple of the least are measured
@@ -565,6 +566,8 @@ def _convolution(
     listed = tuner.listed(kind, layer.problem)
     if weights is None:
         listed = prepared_quickly(listed)
+    elif any(isinstance(n.op, WholeSums) for n in group.finish):
+        listed = [c for c in listed if not c.transforms]  # those round
     choice = tuner.choose(kind, layer.problem, listed, weights, team)
     finish = (
         fusion.plan_chain(graph, group.finish, constants, Value(group.core.id))

@@ -47,6 +47,7 @@ from irdeconv.runtime.executors import (
 )
 from irdeconv.runtime.fusion import FusionGroup, GroupFinder, dense_inputs, has_narrow, widened
 from irdeconv.runtime.program import failure, needed, require_macs
+from irdeconv.runtime.whole_numbers import with_whole_numbers
 
 PROMISED_BYTES = 1 << 18  # above this size a constant may be made when it is asked for
 _FILTER_BLOCK = 1 << 16  # elements that are looked at while a cache holds them
@@ -319,12 +320,15 @@ def compiled(graph: Graph, settings: Settings) -> program.Program:
     """
     ready = canonicalized(behind_folded(_without_identities(graph))) if settings.fuse else graph
     folded, fixed = fold(ready, settings), settings.memory.fixed
-    if settings.fuse and has_narrow(ready):
-        groups = GroupFinder(ready, folded.order, folded.constants).find()
-        ready = widened(ready, groups)
-        settings.memory.fixed = fixed - folded.constants.nbytes
-        folded = fold(ready, settings)
     if settings.fuse:
+        given = ready
+        if has_narrow(ready):
+            ready = widened(ready, GroupFinder(ready, folded.order, folded.constants).find())
+        else:
+            ready = with_whole_numbers(ready, folded.order, folded.constants)
+        if ready is not given:
+            settings.memory.fixed = fixed - folded.constants.nbytes
+            folded = fold(ready, settings)
         _flush_filters(ready, folded)
     require_macs(ready)
     # Filters are transformed, on one thread: a BLAS's own would keep a processor busy for a while
