@@ -200,7 +200,8 @@ def larger(builder: ir.IRBuilder, v: list[ir.Value]) -> ir.Value:
     return builder.select(builder.or_(first, builder.fcmp_unordered("uno", v[0], v[0])), v[0], v[1])
 
 
-def _smaller(builder: ir.IRBuilder, v: list[ir.Value]) -> ir.Value:
+def smaller(builder: ir.IRBuilder, v: list[ir.Value]) -> ir.Value:
+    """Write the smaller one of two vectors' elements; NaN wins."""
     first = builder.fcmp_ordered("<", v[0], v[1])
     return builder.select(builder.or_(first, builder.fcmp_unordered("uno", v[0], v[0])), v[0], v[1])
 
@@ -268,7 +269,7 @@ def _lanes(kind: ir.VectorType, value: float) -> ir.Value:
 def _quantized(builder: ir.IRBuilder, v: list[ir.Value]) -> ir.Value:
     """Quantize x by (low, high, scale, level, first, levels - 1) as `elementwise.fake_quantize`."""
     x, low, high, scale, level, first, levels = v
-    inside = _smaller(builder, [larger(builder, [x, low]), high])
+    inside = smaller(builder, [larger(builder, [x, low]), high])
     part = builder.fdiv(builder.fsub(inside, low), scale)
     step = _named("nearbyint")(builder, [builder.fmul(part, levels)])
     # The fence keeps the product and the sum from being rounded together.
@@ -352,7 +353,7 @@ _WRITTEN: dict[int, Write] = {
     jit.MULTIPLIED: lambda builder, v: builder.fmul(v[0], v[1]),
     jit.DIVIDED: lambda builder, v: builder.fdiv(v[0], v[1]),
     jit.LARGER: larger,
-    jit.SMALLER: _smaller,
+    jit.SMALLER: smaller,
     jit.CLIPPED: _clipped,
     jit.ROOT: _named("sqrt"),
     jit.MOVED: lambda builder, v: v[0],

@@ -328,6 +328,7 @@ _STEPS = {
             "int64[:,::1], float32[:,::1]",
         ),
         (compiled_sums.row_means, "float32[:,::1], float32[::1], float32"),
+        (compiled_sums.row_extremes, "float32[:,::1], float32[::1], int64"),
         (compiled_sums.softmax_rows, "float32[:,::1], float32[:,::1], float32[::1]"),
         (
             compiled_sums.standardize_rows,

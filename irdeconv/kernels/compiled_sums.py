@@ -18,7 +18,14 @@ from numba.core import cgutils
 
 from irdeconv.ir.spec import Array
 from irdeconv.kernels import compiled_vectors, jit
-from irdeconv.kernels.compiled_chain import adjacent, exponentiate, larger, place_number, turns
+from irdeconv.kernels.compiled_chain import (
+    adjacent,
+    exponentiate,
+    larger,
+    place_number,
+    smaller,
+    turns,
+)
 from irdeconv.kernels.compiled_vectors import FlatArray, Pair, VectorCode, in_turns, instruction
 from irdeconv.kernels.jit import ZIPPED, compiled
 
@@ -85,7 +92,7 @@ def _reduced(combine: Combine, start: float) -> Any:
 
 
 _sum = _reduced(lambda builder, v: builder.fadd(v[0], v[1]), 0.0)
-_largest = _reduced(larger, -math.inf)
+_largest, _smallest = _reduced(larger, -math.inf), _reduced(smaller, math.inf)
 
 
 @jit.compiled
@@ -96,6 +103,18 @@ def row_means(x: Any, out: Any, count: Any) -> None:
     for r in range(rows):
         _sum(flat, r * width, width, out, r)
         out[r] /= count
+
+
+@jit.compiled
+def row_extremes(x: Any, out: Any, smallest: int) -> None:
+    """Write the largest, or the smallest, elements of rows `x [R, n]` into `out [R]`."""
+    rows, width = x.shape
+    flat = x.reshape(-1)
+    for r in range(rows):
+        if smallest:
+            _smallest(flat, r * width, width, out, r)
+        else:
+            _largest(flat, r * width, width, out, r)
 
 
 @jit.compiled

@@ -445,6 +445,11 @@ def recorded_means(x: Array, out: Array, divisor: float) -> Repeated | None:
     return _on_rows(x, out, lambda p: Recorded.of("row_means", x[p, :, 0], out[p], count))
 
 
+def recorded_extremes(x: Array, out: Array, smallest: bool) -> Repeated | None:
+    """Record the largest or smallest of rows `x [outer, n, 1]`; None if they are not compiled."""
+    return _on_rows(x, out, lambda p: Recorded.of("row_extremes", x[p, :, 0], out[p], smallest))
+
+
 def recorded_softmax(x: Array, out: Array) -> Repeated | None:
     """Record the softmax of rows `x [outer, n, 1]`; None if it is not compiled."""
 

@@ -47,6 +47,7 @@ from irdeconv.kernels.recorded_calls import (
     SharedCalls,
     complete,
     recorded_copy,
+    recorded_extremes,
     recorded_fill,
     recorded_means,
     recorded_products,
@@ -162,19 +163,20 @@ class Mean:
 
 
 @dataclass(frozen=True)
-class FewTerms:
-    """The largest, the smallest or the product of up to `FEW_TERMS` elements along the middle axis.
+class Reduced:
+    """The largest or the smallest of rows, or of up to `FEW_TERMS` elements along the middle axis.
 
-    NumPy's own reductions take as long for each of these as for a row.
+    NumPy's own reductions take as long for each of the few, or their product, as for a row.
     """
 
     block: tuple[int, int, int]
     ufunc: np.ufunc
 
     @staticmethod
-    def of(block: tuple[int, int, int] | None, ufunc: np.ufunc) -> FewTerms | None:
-        """Return the kernel for `[outer, n, inner]`, if n is small enough."""
-        return FewTerms(block, ufunc) if block and 0 < block[1] <= FEW_TERMS else None
+    def of(block: tuple[int, int, int] | None, ufunc: np.ufunc) -> Reduced | None:
+        """Return the kernel for `[outer, n, inner]`, if it is one of these."""
+        rows = ufunc in (np.maximum, np.minimum) and block and block[2] == 1 <= block[1]
+        return Reduced(block, ufunc) if block and (rows or 0 < block[1] <= FEW_TERMS) else None
 
     def __call__(self, x: Array, *_: Array, out: Array, team: Team) -> None:
         """Write the results into `out`."""
@@ -182,11 +184,20 @@ class FewTerms:
 
     def fixed(self, x: Array, *_: Array, out: Array) -> Prepared | None:
         """See `FixedCall`."""
-        return kept(x, self._calls(x, out)) if x.flags.c_contiguous else None
+        if not x.flags.c_contiguous:
+            return None
+        work = None
+        if self.ufunc is not np.multiply:
+            rows, smallest = x.reshape(self.block), self.ufunc is np.minimum
+            work = recorded_extremes(rows, out.reshape(-1), smallest)
+        return work or kept(x, self._calls(x, out))
 
     def _calls(self, x: Array, out: Array) -> NumPyCalls:
         (outer, n, inner), rows = self.block, x.reshape(self.block)
         out, ufunc = out.reshape(outer, inner), POSITIONAL.get(self.ufunc, self.ufunc)
+        if n > FEW_TERMS:
+            yield self.ufunc.reduce, (rows, 1, None), out
+            return out
         yield moved, (rows[:, 0],), out
         for k in range(1, n):
             yield ufunc, (out, rows[:, k]), out

@@ -84,9 +84,9 @@ class Reduction(Op):
             return Bound(reductions.Mean(block, block[1] if self.averages else 1))
         if self.averages or not axes:
             return None
-        few = reductions.FewTerms.of(block, ufunc)
-        if few is not None:
-            return Bound(few)
+        reduced = reductions.Reduced.of(block, ufunc)
+        if reduced is not None:
+            return Bound(reduced)
         kept = tuple(1 if a in axes else d for a, d in enumerate(shape))
         whole: Any = {"axis": axes, "keepdims": True}
         return Bound(lambda x, *_, out, team: ufunc.reduce(x, out=out.reshape(kept), **whole))

@@ -20,9 +20,9 @@ from irdeconv.kernels.elementwise import sigmoid
 from irdeconv.kernels.jit import ADDED, SUBTRACTED
 from irdeconv.kernels.reductions import (
     Attention,
-    FewTerms,
     MatrixProduct,
     Mean,
+    Reduced,
     RunningSum,
     Softmax,
 )
@@ -227,11 +227,11 @@ def test_products_with_a_transposed_matrix(shape: tuple[int, ...], monkeypatch: 
 def test_few_terms(block: tuple[int, int, int], ufunc: np.ufunc) -> None:
     x = numbers(*block)
     x[0, 0, 0] = np.nan
-    kernel = FewTerms.of(block, ufunc)
+    kernel = Reduced.of(block, ufunc)
     assert kernel is not None
     for one in results(kernel, [x], (block[0], block[2])):
         np.testing.assert_array_equal(one, ufunc.reduce(x, axis=1))
-    assert FewTerms.of((3, 17, 2), ufunc) is None
+    assert Reduced.of((3, 17, 2), ufunc) is None
 
 
 @pytest.mark.parametrize("apart", [0, 200])
