@@ -19,6 +19,7 @@ from irdeconv.kernels.copies import CastKernel
 from irdeconv.kernels.elementwise import sigmoid
 from irdeconv.kernels.jit import ADDED, SUBTRACTED
 from irdeconv.kernels.reductions import (
+    FEW_TERMS,
     Attention,
     MatrixProduct,
     Mean,
@@ -222,12 +223,15 @@ def test_products_with_a_transposed_matrix(shape: tuple[int, ...], monkeypatch: 
         np.testing.assert_allclose(sums, a.astype(np.float64) @ b.T + b[:, 0], 1e-5, 1e-4)
 
 
-@pytest.mark.parametrize("block", [(300, 3, 1), (5, 16, 7), (1, 1, 4), (2000, 4, 1)])
+@pytest.mark.parametrize("block", [(300, 3, 1), (5, 16, 7), (1, 1, 4), (2000, 4, 1), (7, 99, 1)])
 @pytest.mark.parametrize("ufunc", [np.maximum, np.minimum, np.multiply])
 def test_few_terms(block: tuple[int, int, int], ufunc: np.ufunc) -> None:
     x = numbers(*block)
     x[0, 0, 0] = np.nan
     kernel = Reduced.of(block, ufunc)
+    if block[1] > FEW_TERMS and ufunc is np.multiply:
+        assert kernel is None
+        return
     assert kernel is not None
     for one in results(kernel, [x], (block[0], block[2])):
         np.testing.assert_array_equal(one, ufunc.reduce(x, axis=1))
