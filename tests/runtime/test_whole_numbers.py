@@ -26,7 +26,7 @@ LAYERS = {
     "vector": (MatMul(), (3, 40), weights(40)),
     "single term": (MatMul(), (7, 1), weights(1, 4)),
     "convolution": (Convolution(*WINDOW), (1, 16, 20, 24), weights(16, 16, 3, 3)),
-    "many channels": (Convolution(*WINDOW), (1, 64, 56, 56), weights(64, 64, 3, 3)),
+    "many channels": (Convolution(*WINDOW), (1, 128, 28, 28), weights(128, 128, 3, 3, high=90)),
     "groups": (GroupConvolution(*WINDOW), (1, 6, 7, 7), weights(3, 4, 2, 3, 3)),
     "too large": (MatMul(), (5, 40), weights(40, 6, high=1 << 15)),
 }
