@@ -482,6 +482,11 @@ def whole_u8(e: Emitter, x: int) -> int:
     return e.call(np.fmax, e.call(np.trunc, x), 0.0)
 
 
+def no_negative_zero(e: Emitter, x: int) -> int:
+    """The same numbers as integers have: 0 for -0."""
+    return e.call(np.add, x, 0.0)
+
+
 def fake_quantize(
     e: Emitter, x: int, low: int, _: int, scale: int, level: int, first: int, levels: int
 ) -> int:

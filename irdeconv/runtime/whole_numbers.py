@@ -7,20 +7,20 @@ numbers of f32, so the graph that is executed converts nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
 
 from irdeconv.ir.graph import Graph, Node, Value
-from irdeconv.ir.op import ChainStep, Op, Operand
-from irdeconv.ir.spec import Array, Spec
+from irdeconv.ir.op import Op
+from irdeconv.ir.spec import Array
 from irdeconv.kernels import elementwise
 from irdeconv.ops.activation import Clamp
 from irdeconv.ops.basic import Convert
 from irdeconv.ops.convolution import ConvolutionBase
-from irdeconv.ops.elementwise import Subtract
+from irdeconv.ops.elementwise import Subtract, UnaryFunction
 from irdeconv.ops.matrix import MatMul
 from irdeconv.rewrite.infer_specs import infer_specs
 from irdeconv.runtime.fusion import WIDE
@@ -29,35 +29,21 @@ _LARGEST, _EXACT = 255, 2**24  # number of u8, and up to which f32 has all whole
 
 
 @dataclass(frozen=True)
-class Whole(Op):
+class Whole(UnaryFunction):
     """The whole part of f32 in 0 to 255; 0 for NaN, as a conversion to u8 gives."""
 
     type: ClassVar[str] = "Whole"
     signature = "data: real t [*I] -> t [*I]"
-
-    def evaluate(self, data: Array) -> Array:
-        """Cut data [*I]."""
-        return elementwise.evaluate(elementwise.whole_u8, [data])
-
-    def chain_step(self, inputs: Sequence[Spec]) -> ChainStep:
-        """Return the rule."""
-        return ChainStep(elementwise.whole_u8, (Operand(0),))
+    rule = elementwise.whole_u8
 
 
 @dataclass(frozen=True)
-class WholeSums(Op):
+class WholeSums(UnaryFunction):
     """Sums of products of whole numbers in f32, which integers would have as well."""
 
     type: ClassVar[str] = "WholeSums"
     signature = "data: real t [*I] -> t [*I]"
-
-    def evaluate(self, data: Array) -> Array:
-        """Return data [*I] with no zero below 0."""
-        return np.asarray(data + data.dtype.type(0))
-
-    def chain_step(self, inputs: Sequence[Spec]) -> ChainStep:
-        """Return the rule: integers have no zero below 0."""
-        return ChainStep(np.add, (Operand(0), np.zeros((), np.float32)))
+    rule = elementwise.no_negative_zero
 
 
 def with_whole_numbers(graph: Graph, order: list[Node], constants: Mapping[Value, Array]) -> Graph:
@@ -128,15 +114,12 @@ class _Rewriting:
     def zero_points(self) -> None:
         """Let the same numbers, converted to u8 and then to f32, be whole numbers of f32, too."""
         results = {self.graph.inputs_of(n.id)[0] for n in self.graph.results}
-        for value, whole in self.whole.items():
-            for narrow in self._conversions(value, "u8"):
-                for wide in self._conversions(Value(narrow.id), "f32"):
-                    if Value(wide.id) not in results:
-                        self.out.replace_uses(Value(wide.id), whole)
-
-    def _conversions(self, value: Value, target: str) -> list[Node]:
-        readers = (self.graph.node(n) for n, _ in self.graph.users(value))
-        return [n for n in readers if _converts(n, target)]
+        for node in self.graph.nodes("Convert"):
+            narrow, wide = self.graph.inputs_of(node.id)[0], Value(node.id)
+            if _converts(node, "f32") and _converts(self.graph.node(narrow.node), "u8"):
+                whole = self.whole.get(self.graph.inputs_of(narrow.node)[0])
+                if whole is not None and wide not in results:
+                    self.out.replace_uses(wide, whole)
 
 
 def _converts(node: Node, target: str) -> bool:
