@@ -158,6 +158,7 @@ class Case:
         self.quotients: dict[Any, Expr] = {}
         self.places: dict[Monomial, list[int]] = {}  # of the facts with a symbol, if listed
         self.rows: list[tuple[Terms, int]] = []  # the listed facts
+        self.listed: set[tuple[Terms, int]] = set()  # to find those that are said again
 
     def symbol(self, name: str, low: int = 0, high: int | None = None) -> Expr:
         """Return a new symbol for an integer from `low` to `high` (None: the largest)."""
@@ -223,11 +224,16 @@ class Case:
 
     def excludes(self, given: Iterable[Size]) -> bool:
         """Return whether the facts exclude that all of `given` are >= 0 at once."""
+        given = [*given]
+        if all(isinstance(e, int) for e in given):  # the facts are about symbols
+            return any(e < 0 for e in given)
         rows = [_parts(e) for e in given]
         for e in self.facts[len(self.rows) :]:
-            for m in e.terms:
+            row = tuple(e.terms.items()), e.constant
+            for m in () if row in self.listed else e.terms:
                 self.places.setdefault(m, []).append(len(self.rows))
-            self.rows.append((tuple(e.terms.items()), e.constant))
+            self.rows.append(row)
+            self.listed.add(row)
         found, reached = set[int](), set[Monomial]()
         todo = {m for terms, _ in rows for m in terms}
         while todo:  # only what shares symbols with the question can matter

@@ -473,8 +473,8 @@ def simplify(
     steps = Counter(dead=remove_dead(out, set()))
     fused: list[FusedLayer] = []
     for _ in range(_PASSES_AT_MOST):
-        done = _round(out, max_growth, decompress)
-        infer_specs(out, believe=False)
+        if done := +_round(out, max_growth, decompress):
+            infer_specs(out, believe=False)
         rows = fuse_channels(out) if fuse else ()
         fused = [*(r for r in fused if r.took), *rows]
         done += Counter(fused=sum(len(r.took) for r in rows))

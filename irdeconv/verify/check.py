@@ -123,8 +123,11 @@ def certified(
     source: ProofSide, lowered: ProofSide, *, probe: bool = False, seed: int | None = None
 ) -> Certificates:
     """Prove every rewritten layer, or give the reason; with `probe` evaluate them as well."""
-    made = examined(source, lowered)[0]
-    return with_probe(made, probed(source, lowered, seed=seed)) if probe else made
+    if not probe or _refusal(source, lowered) is not None:
+        return examined(source, lowered)[0]
+    found = _compared(source, lowered)
+    made = examined(source, lowered, found)[0]
+    return with_probe(made, probed(source, lowered, seed=seed, found=found))
 
 
 def with_probe(made: Certificates, found: CheckReport) -> Certificates:
@@ -148,12 +151,14 @@ def checked(
     return judged(made, certificates, report)
 
 
-def examined(source: ProofSide, lowered: ProofSide) -> tuple[Certificates, CheckReport]:
+def examined(
+    source: ProofSide, lowered: ProofSide, found: Compared | None = None
+) -> tuple[Certificates, CheckReport]:
     """Return the certificates of two models, and the verdict on these."""
     refusal = _refusal(source, lowered)
     if refusal is not None:
         return Certificates((), refused=refusal.problems), refusal
-    found = _compared(source, lowered)
+    found = found or _compared(source, lowered)
     if other := _unrelated(source, lowered, found):
         warnings = (*source.warnings, *lowered.warnings)
         unrelated = CheckReport(layers=(), problems=other, warnings=warnings)
@@ -193,7 +198,13 @@ def judged(
     return replace(rest, layers=tuple(layers), problems=tuple(problems))
 
 
-def probed(source: ProofSide, lowered: ProofSide, *, seed: int | None = None) -> CheckReport:
+def probed(
+    source: ProofSide,
+    lowered: ProofSide,
+    *,
+    seed: int | None = None,
+    found: Compared | None = None,
+) -> CheckReport:
     """Evaluate every rewritten layer of both models at random points and compare.
 
     Without a `seed` a fresh one is drawn. The report's `error_probability` bounds how likely a
@@ -202,7 +213,8 @@ def probed(source: ProofSide, lowered: ProofSide, *, seed: int | None = None) ->
     refusal = _refusal(source, lowered)
     if refusal is not None:
         return refusal
-    found, chosen = _compared(source, lowered), secrets.randbits(48) if seed is None else seed
+    found = found or _compared(source, lowered)
+    chosen = secrets.randbits(48) if seed is None else seed
     layers, chance = [], 0.0
     with progress.stage("probing", total=len(found.tasks)) as step:
         for number, (ob, proof, _) in enumerate(found.tasks):

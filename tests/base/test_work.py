@@ -356,7 +356,7 @@ def test_what_is_written_read_again_and_explained_is_counted(tmp_path, capsys):
     many, out = many_layers(tmp_path, 60), tmp_path / "out.xml"
     lower = ["lower", str(many), "-o", str(out), "--force"]
     words = [*lower, "--certify", str(tmp_path / "c.json")]
-    assert [main([*words, "--limit", f"work={n}M"]) for n in (8, 500)] == [1, 0]
+    assert [main([*words, "--limit", f"work={n}M"]) for n in (6, 500)] == [1, 0]
     assert "--limit work=N" in "".join(capsys.readouterr())
     assert main([*lower, "--limit", "work=8M"]) == 0
     graph = ird.read(many)

@@ -104,3 +104,23 @@ def test_sizes_beyond_the_largest_are_refused(low: int, high: int | None) -> Non
     with pytest.raises(Unproved, match="up to 65536"):
         Case(largest=2**16).symbol("x", 2**16 + 1)
     assert Case().symbol("x", 2**24, high=2**30) == 2**24
+
+
+def test_facts_that_are_said_again_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    used: list[int] = []
+    monkeypatch.setattr("irdeconv.proof.model.COUNTERS", [used.append])
+    case = Case()
+    n = case.symbol("n")
+
+    def work() -> int:
+        used.clear()
+        assert case.implies(n + 1) and not case.implies(n - 1)
+        return sum(used)
+
+    work()  # what is refuted once is kept
+    before = work()
+    case.facts += [n + 0] * 999
+    assert work() == before
+    case.facts.append(n - 1)
+    assert case.implies(n - 1)
+    assert case.implies(0) and not case.implies(-1)
