@@ -18,7 +18,6 @@ from irdeconv.proof.language import listed_call
 from irdeconv.proof.maps import Axis, KernelSums, Read, View, by_channel, last
 from irdeconv.proof.model import (
     FLOATS,
-    LARGEST_ARRAY,
     MOST_RESIZED,
     RULES,
     Array,
@@ -39,7 +38,6 @@ from irdeconv.proof.views import (
     padded,
     rebuilt,
     regrouped,
-    row_table,
     single,
     taken,
     views_of,
@@ -249,7 +247,6 @@ def _together(c: _OpenCall, views: Sequence[View]) -> Moved:
         v = replace(v, table=np.where(v.table < 0, -1, v.table + rows)) if rows else v
         blocks += v.blocks or ()
         rows += sum(b[0].rows for b in v.blocks or ())
-        need(rows <= LARGEST_ARRAY, f"{c.layer} joins {rows:,} rows")
         at = next((i for i, u in enumerate(found) if _same_places(c.case, u, v)), len(found))
         found[at : at + 1] = [_over(c, u, v) for u in found[at : at + 1]] or [v]
     if first.blocks is not None:
@@ -439,7 +436,7 @@ def _sums(c: _OpenCall, x: View, filter: Any, windows: Sequence[Relation]) -> Vi
     out = [[made[a.coordinate or 0] for a in row] for row in (rows[0], *rows[2:])]
     out.insert(1, [Axis(g * m)])
     axes = tuple(a for row in out for a in row)
-    table = row_table([a.rows for a in axes])
+    table = np.arange(g * m).reshape([a.rows for a in axes])
     return View(x.type, table, axes, tuple(map(len, out)), ((sums,),))
 
 

@@ -15,8 +15,6 @@ from irdeconv.proof.definition import LayerDefinition, Relation
 from irdeconv.proof.maps import Axis, Reference, View
 from irdeconv.proof.sizes import Case, Expr, Size, SizesTooSmall, is_int, ratio
 
-ROW = np.int32  # a number of a row, of at most `model.LARGEST_ARRAY`
-
 
 @dataclass(frozen=True)
 class Leaf:
@@ -60,11 +58,6 @@ def elements(value: Any) -> model.Array:
     return value.array
 
 
-def row_table(shape: Sequence[Any]) -> model.Array:
-    """Return a table of rows that are counted through."""
-    return np.arange(model.room(shape), dtype=ROW).reshape(shape)
-
-
 def data_view(leaf: Leaf, d: LayerDefinition) -> View:
     """Return the data of a layer, of which every element is known by its place."""
     channels = leaf.shape[d.data_axes[1]]
@@ -74,7 +67,7 @@ def data_view(leaf: Leaf, d: LayerDefinition) -> View:
         for a, n in enumerate(leaf.shape)
     ]
     axes[d.data_axes[1]] = Axis(channels)
-    table = row_table([a.rows for a in axes])
+    table = np.arange(channels).reshape([a.rows for a in axes])
     return View(leaf.type, table, tuple(axes), (1,) * len(axes))
 
 
@@ -294,5 +287,5 @@ def filled(case: Case, value: model.TypedArray | Numbers, shape: Sequence[Size])
     axes = [Axis(n, max(a - 1, 0), bounds=((0, n),) * (a == 0)) for a, n in enumerate(shape)]
     axes[1] = Axis(shape[1])
     bias = np.broadcast_to(c.reshape(-1), shape[1:2]).reshape([a.rows for a in axes])
-    table = np.full(bias.shape, -1, ROW)
+    table = np.full(bias.shape, -1)
     return View(value.type, table, tuple(axes), (1,) * len(axes), (), bias, numbered)
