@@ -124,7 +124,7 @@ def _compared(
     new = onnx_opaque.unused(models[1]) - onnx_opaque.unused(models[0])
     if new:
         problems.append(f"{count(new.total(), 'new node')} that no output needs")
-    made, report = examined(*sides)
+    made, report = examined(sides[0], sides[1])
     # Both graphs rest on the declarations, too.
     every = tuple(dict.fromkeys([*made.assumed, *assumed, *declared]))
     report = OnnxReport(**vars(replace(report, assumed=every)))

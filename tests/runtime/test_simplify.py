@@ -5,8 +5,6 @@ import os
 import pickle
 import random
 from collections.abc import Callable
-from dataclasses import replace
-from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -25,16 +23,7 @@ from irdeconv.ir.dtypes import f16, f32, i32, i64
 from irdeconv.ir.graph import Graph, Value
 from irdeconv.ir.op import REGISTRY
 from irdeconv.ir.spec import Array
-from irdeconv.kernels import candidate, eager
-from irdeconv.kernels.candidate import GAIN, LONG, Candidate, ConvProblem, shared
-from irdeconv.kernels.eager import (
-    DividedKernel,
-    LayerPart,
-    for_convolution,
-    for_deconvolution,
-    parts_of,
-)
-from irdeconv.kernels.threads import Threads, arithmetic
+from irdeconv.kernels.candidate import GAIN, LONG, Candidate, shared
 from irdeconv.ops.activation import ReLU, Sigmoid
 from irdeconv.ops.basic import Const, Convert
 from irdeconv.ops.channels import Split
@@ -44,12 +33,10 @@ from irdeconv.ops.slicing import Slice
 from irdeconv.rewrite import compressed_filters as moving
 from support import irbuild as ib
 from support.commands import answer
-from support.kernels import convolved, deconvolved, every_kernel, integers
 from support.layers import Layer, begun, constant, result
 from support.memory import peak_of
 from support.networks import image, network
 from support.plan_graphs import Builder
-from support.rows import each_row
 
 # Simplified graphs: what goes, what has to stay, and that every bit of the results does.
 
@@ -488,38 +475,6 @@ def test_blobs_that_are_alike_are_stored_once() -> None:
     assert blobs.hash.hexdigest() == hashlib.sha256(b"abcdefx\0").hexdigest()
 
 
-# Layers that a kernel cuts too unevenly for two threads are computed in parts.
-
-PLAIN = ConvProblem((1, 6, 5, 4), 4, 1, (3, 2), (2, 3), (1, 1), (1, 0), (9, 11))
-
-
-def layer(images: int, groups: int, outputs: int) -> ConvProblem:
-    return replace(PLAIN, shape=(images, 6, 5, 4), groups=groups, outputs=outputs)
-
-
-def sizes(parts: list[LayerPart]) -> list[tuple[int, int, int]]:
-    """The images, groups and output channels of each part."""
-    return [(p.problem.shape[0], p.problem.groups, p.problem.outputs) for p in parts]
-
-
-@each_row(
-    ("problem", "wanted"),
-    [
-        (layer(4, 1, 3), [(2, 1, 3)] * 2),
-        (layer(5, 1, 3), [(3, 1, 3), (2, 1, 3)]),
-        (layer(1, 2, 4), [(1, 1, 2)] * 2),
-        (layer(3, 2, 4), [(1, 1, 2)] * 6),
-        (layer(1, 1, 4), [(1, 1, 2)] * 2),
-        (layer(3, 1, 4), [(1, 1, 2)] * 6),
-        (layer(1, 3, 6), [(1, 1, 1)] * 6),
-        (layer(1, 1, 1), []),
-        (layer(1, 1, 3), []),  # 2 and 1
-    ],
-)
-def test_parts_are_about_as_long(problem: ConvProblem, wanted: list[tuple[int, ...]]) -> None:
-    assert sizes(parts_of(problem)) == wanted
-
-
 def way(cost: float, items: int) -> Candidate:
     return Candidate("some", cost, 0, lambda w: lambda x, out, epilogue, team: None, items)
 
@@ -530,80 +485,3 @@ def test_more_is_paid_for_pieces_that_two_threads_share() -> None:
     assert shared(way(*c) for c in costs[:2]).items == 3
     assert shared(way(cost / 3, items) for cost, items in costs).items == 3  # it is short
     assert [way(1, n).gain >= GAIN for n in (1, 2, 3, 4, 5, 7)] == [False, True, False, *[True] * 3]
-
-
-class Finish:
-    """Adds a number for each channel, and one for each place of the output."""
-
-    positional = True
-
-    def __init__(self, problem: ConvProblem) -> None:
-        n, m = problem.out_shape[:2]
-        self.bias = 100 * np.arange(m)
-        self.places = 1000 * np.arange(n * m * np.prod(problem.sizes)).reshape(n, m, -1)
-
-    def __call__(self, tile: Any, image: int, channels: slice, positions: slice) -> None:
-        tile += self.bias[channels, None]
-        tile += self.places[image, channels, positions]
-
-    def whole(self) -> Any:
-        return self.bias[:, None] + self.places
-
-
-@pytest.fixture
-def every_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Divide short layers, too, whatever that costs."""
-    for module in (candidate, eager):
-        monkeypatch.setattr(module, "LONG", 0.0)
-    monkeypatch.setattr(eager, "DEARER", 1e9)
-
-
-@pytest.mark.usefixtures("every_part")
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize(
-    "problem",
-    [
-        layer(1, 1, 4),
-        layer(3, 1, 4),
-        layer(4, 1, 3),
-        layer(1, 2, 4),
-        layer(1, 3, 6),
-        replace(layer(3, 2, 4), dtype="float64"),
-        replace(layer(3, 1, 4), strides=(1, 1), sizes=(6, 5)),
-    ],
-)
-def test_parts_compute_the_definition(problem: ConvProblem, threads: int) -> None:
-    x, w = integers(problem)
-    compare(for_deconvolution(problem), problem, x, w, deconvolved(problem, x, w), threads)
-
-
-@pytest.mark.usefixtures("every_part")
-@pytest.mark.parametrize("groups", [1, 2])
-def test_parts_of_convolutions_compute_the_definition(groups: int) -> None:
-    problem = replace(layer(3, groups, 4), strides=(1, 1), begin=(0, 0), sizes=(3, 3))
-    x, w = integers(problem, convolution=True)
-    found = every_kernel(for_convolution, problem)
-    compare(found, problem, x, w, convolved(problem, x, w), 2)
-
-
-def compare(
-    candidates: list[Candidate], problem: ConvProblem, x: Any, w: Any, want: Any, threads: int
-) -> None:
-    """Run those that compute parts, with an epilogue."""
-    finish, times = Finish(problem), 0
-    for some in candidates:
-        with arithmetic():
-            kernel = some.prepare(w)
-        if not isinstance(kernel, DividedKernel):
-            continue
-        times += 1
-        out = np.empty(problem.out_shape, problem.dtype)
-        team = Threads(threads)
-        with team.lock, arithmetic():
-            team.begin()
-            kernel(x, out, finish, team)
-        ends = want + finish.whole().reshape(out.shape)
-        exact = partial(np.array_equal, out)
-        close = partial(np.allclose, out, rtol=0, atol=2e-1)
-        assert (close if some.transforms else exact)(ends), some.name
-    assert times >= 2
