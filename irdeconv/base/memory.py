@@ -34,6 +34,7 @@ class RunMemory:
     scratch: int = 0
     arrays: int = 0
     _known: dict[int, tuple[weakref.ref[Any] | None, int]] = field(default_factory=dict, repr=False)
+    _lent: list[Any] = field(default_factory=list, repr=False)
 
     @property
     def held(self) -> int:
@@ -49,23 +50,41 @@ class RunMemory:
 
     def hold(self, array: Any, *, counted: bool = True) -> None:
         """Count an array, or what it is a view of, once; else it is `counted` in another way."""
+        if self.limit is not None:
+            array = _owner(array)
+            self._add(array, int(array.nbytes) if counted else 0)
+
+    def lend(self, arrays: Iterable[Any]) -> None:
+        """Count the caller's arrays without what they are views of, until they are given back."""
         if self.limit is None:
             return
-        array = _owner(array)
-        key, size = id(array), int(array.nbytes) if counted else 0
-        if key not in self._known:
+        self._lent = list(arrays)
+        for array in self._lent:
+            self._add(array, int(array.nbytes))
+        for owner in map(_owner, self._lent[:]):
+            self._add(owner, 0)
+            self._lent.append(owner)
 
-            def freed(_: object) -> None:
-                self.arrays -= self._known.pop(key, (None, 0))[1]
-
-            with suppress(TypeError):  # a scalar of NumPy
-                self._known[key] = weakref.ref(array, freed), size
-                self.arrays += size
+    def give_back(self) -> None:
+        """Count the lent arrays no longer."""
+        for array in self._lent:
+            self._forget(id(array))
+        self._lent = []
 
     def release(self, arrays: Iterable[Any]) -> None:
         """Count arrays no longer: they belong to the caller."""
         for array in arrays if self.limit is not None else ():
-            self.arrays -= self._known.pop(id(_owner(array)), (None, 0))[1]
+            self._forget(id(_owner(array)))
+
+    def _add(self, array: Any, size: int) -> None:
+        key = id(array)
+        if key not in self._known:
+            with suppress(TypeError):  # a scalar of NumPy
+                self._known[key] = weakref.ref(array, lambda _: self._forget(key)), size
+                self.arrays += size
+
+    def _forget(self, key: int) -> None:
+        self.arrays -= self._known.pop(key, (None, 0))[1]
 
 
 def _owner(array: Any) -> Any:

@@ -238,10 +238,12 @@ class Plan:
         return self._build(graph, fuse=True)
 
     def _build(self, graph: Graph, *, fuse: bool) -> Program:
-        memory = RunMemory(self.settings.max_memory)
-        settings = replace(self.settings, fuse=fuse, memory=memory)
+        def build() -> Program:
+            memory = RunMemory(self.settings.max_memory)
+            return compiled(graph, replace(self.settings, fuse=fuse, memory=memory))
+
         with self._kernels(graph), work.gc_paused():
-            return retried(lambda: compiled(graph, settings))
+            return retried(build)
 
     def _kernels(self, graph: Graph) -> AbstractContextManager[object]:
         """Choose and run kernels as the settings say."""

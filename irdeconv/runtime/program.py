@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -356,6 +356,7 @@ Values = list[Any]
 Call = Callable[[Values], None]
 Slots = tuple[int, ...]
 Around = Callable[["Step", Values], None]
+T = TypeVar("T")
 
 
 def _program_alone() -> int:
@@ -463,19 +464,14 @@ class Program:
         self, arrays: Sequence[Array], trace: Trace | None = None, watch: Watch | None = None
     ) -> dict[str, Array]:
         """Execute; `trace` gets nodes and outputs, `watch` steps and arrays; StepError."""
-        with self.team.lock, arithmetic():
-            self.variables.begin()
-            try:
-                values = self._begin(arrays)
-                if trace is None and watch is None:
-                    self._run(progress.each("running", self._joined, name=_label), values)
-                else:
-                    self._traced(values, trace, watch)
-                return self._finish(values)
-            except errors.OpError as e:  # no room for an output
-                raise errors.LimitError(e.diagnostics) from None
-            finally:
-                self.memory.release(arrays)
+
+        def steps(values: Values) -> None:
+            if trace is None and watch is None:
+                self._run(progress.each("running", self._joined, name=_label), values)
+            else:
+                self._traced(values, trace, watch)
+
+        return self._execute(arrays, steps)
 
     def compute(self, arrays: Sequence[Array]) -> list[Array]:
         """Execute as a part of another program, which holds the lock; returns the outputs."""
@@ -486,16 +482,29 @@ class Program:
 
     def observe(self, arrays: Sequence[Array], around: Around) -> dict[str, Array]:
         """Execute, every step by `around(step, values)`, which calls `step.call(values)`."""
-        with self.team.lock, arithmetic():
-            self.variables.begin()
-            values = self._begin(arrays)
+
+        def steps(values: Values) -> None:
             for step in self.steps:
                 with self.team.lock.callback():
                     around(step, values)
                 for slot in step.frees:
                     values[slot] = None
-            self.memory.release(arrays)
-            return self._finish(values)
+
+        return self._execute(arrays, steps)
+
+    def _execute(
+        self, arrays: Sequence[Array], steps: Callable[[Values], None]
+    ) -> dict[str, Array]:
+        with self.team.lock, arithmetic():
+            self.variables.begin()
+            read = zip(self.parameters, arrays, strict=True)
+            self.memory.lend(array for slot, array in read if self.values[slot] is None)
+            try:
+                values = _limited(self._begin, arrays)
+                steps(values)
+                return _limited(self._finish, values)
+            finally:
+                self.memory.give_back()
 
     def _begin(self, arrays: Sequence[Array]) -> Values:
         values = self.values.copy()
@@ -571,6 +580,14 @@ class Program:
                 self.memory.hold(array)
             found[name] = array
         return found
+
+
+def _limited(function: Callable[[Any], T], argument: Any) -> T:
+    """Call it; LimitError if there is no room for an array."""
+    try:
+        return function(argument)
+    except errors.OpError as e:
+        raise errors.LimitError(e.diagnostics) from None
 
 
 def joined(steps: Sequence[Step], team: Threads) -> list[Step]:

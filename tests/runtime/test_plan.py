@@ -385,6 +385,47 @@ def test_scalars_of_numpy_need_no_count(fuse: bool) -> None:
         assert np.isclose(power, np.exp(value))
 
 
+@pytest.mark.parametrize("how", ["run", "observe"])
+@pytest.mark.parametrize("fuse", [True, False])
+def test_an_input_is_counted_without_what_it_is_a_view_of(fuse, how):
+    """Nor are views of it, of whose memory NumPy names the same owner."""
+    b, x = Builder.of((1, 60_000))
+    graph = b.done(b.add(ReLU(), b.add(Reshape(), x, np.array([2, 30_000]))))
+    plan = ird.compile(graph, threads=1, fuse=fuse, max_memory=1 << 20)
+    call = {"run": plan.run, "observe": lambda f: plan.observe(f, lambda s, v: s.call(v))}[how]
+    large = np.ones((10, 60_000), np.float32)
+    for rows in (large[:1], large[1:2], large[:1].copy()):
+        assert call([rows])["y0"].all()
+
+
+def test_observe_reports_an_output_without_room_as_run_does():
+    b, x = Builder.of((Interval(0, None),))
+    plan = ird.compile(b.done(x), threads=1, fuse=False, max_memory=1 << 20)
+    for call in (plan.run, lambda feed: plan.observe(feed, lambda s, v: s.call(v))):
+        with pytest.raises(ird.LimitError, match='output "y0" takes 600,000 bytes beside 600,000'):
+            call([np.ones(150_000, np.float32)])
+        assert plan.stepwise().memory.held == 0
+
+
+def test_kernels_prepared_again_are_counted_once(monkeypatch):
+    b, x = Builder.of((1, 64, 4, 4))
+    graph, tries = b.done(b.add(Convolution(), x, randn(64, 64, 3, 3))), []
+    compiled = plan_module.compiled
+
+    def broken_at_first(*args):
+        tries.append(args)
+        built = compiled(*args)
+        if len(tries) == 1:
+            raise jit.BrokenCompilerError
+        return built
+
+    monkeypatch.setattr(plan_module, "compiled", broken_at_first)
+    plan = ird.compile(graph, None, threads=1, fuse=False, max_memory=1 << 20)
+    once = plan.stepwise().memory.fixed
+    assert len(tries) == 2
+    assert once == 4 * 64 * 64 * 9
+
+
 def max_pool_2x2(x):
     y = np.maximum(x[..., 1:, :], x[..., :-1, :])
     return np.maximum(y[..., 1:], y[..., :-1])
