@@ -228,7 +228,7 @@ class InstallationFacts(TypedDict):
     extras: dict[str, ExtraState]  # by name
 
 
-class DoctorDocument(Record, document="doctor/1", keys="healthy *facts"):
+class DoctorDocument(Record, document="doctor/2", keys="healthy *facts"):
     """This installation."""
 
     healthy: bool  # whether everything required works
@@ -246,7 +246,7 @@ class LimitRow(TypedDict):
     code: str  # the code of the error beyond it; empty if there is none
 
 
-class LimitsDocument(Record, document="doctor/1"):
+class LimitsDocument(Record, document="doctor/2"):
     """`--limits`: the limits in force."""
 
     limits: Annotated[list[dict[str, Any]], list[LimitRow]]  # in the order of the page
@@ -260,7 +260,7 @@ class WarmFacts(TypedDict):
     seconds: float  # how long it took
 
 
-class WarmDocument(Record, document="doctor/1"):
+class WarmDocument(Record, document="doctor/2"):
     """`--warm`: the compiled kernels."""
 
     warm: WarmFacts  # the models, and the folder

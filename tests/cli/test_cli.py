@@ -256,7 +256,7 @@ def test_compare_with_the_own_lowering(open_net: Path) -> None:
 def test_doctor() -> None:
     assert "numpy" in answer("doctor").out
     found = answer("doctor", "--format", "json").json
-    assert found["schema"] == "irdeconv/doctor/1"
+    assert found["schema"] == "irdeconv/doctor/2"
     assert found["healthy"] is True
     assert found["cpus"] >= 1
     assert set(found["extras"]) >= {"openvino", "onnx", "distributed", "zarr"}
