@@ -246,7 +246,9 @@ class Location:
 
     @property
     def shown(self) -> str:
-        """The place as text, with a path relative to the working directory if that is shorter."""
+        """The place as text, an absolute path relative to the working directory if shorter."""
+        if not os.path.isabs(self.file) or ".." in Path(self.file).parts:
+            return str(self)  # as the user wrote it
         with suppress(OSError, ValueError):  # no such directory any more; another drive
             return min(str(self), os.path.relpath(self.file) + str(self)[len(self.file) :], key=len)
         return str(self)

@@ -28,6 +28,7 @@ _WORD = re.compile(r'(?:"[^"]*"|[^\s"]|"(?!.*"))+')
 # The indent of the next lines: a bullet or `= note:`, a term and the gap behind it.
 _LEAD = re.compile(r" *(?:[-*=|] (?:note: |hint: )?)?")
 _PIECE = re.compile(r"(?:[^-,/._]|(?<!\w)-)*(?:-|[,/._]*)")
+_PLACE = re.compile(r".+:\d+:\d+\b")  # of a file, which is copied from a terminal
 _TERM = re.compile(r" *\S+(?: \S+)? {2,}(?=\S)")
 
 
@@ -73,7 +74,8 @@ def wrap(text: str, width: int = WIDTH, indent: int | None = None, *, fold: bool
 
     Without `indent` they stand below the text of a bullet or of a term with its gap, else four
     columns further in. A quoted name is broken only if it does not fit on a line of its own, a
-    word only with `fold`: behind commas, slashes and so on, if possible.
+    word only with `fold`, and no place `file:line:column`: behind commas, slashes and so on, if
+    possible.
     """
     at, out = 0, []
     for b in breaks(text, width, indent, fold=fold):
@@ -109,11 +111,11 @@ def _broken(line: str, start: int, width: int, indent: int, fold: bool) -> Itera
     """Yield the breaks of one line that begins at `start` of its text."""
     here, before = 0, 0  # columns that are taken; the end of the word before
     lead = len(line) - len(line.lstrip(" ")) if fold else 0
-    for first, last in _words(line, width - max(lead, min(indent, NARROW)), fold):
+    for first, last, whole in _words(line, width - max(lead, min(indent, NARROW)), fold):
         wide = columns(line[first:last])
         gap = first - before
         if before and here + gap + wide > width:
-            room = indent if indent + wide <= width else min(indent, NARROW)
+            room = indent if whole and indent + wide <= width else min(indent, NARROW)
             yield Break(start + before, start + first, room)
             here = room + wide
         else:
@@ -121,16 +123,20 @@ def _broken(line: str, start: int, width: int, indent: int, fold: bool) -> Itera
         before = last
 
 
-def _words(line: str, width: int, fold: bool) -> Iterator[tuple[int, int]]:
-    """Yield begin and end of each unbroken piece; quoted text that fits nowhere becomes words."""
+def _words(line: str, width: int, fold: bool) -> Iterator[tuple[int, int, bool]]:
+    """Yield begin and end of each unbroken piece, and whether it is more than a part of a word.
+
+    Quoted text that fits nowhere becomes words.
+    """
     for match in _WORD.finditer(line):
         if columns(match.group()) <= width:
-            yield match.span()
+            yield *match.span(), True
             continue
         for word in re.finditer(r"\S+", match.group()):
-            at = match.start() + word.start()
-            for piece in _pieces(word.group(), width) if fold else [word.group()]:
-                yield at, at + len(piece)
+            at, text = match.start() + word.start(), word.group()
+            pieces = list(_pieces(text, width)) if fold and not _PLACE.match(text) else [text]
+            for piece in pieces:
+                yield at, at + len(piece), len(pieces) == 1
                 at += len(piece)
 
 

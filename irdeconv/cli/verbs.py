@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import SUPPRESS, ArgumentParser, Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import import_module
 from typing import Any, cast
@@ -39,7 +39,7 @@ def verb_parser(verb: str) -> OptionParser:
 
     @cache
     def options() -> list[VerbOption]:
-        passed = _passed().values() if this.passes else ()
+        passed = _passed(parser.args).values() if this.passes else ()
         return [*this.options, *passed, *rows(SHARED["COMMON"])]
 
     parser = OptionParser(f"irdeconv {verb}", this.about, _verbs_with, check, options)
@@ -80,10 +80,11 @@ OWN_HELP = {
 }
 
 
-def _passed() -> dict[str, VerbOption]:
-    """Return the options that a batch passes on, by name."""
-    seen: dict[str, VerbOption] = {}
-    for task, names in PASSED.items():
+def _passed(args: Sequence[str] = ()) -> dict[str, VerbOption]:
+    """Return the options that a batch passes on, by name; first as the task in `args` has them."""
+    named = next((arg for arg in args if arg in PASSED), "")
+    every, seen = " ".join(PASSED.values()), dict[str, VerbOption]()
+    for task, names in [*[(named, every)] * bool(named), *PASSED.items()]:
         for option in (*RECORDS[task].options, *rows(SHARED["COMMON"])):
             if option.names and option.names[-1] in names.split():
                 usage = "--certify" if option.name == "--certify" else option.usage

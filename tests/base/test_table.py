@@ -123,6 +123,20 @@ def test_a_word_is_broken_only_if_it_is_to_be_folded() -> None:
     assert wrap("層" * 5, 4, fold=True) == "層層\n  層\n  層\n  層"
 
 
+def test_the_pieces_of_a_folded_word_have_one_indent() -> None:
+    word = f"{'a' * 15}/{'b' * 6}/{'c' * 15}/"
+    folded = wrap(f"  note: {word}", 20, fold=True).split("\n")
+    assert [len(line) - len(line.lstrip()) for line in folded[1:]] == [4, 4, 4]
+    assert "".join(line.strip() for line in folded) == f"note:{word}"
+
+
+def test_a_place_in_a_file_is_never_folded() -> None:
+    place = f"{'a/' * 20}net.xml:12:3:"
+    assert wrap(f"{place} error", 30, fold=True) == f"{place}\n    error"
+    assert len(wrap(place[:-1], 30, fold=True).split("\n")) == 1
+    assert len(wrap(place[:-6], 30, fold=True).split("\n")) == 2
+
+
 def test_lines_that_fit_stay_as_they_are() -> None:
     text = "a  b\n\n" + "x" * 80 + "\n  c"
     assert wrap(text) == text
