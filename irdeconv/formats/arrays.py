@@ -121,19 +121,21 @@ class UnreadableArray(Exception):
     """Bytes that cannot be taken for an array of plain elements; the text says why."""
 
 
+_SAVING = "np.save writes an array as .npy, np.savez several as .npz"
+
+
 @contextmanager
-def naming_file(path: str, suffix: str) -> Iterator[None]:
-    """Name the file and its kind in the error of a file without plain arrays."""
+def naming_file(path: str, suffix: str, array: str = "", hint: str = _SAVING) -> Iterator[None]:
+    """Name the file and its kind, or the array in it, in the error of one without plain arrays."""
     try:
         yield
     except UnreadableArray as e:
         begin = first_bytes(path, BEGIN)
         kind = kind_of(begin, path).name
-        hint = "np.save writes an array as .npy, np.savez several as .npz"
         if begin and suffix not in kind:
             raise misused(f"{path} is {kind}, not {suffix}", hint) from None
         hint = "copy it again, or save it again" if "cut off" in str(e) else hint
-        found = Diagnostic("E100", "error", f"{path} cannot be read: {e}", hint=hint)
+        found = Diagnostic("E100", "error", f"{path}{array} cannot be read: {e}", hint=hint)
         raise FileAccessError(found, file=path) from None
 
 

@@ -399,7 +399,7 @@ class MapComparison:
             wanted = last(right, k)
             spend(TAP_WORK + 4 * wanted.size)
             if k in emitted:
-                need(not mixed, "a constant filter stands for a computed one")
+                need(not mixed, "a constant filter replaces a computed one")
                 self.agree(emitted[k], wanted, f"the weights of tap {list(k)}")
             elif self.some(wanted, self.wanted.numbered):
                 raise Unproved(f"tap {list(k)} of the filter is not read everywhere")

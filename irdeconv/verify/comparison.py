@@ -188,7 +188,8 @@ class Follower:
             result = difference(names, mine, theirs, allowed, wanted)
             again = None if result.passed else self._fed_back(Value(node.id, port), theirs)
             if again is not None and again.shape == theirs.shape:
-                result = difference(names, mine, theirs, allowed, again)
+                fed = difference(names, mine, theirs, allowed, again)
+                result = fed if fed.passed else result
             if not result.passed:
                 layer = (node.op, judge.arrays, theirs, allowed)
                 result = with_filter_mistake(with_setting_mistake(result, *layer), *layer)
@@ -200,33 +201,43 @@ class Follower:
         These are found in the tensor itself, if it has all of a loop. Only loops that round their
         states need this: a rounding error before a tie is a whole step behind it.
         """
-        places, total = dict[int, tuple[Array, ...]](), 0
+        if not self._loops or not is_real(theirs):
+            return None
+        places, total = dict[int, tuple[Array, ...]](), 1  # 0: no element of a loop, as fills are
         for i, judge in self._loops.items():
             y, *others = judge.made
             numbers = np.arange(total, total + y.size).reshape(y.shape)
-            places[i] = (numbers, *(np.full(a.shape, -1) for a in others))
+            places[i] = (numbers, *(np.zeros(a.shape, np.int64) for a in others))
             total += y.size
-        at = self._moved(value, places)
+        at = self._moved(value, places, numbers=True)
         if at is None or at.shape != theirs.shape:
             return None
         states = np.zeros(total, theirs.dtype)
-        states[at[at >= 0]] = theirs[at >= 0]
+        states[at[at > 0]] = theirs[at > 0]
         for i in [i for i, (numbers, *_) in places.items() if np.isin(numbers, at).all()]:
             made = fed_back(self._loops[i].op, self._loops[i].arrays, states[places[i][0]])
-            self._loops[i] = replace(self._loops[i], made=made)
+            self._loops[i] = replace(self._loops[i], made=made or self._loops[i].made)
         return self._moved(value, {i: judge.made for i, judge in self._loops.items()})
 
-    def _moved(self, value: Value, outputs: Mapping[int, tuple[Array, ...]]) -> Array | None:
-        """Return a value that is nothing but moved outputs of other nodes; None if it is more."""
+    def _moved(
+        self, value: Value, outputs: Mapping[int, tuple[Array, ...]], *, numbers: bool = False
+    ) -> Array | None:
+        """Return a value that is nothing but moved outputs of other nodes; None if it is more.
+
+        With `numbers` the outputs are numbers of elements, and known data is 0.
+        """
         graph = self.plan.graph
         node, known = graph.node(value.node), graph.spec(value).known
         if value.node in outputs:
             return outputs[value.node][value.port]
+        if numbers and known is not None and is_real(known):
+            return np.zeros(known.shape, np.int64)
         if known is not None or node.op.rounding.carry != "moves":
             return known
-        inputs = [self._moved(v, outputs) for v in graph.inputs_of(node.id)]
+        inputs = [self._moved(v, outputs, numbers=numbers) for v in graph.inputs_of(node.id)]
         arrays = [x for x in inputs if x is not None]
-        return evaluate(node.op, arrays)[value.port] if len(arrays) == len(inputs) else None
+        whole = 0 < len(arrays) == len(inputs)
+        return evaluate(node.op, arrays)[value.port] if whole else None
 
     def outputs(self, mine: dict[str, Array]) -> list[str]:
         """Compare the model outputs in order; return those that only one side has."""

@@ -14,7 +14,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import Empty, Queue
@@ -22,6 +22,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from irdeconv.base.codes import CODES
 from irdeconv.base.errors import Diagnostic, UsageError, did_you_mean, first_names, misused
 from irdeconv.base.extras import plain
 from irdeconv.formats.arrays import SavedArrays, naming_file
@@ -270,24 +271,33 @@ def rounds_states(op: Op) -> bool:
 
 @plain()
 @np.errstate(all="ignore")
-def fed_back(op: Op, inputs: Sequence[Array], theirs: Array) -> Arrays:
-    """Execute a loop; the states that it joins in its first output are the parts of `theirs`."""
+def fed_back(op: Op, inputs: Sequence[Array], theirs: Array) -> Arrays | None:
+    """Execute a loop; the states that it joins in its first output are the parts of `theirs`.
+
+    None if it joins something else.
+    """
     assert isinstance(op, TensorIterator)
     body, number = op.bodies[0], itertools.count(-1)
     graph, joint = body.graph, body.by_port()[0]
-    y = graph.inputs_of(joint.result)[0]  # the state, or an Unsqueeze of it
-    of_state = {y, *graph.inputs_of(y.node)[:1]}
+    y = graph.inputs_of(joint.result)[0]
+    of_state = {y}
+    if graph.node(y.node).type in ("Unsqueeze", "Reshape"):
+        of_state.add(graph.inputs_of(y.node)[0])
     fed = [p for p, r in body.carried().items() if graph.inputs_of(r)[0] in of_state]
+    slicing = joint.slicing
+    if not fed or slicing is None:
+        return None
+    parts = np.moveaxis(theirs, slicing.axis, 0)
 
     def run(body: Body) -> Run:
         once = run_plainly(body)
 
         def step(given: Mapping[int, Array]) -> Mapping[int, Array]:
             before = next(number)
-            if before >= 0 and joint.slicing is not None:
-                parts = np.moveaxis(theirs, joint.slicing.axis, 0)
-                state = parts[joint.slicing.at(before, len(parts))]
-                given = {**given, **{p: state.reshape(given[p].shape) for p in fed}}
+            if before >= 0:
+                state = parts[slicing.at(before, len(parts))]
+                fits = (p for p in fed if given[p].size == state.size)
+                given = {**given, **{p: state.reshape(given[p].shape) for p in fits}}
             return once(given)
 
         return step
@@ -342,8 +352,8 @@ class SavedPartner(Partner):
 
     @staticmethod
     def open(graph: Graph, path: Path) -> SavedPartner:
-        """Open an .npz; UsageError if it is none, OSError if it cannot be read."""
-        with naming_file(str(path), path.suffix):
+        """Open an .npz; UsageError for another kind of file, FileAccessError for a damaged one."""
+        with _reading(str(path)):
             archive = SavedArrays(path)
         try:
             return SavedPartner(graph, archive, str(path))
@@ -375,7 +385,7 @@ class SavedPartner(Partner):
 
     def _read(self, name: str, dtype: ElementType | None) -> Array:
         """Return an array in its intended type, the tensor's element type being `dtype`."""
-        with naming_file(self._file, Path(self._file).suffix):
+        with _reading(self._file, f"[{name}]"):
             array = np.asarray(self._arrays[name])
         if dtype is not None and _lost_its_type(array.dtype, dtype):
             return array.view(dtype.container)
@@ -391,9 +401,13 @@ class SavedPartner(Partner):
 
 
 def saved_arrays(path: Path) -> dict[str, Array]:
-    """Return all arrays of an .npz; UsageError if it is none."""
-    with naming_file(str(path), path.suffix), SavedArrays(path) as arrays:
+    """Return all arrays of an .npz; UsageError, FileAccessError as `SavedPartner.open`."""
+    with _reading(str(path)), SavedArrays(path) as arrays:
         return dict(arrays)
+
+
+def _reading(file: str, array: str = "") -> AbstractContextManager[None]:
+    return naming_file(file, Path(file).suffix, array, CODES["E505"].hint)
 
 
 def _lost_its_type(found: np.dtype[Any], dtype: ElementType) -> bool:

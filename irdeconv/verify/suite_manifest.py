@@ -281,7 +281,8 @@ def open_results(source: str | Path | Mapping[str, Any]) -> Iterator[dict[str, R
         message = f"cannot read {path}: No such file or directory"
         raise FileAccessError(Diagnostic("E100", "error", message, hint=_HINT))
     else:
-        with naming_file(str(path), path.suffix if path.suffix in SAVED else ".npz"):
+        suffix = path.suffix if path.suffix in SAVED else ".npz"
+        with naming_file(str(path), suffix, hint=_HINT):
             arrays = SavedArrays(path)
         with arrays:
             case_of = {name: name.removesuffix(f"/{OUTPUT}") for name in arrays}

@@ -78,6 +78,12 @@ def test_what_is_missing_or_no_array_is_told(place: Path) -> None:
     assert out.endswith("0 of 3 cases passed, 1 missing, 2 unreadable\n")
 
 
+def test_a_text_is_no_archive_of_results(place: Path, tmp_path: Path) -> None:
+    (file := tmp_path / "results.npz").write_text("nothing to unpack")
+    err = answer("suite", "check", place, file, code=2).err
+    assert "one .npz with CASE/y for every case" in " ".join(err.split())
+
+
 def test_one_bad_result_keeps_no_other_from_being_judged(place: Path, tmp_path: Path) -> None:
     """Headers that claim more than memory holds, records, odd sizes, members that are no .npy."""
 
