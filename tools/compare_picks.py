@@ -97,7 +97,7 @@ def left_out(
 ) -> Callable[..., list[Candidate]]:
     """Return a function that lists the same candidates without some families, if others are left.
 
-    A name has several words if a kernel computes a layer by another one, as "decimated direct".
+    A name has several words if a kernel computes a layer by another one, as "convolution direct".
     """
 
     def is_left(candidate: Candidate) -> bool:

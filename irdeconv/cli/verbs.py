@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import SUPPRESS, ArgumentParser, Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from typing import Any, cast
@@ -38,9 +38,13 @@ def verb_parser(verb: str) -> OptionParser:
             checks.check_outputs(this, options)  # of a model it imports NumPy
 
     @cache
-    def options() -> list[VerbOption]:
-        passed = _passed(parser.args).values() if this.passes else ()
+    def options_of(task: str) -> list[VerbOption]:
+        passed = _passed(task).values() if this.passes else ()
         return [*this.options, *passed, *rows(SHARED["COMMON"])]
+
+    def options() -> list[VerbOption]:
+        named = (arg for arg in parser.args if this.passes and arg in PASSED)
+        return options_of(next(named, ""))
 
     parser = OptionParser(f"irdeconv {verb}", this.about, _verbs_with, check, options)
     configure(parser, verb)
@@ -80,11 +84,11 @@ OWN_HELP = {
 }
 
 
-def _passed(args: Sequence[str] = ()) -> dict[str, VerbOption]:
-    """Return the options that a batch passes on, by name; first as the task in `args` has them."""
-    named = next((arg for arg in args if arg in PASSED), "")
-    every, seen = " ".join(PASSED.values()), dict[str, VerbOption]()
-    for task, names in [*[(named, every)] * bool(named), *PASSED.items()]:
+def _passed(first: str = "") -> dict[str, VerbOption]:
+    """Return the options that a batch passes on, by name; as the `first` task has them, if any."""
+    seen: dict[str, VerbOption] = {}
+    every = [(first, " ".join(PASSED.values()))] if first else []
+    for task, names in (*every, *PASSED.items()):
         for option in (*RECORDS[task].options, *rows(SHARED["COMMON"])):
             if option.names and option.names[-1] in names.split():
                 usage = "--certify" if option.name == "--certify" else option.usage

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from irdeconv.ir.spec import Array
-from irdeconv.kernels import deconvolution, jit
+from irdeconv.kernels import deconvolution, jit, machine
 from irdeconv.kernels import scratch as blocking
 from irdeconv.kernels.candidate import (
     ROUNDING_NS,
@@ -50,7 +50,6 @@ from irdeconv.kernels.deconvolution import (
     tile_bytes,
 )
 from irdeconv.kernels.deconvolution_col2im import PHASES, Passes
-from irdeconv.kernels.machine import product_time
 from irdeconv.kernels.products import (
     CALL,
     lanes,
@@ -489,6 +488,6 @@ def _cost(problem: ConvProblem) -> float:
     if problem.rank != 2 or problem.shape[1] != problem.groups:
         return math.inf
     (i0, i1), (o0, o1) = problem.shape[2:], problem.sizes
-    one = 0.0115 * product_time() * (o0 * i0 * i1 + o0 * i1 * o1)
+    one = 0.0115 * machine.product_time() * (o0 * i0 * i1 + o0 * i1 * o1)
     one += 0.135 * (i0 * i1 + o0 * i1 + o0 * o1)
     return problem.shape[0] * problem.outputs * (one + 0.3 * CALL) + 4 * CALL

@@ -239,7 +239,7 @@ def test_winograd_of_random_data_is_as_accurate_as_stated() -> None:
     run(exact["columns"], x, f, want)
     found |= {c.name: c for c in as_deconvolution(w)}
     bounds = {"columns": 1e-6} | {n: 2e-5 for n in found if n.startswith("winograd-")}
-    assert len(bounds) > 1
+    assert len(bounds) > (3 if jit.available() else 1)
     for name, bound in bounds.items():
         run(found[name], x.astype(np.float32), f, y)
         assert np.abs(y - want).max() <= bound * np.abs(want).max(), name

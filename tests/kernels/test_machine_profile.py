@@ -1,4 +1,4 @@
-"""How fast a machine is: packaged profiles, costs made of them, measured kernels."""
+"""How fast a machine is: its vectors, costs scaled to it, measured kernels."""
 
 import os
 from dataclasses import replace
@@ -14,6 +14,7 @@ from irdeconv.kernels import (
     convolution_direct,
     convolution_rows,
     deconvolution_col2im,
+    deconvolution_phases,
     eager,
     jit,
     machine,
@@ -69,11 +70,20 @@ def test_products_alone_depend_on_the_vectors() -> None:
         assert changed == pytest.approx(dict.fromkeys(names, 3.0))
 
 
+def test_separable_windows_depend_on_the_time_of_products() -> None:
+    problem = ConvProblem((1, 8, 20, 20), 8, 8, (4, 4), (2, 2), (1, 1), (1, 1), (40, 40))
+    costs = []
+    for factor in (1.0, 3.0):
+        with products_taking(factor):
+            costs.append(deconvolution_phases._cost(problem))
+    assert costs[0] < costs[1] < 3 * costs[0]
+
+
 @pytest.mark.parametrize(
     ("core", "bits"),
     [("SkylakeX", 512), ("Haswell", 256), ("Zen", 256), ("Nehalem", 128), ("unknown", 256)],
 )
-def test_the_packaged_profile_is_chosen_by_openblas(
+def test_the_core_of_openblas_gives_the_bits_of_vectors(
     core: str, bits: int, monkeypatch: Patch
 ) -> None:
     monkeypatch.setattr(machine, "blas_cores", lambda: frozenset({core}))
