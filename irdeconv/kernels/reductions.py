@@ -163,7 +163,7 @@ class Mean:
 
 
 @dataclass(frozen=True)
-class Reduced:
+class ReducedRows:
     """The largest or the smallest of rows, or of up to `FEW_TERMS` elements along the middle axis.
 
     NumPy's own reductions take as long for each of the few, or their product, as for a row.
@@ -173,10 +173,10 @@ class Reduced:
     ufunc: np.ufunc
 
     @staticmethod
-    def of(block: tuple[int, int, int] | None, ufunc: np.ufunc) -> Reduced | None:
+    def of(block: tuple[int, int, int] | None, ufunc: np.ufunc) -> ReducedRows | None:
         """Return the kernel for `[outer, n, inner]`, if it is one of these."""
         rows = ufunc in (np.maximum, np.minimum) and block and block[2] == 1 <= block[1]
-        return Reduced(block, ufunc) if block and (rows or 0 < block[1] <= FEW_TERMS) else None
+        return ReducedRows(block, ufunc) if block and (rows or 0 < block[1] <= FEW_TERMS) else None
 
     def __call__(self, x: Array, *_: Array, out: Array, team: Team) -> None:
         """Write the results into `out`."""

@@ -84,7 +84,7 @@ class Reduction(Op):
             return Bound(reductions.Mean(block, block[1] if self.averages else 1))
         if self.averages or not axes:
             return None
-        reduced = reductions.Reduced.of(block, ufunc)
+        reduced = reductions.ReducedRows.of(block, ufunc)
         if reduced is not None:
             return Bound(reduced)
         kept = tuple(1 if a in axes else d for a, d in enumerate(shape))

@@ -551,6 +551,16 @@ def _movable(kernel: Kernel | None, finish: fusion.ChainPlan | None) -> bool:
     return finish is None and isinstance(kernel, MovableKernel) and kernel.movable
 
 
+def _listed(
+    candidates: list[Candidate], group: fusion.ConvolutionGroup, computed: bool
+) -> list[Candidate]:
+    """Return the kernels for a group; `computed`: so is its filter."""
+    if computed:
+        return prepared_quickly(candidates)
+    whole = any(isinstance(n.op, WholeSums) for n in group.finish)
+    return [c for c in candidates if not (whole and c.transforms)]  # transforms round
+
+
 def _convolution(
     graph: Graph,
     group: fusion.ConvolutionGroup,
@@ -563,11 +573,7 @@ def _convolution(
     kind = "deconvolution" if layer.deconvolution else "convolution"
     if weights is None and jit.available():
         jit.works()  # the kernel is prepared in every run, too late to choose another
-    listed = tuner.listed(kind, layer.problem)
-    if weights is None:
-        listed = prepared_quickly(listed)
-    elif any(isinstance(n.op, WholeSums) for n in group.finish):
-        listed = [c for c in listed if not c.transforms]  # those round
+    listed = _listed(tuner.listed(kind, layer.problem), group, weights is None)
     choice = tuner.choose(kind, layer.problem, listed, weights, team)
     finish = (
         fusion.plan_chain(graph, group.finish, constants, Value(group.core.id))

@@ -25,7 +25,7 @@ from irdeconv.ops.matrix import MatMul
 from irdeconv.rewrite.infer_specs import infer_specs
 from irdeconv.runtime.fusion import WIDE
 
-_LARGEST, _EXACT = 255, 2**24  # number of u8, and up to which f32 has all whole numbers
+_MOST_U8, _EXACT = 255, 2**24  # number of u8, and up to which f32 has all whole numbers
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def with_whole_numbers(graph: Graph, order: list[Node], constants: Mapping[Value
 
     `order` are the nodes that are executed, `constants` the values that are known.
     """
-    work = _Rewriting(graph, constants)
+    work = _WholeNumbers(graph, constants)
     for node in order:
         if isinstance(node.op, MatMul | ConvolutionBase):
             work.product(node)
@@ -64,7 +64,7 @@ def with_whole_numbers(graph: Graph, order: list[Node], constants: Mapping[Value
 
 
 @dataclass
-class _Rewriting:
+class _WholeNumbers:
     graph: Graph
     constants: Mapping[Value, Array]
     out: Graph = field(init=False)
@@ -84,7 +84,7 @@ class _Rewriting:
         if not (centre.op == Subtract() and _converts(readers[0], "f32")):
             return
         parts = [self._clamped(v) for v in self.graph.inputs_of(centre.id)]
-        if None in parts or _LARGEST * _taps(node.op, weights) > _EXACT:
+        if None in parts or _MOST_U8 * _taps(node.op, weights) > _EXACT:
             return
         pair = tuple(self._whole(v) for v in parts if v is not None)
         if pair not in self.centred:
@@ -102,7 +102,7 @@ class _Rewriting:
                 return None
             value = self.graph.inputs_of(node.id)[0]
         op, dtype = self.graph.node(value.node).op, self.graph.spec(value).dtype
-        inside = isinstance(op, Clamp) and op.min >= 0 and op.max <= _LARGEST
+        inside = isinstance(op, Clamp) and op.min >= 0 and op.max <= _MOST_U8
         return value if inside and str(dtype) == "f32" else None
 
     def _whole(self, value: Value) -> Value:

@@ -23,7 +23,7 @@ from irdeconv.kernels.reductions import (
     Attention,
     MatrixProduct,
     Mean,
-    Reduced,
+    ReducedRows,
     RunningSum,
     Softmax,
 )
@@ -228,14 +228,14 @@ def test_products_with_a_transposed_matrix(shape: tuple[int, ...], monkeypatch: 
 def test_few_terms(block: tuple[int, int, int], ufunc: np.ufunc) -> None:
     x = numbers(*block)
     x[0, 0, 0] = np.nan
-    kernel = Reduced.of(block, ufunc)
+    kernel = ReducedRows.of(block, ufunc)
     if block[1] > FEW_TERMS and ufunc is np.multiply:
         assert kernel is None
         return
     assert kernel is not None
     for one in results(kernel, [x], (block[0], block[2])):
         np.testing.assert_array_equal(one, ufunc.reduce(x, axis=1))
-    assert Reduced.of((3, 17, 2), ufunc) is None
+    assert ReducedRows.of((3, 17, 2), ufunc) is None
 
 
 @pytest.mark.parametrize("apart", [0, 200])
