@@ -55,7 +55,7 @@ from irdeconv.rewrite.targets import ScoreWeights, Target, facts_of, operation_o
 # Operations that are tried for a layer before rules are given up; for each form at first.
 MOST_OPERATIONS, FEW_OPERATIONS = 1500, 150
 STOPPED = f"the search stopped after {MOST_OPERATIONS:,} operations"
-NEW_PLANNED, KNOWN_PLANNED = 12_288, 512  # units of work for an operation: a new one, a known one
+NEW_PLANNED, KNOWN_PLANNED = 8_192, 512  # units of work for an operation: a new one, a known one
 VAIN = "the search stopped, as the target has no convolution of this batch or type"
 CostTables = dict[object, "tuple[FormCost, ...]"]  # by all that they depend on
 VIEWS = (Reshape, Squeeze1, Unsqueeze)  # output and input share their memory

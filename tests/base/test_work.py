@@ -177,13 +177,13 @@ def test_a_lowering_names_the_layer_that_is_too_much(options):
 
 def test_the_search_for_a_form_ends_at_half_of_the_account():
     ended = []
-    for size in (4 * 10**6, 4 * 10**7):
+    for size in (2 * 10**6, 4 * 10**7):
         with ird.Limits(work=size).applied():
             report = ird.lower(HEAD, target="max78000", best_effort=True).report
         rows = [row.refused or "" for layer in report for row in layer.costs]
         ended.append([text for text in rows if "the search stopped at half of the limit" in text])
     assert ended[0]
-    assert "4,000,000 units" in ended[0][0]
+    assert "2,000,000 units" in ended[0][0]
     assert not ended[1]
 
 
