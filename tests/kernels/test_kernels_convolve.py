@@ -201,7 +201,7 @@ def costs(**changes: Any) -> dict[str, float]:
 
 
 def test_cheapest_comes_first_and_is_what_the_field_would_choose(monkeypatch: Patch) -> None:
-    with products_taking(1.0):  # whatever processor this is
+    with products_taking(1.0):  # on every processor
         monkeypatch.setattr(jit, "available", lambda: False)
         found = costs()
         assert list(found) == sorted(found, key=lambda name: found[name])
