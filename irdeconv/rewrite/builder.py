@@ -166,7 +166,8 @@ class GraphBuilder:
         """Whether to fold an operation behind constants: not if that is much work or memory.
 
         Three kinds stay: operations that multiply, those whose result would be large and much
-        larger than its inputs, and those with more axes than NumPy's iterators support.
+        larger than its inputs, and those with more axes than NumPy's iterators support. OpError
+        (E602) without work for a target that has its own operations.
         """
         given = tuple(self.graph.spec(v) for v in inputs)
         size, dtype = specs[0].nbytes, specs[0].dtype
@@ -176,7 +177,12 @@ class GraphBuilder:
             return False
         if any(len(s.shape or ()) > current().rank for s in (*given, *specs)):
             return False
-        return self._has_room(size, inputs) and work.room(effort(op, given, specs))
+        if not self._has_room(size, inputs):
+            return False
+        units = effort(op, given, specs)
+        if self.style.folded:
+            work.take(units, f"folding {op.type} of constants")
+        return self.style.folded or work.room(units)
 
     def _has_room(self, size: int, inputs: tuple[Value, ...]) -> bool:
         given = sum(self.graph.spec(v).nbytes or 0 for v in inputs)

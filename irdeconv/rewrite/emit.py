@@ -96,13 +96,15 @@ class Style:
     `max_rank` is the most axes of tensors if the data has fewer. With `own_pads` the convolution
     behind a zero-insertion pads by itself. With `pads_in_pairs` zeros are inserted by a Pad of two
     axes: OpenVINO's int8 pipeline pads a single axis of size 1 with a wrong value. DepthToSpace
-    takes data of the ranks in `block_ranks`.
+    takes data of the ranks in `block_ranks`. With `folded` no operation on constants stays for want
+    of work: a device would have to run it.
     """
 
     max_rank: int = 4
     own_pads: bool = False
     pads_in_pairs: bool = True
     block_ranks: Sequence[int] = range(3, 6)
+    folded: bool = False
 
 
 @dataclass(frozen=True)

@@ -233,9 +233,10 @@ class LoweringRequest:
             raise misused(f'--only "{self.only}": no layer to lower has this name', hint)
 
     def styled(self, style: Style) -> Style:
-        """Return a style with as many axes as the target allows."""
-        wide = self.target.operations is not None and (self.target.max_rank or 5) >= 5
-        return replace(style, max_rank=5) if wide else style
+        """Return a style with as many axes as the target allows, and for its operations alone."""
+        listed = self.target.operations is not None
+        rank = 5 if listed and (self.target.max_rank or 5) >= 5 else style.max_rank
+        return replace(style, folded=listed and not self.best_effort, max_rank=rank)
 
 
 def is_quantized(graph: Graph, node: Node) -> bool:
@@ -346,8 +347,7 @@ def lower(
 
     `options` are fields of LoweringRequest. Also raises UsageError for an unknown form or target,
     InferenceError if the graph does not fit together, TargetError if a layer that is written
-    violates a condition, LimitError beyond the budget of nodes (`lowered_total`) and for tensors of
-    the lowered graph that are larger than the limits.
+    violates a condition, LimitError beyond the budget of nodes and for tensors beyond the limits.
     """
     request = LoweringRequest.of(form, target, **options)
     if request.only is not None:

@@ -8,6 +8,7 @@ import pytest
 
 import irdeconv as ird
 from irdeconv.base import work
+from irdeconv.base.errors import OpError
 from irdeconv.base.extras import is_plain
 from irdeconv.cli.main import main
 from irdeconv.formats import layers
@@ -24,6 +25,7 @@ from irdeconv.ops.slicing import Slice
 from irdeconv.proof.model import COUNTERS, Unproved
 from irdeconv.rewrite import layer_rules, planning
 from irdeconv.rewrite.builder import GraphBuilder
+from irdeconv.rewrite.emit import Style
 from irdeconv.rewrite.standardize import standardize
 from irdeconv.show.page_details import details_of
 from irdeconv.show.ranks import (
@@ -320,6 +322,27 @@ def test_constants_are_folded_without_compiled_kernels(monkeypatch):
     assert spec.known.tolist() == [2, 2]
     assert seen
     assert not any(seen)
+
+
+@pytest.mark.parametrize(
+    ("limit", "plain", "strict"), [(2**18, "Const", "Const"), (2**14, "Sqrt", None)]
+)
+def test_for_a_target_no_operation_on_constants_stays_for_want_of_work(limit, plain, strict):
+    b, x = Builder.of((1,), np.float32)
+
+    @work.fresh
+    def added(style):
+        made = GraphBuilder(b.graph, b.graph.node(x.node), style=style)
+        value = made.add(Sqrt(), made.const(np.ones(9000, np.float32)))
+        return b.graph.node(value.node).type
+
+    with ird.Limits(work=limit).applied():
+        assert added(Style()) == plain
+        if strict is None:
+            with pytest.raises(OpError, match="folding Sqrt of constants exceeds"):
+                added(Style(folded=True))
+        else:
+            assert added(Style(folded=True)) == strict
 
 
 def test_raising_draws_on_the_account():
