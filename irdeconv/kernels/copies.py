@@ -52,9 +52,22 @@ class ConcatKernel:
     def fixed(self, *arrays: Array, out: Array) -> Prepared | None:
         """See `FixedCall`."""
         pairs = [(x, out[at]) for at, x in zip(self.parts, arrays, strict=True)]
-        calls = Repeated.of((recorded_copy(*pair) for pair in pairs), COPIED_NS * out.size)
+        calls = Repeated.of(self._pieces(pairs, out), COPIED_NS * out.size)
         most = scratch.SIZES.copied_elements
         return calls or kept(out, [(moved, (x,), part) for x, part in pairs], most)
+
+    def _pieces(self, pairs: list[tuple[Array, Array]], out: Array) -> Iterator[Recorded | None]:
+        """Yield copies of all parts within the same rows: parts may share cache lines."""
+        axes = [a for a in range(len(self.parts[0]) - 1) if out.shape[a] > 1]
+        if not axes:
+            yield from (recorded_copy(*pair) for pair in pairs)
+            return
+        axis = max(axes, key=lambda a: (min(out.shape[a], LONG_CUT), -a))
+        size = out.shape[axis]
+        for cut in scratch.pieces(size, scratch.shared_step(size, size, COPIED_NS * out.size)):
+            at = (*[slice(None)] * axis, cut)
+            calls = [recorded_copy(x[at], part[at]) for x, part in pairs]
+            yield None if None in calls else Recorded.joined(filter(None, calls))
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import pytest
 
 from irdeconv.ir.dtypes import ELEMENT_TYPES
 from irdeconv.ir.spec import Array
-from irdeconv.kernels import copies, jit, products, recorded_calls, recurrent
+from irdeconv.kernels import copies, jit, products, recorded_calls, recurrent, scratch
 from irdeconv.kernels.contractions import Contraction
 from irdeconv.kernels.copies import CastKernel
 from irdeconv.kernels.elementwise import sigmoid
@@ -283,6 +283,19 @@ def test_order_of_rows(largest: bool) -> None:
         assert_array_equal(stable_order(rows, largest=largest), wanted)
     first = [sorted(range(20), key=lambda k: (-r[k] if largest else r[k], k)) for r in x]
     assert_array_equal(stable_order(x, largest=largest), first)
+
+
+@fast
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_threads_write_rows_of_all_parts_that_are_joined(threads: int) -> None:
+    """Parts that lie between each other share cache lines."""
+    parts = [np.random.default_rng(k).random((1, 70, 300, k), np.float32) for k in (1, 2, 1)]
+    out = np.empty((1, 70, 300, 4), np.float32)
+    with scratch.shared_by(threads):
+        work = copies.ConcatKernel.of((1, 2, 1), 3).fixed(*parts, out=out)
+    assert len(work.pieces) == (1 if threads == 1 else 2 * threads)
+    work(Threads(threads))
+    np.testing.assert_array_equal(out, np.concatenate(parts, 3))
 
 
 @fast
