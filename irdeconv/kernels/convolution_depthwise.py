@@ -23,6 +23,7 @@ from irdeconv.kernels.scratch import ScratchPlan, Space, contiguous, pieces
 
 WIDTHS = (16, 8, 4, 1)  # elements of vectors
 FRAMED = 1 << 11  # elements of planes that are in frames at once
+CUT_TAPS = 32  # of a plane that threads share, at least: each of them copies all of its input
 
 
 def depthwise_candidates(problem: ConvProblem) -> list[Candidate]:
@@ -63,10 +64,12 @@ def depthwise_work(conv: convolution.Conv3d, blocks: Sequence[ImageChannels]) ->
 
 @dataclass(frozen=True)
 class ImageChannels:
-    """Neighbouring output channels of an image."""
+    """Neighbouring output channels of an image; `vectors` of their planes, at `positions`."""
 
     image: int
     channels: slice
+    vectors: slice
+    positions: slice
 
 
 def blocks_of(conv: convolution.Conv3d, nanoseconds: float = 0) -> list[ImageChannels]:
@@ -74,7 +77,25 @@ def blocks_of(conv: convolution.Conv3d, nanoseconds: float = 0) -> list[ImageCha
     channels = conv.groups * conv.outputs
     step = max(1, min(channels, scratch.SIZES.depthwise_bytes // (conv.plane * conv.itemsize)))
     step = scratch.shared_step(channels, step, nanoseconds, conv.outputs, conv.images)
-    return [ImageChannels(n, some) for n in range(conv.images) for some in pieces(channels, step)]
+    every = [(n, some) for n in range(conv.images) for some in pieces(channels, step)]
+    parts = parts_of(conv, nanoseconds, len(every))
+    return [ImageChannels(*some, *part) for some in every for part in parts]
+
+
+def parts_of(
+    conv: convolution.Conv3d, nanoseconds: float, copies: int
+) -> list[tuple[slice, slice]]:
+    """Split a plane by vectors if there are fewer planes than threads; no two write an element."""
+    (lanes, _, *way), (_, places) = vectors(conv)
+    column, size = conv.sizes[2], len(places)
+    whole = 4 if way == [1, 1] else -(-column // lanes)
+    step = scratch.shared_step(size, size, nanoseconds, whole, copies)
+    ends = np.maximum.accumulate(places + (way[1] - 1) * column + min(lanes, column))
+    starts = [k for k in range(step, size, step) if ends[k - 1] <= places[k]]
+    if conv.taps < CUT_TAPS:
+        starts = []
+    cuts, at = [0, *starts, size], [0, *places[starts].tolist(), conv.plane]
+    return list(zip(map(slice, cuts, cuts[1:]), map(slice, at, at[1:]), strict=True))
 
 
 @dataclass(frozen=True)
@@ -86,12 +107,12 @@ class Depthwise(convolution.Blockwise[ImageChannels]):
 
     def _fixed(self, x: Array, out: Array, b: ImageChannels, finish: Fix) -> Piece:
         target = out[b.image, b.channels]
-        done = finish(target, b.image, b.channels, slice(0, self.conv.plane))
+        done = finish(target[:, b.positions], b.image, b.channels, b.positions)
         first = b.channels.start
         if self.conv.compute != np.float32:
-            return in_turn([self._sums(x[b.image], target, first, self.weights)], done)
+            return in_turn([self._sums(x[b.image], target, first, self.weights, b)], done)
         frame = ScratchPlan().array(frames(self.conv), np.float32)
-        more = self._more(target, first)
+        more = self._more(target, first, b)
         given = x[b.image], self.weights, self.offsets, frame, self._shape, *more
         return in_turn([Recorded.of("depthwise", *given)], done)
 
@@ -103,13 +124,16 @@ class Depthwise(convolution.Blockwise[ImageChannels]):
         first, stop = b.channels.start // conv.outputs, -(-b.channels.stop // conv.outputs)
         part = contiguous(x[b.image, first:stop], conv.compute, space)
         left = first * conv.outputs
-        self._sums(part, total, b.channels.start - left, self.weights[left:])(space)
-        deliver(total, target, epilogue, b.image, b.channels, slice(0, conv.plane))
+        self._sums(part, total, b.channels.start - left, self.weights[left:], b)(space)
+        tile, target = (y[:, b.positions] for y in (total, target))
+        deliver(target if conv.direct else tile, target, epilogue, b.image, b.channels, b.positions)
 
-    def _sums(self, x: Array, total: Array, first: int, weights: Array) -> Callable[[Space], None]:
+    def _sums(
+        self, x: Array, total: Array, first: int, weights: Array, b: ImageChannels
+    ) -> Callable[[Space], None]:
         """Return the call that computes the channels from `first` on of those of `weights`."""
         taps, shape, size, kind = self.offsets, self._shape, frames(self.conv), self.conv.compute
-        more, depthwise = self._more(total, first), compiled().depthwise
+        more, depthwise = self._more(total, first, b), compiled().depthwise
         x, weights = readable(x), readable(weights)
 
         def work(space: Space) -> None:
@@ -117,9 +141,10 @@ class Depthwise(convolution.Blockwise[ImageChannels]):
 
         return work
 
-    def _more(self, total: Array, first: int) -> tuple[Any, ...]:
+    def _more(self, total: Array, first: int, b: ImageChannels) -> tuple[Any, ...]:
         """Return the arguments of the compiled loop behind the frame's shape."""
-        conv, (kind, places) = self.conv, self._vectors
+        conv, (kind, both) = self.conv, self._vectors
+        places = tuple(p[b.vectors] for p in both)
         axes = tuple((s, a.begin) for s, a in zip(self._shape, conv.axes, strict=False))
         return total.reshape(-1, *conv.sizes), first, conv.outputs, axes, places, kind
 

@@ -9,6 +9,7 @@ import pytest
 
 import irdeconv as ird
 from irdeconv.kernels import (
+    convolution_depthwise,
     convolution_direct,
     deconvolution_direct,
     deconvolution_winograd,
@@ -494,6 +495,45 @@ def test_work_that_is_cut_for_threads_is_still_written_down(
     assert work is not None
     work(Threads(threads))
     np.testing.assert_array_equal(out, one)
+
+
+@pytest.mark.parametrize("threads", [2, 3, 8])
+@pytest.mark.parametrize(
+    ("shape", "kernel", "strides", "begin", "sizes"),
+    [
+        ((1, 1, 4410), (64,), (2,), (0,), (2173,)),
+        ((1, 1, 61, 77), (7, 7), (1, 1), (3, 3), (61, 77)),
+        ((1, 2, 61, 13), (7, 7), (1, 1), (3, 3), (61, 13)),
+        ((1, 1, 97, 130), (6, 6), (2, 2), (1, 1), (47, 64)),
+        ((1, 1, 9, 20, 41), (4, 4, 4), (1, 1, 1), (0, 0, 0), (6, 17, 38)),
+    ],
+)
+def test_threads_share_a_plane_by_vectors(
+    shape, kernel, strides, begin, sizes, threads, monkeypatch
+):
+    from irdeconv.kernels.recorded_calls import ProgramCode, recorded_program
+
+    def twice(tile, image, channels, positions):
+        return recorded_program(ProgramCode([(jit.ADDED, (0, 0), 1)], (), 0), [tile], tile)
+
+    def add(tile, image, channels, positions):
+        tile += tile
+
+    lists = kernel, strides, (1,) * len(kernel), begin, sizes
+    problem = ConvProblem(shape, shape[1], shape[1], *lists)
+    x, w = randn(*shape), randn(shape[1], 1, 1, *kernel)
+    [candidate] = convolution_depthwise.depthwise_candidates(problem)
+    want = np.full(problem.out_shape, np.nan, np.float32)
+    candidate.prepare(w)(x, want, None, Threads(1))
+    monkeypatch.setattr(scratch, "SHARED_NS", 10.0)
+    with scratch.shared_by(threads):
+        made = candidate.prepare(w)
+    assert len(made.blocks) > shape[1]
+    fixed, called = (np.full(problem.out_shape, np.nan, np.float32) for _ in range(2))
+    made.fixed(x, fixed, twice)(Threads(threads))
+    made(x, called, add, Threads(threads))
+    np.testing.assert_array_equal(fixed, 2 * want)
+    np.testing.assert_array_equal(called, 2 * want)
 
 
 def test_threads_share_outputs_rather_than_parts_of_planes() -> None:
