@@ -19,6 +19,7 @@ from irdeconv.kernels import scratch
 from irdeconv.kernels.scratch import ITEMS, Space, clear, pieces
 from irdeconv.kernels.threads import Team
 
+REFILLED = 1 << 22  # elements of a computed filter whose places are kept; f32 counts them
 LONG_ITEM = 1e6  # nanoseconds; work is cut into more pieces if each would take longer
 NEARLY = 1.02  # times the least cost
 LONG = 2e6  # nanoseconds of a layer that two threads should gain from, ...
@@ -66,6 +67,15 @@ class NamedKernel(Protocol):
 
 
 @runtime_checkable
+class RefillableKernel(Protocol):
+    """A kernel that reads nothing of its filter but these copies of elements, beside zeros."""
+
+    @property
+    def packed(self) -> list[Array]:
+        """Arrays of another order, which may get the elements of another filter."""
+
+
+@runtime_checkable
 class FixedKernel(Protocol):
     """A kernel that can compute its views of memory at fixed addresses once."""
 
@@ -107,8 +117,7 @@ class Candidate:
     do, instead of the definition's products, and so rounds more. `spreads`: an infinity or NaN of
     the input reaches outputs that do not see it. `estimate` is the source of the cost, if its
     rates are fitted by the tool. `cuts` are other ways to cut the same work, which may be measured,
-    too. `preparing` takes so many nanoseconds more than that of the kernels that prepare least: a
-    filter that is computed is prepared in every run.
+    too.
     """
 
     name: str
@@ -120,7 +129,6 @@ class Candidate:
     spreads: bool = False
     estimate: Estimate | None = None
     cuts: tuple[Candidate, ...] = field(default=(), repr=False)
-    preparing: float = 0.0
 
     @property
     def label(self) -> str:
@@ -139,6 +147,17 @@ class Candidate:
     def given(self, change: Callable[[Array], Array]) -> Candidate:
         """Return it for other filters, which are changed into those that it takes."""
         return replace(self, prepare=lambda w: self.prepare(change(w)))
+
+    def refillable(
+        self, shape: tuple[int, ...], arrange: Callable[[Array], Array], dtype: np.dtype[Any]
+    ) -> tuple[Kernel | None, list[tuple[Array, Array]]]:
+        """Prepare for filters of later: arrays and which element each place has; 0 has none."""
+        size = math.prod(shape)
+        if size < REFILLED:
+            kernel = self.prepare(arrange(np.arange(1, size + 1, dtype=dtype).reshape(shape)))
+            if isinstance(kernel, RefillableKernel):
+                return kernel, [(a, a.astype(np.intp)) for a in kernel.packed]
+        return None, []  # it is prepared in every run
 
 
 def every_cut(candidates: Iterable[Candidate]) -> list[Candidate]:
@@ -183,11 +202,6 @@ def worthwhile(candidates: Sequence[Candidate]) -> list[Candidate]:
         for c in candidates
         if not c.transforms or max(c.cost + ROUNDING_NS, c.cost * ROUNDING) < plain
     ]
-
-
-def prepared_quickly(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """Sort kernels for a filter that is computed in every run: transforming one takes too long."""
-    return sorted((c for c in candidates if not c.transforms), key=lambda c: c.cost + c.preparing)
 
 
 def _zero(x: Array, out: Array, epilogue: Epilogue | None, team: Team) -> None:

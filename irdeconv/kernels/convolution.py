@@ -370,7 +370,7 @@ class WorkRates:
     far: float = 0.00823
     cold: float = 0.238
     summed: float = 0.055
-    singles: float = 21.9
+    singles: float = 40.0
     copied: float = 0.1
     runs: float = 0.585
     strided: float = 0.366

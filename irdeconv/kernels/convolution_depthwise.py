@@ -105,6 +105,11 @@ class Depthwise(convolution.Blockwise[ImageChannels]):
     weights: Array
     offsets: Array
 
+    @property
+    def packed(self) -> list[Array]:
+        """See `RefillableKernel`."""
+        return [self.weights]
+
     def _fixed(self, x: Array, out: Array, b: ImageChannels, finish: Fix) -> Piece:
         target = out[b.image, b.channels]
         done = finish(target[:, b.positions], b.image, b.channels, b.positions)

@@ -56,7 +56,6 @@ from irdeconv.kernels.threads import Team
 ROWS, GAPS, NEAR, EXACT = "rows", "gaps", "near", "integers"
 FINISHED_ROW = 20.0  # nanoseconds by which a plane in parts delays an epilogue
 LEAST_OUTPUTS = 64  # that are worth reading the same input again
-PREPARING_NS = 2.5e5  # nanoseconds that preparing takes more than that of `columns`
 HALOS = 4  # a block has so many times the rows that it shares with the next one, at least
 
 
@@ -390,7 +389,6 @@ def _candidate(layout: VectorLayout) -> Candidate:
         prepare=lambda w: DirectConvolution(layout, w),
         items=layout.items,
         estimate=estimate,
-        preparing=PREPARING_NS,
     )
 
 
@@ -468,6 +466,11 @@ class DirectConvolution:
                 self._items += [
                     _Share(b, group, channels, panels, places[b.size]) for b in layout.blocks
                 ]
+
+    @property
+    def packed(self) -> list[Array]:
+        """See `RefillableKernel`."""
+        return [item.panels.packed for item in self._items if item.block is self.layout.blocks[0]]
 
     def _panels(self, rows: Array, steps: Array | None) -> Panels:
         tile, levels = self.layout.tile, self.conv.levels

@@ -122,6 +122,11 @@ class Im2col(Blockwise[RowBlock]):
 
     matrix: Array
 
+    @property
+    def packed(self) -> list[Array]:
+        """See `RefillableKernel`."""
+        return [self.matrix]
+
     def fixed(self, x: Array, out: Array, finish: Fix) -> Callable[[Team], None] | None:
         """See `FixedKernel`."""
         return super().fixed(x, out, finish) if self.blocks[0].images == 1 else None
@@ -273,6 +278,11 @@ class Pointwise(Blockwise[PositionBlock]):
     """Multiplies blocks of positions, still cached afterwards; `matrix` is `[g, M/g, C/g]`."""
 
     matrix: Array
+
+    @property
+    def packed(self) -> list[Array]:
+        """See `RefillableKernel`."""
+        return [self.matrix]
 
     def _data(self, x: Array, space: Space) -> Array:
         """Return `[N, g, C/g, positions]`."""

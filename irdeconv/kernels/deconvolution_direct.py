@@ -54,7 +54,6 @@ from irdeconv.kernels.scratch import (
 )
 from irdeconv.kernels.threads import Team
 
-PREPARING_CUTS_NS = 6e5  # nanoseconds that preparing takes more than that of `phases`
 LEAST_CHANNELS = 32  # of outputs that are worth reading the same input again
 RUN_OUTPUTS, RUN_MACS = 1 << 16, 1 << 22  # of work that is called together, at most
 
@@ -98,6 +97,12 @@ class DirectDeconvolution:
                 panels = [_panels(group, p, cut, some) for p in cut.products]
                 pairs = zip(full, plans, strict=True)
                 self._items += [_ChannelWork(b, plan, g, some, panels) for b, plan in pairs]
+
+    @property
+    def packed(self) -> list[Array]:
+        """See `RefillableKernel`."""
+        found = {id(p): p.packed for item in self._items for p in item.panels}
+        return list(found.values())
 
     def _plan(self, block: OutputBlock) -> _Alike:
         """Return the tables, or those of a block that is alike."""
@@ -381,5 +386,4 @@ def _candidate(cut: residue_cuts.ResidueCut) -> Candidate:
         prepare=lambda w: DirectDeconvolution(cut, w),
         items=cut.items,
         estimate=estimate,
-        preparing=PREPARING_CUTS_NS,
     )

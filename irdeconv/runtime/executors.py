@@ -40,7 +40,6 @@ from irdeconv.kernels.candidate import (
     MovableKernel,
     NamedKernel,
     every_cut,
-    prepared_quickly,
     worthwhile,
 )
 from irdeconv.kernels.copies import CopyKernel
@@ -121,10 +120,8 @@ class Tuner:
         """Return the best of the candidates, which are sorted by estimated cost."""
         candidates = worthwhile(candidates)
         first = candidates[0]
-        if not self.measure or filter is None or first.cost < WORTH:
-            return KernelChoice(first, f"estimated {first.cost / 1e3:.0f} us")
         rivals = {c.label: c for c in every_cut(candidates) if c.cost <= RIVAL * first.cost}
-        if len(rivals) < 2:
+        if not self.measure or filter is None or first.cost < WORTH or len(rivals) < 2:
             return KernelChoice(first, f"estimated {first.cost / 1e3:.0f} us")
         known = _MEASURED.get((kind, problem)) or self._load().get(_key(kind, problem))
         if known in rivals:
@@ -468,16 +465,20 @@ class _CallExecutor(Executor):
 
 @dataclass(kw_only=True)
 class _ConvolutionExecutor(Executor):
-    """`arguments` are the data, the filter unless it is constant, and the epilogue's operands."""
+    """`arguments` are the data, the filter unless it is constant, and the epilogue's operands.
+
+    `places` is None unless it is computed: arrays that it is copied to, and which elements.
+    """
 
     prepared: Kernel | None
     candidate: Candidate
     layer: fusion.FusedConvolution
     finish: fusion.ChainPlan | None
+    places: list[tuple[Array, Array]] | None
 
     def bind(self, ins: Slots, outs: Slots, team: Team, values: Values) -> Call:
         data, out, finish = ins[0], outs[0], self.finish
-        operands = ins[1:] if self.prepared is not None else ins[2:]
+        operands = ins[1:] if self.places is None else ins[2:]
         given = [values[i] for i in operands]
         # An operand of the epilogue that needs a copy in every run.
         apart = any(a is not None and not a.flags.c_contiguous for a in given)
@@ -486,14 +487,17 @@ class _ConvolutionExecutor(Executor):
             after = finish.after(given, values[out])
         epilogue = None if apart or after else self._epilogue(operands, values)
         fixed = None if apart else self._fixed(data, operands, out, values, after)
-        if fixed is not None:
+        if fixed is not None and not self.places:
             return Always(fixed, team)
 
         def call(values: Values) -> None:
             kernel = self.prepared
-            if kernel is None:  # with a filter that is computed it is prepared in every run
-                kernel = self.candidate.prepare(self.layer.arrange(values[ins[1]]))
+            if kernel is None or self.places:
+                kernel = self._filled(values[ins[1]])
             team.begin()
+            if fixed is not None and kernel is self.prepared:
+                fixed(team)
+                return
             kernel(values[data], values[out], epilogue and epilogue(values), team)
             if after is not None:
                 after(team)
@@ -503,6 +507,16 @@ class _ConvolutionExecutor(Executor):
                 finish(*arrays, out=values[out], team=team)
 
         return call
+
+    def _filled(self, w: Array) -> Kernel:
+        """Return the kernel with a computed filter, which is put into its arrays if possible."""
+        if self.prepared is None or not np.isfinite(w).all():
+            return self.candidate.prepare(self.layer.arrange(w))
+        elements = np.zeros(w.size + 1, self.layer.problem.compute)
+        elements[1:].reshape(w.shape)[...] = w
+        for array, places in self.places or ():
+            np.take(elements, places, out=array, mode="clip")  # faster than "raise"
+        return self.prepared
 
     def _fixed(
         self,
@@ -555,10 +569,8 @@ def _listed(
     candidates: list[Candidate], group: fusion.ConvolutionGroup, computed: bool
 ) -> list[Candidate]:
     """Return the kernels for a group; `computed`: so is its filter."""
-    if computed:
-        return prepared_quickly(candidates)
-    whole = any(isinstance(n.op, WholeSums) for n in group.finish)
-    return [c for c in candidates if not (whole and c.transforms)]  # transforms round
+    whole = computed or any(isinstance(n.op, WholeSums) for n in group.finish)
+    return [c for c in candidates if not (whole and c.transforms)]  # they round and take longer
 
 
 def _convolution(
@@ -583,7 +595,12 @@ def _convolution(
     arguments = [layer.data] if weights is not None else [layer.data, layer.filter]
     if finish is not None:
         arguments += finish.arguments
-    prepared = None if weights is None else choice.candidate.prepare(weights)
+    places = None
+    if weights is not None:
+        prepared: Kernel | None = choice.candidate.prepare(weights)
+    else:
+        shape = shape_of(graph.spec(layer.filter))
+        prepared, places = choice.candidate.refillable(shape, layer.arrange, layer.problem.compute)
     chosen = prepared if isinstance(prepared, NamedKernel) else choice
     return _ConvolutionExecutor(
         arguments=tuple(arguments),
@@ -598,6 +615,7 @@ def _convolution(
         candidate=choice.candidate,
         layer=layer,
         finish=finish,
+        places=places,
     )
 
 

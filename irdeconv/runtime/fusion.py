@@ -375,7 +375,7 @@ class ChainGroup(FusionGroup):
 def dense_inputs(group: FusionGroup) -> tuple[Value, ...]:
     """Return the inputs that a group reads faster if their elements are contiguous in memory."""
     if isinstance(group, ConvolutionGroup):
-        return (group.layer.data,)
+        return tuple(v for v in group.inputs if v != group.layer.filter)
     return group.inputs[:1] if isinstance(group.last.op, Pool | Resizing) else ()
 
 

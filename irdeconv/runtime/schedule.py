@@ -25,6 +25,7 @@ from irdeconv.kernels.scratch import allocate, shared_by
 from irdeconv.kernels.threads import NEVER_SHARED, Threads
 from irdeconv.ops.basic import Const, Convert, VariableOp, macs
 from irdeconv.ops.bodies import BodyOp, bodies_of
+from irdeconv.ops.checks import ViewOp
 from irdeconv.ops.convolution import ConvolutionBase
 from irdeconv.ops.core import Deconvolution
 from irdeconv.ops.elementwise import Multiply, Subtract
@@ -261,6 +262,7 @@ class Settings:
 # Nanoseconds on one thread, with NumPy alone, measured on networks of all kinds.
 MAC = 0.03  # of a (de)convolution or product of matrices
 ELEMENT = 1.0  # of an output of any layer
+PART = 4  # times the elements that a reader sees are copied to make them contiguous, at most
 
 
 def nanoseconds(graph: Graph, nodes: Iterable[Node] | None = None) -> float:
@@ -379,6 +381,11 @@ class _Scheduler:
         constants = self.folded.constants
         views = (spread(self.graph, g, constants) for g in groups)
         self.dense |= {v for v in views if v is not None}
+        for group in reversed(groups):  # what such a view sees, unless that is a small part of it
+            node, given = group.last, group.inputs[:1]
+            if isinstance(node.op, ViewOp) and not self.dense.isdisjoint(outputs_of(node)):
+                seen = sum(s.size or 0 for s in node.specs or ())
+                self.dense |= {v for v in given if (self.graph.spec(v).size or 0) <= PART * seen}
         executors = [
             self._executor(g)
             for g in progress.each("preparing", groups, name=lambda g: g.last.name)

@@ -7,10 +7,12 @@ import irdeconv as ird
 from irdeconv.kernels import eager, jit
 from irdeconv.ops.activation import ReLU
 from irdeconv.ops.convolution import Convolution, GroupConvolution
+from irdeconv.ops.dialect_openvino import ConvolutionBackpropData, GroupConvolutionBackpropData
 from irdeconv.ops.elementwise import Add, Divide, FakeQuantize, Greater, Multiply
 from irdeconv.ops.generation import Identity
 from irdeconv.ops.matrix import MatMul
 from irdeconv.ops.movement import Concat, Reshape
+from irdeconv.runtime.fusion import FusedConvolution
 from support.plan_graphs import Builder, plans, randn, same, steps_of
 
 TINY = np.finfo(np.float32).tiny
@@ -88,20 +90,36 @@ def test_sums_of_integers_with_a_filter_known_in_part_are_prepared_in_every_run(
         assert plan.run([data, np.array([last])])["y0"].reshape(-1).tolist() == want
 
 
-@pytest.mark.skipif(not jit.available(), reason="needs numba")
-def test_a_computed_filter_takes_a_kernel_that_is_prepared_quickly() -> None:
-    b, x = Builder.of((1, 16, 4, 4))
-    w = b.input((16, 16, 3, 3), name="w")
-    graph = b.done(b.add(Convolution(), x, w), b.add(Convolution(), x, randn(16, 16, 3, 3)))
-    computed, constant = ird.compile(graph, threads=1).steps
-    assert (computed.kernel, constant.kernel) == ("convolution columns", "convolution direct")
+def layers_with_computed_filters(given=None):
+    one = {"strides": (2, 2), "pads_begin": (1, 1), "pads_end": (1, 1)}
+    layers = [
+        (Convolution(), (5, 8, 1, 1)),
+        (Convolution(pads_begin=(1, 1), pads_end=(1, 1)), (9, 8, 3, 3)),
+        (GroupConvolution(**one), (8, 1, 1, 3, 3)),
+        (GroupConvolution(**one), (2, 3, 4, 5, 3)),
+        (ConvolutionBackpropData(**one), (8, 6, 4, 4)),
+        (GroupConvolutionBackpropData(**one), (2, 4, 3, 3, 3)),
+    ]
+    b, x = Builder.of((1, 8, 7, 6))
+    filters = given or [b.input(shape, name=f"w{i}") for i, (_, shape) in enumerate(layers)]
+    graph = b.done(*(b.add(op, x, w) for (op, _), w in zip(layers, filters, strict=True)))
+    return graph, [shape for _, shape in layers]
 
 
-@pytest.mark.skipif(not jit.available(), reason="needs numba")
-def test_a_large_layer_with_a_computed_filter_takes_the_compiled_kernel() -> None:
-    b, x = Builder.of((1, 128, 64, 64))
-    graph = b.done(b.add(Convolution(), x, b.input((128, 128, 3, 3), name="w")))
-    assert [s.kernel for s in ird.compile(graph, threads=1).steps] == ["convolution direct"]
+def test_kernels_of_computed_filters_are_prepared_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, shapes = layers_with_computed_filters()
+    fused, plain = (ird.compile(graph, threads=1, fuse=fuse) for fuse in (True, False))
+    feeds = [randn(1, 8, 7, 6), *(randn(*shape) for shape in shapes)]
+    for w in feeds[-2:]:
+        w[0, 1, 0] = np.inf  # zeros that are inserted must not meet it
+    constant = ird.compile(layers_with_computed_filters(feeds[1:])[0], threads=1)
+    for got, want in zip(fused.run(feeds).values(), constant.run(feeds[:1]).values(), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+    if jit.available():
+        monkeypatch.setattr(FusedConvolution, "arrange", None)
+    for _ in range(2):
+        feeds = [randn(1, 8, 7, 6), *(randn(*shape) for shape in shapes)]
+        same(fused.run(feeds), plain.run(feeds))
 
 
 def test_many_small_images_are_few_tiles() -> None:
