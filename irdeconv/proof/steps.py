@@ -6,7 +6,7 @@ The rules of movements are in `language`; here are the primitives that they call
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from typing import Any
@@ -203,6 +203,25 @@ def _settled(x: View) -> View:
     return x
 
 
+def _at_whole_periods(x: View) -> View:
+    """Let known axes of moved data begin with a period, so that more views are at one place."""
+    for a, axis in enumerate(x.axes):
+        r, numbers = axis.radix, [axis.shift, *(n for row in axis.bounds for n in row)]
+        fits = axis.coordinate is not None and r > 1 and x.blocks is None and not x.is_finished
+        if not fits or any(type(n) is not int for n in numbers):
+            continue
+        live = np.flatnonzero((x.table >= 0).any(tuple({*range(len(x.axes))} - {a})))
+        # Position q of place t = q + shift has the place q + begin now: the same one of the base.
+        begin = np.unique((live - axis.shift) % r + axis.shift - live)
+        bounds = [np.unique(-(-(n - live) // r) * r) for n in numbers[1:]]
+        if {len(v) for v in (begin, *bounds)} == {1}:
+            ends = [int(v[0]) for v in bounds]
+            rows = tuple(dict.fromkeys(zip(ends[::2], ends[1::2], strict=True)))
+            x = replace(x, table=np.roll(x.table, -axis.shift, a))
+            x = with_axis(x, a, replace(axis, shift=int(begin[0]), bounds=rows))
+    return x
+
+
 def _strided(x: View, a: int, step: int) -> View:
     """Take outputs v = step*q + shift of the convolutions for position q along an axis of sums."""
     axis, blocks = x.axes[a], []
@@ -239,7 +258,7 @@ def _alike(case: Case, a: Axis, b: Axis) -> bool:
 def _together(c: _OpenCall, views: Sequence[View]) -> Moved:
     """Return the sum of views, as one view if they are at the same places."""
     first, found, blocks = views[0], list[View](), list[tuple[KernelSums, ...]]()
-    rows = 0  # of the blocks so far
+    rows, places = 0, dict[Any, int]()  # rows of the blocks so far; `places` of fixed sizes
     for v in views:
         like = v.activation == first.activation and (v.blocks is None) == (first.blocks is None)
         need(like and (v.blocks is not None or not v.is_finished), f"{c.layer} joins unlike things")
@@ -247,7 +266,10 @@ def _together(c: _OpenCall, views: Sequence[View]) -> Moved:
         v = replace(v, table=np.where(v.table < 0, -1, v.table + rows)) if rows else v
         blocks += v.blocks or ()
         rows += sum(b[0].rows for b in v.blocks or ())
-        at = next((i for i, u in enumerate(found) if _same_places(c.case, u, v)), len(found))
+        if c.case.count:
+            at = next((i for i, u in enumerate(found) if _same_places(c.case, u, v)), len(found))
+        else:
+            at = places.setdefault((v.runs, v.axes), len(found))
         found[at : at + 1] = [_over(c, u, v) for u in found[at : at + 1]] or [v]
     if first.blocks is not None:
         need(len(found) == 1, f"{c.layer} joins other shapes or places")
@@ -395,7 +417,7 @@ def _copies(c: _OpenCall, x: View, weights: Array, windows: Sequence[Relation]) 
     for t in np.unique(tap):
         at = zip(np.unravel_index(t, taps), rows, strict=True)
         cuts = [(-d * int(i), -d * (n - 1 - int(i))) for i, (n, d, *_) in at]
-        moved = _settled(padded(c.case, x, dict(enumerate(cuts, 2))))
+        moved = _at_whole_periods(_settled(padded(c.case, x, dict(enumerate(cuts, 2)))))
         parts.append(taken(moved, 1, np.where(tap == t, channel, -1), joins=True))
     return _together(c, parts)
 
@@ -415,29 +437,30 @@ def _sums(c: _OpenCall, x: View, filter: Any, windows: Sequence[Relation]) -> Vi
     along = sorted((i for i, a in enumerate(places) if a), key=lambda i: places[i] or 0)
     order = [places.index(0), places.index(None), *along]
     batch, spatial = x.axes[order[0]], [x.axes[i] for i in along]
-    channels, live = _live_places(c, by_channel(x.table, order))
-    count = g * inner
-    need(channels.size == count, f"{c.layer} has {channels.size} channels, its filter {count}")
+    table, count = by_channel(x.table, order), g * inner
+    need(len(table) == count, f"{c.layer} has {len(table)} channels, its filter {count}")
     at = [outer.get(a.coordinate or 0) for a in spatial]
     kernel = [1 if i is None else taps[i] for i in at]
     to = sorted(range(len(taps)), key=lambda i: (i not in at, at.index(i) if i in at else 0))
     weights = filter.array.transpose(0, 1, 2, *(3 + i for i in to)).reshape(g, m, inner, *kernel)
-    reads, made = [], {0: batch}
-    for axis, i, r in zip(spatial, at, live, strict=True):
+    reads, made, block = [], {0: batch}, []
+    for axis, i in zip(spatial, at, strict=True):
         w = Relation(1, 1, 1, 0, axis.length, 1, axis.length) if i is None else windows[i]
         # Elements that the axis skips by its step are skipped by taps that reach further.
         by, whole_axis = axis.step, replace(axis, length=axis.span, step=1)
-        reads.append(Read(whole_axis, w.dilation * by, w.pad * by, r, (), w.stride * by))
+        reads.append(Read(whole_axis, w.dilation * by, w.pad * by, (), (), w.stride * by))
         made[axis.coordinate or 0] = Axis(w.outputs, axis.coordinate)
-    channels = channels.reshape(g, inner)
-    read = (channels >= 0).any(0)
-    numbered, weights = isinstance(filter, Numbers), weights[:, :, read]
-    sums = KernelSums(weights, numbered, channels[:, read], tuple(reads))
+    for channels, live in _live_places(c, table):
+        channels = channels.reshape(g, inner)
+        chosen = (channels >= 0).any(0)
+        own = tuple(replace(read, live=r) for read, r in zip(reads, live, strict=True))
+        numbered, some = isinstance(filter, Numbers), weights[:, :, chosen]
+        block.append(KernelSums(some, numbered, channels[:, chosen], own))
     out = [[made[a.coordinate or 0] for a in row] for row in (rows[0], *rows[2:])]
     out.insert(1, [Axis(g * m)])
     axes = tuple(a for row in out for a in row)
     table = np.arange(g * m).reshape([a.rows for a in axes])
-    return View(x.type, table, axes, tuple(map(len, out)), ((sums,),))
+    return View(x.type, table, axes, tuple(map(len, out)), (tuple(block),))
 
 
 def _outer_axes(
@@ -459,21 +482,26 @@ def _outer_axes(
     return x, outer
 
 
-def _live_places(c: _OpenCall, table: Array) -> tuple[Array, list[Ints]]:
-    """Return the row of each channel, and per axis the places of a period that are not zero."""
-    used = (table >= 0).any(axis=0)
-    n = used.ndim
-    live = [
-        tuple(np.flatnonzero(used.any(axis=tuple({*range(n)} - {a}))).tolist()) or (0,)
-        for a in range(n)
-    ]
-    channels = last(table, [r[0] for r in live])
-    need(math.prod(map(len, live)) <= MOST_LIVE, f"{c.layer} reads too much of a period")
-    index: Any = (slice(None), *np.ix_(*live))
-    # One table of channels is kept for all of them, so each has to have the same rows.
-    same = table[index].reshape(len(table), -1) == channels[:, None]
-    need(same.all(), f"{c.layer} reads unlike elements of a period")
-    return channels, live
+def _live_places(c: _OpenCall, table: Array) -> Iterator[tuple[Array, list[Ints]]]:
+    """Yield the rows of channels that are zeros at the same places of a period, -1 of the others.
+
+    Beside them stand, per axis, the places that are not zero.
+    """
+    flat = (table >= 0).reshape(len(table), -1)
+    kinds: dict[bytes, list[int]] = {}
+    for i in np.flatnonzero(flat.any(1)).tolist() or [0]:
+        kinds.setdefault(flat[i].tobytes(), []).append(i)
+    for those in kinds.values():
+        places = np.nonzero(table[those[0]] >= 0)
+        live = [tuple(np.unique(at).tolist()) or (0,) for at in places]
+        need(math.prod(map(len, live)) <= MOST_LIVE, f"{c.layer} reads too much of a period")
+        channels, some = np.full(len(table), -1), table[those]
+        channels[those] = last(some, [r[0] for r in live])
+        index: Any = (slice(None), *np.ix_(*live))
+        # One table of channels is kept for all of them, so each has to have the same rows.
+        same = some[index].reshape(len(those), -1) == channels[those, None]
+        need(same.all(), f"{c.layer} reads unlike elements of a period")
+        yield channels, live
 
 
 def weighed(
