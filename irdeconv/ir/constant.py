@@ -225,7 +225,9 @@ class MovedData:
         """Return a constant of whole bytes unchanged, to be moved."""
         if isinstance(source, MovedData):
             return source
-        tables = tuple(IndexTable(np.arange(n), (a,)) for a, n in enumerate(shape))
+        kinds = [np.int32 if n < 2**31 else np.int64 for n in shape]
+        rows = enumerate(zip(shape, kinds, strict=True))
+        tables = tuple(IndexTable(np.arange(n, dtype=kind), (a,)) for a, (n, kind) in rows)
         return MovedData(source, dtype, tables, tuple((a,) for a in range(len(shape))))
 
     @staticmethod
@@ -369,15 +371,16 @@ def _varying(table: IndexTable) -> set[int]:
 
 def _fetched(source: Array, index: list[Array], zero: Any) -> Array:
     """Return the elements at an index of each axis, `zero` at NO_ELEMENT; a view if possible."""
-    kept = [np.flatnonzero(i != NO_ELEMENT) for i in index]
-    used = [i[k] for i, k in zip(index, kept, strict=True)]
+    kept = [np.flatnonzero(i != NO_ELEMENT) if NO_ELEMENT in i else None for i in index]
+    used = [i if k is None else i[k] for i, k in zip(index, kept, strict=True)]
     slices = [_as_slice(i) for i in used]
     view = source[tuple(s or slice(None) for s in slices)]
     for axis, (i, s) in enumerate(zip(used, slices, strict=True)):
         view = view if s else view.take(i, axis)
-    if all(len(k) == len(i) for i, k in zip(index, kept, strict=True)):
+    if all(k is None for k in kept):
         return view
     out = np.full([len(i) for i in index], zero, source.dtype)
+    kept = [np.arange(len(i)) if k is None else k for i, k in zip(index, kept, strict=True)]
     places = [_as_slice(k) for k in kept]
     out[np.ix_(*kept) if None in places else tuple(places)] = view
     return out
@@ -387,10 +390,10 @@ def _as_slice(index: Array) -> slice | None:
     """Return the slice that takes an index; None if it has uneven steps."""
     if len(index) < 2:
         return slice(index[0], index[0] + 1) if len(index) else slice(0, 0)
-    step = int(index[1] - index[0])
-    if not step or (np.diff(index) != step).any():
-        return None
+    step = int(index[1]) - int(index[0])
     stop = int(index[-1]) + step
+    if not step or stop - int(index[0]) != step * len(index) or (np.diff(index) != step).any():
+        return None
     return slice(int(index[0]), None if stop < 0 else stop, step)
 
 
