@@ -148,7 +148,7 @@ def _near(file: Path) -> str:
     near = stems[:1] or [same[stem] for stem in nearest(file.stem, same)]
     near = near or nearest(file.name, alike, 0.75)
     kin = [*same.values()] or (alike if groups else [])
-    there_is = f"has {first_names(kin)}" if kin else "has no such file"
+    there_is = f"has {first_names(kin)}" if kin else f"has no {file.suffix or 'such'} file"
     folder = "this folder" if file.parent == Path() else file.parent
     return question(near) or f"{folder} {there_is}"
 

@@ -49,6 +49,7 @@ from irdeconv.formats.onnx_lowering import SUFFIX
 from irdeconv.formats.text import dump
 from irdeconv.ir.graph import Graph, Node
 from irdeconv.ir.spec import Array
+from irdeconv.public.showing import side_in
 from irdeconv.runtime.bench import require_measurable, sorted_out
 from irdeconv.runtime.measure import Effort
 from irdeconv.runtime.program import Step
@@ -322,12 +323,8 @@ def _compare(
         return ird.compare(a, b, inputs, **wanted)
     runtime, file = checks.runtime_and_file(other)
     if runtime is not None:
-        readable = args.file != "-" and not args.file.endswith((".json", ".ird"))
-        if runtime == "onnxruntime":
-            readable = readable and is_onnx(args.file)
-        file = file or (args.file if readable else "")
-        weights = args.weights if file == args.file else args.other_weights
-        peer = f"{runtime}:{file}" if file else runtime
+        peer = other if file else side_in(runtime, args.file)
+        weights = args.weights if file in ("", args.file) else args.other_weights
         precision: Precision = args.peer_precision or "f32"
         return ird.compare(a, peer, inputs, **wanted, weights=weights, peer_precision=precision)
     if other.endswith(SAVED):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -16,7 +17,7 @@ import numpy as np
 from irdeconv.base.arguments import checked
 from irdeconv.base.errors import IrdeconvError, UsageError, misused
 from irdeconv.formats.kinds import SAVED
-from irdeconv.formats.models import ModelLike, graph_of, looks_like_a_model
+from irdeconv.formats.models import ModelLike, graph_of, is_onnx, looks_like_a_model
 from irdeconv.ir.graph import Graph
 from irdeconv.public.reading import infer
 from irdeconv.public.rewriting import write
@@ -38,7 +39,7 @@ from irdeconv.show.page_details import ValueCollector
 from irdeconv.verify.certificates import Certificates
 from irdeconv.verify.comparison import Comparison, Tolerance, compare_arrays, compare_plan
 from irdeconv.verify.partner import Partner, PlanPartner, Precision, SavedPartner, saved_arrays
-from irdeconv.verify.reduce import PEER, find_around, write_around
+from irdeconv.verify.reduce import ONNX_PEER, PEER, find_around, write_around
 from irdeconv.verify.runtimes import OnnxRuntimePartner, OpenVinoPartner, openvino
 
 
@@ -55,7 +56,7 @@ def compare(
 ) -> Comparison:
     """Run a model and compare every layer with another side, on the same inputs.
 
-    `b` is a model, arrays by name or an .npz of them, "openvino" (the same graph there),
+    `b` is a model, arrays by name or an .npz of them, "openvino" (the same file or graph there),
     "openvino:FILE.xml" (another one, whose .bin is `weights`) or "onnxruntime:FILE.onnx", of which
     "onnxruntime" is enough if `a` is a file. OpenVINO computes every layer in f32, or in
     `peer_precision`: "bf16", or "int8" for quantized layers as in production. Each layer is
@@ -76,7 +77,7 @@ def compare(
     if isinstance(a, Mapping) or _is_saved(a):
         return compare_arrays(_arrays(a), _arrays(b), tolerance)
     plan = compile(a, None, threads=1, fuse=False, once=True)
-    b = _runtime_of(a, b)
+    b = side_in(b, a) if isinstance(b, str) and b in (PEER, ONNX_PEER) else b
     with TemporaryDirectory(prefix="irdeconv-") as folder:
         start, other = _second_side(plan, b, inputs, weights, folder, peer_precision)
         result = compare_plan(plan, start, inputs, tolerance)
@@ -85,10 +86,13 @@ def compare(
         return replace(result, other=other)
 
 
-def _runtime_of(a: Any, b: Any) -> Any:
-    """Return the second side; "onnxruntime" alone runs the file of the first one."""
-    in_runtime = isinstance(b, str) and b == "onnxruntime" and isinstance(a, str | PathLike)
-    return f"{b}:{a}" if in_runtime else b
+def side_in(runtime: str, source: object) -> str:
+    """Return a runtime as the second side, with the first one's file if the runtime reads it."""
+    file = os.fspath(source) if isinstance(source, str | PathLike) else "-"
+    reads = file != "-" and not file.endswith((".json", ".ird"))
+    if runtime == ONNX_PEER:
+        reads = reads and is_onnx(file)
+    return f"{runtime}:{file}" if reads else runtime
 
 
 def _is_saved(side: object) -> bool:

@@ -29,7 +29,7 @@ from irdeconv.base.markup import html_text, html_title, line
 from irdeconv.base.tables import printable
 from irdeconv.ir.attributes import Ints
 from irdeconv.ir.constant import ComputedData, ConstantData
-from irdeconv.ir.graph import Graph, Node, Value
+from irdeconv.ir.graph import Graph, Node, Value, reached
 from irdeconv.ir.op import Op
 from irdeconv.ir.spec import Array
 from irdeconv.kernels.machine import one_blas_thread
@@ -226,18 +226,24 @@ class Follower:
 
         With `numbers` the outputs are numbers of elements, and known data is 0.
         """
-        graph = self.plan.graph
-        node, known = graph.node(value.node), graph.spec(value).known
-        if value.node in outputs:
-            return outputs[value.node][value.port]
-        if numbers and known is not None and is_real(known):
-            return np.zeros(known.shape, np.int64)
-        if known is not None or node.op.rounding.carry != "moves":
-            return known
-        inputs = [self._moved(v, outputs, numbers=numbers) for v in graph.inputs_of(node.id)]
-        arrays = [x for x in inputs if x is not None]
-        whole = 0 < len(arrays) == len(inputs)
-        return evaluate(node.op, arrays)[value.port] if whole else None
+        graph, made = self.plan.graph, dict[Value, Array | None]()
+        for i, arrays in outputs.items():
+            made |= {Value(i, port): array for port, array in enumerate(arrays)}
+
+        def moves(i: int) -> bool:
+            return i not in outputs and graph.node(i).op.rounding.carry == "moves"
+
+        behind = reached([value.node], lambda i: graph.producers(i) if moves(i) else ())
+        for node in (n for n in graph.topological() if n.id in behind.difference(outputs)):
+            inputs = [made[v] for v in graph.inputs_of(node.id)] if moves(node.id) else []
+            given = [x for x in inputs if x is not None]
+            outs = evaluate(node.op, given) if 0 < len(given) == len(inputs) else ()
+            for port in range(node.outputs):
+                known = graph.spec(port_of := Value(node.id, port)).known
+                if numbers and known is not None and is_real(known):
+                    known = np.zeros(known.shape, np.int64)
+                made[port_of] = known if known is not None or not outs else outs[port]
+        return made[value]
 
     def outputs(self, mine: dict[str, Array]) -> list[str]:
         """Compare the model outputs in order; return those that only one side has."""

@@ -129,6 +129,19 @@ def test_what_is_no_state_is_not_fed_back(y: str, part: int) -> None:
     assert tensor.own == pytest.approx(0.25)
 
 
+def test_states_are_found_behind_a_long_way() -> None:
+    """Each of 64 layers reads the one before twice."""
+    way = const(5, 0, "i64")
+    for at in range(6, 134, 2):
+        way += node(at, "opset1.Split", at - 1 if at > 6 else 3, 5, more="{num_splits = 2}")
+        way += node(at + 1, "opset1.Concat", f"%{at}#0", f"%{at}#1", more="{axis = 0}")
+    graph = rounding_loop(tail=way + results(133, first=200))
+    (theirs,) = ird.run(graph, [X + np.float32(1e-7) * (np.arange(8).reshape(4, 2) == 0)]).values()
+    report = ird.compare(graph, {"n133": theirs}, [X])
+    assert report.passed, report
+    assert report.tensors[0].max_abs == 1
+
+
 def test_a_wrong_state_is_reported_where_it_is() -> None:
     graph = rounding_loop()
     (theirs,) = ird.run(graph, [X]).values()

@@ -235,6 +235,8 @@ def test_onnx_files_in_both_runtimes(runtime: str, fault: str, tmp_path: Path) -
     if first is not None:
         assert FAULTS[fault] in report.graph.node(first.node).names_of(0)
     assert main(["compare", str(files[1]), runtime]) == 0
+    of_file = ird.compare(files[1], f"{runtime}:{files[1]}", x)
+    assert ird.compare(files[1], runtime, x).tensors == of_file.tensors
 
 
 ROUNDED_ONCE = {
