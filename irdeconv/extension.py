@@ -47,6 +47,8 @@ def load(path: str | PathLike[str]) -> ModuleType:
     there is no such file, UsageError (E700) if it raises an exception.
     """
     file = Path(path)
+    if file.is_dir():
+        raise misused(f"the extension {path} is a folder", "name a .py file in it")
     try:
         open_file(file).close()
     except (OSError, ValueError) as e:  # a ValueError: the path has a NUL

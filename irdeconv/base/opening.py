@@ -83,10 +83,16 @@ def reading_hint(path: PathText, number: int | None) -> str | None:
             return _link_hint(file)
         if re.fullmatch(r"[EW]\d{3}", text):
             return f"irdeconv codes {text} explains it"
+        if text.startswith("file://"):
+            return f"a path has no file://: {text.removeprefix('file://')}"
         if "://" in text:
             return "download it first, and name the file"
         if text.startswith("~/"):
             return f"the shell replaces ~ only where a word begins: {Path.home()}{text[1:]}"
+        if variable := re.match(r"\$\w+|\$\{\w+\}|%\w+%", text):
+            return f"{variable[0]} is a variable that the shell did not replace"
+        if is_file(slashes := text.replace("\\", "/")):
+            return question([slashes])
         if not file.parent.exists():
             return f"there is no folder {file.parent}"
         return _near(file)

@@ -270,7 +270,8 @@ def parse_shapes(texts: Iterable[str], option: str = "--shape") -> dict[str, Sha
         items = [("", text)] if "[" not in text else _split(text)
         for name, dims in items:
             if name in out:
-                raise misused(f'{option} names "{name}" twice', "leave one out")
+                which = f'names "{name}" twice' if name else "has two shapes without a name"
+                raise misused(f"{option} {which}", "leave one out" if name else "write NAME[1,3]")
             try:
                 out[name] = parse_shape(dims)
             except ValueError as e:

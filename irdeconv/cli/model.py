@@ -516,6 +516,8 @@ def _npz(
         if named and not (left and other):
             return named
         has = f"{count(len(arrays), 'array')} ({some(arrays)})"
+    if not left:
+        raise misused(f"{path} has {has}, and each input has a value already", "leave it out")
     names = "=..., ".join(left)
     message = f"{path} has {has}, none for the input{'s' * (len(left) > 1)} {', '.join(left)}"
     raise misused(message, f"name the arrays like the inputs: np.savez(file, {names}=...)")

@@ -91,6 +91,9 @@ def _near(name: str) -> str | None:
 
 def require_peer(name: str) -> None:
     """Raise UsageError for an unknown name, UnsupportedError if a package of it is missing."""
+    runtime, _, file = name.partition(":")
+    if file and runtime in PEERS:
+        raise misused(f"{runtime} executes the same model", f"write {runtime} alone")
     if name not in PEERS and "." in name:
         hint = "a report that bench --save wrote is a .json"
         raise misused(f"{name} is no report", hint) if Path(name).exists() else missing(name)
