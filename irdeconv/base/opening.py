@@ -83,10 +83,9 @@ def reading_hint(path: PathText, number: int | None) -> str | None:
             return _link_hint(file)
         if re.fullmatch(r"[EW]\d{3}", text):
             return f"irdeconv codes {text} explains it"
-        if text.startswith("file://"):
-            return f"a path has no file://: {text.removeprefix('file://')}"
         if "://" in text:
-            return "download it first, and name the file"
+            here = text.startswith("file:")
+            return "write its path alone" if here else "download it first, and name the file"
         if text.startswith("~/"):
             return f"the shell replaces ~ only where a word begins: {Path.home()}{text[1:]}"
         if variable := re.match(r"\$\w+|\$\{\w+\}|%\w+%", text):

@@ -271,7 +271,7 @@ def parse_shapes(texts: Iterable[str], option: str = "--shape") -> dict[str, Sha
         for name, dims in items:
             if name in out:
                 which = f'names "{name}" twice' if name else "has two shapes without a name"
-                raise misused(f"{option} {which}", "leave one out" if name else "write NAME[1,3]")
+                raise misused(f"{option} {which}", "leave one out")
             try:
                 out[name] = parse_shape(dims)
             except ValueError as e:

@@ -229,13 +229,10 @@ class Follower:
         graph, made = self.plan.graph, dict[Value, Array | None]()
         for i, arrays in outputs.items():
             made |= {Value(i, port): array for port, array in enumerate(arrays)}
-
-        def moves(i: int) -> bool:
-            return i not in outputs and graph.node(i).op.rounding.carry == "moves"
-
-        behind = reached([value.node], lambda i: graph.producers(i) if moves(i) else ())
+        moving = {n.id for n in graph.nodes() if n.op.rounding.carry == "moves"}.difference(outputs)
+        behind = reached([value.node], lambda i: graph.producers(i) if i in moving else ())
         for node in (n for n in graph.topological() if n.id in behind.difference(outputs)):
-            inputs = [made[v] for v in graph.inputs_of(node.id)] if moves(node.id) else []
+            inputs = [made[v] for v in graph.inputs_of(node.id)] if node.id in moving else []
             given = [x for x in inputs if x is not None]
             outs = evaluate(node.op, given) if 0 < len(given) == len(inputs) else ()
             for port in range(node.outputs):
