@@ -8,6 +8,7 @@ docs/extensions.md has an example.
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from importlib.util import module_from_spec, spec_from_file_location
 from os import PathLike, fspath
 from pathlib import Path
@@ -47,12 +48,13 @@ def load(path: str | PathLike[str]) -> ModuleType:
     there is no such file, UsageError (E700) if it raises an exception.
     """
     file = Path(path)
-    if file.is_dir():
-        raise misused(f"the extension {path} is a folder", "name a .py file in it")
     try:
         open_file(file).close()
     except (OSError, ValueError) as e:  # a ValueError: the path has a NUL
-        raise unreadable(fspath(path), e, "the extension ") from None
+        found = unreadable(fspath(path), e, "the extension ")
+        if file.is_dir():
+            found.diagnostics = [replace(found.diagnostics[0], hint="name a .py file in it")]
+        raise found from None
     key = file.resolve()
     if key not in _LOADED:
         _LOADED[key] = _executed(key, fspath(path))
