@@ -431,12 +431,12 @@ class _Nesting:
 
 def _contents(group: LayerGroup, inside: Sequence[LayerBox]) -> Iterator[str]:
     """Yield the contents of a group: the number of layers, and their most frequent types."""
-    layers = count(len(inside), "layer")
+    layers = f"{len(inside):,} layers"
     yield f"{layers} in {group.repeats} equal blocks" if group.repeats else layers
     types = Counter(b.type for b in inside)
     most = sorted(types, key=lambda t: (-types[t], t))
     for some in range(min(TYPES, len(most)), 0, -1):
-        text = ", ".join(f"{types[t]} {t}" for t in most[:some]) + ", ..." * (some < len(most))
+        text = ", ".join(f"{types[t]:,} {t}" for t in most[:some]) + ", ..." * (some < len(most))
         if some == 1 or measure(text) <= FACT_WIDTH:
             yield text
             break
