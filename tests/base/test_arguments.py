@@ -102,12 +102,6 @@ def test_sizes_of_numpy_are_sizes() -> None:
         ird.explain(DECONV, solve=[8.5])  # type: ignore[list-item]
 
 
-def test_a_file_without_certificates(tmp_path: Path) -> None:
-    (tmp_path / "c.json").write_text("{}")
-    with pytest.raises(ird.UsageError, match="holds no certificates"):
-        ird.check_certificate(DECONV, ird.lower(DECONV), tmp_path / "c.json")
-
-
 def test_a_hint_names_no_option_that_only_commands_have() -> None:
     with pytest.raises(ird.InputError, match=r"beside the \.xml, or name it with weights=$"):
         ird.read(DECONV, weights="nowhere.bin")

@@ -64,7 +64,6 @@ MISUSES: dict[str, Callable[[], object]] = {
     'give it by name, {"mask": array}': lambda: ird.compare(MODEL, X[:, :2], X),  # type: ignore[arg-type]
     'did you mean "mask"?': lambda: ird.compare(MODEL, {"masks": X[:, :2]}, X),
     'write only="Sigmoid" for layers': lambda: ird.inspect(MODEL, "Sigmoid"),
-    'did you mean "ConvolutionBackpropData"?': lambda: ird.inspect(MODEL, only="Deconv*"),
     "None was given, not an array": lambda: ird.run(MODEL, {"image": None}),
     "take array.real, or np.abs(array)": lambda: ird.run(MODEL, X * 1j),
 }

@@ -86,7 +86,7 @@ def test_folders_patterns_and_files(models: Path) -> None:
     assert found_files(["models/info.json"]) == ["models/info.json"]
     with pytest.raises(FileAccessError, match="models/nothing"):
         found_files(["models/nothing"])
-    for nothing in ("*.none", ""):
+    for nothing in ("*.none", "", "models/**.xml", "models/**x/*.xml", "models/["):
         with pytest.raises(UsageError):
             found_files([nothing])
 

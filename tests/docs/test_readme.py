@@ -52,7 +52,6 @@ def printed(page: Path, folder: Path) -> dict[str, str]:
         (folder / name).write_text(text, "utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        patch.setattr("irdeconv.cli.running.WORTH_SAYING", math.inf)  # that is, how long
         for name in ("COLUMNS", "FORCE_COLOR"):
             patch.delenv(name, raising=False)
         patch.setattr("irdeconv.cli.running.WORTH_SAYING", math.inf)  # seconds: pages tell none

@@ -1,6 +1,5 @@
 """Importing ONNX: names, constants, operation sets, open shapes, refusals, the verb convert."""
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -350,15 +349,6 @@ def test_files_that_are_no_models(tmp_path: Path) -> None:
         convert(made)
     with pytest.raises(ird.UsageError, match="weights"):
         ird.convert(made.SerializeToString(), weights="random")
-
-
-def test_without_the_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    path = tmp_path / "net.onnx"
-    onnx.save(single("Relu", {"x": X}), path)
-    monkeypatch.setitem(sys.modules, "onnx", None)
-    with pytest.raises(ird.UnsupportedError) as e:
-        ird.convert(path)
-    assert e.value.diagnostics[0].hint == "pip install 'irdeconv[onnx]'"
 
 
 # The verb ----------------------------------------------------------------------------------------

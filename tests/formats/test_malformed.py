@@ -5,7 +5,6 @@ import gzip
 import io
 import lzma
 import os
-import pickle
 import random
 import re
 import zipfile
@@ -221,25 +220,16 @@ def zipped(name: str) -> bytes:
         (b"\xef\xbb\xbf<net>", "E101", "not well-formed XML"),
         ("<net>".encode("utf-16"), "E101", "UTF-16 text, not well-formed XML"),
         ("<net>".encode("utf-16-le"), "E101", "UTF-16 text, not well-formed XML"),
-        (b"net:", "E101", "plain text, not well-formed XML"),
-        (b"", "E101", "empty"),
         (b" \n", "E101", "empty"),
-        ("<net/>".encode("utf-32"), "E110", "UTF-32 text"),
         ("<net/>".encode("utf-32-be"), "E110", "UTF-32 text"),
         (b"\x08\x09\x12", "E110", "an ONNX model"),
         (b' {"graph": []}', "E110", "JSON"),
         (b'graph 1 "net" {', "E110", "the text form of a graph"),
-        (gzip.compress(b"<net/>"), "E110", "compressed by gzip"),
         (bz2.compress(b"<net/>"), "E110", "compressed by bzip2"),
         (lzma.compress(b"<net/>"), "E110", "compressed by xz"),
-        (zipped("x.npy"), "E110", "an archive of NumPy arrays (.npz)"),
         (zipped("model/data.pkl"), "E110", "a PyTorch file"),
         (zipped("config.json"), "E110", "a Keras model"),
         (zipped("model.xml"), "E110", "a zip archive"),
-        (pickle.dumps([1]), "E110", "a Python pickle, as PyTorch wrote it"),
-        (b"\x1c\0\0\0TFL3\x14\0", "E110", "a TensorFlow Lite model"),
-        (b"version https://git-lfs.github.com/spec/v1\n", "E110", "a git-lfs pointer"),
-        (b"<!DOCTYPE html>\n<html><p>", "E110", "a web page"),
         (b"\n<HTML>", "E110", "a web page"),
         (b"\x7fELF\2\1\1\0", "E110", "a program or library (ELF)"),
         (bytes(range(256)), "E110", "binary data"),

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.base.errors import FileAccessError, InputError
+from irdeconv.base.errors import InputError
 from irdeconv.cli.main import main
 from irdeconv.formats import atomic
 from irdeconv.formats.atomic import descriptor_of, write_file
@@ -301,19 +301,6 @@ def test_standard_output_is_no_place_for_a_pair(pair: Path) -> None:
         done = subprocess.run(command, stdout=file, stderr=subprocess.PIPE, check=False)
     assert done.returncode in (2, 6), done.stderr
     assert os.path.islink("/dev/stdout")
-
-
-@pytest.mark.parametrize("kind", ["folder", "fifo", "missing/m.xml"])
-def test_what_is_no_file_stays_what_it_is(tmp_path: Path, kind: str) -> None:
-    target = tmp_path / kind
-    if kind == "folder":
-        target.mkdir()
-    elif kind == "fifo":
-        target = tmp_path / "m.xml"
-        os.mkfifo(target)
-    with pytest.raises(FileAccessError):
-        ird.write(model(1), target)
-    assert kind != "fifo" or stat.S_ISFIFO(target.lstat().st_mode)
 
 
 def test_a_full_disk_leaves_the_old_pair(pair: Path) -> None:

@@ -76,11 +76,6 @@ def test_one_producer_per_input_and_dense_ports(graph):
         graph.add(ReLU(), [], name="z", id=1)
 
 
-def test_removing_what_is_used_is_refused(graph):
-    with pytest.raises(GraphError, match="still used"):
-        graph.remove(0)
-
-
 def test_replace_uses_and_set_input(graph):
     graph.replace_uses(Value(1), Value(0))
     assert graph.inputs_of(2) == (Value(0), Value(0))

@@ -14,7 +14,7 @@ import pytest
 
 import irdeconv as ird
 import irdeconv.ops
-from irdeconv.base.errors import OpError, UsageError
+from irdeconv.base.errors import OpError
 from irdeconv.ir import dtypes
 from irdeconv.ir.op import (
     LAST_OPSET,
@@ -271,11 +271,6 @@ def test_the_command_prints_the_table(capsys: pytest.CaptureFixture[str]) -> Non
 )
 def test_misuse_is_refused(arguments: tuple[str, ...]) -> None:
     assert command(*arguments) == 2
-
-
-def test_an_unknown_type_is_refused_with_its_neighbour() -> None:
-    with pytest.raises(UsageError, match="Gather"):
-        ird.operations("Gathr")
 
 
 # Layers that see only while they run that sizes or values do not fit: what is said of them.

@@ -319,16 +319,6 @@ def test_the_canonical_operation_is_lowered_too() -> None:
     assert np.array_equal(ird.run(g, {"x": x}, form="zero-insertion", fuse=False)["y"], want)
 
 
-def test_an_unknown_form_is_named_with_the_known_ones() -> None:
-    graph, _ = layers.build(two_d(), *arrays(two_d()))
-    with pytest.raises(ird.UsageError, match="zero-insertion") as raised:
-        ird.lower(graph, form="zero-insertoin")
-    (d,) = raised.value.diagnostics
-    assert d.code == "E700"
-    assert d.hint is not None
-    assert "zero-insertion" in d.hint
-
-
 def test_every_deconvolution_that_cannot_be_lowered_is_listed() -> None:
     g = Graph()
     for name in ("a", "b"):

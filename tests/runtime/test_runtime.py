@@ -82,12 +82,6 @@ def test_an_integer_input_is_never_rounded():
         ird.run(g, [np.array([1.5, 2.0])])
 
 
-def test_every_problem_of_the_inputs_is_reported():
-    with pytest.raises(ird.UsageError) as e:
-        ird.run(model(), {"a": A[0], "b": B[0]})
-    assert len(e.value.diagnostics) == 2
-
-
 def test_outputs_belong_to_the_caller():
     plan = ird.compile(model(), None)
     first = plan.run([A, B])
@@ -343,9 +337,7 @@ def test_numbers_and_arrays_are_arrays_lists_are_not() -> None:
 @each_row(
     ("array", "message"),
     [
-        (IMAGE[0], "array of shape [3,32,32] was given\n   = array[None] adds an axis"),
         (IMAGE[None], "array[0] takes the axis"),
-        (IMAGE.transpose(0, 2, 3, 1), "array.transpose([0, 3, 1, 2])"),
         (IMAGE[:, :, :16], 'infer(model, {"image": [1,3,16,32]})'),
         (IMAGE[0, 0, 0], "the model wants 3072 numbers, the array has 32"),
         (IMAGE.astype(complex), "an array of complex64 was given"),

@@ -554,7 +554,6 @@ def test_arrays_that_stand_for_nothing(net: Path) -> None:
     assert "warning[W500]: " in err
     assert '"upp"' in err
     assert '"x"' not in err
-    assert "E505" in compare(net, {"one": good["up"], "two": good["up"]}, code=2).err
 
 
 def test_shapes_and_types(net: Path) -> None:
@@ -659,19 +658,3 @@ def test_nan_on_one_side_and_in_inputs() -> None:
     )
     found = ird.compare(network(), network(), [image() * np.nan])
     assert "are NaN" in found.diagnostics[0].message
-
-
-def test_a_mapping_of_arrays() -> None:
-    assert ird.compare(network(), layers(), [image()]).passed
-    assert not ird.compare(network(), {"up": layers()["up"] + 1}, [image()]).passed
-    with pytest.raises(ird.UsageError):
-        ird.compare(network(), {"nobody": image()[:0], "else": image()}, [image()])
-
-
-def test_without_openvino(net: Path, monkeypatch: Patch) -> None:
-    import sys
-
-    monkeypatch.setitem(sys.modules, "openvino", None)
-    err = answer("compare", net, "openvino", code=4).err
-    assert "error[E520]" in err
-    assert "pip install 'irdeconv[openvino]'" in err
