@@ -17,7 +17,7 @@ import numpy as np
 from irdeconv.base.arguments import checked
 from irdeconv.base.errors import IrdeconvError, UsageError, misused
 from irdeconv.formats.kinds import SAVED
-from irdeconv.formats.models import ModelLike, graph_of, is_onnx, looks_like_a_model
+from irdeconv.formats.models import ModelLike, graph_of, is_legacy, is_onnx, looks_like_a_model
 from irdeconv.ir.graph import Graph
 from irdeconv.public.reading import infer
 from irdeconv.public.rewriting import write
@@ -89,9 +89,8 @@ def compare(
 def side_in(runtime: str, source: object) -> str:
     """Return a runtime as the second side, with the first one's file if the runtime reads it."""
     file = os.fspath(source) if isinstance(source, str | PathLike) else "-"
-    reads = file != "-" and not file.endswith((".json", ".ird"))
-    if runtime == ONNX_PEER:
-        reads = reads and is_onnx(file)
+    other = file == "-" or file.endswith((".json", ".ird")) or is_legacy(file)
+    reads = not other if runtime == PEER else is_onnx(file)
     return f"{runtime}:{file}" if reads else runtime
 
 

@@ -239,6 +239,21 @@ def test_onnx_files_in_both_runtimes(runtime: str, fault: str, tmp_path: Path) -
     assert ird.compare(files[1], runtime, x).tensors == of_file.tensors
 
 
+def test_what_openvino_does_not_read_is_written_for_it(tmp_path: Path) -> None:
+    shape = "<dim>1</dim><dim>3</dim>"
+    (file := tmp_path / "old.xml").write_text(
+        f"""<net name="old" version="7"><layers>
+        <layer id="0" name="x" precision="FP32" type="Input"><output><port id="0">{shape}</port>
+        </output></layer>
+        <layer id="1" name="y" precision="FP32" type="ReLU"><input><port id="0">{shape}</port>
+        </input><output><port id="1">{shape}</port></output></layer>
+        </layers><edges><edge from-layer="0" from-port="0" to-layer="1" to-port="0"/></edges></net>
+        """
+    )
+    assert main(["compare", str(file), "openvino"]) == 0
+    assert ird.compare(file, "openvino", np.ones((1, 3), np.float32))
+
+
 ROUNDED_ONCE = {
     "dequantized": [("QuantizeLinear", "x s z", "q"), ("DequantizeLinear", "q s z", "y")],
     "rotary": [
