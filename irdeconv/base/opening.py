@@ -84,8 +84,7 @@ def reading_hint(path: PathText, number: int | None) -> str | None:
         if re.fullmatch(r"[EW]\d{3}", text):
             return f"irdeconv codes {text} explains it"
         if "://" in text:
-            here = text.startswith("file:")
-            return "write its path alone" if here else "download it first, and name the file"
+            return "name its path" if "file:" in text else "download it first, and name the file"
         if text.startswith("~/"):
             return f"the shell replaces ~ only where a word begins: {Path.home()}{text[1:]}"
         if variable := re.match(r"\$\w+|\$\{\w+\}|%\w+%", text):
