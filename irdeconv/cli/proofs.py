@@ -58,7 +58,7 @@ from irdeconv.verify.certificates import (
     Stamp,
     read_certificates,
 )
-from irdeconv.verify.check import checked, probed, with_probe
+from irdeconv.verify.check import checked, compared, probed, with_probe
 from irdeconv.verify.check import probed as probe
 from irdeconv.verify.proving import Given, both_sides, stamp_of
 from irdeconv.verify.raising import Raised, RaisingReport
@@ -255,8 +255,9 @@ def _check_graphs(
         given(args.lowered, args.lowered_weights, args.semantics),
         shapes,
     )
-    report = checked(*sides, certificates)
-    return report, probe(*sides, seed=args.seed) if args.probe else None
+    found = compared(*sides)
+    report = checked(*sides, certificates, found)
+    return report, probe(*sides, seed=args.seed, found=found) if args.probe else None
 
 
 def stamp(file: str) -> Stamp | None:
@@ -277,7 +278,8 @@ def _check_onnx(
     proof = compare_models(models[0], models[1], args.semantics)
     stamps = stamp(args.file), stamp(args.lowered)
     report = check_models(proof, certificates, stamps)
-    return report, probe(proof.source, proof.lowered, seed=args.seed) if args.probe else None
+    sides, found = (proof.source, proof.lowered), proof.found
+    return report, probe(*sides, seed=args.seed, found=found) if args.probe else None
 
 
 def _nothing(args: argparse.Namespace, report: CheckReport) -> str:
@@ -530,7 +532,8 @@ def _lower_onnx(args: argparse.Namespace, console: Console) -> tuple[LoweringRep
         made = replace(proof.made, source=stamps[0], lowered=stamps[1])
         if proof.problems:
             raise RuntimeError("; ".join(proof.problems))  # a bug, so nothing is written
-        return with_probe(made, probed(proof.source, proof.lowered)) if args.probe else made
+        sides, found = (proof.source, proof.lowered), proof.found
+        return with_probe(made, probed(*sides, found=found)) if args.probe else made
 
     def show() -> None:
         _lowered_text(low.report, count(len(model.proto.graph.node), "node"), args, console)

@@ -123,11 +123,16 @@ def certified(
     source: ProofSide, lowered: ProofSide, *, probe: bool = False, seed: int | None = None
 ) -> Certificates:
     """Prove every rewritten layer, or give the reason; with `probe` evaluate them as well."""
-    if not probe or _refusal(source, lowered) is not None:
-        return examined(source, lowered)[0]
-    found = _compared(source, lowered)
+    found = compared(source, lowered)
     made = examined(source, lowered, found)[0]
+    if not probe or found is None:
+        return made
     return with_probe(made, probed(source, lowered, seed=seed, found=found))
+
+
+def compared(source: ProofSide, lowered: ProofSide) -> Compared | None:
+    """Compare two models once, for all that needs it; None if they are refused."""
+    return _compared(source, lowered) if _refusal(source, lowered) is None else None
 
 
 def with_probe(made: Certificates, found: CheckReport) -> Certificates:
@@ -138,14 +143,17 @@ def with_probe(made: Certificates, found: CheckReport) -> Certificates:
 
 
 def checked(
-    source: ProofSide, lowered: ProofSide, certificates: Sequence[Certificate] | None = None
+    source: ProofSide,
+    lowered: ProofSide,
+    certificates: Sequence[Certificate] | None = None,
+    found: Compared | None = None,
 ) -> CheckReport:
     """Prove every rewritten layer equal, and that all else is the same.
 
     With `certificates` there must be exactly one for each rewritten layer, which states the
     contents of the two models; `Certificates` must also be of their files.
     """
-    made, report = examined(source, lowered)
+    made, report = examined(source, lowered, found)
     if certificates is None:
         return report
     return judged(made, certificates, report)

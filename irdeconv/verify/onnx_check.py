@@ -43,7 +43,7 @@ from irdeconv.rewrite.standardize import with_split_pads
 from irdeconv.runtime.simplify import simplify
 from irdeconv.verify.adapter import ProofSide, side_of, unnamed
 from irdeconv.verify.certificates import Certificate, Certificates, CheckReport, Stamp
-from irdeconv.verify.check import examined, judged
+from irdeconv.verify.check import Compared, compared, examined, judged
 
 OLDEST_SET = 7  # that ONNX Runtime has
 FIRST_WITH_CONSTANTS = 4  # IR version; before it each initializer is an input
@@ -70,6 +70,7 @@ class OnnxProof:
     made: Certificates
     report: OnnxReport
     problems: tuple[str, ...]
+    found: Compared | None  # for a probe
 
 
 def compare_models(a: OnnxFile, b: OnnxFile, semantics: Semantics = "runtime") -> OnnxProof:
@@ -124,12 +125,13 @@ def _compared(
     new = onnx_opaque.unused(models[1]) - onnx_opaque.unused(models[0])
     if new:
         problems.append(f"{count(new.total(), 'new node')} that no output needs")
-    made, report = examined(sides[0], sides[1])
+    found = compared(sides[0], sides[1])
+    made, report = examined(sides[0], sides[1], found)
     # Both graphs rest on the declarations, too.
     every = tuple(dict.fromkeys([*made.assumed, *assumed, *declared]))
     report = OnnxReport(**vars(replace(report, assumed=every)))
     made = replace(made, assumed=every)
-    return OnnxProof(sides[0], sides[1], made, report, tuple(problems))
+    return OnnxProof(sides[0], sides[1], made, report, tuple(problems), found)
 
 
 def _interface(a: Any, b: Any, graph: Graph) -> tuple[list[str], list[str]]:

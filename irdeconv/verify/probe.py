@@ -52,6 +52,7 @@ PART = 11  # bits; 3 parts make up an element
 TERMS = 2**PART
 LEAST_PRIME, PRIMES_END = 2**30, 2**31  # of a prime
 PRIMES = 50_697_537  # between LEAST_PRIME and PRIMES_END
+PRODUCT = 4096  # units of work for a product of matrices
 
 
 def is_prime(n: int) -> bool:
@@ -118,7 +119,7 @@ class PrimeField:
         """
         total = np.zeros((), np.int64)
         size = max(math.prod(a.shape[:-1]), math.prod(b.shape[:-2]) * a.shape[-2]) * b.shape[-1]
-        spend(size * (PROBED_WORK + a.shape[-1] // 16))
+        spend(PRODUCT + size * (PROBED_WORK + a.shape[-1] // 16))
         for at in range(0, max(a.shape[-1], 1), TERMS):
             left, sums = a[..., at : at + TERMS].astype(np.float64), np.zeros((), np.int64)
             for shift in (2 * PART, PART, 0):
@@ -130,11 +131,9 @@ class PrimeField:
 
     def factors(self, x: Array) -> list[Array] | None:
         """Return one vector for each axis whose outer product is x; None if there are none."""
-        if not x.size:
-            return None
-        pivot = tuple(map(int, np.unravel_index(int(np.argmax(x != 0)), x.shape)))
-        if not x[pivot]:
+        if not x.any():
             return [np.zeros(n, np.int64) for n in x.shape]
+        pivot = tuple(map(int, np.unravel_index(int(np.argmax(x != 0)), x.shape)))
         scale = self.inverse(np.array(x[pivot]))
         out = []
         for axis in range(x.ndim):
