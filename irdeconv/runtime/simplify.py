@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from irdeconv.base import progress, work
-from irdeconv.base.errors import OpError
+from irdeconv.base.errors import OpError, count
 from irdeconv.base.extras import plain
 from irdeconv.base.hints import hinted
 from irdeconv.base.json_form import Record
@@ -396,6 +396,7 @@ def _holds(wide: ElementType, narrow: ElementType) -> bool:
 
 MAX_GROWTH = 1 << 20  # bytes
 _PASSES_AT_MOST = 20
+VISITED = 4096  # units of work for a layer
 STEPS = ("folded", "without effect", "joined", "fused", "duplicate", "dead")
 
 
@@ -467,6 +468,7 @@ def simplify(
     The bits are those of running node by node: of a graph that fuses otherwise they may differ by
     rounding. Nothing follows from the shapes that a file declares for unknown operations.
     """
+    work.take(VISITED * len(graph), f"simplifying {count(len(graph), 'layer')}")
     out = inferred(graph)
     infer_specs(out, believe=False)
     before, bytes_before = _counts(out), _constant_bytes(out)

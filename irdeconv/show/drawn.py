@@ -47,15 +47,17 @@ def drawing(
     *,
     changes: Mapping[int, Change] | None = None,
     constants: bool = False,
+    most: int | None = None,
 ) -> GraphDrawing:
     """Return the drawing of a graph; the numbers of its boxes are the ids of the layers.
 
     `rows` are its layers if they are known already, `changes` the changes that a rewrite made to
-    layers. Constants stand in the boxes of their readers; with `constants` they have boxes.
+    layers. Constants stand in the boxes of their readers; with `constants` they have boxes. `most`
+    is that of `draw`.
     """
     shown = [r for r in (layers(graph) if rows is None else rows) if constants or not r.constant]
-    # What is drawn anyway leaves less for the details.
-    work.room(min(BOX_WORK * len(shown), work.left()), whole=True)
+    units = (BOX_WORK if most is None else BOX_WORK // 4) * len(shown)
+    work.take(units, f"drawing {count(len(shown), 'layer')}")
     place = {r.id: n for n, r in enumerate(shown)}
     kinds = changes or {}
     items = [_item(graph, r, kinds.get(r.id, "same"), folded=not constants) for r in shown]
@@ -66,7 +68,7 @@ def drawing(
             if i.producer in place:
                 label = f"{i.port}: {i.text}" if i.producer in several else i.text
                 wires.append(Wire(place[i.producer], place[r.id], i.port, label, i.producer))
-    return draw(items, wires, graph.info.name)
+    return draw(items, wires, graph.info.name, most)
 
 
 def picture(
@@ -86,10 +88,11 @@ def picture(
         return None
     title, text = graph.info.name, _described(graph)
     found = Difference() if lowered is None else difference(graph, lowered)
-    before = drawing(graph, rows, changes=found.before, constants=constants)
+    flat = {"constants": constants, "most": LARGEST_FLAT}
+    before = drawing(graph, rows, changes=found.before, **flat)
     panels = [_panel(graph, before, "" if lowered is None else "before")]
     if lowered is not None:
-        after = drawing(lowered, changes=found.after, constants=constants)
+        after = drawing(lowered, changes=found.after, **flat)
         panels.append(_panel(lowered, after, "after lowering"))
         title = f"{title}, before and after lowering"
         text = f"Before: {text} After lowering: {_described(lowered)}"
@@ -99,13 +102,10 @@ def picture(
 
 
 def _panel(graph: Graph, drawn: GraphDrawing, side: str) -> Panel:
-    """Return the flat scene, or the one with closed groups if the flat one is too large."""
+    """Return the scene of a picture and its headings."""
     heading = f"{graph.info.name}, {side}" if side else graph.info.name
-    flat = drawn.scenes[drawn.flat]
-    if not drawn.flat or len(flat.boxes) <= LARGEST_FLAT:
-        return flat, [heading]
-    groups = f"{count(len(flat.boxes), 'layer')} in groups; --format html opens them"
-    return drawn.scenes[0], [heading, groups]
+    groups = f"{count(drawn.layers, 'layer')} in groups; --format html opens them"
+    return drawn.scenes[0], [heading, *[groups] * bool(drawn.layers)]
 
 
 def _described(graph: Graph) -> str:
