@@ -208,7 +208,6 @@ def test_arrays_that_do_not_fit(inputs: Any, message: str) -> None:
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let nobody be waited for long."""
     monkeypatch.setattr("irdeconv.cli.batch_executors.ASKED_TIME", 0.5)
-    monkeypatch.setattr("irdeconv.cli.batch_executors.ASKED_TIME", 0.5)
     monkeypatch.setattr("irdeconv.cli.batch_executors.LOOK_EVERY", 0.2)
     # signs of life come every half second, or later on a busy machine
     monkeypatch.setattr("irdeconv.cli.batch_executors.MUTE_LOOKS", 15)

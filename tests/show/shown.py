@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +21,13 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 HEAD = "ir_samples/openvino/segmentation_head.xml"
+
+
+def data_of(page: str) -> Any:
+    """Return what is written for the program of a page."""
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)
+    assert found
+    return json.loads(found.group(1))
 
 
 def named(g: Graph, name: str) -> int:

@@ -47,6 +47,7 @@ from irdeconv.show.page_details import (
     picture,
 )
 from irdeconv.show.systems import SYSTEMS
+from shown import HEAD, data_of
 from support.body_models import iterator
 from support.layers import begun, constant, result, sequential
 from support.memory import peak_of
@@ -54,7 +55,6 @@ from support.rows import each_row
 
 # The graph page before a browser sees it: its parts, what changed, text that stays text.
 
-HEAD = "ir_samples/openvino/segmentation_head.xml"
 HOSTILE = (
     "</script><img src=x onerror=alert(1)>",
     "<!--<script>",
@@ -64,12 +64,6 @@ HOSTILE = (
     "__proto__",
     "",
 )
-
-
-def data_of(page: str) -> Any:
-    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)
-    assert found
-    return json.loads(found.group(1))
 
 
 class Tags(HTMLParser):

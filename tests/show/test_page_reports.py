@@ -1,6 +1,5 @@
 """Times, errors and values on the graph page: what belongs to which layer, and the verbs."""
 
-import json
 import math
 import re
 from dataclasses import replace
@@ -16,10 +15,9 @@ from irdeconv.cli.main import main
 from irdeconv.ops.activation import Elu
 from irdeconv.runtime.measure import Ceilings
 from irdeconv.verify.difference import TensorDifference
-from shown import Open, a_browser, a_page, named
+from shown import HEAD, Open, a_browser, a_page, data_of, named
 from support.commands import Capture, Patch
 
-HEAD = "ir_samples/openvino/segmentation_head.xml"
 IMAGE = np.random.default_rng(3).standard_normal((1, 3, 32, 32)).astype(np.float32)
 
 
@@ -28,12 +26,6 @@ def known_ceilings(monkeypatch: Patch) -> None:
     """Do not measure the machine, which takes seconds."""
     known = Ceilings(gemm=80.0, gemm_all=150.0, copy=20.0, cores=2)
     monkeypatch.setattr("irdeconv.runtime.bench.measure_ceilings", lambda clock: known)
-
-
-def data_of(file: Path) -> Any:
-    found = re.search(r'id="data">(.*?)</script>', file.read_text("utf-8"), re.S)
-    assert found
-    return json.loads(found.group(1))
 
 
 def test_a_step_gives_its_time_to_all_layers_that_it_covers() -> None:
@@ -115,7 +107,7 @@ def test_a_report_is_given_alone() -> None:
 def test_verbs_write_pages(verb: list[str], overlay: str, tmp_path: Path, capsys: Capture) -> None:
     target = tmp_path / "page.html"
     assert main([*verb, "--report", str(target)]) == 0
-    data = data_of(target)
+    data = data_of(target.read_text("utf-8"))
     assert data["overlays"][0]["key"] == overlay
     assert [o["key"] for o in data["overlays"][-3:]] == ["macs", "memory", "parameters"]
     assert [g["key"] for g in data["graphs"]] == ["before", "after"]
@@ -126,7 +118,7 @@ def test_verbs_write_pages(verb: list[str], overlay: str, tmp_path: Path, capsys
 def test_values_of_a_lowered_layer_are_those_of_what_it_became(tmp_path: Path) -> None:
     target = tmp_path / "page.html"
     assert main(["run", HEAD, "--report", str(target)]) == 0
-    data = data_of(target)
+    data = data_of(target.read_text("utf-8"))
     for change in data["changes"]:
         assert data["values"][change["before"][0]] in change["after"]
         seen = data["overlays"][0]["values"]

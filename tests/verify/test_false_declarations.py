@@ -180,13 +180,8 @@ def test_marks_that_say_something_else(strides: str, tmp_path: Path) -> None:
 
 def chain(*layers: str) -> bytes:
     """A file of layers that each read the one before."""
-    last = range(len(layers) - 1)
-    edges = [
-        f'<edge from-layer="{i}" from-port="{min(i, 1)}" to-layer="{i + 1}" to-port="0"/>'
-        for i in last
-    ]
-    text = "\n".join(["<layers>", *layers, "</layers>", "<edges>", *edges, "</edges>"])
-    return f'<?xml version="1.0"?>\n<net name="m" version="11">\n{text}\n</net>\n'.encode()
+    edges = ((i, min(i, 1), i + 1, 0) for i in range(len(layers) - 1))
+    return ib.net(layers, *edges).encode()
 
 
 def test_simplify_folds_nothing_that_an_unknown_operation_declares() -> None:

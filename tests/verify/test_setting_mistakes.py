@@ -235,15 +235,6 @@ def test_compare_names_the_kind_and_the_first_layer() -> None:
     assert report.to_dict()["tensors"][0]["kind"] == "shifted by (1, 0)"
 
 
-def biased(values: np.ndarray) -> Graph:
-    return sequential(A.shape, ("add", Add(), {"bias": values.reshape(1, 6, 1, 1)}))
-
-
-def test_a_missing_bias_in_a_graph() -> None:
-    a, b = biased(np.arange(6, dtype=np.float32)), biased(np.zeros(6, np.float32))
-    assert (ird.compare(a, b, [A]).tensors[0].kind or "").startswith("a bias is missing")
-
-
 def test_the_tensors_of_large_graphs_are_handed_over_one_by_one() -> None:
     """Memory follows the largest layer, not their sum; layers in another order are found."""
     steps = [(f"a{k}", Add(), {"one": np.float32(1)}) for k in range(40)]
