@@ -1,5 +1,6 @@
 """Lowering an ONNX file: only ConvTranspose nodes are replaced, all else stays as it is."""
 
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -185,8 +186,7 @@ def test_bodies_of_nodes() -> None:
     up = made.graph.node[0]
     branches = {}
     for name in ("then_branch", "else_branch"):
-        inner = onnx.NodeProto()
-        inner.CopyFrom(up)
+        inner = deepcopy(up)
         inner.output[0], inner.name = f"{name}_y", "up"
         branches[name] = helper.make_graph([inner], name, [], [UP.info(f"{name}_y", None)])
     made.graph.node[0].CopyFrom(helper.make_node("If", ["c"], ["y"], "choice", **branches))
@@ -207,8 +207,7 @@ def test_bodies_of_nodes() -> None:
 def test_functions() -> None:
     """A deconvolution in a function, whose filter is an argument."""
     made = UP.model()
-    up = onnx.NodeProto()
-    up.CopyFrom(made.graph.node[0])
+    up = deepcopy(made.graph.node[0])
     made.graph.node[0].op_type, made.graph.node[0].domain = "Up", "mine"
     del made.graph.node[0].attribute[:]
     opset = [helper.make_opsetid("", 17)]
@@ -223,8 +222,7 @@ def test_functions() -> None:
 def test_functions_whose_calls_give_the_attributes() -> None:
     """As torch exports modules as functions; calls that are named so are no deconvolutions."""
     made = UP.model()
-    up = onnx.NodeProto()
-    up.CopyFrom(made.graph.node[0])
+    up = deepcopy(made.graph.node[0])
     call = made.graph.node[0]
     call.op_type, call.domain = "ConvTranspose2d", "torch.nn"
     for a in up.attribute:
@@ -290,8 +288,7 @@ def test_an_initializer_that_does_not_fit_its_declaration() -> None:
 
 def test_a_layer_of_unknown_rank_stays_and_others_do_not() -> None:
     made = UP.model()
-    made.graph.input.append(onnx.ValueInfoProto(name="v"))
-    made.graph.input[-1].type.tensor_type.elem_type = F32
+    made.graph.input.append(UP.info("v", None))
     made.graph.node.add(op_type="ConvTranspose", input=["y", "v"], output=["q"], name="odd")
     made.graph.output.append(UP.info("q", None))
     data = made.SerializeToString()
@@ -321,8 +318,7 @@ def test_for_a_target_no_layer_stays() -> None:
         with pytest.raises(ird.LimitError, match="limit of work"):
             ird.lower_onnx(data, target="generic")
     made = UP.model()
-    made.graph.input.append(onnx.ValueInfoProto(name="v"))
-    made.graph.input[-1].type.tensor_type.elem_type = F32
+    made.graph.input.append(UP.info("v", None))
     for value in (made.graph.input[0], made.graph.output[0]):
         value.type.tensor_type.ClearField("shape")
     node = next(n for n in made.graph.node if n.op_type == "ConvTranspose")

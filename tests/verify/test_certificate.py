@@ -324,13 +324,17 @@ def test_every_mutant_fails_the_proof_and_the_probe(step: int) -> None:
 # Cost --------------------------------------------------------------------------------------------
 
 
+def source_of(layer: Layer, seed: int = 3) -> Graph:
+    """A layer with random weights, without data."""
+    w = weights(np.random.default_rng(seed), layer.filter_shape)
+    return ird.infer(build(layer, np.zeros(1, np.float32), w, data_shape=layer.data_shape)[0])
+
+
 def test_large_layers_are_proved_without_computing_them() -> None:
     """10 GMAC and more: the proof looks at every axis on its own."""
     layer = Layer(1, (512, 640), None, 64, 32, (4, 4), (2, 2), (1, 1), (1, 1), (1, 1), (0, 0))
     assert layer.products > 10**10
-    w = weights(np.random.default_rng(3), layer.filter_shape)
-    graph, _ = build(layer, np.zeros((1,), np.float32), w, data_shape=layer.data_shape)
-    source = ird.infer(graph)
+    source = source_of(layer)
     for form in ALWAYS:
         report = ird.check_certificate(source, ird.lower(source, form).graph)
         assert report.passed, str(report)
@@ -481,11 +485,9 @@ def test_sums_are_those_of_the_definitions(
         assert np.array_equal(got, want % P)
 
 
-def simple(size: tuple[int, int] = (4, 5), channels: int = 2) -> ird.Graph:
-    layer = Layer(1, size, None, channels, 3, (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), (0, 0))
-    w = weights(np.random.default_rng(1), layer.filter_shape)
-    graph, _ = build(layer, np.zeros((1,), np.float32), w, data_shape=layer.data_shape)
-    return ird.infer(graph)
+def simple() -> Graph:
+    layer = Layer(1, (4, 5), None, 2, 3, (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), (0, 0))
+    return source_of(layer, 1)
 
 
 def test_the_seed_is_fresh_and_can_be_repeated() -> None:
@@ -544,9 +546,7 @@ def test_layers_of_many_products_are_probed_by_their_axes(monkeypatch: Patch) ->
     monkeypatch.setattr("irdeconv.verify.probe.RANDOM_POINTS", 1)
     layer = Layer(1, (64, 80), None, 64, 16, (4, 4), (2, 2), (1, 1), (1, 1), (1, 1), (0, 0))
     assert layer.products > 5 * 10**7
-    w = weights(np.random.default_rng(3), layer.filter_shape)
-    graph, _ = build(layer, np.zeros((1,), np.float32), w, data_shape=layer.data_shape)
-    source = ird.infer(graph)
+    source = source_of(layer)
     for form in ("zero-insertion", "phases", "stacked"):
         low = ird.lower(source, form).graph
         count = 0

@@ -55,21 +55,11 @@ def products(layer: SuiteLayer, arrays: dict[str, Any]) -> int:
 
 
 def _openvino(layer: SuiteLayer) -> Layer:
-    return Layer(
-        batch=layer.batch,
-        size=layer.size,
-        groups=None if layer.groups == 1 else layer.groups,
-        c=layer.channels // layer.groups,
-        m=layer.outputs // layer.groups,
-        kernel=layer.kernel,
-        strides=layer.strides,
-        dilations=layer.dilations,
-        pads_begin=layer.pads_begin,
-        pads_end=layer.pads_end,
-        output_padding=layer.output_padding,
-        auto_pad=layer.auto_pad,
-        output_shape=layer.output_shape,
-    )
+    groups = None if layer.groups == 1 else layer.groups
+    inner = {"c": layer.channels // layer.groups, "m": layer.outputs // layer.groups}
+    names = "batch size kernel strides dilations pads_begin pads_end output_padding auto_pad"
+    same = {name: getattr(layer, name) for name in [*names.split(), "output_shape"]}
+    return Layer(groups=groups, **inner, **same)
 
 
 def _dialect(layer: SuiteLayer) -> DialectLayer:
