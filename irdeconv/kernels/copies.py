@@ -429,6 +429,9 @@ class PutEach:
             np.copyto(out, self.evaluate(data, indices, updates, *more))
 
 
+Moved = Callable[[Team], None]
+
+
 @dataclass(frozen=True)
 class TakeRows:
     """Gather along an axis by one list of indices; an index outside of it gives zeros."""
@@ -438,10 +441,18 @@ class TakeRows:
 
     def __call__(self, data: Array, indices: Array, *_: Array, out: Array, team: Team) -> None:
         """Write the rows into `out`."""
-        at, flat = self.axis, np.ascontiguousarray(indices).reshape(-1)
-        x = _real(data, at)
+        self._moved(data, indices, out)(team)
+
+    def fixed(self, data: Array, indices: Array, *_: Array, out: Array) -> Moved | None:
+        """See `FixedCall`."""
+        lies = data.flags.c_contiguous and indices.flags.c_contiguous
+        return self._moved(data, indices, out) if lies else None
+
+    def _moved(self, data: Array, indices: Array, out: Array) -> Moved:
+        x, flat = _real(data, self.axis), np.ascontiguousarray(indices).reshape(-1)
         result = out.view(np.float32).reshape(len(x), len(flat), x.shape[2])
-        _loops().take_rows(x, flat, result, self.wraps)
+        move, wraps = _loops().take_rows, self.wraps
+        return lambda team: move(x, flat, result, wraps)
 
 
 def best_of_rows(x: Array, count: int, *, largest: bool) -> tuple[Array, Array]:

@@ -162,6 +162,22 @@ class Mean:
         return work or kept(x, self._calls(rows, out.reshape(outer, inner), Space()))
 
 
+class Norm(Mean):
+    """Roots of sums of squares."""
+
+    def _calls(self, x: Array, out: Array, space: Space) -> NumPyCalls:
+        squares = space.array(x.shape, x.dtype)
+        yield np.multiply, (x, x), squares
+        total = yield from _sum(squares, space)
+        yield np.sqrt, (total[:, 0],), out
+        return out
+
+    def fixed(self, x: Array, *_: Array, out: Array) -> Prepared | None:
+        """See `FixedCall`."""
+        rows, result = x.reshape(self.block), out.reshape(self.block[0], -1)
+        return kept(x, self._calls(rows, result, Space())) if x.flags.c_contiguous else None
+
+
 @dataclass(frozen=True)
 class ReducedRows:
     """The largest or the smallest of rows, or of up to `FEW_TERMS` elements along the middle axis.

@@ -35,8 +35,16 @@ from irdeconv.ir.spec import (
 from irdeconv.kernels.copies import FEW_BEST, WAYS, PutEach, TakeEach, best_of_rows, suits
 from irdeconv.kernels.numpy_calls import FEW_ELEMENTS
 from irdeconv.kernels.reductions import RunningSum
+from irdeconv.kernels.threads import Team
 from irdeconv.ops import ranges
-from irdeconv.ops.checks import at_least, inferred_shape, places_of, shape_of, want_shapes
+from irdeconv.ops.checks import (
+    at_least,
+    inferred_shape,
+    is_computed,
+    places_of,
+    shape_of,
+    want_shapes,
+)
 from irdeconv.ops.slicing import Slice
 
 
@@ -318,10 +326,24 @@ class ScatterNDUpdate3(Op):
     def evaluate(self, data: Array, indices: Array, updates: Array) -> Array:
         want_shapes(self, data, indices, updates)
         out = data.copy()
-        # The axis in front is there for indices that name no axis at all.
-        at = (np.zeros(indices.shape[:-1], np.int64), *_places(data, indices))
-        _store(out[np.newaxis], at, updates, self.reduction)
+        _store(out[np.newaxis], self._at(data, indices), updates, self.reduction)
         return out
+
+    def _at(self, data: Array, indices: Array) -> tuple[Array, ...]:
+        # The axis in front is there for indices that name no axis at all.
+        return np.zeros(indices.shape[:-1], np.int64), *_places(data, indices)
+
+    def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
+        indices = inputs[1].known
+        if indices is None or not is_computed(inputs[0]):
+            return None
+        at = self._at(np.broadcast_to(0, shape_of(inputs[0])), indices)
+
+        def call(data: Array, indices: Array, updates: Array, *, out: Array, team: Team) -> None:
+            np.copyto(out, data)
+            _store(out[np.newaxis], at, updates, self.reduction)
+
+        return Bound(call)
 
 
 @op("ScatterNDUpdate", since=15)

@@ -37,8 +37,8 @@ def reduced_axes(axes: Iterable[int], rank: int) -> tuple[int, ...]:
 class Reduction(Op):
     """Base of the reductions: of no axes at all each element by itself is reduced.
 
-    `ufunc` reduces f32 and f64 into given memory. With `averages` the sum is divided. With `norm` a
-    single element becomes its absolute value.
+    `ufunc` reduces f32 and f64 into given memory, or ends a sum of squares. With `averages` the sum
+    is divided. With `norm` a single element becomes its absolute value.
     """
 
     fn: ClassVar[Reducer]
@@ -80,6 +80,8 @@ class Reduction(Op):
         shape = shape_of(inputs[0])
         axes = reduced_axes(chosen.reshape(-1), len(shape))
         block = rows_of(shape, axes)
+        if ufunc is np.sqrt:
+            return None if block is None else Bound(reductions.Norm(block, 1))
         if ufunc is np.add and block is not None:
             return Bound(reductions.Mean(block, block[1] if self.averages else 1))
         if self.averages or not axes:
@@ -213,6 +215,7 @@ ReduceL2 = reduction(
     "Root of the sum of squares",
     since=4,
     norm=True,
+    ufunc=np.sqrt,
 )
 ReduceLogicalAnd = reduction(
     "ReduceLogicalAnd", _numpy(np.all), "Whether all are true", accepts="boolean", rounding=JUMPS

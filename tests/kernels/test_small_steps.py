@@ -23,6 +23,7 @@ from irdeconv.kernels.reductions import (
     Attention,
     MatrixProduct,
     Mean,
+    Norm,
     ReducedRows,
     RunningSum,
     Softmax,
@@ -207,6 +208,8 @@ def test_means(block: tuple[int, int, int]) -> None:
     x = numbers(*block)
     for one in results(Mean(block, block[1]), [x], (block[0], block[2])):
         np.testing.assert_allclose(one, x.astype(np.float64).mean(1), rtol=1e-4, atol=1e-6)
+    for one in results(Norm(block, 1), [x], (block[0], block[2])):
+        np.testing.assert_allclose(one, np.linalg.norm(x.astype(np.float64), axis=1), rtol=1e-4)
 
 
 @pytest.mark.parametrize("shape", [(2, 256), (3, 30, 256), (101, 256)])
@@ -341,10 +344,11 @@ def test_computed_places(kind: Any) -> None:
     at[1, 2, 3] = 6  # outside: the other function is asked
     copies.TakeEach(1, lambda *_: np.zeros_like(out))(x, at, out=out, team=team)
     assert not out.any()
-    rows = np.empty((3, 9, 4), np.float32)
-    copies.TakeRows(1, wraps=False)(x, at[0, :, 0], out=rows, team=team)
-    inside = (at[0, :, 0] >= 0)[None, :, None]
-    np.testing.assert_array_equal(rows, np.where(inside, x[:, at[0, :, 0] % 6], 0))
+    rows = np.ascontiguousarray(at[0, :, 0])
+    want = np.where((rows >= 0)[None, :, None], x[:, rows % 6], 0)
+    for some in (at[0, :, 0], rows):
+        for one in results(copies.TakeRows(1, wraps=False), [x, some], want.shape):
+            np.testing.assert_array_equal(one, want)
 
 
 @fast
