@@ -67,15 +67,6 @@ class NamedKernel(Protocol):
 
 
 @runtime_checkable
-class RefillableKernel(Protocol):
-    """A kernel that reads nothing of its filter but these copies of elements, beside zeros."""
-
-    @property
-    def packed(self) -> list[Array]:
-        """Arrays of another order, which may get the elements of another filter."""
-
-
-@runtime_checkable
 class FixedKernel(Protocol):
     """A kernel that can compute its views of memory at fixed addresses once."""
 
@@ -151,12 +142,12 @@ class Candidate:
     def refillable(
         self, shape: tuple[int, ...], arrange: Callable[[Array], Array], dtype: np.dtype[Any]
     ) -> tuple[Kernel | None, list[tuple[Array, Array]]]:
-        """Prepare for filters of later: arrays and which element each place has; 0 has none."""
+        """Prepare for later filters: arrays, and which element each place has, 0 for none."""
         size = math.prod(shape)
         if size < REFILLED:
             kernel = self.prepare(arrange(np.arange(1, size + 1, dtype=dtype).reshape(shape)))
-            if isinstance(kernel, RefillableKernel):
-                return kernel, [(a, a.astype(np.intp)) for a in kernel.packed]
+            if packed := getattr(kernel, "packed", None):  # all that it reads of a filter
+                return kernel, [(a, a.astype(np.intp)) for a in packed]
         return None, []  # it is prepared in every run
 
 

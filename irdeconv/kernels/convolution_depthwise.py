@@ -104,11 +104,7 @@ class Depthwise(convolution.Blockwise[ImageChannels]):
 
     weights: Array
     offsets: Array
-
-    @property
-    def packed(self) -> list[Array]:
-        """See `RefillableKernel`."""
-        return [self.weights]
+    packed = property(lambda self: [self.weights])
 
     def _fixed(self, x: Array, out: Array, b: ImageChannels, finish: Fix) -> Piece:
         target = out[b.image, b.channels]

@@ -456,6 +456,7 @@ class DirectConvolution:
         # The steps are those of all rows: a part of them might seem to have others, or none.
         steps = row_steps(rows) if layout.mode == EXACT else None
         self._items: list[_Share] = []
+        self.packed: list[Array] = []
         places = {size: layout.places(size) for _, size in layout.kinds}
         for group in range(conv.groups):
             for some in pieces(conv.outputs, layout.outputs):
@@ -463,14 +464,10 @@ class DirectConvolution:
                 channels = slice(first + some.start, first + some.stop)
                 # All blocks share the packed weights: they are as large as the filter.
                 panels = self._panels(rows[channels], steps if steps is None else steps[channels])
+                self.packed.append(panels.packed)
                 self._items += [
                     _Share(b, group, channels, panels, places[b.size]) for b in layout.blocks
                 ]
-
-    @property
-    def packed(self) -> list[Array]:
-        """See `RefillableKernel`."""
-        return [item.panels.packed for item in self._items if item.block is self.layout.blocks[0]]
 
     def _panels(self, rows: Array, steps: Array | None) -> Panels:
         tile, levels = self.layout.tile, self.conv.levels

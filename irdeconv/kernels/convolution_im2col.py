@@ -121,11 +121,7 @@ class Im2col(Blockwise[RowBlock]):
     """Gather every tap, multiply once; `matrix` is `[g, M/g, C/g * taps]`, rows innermost."""
 
     matrix: Array
-
-    @property
-    def packed(self) -> list[Array]:
-        """See `RefillableKernel`."""
-        return [self.matrix]
+    packed = property(lambda self: [self.matrix])
 
     def fixed(self, x: Array, out: Array, finish: Fix) -> Callable[[Team], None] | None:
         """See `FixedKernel`."""
@@ -278,11 +274,7 @@ class Pointwise(Blockwise[PositionBlock]):
     """Multiplies blocks of positions, still cached afterwards; `matrix` is `[g, M/g, C/g]`."""
 
     matrix: Array
-
-    @property
-    def packed(self) -> list[Array]:
-        """See `RefillableKernel`."""
-        return [self.matrix]
+    packed = property(lambda self: [self.matrix])
 
     def _data(self, x: Array, space: Space) -> Array:
         """Return `[N, g, C/g, positions]`."""

@@ -429,9 +429,6 @@ class PutEach:
             np.copyto(out, self.evaluate(data, indices, updates, *more))
 
 
-Moved = Callable[[Team], None]
-
-
 @dataclass(frozen=True)
 class TakeRows:
     """Gather along an axis by one list of indices; an index outside of it gives zeros."""
@@ -443,12 +440,12 @@ class TakeRows:
         """Write the rows into `out`."""
         self._moved(data, indices, out)(team)
 
-    def fixed(self, data: Array, indices: Array, *_: Array, out: Array) -> Moved | None:
+    def fixed(self, data: Array, indices: Array, *_: Array, out: Array) -> Any:
         """See `FixedCall`."""
         lies = data.flags.c_contiguous and indices.flags.c_contiguous
         return self._moved(data, indices, out) if lies else None
 
-    def _moved(self, data: Array, indices: Array, out: Array) -> Moved:
+    def _moved(self, data: Array, indices: Array, out: Array) -> Callable[[Team], None]:
         x, flat = _real(data, self.axis), np.ascontiguousarray(indices).reshape(-1)
         result = out.view(np.float32).reshape(len(x), len(flat), x.shape[2])
         move, wraps = _loops().take_rows, self.wraps

@@ -90,19 +90,15 @@ class DirectDeconvolution:
         plans = [self._plan(b) for b in full]
         self._empty = [b for b in cut.blocks if b.empty]
         self._items: list[_ChannelWork] = []
+        self.packed: list[Array] = []
         self._tables: dict[int, Recorded] = {}  # of runs, for inputs and outputs that are given
         self._calls = 0
         for g, group in enumerate(w):
             for some in pieces(w.shape[2], cut.channels):
                 panels = [_panels(group, p, cut, some) for p in cut.products]
+                self.packed += [p.packed for p in panels]
                 pairs = zip(full, plans, strict=True)
                 self._items += [_ChannelWork(b, plan, g, some, panels) for b, plan in pairs]
-
-    @property
-    def packed(self) -> list[Array]:
-        """See `RefillableKernel`."""
-        found = {id(p): p.packed for item in self._items for p in item.panels}
-        return list(found.values())
 
     def _plan(self, block: OutputBlock) -> _Alike:
         """Return the tables, or those of a block that is alike."""

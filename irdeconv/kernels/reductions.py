@@ -129,7 +129,7 @@ FEW_TERMS = 16  # of sums, up to which each is an operand of one program
 
 @dataclass(frozen=True)
 class Mean:
-    """Sums along the middle axis of `[outer, n, inner]`, divided by `divisor`."""
+    """Sums along the middle axis of `[outer, n, inner]`, divided by `divisor`; 0: norms."""
 
     block: tuple[int, int, int]
     divisor: int
@@ -140,8 +140,13 @@ class Mean:
         by_rows(x.reshape(self.block), out.reshape(outer, inner), team, self._calls)
 
     def _calls(self, x: Array, out: Array, space: Space) -> NumPyCalls:
-        total = yield from _sum(x, space)
-        yield np.divide, (total[:, 0], np.array(self.divisor, x.dtype)), out
+        if self.divisor:
+            total = yield from _sum(x, space)
+            yield np.divide, (total[:, 0], np.array(self.divisor, x.dtype)), out
+        else:
+            yield np.multiply, (x, x), (squares := space.array(x.shape, x.dtype))
+            total = yield from _sum(squares, space)
+            yield np.sqrt, (total[:, 0],), out
         return out
 
     def fixed(self, x: Array, *_: Array, out: Array) -> Prepared | None:
@@ -150,7 +155,7 @@ class Mean:
         if not x.flags.c_contiguous:  # reshaped, it would be a copy of the present elements
             return None
         rows = x.reshape(self.block)
-        small = inner > 1 and 1 < n <= FEW_TERMS and x.size <= WORTH_WRITING
+        small = inner > 1 and 1 < n <= FEW_TERMS and x.size <= WORTH_WRITING and self.divisor
         if small and x.dtype == np.float32 and jit.available():
             code = [(ADDED, (k and n, k + 1), n) for k in range(n - 1)]
             code += [(DIVIDED, (n, n + 1), n)] * (self.divisor != 1)
@@ -158,24 +163,9 @@ class Mean:
             terms = [rows[:, k] for k in range(n)]
             made = recorded_program(program, terms, out.reshape(outer, inner))
             work = None if made is None else Repeated((made,))
-        work = work or recorded_means(rows, out.reshape(-1), self.divisor)
+        if self.divisor:
+            work = work or recorded_means(rows, out.reshape(-1), self.divisor)
         return work or kept(x, self._calls(rows, out.reshape(outer, inner), Space()))
-
-
-class Norm(Mean):
-    """Roots of sums of squares."""
-
-    def _calls(self, x: Array, out: Array, space: Space) -> NumPyCalls:
-        squares = space.array(x.shape, x.dtype)
-        yield np.multiply, (x, x), squares
-        total = yield from _sum(squares, space)
-        yield np.sqrt, (total[:, 0],), out
-        return out
-
-    def fixed(self, x: Array, *_: Array, out: Array) -> Prepared | None:
-        """See `FixedCall`."""
-        rows, result = x.reshape(self.block), out.reshape(self.block[0], -1)
-        return kept(x, self._calls(rows, result, Space())) if x.flags.c_contiguous else None
 
 
 @dataclass(frozen=True)

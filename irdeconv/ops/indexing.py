@@ -35,16 +35,8 @@ from irdeconv.ir.spec import (
 from irdeconv.kernels.copies import FEW_BEST, WAYS, PutEach, TakeEach, best_of_rows, suits
 from irdeconv.kernels.numpy_calls import FEW_ELEMENTS
 from irdeconv.kernels.reductions import RunningSum
-from irdeconv.kernels.threads import Team
 from irdeconv.ops import ranges
-from irdeconv.ops.checks import (
-    at_least,
-    inferred_shape,
-    is_computed,
-    places_of,
-    shape_of,
-    want_shapes,
-)
+from irdeconv.ops.checks import at_least, inferred_shape, places_of, shape_of, want_shapes
 from irdeconv.ops.slicing import Slice
 
 
@@ -335,11 +327,11 @@ class ScatterNDUpdate3(Op):
 
     def bind(self, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Bound | None:
         indices = inputs[1].known
-        if indices is None or not is_computed(inputs[0]):
+        if indices is None or str(inputs[0].dtype) != "f32":
             return None
         at = self._at(np.broadcast_to(0, shape_of(inputs[0])), indices)
 
-        def call(data: Array, indices: Array, updates: Array, *, out: Array, team: Team) -> None:
+        def call(data: Array, _: Array, updates: Array, out: Array, team: object) -> None:
             np.copyto(out, data)
             _store(out[np.newaxis], at, updates, self.reduction)
 

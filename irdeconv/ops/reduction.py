@@ -80,11 +80,10 @@ class Reduction(Op):
         shape = shape_of(inputs[0])
         axes = reduced_axes(chosen.reshape(-1), len(shape))
         block = rows_of(shape, axes)
-        if ufunc is np.sqrt:
-            return None if block is None else Bound(reductions.Norm(block, 1))
-        if ufunc is np.add and block is not None:
-            return Bound(reductions.Mean(block, block[1] if self.averages else 1))
-        if self.averages or not axes:
+        if ufunc in (np.add, np.sqrt) and block is not None:
+            divisor = 0 if ufunc is np.sqrt else block[1] if self.averages else 1
+            return Bound(reductions.Mean(block, divisor))
+        if self.averages or not axes or ufunc is np.sqrt:
             return None
         reduced = reductions.ReducedRows.of(block, ufunc)
         if reduced is not None:

@@ -465,10 +465,7 @@ class _CallExecutor(Executor):
 
 @dataclass(kw_only=True)
 class _ConvolutionExecutor(Executor):
-    """`arguments` are the data, the filter unless it is constant, and the epilogue's operands.
-
-    `places` is None unless it is computed: arrays that it is copied to, and which elements.
-    """
+    """`arguments`: data, the filter unless it is constant (no `places`), then the epilogue's."""
 
     prepared: Kernel | None
     candidate: Candidate
@@ -595,10 +592,8 @@ def _convolution(
     arguments = [layer.data] if weights is not None else [layer.data, layer.filter]
     if finish is not None:
         arguments += finish.arguments
-    places = None
-    if weights is not None:
-        prepared: Kernel | None = choice.candidate.prepare(weights)
-    else:
+    prepared, places = None if weights is None else choice.candidate.prepare(weights), None
+    if weights is None:
         shape = shape_of(graph.spec(layer.filter))
         prepared, places = choice.candidate.refillable(shape, layer.arrange, layer.problem.compute)
     chosen = prepared if isinstance(prepared, NamedKernel) else choice
