@@ -448,8 +448,10 @@ class MapComparison:
         """Check that weights add up to the wanted ones, exactly or but for rounding."""
         need(all(np.isfinite(p).all() for p in (*parts, wanted)), f"{what} are not all finite")
         # Elements of a computed filter, which have numbers from 0 on, cannot be added.
-        apart = not self.wanted.numbered and (np.count_nonzero(parts, axis=0) < 2).all()
-        if (apart or len(parts) == 1) and np.array_equal(sum(parts), wanted):
+        exact = len(parts) == 1 or not (
+            self.wanted.numbered or (np.count_nonzero(parts, axis=0) > 1).any()
+        )
+        if exact and np.array_equal(sum(parts), wanted):
             return
         need(not self.wanted.numbered and wanted.dtype.kind == "f", f"{what} are other ones")
         one, none = np.ones(1), np.zeros(wanted.shape, int)
