@@ -107,8 +107,7 @@ class Candidate:
     pieces of work. `transforms`: it multiplies transformed inputs and taps, as Winograd's kernels
     do, instead of the definition's products, and so rounds more. `spreads`: an infinity or NaN of
     the input reaches outputs that do not see it. `estimate` is the source of the cost, if its
-    rates are fitted by the tool. `cuts` are other ways to cut the same work, which may be measured,
-    too.
+    rates are fitted by the tool. `cuts` are other ways to cut the work, which may be measured too.
     """
 
     name: str
