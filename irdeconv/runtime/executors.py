@@ -584,11 +584,8 @@ def _convolution(
         jit.works()  # the kernel is prepared in every run, too late to choose another
     listed = _listed(tuner.listed(kind, layer.problem), group, weights is None)
     choice = tuner.choose(kind, layer.problem, listed, weights, team)
-    finish = (
-        fusion.plan_chain(graph, group.finish, constants, Value(group.core.id))
-        if group.finish
-        else None
-    )
+    core = Value(group.core.id)
+    finish = fusion.plan_chain(graph, group.finish, constants, core) if group.finish else None
     arguments = [layer.data] if weights is not None else [layer.data, layer.filter]
     if finish is not None:
         arguments += finish.arguments

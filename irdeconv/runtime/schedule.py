@@ -262,7 +262,7 @@ class Settings:
 # Nanoseconds on one thread, with NumPy alone, measured on networks of all kinds.
 MAC = 0.03  # of a (de)convolution or product of matrices
 ELEMENT = 1.0  # of an output of any layer
-PART = 4  # times the elements that a reader sees are copied to make them contiguous, at most
+SEEN_PART = 4  # times the elements that a reader sees are copied to make them contiguous, at most
 
 
 def nanoseconds(graph: Graph, nodes: Iterable[Node] | None = None) -> float:
@@ -384,8 +384,8 @@ class _Scheduler:
         for group in reversed(groups):  # what such a view sees, unless that is a small part of it
             node, given = group.last, group.inputs[:1]
             if isinstance(node.op, ViewOp) and not self.dense.isdisjoint(outputs_of(node)):
-                seen = sum(s.size or 0 for s in node.specs or ())
-                self.dense |= {v for v in given if (self.graph.spec(v).size or 0) <= PART * seen}
+                most = SEEN_PART * sum(s.size or 0 for s in node.specs or ())
+                self.dense |= {v for v in given if (self.graph.spec(v).size or 0) <= most}
         executors = [
             self._executor(g)
             for g in progress.each("preparing", groups, name=lambda g: g.last.name)
