@@ -138,16 +138,6 @@ def test_bodies_are_checked() -> None:
     assert ("E206", *place(xml, 'type="Nope"')) in found(read(xml, b""))
 
 
-@pytest.mark.parametrize(
-    ("read_id", "assigned", "expected"),
-    [("v", "v", []), ("v", "w", [("E215", "error"), ("E215", "warning")])],
-)
-def test_variables(read_id: str, assigned: str, expected: list[tuple[str, str]]) -> None:
-    loaded = read(ib.state(read_id, assigned), b"")
-    got = [(d.code, d.severity) for d in loaded.diagnostics if d.code != "W204"]
-    assert sorted(got) == expected
-
-
 def test_of_many_ports_a_message_names_the_first() -> None:
     ports = "".join(f'<port id="{i}"/>' for i in range(30))
     layer = f'<layer id="1" name="c" type="Concat" version="opset1"><input>{ports}</input></layer>'

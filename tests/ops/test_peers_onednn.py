@@ -12,8 +12,7 @@ import pytest
 
 import irdeconv as ird
 from support.dialect_layers import ONEDNN, DialectLayer, build, data, problems
-from support.dialect_random import random_layer
-from support.layers import Ints
+from support.dialect_random import Spoil, changed, ints, one, random_layer
 from support.rows import parts
 
 try:
@@ -26,57 +25,36 @@ pytestmark = pytest.mark.oracles
 
 CHUNKS, PARTS, LEGAL, SPOILED = 4, 3, 200, 5
 
-Spoil = Callable[[np.random.Generator, DialectLayer], dict[str, Any]]
 LISTS = ("strides", "dilations", "pads_begin", "pads_end", "output_padding")
-FIELDS = {"bias", "surplus", "ranks", "kernel", "attributes"}
 
-
-def _one(rng: np.random.Generator, values: Ints, value: int) -> Ints:
-    at = int(rng.integers(len(values)))
-    return (*values[:at], value, *values[at + 1 :])
-
-
-def _draw(rng: np.random.Generator, low: int, high: int, count: int) -> Ints:
-    return tuple(int(v) for v in rng.integers(low, high + 1, count))
-
-
-# Each changes attributes (or, by the names of DialectLayer's fields, shapes) of a legal layer.
+# Each changes attributes or shapes of a legal layer.
 SPOILS: dict[str, Spoil] = {
-    "stride": lambda r, la: {"strides": _one(r, la.strides, int(r.integers(-1, 1)))},
-    "dilation": lambda r, la: {"dilations": _one(r, la.dilations, int(r.integers(-1, 1)))},
+    "stride": lambda r, la: {"strides": one(r, la.strides, int(r.integers(-1, 1)))},
+    "dilation": lambda r, la: {"dilations": one(r, la.dilations, int(r.integers(-1, 1)))},
     "negative pads_begin": lambda r, la: {
-        "pads_begin": _one(r, la.get("pads_begin"), -int(r.integers(1, 4)))
+        "pads_begin": one(r, la.get("pads_begin"), -int(r.integers(1, 4)))
     },
     "negative pads_end": lambda r, la: {
-        "pads_end": _one(r, la.get("pads_end"), -int(r.integers(1, 4))),
+        "pads_end": one(r, la.get("pads_end"), -int(r.integers(1, 4))),
         "auto_pad": "none",
     },
     "large output_padding": lambda r, la: {"output_padding": la.strides},
-    "negative output_padding": lambda r, la: {"output_padding": _one(r, (0,) * la.axes, -1)},
+    "negative output_padding": lambda r, la: {"output_padding": one(r, (0,) * la.axes, -1)},
     "list length": lambda r, la: {str(r.choice(LISTS)): (1,) * (la.axes + 1)},
     "missing list": lambda r, la: {str(r.choice(LISTS[:4])): None},
     "groups": lambda r, la: {"groups": int(r.integers(-1, 7))},
     "bias": lambda r, la: {"bias": int(r.choice([-1, 1]))},
     "channels": lambda r, la: {"surplus": int(r.integers(1, 3))},
     "filter rank": lambda r, la: {"ranks": 1},
-    "kernel 0": lambda r, la: {"kernel": _one(r, la.kernel, 0)},
+    "kernel 0": lambda r, la: {"kernel": one(r, la.kernel, 0)},
     "large pads": lambda r, la: {
         "auto_pad": "none",
-        "pads_begin": _draw(r, 0, 8, la.axes),
-        "pads_end": _draw(r, 0, 8, la.axes),
+        "pads_begin": ints(r, la.axes, 0, 8),
+        "pads_end": ints(r, la.axes, 0, 8),
     },
     "auto_pad": lambda r, la: {"auto_pad": str(r.choice(["same", "notset", "explicit"]))},
     "data_format": lambda r, la: {"data_format": str(r.choice(["NCHW", "NHWC"]))},
 }
-
-
-def spoiled(rng: np.random.Generator, layer: DialectLayer, kind: str) -> DialectLayer:
-    """The layer with one thing changed that may make it illegal; None takes an attribute away."""
-    changes = SPOILS[kind](rng, layer)
-    fields = {k: v for k, v in changes.items() if k in FIELDS}
-    given = layer.attributes | {k: v for k, v in changes.items() if k not in FIELDS}
-    fields.setdefault("attributes", {k: v for k, v in given.items() if v is not None})
-    return replace(layer, **fields)
 
 
 def job(layer: DialectLayer, arrays: list[Any], *, as_spelled: bool = False) -> onednn.Job:
@@ -136,7 +114,7 @@ def cases(seed: int, kinds: list[str]) -> list[tuple[DialectLayer, list[Any]]]:
         rng = np.random.default_rng([seed, k])
         layer = random_layer(rng, ONEDNN, semantics="runtime")
         if kind:
-            layer = spoiled(rng, layer, kind)
+            layer = changed(layer, SPOILS[kind](rng, layer))
         made.append((layer, data(layer, rng, np.float32)))
     return made
 
@@ -219,7 +197,7 @@ def test_empty_data() -> None:
     for k in range(60):
         rng = np.random.default_rng([80, k])
         layer = random_layer(rng, ONEDNN, semantics="runtime")
-        layer = replace(layer, size=_one(rng, layer.size, 0))
+        layer = replace(layer, size=one(rng, layer.size, 0))
         if not problems(layer):
             made.append((layer, data(layer, rng, np.float32)))
     answers = ask(made)

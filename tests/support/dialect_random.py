@@ -1,6 +1,7 @@
 """Random layers of every system's deconvolution, with legal attributes."""
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -8,6 +9,10 @@ import numpy as np
 
 from support.dialect_layers import ACTIVATIONS, NHWC, ONEDNN, TENSORRT, DialectLayer
 from support.layers import Ints
+
+# What may make a legal layer illegal: changes for `changed`.
+Spoil = Callable[[np.random.Generator, DialectLayer], dict[str, Any]]
+FIELDS = {"bias", "surplus", "ranks", "kernel", "size", "batch", "attributes"}
 
 
 def random_layer(
@@ -30,8 +35,23 @@ def random_layer(
             return layer
 
 
-def _ints(rng: np.random.Generator, axes: int, low: int, high: int) -> Ints:
+def ints(rng: np.random.Generator, axes: int, low: int, high: int) -> Ints:
+    """Draw an integer for each axis."""
     return tuple(int(v) for v in rng.integers(low, high + 1, axes))
+
+
+def one(rng: np.random.Generator, values: Ints, value: int) -> Ints:
+    """Return the values with another one somewhere."""
+    at = int(rng.integers(len(values)))
+    return (*values[:at], value, *values[at + 1 :])
+
+
+def changed(layer: DialectLayer, changes: dict[str, Any]) -> DialectLayer:
+    """Return the layer with other attributes (None or () takes one away) or shapes (`FIELDS`)."""
+    fields = {k: v for k, v in changes.items() if k in FIELDS}
+    given = layer.attributes | {k: v for k, v in changes.items() if k not in FIELDS}
+    fields.setdefault("attributes", {k: v for k, v in given.items() if v not in ((), None)})
+    return replace(layer, **fields)
 
 
 def _shape(rng: np.random.Generator, version: str) -> DialectLayer:
@@ -40,11 +60,11 @@ def _shape(rng: np.random.Generator, version: str) -> DialectLayer:
     return DialectLayer(
         version,
         batch=int(rng.choice([1, 2], p=[0.7, 0.3])),
-        size=_ints(rng, axes, 1, (9, 5, 3)[axes - 1]),
+        size=ints(rng, axes, 1, (9, 5, 3)[axes - 1]),
         groups=1 if rng.random() < 0.4 else int(rng.integers(2, 5)),
         c=int(rng.integers(1, 4)),
         m=int(rng.integers(1, 4)),
-        kernel=_ints(rng, axes, 1, (5, 4, 3)[axes - 1]),
+        kernel=ints(rng, axes, 1, (5, 4, 3)[axes - 1]),
         bias=0 if rng.random() < 0.5 else None,
     )
 
@@ -55,17 +75,17 @@ def _below(rng: np.random.Generator, limits: Ints) -> Ints:
 
 def _onednn_attributes(rng: Any, layer: DialectLayer, semantics: str) -> dict[str, Any]:
     n, document = layer.axes, semantics == "document"
-    strides = _ints(rng, n, 1, 4)
+    strides = ints(rng, n, 1, 4)
     end = tuple(
         int(rng.integers(1 - s, 0)) if s > 1 and not document and rng.random() < 0.1 else p
-        for s, p in zip(strides, _ints(rng, n, 0, 3), strict=True)
+        for s, p in zip(strides, ints(rng, n, 0, 3), strict=True)
     )
     limits = tuple(s + 3 * document for s in strides)
     out = {
         "strides": strides,
-        "pads_begin": _ints(rng, n, 0, 3),
+        "pads_begin": ints(rng, n, 0, 3),
         "pads_end": end,
-        "dilations": _ints(rng, n, 1, 3),
+        "dilations": ints(rng, n, 1, 3),
         "auto_pad": str(rng.choice(["none", "same_upper", "same_lower", "valid"])),
         "groups": layer.groups,
         "data_format": str(rng.choice(["NXC", "NCX"])),
@@ -81,7 +101,7 @@ def _onednn_attributes(rng: Any, layer: DialectLayer, semantics: str) -> dict[st
 
 def _onnx_attributes(rng: Any, layer: DialectLayer, semantics: str) -> dict[str, Any]:
     n = layer.axes
-    strides, dilations = _ints(rng, n, 1, 4), _ints(rng, n, 1, 3)
+    strides, dilations = ints(rng, n, 1, 4), ints(rng, n, 1, 3)
     out: dict[str, Any] = {
         "auto_pad": str(rng.choice(["NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"])),
         "group": layer.groups,
@@ -92,7 +112,7 @@ def _onnx_attributes(rng: Any, layer: DialectLayer, semantics: str) -> dict[str,
     if rng.random() < 0.3:
         out["kernel_shape"] = layer.kernel
     if out["auto_pad"] == "NOTSET" and rng.random() < 0.8:
-        out["pads"] = _ints(rng, 2 * n, 0, 3)
+        out["pads"] = ints(rng, 2 * n, 0, 3)
     document = semantics == "document"
     if rng.random() < 0.4:
         limits = map(max, strides, dilations) if document else strides
@@ -133,10 +153,10 @@ def _tensorrt_attributes(rng: Any, layer: DialectLayer, semantics: str) -> dict[
         "num_output_maps": layer.m * layer.groups,
         "padding_mode": ("k" if rng.random() < 0.3 else "") + mode,
         "num_groups": layer.groups,
-        "stride": _ints(rng, n, 1, 4),
-        "dilation": _ints(rng, n, 1, 3),
+        "stride": ints(rng, n, 1, 4),
+        "dilation": ints(rng, n, 1, 3),
     }
-    pre, post = _ints(rng, n, 0, 3), _ints(rng, n, 0, 3)
+    pre, post = ints(rng, n, 0, 3), ints(rng, n, 0, 3)
     if rng.random() < 0.25:
         out["padding"] = pre
     elif rng.random() < 0.9:

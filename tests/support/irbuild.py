@@ -138,14 +138,14 @@ def loop(
     return net([parameter(0, "x"), iterator, result(2, "y")], (0, 0, 1, 0), (1, 1, 2, 0))
 
 
-def state(read: str = "v", assigned: str = "v") -> str:
+def state() -> str:
     """Return a model with a ReadValue and an Assign."""
-    data = 'variable_id="{}" variable_type="f32" variable_shape="2,3"'
+    data = 'variable_id="v" variable_type="f32" variable_shape="2,3"'
     ports = {"inputs": [port(0, (2, 3))], "outputs": [port(1, (2, 3))], "version": "opset6"}
     layers = [
         parameter(0, "x"),
-        layer(1, "rv", "ReadValue", data.format(read), **ports),
-        layer(2, "as", "Assign", f'variable_id="{assigned}"', **ports),
+        layer(1, "rv", "ReadValue", data, **ports),
+        layer(2, "as", "Assign", 'variable_id="v"', **ports),
         result(3, "y"),
     ]
     return net(layers, (0, 0, 1, 0), (1, 1, 2, 0), (1, 1, 3, 0))
