@@ -40,6 +40,8 @@ from support.commands import Capture, Patch, answer, command, printed, write_fil
 from support.memory import peak_of
 from support.rows import each_row
 
+SAMPLE = "ir_samples/openvino/group_deconv.xml"
+
 # What is raised is also the built-in error that says the same, and survives pickling.
 
 KINDS = {
@@ -104,7 +106,7 @@ def test_a_missing_model_is_a_missing_file(tmp_path: Path, name: str) -> None:
 def test_other_files_that_cannot_be_opened(tmp_path: Path) -> None:
     with pytest.raises(IsADirectoryError):
         ird.read(tmp_path)
-    graph = ird.read("ir_samples/openvino/group_deconv.xml")
+    graph = ird.read(SAMPLE)
     with pytest.raises(FileNotFoundError):
         ird.write(graph, tmp_path / "no" / "net.xml")
     with pytest.raises(IsADirectoryError):
@@ -117,7 +119,7 @@ def test_other_files_that_cannot_be_opened(tmp_path: Path) -> None:
 
 def test_missing_weights_are_a_missing_file_and_a_model_that_cannot_be_used(tmp_path: Path) -> None:
     model = tmp_path / "net.xml"
-    model.write_bytes(Path("ir_samples/openvino/group_deconv.xml").read_bytes())
+    model.write_bytes(Path(SAMPLE).read_bytes())
     for kind in (FileNotFoundError, ird.InputError, ird.FileAccessError, ValueError):
         with pytest.raises(kind) as caught:
             ird.run(model, {})
@@ -308,11 +310,10 @@ def test_limits_are_shown_and_set(capsys: Capture) -> None:
     rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)["limits"]}
     assert rows["tensor_bytes"]["value"] == 3 * 2**29
     assert rows["layers"]["value"] == rows["layers"]["default"] == ird.Limits().layers
-    sample = "ir_samples/openvino/group_deconv.xml"
     for verb in ("validate", "infer", "run", "lower"):
-        assert command(verb, sample, "--limit", "layers=3") == 5
+        assert command(verb, SAMPLE, "--limit", "layers=3") == 5
         assert "--limit layers=N" in "".join(capsys.readouterr())
-        answer(verb, sample, "--limit", "layers=4", "-q")
+        answer(verb, SAMPLE, "--limit", "layers=4", "-q")
 
 
 def test_every_value_that_is_shown_can_be_set() -> None:
@@ -333,9 +334,8 @@ def test_the_environment_sets_limits_and_options_go_first(
         ("ports", 1000),
         ("edges", 7),
     ]
-    sample = "ir_samples/openvino/group_deconv.xml"
-    answer("validate", sample, code=5)
-    answer("validate", sample, "--limit", "layers=9")
+    answer("validate", SAMPLE, code=5)
+    answer("validate", SAMPLE, "--limit", "layers=9")
     assert command("doctor", "--limits", "--limit", "edges=8", "--format", "json") == 0
     rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)["limits"]}
     assert [rows[n]["source"] for n in ("layers", "edges", "rank")] == [
@@ -352,7 +352,7 @@ def test_a_bad_environment_is_one_diagnostic(
 ) -> None:
     monkeypatch.setenv("IRDECONV_LIMITS", "layers=3;edges=4")
     words = ["validate"] if verb == "batch" else []
-    assert command(verb, *words, "ir_samples/openvino/group_deconv.xml", "--format=json") == 2
+    assert command(verb, *words, SAMPLE, "--format=json") == 2
     [found] = json.loads(capsys.readouterr().out)["diagnostics"]
     assert found["code"] == "E700"
     assert found["message"].startswith("IRDECONV_LIMITS: ")
@@ -361,14 +361,13 @@ def test_a_bad_environment_is_one_diagnostic(
 
 def test_a_batch_hands_the_limits_of_its_environment_on(monkeypatch: Patch) -> None:
     monkeypatch.setenv("IRDECONV_LIMITS", "layers=3")
-    sample = "ir_samples/openvino/group_deconv.xml"
-    assert command("batch", "validate", sample, "--jobs=0", "-q") == 5
-    assert command("batch", "validate", sample, "--jobs=0", "-q", "--limit=layers=9") == 0
+    assert command("batch", "validate", SAMPLE, "--jobs=0", "-q") == 5
+    assert command("batch", "validate", SAMPLE, "--jobs=0", "-q", "--limit=layers=9") == 0
 
 
 @pytest.mark.parametrize("form", ["zero-insertion", "phases", "stacked"])
 def test_all_nodes_of_a_lowering_together_are_limited(form: str) -> None:
-    graph, target = ird.read("ir_samples/openvino/group_deconv.xml"), "generic"
+    graph, target = ird.read(SAMPLE), "generic"
     with ird.Limits(lowered_total=99).applied():
         ird.lower(graph, form, target)
     with (
@@ -439,7 +438,6 @@ MADE = {
 }
 
 
-SAMPLE = "ir_samples/openvino/group_deconv.xml"
 X = np.zeros((2, 6, 4, 5), np.float32)
 
 

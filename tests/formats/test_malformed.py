@@ -10,15 +10,12 @@ import re
 import zipfile
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import irdeconv as ird
 from irdeconv.base.limits import Limits
 from irdeconv.formats.reading import load
-from irdeconv.ir.graph import Graph
 from support import irbuild as ib
-from support.layers import parameter, result
 from support.loading import codes, found, read
 from support.rows import each_row, tables
 
@@ -339,13 +336,3 @@ def test_mutations_never_raise(seed: int) -> None:
         assert loaded.graph is not None or loaded.errors
         if loaded.graph is not None:
             loaded.graph.lint()
-
-
-def test_names_that_are_no_unicode_are_refused_by_layer(tmp_path: Path) -> None:
-    g = Graph()
-    result(g, parameter(g, (2,), np.float32, "\ud800"))
-    with pytest.raises(ird.InputError) as refused:
-        ird.write(ird.infer(g), tmp_path / "m.xml")
-    (found,) = refused.value.diagnostics
-    assert (found.code, found.layer) == ("E701", "\ud800")
-    assert list(tmp_path.iterdir()) == []
