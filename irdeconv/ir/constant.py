@@ -380,9 +380,9 @@ def _fetched(source: Array, index: list[Array], zero: Any) -> Array:
     if all(k is None for k in kept):
         return view
     out = np.full([len(i) for i in index], zero, source.dtype)
-    kept = [np.arange(len(i)) if k is None else k for i, k in zip(index, kept, strict=True)]
-    places = [_as_slice(k) for k in kept]
-    out[np.ix_(*kept) if None in places else tuple(places)] = view
+    every = [np.arange(len(i)) if k is None else k for i, k in zip(index, kept, strict=True)]
+    places = [_as_slice(k) for k in every]
+    out[np.ix_(*every) if None in places else tuple(places)] = view
     return out
 
 

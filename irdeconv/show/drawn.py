@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from irdeconv.base import work
 from irdeconv.base.errors import count
@@ -88,11 +89,11 @@ def picture(
         return None
     title, text = graph.info.name, _described(graph)
     found = Difference() if lowered is None else difference(graph, lowered)
-    flat = {"constants": constants, "most": LARGEST_FLAT}
-    before = drawing(graph, rows, changes=found.before, **flat)
+    flat = partial(drawing, constants=constants, most=LARGEST_FLAT)
+    before = flat(graph, rows, changes=found.before)
     panels = [_panel(graph, before, "" if lowered is None else "before")]
     if lowered is not None:
-        after = drawing(lowered, changes=found.after, **flat)
+        after = flat(lowered, changes=found.after)
         panels.append(_panel(lowered, after, "after lowering"))
         title = f"{title}, before and after lowering"
         text = f"Before: {text} After lowering: {_described(lowered)}"
