@@ -117,6 +117,11 @@ def test_other_files_that_cannot_be_opened(tmp_path: Path) -> None:
         ird.compare(graph, tmp_path / "no.npz", {"x": 0})
 
 
+def test_wrong_content_is_a_value_error() -> None:
+    with pytest.raises(ValueError, match="E101"):
+        ird.read(b"nothing")
+
+
 def test_missing_weights_are_a_missing_file_and_a_model_that_cannot_be_used(tmp_path: Path) -> None:
     model = tmp_path / "net.xml"
     model.write_bytes(Path(SAMPLE).read_bytes())

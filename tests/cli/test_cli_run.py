@@ -248,6 +248,12 @@ def test_rewriting_verbs_print_the_emitted_graph(net: Path, tmp_path: Path) -> N
     assert err == ""
 
 
+def test_inspect_json(net: Path) -> None:
+    found = answer("inspect", net, "--lower", "--format", "json").json
+    assert found["schema"] == "irdeconv/inspect/2"
+    assert found["lowered"]["totals"]["deconvolutions"] == 0
+
+
 # Verbs that execute, and ONNX files on the command line.
 
 
