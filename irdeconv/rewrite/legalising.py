@@ -482,7 +482,9 @@ def stride_by_copies(b: FormBuilder[X], layer: DeconvolutionLayer[X], first: Int
     filter = _copying_filter(b, layer, axes, first, parts)
     w = layer_rules.padded_axis(b, w, 1, filter.shape[2] - (b.spec(w).shape or ())[1])
     x = layer.x
-    if any(len(a.shifts) > 1 or a.low for a in axes):
+    # One copy of each element is the data itself, unless the outputs end before the last one.
+    ends = [layer_rules.size_of(b, x, 2 + i) - 1 for i in range(len(first))]
+    if any((len(a.shifts), a.low, a.high) != (1, 0, n) for a, n in zip(axes, ends, strict=True)):
         x = _shifted_by_convolution(b, x, axes)
     zero, ones = (0,) * len(first), (1,) * len(first)
     behind = replace(layer, strides=rest, begin=zero, end=tuple(a.surplus for a in axes), stage=4)

@@ -441,3 +441,21 @@ def test_a_search_ends_where_a_stride_has_no_factor() -> None:
     """Strides 2 and 3, of which the device has 1 and 2; groups and a dilation come first."""
     model = Path(ird.__file__).parents[1] / "ir_samples/openvino/group_deconv.xml"
     assert "E421" in answer("lower", model, "--target", "ethos-n78", "--form", "auto", code=1).err
+
+
+@each_row("pad", range(4))
+def test_strides_by_copies_keep_the_size_of_the_output(pad: int) -> None:
+    node = onnx.helper.make_node(
+        "ConvTranspose", ["x", "w"], ["y"], strides=[16] * 2, pads=[pad] * 4, group=3
+    )
+    x = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 3, 2, 4])
+    y = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)
+    w = onnx.numpy_helper.from_array(np.ones((3, 1, 16, 16), np.float32), "w")
+    model = onnx.helper.make_model(onnx.helper.make_graph([node], "g", [x], [y], [w]))
+    data = model.SerializeToString()
+    try:
+        low = ird.lower_onnx(data, target="max78000")
+    except ird.TargetError:
+        assert pad
+        return
+    assert ird.check_onnx(data, low.proto.SerializeToString()).passed
