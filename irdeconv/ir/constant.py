@@ -225,9 +225,8 @@ class MovedData:
         """Return a constant of whole bytes unchanged, to be moved."""
         if isinstance(source, MovedData):
             return source
-        kinds = [np.int32 if n < 2**31 else np.int64 for n in shape]
-        rows = enumerate(zip(shape, kinds, strict=True))
-        tables = tuple(IndexTable(np.arange(n, dtype=kind), (a,)) for a, (n, kind) in rows)
+        kind = np.int32 if max(shape, default=0) < 2**31 else np.int64
+        tables = tuple(IndexTable(np.arange(n, dtype=kind), (a,)) for a, n in enumerate(shape))
         return MovedData(source, dtype, tables, tuple((a,) for a in range(len(shape))))
 
     @staticmethod
@@ -371,18 +370,17 @@ def _varying(table: IndexTable) -> set[int]:
 
 def _fetched(source: Array, index: list[Array], zero: Any) -> Array:
     """Return the elements at an index of each axis, `zero` at NO_ELEMENT; a view if possible."""
-    kept = [np.flatnonzero(i != NO_ELEMENT) if NO_ELEMENT in i else None for i in index]
-    used = [i if k is None else i[k] for i, k in zip(index, kept, strict=True)]
+    kept = [np.flatnonzero(i != NO_ELEMENT) for i in index]
+    used = [i[k] for i, k in zip(index, kept, strict=True)]
     slices = [_as_slice(i) for i in used]
     view = source[tuple(s or slice(None) for s in slices)]
     for axis, (i, s) in enumerate(zip(used, slices, strict=True)):
         view = view if s else view.take(i, axis)
-    if all(k is None for k in kept):
+    if all(len(k) == len(i) for i, k in zip(index, kept, strict=True)):
         return view
     out = np.full([len(i) for i in index], zero, source.dtype)
-    every = [np.arange(len(i)) if k is None else k for i, k in zip(index, kept, strict=True)]
-    places = [_as_slice(k) for k in every]
-    out[np.ix_(*every) if None in places else tuple(places)] = view
+    places = [_as_slice(k) for k in kept]
+    out[np.ix_(*kept) if None in places else tuple(places)] = view
     return out
 
 

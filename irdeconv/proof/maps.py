@@ -447,13 +447,11 @@ class MapComparison:
     def agree(self, parts: list[Array], wanted: Array, what: str) -> None:
         """Check that weights add up to the wanted ones, exactly or but for rounding."""
         need(all(np.isfinite(p).all() for p in (*parts, wanted)), f"{what} are not all finite")
-        # Elements of a computed filter, which have numbers from 0 on, cannot be added.
-        exact = len(parts) == 1 or not (
-            self.wanted.numbered or (np.count_nonzero(parts, axis=0) > 1).any()
-        )
-        if exact and np.array_equal(sum(parts), wanted):
+        if len(parts) == 1 and np.array_equal(parts[0], wanted):
             return
         need(not self.wanted.numbered and wanted.dtype.kind == "f", f"{what} are other ones")
+        if (np.count_nonzero(parts, axis=0) < 2).all() and np.array_equal(sum(parts), wanted):
+            return
         one, none = np.ones(1), np.zeros(wanted.shape, int)
         stored = np.float16 if self.halves and len(parts) == 1 else wanted.dtype.type
         low = [Part(p.astype(np.float64), one, none, stored) for p in parts]

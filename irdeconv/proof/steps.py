@@ -258,7 +258,7 @@ def _alike(case: Case, a: Axis, b: Axis) -> bool:
 def _together(c: _OpenCall, views: Sequence[View]) -> Moved:
     """Return the sum of views, as one view if they are at the same places."""
     first, found, blocks = views[0], list[View](), list[tuple[KernelSums, ...]]()
-    rows, places = 0, dict[Any, int]()  # rows of the blocks so far; `places` of fixed sizes
+    rows = 0  # of the blocks so far
     for v in views:
         like = v.activation == first.activation and (v.blocks is None) == (first.blocks is None)
         need(like and (v.blocks is not None or not v.is_finished), f"{c.layer} joins unlike things")
@@ -266,10 +266,7 @@ def _together(c: _OpenCall, views: Sequence[View]) -> Moved:
         v = replace(v, table=np.where(v.table < 0, -1, v.table + rows)) if rows else v
         blocks += v.blocks or ()
         rows += sum(b[0].rows for b in v.blocks or ())
-        if c.case.count:
-            at = next((i for i, u in enumerate(found) if _same_places(c.case, u, v)), len(found))
-        else:
-            at = places.setdefault((v.runs, v.axes), len(found))
+        at = next((i for i, u in enumerate(found) if _same_places(c.case, u, v)), len(found))
         found[at : at + 1] = [_over(c, u, v) for u in found[at : at + 1]] or [v]
     if first.blocks is not None:
         need(len(found) == 1, f"{c.layer} joins other shapes or places")
@@ -443,7 +440,7 @@ def _sums(c: _OpenCall, x: View, filter: Any, windows: Sequence[Relation]) -> Vi
     kernel = [1 if i is None else taps[i] for i in at]
     to = sorted(range(len(taps)), key=lambda i: (i not in at, at.index(i) if i in at else 0))
     weights = filter.array.transpose(0, 1, 2, *(3 + i for i in to)).reshape(g, m, inner, *kernel)
-    reads, made, block = [], {0: batch}, []
+    reads, made, block, numbered = [], {0: batch}, [], isinstance(filter, Numbers)
     for axis, i in zip(spatial, at, strict=True):
         w = Relation(1, 1, 1, 0, axis.length, 1, axis.length) if i is None else windows[i]
         # Elements that the axis skips by its step are skipped by taps that reach further.
@@ -454,8 +451,7 @@ def _sums(c: _OpenCall, x: View, filter: Any, windows: Sequence[Relation]) -> Vi
         channels = channels.reshape(g, inner)
         chosen = (channels >= 0).any(0)
         own = tuple(replace(read, live=r) for read, r in zip(reads, live, strict=True))
-        numbered, some = isinstance(filter, Numbers), weights[:, :, chosen]
-        block.append(KernelSums(some, numbered, channels[:, chosen], own))
+        block.append(KernelSums(weights[:, :, chosen], numbered, channels[:, chosen], own))
     out = [[made[a.coordinate or 0] for a in row] for row in (rows[0], *rows[2:])]
     out.insert(1, [Axis(g * m)])
     axes = tuple(a for row in out for a in row)
@@ -483,10 +479,7 @@ def _outer_axes(
 
 
 def _live_places(c: _OpenCall, table: Array) -> Iterator[tuple[Array, list[Ints]]]:
-    """Yield the rows of channels that are zeros at the same places of a period, -1 of the others.
-
-    Beside them stand, per axis, the places that are not zero.
-    """
+    """Yield rows of channels with the same zeros in a period, -1 of others, and the other places."""
     flat = (table >= 0).reshape(len(table), -1)
     kinds: dict[bytes, list[int]] = {}
     for i in np.flatnonzero(flat.any(1)).tolist() or [0]:

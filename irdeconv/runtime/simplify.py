@@ -396,7 +396,6 @@ def _holds(wide: ElementType, narrow: ElementType) -> bool:
 
 MAX_GROWTH = 1 << 20  # bytes
 _PASSES_AT_MOST = 20
-VISITED = 4096  # units of work for a layer
 STEPS = ("folded", "without effect", "joined", "fused", "duplicate", "dead")
 
 
@@ -468,7 +467,7 @@ def simplify(
     The bits are those of running node by node: of a graph that fuses otherwise they may differ by
     rounding. Nothing follows from the shapes that a file declares for unknown operations.
     """
-    work.take(VISITED * len(graph), f"simplifying {count(len(graph), 'layer')}")
+    work.take(work.NODE * len(graph), f"simplifying {count(len(graph), 'layer')}")
     out = inferred(graph)
     infer_specs(out, believe=False)
     before, bytes_before = _counts(out), _constant_bytes(out)

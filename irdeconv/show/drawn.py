@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 
 from irdeconv.base import work
 from irdeconv.base.errors import count
@@ -48,17 +47,14 @@ def drawing(
     *,
     changes: Mapping[int, Change] | None = None,
     constants: bool = False,
-    most: int | None = None,
 ) -> GraphDrawing:
     """Return the drawing of a graph; the numbers of its boxes are the ids of the layers.
 
     `rows` are its layers if they are known already, `changes` the changes that a rewrite made to
-    layers. Constants stand in the boxes of their readers; with `constants` they have boxes. `most`
-    is that of `draw`.
+    layers. Constants stand in the boxes of their readers; with `constants` they have boxes.
     """
     shown = [r for r in (layers(graph) if rows is None else rows) if constants or not r.constant]
-    units = (BOX_WORK if most is None else BOX_WORK // 4) * len(shown)
-    work.take(units, f"drawing {count(len(shown), 'layer')}")
+    work.take(BOX_WORK * len(shown), f"drawing {count(len(shown), 'layer')}")
     place = {r.id: n for n, r in enumerate(shown)}
     kinds = changes or {}
     items = [_item(graph, r, kinds.get(r.id, "same"), folded=not constants) for r in shown]
@@ -69,7 +65,7 @@ def drawing(
             if i.producer in place:
                 label = f"{i.port}: {i.text}" if i.producer in several else i.text
                 wires.append(Wire(place[i.producer], place[r.id], i.port, label, i.producer))
-    return draw(items, wires, graph.info.name, most)
+    return draw(items, wires, graph.info.name)
 
 
 def picture(
@@ -89,11 +85,10 @@ def picture(
         return None
     title, text = graph.info.name, _described(graph)
     found = Difference() if lowered is None else difference(graph, lowered)
-    flat = partial(drawing, constants=constants, most=LARGEST_FLAT)
-    before = flat(graph, rows, changes=found.before)
+    before = drawing(graph, rows, changes=found.before, constants=constants)
     panels = [_panel(graph, before, "" if lowered is None else "before")]
     if lowered is not None:
-        after = flat(lowered, changes=found.after)
+        after = drawing(lowered, changes=found.after, constants=constants)
         panels.append(_panel(lowered, after, "after lowering"))
         title = f"{title}, before and after lowering"
         text = f"Before: {text} After lowering: {_described(lowered)}"
@@ -103,10 +98,13 @@ def picture(
 
 
 def _panel(graph: Graph, drawn: GraphDrawing, side: str) -> Panel:
-    """Return the scene of a picture and its headings."""
+    """Return the flat scene, or the one with closed groups if the flat one is too large."""
     heading = f"{graph.info.name}, {side}" if side else graph.info.name
-    groups = f"{count(drawn.layers, 'layer')} in groups; --format html opens them"
-    return drawn.scenes[0], [heading, *[groups] * bool(drawn.layers)]
+    flat = drawn.scenes[drawn.flat]
+    if not drawn.flat or len(flat.boxes) <= LARGEST_FLAT:
+        return flat, [heading]
+    groups = f"{count(len(flat.boxes), 'layer')} in groups; --format html opens them"
+    return drawn.scenes[0], [heading, groups]
 
 
 def _described(graph: Graph) -> str:

@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
-from itertools import chain, islice, pairwise
+from itertools import chain, pairwise
 from math import ceil
 from typing import Any, Literal, get_args
 
@@ -122,13 +122,11 @@ class Scene:
 class GraphDrawing:
     """Scenes of one graph: the first is the whole with its groups closed, others are of groups.
 
-    `flat` is the number of the scene without groups: 0 if there are none. A picture has one scene;
-    its groups are closed if they have `layers`.
+    `flat` is the number of the scene without groups: 0 if there are none.
     """
 
     scenes: tuple[Scene, ...]
     flat: int = 0
-    layers: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form for the page: one list per column, whole numbers."""
@@ -331,10 +329,8 @@ FACT_WIDTH = 22.3  # em of a smaller font
 TYPES = 3  # that are named in the box of a group
 
 
-def grouped(
-    boxes: Sequence[LayerBox], wires: Sequence[Wire], title: str, most: int | None = None
-) -> list[Scene]:
-    """Return scenes of a graph with its groups closed, the whole first; none without groups."""
+def grouped(boxes: Sequence[LayerBox], wires: Sequence[Wire], title: str) -> list[Scene]:
+    """Return the scenes of a graph with its groups closed, the whole first; none without groups."""
     if len(boxes) < UNGROUPED:
         return []
     arrows = list(dict.fromkeys((w.source, w.target) for w in wires if w.source != w.target))
@@ -344,7 +340,7 @@ def grouped(
     signatures = {n: f"end {n}" if n in ends else b.signature for n, b in enumerate(boxes)}
     find_repeats(root, signatures, arrows, {n for n, b in enumerate(boxes) if b.weighty})
     root.title = title
-    return _Nesting(root, boxes, wires).scenes(most) if root.groups() else []
+    return _Nesting(root, boxes, wires).scenes() if root.groups() else []
 
 
 class _Nesting:
@@ -408,11 +404,10 @@ class _Nesting:
         first = len(self._groups[scene].members)
         return ports.setdefault(key, (first + len(ports), LayerBox((), "", wire.node, "port")))[0]
 
-    def scenes(self, most: int | None) -> list[Scene]:
-        """Lay out every group, or the first ones."""
+    def scenes(self) -> list[Scene]:
+        """Lay out every group."""
         out = []
-        rows = zip(self._groups, self._ports, self._wires, strict=True)
-        for group, ports, wires in islice(rows, most):
+        for group, ports, wires in zip(self._groups, self._ports, self._wires, strict=True):
             boxes = [self._boxes[m] if isinstance(m, int) else self._box(m) for m in group.members]
             boxes += [port for _, port in ports.values()]
             out.append(scene_of(boxes, wires, group.title))
@@ -469,18 +464,8 @@ def _change(inside: Sequence[LayerBox]) -> Change:
     return changes.pop() if len(changes) == 1 else "rewritten"
 
 
-def draw(
-    boxes: Sequence[LayerBox], wires: Sequence[Wire], title: str = "", most: int | None = None
-) -> GraphDrawing:
-    """Return the drawing of a graph: the same input always gets the same drawing.
-
-    With `most` it is a picture: the flat scene, or closed groups of more boxes than that.
-    """
-    if most is not None:
-        closed = grouped(boxes, wires, title, 1) if len(boxes) > most else []
-        return GraphDrawing(
-            tuple(closed or [scene_of(boxes, wires, title)]), 0, len(boxes) * bool(closed)
-        )
+def draw(boxes: Sequence[LayerBox], wires: Sequence[Wire], title: str = "") -> GraphDrawing:
+    """Return the drawing of a graph: the same input always gets the same drawing."""
     scenes = grouped(boxes, wires, title)
     return GraphDrawing((*scenes, scene_of(boxes, wires, title)), len(scenes))
 

@@ -143,17 +143,14 @@ def with_probe(made: Certificates, found: CheckReport) -> Certificates:
 
 
 def checked(
-    source: ProofSide,
-    lowered: ProofSide,
-    certificates: Sequence[Certificate] | None = None,
-    found: Compared | None = None,
+    source: ProofSide, lowered: ProofSide, certificates: Sequence[Certificate] | None = None
 ) -> CheckReport:
     """Prove every rewritten layer equal, and that all else is the same.
 
     With `certificates` there must be exactly one for each rewritten layer, which states the
     contents of the two models; `Certificates` must also be of their files.
     """
-    made, report = examined(source, lowered, found)
+    made, report = examined(source, lowered)
     if certificates is None:
         return report
     return judged(made, certificates, report)

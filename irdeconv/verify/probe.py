@@ -52,7 +52,6 @@ PART = 11  # bits; 3 parts make up an element
 TERMS = 2**PART
 LEAST_PRIME, PRIMES_END = 2**30, 2**31  # of a prime
 PRIMES = 50_697_537  # between LEAST_PRIME and PRIMES_END
-PRODUCT = 4096  # units of work for a product of matrices
 
 
 def is_prime(n: int) -> bool:
@@ -182,7 +181,7 @@ class PrimeField:
 
 
 LARGEST_PROBED = 2**25  # elements of a value
-DRAW_WORK, PROBED_WORK = 16384, 2  # units of a draw, and of an element that is computed
+DRAW_WORK, PRODUCT, PROBED_WORK = 16384, 4096, 2  # units of a draw, a product, an element of it
 SUM_BITS = 64  # of the number of terms of a sum
 BITS = {"f64": 2200, "f32": 300, "bf16": 300, "f16": 64}  # from the smallest number to the largest
 
