@@ -479,7 +479,7 @@ def _outer_axes(
 
 
 def _live_places(c: _OpenCall, table: Array) -> Iterator[tuple[Array, list[Ints]]]:
-    """Yield rows of channels with the same zeros in a period, -1 of others, and the other places."""
+    """Yield rows of channels with equal zeros in a period, -1 of others, and the other places."""
     flat = (table >= 0).reshape(len(table), -1)
     kinds: dict[bytes, list[int]] = {}
     for i in np.flatnonzero(flat.any(1)).tolist() or [0]:
