@@ -512,6 +512,16 @@ def test_crops_without_a_slice_are_zeros_in_the_filter() -> None:
     assert np.array_equal(low.run(), low.subject.want)
 
 
+def test_copies_of_data_of_which_the_last_ones_are_not_read() -> None:
+    deconvolution = ["kernel == 2", "stride == 2", "pad == 0", "output_padding == 0"]
+    listed = ["ConvolutionBackpropData", "Convolution", "Add", "Slice"]
+    target = target_of({listed[0]: deconvolution}, listed=listed)
+    wide = {name: (16, 16) for name in ("kernel", "strides")}
+    low = lowered(target, None, size=(2, 3), **wide, pads_begin=(0, 0), pads_end=(2, 7))
+    assert "stride_by_copies" in low.rules
+    assert np.array_equal(low.run(), low.subject.want)
+
+
 def test_conditions_of_one_group_count_for_grouped_layers() -> None:
     target = target_of({"Convolution": ["spatial_axes == 2"]}, without=["GroupConvolution"])
     low = lowered(target, None, size=(7,), groups=2)
