@@ -516,7 +516,7 @@ def test_copies_of_data_of_which_the_last_ones_are_not_read() -> None:
     deconvolution = ["kernel == 2", "stride == 2", "pad == 0", "output_padding == 0"]
     listed = ["ConvolutionBackpropData", "Convolution", "Add", "Slice"]
     target = target_of({listed[0]: deconvolution}, listed=listed)
-    wide = {name: (16, 16) for name in ("kernel", "strides")}
+    wide = dict.fromkeys(("kernel", "strides"), (16, 16))
     low = lowered(target, None, size=(2, 3), **wide, pads_begin=(0, 0), pads_end=(2, 7))
     assert "stride_by_copies" in low.rules
     assert np.array_equal(low.run(), low.subject.want)
