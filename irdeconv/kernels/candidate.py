@@ -19,7 +19,7 @@ from irdeconv.kernels import scratch
 from irdeconv.kernels.scratch import ITEMS, Space, clear, pieces
 from irdeconv.kernels.threads import Team
 
-REFILLED = 1 << 22  # elements of a computed filter whose places are kept; f32 counts them
+REFILLED = 1 << 19  # elements of a computed filter whose places are kept; f32 counts them
 LONG_ITEM = 1e6  # nanoseconds; work is cut into more pieces if each would take longer
 NEARLY = 1.02  # times the least cost
 LONG = 2e6  # nanoseconds of a layer that two threads should gain from, ...

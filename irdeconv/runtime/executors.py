@@ -247,7 +247,8 @@ class Executor:
 
     `arguments` are the values that `bind` gets slots of. Outputs are written into given `memory`,
     if its shapes and types are there; `view_of` names the value whose memory they share. A
-    `movable` executor is hardly slower if all memory is new in every run; `cost` is in ns.
+    `movable` executor is hardly slower if all memory is new in every run; `cost` is in ns. `kept`
+    are the bytes that it keeps beside constants.
     """
 
     arguments: tuple[Value, ...]
@@ -257,6 +258,7 @@ class Executor:
     kernel: str = ""
     why: str = ""
     scratch: int = 0
+    kept: int = 0
     movable: bool = False
     cost: float | None = None
 
@@ -601,6 +603,7 @@ def _convolution(
         kernel=f"{kind} {chosen.name}" + (f" + {finish.name}" if finish else ""),
         why=chosen.why,
         scratch=choice.candidate.scratch,
+        kept=sum(a.nbytes + p.nbytes for a, p in places or ()),
         cost=choice.candidate.cost,
         movable=_movable(prepared, finish),
         prepared=prepared,

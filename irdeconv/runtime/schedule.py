@@ -511,6 +511,7 @@ class _Scheduler:
         buffers = list({id(b): b for b in self.buffers.values() if b.in_arena}.values())
         lifetimes = [program.Lifetime(b.size, b.first, b.last) for b in buffers]
         offsets, total = program.layout(lifetimes)
+        self.settings.memory.fixed += sum(e.kept for e in executors)
         self._check_memory(total, max((e.scratch for e in executors), default=0))
         memory = allocate(total)
         self.settings.memory.hold(memory)

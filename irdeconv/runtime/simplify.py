@@ -467,7 +467,7 @@ def simplify(
     The bits are those of running node by node: of a graph that fuses otherwise they may differ by
     rounding. Nothing follows from the shapes that a file declares for unknown operations.
     """
-    work.take(work.NODE * len(graph), f"simplifying {count(len(graph), 'layer')}")
+    work.take(work.NODE // 4 * len(graph), f"simplifying {count(len(graph), 'layer')}")
     out = inferred(graph)
     infer_specs(out, believe=False)
     before, bytes_before = _counts(out), _constant_bytes(out)

@@ -54,7 +54,8 @@ def drawing(
     layers. Constants stand in the boxes of their readers; with `constants` they have boxes.
     """
     shown = [r for r in (layers(graph) if rows is None else rows) if constants or not r.constant]
-    work.take(BOX_WORK * len(shown), f"drawing {count(len(shown), 'layer')}")
+    # What is drawn anyway leaves less for the details.
+    work.room(min(BOX_WORK * len(shown), work.left()), whole=True)
     place = {r.id: n for n, r in enumerate(shown)}
     kinds = changes or {}
     items = [_item(graph, r, kinds.get(r.id, "same"), folded=not constants) for r in shown]

@@ -2,6 +2,7 @@
 
 import os
 import re
+import stat
 
 import ml_dtypes
 import numpy as np
@@ -64,6 +65,15 @@ def test_the_files_hold_standard_operations_only(tmp_path):
     assert "BackpropData" not in text
     assert 'type="ZeroInsertion"' not in text
     assert 'version="irdeconv' not in text
+
+
+def test_writing_twice_gives_the_same_bytes(tmp_path):
+    g, _ = sample()
+    ird.write(ird.lower(g).graph, tmp_path / "a.xml")
+    ird.write(ird.read(tmp_path / "a.xml"), tmp_path / "b.xml")
+    ird.write(ird.read(tmp_path / "b.xml"), tmp_path / "c.xml")
+    assert (tmp_path / "b.xml").read_bytes() == (tmp_path / "c.xml").read_bytes()
+    assert (tmp_path / "b.bin").read_bytes() == (tmp_path / "c.bin").read_bytes()
 
 
 @each_row("seed", range(40))
@@ -326,6 +336,20 @@ def test_folders_and_devices_are_not_replaced(tmp_path, monkeypatch, name):
     assert sorted(tmp_path.rglob("*")) == before
 
 
+def test_a_failed_write_leaves_the_old_files(tmp_path, monkeypatch):
+    g, _ = sample()
+    ird.write(g, tmp_path / "m.xml")
+    before = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(ird.FileAccessError, match="No space left"):
+        ird.write(ird.lower(g).graph, tmp_path / "m.xml")
+    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == before
+
+
 def test_overwriting_the_model_that_is_being_read(tmp_path):
     g, feeds = sample()
     ird.write(g, tmp_path / "m.xml")
@@ -335,6 +359,15 @@ def test_overwriting_the_model_that_is_being_read(tmp_path):
     np.testing.assert_array_equal(ird.run(mapped, feeds, form=None)["y"], want)
     again = ird.run(ird.read(tmp_path / "m.xml"), feeds, form=None)["y"]
     np.testing.assert_array_equal(again, want)
+
+
+def test_the_files_have_ordinary_permissions(tmp_path):
+    g, _ = sample()
+    ird.write(g, tmp_path / "m.xml")
+    (tmp_path / "plain").touch()
+    want = stat.S_IMODE((tmp_path / "plain").stat().st_mode)
+    for name in ("m.xml", "m.bin"):
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == want
 
 
 def test_a_crop_beyond_the_tensor_is_a_pad_and_a_slice(tmp_path):

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from irdeconv.base.errors import FileAccessError
 from irdeconv.cli.main import main
 from irdeconv.kernels import convolution as work
 from irdeconv.kernels import (
@@ -231,20 +230,6 @@ def test_what_is_gone_is_measured_anew(monkeypatch: Patch, tmp_path: Path) -> No
     watch.runs.clear()
     assert choose(Tuner(True, path), [replace(a, cuts=()), b, c]).name == "b"
     assert set(watch.runs) == {"a1", "b1"}
-
-
-def test_damaged_measurements_are_made_anew(monkeypatch: Patch, tmp_path: Path) -> None:
-    path, schema = tmp_path / "kernels.json", '"schema": "irdeconv/kernels/1"'
-    for damaged in ("no JSON", f"{{{schema}}}", f'{{{schema}, "kernels": [1]}}'):
-        watch = Watch(monkeypatch, a1=3.0, a2=1.0, b1=2.0)
-        path.write_text(damaged)
-        with pytest.warns(RuntimeWarning, match="measured anew"):
-            assert choose(Tuner(True, path), candidates()).items == 2
-        assert watch.runs
-    Watch(monkeypatch, a1=3.0, a2=1.0, b1=2.0)
-    with pytest.raises(FileAccessError, match="directory"):
-        choose(Tuner(True, tmp_path), candidates())
-    assert [*tmp_path.iterdir()] == [path]  # nothing is left of the attempt
 
 
 def test_without_measuring_cuts_change_nothing() -> None:

@@ -1,5 +1,7 @@
 """Plans: steps and memory."""
 
+import subprocess
+import sys
 import threading
 import time
 import tracemalloc
@@ -16,6 +18,7 @@ from irdeconv.ir.dtypes import f32
 from irdeconv.ir.op import REGISTRY
 from irdeconv.ir.spec import Interval
 from irdeconv.kernels import jit
+from irdeconv.kernels.candidate import Candidate, ConvProblem
 from irdeconv.kernels.threads import Threads
 from irdeconv.ops.activation import PReLU, ReLU, Sigmoid
 from irdeconv.ops.basic import Convert
@@ -28,6 +31,7 @@ from irdeconv.ops.pooling import MaxPool14
 from irdeconv.ops.slicing import Slice
 from irdeconv.runtime import executors
 from irdeconv.runtime import plan as plan_module
+from irdeconv.runtime.executors import Tuner
 from irdeconv.runtime.program import Lifetime, layout, most_alive
 from support import oracle
 from support.layers import build as build_layer
@@ -349,6 +353,15 @@ FOLDED = """graph 1 "m" <ir_version = 11> {{
 # The memory of plans and the choice of kernels.
 
 
+def test_memory_is_limited_before_running():
+    b, x = Builder.of((1, 4, 64, 64))
+    g = b.done(b.add(ReLU(), b.add(Convolution(), b.add(ReLU(), x), randn(4, 4, 3, 3))))
+    ird.compile(g, None, threads=1, max_memory=1 << 30)
+    with pytest.raises(ird.LimitError, match="the limit is 1,000") as e:
+        ird.compile(g, None, threads=1, max_memory=1000)
+    assert e.value.exit_code == 5
+
+
 def test_an_output_that_nothing_reads_is_counted_where_it_is_computed():
     b, x = Builder.of((1, 4, 64, 64))
     pool = MaxPool14(kernel=(2, 2), strides=(1, 1), pads_begin=(0, 0), pads_end=(0, 0))
@@ -471,6 +484,11 @@ def test_weights_are_held_once(tmp_path, kind, form):
     assert most <= held + 2.2 * layer  # one filter after the other is packed
 
 
+def test_numba_is_imported_by_no_module_that_reading_needs():
+    code = "import sys, irdeconv as ird; ird.read; assert 'numba' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 lifetimes = st.lists(
     st.builds(
         lambda size, first, length: Lifetime(size, first, first + length),
@@ -492,6 +510,49 @@ def test_buffers_that_live_together_do_not_overlap(buffers):
             together = a.first <= b.last and b.first <= a.last
             apart = offsets[i] + a.size <= offsets[j] or offsets[j] + b.size <= offsets[i]
             assert apart or not together or not a.size or not b.size
+
+
+def candidates(*costs):
+    def prepare(w):
+        return lambda x, out, epilogue, team: None
+
+    return [Candidate(f"kernel{c:.0f}", c, 0, prepare) for c in costs]
+
+
+def test_estimates_choose_unless_measuring_is_asked_for(tmp_path, monkeypatch):
+    windows = ConvProblem((1, 2, 9), 3, 1, (3,), (1,), (1,), (1,), (9,))
+    options = candidates(1e6, 1.5e6, 9e6)
+    team, w = Threads(), randn(1, 3, 2, 3)
+    measured = []
+
+    def timed(candidate, *_):
+        measured.append(candidate.name)
+        return 1 / candidate.cost
+
+    monkeypatch.setattr(executors, "_time", timed)
+    monkeypatch.setattr(executors, "_MEASURED", {})
+    choose = lambda tuner: tuner.choose("convolution", windows, options, w, team).candidate.name  # noqa: E731
+    assert choose(Tuner()) == "kernel1000000"
+    assert not measured
+    path = tmp_path / "cache" / "kernels.json"
+    assert choose(Tuner(True, path)) == "kernel1500000"
+    assert measured == ["kernel1000000", "kernel1500000"]  # the third cannot win
+    assert choose(Tuner(True)) == "kernel1500000"  # from memory
+    monkeypatch.setattr(executors, "_MEASURED", {})
+    assert choose(Tuner(True, path)) == "kernel1500000"  # from the file
+    assert len(measured) == 2
+    schema = '"schema": "irdeconv/kernels/1"'
+    for damaged in ("no JSON", f"{{{schema}}}", f'{{{schema}, "kernels": [1]}}'):
+        path.write_text(damaged)
+        monkeypatch.setattr(executors, "_MEASURED", {})
+        measured.clear()
+        with pytest.warns(RuntimeWarning, match="measured anew"):
+            assert choose(Tuner(True, path)) == "kernel1500000"
+        assert len(measured) == 2
+    monkeypatch.setattr(executors, "_MEASURED", {})
+    with pytest.raises(ird.FileAccessError, match="directory"):
+        choose(Tuner(True, path.parent))
+    assert sorted(tmp_path.iterdir()) == [path.parent]  # nothing is left of the attempt
 
 
 def test_a_tuned_plan_computes_the_same():

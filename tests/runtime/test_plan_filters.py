@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import irdeconv as ird
-from irdeconv.kernels import eager, jit
+from irdeconv.kernels import candidate, eager, jit
 from irdeconv.ops.activation import ReLU
 from irdeconv.ops.convolution import Convolution, GroupConvolution
 from irdeconv.ops.dialect_openvino import ConvolutionBackpropData, GroupConvolutionBackpropData
@@ -120,6 +120,16 @@ def test_kernels_of_computed_filters_are_prepared_once(monkeypatch: pytest.Monke
     for _ in range(2):
         feeds = [randn(1, 8, 7, 6), *(randn(*shape) for shape in shapes)]
         same(fused.run(feeds), plain.run(feeds))
+
+
+@pytest.mark.skipif(not jit.available(), reason="needs numba")
+def test_what_is_kept_of_computed_filters_is_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    b, x = Builder.of((1, 64, 4, 4))
+    graph = b.done(b.add(Convolution(), x, b.input((64, 64, 3, 3))))
+    with pytest.raises(ird.IrdeconvError, match="E602"):
+        ird.compile(graph, threads=1, max_memory=500_000)
+    monkeypatch.setattr(candidate, "REFILLED", 0)
+    ird.compile(graph, threads=1, max_memory=500_000)
 
 
 def test_many_small_images_are_few_tiles() -> None:
