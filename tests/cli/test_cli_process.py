@@ -38,6 +38,12 @@ def test_version_imports_nothing_heavy() -> None:
     assert not loaded & {"numpy", "networkx", "lxml", "rich", "ml_dtypes"}
 
 
+def test_importing_the_package_loads_nothing_else() -> None:
+    code = "import sys, irdeconv; print(sorted(m for m in sys.modules if m[:3] in ('num', 'irde')))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
 def test_doctor_starts_no_program() -> None:
     code = (
         "import sys; from irdeconv.cli.main import main\n"

@@ -99,6 +99,12 @@ def test_the_published_3x3_to_5x5(sample: str, form: str | None) -> None:
     assert all(np.array_equal(y[0, m], ONES_5X5) for m in range(y.shape[1]))
 
 
+def test_the_published_size_of_the_specification() -> None:
+    graph = ird.infer(ird.read(SAMPLES / "openvino/deconv_224_to_447.xml"))
+    assert graph.parameters[0].spec().shape == (1, 20, 224, 224)
+    assert graph.results[0].spec().shape == (1, 10, 447, 447)
+
+
 def test_dilations_by_hand() -> None:
     """Four copies of the data, two apart: 7, 2, 1 and 9 times, in the published order."""
     x = np.array([3, 8, 1, 9, 5, 7, 3, 2, 6], np.float32).reshape(1, 1, 3, 3)

@@ -378,6 +378,13 @@ def test_convert_as_json(tmp_path: Path) -> None:
     assert answer(*args).json["outputs"] == {"y": "f32[2,3]"}
 
 
+def test_exit_codes(tmp_path: Path) -> None:
+    source, target = tmp_path / "net.onnx", tmp_path / "net.xml"
+    onnx.save(model([node("TfIdfVectorizer", "x", "y")], [info("x", [2, 2])], ["y"]), source)
+    assert "error[E502]" in answer("convert", source, "-o", target, code=4).err
+    assert not target.exists()
+
+
 def test_numpy_helper_and_typed_fields_agree() -> None:
     array = np.array([[1.5, -2]], np.float16)
     tensor = numpy_helper.from_array(array, "k")

@@ -265,6 +265,20 @@ def test_repeated_problems_are_counted() -> None:
 # Weights ---------------------------------------------------------------------------------------
 
 
+def test_missing_weights(tmp_path: Path) -> None:
+    (tmp_path / "m.xml").write_text(ib.chain())
+    loaded = load(tmp_path / "m.xml")
+    (problem,) = loaded.diagnostics
+    assert problem.code == "E120"
+    assert (
+        problem.message == f'the weights file {tmp_path / "m.bin"} is missing; Const "c" needs it'
+    )
+    loaded = load(tmp_path / "m.xml", weights=False)
+    (problem,) = loaded.diagnostics
+    assert (problem.code, problem.severity) == ("W120", "note")
+    assert not loaded.graph.node(2).op.data.available  # type: ignore[attr-defined]
+
+
 def test_splits_without_weights_have_the_declared_outputs(tmp_path: Path) -> None:
     ports = [ib.port(0, (2, 3)), ib.port(1, (), "I64"), ib.port(2, (-1,), "I64")]
     split = ib.layer(3, "s", "VariadicSplit", inputs=ports, outputs=[ib.port(3, (2, 3))])

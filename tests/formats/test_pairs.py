@@ -303,6 +303,19 @@ def test_standard_output_is_no_place_for_a_pair(pair: Path) -> None:
     assert os.path.islink("/dev/stdout")
 
 
+@pytest.mark.parametrize("kind", ["folder", "fifo", "missing/m.xml"])
+def test_what_is_no_file_stays_what_it_is(tmp_path: Path, kind: str) -> None:
+    target = tmp_path / kind
+    if kind == "folder":
+        target.mkdir()
+    elif kind == "fifo":
+        target = tmp_path / "m.xml"
+        os.mkfifo(target)
+    with pytest.raises(ird.FileAccessError):
+        ird.write(model(1), target)
+    assert kind != "fifo" or stat.S_ISFIFO(target.lstat().st_mode)
+
+
 def test_a_full_disk_leaves_the_old_pair(pair: Path) -> None:
     program = (
         "import resource, signal, sys, irdeconv as ird\n"

@@ -267,6 +267,19 @@ def test_windows_of_runtime_and_document(row: Any) -> None:
         assert all(f"computes the {semantics}'s" in d.message for d in found)
 
 
+def test_the_divergence_warning_shows_both_numbers() -> None:
+    graph, _ = graph_of(
+        Conv(pads_begin=(1, 0), pads_end=(0, 0)),
+        np.ones((1, 1, 7, 6)),
+        np.ones((1, 1, 1, 1)),
+        np.array([3, 2]),
+    )
+    (d,) = [d for d in ird.validate(graph) if d.code == "W300"]
+    assert "(1, 0)" in d.message
+    assert "(2, 2)" in d.message
+    assert d.layer == "deconv"
+
+
 def warnings_of(op: Any, *arrays: Any) -> list[tuple[str, str]]:
     graph, _ = graph_of(op, *arrays)
     return [(d.code, d.message) for d in ird.validate(graph) if d.severity == "warning"]

@@ -155,6 +155,19 @@ def test_it_is_loaded_once() -> None:
 # Operations that stay unknown ----------------------------------------------------------------
 
 
+def test_a_custom_operation_set_validates_with_a_warning() -> None:
+    (found,) = ird.validate("net.xml")
+    assert (found.code, found.severity) == ("W204", "warning")
+    Path("net.xml").write_text(MODEL.replace('version="mine"', 'version="opset99"'))
+    assert [d.code for d in ird.validate("net.xml")] == ["W204"]
+
+
+@pytest.mark.parametrize(("version", "code"), [("opset3", "E206"), ("opst1", "E206")])
+def test_what_openvino_itself_would_refuse_is_an_error(version: str, code: str) -> None:
+    Path("net.xml").write_text(MODEL.replace('version="mine"', f'version="{version}"'))
+    assert [d.code for d in ird.validate("net.xml")] == [code]
+
+
 @pytest.mark.parametrize("shape", ["2,2,4", "?,2,4", "1,2,4,1"])
 def test_a_declared_shape_that_an_override_makes_untrue_is_not_believed(shape: str) -> None:
     if shape.count(",") < 3:

@@ -23,6 +23,7 @@ from irdeconv.base import limits
 from irdeconv.proof.sizes import LARGEST_SIZES
 from irdeconv.rewrite.targets import load_target
 from irdeconv.verify.probe import LARGEST_PROBED
+from irdeconv.verify.suite import LayersReader
 from irdeconv.verify.suite_writing import MAX_CASES
 from support.commands import Capture, Patch, printed
 from support.rows import each_row
@@ -232,6 +233,13 @@ def test_the_target_of_the_page_is_read(tmp_path: Path) -> None:
     file = tmp_path / "npu.toml"
     file.write_text(block["text"], "utf-8")
     assert load_target(str(file)).operations
+
+
+def test_the_layers_of_the_page_are_read(tmp_path: Path) -> None:
+    (block,) = blocks("docs/suite.md", "toml")
+    file = tmp_path / "npu.toml"
+    file.write_text(block["text"], "utf-8")
+    assert LayersReader(file).read(())[0]
 
 
 def test_the_limits_of_the_page_are_those_of_the_code() -> None:

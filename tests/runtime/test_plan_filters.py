@@ -132,6 +132,13 @@ def test_what_is_kept_of_computed_filters_is_memory(monkeypatch: pytest.MonkeyPa
     ird.compile(graph, threads=1, max_memory=500_000)
 
 
+@pytest.mark.skipif(not jit.available(), reason="needs numba")
+def test_a_large_layer_with_a_computed_filter_takes_the_compiled_kernel() -> None:
+    b, x = Builder.of((1, 128, 64, 64))
+    graph = b.done(b.add(Convolution(), x, b.input((128, 128, 3, 3), name="w")))
+    assert [s.kernel for s in ird.compile(graph, threads=1).steps] == ["convolution direct"]
+
+
 def test_many_small_images_are_few_tiles() -> None:
     b, x = Builder.of((256, 32))
     y = b.add(Add(), b.add(Multiply(), x, np.float32([0.5])), randn(32))

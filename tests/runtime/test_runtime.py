@@ -82,6 +82,12 @@ def test_an_integer_input_is_never_rounded():
         ird.run(g, [np.array([1.5, 2.0])])
 
 
+def test_every_problem_of_the_inputs_is_reported():
+    with pytest.raises(ird.UsageError) as e:
+        ird.run(model(), {"a": A[0], "b": B[0]})
+    assert len(e.value.diagnostics) == 2
+
+
 def test_outputs_belong_to_the_caller():
     plan = ird.compile(model(), None)
     first = plan.run([A, B])

@@ -658,3 +658,10 @@ def test_nan_on_one_side_and_in_inputs() -> None:
     )
     found = ird.compare(network(), network(), [image() * np.nan])
     assert "are NaN" in found.diagnostics[0].message
+
+
+def test_a_mapping_of_arrays() -> None:
+    assert ird.compare(network(), layers(), [image()]).passed
+    assert not ird.compare(network(), {"up": layers()["up"] + 1}, [image()]).passed
+    with pytest.raises(ird.UsageError):
+        ird.compare(network(), {"nobody": image()[:0], "else": image()}, [image()])
